@@ -1,7 +1,7 @@
-//! Which version this is, for `--version`: that of the workspace, and the commit.
+//! Sets the version for `--version`: that of the workspace, and the commit.
 //!
-//! The commit is what the variable SOURCE_COMMIT says, or else, of an optimised build, what git says; without git there is none.
-//! Other builds do without, as every commit would make all of the workspace anew.
+//! The commit is the variable SOURCE_COMMIT, or in an optimised build the commit that git reports. Without git there is
+//! none. Other builds leave it out, since every commit would rebuild the whole workspace.
 
 #![allow(
     clippy::print_stdout,
@@ -27,7 +27,7 @@ fn main() {
 }
 
 fn commit() -> Option<String> {
-    // It grows with every commit and checkout, in a worktree too.
+    // git appends to this file at every commit and checkout, in a worktree too.
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
     println!("cargo::rerun-if-changed={log}");
     git(&["rev-parse", "--short=12", "HEAD"])

@@ -1,6 +1,7 @@
-//! Prints the responses that a DNS server sends to its clients, as its dnstap tells of them.
+//! Prints the responses that a DNS server reports over dnstap.
 //!
-//! `cargo run -p proto --example read_dnstap -- 127.0.0.1:6000`, with `dnstap tcp://127.0.0.1:6000 full` in CoreDNS's Corefile.
+//! `cargo run -p proto --example read_dnstap -- 127.0.0.1:6000`, with `dnstap tcp://127.0.0.1:6000 full` in CoreDNS's
+//! Corefile.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Canonical addresses, and the guards against addresses that no DNS answer may open.
+//! Canonical addresses, and checks for addresses that no DNS answer may open.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,14 +13,14 @@ pub enum Forbidden {
     LinkLocal,
     /// `224.0.0.0/4` and `ff00::/8`.
     Multicast,
-    /// `255.255.255.255`; the rest of `240.0.0.0/4` is in private use here and there.
+    /// `255.255.255.255`. The rest of `240.0.0.0/4` is allowed: some networks use it privately.
     Broadcast,
     /// The metadata and credential addresses of cloud providers that are not link-local.
     CloudMetadata,
 }
 
 impl Forbidden {
-    /// A word for metric labels and log lines.
+    /// The value for metric labels and log lines.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unspecified => "unspecified",
@@ -47,15 +47,15 @@ const CLOUD_V6: [Ipv6Addr; 3] = [
     Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
 ];
 
-/// The one spelling of an address: an IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2) becomes the IPv4 address.
+/// The canonical form of an address. An IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2) becomes the IPv4 address.
 pub fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
-/// Whether the address, or an IPv4 address inside it ([`embedded`]), is one that a DNS answer must never open.
+/// Whether a DNS answer may open the address, and each IPv4 address that it embeds ([`embedded`]).
 ///
 /// # Errors
-/// The reason.
+/// The reason why it may not.
 pub fn check(address: IpAddr) -> Result<(), Forbidden> {
     match address {
         IpAddr::V4(v4) => check_v4(v4),

@@ -1,4 +1,4 @@
-//! The Kubernetes objects that the programs read and write, and the names that follow from a DNS name.
+//! The Kubernetes objects that the programs read and write, and the names derived from a DNS name.
 
 mod dns_name_resolver;
 mod egress_firewall;

@@ -1,7 +1,7 @@
 //! DNS responses (RFC 1035), borrowed from the wire.
 //!
-//! Nothing here allocates except [`std::fmt`] implementations. The work is linear in the length of the message, whatever the
-//! message says; what its compression pointers multiply has a limit of its own.
+//! Nothing here allocates except [`std::fmt`] implementations. The work is linear in the length of the message,
+//! whatever its content. Compression pointers could multiply it, so [`MAX_STEPS`] limits them.
 
 mod name;
 mod qname;
@@ -40,8 +40,8 @@ pub const RCODE_NOTIMP: u8 = 4;
 /// The server does not want to answer.
 pub const RCODE_REFUSED: u8 = 5;
 
-/// The octets of a message after its identifier, in which equal answers to the same question do not differ (RFC 1035 section
-/// 4.1.1). Nothing of a message that is shorter.
+/// The octets of a message after its identifier; empty for a shorter message. Equal answers to the same question are
+/// equal there (RFC 1035 section 4.1.1).
 pub fn without_identifier(message: &[u8]) -> &[u8] {
     message.get(2..).unwrap_or_default()
 }

@@ -1,9 +1,9 @@
-//! dnstap: what a DNS server tells of the messages it sends and receives, one event in each Frame Streams data frame.
+//! dnstap: a DNS server reports the messages that it sends and receives, one event in each Frame Streams data frame.
 //!
-//! - [`pb`] holds prost's types, which own their bytes: to read any event, and to encode. They are generated from
+//! - [`pb`] has prost's types, which own their bytes: to read any event, and to encode. They are generated from
 //!   `dnstap.proto` beside this file; a test fails when they are not current.
-//! - [`ClientResponse`] is the part of a CLIENT_RESPONSE that matters here, borrowed from the frame or from prost's types. An event as
-//!   CoreDNS lays it out is read without prost and without an allocation, with the same result.
+//! - [`ClientResponse`] is the part of a CLIENT_RESPONSE that the collector needs, borrowed from the frame or from
+//!   prost's types. An event in CoreDNS's layout is read without prost and without an allocation, with the same result.
 
 mod client_response;
 #[cfg(test)]

@@ -7,8 +7,8 @@
 //! - [`parse()`] reads one frame from the front of a buffer, in place, and allocates nothing for a data frame.
 //! - [`ReaderHandshake`] and [`WriterHandshake`] are the two roles of the protocol, as state machines without IO.
 //! - [`StreamReader`] joins the two for a reader that parses its own buffer, and knows the offset of each error.
-//! - [`Codec`] is the same framing as a `tokio_util` decoder and encoder, for everything that is not in a hurry. The example
-//!   `read_dnstap` reads a DNS server's dnstap with it, in fifteen lines.
+//! - [`Codec`] is the same framing as a `tokio_util` decoder and encoder, for code without hard performance needs. The
+//!   example `read_dnstap` reads a DNS server's dnstap with it, in fifteen lines.
 //!
 //! # Choices where the specification leaves room
 //!

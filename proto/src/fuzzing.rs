@@ -1,7 +1,7 @@
-//! What the fuzz targets do with their bytes, so that the tests on a stable toolchain do the same.
+//! The bodies of the fuzz targets. The tests on a stable toolchain run them too.
 //!
-//! Each takes any bytes and panics if something holds that must not. They are compiled for tests and for `cargo fuzz`, which
-//! sets `cfg(fuzzing)`.
+//! Each takes any bytes and panics if an invariant does not hold. They are compiled for tests and for `cargo fuzz`,
+//! which sets `cfg(fuzzing)`.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -18,12 +18,12 @@ mod tests;
 
 pub use self::frame_stream::frame_stream;
 
-/// The payload of a data frame: our reader of the usual layout and prost take it with the same values, or ours leaves it.
+/// The payload of a data frame: the reader of CoreDNS's layout has the values of prost, or rejects the layout.
 pub fn dnstap(data: &[u8]) {
     dnstap::check(data);
 }
 
-/// A DNS response: what we and hickory-proto both accept, both understand in the same way.
+/// A DNS response: if our parser and hickory-proto accept it, they give the same result.
 pub fn dns(data: &[u8]) {
     dns::check(data);
 }

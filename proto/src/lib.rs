@@ -3,8 +3,8 @@
 //! - [`frame_stream`]: the Frame Streams transport of dnstap.
 //! - [`dnstap`]: dnstap events, borrowed from a frame.
 //! - [`dns`]: DNS responses, borrowed from an event.
-//! - [`address`]: canonical addresses, and those that are never programmed.
-//! - [`api`]: the Kubernetes objects and the names that OVN rows bear.
+//! - [`address`]: canonical addresses, and addresses that never go into OVN.
+//! - [`api`]: the Kubernetes objects and the names of OVN rows.
 
 pub mod address;
 pub mod api;

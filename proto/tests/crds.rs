@@ -1,4 +1,4 @@
-//! The manifests under `deploy/chart/crds` are those that the types give.
+//! The manifests under `deploy/chart/crds` must match the types.
 
 use std::{fs, path::Path};
 
@@ -39,7 +39,7 @@ fn the_manifests_say_what_the_types_say() {
     }
 }
 
-/// The facts that programs build on, whatever the types come to say.
+/// Properties that the programs rely on, whatever the types become.
 #[test]
 fn the_schemas_have_the_limits_of_the_deployed_ones() {
     let [resolver, firewall] = custom_resource_definitions().map(|crd| {

@@ -1,13 +1,13 @@
-//! Up to which number of absent names both programs believe that the names are gone.
+//! The number of absent names up to which both programs believe that the names are gone.
 
 /// This many names may be absent in any store.
 const FEW: usize = 10;
 
-/// In a large store one in so many of the names in use may be absent.
+/// In a large store, one in this many of the names in use may be absent.
 const SHARE: usize = 20;
 
-/// Whether `absent` of the names in use are few: at most 10 or 5 % of `in_use`, and at most half. More are likely a fault: a deleted
-/// CRD, a restored backup, an empty folder.
+/// Whether `absent` is a small part of the names in use: at most 10 or 5 % of `in_use`, and at most half. More absent
+/// names are likely a fault: a deleted CRD, a restored backup, an empty folder.
 pub fn are_few(absent: usize, in_use: usize) -> bool {
     absent <= FEW.max(in_use / SHARE) && absent <= in_use / 2
 }

@@ -30,31 +30,31 @@ use crate::{
 /// The Prometheus text format, version 0.0.4.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// How often histograms are folded, so that they do not grow while nobody asks for them.
+/// How often histograms are folded, so that they do not grow while nothing scrapes them.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What the program's readiness depends on: it is ready when every gate is.
+/// The conditions of the program's readiness: it is ready when every gate is.
 #[derive(Clone, Debug, Default)]
 pub struct Health(Arc<Mutex<Vec<Condition>>>);
 
-/// What a [`Gate`] stands for.
+/// The state of a [`Gate`].
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Condition {
     /// Its name.
     pub name: &'static str,
     /// Whether it holds.
     pub holds: bool,
-    /// Why it does not hold, or what is wrong though it does.
+    /// Why it does not hold, or a warning although it does.
     pub reason: Option<String>,
 }
 
 impl Health {
-    /// Ready, as it has no gates.
+    /// Ready, since it has no gates.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a condition, not ready for `reason` until [`Gate::ready`]. There is no way to take it away.
+    /// Adds a condition, not ready for `reason` until [`Gate::ready`]. It cannot be removed.
     pub fn gate(&self, name: &'static str, reason: impl Into<String>) -> Gate {
         let mut conditions = self.locked();
         conditions.push(Condition {
@@ -95,7 +95,7 @@ impl Health {
     }
 
     fn locked(&self) -> MutexGuard<'_, Vec<Condition>> {
-        // Each change is a single assignment: a panic elsewhere leaves nothing half done.
+        // Each change is a single assignment, so a panic elsewhere leaves no half-done change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,17 +108,18 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// The condition holds.
+    /// Marks the condition as holding.
     pub fn ready(&self) {
         self.set(true, None);
     }
 
-    /// The condition holds, but not all is well, for this reason, which `/readyz` and the log show.
+    /// Marks the condition as holding, with a warning that `/readyz` and the log show.
     pub fn impaired(&self, reason: impl Into<String>) {
         self.set(true, Some(reason.into()));
     }
 
-    /// [`Gate::impaired`] for a reason with numbers that change: `/readyz` shows the newest, and the log only the first in a row.
+    /// [`Gate::impaired`] for a reason with changing numbers: `/readyz` shows the latest, the log only the first in a
+    /// row.
     pub fn impaired_with_count(&self, reason: impl Into<String>) {
         let mut conditions = self.health.locked();
         match conditions.get_mut(self.index) {
@@ -134,7 +135,7 @@ impl Gate {
         }
     }
 
-    /// The condition does not hold, for this reason, which `/readyz` and the log show.
+    /// Marks the condition as not holding, for a reason that `/readyz` and the log show.
     pub fn not_ready(&self, reason: impl Into<String>) {
         self.set(false, Some(reason.into()));
     }
@@ -164,7 +165,8 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Binds the address; port 0 takes a free one. Logs `admin listening` with the field `addr`: scripts rely on it.
+    /// Binds the address; port 0 picks a free port. Logs `admin listening` with the field `addr`, which scripts rely
+    /// on.
     ///
     /// # Errors
     /// The address is in use, or is not of this host.
@@ -185,10 +187,10 @@ impl Admin {
         self.local_addr
     }
 
-    /// Answers until the token is cancelled, and keeps the metrics in order meanwhile.
+    /// Answers until the token is cancelled, and keeps the histograms folded.
     ///
     /// # Errors
-    /// Those of [`http::serve`].
+    /// The errors of [`http::serve`].
     pub async fn serve(
         self,
         health: Health,

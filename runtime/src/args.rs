@@ -1,4 +1,4 @@
-//! Flags and environment variables: what both programs have, and how all of them are read.
+//! Flags and environment variables: those of both programs, and the parser of all of them.
 
 use std::{
     env,
@@ -12,32 +12,32 @@ use std::{
 
 use clap::{ArgAction, ArgMatches, Command, Parser};
 
-/// Reads `500ms`, `5s`, `10m`, `1h 30m` or `7d`; `0` needs no unit. A clap `value_parser`.
+/// Parses `500ms`, `5s`, `10m`, `1h 30m` or `7d`; `0` needs no unit. A clap `value_parser`.
 ///
 /// # Errors
-/// In words that complete clap's message.
+/// A message that completes clap's.
 pub fn parse_duration(text: &str) -> Result<Duration, humantime::DurationError> {
     humantime::parse_duration(text)
 }
 
-/// Reads `4096`, `64KiB`, `16MiB` or `1GiB`: bytes. A clap `value_parser`.
+/// Parses a size in bytes: `4096`, `64KiB`, `16MiB` or `1GiB`. A clap `value_parser`.
 ///
 /// # Errors
-/// In words that complete clap's message.
+/// A message that completes clap's.
 pub fn parse_size(text: &str) -> Result<usize, String> {
     let size: bytesize::ByteSize = text.parse()?;
     usize::try_from(size.as_u64()).map_err(|error| error.to_string())
 }
 
-/// Why a text is not the name of a namespace.
+/// The text is not the name of a namespace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("a namespace is of 1 to 63 lower-case letters, digits and inner `-`")]
 pub struct NamespaceError;
 
-/// The name of a Kubernetes namespace, which is a label as in RFC 1123. A clap `value_parser`.
+/// Parses the name of a Kubernetes namespace, a label of RFC 1123. A clap `value_parser`.
 ///
 /// # Errors
-/// [`NamespaceError`], in words that complete clap's message.
+/// [`NamespaceError`], whose message completes clap's.
 pub fn parse_namespace(text: &str) -> Result<String, NamespaceError> {
     if crate::store::names::is_namespace(text) {
         Ok(text.to_owned())
@@ -46,7 +46,7 @@ pub fn parse_namespace(text: &str) -> Result<String, NamespaceError> {
     }
 }
 
-/// Where the objects are.
+/// The place of the objects.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum StoreAddress {
     /// `dir:PATH`: YAML files in a folder.
@@ -55,7 +55,7 @@ pub enum StoreAddress {
     Kube,
 }
 
-/// Why a text is not the address of a store.
+/// The text is not the address of a store.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("a store is `dir:PATH` or `kube`")]
 pub struct StoreAddressError;
@@ -81,7 +81,7 @@ impl Display for StoreAddress {
     }
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 pub enum LogFormat {
     /// For people.
@@ -91,7 +91,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// What both programs are told. Flatten it into a program's own flags.
+/// The flags of both programs. Flatten it into a program's own flags.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CommonArgs {
     /// Where the objects are: `dir:PATH` (YAML files in a folder) or `kube` (the Kubernetes API server)
@@ -111,13 +111,13 @@ pub struct CommonArgs {
     pub log_format: LogFormat,
 }
 
-/// Reads the command line and the environment of the process.
+/// Parses the command line and the environment of the process.
 ///
-/// Every flag can also be set by the environment variable `PREFIX_FLAG` (`--min-ttl` of prefix `COLLECTOR`:
-/// `COLLECTOR_MIN_TTL`), which `--help` names. The flag wins; an empty variable is as good as none. A flag that may be
-/// repeated takes a list by comma in either place. `admin_default` is the default of `--admin`.
+/// Every flag can also be set by the environment variable `PREFIX_FLAG`, which `--help` names. The variable of
+/// `--min-ttl` with the prefix `COLLECTOR` is `COLLECTOR_MIN_TTL`. The flag wins; an empty variable counts as unset. A
+/// repeatable flag takes a comma-separated list in either place. `admin_default` is the default of `--admin`.
 ///
-/// A usage error ends the program with status 2; `--help` and `--version` (where `A` has `#[command(version)]`) end it
+/// A usage error ends the program with status 2. `--help` and `--version` (where `A` has `#[command(version)]`) end it
 /// with status 0.
 pub fn parse<A: Parser>(prefix: &'static str, admin_default: &'static str) -> A {
     let parsed = try_parse_from(prefix, admin_default, env::args_os(), |name| {
@@ -129,7 +129,7 @@ pub fn parse<A: Parser>(prefix: &'static str, admin_default: &'static str) -> A 
 /// [`parse`] with the command line (the program's name first) and the environment as parameters.
 ///
 /// # Errors
-/// What clap would print, `--help` and `--version` among it.
+/// The text that clap would print, also for `--help` and `--version`.
 pub fn try_parse_from<A, I>(
     prefix: &str,
     admin_default: &'static str,
@@ -145,9 +145,9 @@ where
     A::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
-/// Gives each flag, those of subcommands too, the name of its variable in the help, and the value of it as its default.
+/// Adds to each flag, also of subcommands, the name of its variable in the help, and the variable's value as default.
 ///
-/// Not clap's own `env`, which reads the process's environment with no way to pass another.
+/// clap's own `env` cannot be used: it reads the environment of the process and takes no other.
 fn with_environment(
     command: Command,
     prefix: &str,

@@ -1,5 +1,4 @@
-//! Until when the certificates of a program are valid, as a metric: a certificate that nobody renewed is known of before it
-//! keeps anybody out.
+//! The expiry of a program's certificates as a metric, so that an alert can warn before connections fail.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +20,7 @@ use crate::{
     tls::{certificates, read},
 };
 
-/// The files are read this often.
+/// The interval between two reads of the files.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The metrics of certificates.
@@ -37,14 +36,14 @@ const EXPIRATION: Metric = Metric::gauge(
      last",
 );
 
-/// What a file of certificates is for.
+/// The use of a file of certificates.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Role {
-    /// They are shown to clients, and none of them may be over.
+    /// Shown to clients; all of them must be valid.
     Listener,
-    /// They are shown to servers, and none of them may be over.
+    /// Shown to servers; all of them must be valid.
     Client,
-    /// Who signs what servers show: it is enough that one is not over.
+    /// Signers of server certificates; one valid certificate is enough.
     Authority,
 }
 
@@ -58,8 +57,8 @@ impl Role {
     }
 }
 
-/// Looks at the files once a minute until the token is cancelled. Of one that cannot be read what was known holds: who uses it
-/// says what is wrong with it.
+/// Reads the files once a minute until the token is cancelled. For an unreadable file the last values stay: the code
+/// that uses the file reports the error.
 ///
 /// # Errors
 /// A thread that reads files failed.
@@ -89,7 +88,7 @@ pub async fn run(files: Vec<(Role, PathBuf)>, token: CancellationToken) -> anyho
     Ok(())
 }
 
-/// When the certificates in a file are over, in seconds since 1970.
+/// The expiry of the certificates in a file, in seconds since 1970.
 fn expiration(role: Role, path: &Path) -> Option<i64> {
     let found = read(path).and_then(|pem| certificates(path, &pem));
     let found = found

@@ -1,8 +1,8 @@
-//! Values that are passed on when they change.
+//! Values that are sent only when they change.
 
 use tokio::sync::watch;
 
-/// Passes a value on if it is another one than before. Returns whether it is.
+/// Sends a value if it differs from the last one. Returns whether it does.
 pub fn send_if_changed<T: PartialEq>(sender: &watch::Sender<T>, value: T) -> bool {
     sender.send_if_modified(|current| {
         let is_new = *current != value;

@@ -1,4 +1,4 @@
-//! The time of day, as a value that is passed along and that tests set.
+//! The time of day, as a value that tests can set.
 
 use std::{
     fmt,
@@ -27,25 +27,25 @@ impl Timestamp {
         self.0
     }
 
-    /// The whole second that it is in, as the API stores times.
+    /// The time rounded down to a whole second, as the API stores times.
     #[must_use]
     pub const fn floor_second(self) -> Self {
         Self(self.0.div_euclid(1000).saturating_mul(1000))
     }
 
-    /// The time so much earlier.
+    /// The time `duration` earlier.
     #[must_use]
     pub fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(millis(duration)))
     }
 
-    /// How long ago `earlier` was; zero if it is ahead.
+    /// The time since `earlier`; zero if that is in the future.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
 
-/// As RFC 3339 has it; nothing beyond the years that it knows.
+/// In RFC 3339 form; empty for years outside its range.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = jiff::Timestamp::from_millisecond(self.0);
@@ -53,7 +53,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// As it is [displayed](fmt::Display).
+/// In its [displayed](fmt::Display) form.
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -72,7 +72,7 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Tells the time: the system's, or one that a test sets.
+/// A clock: the system's, or one that a test sets.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Option<Arc<AtomicI64>>);
 
@@ -82,12 +82,12 @@ impl Clock {
         Self(None)
     }
 
-    /// A clock that stands at `now` until [`Clock::set`].
+    /// A clock that shows `now` until [`Clock::set`].
     pub fn manual(now: Timestamp) -> Self {
         Self(Some(Arc::new(AtomicI64::new(now.0))))
     }
 
-    /// Sets a manual clock and all its clones; the system's clock is not touched.
+    /// Sets a manual clock and all its clones; no effect on the system's clock.
     pub fn set(&self, now: Timestamp) {
         if let Some(manual) = &self.0 {
             manual.store(now.0, Ordering::Relaxed);

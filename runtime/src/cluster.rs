@@ -1,7 +1,7 @@
-//! A Kubernetes cluster's API server: how it is found, asked and watched.
+//! The API server of a Kubernetes cluster: how it is found, queried and watched.
 //!
-//! What is asked for once has a time-out of 10 s and is tried once: callers know best when to try again. Errors are
-//! values in one line of words; the client's own log is switched off.
+//! A request is tried once, with a time-out of 10 s: callers know best when to retry. Errors are one line of text; the
+//! client's own log is switched off.
 
 mod answer;
 mod guarded;
@@ -29,16 +29,16 @@ pub(crate) use self::{
 };
 pub use self::{store::KubeStore, watch::Object};
 
-/// A request, or why there is none.
+/// A request, or why it could not be built.
 pub(crate) type Prepared = Result<http::Request<Vec<u8>>, request::Error>;
 
-/// How long the API server may take for what is asked once.
+/// The time-out of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection may take to be made.
+/// The time-out of a new connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long nothing may arrive on a connection: longer than a watch is without a word.
+/// The longest silence on a connection; longer than a watch stays silent.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A Kubernetes cluster. Clones share its connections.
@@ -52,7 +52,7 @@ pub struct Cluster {
 /// Why there is no client of a cluster.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ConnectError {
-    /// Nothing says where one is.
+    /// No configuration names a cluster.
     #[error(
         "no Kubernetes cluster is known: KUBECONFIG is not set, there is no ~/.kube/config, and this is not a pod"
     )]
@@ -60,24 +60,24 @@ pub enum ConnectError {
     /// The kubeconfig cannot be used, for this reason.
     #[error("the kubeconfig cannot be used: {0}")]
     Kubeconfig(String),
-    /// What a pod has for its service account cannot be used, for this reason.
+    /// The service account of this pod cannot be used, for this reason.
     #[error("the pod's service account cannot be used: {0}")]
     InCluster(String),
-    /// The configuration says what no client can do.
+    /// The configuration has a value that the client does not support.
     #[error("no client can be made of the Kubernetes configuration: {0}")]
     Client(String),
 }
 
-/// Reads what an answer holds.
+/// Decodes the body of an answer.
 pub(crate) fn decoded<T: DeserializeOwned>(body: Bytes) -> Result<T, Refusal> {
     serde_json::from_slice(&body).map_err(|error| Refusal::Undecodable(error.to_string()))
 }
 
 impl Cluster {
-    /// Finds the cluster: that of `KUBECONFIG`, or else of the pod that this process is in, or else of `~/.kube/config`.
-    /// Makes no connection: the API server may be away now. Must be called within a tokio runtime.
+    /// Finds the cluster of `KUBECONFIG`, or else of the pod of this process, or else of `~/.kube/config`. It makes no
+    /// connection, so the API server may be away. Must be called within a tokio runtime.
     ///
-    /// `manager` stands in `managedFields` for what this process writes, and in Events.
+    /// `manager` names this process in `managedFields` and in Events.
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -85,7 +85,7 @@ impl Cluster {
         Self::of(configuration().await?, manager)
     }
 
-    /// The cluster of a configuration. Its time-outs and its retries are set here.
+    /// The cluster of a configuration, with the time-outs and retries of this module.
     ///
     /// # Errors
     /// [`ConnectError::Client`].
@@ -110,22 +110,22 @@ impl Cluster {
         self.client.clone()
     }
 
-    /// Objects that a watch cannot read.
+    /// The objects that a watch could not decode.
     pub fn bad_objects(&self) -> BadObjects {
         self.bad_objects.clone()
     }
 
-    /// Who writes.
+    /// The field manager of writes.
     pub fn manager(&self) -> &'static str {
         self.manager
     }
 
-    /// Sends a request once, and reads what the answer holds.
+    /// Sends a request once, and decodes the answer.
     pub(crate) async fn send<T: DeserializeOwned>(&self, request: Prepared) -> Result<T, Refusal> {
         self.send_for_bytes(request).await.and_then(decoded)
     }
 
-    /// Sends a request once, and does not look into the answer if all went well.
+    /// Sends a request once, and does not decode a successful answer.
     pub(crate) async fn send_for_bytes(&self, request: Prepared) -> Result<Bytes, Refusal> {
         let request = request.map_err(|error| Refusal::Invalid(in_words(&error)))?;
         let answer = async {
@@ -147,8 +147,8 @@ impl Cluster {
         }
     }
 
-    /// The object of that name, its changes and its end, without end, as [`crate::store::Store::watch`] says. A role that names the
-    /// object allows it: `list` and `watch`.
+    /// One object by name and its changes, without end, like [`crate::store::Store::watch`]. It needs a role with
+    /// `list` and `watch` that may name the object.
     pub fn watch_one<K: Object>(
         &self,
         key: &ObjectKey,
@@ -156,7 +156,7 @@ impl Cluster {
         watch(self.client(), Watching::one(key), self.bad_objects())
     }
 
-    /// The Pods that have not ended, as a type that reads what it wants of a Pod; like [`Cluster::watch_one`].
+    /// The Pods that have not ended, decoded into a type with only the needed fields. Like [`Cluster::watch_one`].
     pub fn watch_running<K: Object>(
         &self,
         scope: Scope,
@@ -164,14 +164,14 @@ impl Cluster {
         watch(self.client(), Watching::running(scope), self.bad_objects())
     }
 
-    /// All objects of a kind, in every namespace or in none, as a type that reads what it wants of them; like
+    /// All objects of a kind, in all namespaces or cluster-wide, decoded into a type with only the needed fields. Like
     /// [`Cluster::watch_one`].
     pub fn watch_all<K: Object>(&self) -> impl Stream<Item = Event<K>> + Send + 'static {
         let watching = Watching::of(Scope::All);
         watch(self.client(), watching, self.bad_objects())
     }
 
-    /// Requests about objects of a kind in a namespace.
+    /// Requests for objects of a kind in a namespace.
     pub(crate) fn requests<K: Object>(namespace: &str) -> Request {
         Request::new(K::url_path(&(), Some(namespace)))
     }
@@ -195,7 +195,7 @@ async fn configuration() -> Result<Config, ConnectError> {
     config.map_err(in_words)
 }
 
-/// An error and its causes in one line, none of them twice.
+/// An error and its causes in one line, without repetitions.
 pub(crate) fn in_words(error: &(dyn Error + 'static)) -> String {
     let mut words = error.to_string();
     let mut cause = Some(error);
@@ -205,7 +205,7 @@ pub(crate) fn in_words(error: &(dyn Error + 'static)) -> String {
             words = format!("{words}: {text}");
         }
         if let Some(kube::Error::Api(status)) = error.downcast_ref() {
-            // The message says it; the fields of the answer are for programs.
+            // The message has the text; the status fields are for programs.
             words = words.replace(&format!(" ({status:?})"), "");
         }
         cause = error.source();

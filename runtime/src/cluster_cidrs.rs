@@ -1,5 +1,5 @@
-//! Which networks and addresses are a cluster's own, as far as they can be read: those of its API server, Services, pods and
-//! Nodes.
+//! The networks and addresses of the cluster itself, as far as they can be read: those of its API server, Services,
+//! pods and Nodes.
 
 mod node;
 mod set;
@@ -33,13 +33,14 @@ use crate::{
     store::{Event, ObjectKey, Scope, object_cache::ObjectCache},
 };
 
-/// How long is waited at the start for what can be read.
+/// How long the start waits for the sources.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the address of a deleted Node counts. Pods on its host network run on for a while, and EndpointSlices list them.
+/// How long the address of a deleted Node still counts. Pods on its host network run for a while, and EndpointSlices
+/// list them.
 const NODE_GONE: Duration = Duration::from_secs(600);
 
-/// What a network of the cluster is for.
+/// The use of a network of the cluster.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Purpose {
     /// An endpoint of the Service `default/kubernetes`.
@@ -56,8 +57,8 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// All of them. An address with several purposes has the first: only that of [`Purpose::Nodes`] may be allowed, and an API
-    /// server's address is often a Node's too.
+    /// All of them. An address with several purposes has the first. The order matters: only [`Purpose::Nodes`] may be
+    /// allowed, and an API server's address is often a Node's too.
     pub const ALL: [Self; 5] = [
         Self::ApiServer,
         Self::Services,
@@ -66,7 +67,7 @@ impl Purpose {
         Self::Nodes,
     ];
 
-    /// Every word of [`Purpose::as_str`].
+    /// Every value of [`Purpose::as_str`].
     pub const WORDS: &[&str] = &[
         "api-server",
         "service-cidr",
@@ -75,7 +76,7 @@ impl Purpose {
         "node",
     ];
 
-    /// A word for metric labels and log lines.
+    /// The value for metric labels and log lines.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ApiServer => "api-server",
@@ -87,17 +88,17 @@ impl Purpose {
     }
 }
 
-/// The cluster's own networks. The default knows of none, and not of the Nodes.
+/// The cluster's own networks. The default has no networks and no Nodes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Networks {
-    /// All but those of Nodes.
+    /// All networks but those of Nodes.
     ranges: BTreeMap<Purpose, NetworkSet>,
     /// Single addresses, thousands in a large cluster. `None`: the Nodes were never read.
     nodes: Option<HashSet<IpAddr>>,
 }
 
 impl Networks {
-    /// These networks, each with its purpose. Of a Node's network only the address counts.
+    /// These networks, each with its purpose. A Node's network counts only as its address.
     pub fn new(networks: impl IntoIterator<Item = (Purpose, IpNet)>) -> Self {
         let mut ranges: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (purpose, net) in networks {
@@ -122,7 +123,7 @@ impl Networks {
         }
     }
 
-    /// What an address in canonical form is for, if it is the cluster's.
+    /// The purpose of a canonical address; `None` if it is not the cluster's.
     pub fn purpose(&self, address: IpAddr) -> Option<Purpose> {
         let mut ranges = self.ranges.iter();
         let range = ranges.find(|(_, networks)| networks.contains(address));
@@ -132,18 +133,18 @@ impl Networks {
             .or(is_node.then_some(Purpose::Nodes))
     }
 
-    /// Whether the Nodes were ever read.
+    /// Whether the Nodes have ever been read.
     pub fn knows_nodes(&self) -> bool {
         self.nodes.is_some()
     }
 
-    /// Whether an address in canonical form is a Node's own; `None` if the Nodes were never read.
+    /// Whether a canonical address is a Node's own; `None` if the Nodes were never read.
     pub fn is_node(&self, address: IpAddr) -> Option<bool> {
         self.nodes.as_ref().map(|nodes| nodes.contains(&address))
     }
 }
 
-/// What networks are read from, as an administrator knows it.
+/// The kind of object that networks are read from, in an administrator's words.
 type Source = &'static str;
 
 const API_SERVER: Source = "EndpointSlices of default/kubernetes";
@@ -155,10 +156,10 @@ const SOURCES: [Source; 4] = [API_SERVER, SERVICE_CIDRS, NODES, USER_DEFINED_NET
 /// The networks in an object.
 type Found = Vec<(Purpose, IpNet)>;
 
-/// Reads the networks of a cluster, and goes on reading.
+/// Reads the networks of a cluster and follows their changes.
 ///
-/// Each of the sources may be forbidden, or not served by an API server that is old or has no CRD of it: that is said once in the log, and tried
-/// again every few seconds. What was read holds while the API server is away.
+/// A source may be forbidden, or unknown to the API server because it is old or lacks the CRD. The log says so once,
+/// and the read is retried every few seconds. The last known networks stay while the API server is away.
 pub struct Reading {
     changes: SelectAll<BoxStream<'static, (Source, Change)>>,
     known: BTreeMap<Source, ObjectCache<Found>>,
@@ -167,11 +168,11 @@ pub struct Reading {
     found: watch::Sender<Option<Arc<Networks>>>,
 }
 
-/// What became of the networks in objects.
+/// A change of the networks in objects.
 type Change = Event<(ObjectKey, Found)>;
 
 impl Reading {
-    /// Of this cluster.
+    /// Reads from this cluster.
     pub fn new(cluster: &Cluster) -> Self {
         let api_server = Watching {
             labels: Some("kubernetes.io/service-name=kubernetes".to_owned()),
@@ -201,15 +202,15 @@ impl Reading {
         }
     }
 
-    /// What is read; `None` at the start, until every source has said what it has or that it cannot be read, or for 5 s.
+    /// The networks. `None` at the start, until every source has reported its networks or an error, or for 5 s.
     pub fn found(&self) -> watch::Receiver<Option<Arc<Networks>>> {
         self.found.subscribe()
     }
 
-    /// Keeps what is found up to date until the token is cancelled.
+    /// Keeps the networks up to date until the token is cancelled.
     ///
     /// # Errors
-    /// None: what goes wrong is logged and tried again.
+    /// None: errors are logged and retried.
     pub async fn run(mut self, token: CancellationToken) -> anyhow::Result<()> {
         let latest = Instant::now() + PATIENCE;
         loop {
@@ -234,7 +235,7 @@ impl Reading {
         }
     }
 
-    /// Returns whether there is something new.
+    /// Applies a change. Returns whether the networks changed.
     fn take(&mut self, source: Source, change: Change) -> bool {
         if let Event::OutOfSync(reason) = &change {
             info!(
@@ -277,7 +278,7 @@ fn changes<K: Object>(
     events.map(move |event| (source, event.map(read))).boxed()
 }
 
-/// Ready or not: who answers there is the API server, or will be.
+/// Endpoints count whether ready or not: each is, or will be, the API server.
 fn endpoints(slice: &EndpointSlice) -> Found {
     let endpoints = slice.endpoints.iter().flatten();
     let addresses = endpoints.flat_map(|endpoint| &endpoint.addresses);

@@ -1,4 +1,4 @@
-//! Which servers are behind a Service, by its EndpointSlices.
+//! The servers behind a Service, from its EndpointSlices.
 
 use std::{
     collections::BTreeMap,
@@ -20,62 +20,62 @@ use crate::{
     store::{Event, ObjectKey, Scope, object_cache::ObjectCache},
 };
 
-/// The label by which a slice says whose it is.
+/// The label with the Service's name.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
-/// The name of the port of a DNS server in its Service, over UDP, if that has several.
+/// The port name of a DNS server over UDP, in a Service with several ports.
 const PORT: &str = "dns";
 
-/// Why a text does not name a Service.
+/// The text does not name a Service.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("a Service is named `NAMESPACE/NAME`, as in `kube-system/kube-dns`")]
 pub struct ServiceNameError;
 
-/// Reads `NAMESPACE/NAME` of a Service.
+/// Parses `NAMESPACE/NAME` of a Service.
 ///
 /// # Errors
-/// It names no Service.
+/// The text does not name a Service.
 pub fn parse_service(text: &str) -> Result<ObjectKey, ServiceNameError> {
     let key: ObjectKey = text.parse().map_err(|_| ServiceNameError)?;
     let is_service = crate::store::names::is_namespace(&key.name);
     is_service.then_some(key).ok_or(ServiceNameError)
 }
 
-/// What an EndpointSlice says of an endpoint; what it leaves open is taken as the API says.
+/// The conditions of an endpoint. A missing condition has the API's default.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Conditions {
     /// It serves and does not terminate.
     pub ready: bool,
     /// It answers, terminating or not.
     pub serving: bool,
-    /// It is about to end.
+    /// It is shutting down.
     pub terminating: bool,
 }
 
 /// The UDP addresses of the DNS servers behind some Services, or the addresses of all endpoints, with port 0.
 pub type Endpoints = Arc<BTreeMap<SocketAddr, Conditions>>;
 
-/// What is read of a slice.
+/// The endpoints of one slice.
 type Found = Vec<(SocketAddr, Conditions)>;
 
-/// What became of the endpoints in slices.
+/// A change of the endpoints in slices.
 type Change = Event<(ObjectKey, Found)>;
 
 /// Finds the servers behind Services.
 pub struct Discovery {
     slices: SelectAll<BoxStream<'static, (usize, Change)>>,
-    /// What each Service's slices say.
+    /// The endpoints in each Service's slices.
     known: Vec<ObjectCache<Found>>,
     found: watch::Sender<Option<Endpoints>>,
 }
 
 impl Discovery {
-    /// The DNS servers behind all of these Services, those that exist.
+    /// The DNS servers behind these Services; a Service need not exist.
     pub fn new(cluster: &Cluster, services: &[ObjectKey]) -> Self {
         Self::of(cluster, services, dns_servers)
     }
 
-    /// All endpoints of these Services, those that exist, whatever their ports are.
+    /// All endpoints of these Services, whatever their ports; a Service need not exist.
     pub fn of_hosts(cluster: &Cluster, services: &[ObjectKey]) -> Self {
         Self::of(cluster, services, hosts)
     }
@@ -97,17 +97,17 @@ impl Discovery {
         }
     }
 
-    /// What is found; `None` until every Service was looked at. While the API server is away, what was found holds.
+    /// The endpoints; `None` until every Service was read. The last known endpoints stay while the API server is away.
     pub fn found(&self) -> watch::Receiver<Option<Endpoints>> {
         self.found.subscribe()
     }
 
-    /// Keeps what is found up to date until the token is cancelled.
+    /// Keeps the endpoints up to date until the token is cancelled.
     ///
     /// # Errors
-    /// None: what goes wrong is logged and tried again.
+    /// None: errors are logged and retried.
     pub async fn run(mut self, token: CancellationToken) -> anyhow::Result<()> {
-        // Of no Services at all there is nothing to wait for.
+        // Without any Service there is nothing to wait for.
         self.publish();
         while let Some(Some((i, event))) = token.run_until_cancelled(self.slices.next()).await {
             if let Some(known) = self.known.get_mut(i) {
@@ -126,7 +126,7 @@ impl Discovery {
         let mut all = BTreeMap::new();
         let endpoints = self.known.iter().flat_map(ObjectCache::values);
         for (address, conditions) in endpoints.flatten() {
-            // One that moves to another slice is in both for a moment.
+            // An endpoint that moves to another slice is in both for a moment.
             let entry = all.entry(*address).or_insert(*conditions);
             if conditions.ready {
                 *entry = *conditions;
@@ -136,7 +136,7 @@ impl Discovery {
     }
 }
 
-/// The endpoints in a slice that have a DNS port and an address that can be asked.
+/// The endpoints of a slice that have a DNS port and a usable address.
 fn dns_servers(slice: &EndpointSlice) -> Found {
     let ports = slice.ports.iter().flatten();
     let udp: Vec<_> = ports
@@ -145,7 +145,7 @@ fn dns_servers(slice: &EndpointSlice) -> Found {
     let is_named = |port: &&&EndpointPort| port.name.as_deref() == Some(PORT);
     let ports: Vec<u16> = udp
         .iter()
-        // Where it has another name, as in CoreDNS's own Helm chart, it is the only one.
+        // A port of another name, as in CoreDNS's own Helm chart, counts if it is the only one.
         .filter(|port| udp.len() == 1 || is_named(port))
         .filter_map(|port| port.port.and_then(|port| u16::try_from(port).ok()))
         .filter(|port| *port != 0)
@@ -158,7 +158,7 @@ fn dns_servers(slice: &EndpointSlice) -> Found {
         .collect()
 }
 
-/// The endpoints in a slice, whatever their ports are.
+/// The endpoints of a slice, whatever their ports.
 fn hosts(slice: &EndpointSlice) -> Found {
     endpoints(slice)
         .map(|(address, conditions)| (SocketAddr::new(address, 0), conditions))
@@ -169,14 +169,14 @@ fn endpoints(slice: &EndpointSlice) -> impl Iterator<Item = (IpAddr, Conditions)
     let endpoints = slice.endpoints.iter().flatten();
     endpoints.filter_map(|endpoint| {
         let said = endpoint.conditions.as_ref();
-        // An unknown state is to be taken as ready, and serving as ready.
+        // By the API, an unknown `ready` counts as true, and an unknown `serving` as `ready`.
         let ready = said.and_then(|c| c.ready).unwrap_or(true);
         let conditions = Conditions {
             ready,
             serving: said.and_then(|c| c.serving).unwrap_or(ready),
             terminating: said.and_then(|c| c.terminating).unwrap_or(false),
         };
-        // All addresses of an endpoint lead to the same place.
+        // By the API, all addresses of an endpoint are interchangeable.
         let address = endpoint.addresses.first()?.parse().ok()?;
         Some((address, conditions))
     })
@@ -304,7 +304,7 @@ mod tests {
         assert!(seen.borrow().as_ref().unwrap()[&address].ready);
         assert_eq!(take(d, 0, Event::Deleted(ObjectKey::of(&one))), Some(2));
         assert!(!seen.borrow().as_ref().unwrap()[&address].ready);
-        // What is known of a slice that cannot be read holds.
+        // The last known endpoints of an unreadable slice stay.
         let bad = ["b", "x"].map(|name| ObjectKey::of(&of(name, "10.0.0.9", json!({}))));
         assert_eq!(take(d, 0, Event::Undecodable(bad.into())), Some(2));
         assert_eq!(take(d, 0, Event::Synced(Vec::new())), Some(1));

@@ -1,4 +1,5 @@
-//! HTTP servers that nobody can hold up: so many connections at once, one request on each, a bounded time for it.
+//! HTTP servers that slow or hostile clients cannot block: a limit of connections, one request per connection, a time
+//! limit.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -25,32 +26,32 @@ use crate::{
     log_rate_limiter::LogRateLimiter,
 };
 
-/// How long an answer under way may take once the server was told to end.
+/// How long a pending answer may take after the server was told to end.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long to wait when no connection can be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How much of a request's head, or of an answer, is buffered for a connection, in bytes.
+/// The buffer for a request's head, or for an answer, per connection, in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// What clients may take of a server.
+/// The limits of a server's clients.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// Connections at once. Others wait in the queue of the socket.
+    /// Parallel connections. Further ones wait in the queue of the socket.
     pub connections: usize,
-    /// How long the head of a request may take to arrive.
+    /// The time-out for the head of a request.
     pub head: Duration,
-    /// How long a request and its answer may take in all, unless the handler gives it [more](Exchange::last).
+    /// The time-out for a request with its answer, unless the handler [extends](Exchange::last) it.
     pub exchange: Duration,
 }
 
-/// A request and its answer, for its handler: an [`Extension`](axum::Extension).
+/// The deadline of a request, for its handler: an [`Extension`](axum::Extension).
 #[derive(Clone, Debug)]
 pub struct Exchange(watch::Sender<Instant>);
 
 impl Exchange {
-    /// The exchange may take so long from now on, in all, instead of what the limit says.
+    /// Sets the deadline to `duration` from now, in place of the limit.
     pub fn last(&self, duration: Duration) {
         self.0.send_replace(Instant::now() + duration);
     }
@@ -66,7 +67,7 @@ impl Default for Limits {
     }
 }
 
-/// Answers until the token is cancelled; then what is under way has a second to end.
+/// Answers until the token is cancelled; then pending answers have a second to end.
 ///
 /// # Errors
 /// A handler panicked.
@@ -104,12 +105,12 @@ pub async fn serve(
     }
     drop(listener);
     let drain = async { while connections.join_next().await.is_some() {} };
-    // What takes longer is aborted.
+    // Longer answers are aborted.
     let _too_long = timeout(DRAIN_TIMEOUT, drain).await;
     Ok(())
 }
 
-/// The next connection, once there is room for it.
+/// The next connection, once there is a permit for it.
 async fn accept(
     listener: &Listener,
     permits: &Arc<Semaphore>,
@@ -142,7 +143,7 @@ async fn answer(stream: Stream, router: Router, limits: Limits, _permit: OwnedSe
             let until = *deadline.borrow_and_update();
             tokio::select! {
                 () = sleep_until(until) => break,
-                // Whoever could give more time lasts as long as the connection.
+                // Every sender that could extend the deadline lives as long as the connection.
                 Ok(()) = deadline.changed() => {}
             }
         }

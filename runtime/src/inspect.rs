@@ -1,9 +1,10 @@
-//! What a program knows, for who runs it: a listener of its own that no other host can reach, since it has every tenant's names.
+//! The state of a program, for administrators. It has every tenant's names, so its listener is separate and cannot be
+//! reached from other hosts.
 //!
-//! - [`client`]: the subcommands that ask it, and what they ask for: [`Asked`].
+//! - [`client`]: the subcommands that query it; their arguments are in [`Asked`].
 //! - [`explain`]: the answers to them.
 //! - [`html`]: its pages.
-//! - [`text`]: texts that others wrote, in a terminal and in JSON.
+//! - [`text`]: foreign texts, safe for a terminal and for JSON.
 
 mod asked;
 pub mod client;
@@ -32,18 +33,18 @@ use crate::{
     listen::{Access, ListenAddress, Listener},
 };
 
-/// The page has no script, loads nothing from anywhere, is framed by nobody, and its forms lead to itself.
+/// The page has no script, loads nothing, cannot be framed, and its forms lead to itself.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'";
 
-/// What clients may take of the server. Each that does not read a large answer holds all of it.
+/// The limits of clients. Each client that does not read a large answer holds all of it in memory.
 const LIMITS: http::Limits = http::Limits {
     connections: 8,
     head: Duration::from_secs(2),
     exchange: Duration::from_secs(20),
 };
 
-/// The longest text that may be asked for, in bytes: four times the longest name.
+/// The longest text in a query, in bytes: four times the longest name.
 const MAX_ASKED: usize = 1024;
 
 /// The bound server.
@@ -51,10 +52,11 @@ const MAX_ASKED: usize = 1024;
 pub struct Inspect(Listener);
 
 impl Inspect {
-    /// Binds the address; a socket's file is for the user of the process alone. Logs `inspect listening` with the field `addr`.
+    /// Binds the address. The file of a unix socket is accessible only to the user of the process. Logs `inspect
+    /// listening` with the field `addr`.
     ///
     /// # Errors
-    /// Those of [`Listener::bind`], with the address.
+    /// The errors of [`Listener::bind`], with the address.
     pub async fn bind(address: &ListenAddress) -> anyhow::Result<Self> {
         let listener = Listener::bind(address, Access::User)
             .await
@@ -63,10 +65,10 @@ impl Inspect {
         Ok(Self(listener))
     }
 
-    /// Answers until the token is cancelled: eight at once, each within 20 s if its handler does not give it more.
+    /// Answers until the token is cancelled: eight requests at once, each within 20 s unless its handler extends that.
     ///
     /// # Errors
-    /// Those of [`http::serve`].
+    /// The errors of [`http::serve`].
     pub async fn serve(self, router: Router, token: CancellationToken) -> anyhow::Result<()> {
         http::serve(self.0, router, LIMITS, token).await
     }
@@ -75,13 +77,13 @@ impl Inspect {
 /// The values of a query string; the last one of each key counts.
 ///
 /// # Errors
-/// It is longer than anything that can be asked.
+/// The query string is longer than any valid one.
 pub fn query<const N: usize>(
     query: Option<&str>,
     keys: [&str; N],
 ) -> Result<[Option<String>; N], TooLong> {
     let query = query.unwrap_or_default();
-    // Each octet may be three characters.
+    // Each octet may take three characters.
     if query.len() > 3 * MAX_ASKED {
         return Err(TooLong);
     }
@@ -95,7 +97,7 @@ pub fn query<const N: usize>(
     Ok(values)
 }
 
-/// A query is longer than anything that can be asked.
+/// A query is longer than any valid one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the query is too long")]
 pub struct TooLong;
@@ -106,7 +108,7 @@ impl IntoResponse for TooLong {
     }
 }
 
-/// A page, whose texts are escaped.
+/// A page; its texts are already escaped.
 pub fn page(html: String) -> Response {
     answer("text/html; charset=utf-8", html)
 }
@@ -119,13 +121,13 @@ pub fn json(value: &impl Serialize) -> Response {
     }
 }
 
-/// No answer, since who knows does not say.
+/// An error answer: the task that has the data did not reply.
 pub fn busy(program: &str) -> Response {
     let words = format!("the {program} is too busy, or about to end");
     refusal(StatusCode::SERVICE_UNAVAILABLE, &words)
 }
 
-/// No answer, and why.
+/// An error answer with its reason.
 pub fn refusal(status: StatusCode, words: &str) -> Response {
     (status, format!("{words}\n")).into_response()
 }

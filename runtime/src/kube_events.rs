@@ -1,13 +1,14 @@
-//! Telling users about their objects: Kubernetes Events beside the log.
+//! Reports to users about their objects: Kubernetes Events beside the log.
 //!
-//! A report is a log line, and with a cluster an Event of `events.k8s.io/v1` on the object. The same of the same object is
-//! said once in ten minutes; then its Event's series goes on. The name of an Event follows from what it says, so that
-//! neither a restart nor another replica makes a second one. An Event that the API server cannot take now is raised later:
-//! after a second at first, and at longer and longer intervals, up to a minute. Not kube's `Recorder`, which says two different things of
-//! one reason only once.
+//! A report is a log line and, in a cluster, an Event of `events.k8s.io/v1` on the object. The same report about the
+//! same object is repeated once in ten minutes; its Event's series then continues. The name of an Event is derived from
+//! its content, so a restart or another replica does not create a duplicate.
 //!
-//! 50 reports are said at once, and then one a second, in turns of namespaces: thousands of reports of one namespace delay a
-//! report of another one by a second.
+//! An Event that the API server cannot take now is retried after a second, then at growing intervals of up to a minute.
+//! kube's `Recorder` does not fit: it drops a second, different note with the same reason.
+//!
+//! 50 reports are sent at once, and then one a second, in turns of namespaces. Thousands of reports of one namespace
+//! delay a report of another one by a second.
 
 mod fair_queue;
 mod pending;
@@ -44,13 +45,13 @@ use crate::{
     metrics::Label,
 };
 
-/// How many reports wait to be said.
+/// How many reports may wait.
 const QUEUE: usize = 1024;
 
-/// The longest note that the API takes, in bytes.
+/// The longest note of an Event, in bytes.
 const MAX_NOTE: usize = 1024;
 
-/// The longest name that the API takes.
+/// The longest name of an Event.
 const MAX_NAME: usize = 253;
 
 crate::metrics! {
@@ -62,12 +63,12 @@ crate::metrics! {
          many to wait";
 }
 
-/// How bad it is.
+/// The type of an Event.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Severity {
-    /// It is good to know.
+    /// Information.
     Normal,
-    /// Somebody should do something.
+    /// An administrator or author should act.
     Warning,
 }
 
@@ -84,7 +85,7 @@ impl Severity {
 #[derive(Clone, Debug)]
 pub struct Reporter(Arc<Queue>);
 
-/// The reports that wait to be said, in turns of namespaces.
+/// The waiting reports, in turns of namespaces.
 #[derive(Debug)]
 pub struct Reports(Arc<Queue>);
 
@@ -94,7 +95,7 @@ struct Queue {
     arrived: Notify,
 }
 
-/// Says what a [`Reporter`] was told.
+/// Sends the reports of a [`Reporter`].
 pub struct Reporting {
     reports: Reports,
     cluster: Option<Cluster>,
@@ -103,12 +104,12 @@ pub struct Reporting {
     waiting: Waiting,
 }
 
-/// What a [`Reporter`] was told.
+/// A report to a [`Reporter`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The object.
     pub about: ObjectReference,
-    /// How bad it is.
+    /// Its type.
     pub severity: Severity,
     /// One word in `UpperCamelCase`.
     pub reason: &'static str,
@@ -117,7 +118,7 @@ pub struct Report {
 }
 
 impl Reporter {
-    /// Reports in the log, and with a cluster in Events. The second has to run for anything to be said.
+    /// Reports to the log and, in a cluster, to Events. Nothing is sent unless the second part runs.
     pub fn new(store: &OpenStore) -> (Self, Reporting) {
         let (reporter, reports) = Self::with_queue(QUEUE);
         let cluster = match store {
@@ -134,7 +135,7 @@ impl Reporter {
         (reporter, reporting)
     }
 
-    /// The reports wait, up to so many, until they are taken from the other end.
+    /// Up to this many reports wait until the other end takes them.
     pub fn with_queue(reports: usize) -> (Self, Reports) {
         let queue = Arc::new(Queue {
             reports: Mutex::new(FairQueue::new(reports)),
@@ -143,9 +144,9 @@ impl Reporter {
         (Self(Arc::clone(&queue)), Reports(queue))
     }
 
-    /// Says something about an object, as its `object_ref` names it. `reason` is one word in `UpperCamelCase`; the note is
-    /// cut after 1,024 bytes. Returns whether it was taken. If too much waits to be said, it is counted and dropped, and the caller
-    /// has to say it again later.
+    /// Reports about an object, given by its `object_ref`. `reason` is one word in `UpperCamelCase`; the note is cut
+    /// after 1,024 bytes. Returns whether the report was taken. If the queue is full, the report is counted and
+    /// dropped, and the caller has to repeat it later.
     #[must_use = "a report that was not taken has to be made again"]
     pub fn report(
         &self,
@@ -185,7 +186,7 @@ impl Reports {
         self.0.reports().pop()
     }
 
-    /// Waits for the next report. Cancelled, it has taken none.
+    /// Waits for the next report. Cancel-safe.
     pub async fn next(&mut self) -> Report {
         loop {
             if let Some(report) = self.try_next() {
@@ -197,7 +198,7 @@ impl Reports {
 }
 
 impl Reporting {
-    /// Says what is reported, until the token is cancelled.
+    /// Sends the reports until the token is cancelled.
     ///
     /// # Errors
     /// None: an Event that cannot be raised is counted.
@@ -236,7 +237,7 @@ impl Reporting {
         if self.waiting.is_empty() {
             self.raise(unraised).await;
         } else {
-            // The server takes none now.
+            // The server takes no Events now.
             self.put_off(unraised);
         }
     }
@@ -285,7 +286,7 @@ impl Reporting {
         }
     }
 
-    /// It is raised when it is reported again.
+    /// The Event is raised when it is reported again.
     fn give_up(&mut self, unraised: &Unraised) {
         self.said.forget(unraised.id);
         count("failed");
@@ -293,12 +294,12 @@ impl Reporting {
 }
 
 impl Report {
-    /// Where its Event is.
+    /// The namespace of its Event.
     fn namespace(&self) -> &str {
         self.about.namespace.as_deref().unwrap_or("default")
     }
 
-    /// The same for the same report about the same object.
+    /// Equal for equal reports about the same object.
     fn id(&self) -> u64 {
         let about = &self.about;
         let text = json!([
@@ -324,7 +325,7 @@ impl Report {
     }
 }
 
-/// Makes the Event, or goes on with its series.
+/// Creates the Event, or continues its series.
 async fn raise(
     cluster: &Cluster,
     instance: &str,

@@ -1,10 +1,11 @@
-//! Which replica leads: one at most, and soon one.
+//! Leader election: at most one replica leads, and a new leader follows soon.
 //!
-//! - In a cluster the leader holds a Lease of `coordination.k8s.io/v1`: for 10 s from its last renewal as others see it,
-//!   renewed every 2 s by compare-and-swap. Who could not renew it for 7 s does not lead. A leader that is killed is
-//!   followed within 10 s and what the requests take, one that ends in order at once, as it clears the holder.
-//! - With a folder the leader holds `flock` on `PATH/.leader` (the collector) or `PATH/.NAME-leader` (any other program)
-//!   for life, so the end of its process ends it.
+//! - In a cluster the leader holds a Lease of `coordination.k8s.io/v1`. Others respect it for 10 s from its last
+//!   renewal. The leader renews it every 2 s by compare-and-swap, and stops to lead after 7 s without a renewal. A
+//!   killed leader is replaced within 10 s and the time of the requests. A leader that ends in order clears the holder,
+//!   so it is replaced at once.
+//! - With a folder the leader holds `flock` on `PATH/.leader` (the collector) or `PATH/.NAME-leader` (any other
+//!   program) for life. The lock ends with its process.
 
 mod deference;
 mod folder;
@@ -23,7 +24,7 @@ use self::{deference::Deference, folder::Folder, lease::Candidate};
 use crate::OpenStore;
 
 crate::metrics! {
-    /// The metrics of the lead.
+    /// The metrics of the election.
     pub const METRICS;
 
     gauge LEADING = "replica_leading" "1 while this process leads its replicas";
@@ -32,10 +33,10 @@ crate::metrics! {
 /// How long others wait after they saw the last renewal of a Lease.
 pub const LEASE_DURATION: Duration = Duration::from_secs(10);
 
-/// How long who renewed a Lease leads.
+/// How long a replica leads after a renewal.
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(7);
 
-/// How often a Lease is renewed, or looked at by who does not hold it.
+/// The interval at which the leader renews a Lease and other replicas read it.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 
 /// Contends for the lead until it is told to end.
@@ -58,7 +59,7 @@ pub struct Leader(watch::Receiver<Standing>);
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Standing {
     Following,
-    /// Until then, or for life.
+    /// Until this time, or for life.
     Leading(Option<Instant>),
 }
 
@@ -94,29 +95,29 @@ impl Leadership {
         }
     }
 
-    /// It is about something else than who leads the program's replicas, which the log and the metric tell.
+    /// For an election about something else than the program's leader, which log and metric show.
     #[must_use]
     pub fn unseen(mut self) -> Self {
         self.is_shown = false;
         self
     }
 
-    /// Leaves the lead to others while they would lead better.
+    /// Leaves the lead to others while they are better leaders.
     #[must_use]
     pub fn beside(mut self, others: watch::Receiver<Others>) -> Self {
         self.deference = Deference::new(others);
         self
     }
 
-    /// Whether this process leads, now and later; not before [`Leadership::run`], and not after it.
+    /// Whether this process leads, now and later; never before [`Leadership::run`] and after it.
     pub fn leader(&self) -> Leader {
         Leader(self.standing.subscribe())
     }
 
-    /// Contends until the token is cancelled, and then lets go of the lead, which may take a second.
+    /// Contends until the token is cancelled. Then releases the lead, which may take a second.
     ///
     /// # Errors
-    /// None: what goes wrong is logged and tried again.
+    /// None: errors are logged and retried.
     pub async fn run(self, token: CancellationToken) -> anyhow::Result<()> {
         let holder = Holder {
             standing: self.standing,
@@ -124,7 +125,7 @@ impl Leadership {
         };
         match self.contest {
             Contest::Folder(folder) => {
-                // What it holds is dropped with it.
+                // Dropping it releases the lock.
                 token
                     .run_until_cancelled_owned(folder.contend(&holder, self.deference))
                     .await;
@@ -133,7 +134,7 @@ impl Leadership {
                 token
                     .run_until_cancelled_owned(candidate.contend(&holder, self.deference))
                     .await;
-                // The others must not lead before this one has stopped.
+                // This process must stop before others lead.
                 holder.follow("this process ends");
                 candidate.release().await;
             }
@@ -143,8 +144,8 @@ impl Leadership {
 }
 
 impl Leader {
-    /// Whether this process leads now. It may end at any time, but with a Lease nobody else leads for three seconds
-    /// more.
+    /// Whether this process leads now. The lead may end at any time, but with a Lease no other replica leads for three
+    /// seconds more.
     pub fn is_leading(&self) -> bool {
         self.0.borrow().is_leading()
     }
@@ -152,28 +153,28 @@ impl Leader {
     /// Returns when this process has begun or ceased to lead since the last call. Cancel-safe.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
-            // Nobody contends any more: it follows for good.
+            // The election has ended: this process never leads again.
             std::future::pending::<()>().await;
         }
     }
 
-    /// Of a process that has no rivals.
+    /// The leader of a process without rivals.
     pub fn sole() -> Self {
         Self(watch::channel(Standing::Leading(None)).1)
     }
 }
 
-/// Says who leads, and at its end that this process does not.
+/// Publishes the leader, and at its end that this process does not lead.
 struct Holder {
     standing: watch::Sender<Standing>,
     is_shown: bool,
 }
 
 impl Holder {
-    /// Leads, or still does.
+    /// Records that this process leads, or still does.
     fn lead(&self, until: Option<Instant>) {
         let has_begun = self.standing.send_if_modified(|standing| {
-            // One that was over, as after a sleep of the process, begins anew: who looked meanwhile waits to be told.
+            // A lead that had expired, as after a suspend of the process, begins anew, so readers must be notified.
             let is_new = !standing.is_leading();
             *standing = Standing::Leading(until);
             is_new
@@ -210,13 +211,13 @@ impl Drop for Holder {
 /// The file that the program of this name locks.
 fn file(name: &str) -> String {
     match name {
-        // It was there first.
+        // The collector came first, without a name in the file.
         "collector" => ".leader".to_owned(),
         name => format!(".{name}-leader"),
     }
 }
 
-/// [`host`], with something that tells this process from an earlier one there.
+/// [`host`], with a suffix that differs between processes on the same host.
 fn identity() -> String {
     let process = Uuid::new_v4().simple().to_string();
     let process: String = process.chars().take(8).collect();

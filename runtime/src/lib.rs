@@ -1,26 +1,26 @@
-//! What both programs stand on.
+//! The common base of both programs.
 //!
-//! - [`store`]: where `EgressFirewall` and `DNSNameResolver` objects live.
+//! - [`store`]: the store of `EgressFirewall` and `DNSNameResolver` objects.
 //! - [`cluster`]: a Kubernetes API server.
-//! - [`changes`]: values that are passed on when they change.
+//! - [`changes`]: values that are sent when they change.
 //! - [`clock`]: the time of day, as a value that tests set.
 //! - [`absence`]: how many names may be absent before that is a fault.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
-//! - [`read_coalescing`]: fewer wake-ups by streams that flow fast.
-//! - [`args`]: flags that both programs have.
-//! - [`endpoints`]: where the servers behind a Service are.
-//! - [`certificate_expiry`]: until when certificates are valid.
-//! - [`http`]: HTTP servers that nobody can hold up; [`listen`]: the sockets.
-//! - [`inspect`]: what a program knows, for who runs it.
-//! - [`leader`]: which replica leads.
-//! - [`memory`]: how much memory the process may have.
-//! - [`mod@metrics`]: what the metrics are.
-//! - [`cluster_cidrs`]: which networks are a cluster's own.
-//! - [`reload`]: what is read again when its files change; [`tls`]: keys and certificates.
-//! - [`peers`]: the other instances of a program, by the addresses that they ask DNS servers from.
-//! - [`kube_events`]: what users are told about their objects.
+//! - [`read_coalescing`]: fewer wake-ups for fast streams.
+//! - [`args`]: flags of both programs.
+//! - [`endpoints`]: the servers behind a Service.
+//! - [`certificate_expiry`]: the expiry of certificates as a metric.
+//! - [`http`]: HTTP servers that clients cannot block; [`listen`]: the sockets.
+//! - [`inspect`]: the state of a program, for administrators.
+//! - [`leader`]: leader election.
+//! - [`memory`]: the memory limit of the process.
+//! - [`mod@metrics`]: the descriptions of metrics.
+//! - [`cluster_cidrs`]: the networks of the cluster itself.
+//! - [`reload`]: files that are read again when they change; [`tls`]: keys and certificates.
+//! - [`peers`]: the other instances of a program, by the source addresses of their DNS queries.
+//! - [`kube_events`]: Kubernetes Events on users' objects.
 //! - [`shutdown`]: signals, draining, and the tasks of a program.
-//! - [`log_rate_limiter`]: log lines that anybody outside can cause.
+//! - [`log_rate_limiter`]: a rate limit for log lines that outside input causes.
 //! - [`telemetry`]: logs and metrics.
 //!
 //! A program parses its flags ([`args::parse`]), sets up logs and metrics, and hands its future to [`run_program`].
@@ -59,5 +59,5 @@ pub use self::{
     threads::{run_alone, with_threads},
 };
 
-/// The version of the programs, and the commit that they were built from where that is known: `0.1.0 (3f2a91c0d4e5)`.
+/// The version of the programs, and the commit of the build if it is known: `0.1.0 (3f2a91c0d4e5)`.
 pub const VERSION: &str = env!("VERSION_AND_COMMIT");

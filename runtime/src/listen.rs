@@ -23,10 +23,10 @@ pub use self::address::{
     ListenAddress, ListenAddressError, MAX_SOCKET_PATH, UnixAddress, parse_local,
 };
 
-/// How often a peer that is silent is asked whether it is there before it counts as gone (tcp(7), TCP_KEEPCNT).
+/// Unanswered keepalive probes before a silent peer counts as gone (tcp(7), TCP_KEEPCNT).
 const KEEPALIVE_PROBES: u32 = 3;
 
-/// Who may connect to a unix socket if its URL has no `mode`.
+/// The access to a unix socket whose URL has no `mode`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Access {
     /// The user of this process: mode 0600.
@@ -35,7 +35,7 @@ pub enum Access {
     Group,
 }
 
-/// A bound socket. Dropped, it takes its file away.
+/// A bound socket. Its file is removed on drop.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
@@ -51,24 +51,24 @@ enum Socket {
     Tcp(TcpListener),
 }
 
-/// Who is at the other end of a connection.
+/// The other end of a connection.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Peer {
-    /// Of a unix socket: who connected, as the system says.
+    /// The process at the other end of a unix socket, by the kernel's data.
     Process {
-        /// Its process; nothing if it cannot be seen from here, as from another PID namespace.
+        /// Its process; `None` if it is invisible from here, as from another PID namespace.
         pid: Option<i32>,
         /// Its user.
         uid: u32,
         /// Its group.
         gid: u32,
     },
-    /// Of TCP.
+    /// The other end of a TCP connection.
     Address(SocketAddr),
 }
 
 impl Peer {
-    /// Its address, as IPv4 where it is one.
+    /// Its address, as IPv4 if it is IPv4-mapped.
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
             Self::Process { .. } => None,
@@ -98,13 +98,13 @@ impl fmt::Display for Peer {
 /// A connection, whatever its socket.
 pub type Stream = Pin<Box<dyn Duplex>>;
 
-/// What can be read and written.
+/// A stream for reading and writing.
 pub trait Duplex: AsyncRead + AsyncWrite + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
 
 impl Listener {
-    /// Binds the address. A socket file that nobody listens on is replaced.
+    /// Binds the address. A socket file without a listener is replaced.
     ///
     /// # Errors
     /// The address is in use, the path is something other than a socket, or the system refuses.
@@ -128,13 +128,13 @@ impl Listener {
         Ok(Self { socket, address })
     }
 
-    /// The address, with the port that was found for port 0.
+    /// The address, with the actual port for port 0.
     pub fn address(&self) -> &ListenAddress {
         &self.address
     }
 
-    /// A TCP peer that says nothing for so long, in whole seconds, is asked whether it is there, and is gone if it is silent for
-    /// as long again. For connections that are accepted from now on; unix sockets need none.
+    /// Enables TCP keepalive: a peer that is silent for `after`, in whole seconds, is probed, and is gone after as long
+    /// again without an answer. It applies to connections accepted from now on; unix sockets do not need it.
     ///
     /// # Errors
     /// The system refuses.
@@ -144,7 +144,7 @@ impl Listener {
         };
         let after = after.max(Duration::from_secs(1));
         let between = (after / KEEPALIVE_PROBES).max(Duration::from_secs(1));
-        // An accepted socket has the options of the one that listens.
+        // An accepted socket inherits the options of the listening one.
         sockopt::set_socket_keepalive(listener, true)?;
         sockopt::set_tcp_keepidle(listener, after)?;
         sockopt::set_tcp_keepintvl(listener, between)?;
@@ -152,10 +152,10 @@ impl Listener {
         Ok(())
     }
 
-    /// The next connection, and who it is from. May be cancelled.
+    /// The next connection, and its peer. Cancel-safe.
     ///
     /// # Errors
-    /// Out of file descriptors, or the peer left before it was accepted: neither ends the listener.
+    /// Out of file descriptors, or the peer left before it was accepted. The listener continues to work.
     pub async fn accept(&self) -> io::Result<(Stream, Peer)> {
         match &self.socket {
             Socket::Tcp(listener) => {
@@ -175,7 +175,7 @@ impl Listener {
         }
     }
 
-    /// Whether the URL lets this peer connect. Who accepts has to ask.
+    /// Whether the URL lets this peer connect. The caller of [`accept`](Self::accept) must check it.
     pub fn admits(&self, peer: &Peer) -> bool {
         match (&self.address, peer) {
             (ListenAddress::Unix(address), Peer::Process { uid, gid, .. }) => {
@@ -210,7 +210,7 @@ async fn bind_unix(address: &UnixAddress, access: Access) -> anyhow::Result<Unix
     Ok(listener)
 }
 
-/// Removes the socket's file at the end, unless another program has put its own there.
+/// Removes the socket's file on drop, unless another program has replaced it.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -229,7 +229,7 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
-            // Nothing is lost if it stays: the next start replaces it.
+            // A remaining file is harmless: the next start replaces it.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,11 +1,11 @@
-//! Log lines that anybody outside can cause, or an outage: one in a while, and how many were left out.
+//! A rate limit for log lines that outside input or an outage can cause, with the number of dropped lines.
 
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-/// Lets one line of its kind through in a second, or another interval. Make one for each place that logs.
+/// Allows one line of its kind in a second, or another interval. Use one for each place that logs.
 #[derive(Debug)]
 pub struct LogRateLimiter {
     interval: Duration,
@@ -25,7 +25,7 @@ struct State {
 }
 
 impl LogRateLimiter {
-    /// One in so much time.
+    /// A limiter of one line per interval.
     pub fn every(interval: Duration) -> Self {
         Self {
             interval,
@@ -33,7 +33,7 @@ impl LogRateLimiter {
         }
     }
 
-    /// Whether to log now: if so, the number of lines that were left out since the last one.
+    /// Whether to log now: if so, the number of lines that were dropped since the last one.
     pub fn allow(&self) -> Option<u64> {
         self.allow_at(Instant::now())
     }

@@ -1,8 +1,9 @@
-//! How much memory the process may have.
+//! The memory limit of the process.
 
 use std::{fs, path::Path};
 
-/// The bytes that the process may have before the kernel ends it, if its container or service has a limit (cgroups(7)).
+/// The memory limit of the process's container or service, in bytes (cgroups(7)). Above it the kernel kills the
+/// process.
 pub fn limit() -> Option<u64> {
     let cgroups = fs::read_to_string("/proc/self/cgroup").ok()?;
     limit_in(Path::new("/sys/fs/cgroup"), &cgroups)
@@ -20,7 +21,7 @@ fn limit_in(root: &Path, cgroups: &str) -> Option<u64> {
         } else {
             return None;
         };
-        // Inside of a container its own group is at the root, though the path may be that of the host.
+        // Inside a container its own group is mounted at the root, though the path may be that of the host.
         let folders = [root.join(path.trim_start_matches('/')), root];
         folders.iter().find_map(|folder| {
             let text = fs::read_to_string(folder.join(file)).ok()?;
@@ -53,7 +54,7 @@ mod tests {
             limit_in(root, "0::/system.slice/x.service\n"),
             Some(1 << 20)
         );
-        // The first version of control groups.
+        // Control groups, version 1.
         let first = "5:devices:/\n4:cpu,memory:/docker/x\n0::/unknown\n";
         fs::remove_file(root.join("memory.max")).unwrap();
         assert_eq!(limit_in(root, first), None);

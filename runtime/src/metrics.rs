@@ -1,5 +1,5 @@
-//! What the metrics of a program are, in tables: what Prometheus is told of them, what `docs/metrics.md` says, and what the
-//! tests hold `/metrics` against.
+//! The descriptions of a program's metrics, in tables. They are the source for Prometheus, for `docs/metrics.md`, and
+//! for the tests of `/metrics`.
 //!
 //! Names follow <https://prometheus.io/docs/practices/naming/>: base units, the unit at the end, `_total` for counters.
 
@@ -14,8 +14,8 @@ use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogra
 
 pub use self::{document::section, series::Series};
 
-/// Declares a table of metrics: of each the type, the name, the labels in brackets if it has any, and the meaning. With `NAME =` the
-/// name of the metric is a constant, too. `+ METRIC` adds one that is declared elsewhere.
+/// Declares a table of metrics. Each has a type, a name, labels in brackets (if any), and a meaning. `NAME =` also
+/// defines a constant with the name of the metric. `+ METRIC` adds one that is declared elsewhere.
 #[macro_export]
 macro_rules! metrics {
     (
@@ -37,20 +37,20 @@ macro_rules! metrics {
 pub struct Metric {
     /// Its name, without `_bucket`, `_sum` and `_count`.
     pub name: &'static str,
-    /// What Prometheus may do with it.
+    /// Its Prometheus type.
     pub kind: MetricKind,
-    /// What tells its series apart.
+    /// The labels of its series.
     pub labels: &'static [Label],
-    /// What it says, in one sentence without a full stop.
+    /// The meaning, in one sentence without a full stop.
     pub meaning: &'static str,
 }
 
-/// The types of Prometheus that are used.
+/// The used Prometheus types.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MetricKind {
-    /// It only grows, from 0 at the start.
+    /// Only grows, from 0 at the start.
     Counter,
-    /// It is as it is now.
+    /// The current value.
     Gauge,
     /// Durations in buckets.
     Histogram,
@@ -61,16 +61,16 @@ pub enum MetricKind {
 pub struct Label {
     /// Its name.
     pub name: &'static str,
-    /// What it may be.
+    /// Its possible values.
     pub values: Values,
 }
 
-/// What a label may be.
+/// The possible values of a label.
 #[derive(Clone, Copy, Debug)]
 pub enum Values {
     /// One of these.
     OneOf(&'static [&'static str]),
-    /// Something of this kind.
+    /// Any value of this kind.
     Any(&'static str),
 }
 
@@ -116,7 +116,7 @@ impl Metric {
         }
     }
 
-    /// The unit, which the name ends in; nothing for what is counted or is yes or no.
+    /// The unit at the end of the name; `None` for counts and booleans.
     pub fn unit(&self) -> Option<Unit> {
         let name = self.name.strip_suffix("_total").unwrap_or(self.name);
         match name.rsplit('_').next() {
@@ -126,8 +126,8 @@ impl Metric {
         }
     }
 
-    /// Tells the exporter of it. A counter or histogram all of whose series are known has them from then on, so that the
-    /// first event is an increase.
+    /// Registers the metric with the exporter. If all series of a counter or histogram are known, they exist from then
+    /// on, so that the first event shows as an increase.
     fn describe(&self) {
         match (self.kind, self.unit()) {
             (MetricKind::Counter, Some(unit)) => describe_counter!(self.name, unit, self.meaning),
@@ -148,7 +148,7 @@ impl Metric {
         }
     }
 
-    /// The labels of every series, if they are known; none if a label may be anything.
+    /// The labels of every series; empty if a label has arbitrary values.
     fn series(&self) -> Vec<Vec<(&'static str, &'static str)>> {
         let mut all = vec![Vec::new()];
         for label in self.labels {
@@ -171,13 +171,13 @@ impl Metric {
 }
 
 impl Label {
-    /// A label with a few values.
+    /// A label with a fixed set of values.
     pub const fn one_of(name: &'static str, values: &'static [&'static str]) -> Self {
         let values = Values::OneOf(values);
         Self { name, values }
     }
 
-    /// A label that may be anything of a kind.
+    /// A label with arbitrary values of a kind.
     pub const fn any(name: &'static str, kind: &'static str) -> Self {
         let values = Values::Any(kind);
         Self { name, values }
@@ -194,7 +194,7 @@ impl fmt::Display for MetricKind {
     }
 }
 
-/// Tells the exporter of metrics; once, after [`crate::telemetry::init_metrics`].
+/// Registers the metrics with the exporter; once, after [`crate::telemetry::init_metrics`].
 pub fn describe(tables: &[&[Metric]]) {
     tables.iter().copied().flatten().for_each(Metric::describe);
 }

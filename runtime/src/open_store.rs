@@ -1,4 +1,4 @@
-//! The store that a flag names.
+//! The store of `--store`.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Either store. What a program has besides (leadership, Events) depends on which it is.
+/// Either store. Leader election and Events depend on which it is.
 #[derive(Clone)]
 pub enum OpenStore {
     /// A folder.
@@ -23,11 +23,11 @@ pub enum OpenStore {
 }
 
 impl OpenStore {
-    /// Opens the store at an address. A folder must exist; the API server of a cluster may be away now. `manager` names
-    /// the program in what it writes to a cluster.
+    /// Opens the store at an address. A folder must exist; the API server of a cluster may be away now. `manager` is
+    /// the field manager of writes to a cluster.
     ///
     /// # Errors
-    /// [`OpenError`](crate::store::dir::OpenError), [`ConnectError`]; [`UsageError`] if no cluster is known.
+    /// [`OpenError`](crate::store::dir::OpenError), [`ConnectError`]; [`UsageError`] if no cluster is configured.
     pub async fn open(address: &StoreAddress, manager: &'static str) -> anyhow::Result<Self> {
         Ok(match address {
             StoreAddress::Dir(path) => Self::Dir(DirStore::open(path)?),
@@ -43,7 +43,7 @@ impl OpenStore {
 }
 
 impl OpenStore {
-    /// Objects that a watch cannot read.
+    /// The objects that a watch could not decode.
     pub fn bad_objects(&self) -> BadObjects {
         match self {
             Self::Dir(store) => store.bad_objects(),

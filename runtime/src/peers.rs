@@ -1,7 +1,7 @@
-//! The other instances of a program that share a store, by the addresses that they ask DNS servers from.
+//! The other instances of a program that share a store, by the source addresses of their DNS queries.
 //!
-//! In a cluster they are the endpoints of their Services, ready or not. With a folder they are on this host: each of them takes
-//! a loopback address for itself, which is the name of a file in `PATH/.NAME-peers` that it keeps locked.
+//! In a cluster they are the endpoints of their Services, ready or not. With a folder they are on this host. There,
+//! each instance takes a loopback address, and keeps a locked file of that name in `PATH/.NAME-peers`.
 
 mod folder;
 
@@ -26,17 +26,17 @@ use crate::{
     store::{ObjectKey, dir::DirStore},
 };
 
-/// An address counts for so long after its instance left. A DNS server tells of its last queries up to a second later, and a
-/// reader may be behind.
+/// How long an address counts after its instance left. A DNS server reports its last queries up to a second later, and
+/// their reader may lag behind.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// Addresses of the others; IPv4 is never mapped.
+/// Addresses of the other instances; never IPv4-mapped.
 pub type Addresses = Arc<BTreeSet<IpAddr>>;
 
 /// Finds the other instances.
 pub struct Peers {
     source: Source,
-    /// The addresses of this one.
+    /// The addresses of this instance.
     own: BTreeSet<IpAddr>,
     asking: watch::Sender<Addresses>,
     alive: watch::Sender<Option<Addresses>>,
@@ -60,7 +60,7 @@ impl Peers {
         }
     }
 
-    /// Those behind these Services, but for this one, which has the addresses `own`.
+    /// The instances behind these Services, without this one, which has the addresses `own`.
     pub fn of_services(
         cluster: &Cluster,
         services: &[ObjectKey],
@@ -74,11 +74,11 @@ impl Peers {
         Self::new(source, own)
     }
 
-    /// Those of the program `name` that share this folder. Takes the loopback address that this instance is to ask from, if it
-    /// can have one.
+    /// The instances of the program `name` that share this folder. Takes a loopback address as this instance's source
+    /// address, if one is available.
     ///
     /// # Errors
-    /// None: without an address of its own this instance is a client to the others, which the log says.
+    /// None: without such an address the other instances take this one for a client, and the log says so.
     pub fn of_folder(store: &DirStore, name: &str) -> (Self, Option<Ipv4Addr>) {
         let folder = Folder::join(store.path(), name);
         let own = folder.own();
@@ -86,18 +86,18 @@ impl Peers {
         (Self::new(Source::Folder(folder), addresses), own)
     }
 
-    /// Where queries of the others may come from. Those that have left count for half a minute.
+    /// The source addresses of the other instances' queries. An instance that left counts for half a minute more.
     pub fn asking(&self) -> watch::Receiver<Addresses> {
         self.asking.subscribe()
     }
 
-    /// The others that are there now; `None` until that is known.
+    /// The running other instances; `None` until they are known.
     pub fn alive(&self) -> watch::Receiver<Option<Addresses>> {
         self.alive.subscribe()
     }
 
-    /// How many of the others that are there have a lower address: a different number for each instance, so that they take turns.
-    /// 0 until that is known.
+    /// How many of the running other instances have a lower address; 0 until they are known. The number differs for
+    /// each instance, so they can take turns.
     pub fn rank(&self) -> watch::Receiver<usize> {
         self.rank.subscribe()
     }
@@ -105,7 +105,7 @@ impl Peers {
     /// Keeps all of these up to date until the token is cancelled.
     ///
     /// # Errors
-    /// None: what goes wrong is logged and tried again.
+    /// None: errors are logged and retried.
     pub async fn run(self, token: CancellationToken) -> anyhow::Result<()> {
         let Self {
             source,
@@ -152,7 +152,7 @@ fn others(endpoints: &Endpoints, own: &BTreeSet<IpAddr>) -> Addresses {
     Arc::new(all.filter(|ip| !own.contains(ip)).collect())
 }
 
-/// Passes on how many of the others have a lower address of the family of an own one.
+/// Sends how many of the other instances have a lower address than this one's in the same family.
 async fn rank_among(
     mut alive: watch::Receiver<Option<Addresses>>,
     own: &BTreeSet<IpAddr>,
@@ -171,7 +171,7 @@ async fn rank_among(
     }
 }
 
-/// Passes on those that are there, and for a while those that have left.
+/// Sends the running instances and, for a while, those that left.
 async fn follow(mut alive: watch::Receiver<Option<Addresses>>, asking: watch::Sender<Addresses>) {
     let mut left: BTreeMap<IpAddr, Instant> = BTreeMap::new();
     let mut before = Addresses::default();
@@ -221,7 +221,7 @@ mod tests {
         told.changed().await.unwrap();
         assert_eq!(*told.borrow_and_update(), set(&[2, 3]));
         assert!(began.elapsed() >= LINGER);
-        // One that comes back does not leave because it left before.
+        // An instance that comes back no longer expires.
         alive.send_replace(Some(set(&[2])));
         told.changed().await.unwrap();
         alive.send_replace(Some(set(&[2, 3])));

@@ -1,4 +1,4 @@
-//! From a program's future to its exit status.
+//! Runs a program's future and maps its result to an exit status.
 
 use std::{
     future::Future,
@@ -9,19 +9,19 @@ use std::{
 
 use crate::{shutdown::Ended, threads::with_threads};
 
-/// The program was asked for something that it cannot do: status 2 instead of 1. It is found anywhere in the causes of
-/// an error.
+/// An error of usage or configuration: exit status 2 instead of 1. It is found anywhere in the causes of an error.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);
 
-/// Threads that run tasks, at least: one that computes for long is not to hold up another that answers a peer.
+/// The minimum number of threads: a task that computes for long must not delay one that answers a peer.
 const THREADS: usize = 2;
 
-/// Runs a program on a multi-threaded tokio runtime. An error is printed on stderr as one line,
-/// `name: error: its cause: …`.
+/// Runs a program on a multi-threaded tokio runtime. An error is printed on stderr as one line, `name: error: its
+/// cause: …`.
 ///
-/// Returns 0, or 2 if the error is a [`UsageError`], 143 or 130 if a second signal [`Ended`] it, or else 1. Blocking calls still under way do not hold it up.
+/// Returns 0 for success, 2 for a [`UsageError`], and 143 or 130 if a second signal [`Ended`] it. Any other error gives
+/// 1. Pending blocking calls do not delay the exit.
 pub fn run_program(name: &str, program: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     let threads = available_parallelism().map_or(THREADS, |cores| cores.get().max(THREADS));
     let result = with_threads(threads)
@@ -35,7 +35,7 @@ pub fn run_program(name: &str, program: impl Future<Output = anyhow::Result<()>>
         return ExitCode::SUCCESS;
     };
     let line = format!("{name}: {error:#}").replace(['\n', '\r'], " ");
-    // Nobody is left to tell if stderr is closed; the status still says it.
+    // If stderr is closed, the exit status still reports the error.
     let _closed = writeln!(io::stderr(), "{line}");
     ExitCode::from(status(&error))
 }
@@ -80,7 +80,7 @@ mod tests {
             tokio::task::spawn_blocking(move || receiver.recv());
             Ok(())
         });
-        // The call above returned while this end, which the blocking call waits for, was still open.
+        // The call above returned while this sender, which the blocking call waits for, was still open.
         drop(sender);
     }
 }

@@ -1,8 +1,8 @@
-//! Fewer wake-ups by a stream that flows fast, as network cards have fewer interrupts (interrupt coalescing).
+//! Read coalescing: fewer wake-ups for a fast stream, like interrupt coalescing of network cards.
 //!
-//! A sender that fills its buffer thousands of times a second would wake a thread each time, and each time take a processor from
-//! somebody: on a node that is busy with DNS, from the DNS server. A thread that has nothing else to do then waits a moment before
-//! it looks at its sockets again, and finds more there.
+//! A sender that fills its buffer thousands of times a second wakes a thread each time. Each wake-up takes CPU time
+//! from other processes, on a busy DNS node from the DNS server. So an idle thread waits a moment before it polls its
+//! sockets again, and then reads more at once.
 
 use std::{
     cell::Cell,
@@ -10,35 +10,36 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// For how long at most: what comes is late by half of it.
+/// The longest wait; data are delayed by half of it on average.
 const LONGEST: Duration = Duration::from_millis(4);
 
-/// A wait that would be shorter is none: the system's timers are not that exact, and who sends so fast waits for room.
+/// A shorter wait is skipped: the system's timers are too coarse, and a sender that fast waits for buffer space.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Octets that are to come meanwhile, at most: the smallest buffer of a socket holds three times as many.
+/// The octets that may arrive during a wait; the smallest socket buffer holds three times as many.
 const PORTION: u128 = 48 << 10;
 
-/// So many at once tell of a buffer that may have been full: its sender is not to be kept waiting.
+/// A read of this many octets may mean a full buffer; its sender must not wait.
 const FULL: u64 = 64 << 10;
 
-/// Octets that are to come in [`LONGEST`], at least: two writes and more are then one read.
+/// The octets that must be expected in [`LONGEST`], so that one read replaces two or more.
 const WORTH: u128 = 16 << 10;
 
 thread_local! {
-    /// Octets that were read on this thread since it last looked for more.
+    /// Octets read on this thread since its last poll.
     static RECEIVED: Cell<u64> = const { Cell::new(0) };
-    /// When that was, and whether a wait was worth it.
+    /// The time of that poll, and whether a wait was worthwhile.
     static LOOKED: Cell<Option<(Instant, bool)>> = const { Cell::new(None) };
 }
 
-/// So many octets of a stream that need not be answered were read on this thread.
+/// Records a read of octets from a stream that needs no answers.
 pub fn received(octets: usize) {
     RECEIVED.set(RECEIVED.get() + octets as u64);
 }
 
-/// Waits before this thread looks at its sockets, if what it read says so for the second time on end: a sender that was held up for
-/// once is not slow. To be called when there is nothing else to do ([`on_thread_park`](tokio::runtime::Builder::on_thread_park)).
+/// Waits before this thread polls its sockets, if its reads justify a wait for the second time in a row. A single burst
+/// after a pause does not count. Call it when the thread is idle
+/// ([`on_thread_park`](tokio::runtime::Builder::on_thread_park)).
 pub fn before_park() {
     let octets = RECEIVED.take();
     if octets == 0 {
@@ -55,7 +56,7 @@ pub fn before_park() {
     }
 }
 
-/// For how long, if so many octets came in the time that passed.
+/// The wait for this many octets in this time; `None` for no wait.
 fn wait(octets: u64, passed: Duration) -> Option<Duration> {
     let in_time = |time: Duration| u128::from(octets) * time.as_nanos() / passed.as_nanos().max(1);
     if octets >= FULL || in_time(LONGEST) < WORTH || in_time(SHORTEST) > PORTION {
@@ -85,7 +86,7 @@ mod tests {
         ] {
             assert_eq!(wait(octets, milli), expected, "{octets}");
         }
-        // What comes after a pause says nothing of what comes next, and neither does no time at all.
+        // Data after a pause predict nothing, and neither does a duration of zero.
         assert_eq!(wait(FULL, 10 * milli), None);
         assert_eq!(wait(FULL - 1, 1000 * milli), None);
         assert_eq!(wait(1, Duration::ZERO), None);

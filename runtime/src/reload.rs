@@ -1,5 +1,4 @@
-//! What is read from files, and read again when they change: certificates and secrets that are renewed while the program
-//! runs.
+//! Files that are read again when they change: certificates and secrets that are renewed while the program runs.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -15,7 +14,7 @@ use tracing::{info, warn};
 
 use crate::{metrics::Label, tls::read};
 
-/// The files are read this often: they are small, and what compares their contents misses no change.
+/// How often the files are read. They are small, and comparing contents misses no change.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 crate::metrics! {
@@ -26,7 +25,7 @@ crate::metrics! {
         "Changes of certificates and secrets in files, by what became of them";
 }
 
-/// The newest value that the files gave. Clones share it.
+/// The latest valid value of the files. Clones share it.
 #[derive(Debug)]
 pub struct Reloaded<T>(Arc<ArcSwap<T>>);
 
@@ -37,20 +36,20 @@ impl<T> Clone for Reloaded<T> {
 }
 
 impl<T> Reloaded<T> {
-    /// The value as it is now.
+    /// The current value.
     pub fn load(&self) -> Arc<T> {
         self.0.load_full()
     }
 }
 
-/// Keeps a [`Reloaded`] up to date. It has to run.
+/// Keeps a [`Reloaded`] up to date. It must be run.
 pub struct Reloading<T> {
     what: &'static str,
     paths: Vec<PathBuf>,
     contents: Vec<Vec<u8>>,
     parse: Box<Parse<T>>,
     value: Reloaded<T>,
-    /// Why the files cannot be used as they are now.
+    /// Why the current files cannot be used.
     fault: Option<String>,
 }
 
@@ -67,8 +66,8 @@ impl<T> fmt::Debug for Reloading<T> {
 }
 
 impl<T: Send + Sync + 'static> Reloading<T> {
-    /// Reads the files now. `parse` is given their contents, in the order of the paths; `what` is a word for the log and for
-    /// metric labels.
+    /// Reads the files now. `parse` gets their contents, in the order of the paths; `what` names the value in the log
+    /// and in metric labels.
     ///
     /// # Errors
     /// A file cannot be read, or `parse` refuses the contents.
@@ -90,8 +89,8 @@ impl<T: Send + Sync + 'static> Reloading<T> {
         Ok((value, reloading))
     }
 
-    /// Looks at the files once a second until the token is cancelled. What cannot be used leaves the value as it is: it is
-    /// counted, and logged once.
+    /// Reads the files once a second until the token is cancelled. Unusable files leave the value unchanged, and are
+    /// counted and logged once.
     ///
     /// # Errors
     /// A thread that reads files failed.

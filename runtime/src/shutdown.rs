@@ -1,4 +1,4 @@
-//! The tasks of a program, and how they end.
+//! The tasks of a program, and its shutdown.
 
 use std::{collections::HashMap, future::Future, io, panic::resume_unwind, thread, time::Duration};
 
@@ -14,10 +14,10 @@ use tracing::{error, info, warn};
 
 use crate::threads::run_alone;
 
-/// How long tasks may take to end once they were told to.
+/// How long tasks may take to end after the token was cancelled.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Owns every task of a program: none is detached, and none ends unseen.
+/// Owns every task of a program, so that no task is detached and no end goes unnoticed.
 pub struct Tasks {
     tasks: JoinSet<anyhow::Result<()>>,
     names: HashMap<Id, &'static str>,
@@ -25,7 +25,7 @@ pub struct Tasks {
     signals: io::Result<Signals>,
 }
 
-/// A second signal ended the program before it was done.
+/// A second signal ended the program before its tasks were done.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("ended at once by a second {signal}")]
 pub struct Ended {
@@ -34,13 +34,13 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// The status by which a shell tells that a signal ended a program: 130 for SIGINT, 143 for SIGTERM.
+    /// The exit status of a program ended by a signal, as in a shell: 130 for SIGINT, 143 for SIGTERM.
     pub fn status(self) -> u8 {
         128 + self.number
     }
 }
 
-/// From its making on, these signals no longer end the process by themselves.
+/// Once created, these signals no longer kill the process.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -69,7 +69,8 @@ impl Default for Tasks {
 }
 
 impl Tasks {
-    /// No tasks yet. From now on SIGTERM and SIGINT wait for [`Tasks::run`]. Must be called within a tokio runtime.
+    /// An empty set. From now on SIGTERM and SIGINT are handled by [`Tasks::run`]. Must be called within a tokio
+    /// runtime.
     pub fn new() -> Self {
         Self {
             tasks: JoinSet::new(),
@@ -79,12 +80,12 @@ impl Tasks {
         }
     }
 
-    /// It is cancelled when the tasks shall end. Who cancels it ends the program in the same orderly way as SIGTERM.
+    /// The token that tells the tasks to end. Cancelling it ends the program in order, like SIGTERM.
     pub fn token(&self) -> CancellationToken {
         self.token.clone()
     }
 
-    /// Starts a task, which shall run until the token is cancelled and then end within 5 s. `name` stands in errors.
+    /// Starts a task, which must run until the token is cancelled and then end within 5 s. `name` is used in errors.
     pub fn spawn(
         &mut self,
         name: &'static str,
@@ -94,8 +95,8 @@ impl Tasks {
         self.names.insert(handle.id(), name);
     }
 
-    /// Starts a task as [`Tasks::spawn`] does, on a thread of its own: nothing else holds it up, and it holds up nothing else. It
-    /// cannot be aborted, but goes with the process.
+    /// Like [`Tasks::spawn`], on a thread of its own: no other task can delay it, and it delays no other. It cannot be
+    /// aborted, but ends with the process.
     pub fn spawn_alone(
         &mut self,
         name: &'static str,
@@ -109,7 +110,7 @@ impl Tasks {
         });
         self.spawn(name, async {
             let thread = thread?;
-            // The other end goes with the thread, whichever way it ends.
+            // The other end is dropped with the thread, whether it returns or panics.
             let _closed = ended.await;
             match thread.join() {
                 Ok(result) => result?,
@@ -118,22 +119,23 @@ impl Tasks {
         });
     }
 
-    /// Runs until SIGTERM, SIGINT or the token's cancellation, or until a task ends by itself. Then cancels the token
-    /// and waits for the tasks, at most 5 s; those that take longer are aborted, with a warning that names them.
+    /// Runs until SIGTERM, SIGINT or the token's cancellation, or until a task ends by itself. Then it cancels the
+    /// token and waits for the tasks, at most 5 s. Slower tasks are aborted, with a warning that names them.
     ///
     /// # Errors
-    /// What ended a task before it was told to end (an error, a panic, or that it ended at all), or else what went wrong
-    /// in one while it drained; [`Ended`] by a second signal, at once; signals that cannot be had.
+    /// The reason why a task ended early: an error, a panic, or a plain return. Otherwise the first error of a task
+    /// during shutdown. [`Ended`] on a second signal, at once. An error if signal handlers cannot be installed.
     pub async fn run(self) -> anyhow::Result<()> {
         self.run_with(std::future::ready(()), std::future::ready)
             .await
     }
 
-    /// [`Tasks::run`] of a program with something to do around its end: after a signal the tasks go on until `before` is
-    /// through, and once they have ended `after` has what came of it. When anything but a signal ends the tasks there is neither.
+    /// [`Tasks::run`] with steps before and after the shutdown. After a signal the tasks continue until `before` has
+    /// finished. `after` gets its result once the tasks have ended. Both are skipped if anything but a signal ends the
+    /// tasks.
     ///
     /// # Errors
-    /// Those of [`Tasks::run`].
+    /// The errors of [`Tasks::run`].
     pub async fn run_with<T, A: Future<Output = ()>>(
         mut self,
         before: impl Future<Output = T>,
@@ -168,7 +170,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// What there is to say of a task that ended by itself.
+    /// The error of a task that ended by itself.
     fn early(&mut self, ended: Result<(Id, anyhow::Result<()>), JoinError>) -> anyhow::Error {
         let (name, result) = self.ended(ended);
         match result {

@@ -1,4 +1,4 @@
-//! The store: where the objects live that the programs read and write.
+//! The store of the objects that the programs read and write.
 
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
@@ -22,7 +22,7 @@ pub use self::{
     watched::{BadObject, BadObjects},
 };
 
-/// A kind of object that a store holds.
+/// A kind of stored object.
 pub trait Kind:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
@@ -39,7 +39,7 @@ pub trait Kind:
 impl Kind for DnsNameResolver {}
 impl Kind for EgressFirewall {}
 
-/// Where an object is.
+/// The identity of an object in its kind.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ObjectKey {
     /// `metadata.namespace`.
@@ -58,7 +58,7 @@ impl ObjectKey {
         }
     }
 
-    /// The object, of which nothing else is known, for Events.
+    /// The reference to the object in an Event, with the key only.
     pub fn reference<K: Resource<DynamicType = ()>>(&self) -> ObjectReference {
         ObjectReference {
             api_version: Some(K::api_version(&()).into_owned()),
@@ -69,7 +69,7 @@ impl ObjectKey {
         }
     }
 
-    /// Comes before the keys of all objects of a namespace, in their order. No object has such a key.
+    /// A key that sorts before those of all objects of a namespace. No object has such a key.
     pub fn before_all_in(namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -77,7 +77,7 @@ impl ObjectKey {
         }
     }
 
-    /// Stands for all objects of a namespace of which not even the names can be read. No object has such a key.
+    /// A key for all objects of a namespace whose names cannot even be read. No object has such a key.
     pub fn all_in(namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -85,16 +85,16 @@ impl ObjectKey {
         }
     }
 
-    /// Whether it is such a key.
+    /// Whether it is a key of [`ObjectKey::all_in`].
     pub(crate) fn is_all(&self) -> bool {
         self.name == "*"
     }
 }
 
-/// Of the metadata of an object name, namespace, uid and version alone, where no more of it is kept.
+/// Reduces an object's metadata to name, namespace, uid and version, to save memory.
 ///
 /// # Errors
-/// It is no metadata.
+/// The input is no metadata.
 pub fn identity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let metadata = ObjectMeta::deserialize(deserializer)?;
     Ok(ObjectMeta {
@@ -106,7 +106,7 @@ pub fn identity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta
     })
 }
 
-/// An object with what is stored of its metadata when it is made.
+/// An object with the metadata that are stored on creation.
 pub(crate) fn to_be_made<K: Kind>(object: &K, key: &ObjectKey) -> K {
     let mut made = object.clone();
     *made.meta_mut() = ObjectMeta {
@@ -119,7 +119,7 @@ pub(crate) fn to_be_made<K: Kind>(object: &K, key: &ObjectKey) -> K {
     made
 }
 
-/// Why a text does not name an object.
+/// The text does not name an object.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("an object is named `NAMESPACE/NAME`, as in `kube-system/coredns`")]
 pub struct ObjectKeyError;
@@ -152,7 +152,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// Which namespaces to watch.
+/// The namespaces to watch.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Scope {
     /// Every namespace.
@@ -171,28 +171,32 @@ impl fmt::Display for Scope {
     }
 }
 
-/// What a watch delivers. It starts with [`Event::Synced`] or [`Event::OutOfSync`], or with [`Event::Undecodable`] if the
-/// content lacks something.
+/// An event of a watch. The first one is [`Event::Synced`], [`Event::OutOfSync`], or [`Event::Undecodable`] if some
+/// objects cannot be read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event<K> {
-    /// The whole content, but for the objects of the last [`Event::Undecodable`]. What was known before and is in neither is
-    /// gone. It comes at the start and after every gap.
+    /// The whole content, without the objects of the last [`Event::Undecodable`]. An object that is in neither is
+    /// deleted. It comes at the start and after every gap.
     Synced(Vec<K>),
-    /// An object was made or changed.
+    /// An object was created or changed.
     Applied(K),
-    /// An object was deleted, perhaps one that never decoded.
+    /// An object was deleted; it may never have been decodable.
     Deleted(ObjectKey),
-    /// All objects that are there but cannot be read now: they do not decode, are being written, or are in a namespace
-    /// that cannot be read, for which [`ObjectKey::all_in`] stands where none of them is known. What is known of them holds, and if that is nothing, nothing follows from their missing. It comes whenever these change; before
-    /// [`Event::Synced`] or what else lacks them, and after what ends it.
+    /// All objects that exist but cannot be read now. They do not decode, are being written, or are in an unreadable
+    /// namespace. [`ObjectKey::all_in`] stands for a namespace without any known object.
+    ///
+    /// The last known state of these objects stays valid. If there is none, their absence means nothing.
+    ///
+    /// The event comes whenever the set changes: before an event that lacks these objects, such as [`Event::Synced`],
+    /// and after an event that resolves them.
     Undecodable(BTreeSet<ObjectKey>),
-    /// The store cannot be read, for this reason: what was known holds, and nothing follows from what is missing, until
-    /// the next [`Event::Synced`].
+    /// The store cannot be read, for this reason. Until the next [`Event::Synced`] the known state stays valid, and
+    /// missing objects mean nothing.
     OutOfSync(String),
 }
 
 impl<K> Event<K> {
-    /// The event with something made of each object.
+    /// The event with each object converted.
     pub(crate) fn map<T>(self, make: impl Fn(K) -> T) -> Event<T> {
         match self {
             Self::Synced(objects) => Event::Synced(objects.into_iter().map(make).collect()),
@@ -204,7 +208,7 @@ impl<K> Event<K> {
     }
 }
 
-/// What must still be true of an object for its deletion. Fields that are `None` are not compared.
+/// The condition for a deletion. Fields that are `None` are not compared.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Precondition {
     /// `metadata.uid`.
@@ -213,46 +217,46 @@ pub struct Precondition {
     pub resource_version: Option<String>,
 }
 
-/// Why the store did not do what was asked.
+/// Why the store refused or failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// There is no such object: read again.
+    /// The object does not exist: read again.
     #[error("{0} does not exist")]
     NotFound(ObjectKey),
-    /// An object of this name is there already: read it.
+    /// An object of this name exists: read it.
     #[error("{0} exists already")]
     AlreadyExists(ObjectKey),
-    /// The object is no longer the one that was read: read it, compute again, write again.
+    /// The object has changed: read it, compute again, write again.
     #[error("{0} was changed by somebody else")]
     Conflict(ObjectKey),
     /// The object can never be stored as it is.
     #[error("{key} is refused: {reason}")]
     Invalid {
-        /// Which object.
+        /// The object.
         key: ObjectKey,
-        /// The store's words.
+        /// The store's message.
         reason: String,
     },
-    /// The object would be larger than the store takes: write less of it.
+    /// The object would be larger than the store allows: write less.
     #[error("{key} is too large: {reason}")]
     TooLarge {
-        /// Which object.
+        /// The object.
         key: ObjectKey,
-        /// The store's words.
+        /// The store's message.
         reason: String,
     },
-    /// The store cannot be reached or used now: try again later. Whether a write took place is unknown.
+    /// The store cannot be reached or used now: retry later. A write may or may not have happened.
     #[error("the store is not available: {reason}")]
     Unavailable {
         /// One line for people.
         reason: String,
-        /// How long the store asks to be left alone, if it says so.
+        /// The wait that the store asks for, if any.
         retry_after: Option<Duration>,
     },
 }
 
 impl StoreError {
-    /// [`StoreError::Unavailable`], with nothing said of when to try again.
+    /// [`StoreError::Unavailable`] without a requested wait.
     pub fn unavailable(reason: impl Into<String>) -> Self {
         Self::Unavailable {
             reason: reason.into(),
@@ -261,31 +265,31 @@ impl StoreError {
     }
 }
 
-/// Where objects live: a folder, or a Kubernetes cluster.
+/// The store of objects: a folder, or a Kubernetes cluster.
 pub trait Store: Clone + Send + Sync + 'static {
     /// All objects of a kind in the scope, then their changes, without end. An object that does not decode is skipped,
-    /// counted and named in the log, and stands in [`Event::Undecodable`]; what was known of it holds. The watch itself
-    /// keeps no object: who needs them keeps what is needed.
+    /// counted, logged, and listed in [`Event::Undecodable`]; its last state stays valid. The watch keeps no objects:
+    /// the consumer must keep those that it needs.
     fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static;
 
-    /// The keys of all objects of a kind in the scope, whether they decode or not: one complete list, made now. For a
-    /// namespace that cannot be read while others can, [`ObjectKey::all_in`] stands.
+    /// The keys of all objects of a kind in the scope, whether they decode or not: one complete, fresh list.
+    /// [`ObjectKey::all_in`] stands for an unreadable namespace among others.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]: a part of the list cannot be had, or the kind is not served.
+    /// [`StoreError::Unavailable`]: a part of the list is unavailable, or the kind is not served.
     fn list_keys<K: Kind>(
         &self,
         scope: &Scope,
     ) -> impl Future<Output = Result<BTreeSet<ObjectKey>, StoreError>> + Send;
 
-    /// One object as it is now.
+    /// One object in its current state.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Invalid`] (it is there but does not decode), [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`], [`StoreError::Invalid`] (it exists but does not decode), [`StoreError::Unavailable`].
     fn get<K: Kind>(&self, key: &ObjectKey) -> impl Future<Output = Result<K, StoreError>> + Send;
 
-    /// Makes an object, of `metadata` (namespace, name, labels, annotations) and `spec`; returns it as stored, with its
-    /// uid and version. Durable when it returns.
+    /// Creates an object from `metadata` (namespace, name, labels, annotations) and `spec`. Returns it as stored, with
+    /// its uid and version. Durable when it returns.
     ///
     /// # Errors
     /// [`StoreError::AlreadyExists`], [`StoreError::Invalid`], [`StoreError::TooLarge`], [`StoreError::Unavailable`].
@@ -301,8 +305,9 @@ pub trait Store: Clone + Send + Sync + 'static {
         precondition: &Precondition,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Compare-and-swap: replaces the status of the object, and nothing else, if the stored `resourceVersion` (and uid, where the
-    /// given object has one) still is that of `object`; returns it as stored. Durable when it returns.
+    /// Replaces the status of the object, and nothing else, by compare-and-swap. The stored `resourceVersion` must be
+    /// that of `object`, and so must the uid if the given object has one. Returns the object as stored. Durable when it
+    /// returns.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Conflict`], [`StoreError::Invalid`], [`StoreError::TooLarge`],

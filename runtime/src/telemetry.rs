@@ -1,4 +1,4 @@
-//! Logs and metrics: how they are set up.
+//! The setup of logs and metrics.
 
 use std::{
     env,
@@ -19,13 +19,12 @@ const SECONDS: [f64; 18] = [
     5.0, 10.0, 30.0, 60.0,
 ];
 
-/// What is logged without `RUST_LOG`. What notify says of folders that went is no news; what goes wrong with an API server
-/// is said once, by who asked it; and hickory has a warning for every reply that is forged or malformed, of which anybody can
-/// send any number.
+/// The default log filter. The API client's own lines are off, since its callers log each error once. hickory warns
+/// about every forged or malformed reply, which an attacker can send in any number.
 const DEFAULT_FILTER: &str = "info,kube_client=off,hickory_net=error,hickory_proto=error";
 
-/// Sends log lines to stderr. `RUST_LOG` chooses them (`debug`, or `info,collector::observe=debug`); `info` and above
-/// without it. A second call changes nothing.
+/// Sends log lines to stderr. `RUST_LOG` selects them (`debug`, or `info,collector::observe=debug`); the default is
+/// `info` and above. A second call changes nothing.
 pub fn init_logging(format: LogFormat) {
     let filter = filter(&env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default());
     let lines = tracing_subscriber::fmt::layer()
@@ -48,10 +47,10 @@ fn filter(chosen: &str) -> EnvFilter {
         })
 }
 
-/// Makes the recorder that all metrics of the process go to. The admin server shows it and does its upkeep.
+/// Installs the recorder of all metrics of the process. The admin server shows them and does the upkeep.
 ///
 /// # Errors
-/// There is one already.
+/// A recorder is already installed.
 pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
     PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?

@@ -1,4 +1,4 @@
-//! The runtimes of tokio that programs have.
+//! The tokio runtimes of the programs.
 
 use std::io;
 
@@ -6,15 +6,15 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::read_coalescing;
 
-/// After so many polls of tasks a busy thread looks at the sockets. tokio's own 61 is for short polls: with a few tasks that have
-/// much to do in each, a new connection would wait for seconds.
+/// A busy thread polls the sockets after this many polls of tasks. tokio's default of 61 is for short polls: with a few
+/// tasks that do much work in each poll, a new connection would wait for seconds.
 const POLLS: u32 = 4;
 
-/// Runs a future on this thread, which does nothing else meanwhile. What the future waits for wakes this thread at once, where tasks
-/// that share threads are handed from one to the other first.
+/// Runs a future on this thread, which does nothing else meanwhile. Events wake this thread directly; with shared
+/// threads, tasks are first handed over between them.
 ///
 /// # Errors
-/// There can be no runtime.
+/// The runtime cannot be created.
 pub fn run_alone<T>(future: impl Future<Output = T>) -> io::Result<T> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let result = runtime.block_on(future);
@@ -22,10 +22,10 @@ pub fn run_alone<T>(future: impl Future<Output = T>) -> io::Result<T> {
     Ok(result)
 }
 
-/// A runtime as programs have it.
+/// A runtime with the settings of the programs.
 ///
 /// # Errors
-/// The system gives no threads for it.
+/// The system has no threads for it.
 pub fn with_threads(threads: usize) -> io::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(threads)

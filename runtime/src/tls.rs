@@ -1,4 +1,4 @@
-//! TLS: keys and certificates in PEM files, and what a server makes of them.
+//! TLS: keys and certificates in PEM files, and the server configuration made of them.
 
 use std::{fs::File, io::Read, path::Path, sync::Arc};
 
@@ -12,13 +12,13 @@ use tokio_rustls::rustls::{
     },
 };
 
-/// The longest file that is read, in bytes: ten times the authorities of a whole system.
+/// The longest file that is read, in bytes: ten times the certificate authorities of a system.
 const LONGEST_FILE: u64 = 4 << 20;
 
-/// A whole file, of at most 4 MiB.
+/// Reads a whole file, of at most 4 MiB.
 ///
 /// # Errors
-/// The file cannot be read, with its path.
+/// The file cannot be read; the error has its path.
 pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let bounded = || {
         let mut bytes = Vec::new();
@@ -33,10 +33,10 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     bounded().with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The certificates in PEM, at least one. The path stands in errors.
+/// Parses the certificates in PEM, at least one. The path is for errors.
 ///
 /// # Errors
-/// There is none, or one cannot be used.
+/// There is no certificate, or one cannot be used.
 pub fn certificates(path: &Path, pem: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.and_then(|found| match found.is_empty() {
@@ -46,11 +46,11 @@ pub fn certificates(path: &Path, pem: &[u8]) -> anyhow::Result<Vec<CertificateDe
     found.with_context(|| format!("{} holds no usable certificate", path.display()))
 }
 
-/// What a server needs that shows this certificate (with those between it and its authority behind it) and asks its clients
-/// for none. Each file is its path and what is in it; the key is the first private key in PEM (PKCS#8, PKCS#1 or SEC1, not encrypted).
+/// The configuration of a server that shows this certificate chain, and asks clients for no certificate. Each file is
+/// given as its path and content. The key is the first private key in PEM (PKCS#8, PKCS#1 or SEC1, not encrypted).
 ///
 /// # Errors
-/// A file holds nothing usable, or the key and the certificate do not belong together.
+/// A file has nothing usable, or the key does not match the certificate.
 pub fn server(certificate: (&Path, &[u8]), key: (&Path, &[u8])) -> anyhow::Result<ServerConfig> {
     let certificates = certificates(certificate.0, certificate.1)?;
     let private_key = PrivateKeyDer::from_pem_slice(key.1)

@@ -90,7 +90,7 @@ proptest! {
     ) {
         let low = u128::from(u32::from(address));
         let expected = check(address.into());
-        // The other address of a Teredo one.
+        // The other address inside a Teredo address.
         let public = u128::from(u32::from(Ipv4Addr::new(192, 0, 2, 1)));
         let teredo = 0x2001_0000 << 96 | u128::from(rest & 0xffff_ffff) << 32;
         let rest = u128::from(rest);

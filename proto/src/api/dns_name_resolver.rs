@@ -14,7 +14,7 @@ pub const DEGRADED: &str = "Degraded";
 /// The reason of [`DEGRADED`] in the entry of `spec.name` that the collector writes before it deletes an object whose rule ended.
 pub const NO_RULE: &str = "NoRule";
 
-/// What is wanted: one DNS name, or a wildcard of one label.
+/// The DNS name to resolve, or a wildcard of one label.
 #[derive(CustomResource, Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "network.openshift.io",
@@ -30,8 +30,7 @@ pub const NO_RULE: &str = "NoRule";
 )]
 #[serde(rename_all = "camelCase")]
 pub struct DnsNameResolverSpec {
-    /// A lower-case fully qualified name with its trailing dot, optionally with `*.` in front, which stands for exactly
-    /// one label. Immutable.
+    /// A lower-case fully qualified name with its trailing dot. A leading `*.` stands for exactly one label. Immutable.
     #[schemars(schema_with = "schema::dns_name")]
     #[schemars(extend("x-kubernetes-validations" = [
         {"rule": "self == oldSelf", "message": "spec.name is immutable"}
@@ -39,11 +38,12 @@ pub struct DnsNameResolverSpec {
     pub name: String,
 }
 
-/// What is known of the name now.
+/// The current addresses of the name.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DnsNameResolverStatus {
-    /// One entry for each name that was looked up and matches `spec.name`; for a wildcard also the wildcard itself, first.
+    /// One entry for each name that was looked up and matches `spec.name`; for a wildcard, the wildcard's own entry
+    /// comes first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["dnsName"]))]
     pub resolved_names: Vec<ResolvedName>,
@@ -61,7 +61,7 @@ pub struct ResolvedName {
     #[schemars(schema_with = "schema::dns_name")]
     pub dns_name: String,
     /// A list-map with the key `ip`.
-    // The API wants the field even when the list is empty, so it is always written.
+    // The API requires the field even when the list is empty, so it is always written.
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["ip"]))]
     pub resolved_addresses: Vec<ResolvedAddress>,
     /// Look-ups that failed since the last one that succeeded.

@@ -17,7 +17,7 @@ use super::schema;
     namespaced,
     status = "EgressFirewallStatus",
     derive = "PartialEq",
-    doc = "What the pods of a namespace may reach outside the cluster",
+    doc = "The egress rules of a namespace: the destinations that its pods may reach",
     printcolumn(
         name = "EgressFirewall Status",
         type_ = "string",
@@ -35,7 +35,7 @@ pub struct EgressFirewallSpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EgressFirewallRule {
-    /// `Allow` or `Deny`: whether what matches may pass.
+    /// `Allow` or `Deny`: whether matching traffic passes.
     #[serde(rename = "type")]
     #[schemars(schema_with = "schema::rule_type")]
     pub rule_type: RuleType,
@@ -47,7 +47,7 @@ pub struct EgressFirewallRule {
     pub to: EgressFirewallDestination,
 }
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(try_from = "String")]
 pub enum RuleType {
@@ -65,8 +65,8 @@ pub struct RuleTypeError(String);
 impl TryFrom<String> for RuleType {
     type Error = RuleTypeError;
 
-    /// The deployed pattern `^Allow|Deny$` also accepts `Allowed` or `NoDeny`; ovn-kubernetes takes all but `Allow` for
-    /// `Deny`.
+    /// The deployed pattern `^Allow|Deny$` also accepts `Allowed` or `NoDeny`. ovn-kubernetes treats every text but
+    /// `Allow` as `Deny`.
     fn try_from(text: String) -> Result<Self, RuleTypeError> {
         if text == "Allow" {
             Ok(Self::Allow)
@@ -108,13 +108,13 @@ pub struct EgressFirewallPort {
     pub port: i32,
 }
 
-/// What ovn-kubernetes says of it.
+/// The result that ovn-kubernetes reports for the rules.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EgressFirewallStatus {
-    /// A summary for people.
+    /// A human-readable summary.
     pub status: String,
-    /// One line a zone.
+    /// One line per zone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub messages: Vec<String>,

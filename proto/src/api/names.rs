@@ -1,4 +1,4 @@
-//! The names of things: DNS names as the API spells them, object names, and address-set names.
+//! DNS names as the API spells them, object names, and address-set names.
 
 use std::{borrow::Borrow, fmt};
 
@@ -12,7 +12,7 @@ pub const ADDRESS_SET_OWNER_TYPE: &str = "EgressFirewallDNS";
 /// `external_ids:k8s.ovn.org/owner-controller` of the default network's address sets.
 pub const DEFAULT_NETWORK_CONTROLLER: &str = "default-network-controller";
 
-/// An address family, as an address set has it (`external_ids:ip-family`).
+/// The address family of an address set (`external_ids:ip-family`).
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -41,39 +41,40 @@ impl fmt::Display for Family {
     }
 }
 
-/// A DNS name that can be the name of a `DNSNameResolver`: a lower-case fully qualified name with its trailing dot, of
-/// at least two labels of letters, digits and hyphens (RFC 1123), perhaps with `*.` in front; at most 254 characters.
+/// A DNS name that can be the `spec.name` of a `DNSNameResolver`.
 ///
-/// It fits the deployed CRD's pattern `^(\*\.)?([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\.){2,}$`, and nothing else can be
-/// made into one. Cheap to clone.
+/// It is a lower-case fully qualified name with its trailing dot, of at most 254 characters. It has at least two labels
+/// of letters, digits and hyphens (RFC 1123), and may begin with `*.`.
+///
+/// The deployed CRD's pattern is `^(\*\.)?([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\.){2,}$`. Cheap to clone.
 #[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct DnsName(std::sync::Arc<str>);
 
 /// Why a text is not a [`DnsName`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NameError {
-    /// There is nothing in it.
+    /// The text is empty.
     #[error("the name is empty")]
     Empty,
     /// Over 254 characters with the trailing dot.
     #[error("the name has {0} characters, more than 254")]
     TooLong(usize),
-    /// The API wants at least two labels besides `*`.
+    /// The API requires at least two labels besides `*`.
     #[error("the name has a single label; a DNSNameResolver needs at least two besides `*`")]
     SingleLabel,
     /// A label is empty, too long, or has a character outside `[a-z0-9-]`, or a hyphen at an end.
     #[error("label `{0}` is not 1 to 63 letters, digits and inner hyphens")]
     Label(String),
-    /// `*` stands elsewhere than alone in front.
+    /// `*` is not the whole first label.
     #[error("`*` may only stand alone in front")]
     Wildcard,
 }
 
 impl DnsName {
-    /// Reads a name as people write it: any case, with or without the trailing dot.
+    /// Parses a name as people write it: any case, with or without the trailing dot.
     ///
     /// # Errors
-    /// [`NameError`] if no `DNSNameResolver` can bear the name.
+    /// [`NameError`] if no `DNSNameResolver` can have the name.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         if text.is_empty() || text == "." {
             return Err(NameError::Empty);
@@ -90,10 +91,10 @@ impl DnsName {
         Ok(Self(name.into()))
     }
 
-    /// The name of a question, if an object can bear it: `a_b.example.com.` is a right name of the DNS that the API refuses.
+    /// Converts the name of a DNS question. The API refuses some valid DNS names, such as `a_b.example.com.`.
     ///
     /// # Errors
-    /// [`NameError`] if no `DNSNameResolver` can bear the name.
+    /// [`NameError`] if no `DNSNameResolver` can have the name.
     pub fn from_wire(name: &dns::Name) -> Result<Self, NameError> {
         let wire = name.wire();
         if wire.len() <= 1 {
@@ -102,7 +103,7 @@ impl DnsName {
         check_labels(name.labels())?;
         let mut text = String::with_capacity(wire.len());
         for label in name.labels() {
-            // They are ASCII, or they would have been refused.
+            // The labels are ASCII: others were refused above.
             text.push_str(std::str::from_utf8(label).unwrap_or_default());
             text.push('.');
         }
@@ -119,15 +120,16 @@ impl DnsName {
         self.0.starts_with("*.")
     }
 
-    /// The wildcard that wants this regular name: `*.example.com.` for `www.example.com.`; nothing if that is no
-    /// [`DnsName`], or if this is a wildcard.
+    /// The wildcard that matches this regular name: `*.example.com.` for `www.example.com.`. `None` for a wildcard, or
+    /// if the result is no [`DnsName`].
     pub fn wildcard(&self) -> Option<Self> {
         let (_, parent) = self.0.split_once('.').filter(|_| !self.is_wildcard())?;
-        // The parent is valid as it is; it only has to have two labels.
+        // The parent's labels are valid; only their number needs a check.
         (parent.matches('.').count() >= 2).then(|| Self(format!("*.{parent}").into()))
     }
 
-    /// Whether an object of this name wants `name`: the same name, or for a wildcard exactly one label in the place of `*`.
+    /// Whether an object of this name covers `name`. A wildcard covers names with exactly one label in the place of
+    /// `*`.
     pub fn matches(&self, name: &Self) -> bool {
         self == name
             || (self.is_wildcard()
@@ -177,7 +179,7 @@ impl From<&DnsName> for dns::Name {
     }
 }
 
-/// So that maps of names are searched by text.
+/// Lets maps keyed by [`DnsName`] be searched by `&str`.
 impl Borrow<str> for DnsName {
     fn borrow(&self) -> &str {
         &self.0
@@ -202,10 +204,10 @@ impl fmt::Display for DnsName {
     }
 }
 
-/// The name of the `DNSNameResolver` object that ovn-kubernetes' cluster manager makes for `name`: a hash of it, and of
-/// `collisions`, the number of times that the shorter names were taken.
+/// The name that ovn-kubernetes' cluster manager gives the `DNSNameResolver` of `name`: a hash of the name and of
+/// `collisions`. `collisions` is the number of earlier candidates that were taken.
 pub fn object_name(name: &DnsName, collisions: u64) -> String {
-    // The hashed text is Go's `%#v` dump of a string, as `DeepHashObject` of Kubernetes writes it.
+    // The hashed text is Go's `%#v` dump of a string, as written by Kubernetes' `DeepHashObject`.
     let mut hash = Fnv32::default();
     hash.update(b"(string)");
     hash.update(name.as_str().as_bytes());
@@ -217,8 +219,8 @@ pub fn object_name(name: &DnsName, collisions: u64) -> String {
 
 /// `external_ids:k8s.ovn.org/id` of the address set of `name` in one family and network controller.
 ///
-/// `name` is the text of `external_ids:k8s.ovn.org/name`: a [`DnsName`] where ovn-kubernetes uses `DNSNameResolver`, the
-/// text of the rule where it does not.
+/// `name` is the text of `external_ids:k8s.ovn.org/name`. With `DNSNameResolver`, ovn-kubernetes writes a [`DnsName`]
+/// there. Without, it writes the text of the rule.
 pub fn address_set_id(owner_controller: &str, name: &str, family: Family) -> String {
     format!("{owner_controller}:{ADDRESS_SET_OWNER_TYPE}:{name}:{family}")
 }
@@ -228,18 +230,18 @@ pub fn address_set_name(id: &str) -> String {
     format!("a{}", Fnv64::default().then(id).0)
 }
 
-/// What the address sets of all DNS names in a network have in common: the beginning of their [`address_set_id`], hashed.
+/// The hash state after the common prefix of all [`address_set_id`]s of a network.
 #[derive(Clone, Copy, Debug)]
 pub struct AddressSetHasher(Fnv64);
 
 impl AddressSetHasher {
-    /// That of the network of a controller.
+    /// The prefix of the network of this controller.
     pub fn new(owner_controller: &str) -> Self {
         let controller = Fnv64::default().then(owner_controller);
         Self(controller.then(":").then(ADDRESS_SET_OWNER_TYPE).then(":"))
     }
 
-    /// The number behind the `a` in the [`address_set_name`] of this name in each family.
+    /// The number after the `a` in the [`address_set_name`] of this name, for each family.
     pub fn numbers(self, name: &str) -> [(Family, u64); 2] {
         let name = self.0.then(name).then(":");
         Family::ALL.map(|family| (family, name.then(family.as_str()).0))
@@ -281,7 +283,7 @@ impl Fnv32 {
     }
 }
 
-/// `SafeEncodeString` of Kubernetes: letters and digits that make no word by chance.
+/// `SafeEncodeString` of Kubernetes: an alphabet without vowels, so that no word appears by chance.
 fn safe_encode(text: &str) -> String {
     const ALPHABET: [u8; 27] = *b"bcdfghjklmnpqrstvwxz2456789";
     text.bytes()

@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions of the objects, and the parts of their schemas that no attribute can say.
+//! The CustomResourceDefinitions of the objects, and the parts of their schemas that attributes cannot express.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -8,8 +8,8 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::{DnsNameResolver, EgressFirewall};
 
-/// The CustomResourceDefinitions of `DNSNameResolver` and `EgressFirewall`. They accept what the definitions accept that
-/// OpenShift and ovn-kubernetes deploy under these names.
+/// The CustomResourceDefinitions of `DNSNameResolver` and `EgressFirewall`. They accept the same objects as the
+/// definitions that OpenShift and ovn-kubernetes deploy.
 pub fn custom_resource_definitions() -> [CustomResourceDefinition; 2] {
     let mut resolver = DnsNameResolver::crd();
     schemas(&mut resolver).for_each(as_deployed);
@@ -29,7 +29,7 @@ fn schemas(crd: &mut CustomResourceDefinition) -> impl Iterator<Item = &mut JSON
         .filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut())
 }
 
-/// An `EgressFirewall` has one name.
+/// The only allowed name of an `EgressFirewall` is `default`: one per namespace.
 fn one_a_namespace(schema: &mut JSONSchemaProps) {
     let name = JSONSchemaProps {
         type_: Some("string".to_owned()),
@@ -47,8 +47,8 @@ fn one_a_namespace(schema: &mut JSONSchemaProps) {
         .insert("metadata".to_owned(), metadata);
 }
 
-/// Takes back what the derived schema says of Rust: the names of types, that a missing list is read as an empty one, which
-/// would make the API server write empty lists, and that an `Option` may be `null`.
+/// Removes properties that the derived schema takes from Rust: the type names, and `null` for an `Option`. It also
+/// removes the default of a missing list, because the API server would write empty lists.
 fn as_deployed(schema: &mut JSONSchemaProps) {
     schema.title = None;
     schema.default = None;
@@ -70,7 +70,7 @@ fn as_deployed(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// What [`DnsName`](super::DnsName) holds.
+/// The schema of a [`DnsName`](super::DnsName).
 pub(super) fn dns_name(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
@@ -79,7 +79,7 @@ pub(super) fn dns_name(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The deployed pattern, which is not anchored as it looks.
+/// The deployed pattern. It has no group, so `^` and `$` each bind to one alternative only.
 pub(super) fn rule_type(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",

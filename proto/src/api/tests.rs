@@ -85,7 +85,7 @@ fn a_status_is_written_as_the_api_wants_it() {
     let written = json!({
         "resolvedNames": [{
             "dnsName": "www.example.com.",
-            // Whole seconds, as Go writes them.
+            // Go writes whole seconds.
             "resolvedAddresses": [{
                 "ip": "192.0.2.1",
                 "ttlSeconds": 30,

@@ -45,14 +45,14 @@ impl Name {
         })
     }
 
-    /// Reads labels with a dot behind each, which the last one may lack, in any case and without escapes; nothing if that is no
-    /// name.
+    /// Parses labels, each followed by a dot, in any case and without escapes. The last dot is optional. `None` if the
+    /// text is no name.
     pub fn from_text(text: &str) -> Option<Self> {
         let labels = if text == "." { "" } else { text };
         Self::from_wire(&wire_of(labels))
     }
 
-    /// The name with these octets, as [`wire`](Self::wire) gives them; nothing if they are none, or more than one.
+    /// The name with these octets, as [`wire`](Self::wire) gives them. `None` if they are not exactly one name.
     pub fn from_wire(octets: &[u8]) -> Option<Self> {
         let mut message = [0; HEADER + MAX_NAME];
         message
@@ -62,20 +62,21 @@ impl Name {
         (name.len() == octets.len()).then(|| Self::lower(name))
     }
 
-    /// A name of dots and labels of 1 to 63 octets without escapes, in lower case, with its trailing dot and at most 254
-    /// octets in all, as a [`DnsName`](crate::api::DnsName) is.
+    /// Converts a name in the form of a [`DnsName`](crate::api::DnsName). It is in lower case without escapes, ends
+    /// with a dot, and has labels of 1 to 63 octets. Its length is at most 254 octets.
     pub(crate) fn from_plain(text: &str) -> Self {
         Self::lower(&wire_of(text))
     }
 
-    /// The octets of a right name in wire form, in lower case.
+    /// Lower-cases the octets of a valid name in wire form.
     #[inline]
     pub(super) fn lower(wire: &[u8]) -> Self {
         let mut bytes = [0; MAX_NAME + 1];
         if let Some(bytes) = bytes.get_mut(..wire.len()) {
             bytes.copy_from_slice(wire);
         }
-        // Length octets are below the letters, so they stay. Whole blocks keep the loop free of a tail.
+        // Length octets are smaller than any letter, so lower-casing leaves them alone. Whole blocks keep the loop free
+        // of a tail.
         if let Some(bytes) = bytes.get_mut(..wire.len().next_multiple_of(32)) {
             bytes.make_ascii_lowercase();
         }
@@ -86,7 +87,7 @@ impl Name {
     }
 }
 
-/// Labels with a dot behind each as wire form. A label that is too long has a length octet that no label has.
+/// The wire form of dot-terminated labels. A label over 63 octets gets a length octet that no valid label has.
 fn wire_of(text: &str) -> Vec<u8> {
     let mut wire = Vec::with_capacity(text.len() + 2);
     for label in text.split_terminator('.') {
@@ -97,7 +98,7 @@ fn wire_of(text: &str) -> Vec<u8> {
     wire
 }
 
-/// The name of the question, which stands right behind the header: so it has no earlier name to point to.
+/// The name of the question. It directly follows the header, so it cannot contain a compression pointer.
 #[inline]
 pub(super) fn of_question(message: &[u8]) -> Result<&[u8], Error> {
     let rest = message.get(HEADER..).unwrap_or_default();

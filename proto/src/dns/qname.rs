@@ -1,4 +1,4 @@
-//! The name of a question, where it stands in the message.
+//! The name of a question, borrowed from the message.
 
 use std::{
     fmt,
@@ -7,29 +7,29 @@ use std::{
 
 use super::name::Name;
 
-/// A name in uncompressed wire form, in the case in which somebody wrote it.
+/// A name in uncompressed wire form, in the case that the sender used.
 ///
-/// It is found in an index by its [`hashes`](Self::hashes), and compared, without a copy of it in lower case.
+/// An index finds it by its [`hashes`](Self::hashes) and compares it without a lower-case copy.
 #[derive(Clone, Copy)]
 pub struct Qname<'a>(&'a [u8]);
 
 /// The hashes of a name in lower case, and of its parent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Hashes {
-    /// Of the name.
+    /// The hash of the name.
     pub name: u64,
-    /// Of the name without its first label, to be compared with the same of other names.
+    /// The hash of the name without its first label, to compare with the same hash of other names.
     pub parent: u64,
 }
 
 impl<'a> Qname<'a> {
-    /// The octets of a right name.
+    /// Wraps the octets of a valid name.
     #[inline]
     pub(super) fn new(wire: &'a [u8]) -> Self {
         Self(wire)
     }
 
-    /// The octets, labels with their length octets, the root's zero last; 1 to 255.
+    /// Labels with their length octets, the root's zero last; 1 to 255 octets.
     pub(super) fn wire(self) -> &'a [u8] {
         self.0
     }
@@ -39,27 +39,27 @@ impl<'a> Qname<'a> {
         Name::lower(self.0)
     }
 
-    /// The name without its first label; nothing for the root.
+    /// The name without its first label; `None` for the root.
     pub fn parent(self) -> Option<Self> {
         let (label, parent) = self.split();
         (!label.is_empty()).then_some(Self(parent))
     }
 
-    /// Whether the name is this one in any case: dots and labels without escapes, in lower case, with the trailing dot, as a
-    /// [`DnsName`](crate::api::DnsName) is written.
+    /// Whether the name equals `text`, ignoring case. `text` has the form of a [`DnsName`](crate::api::DnsName): lower
+    /// case, no escapes, with the trailing dot.
     pub fn is_plain(self, text: &str) -> bool {
         let text = text.as_bytes();
         let Some((_, octets)) = self.0.split_first() else {
             return false;
         };
-        // A dot stands in the place of each length octet but the first, and of the root's zero.
+        // The text must have a dot in the place of each length octet but the first, and of the root's zero.
         let (mut dots, mut is_same) = (0, octets.len() == text.len());
         for (character, octet) in text.iter().zip(octets) {
             let is_dot = *character == b'.';
             dots += u8::from(is_dot);
             is_same &= is_dot | (*character == octet.to_ascii_lowercase());
         }
-        // And nowhere else.
+        // It must have no other dots.
         let mut rest = self.0;
         while is_same && let Some((length @ 1.., _)) = rest.split_first() {
             let (_, behind) = rest
@@ -90,7 +90,7 @@ impl<'a> Qname<'a> {
         }
     }
 
-    /// The first label with its length octet, and the rest. Of the root there is nothing in front of it.
+    /// The first label with its length octet, and the rest. The root's first part is empty.
     #[inline]
     fn split(self) -> (&'a [u8], &'a [u8]) {
         let label = match self.0.first() {
@@ -109,7 +109,7 @@ impl<'a> From<&'a Name> for Qname<'a> {
 
 impl PartialEq<Name> for Qname<'_> {
     fn eq(&self, name: &Name) -> bool {
-        // Length octets are below the letters, so they compare as they are.
+        // Length octets are smaller than any letter, so they compare unchanged.
         self.0.eq_ignore_ascii_case(name.wire())
     }
 }
@@ -120,7 +120,8 @@ impl fmt::Debug for Qname<'_> {
     }
 }
 
-/// Feeds octets in lower case, 16 at once, the last of them with zeros behind: where a name ends is told by its length octets.
+/// Hashes octets in lower case, 16 at a time, the last block zero-padded. Length octets mark where a name ends, so
+/// padding cannot make two names equal.
 #[inline]
 fn hash_lower(octets: &[u8], state: &mut impl Hasher) {
     let (blocks, rest) = octets.as_chunks();
@@ -132,10 +133,10 @@ fn hash_lower(octets: &[u8], state: &mut impl Hasher) {
     }
 }
 
-/// Less than sixteen octets as a number, with zeros behind them.
+/// Fewer than sixteen octets as a zero-padded number.
 #[inline]
 fn part(octets: &[u8]) -> u128 {
-    // Those at the end are read with some of those before, which are shifted out again.
+    // The last octets are read together with earlier ones, which are shifted out again.
     let behind = |whole: usize| 8 * (2 * whole - octets.len()) as u32;
     if let (Some(first), Some(last)) = (octets.first_chunk(), octets.last_chunk()) {
         let last = u64::from_le_bytes(*last).checked_shr(behind(8));
@@ -149,12 +150,13 @@ fn part(octets: &[u8]) -> u128 {
     }
 }
 
-/// Sixteen octets with their upper-case ASCII letters in lower case; length octets are below the letters and stay.
+/// Sixteen octets with their upper-case ASCII letters in lower case. Length octets are smaller than any letter and
+/// stay.
 #[inline]
 fn lower(octets: u128) -> u128 {
     const ALL: u128 = u128::MAX / 0xff;
     const HIGH: u128 = ALL * 0x80;
-    // The high bit of each octet says whether its other bits are at least `A`, and whether they are behind `Z`.
+    // The high bit of each octet tells whether its other bits are at least `A`, and whether they are above `Z`.
     let low = octets & !HIGH;
     let from_a = low + ALL * (0x80 - b'A' as u128);
     let behind_z = low + ALL * (0x7f - b'Z' as u128);

@@ -12,10 +12,10 @@ use super::{
 };
 use crate::address::canonical;
 
-/// How many CNAME records the answer section of a readable response may have; no resolver follows a longer chain.
+/// The maximum number of CNAME records in an answer section; no resolver follows a longer chain.
 pub const MAX_ALIASES: usize = 16;
 
-/// What the first twelve octets of a message say (RFC 1035 section 4.1.1).
+/// The first twelve octets of a message (RFC 1035 section 4.1.1).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Header {
     id: u16,
@@ -25,7 +25,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header alone: the cheapest way to find out that a message is of no interest.
+    /// Reads the header alone: the cheapest way to discard a message.
     ///
     /// # Errors
     /// [`Error::Truncated`] if there are fewer than twelve octets.
@@ -40,7 +40,7 @@ impl Header {
         })
     }
 
-    /// The identifier that the query bore.
+    /// The identifier of the query.
     pub fn id(self) -> u16 {
         self.id
     }
@@ -55,7 +55,7 @@ impl Header {
         (self.flags >> 11 & 0xf) as u8
     }
 
-    /// TC: whether something did not fit into the message.
+    /// TC: whether the message was truncated.
     pub fn truncated(self) -> bool {
         self.flags & 0x0200 != 0
     }
@@ -77,9 +77,9 @@ pub struct Question<'a> {
     pub qclass: u16,
 }
 
-/// A message whose header and question are read, and whose answer section can be.
+/// A message whose header and question have been read, but not yet its answer section.
 ///
-/// The authority and additional sections, and whatever stands behind them, are never looked at.
+/// The authority and additional sections, and trailing octets, are never read.
 #[derive(Clone, Debug)]
 pub struct Response<'a> {
     message: &'a [u8],
@@ -90,9 +90,9 @@ pub struct Response<'a> {
 }
 
 impl<'a> Response<'a> {
-    /// Reads header and question; the answer section is left for [`addresses`](Self::addresses).
+    /// Reads header and question; [`addresses`](Self::addresses) reads the answer section.
     ///
-    /// Whether the message is a response, and to what, is for the caller to ask.
+    /// The caller must check whether the message is a response, and to which question.
     ///
     /// # Errors
     /// [`Error`] if either cannot be read, or if the number of questions is not one (RFC 9619).
@@ -147,32 +147,34 @@ impl<'a> Response<'a> {
         self.header.truncated()
     }
 
-    /// Gives `sink` each address that the answer section reaches from the question's name through its CNAME chain, with
-    /// the smallest TTL in seconds on the way to it (0 to 2^31 - 1; more counts as 0, RFC 2181 section 8).
+    /// Passes `sink` each address that the CNAME chain reaches from the question's name, with the smallest TTL in
+    /// seconds along the chain. A TTL is 0 to 2^31 - 1; a larger one counts as 0 (RFC 2181 section 8).
     ///
-    /// - Only records of class IN count, and of those only A for an A question and AAAA for an AAAA question; other
-    ///   questions have no addresses. Response code and flags play no part.
-    /// - Addresses are [canonical]: an IPv4-mapped AAAA record yields its IPv4 address. One that stands there twice is
-    ///   handed out twice. The order is that of the records.
-    /// - The records may stand in any order. An address of any name on the chain counts. Of several CNAME records of one
-    ///   owner, which RFC 2181 section 10.1 forbids, the first counts. A loop ends where it comes back to a name.
-    /// - A DNAME plays no part: the CNAME that is synthesised from it stands beside it (RFC 6672 section 3.1).
+    /// - Only class IN counts: A records for an A question, AAAA records for an AAAA question. Other questions have no
+    ///   addresses. Response code and flags are ignored.
+    /// - Addresses are [canonical]: an IPv4-mapped AAAA record yields its IPv4 address. A repeated address is passed
+    ///   twice. The order is that of the records.
+    /// - The records may be in any order. An address of any name on the chain counts. Of several CNAME records of one
+    ///   owner, which RFC 2181 section 10.1 forbids, the first counts. A loop ends at the first name that repeats.
+    /// - DNAME records are ignored: the message also has the CNAME synthesised from each (RFC 6672 section 3.1).
     ///
-    /// The answer section is read whole before the first call of `sink`, so with an error there is none. Each record is
-    /// read twice, and its owner, if it is not that of the record before, is compared with at most `MAX_ALIASES + 1` names;
-    /// [`MAX_STEPS`](super::MAX_STEPS) bounds what all owners together take.
+    /// The whole answer section is read before the first call of `sink`, so an error means no call. Each record is read
+    /// twice. Its owner, unless it repeats the one before, is compared with at most `MAX_ALIASES + 1` names.
+    /// [`MAX_STEPS`](super::MAX_STEPS) bounds the work for all owners together.
     ///
     /// # Errors
-    /// [`Error`] if a record of the answer section cannot be read, has data that do not fit its type (A, AAAA, CNAME), if
-    /// there are more than [`MAX_ALIASES`] CNAME records, or if the names take more than [`MAX_STEPS`](super::MAX_STEPS)
-    /// steps.
+    /// [`Error`] if the answer section
+    ///
+    /// - has a record that cannot be read, or whose data do not fit its type (A, AAAA, CNAME),
+    /// - has more than [`MAX_ALIASES`] CNAME records,
+    /// - has names that take more than [`MAX_STEPS`](super::MAX_STEPS) steps.
     pub fn addresses(&self, mut sink: impl FnMut(IpAddr, u32)) -> Result<(), Error> {
         let Question { qtype, qclass, .. } = self.question;
         if qclass != CLASS_IN || !matches!(qtype, TYPE_A | TYPE_AAAA) {
             return Ok(());
         }
         let chain = self.chain()?;
-        // What the chain says of the last owner: most records have that of the one before.
+        // The result for the previous owner, since most records repeat it.
         let mut last: Option<(NameAt, Option<u32>)> = None;
         for record in self.records() {
             let Record {
@@ -198,7 +200,7 @@ impl<'a> Response<'a> {
         Ok(())
     }
 
-    /// The smallest TTL on the way to a name, if the chain leads there.
+    /// The smallest TTL along the chain to a name; `None` if the chain does not reach it.
     fn least(&self, chain: &[Link], owner: NameAt) -> Result<Option<u32>, Error> {
         // Most addresses belong to the end of the chain.
         for link in chain.iter().rev() {
@@ -209,8 +211,8 @@ impl<'a> Response<'a> {
         Ok(None)
     }
 
-    /// Reads every record once, and follows the CNAME records among them from the question: its name and the canonical
-    /// names that it leads to, each once.
+    /// Reads every record once and follows the CNAME records from the question. Returns the question's name and each
+    /// canonical name, once each.
     fn chain(&self) -> Result<SmallVec<[Link; MAX_ALIASES + 1]>, Error> {
         let mut aliases = SmallVec::<[Alias; MAX_ALIASES]>::new();
         for record in self.records() {
@@ -246,7 +248,7 @@ impl<'a> Response<'a> {
                 }
             }
             match next {
-                // A loop: the chain has this name already.
+                // A loop: the chain already has this name.
                 Some(alias) if alias.used => return Ok(chain),
                 Some(alias) => {
                     alias.used = true;
@@ -279,7 +281,7 @@ impl<'a> Response<'a> {
     }
 }
 
-/// A name that the question leads to, and the smallest TTL on the way.
+/// A name on the chain, and the smallest TTL up to it.
 #[derive(Clone, Copy)]
 struct Link {
     name: NameAt,
@@ -302,11 +304,11 @@ struct Record {
     data: Data,
 }
 
-/// What a record says, as far as it matters here.
+/// The data of a record, for the record types used here.
 enum Data {
-    /// Four octets, and an A record was asked for.
+    /// Four octets, for an A question.
     Ipv4,
-    /// Sixteen octets, and an AAAA record was asked for.
+    /// Sixteen octets, for an AAAA question.
     Ipv6,
     /// The canonical name.
     Alias(NameAt),

@@ -1,3 +1,3 @@
-//! Responses of any sort, next to hickory-proto.
+//! Arbitrary responses, compared with hickory-proto.
 
 mod differential;

@@ -3,9 +3,11 @@
 /// How many compression pointers one name may follow: as many as it can have labels.
 pub const MAX_HOPS: u8 = 127;
 
-/// How many labels and compression pointers the names of one answer section may make a reader walk through, those of a
-/// name that is the same as the one before not counted. The names of the longest chain of CNAME records take half of them;
-/// without a limit, 64 KiB of pointers into one long name would take 700,000.
+/// The number of labels and compression pointers that the names of one answer section may take in total. A name equal
+/// to the one before does not count.
+///
+/// The longest allowed chain of CNAME records needs half of them. Without a limit, 64 KiB of pointers to one long name
+/// would take 700,000 steps.
 pub const MAX_STEPS: u16 = 16_384;
 
 /// The octets of a header; no name starts before its end.
@@ -20,7 +22,7 @@ pub(super) const MAX_NAME: usize = 255;
 /// Why a message cannot be read. `at` counts octets from the start of the message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The header or a count or a length promises more than there is.
+    /// The header, a count or a length announces more octets than the message has.
     #[error("the message ends before what is announced at octet {at}")]
     Truncated {
         /// Where the missing field starts.
@@ -82,19 +84,19 @@ pub(super) fn octets<const N: usize>(message: &[u8], at: usize) -> Result<[u8; N
         .ok_or(Error::Truncated { at })
 }
 
-/// A name in a message that was read to its end, so that it is known to be right.
+/// The position of a name in a message. The name was read to its end, so it is known to be valid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NameAt {
-    /// Where its first label stands, behind leading pointers.
+    /// The position of its first label, after leading pointers.
     at: usize,
     /// Octets of its uncompressed wire form, 1 to 255.
     length: u8,
-    /// Whether that form stands at `at` as it is, without a pointer.
+    /// Whether that form stands at `at` uncompressed.
     flat: bool,
 }
 
 impl NameAt {
-    /// The question's name of this many octets, which is never compressed.
+    /// The question's name of this many octets; it is never compressed.
     pub(super) fn question(length: usize) -> Self {
         Self {
             at: HEADER,
@@ -128,7 +130,7 @@ impl NameAt {
     }
 
     fn has_the_labels_of(self, other: Self, message: &[u8]) -> Result<bool, Error> {
-        // Length octets are below the letters, so they compare as they are.
+        // Length octets are smaller than any letter, so they compare unchanged.
         if let (Some(a), Some(b)) = (self.flat(message), other.flat(message)) {
             return Ok(a.eq_ignore_ascii_case(b));
         }
@@ -145,7 +147,7 @@ impl NameAt {
     }
 }
 
-/// Reads the names of a message one after the other; quickly those that repeat the one before.
+/// Reads the names of a message one after the other. A name that repeats the previous one takes a fast path.
 #[derive(Clone, Copy)]
 pub(super) struct Names<'a> {
     message: &'a [u8],
@@ -155,7 +157,7 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// The names behind `question`.
+    /// Starts after `question`.
     pub(super) fn new(message: &'a [u8], question: NameAt) -> Self {
         Self {
             message,
@@ -164,11 +166,11 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The name at `at`, and the octet behind it. Names must be read in the order in which they stand.
+    /// The name at `at`, and the position after it. Names must be read in the order of the message.
     #[inline]
     pub(super) fn read(&mut self, at: usize) -> Result<(NameAt, usize), Error> {
         let rest = self.message.get(at..).unwrap_or_default();
-        // Positions that no pointer can reach give a sum that no pointer can be.
+        // A position beyond the reach of a pointer gives a sum that no pointer can equal.
         let pointer = 0xc000 + self.last.at;
         if let Some(octets) = rest.first_chunk()
             && usize::from(u16::from_be_bytes(*octets)) == pointer
@@ -209,16 +211,16 @@ impl<'a> Names<'a> {
 
 /// The labels of a name in a message, compression pointers followed.
 ///
-/// A pointer must lead to an octet before the run of labels that it ends, and behind the header. So every name ends.
+/// A pointer must lead to an octet before the run of labels that it ends, and after the header. So every name ends.
 pub(super) struct Labels<'a> {
     message: &'a [u8],
     /// The next length octet.
     at: usize,
-    /// Where the present run of labels, without a pointer between them, starts.
+    /// Where the current run of labels without a pointer starts.
     run: usize,
-    /// Behind the first pointer, where the name ends in the record it stands in.
+    /// After the first pointer: where the name ends in its record.
     end: Option<usize>,
-    /// Octets of the name so far, with the root's.
+    /// Octets of the name so far, including the root's.
     length: usize,
     hops: u8,
     /// How many more labels and pointers may be read.

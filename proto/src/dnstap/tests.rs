@@ -1,4 +1,4 @@
-//! Events: by hand, from a real CoreDNS, and next to prost.
+//! Events: hand-made, from a real CoreDNS, and compared with prost.
 
 mod coredns;
 mod differential;

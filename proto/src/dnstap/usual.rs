@@ -1,13 +1,13 @@
-//! CLIENT_RESPONSE events as CoreDNS lays them out, told by a few comparisons of eight bytes each.
+//! CLIENT_RESPONSE events in CoreDNS's layout, recognised by a few comparisons of eight bytes each.
 //!
-//! prost walks from field to field and asks of each which one it is. In a stream of CoreDNS the answer is always the same:
-//! CoreDNS writes the same fields in the order of their numbers. Here the layout is a pattern. An event that fits the pattern to the
-//! last byte is read as prost reads it. Every other event, whatever the reason, is left to prost.
+//! prost walks from field to field and looks up each one. CoreDNS always writes the same fields in the order of their
+//! numbers, so a pattern can describe the layout. An event that fits the pattern to the last byte gives the values that
+//! prost would read. Every other event is left to prost.
 
 use super::{ClientResponse, pb};
 
-/// Reads an event of the usual layout, of another kind than CLIENT_RESPONSE only up to that. Nothing if it has another
-/// layout, or is malformed.
+/// Reads an event of CoreDNS's layout. An event of another kind than CLIENT_RESPONSE is read only up to its type.
+/// `None` if it has another layout, or is malformed.
 #[inline(always)]
 pub(super) fn read(event: &[u8]) -> Option<Option<ClientResponse<'_>>> {
     const CLIENT_RESPONSE: u64 = pb::message::Type::ClientResponse as u64;
@@ -93,7 +93,7 @@ pub(super) fn read(event: &[u8]) -> Option<Option<ClientResponse<'_>>> {
             (two_bytes(first, *second)?, rest)
         }
     };
-    // Nothing may stand behind the response, and behind the message only that the event is one.
+    // Only the event's type may follow the message, and nothing may follow the response.
     let is_whole = rest.len() == length && last == [varint_key(15) as u8, 1];
     is_whole.then_some(Some(ClientResponse {
         extra,
@@ -120,7 +120,7 @@ const fn fixed32_key(field: u32) -> u32 {
     field << 3 | 5
 }
 
-/// Which bits of a byte are given, and what they are.
+/// A mask of the fixed bits of a byte, and their values.
 type Byte = (u8, u8);
 
 const ANY: Byte = (0, 0);
@@ -133,7 +133,7 @@ const fn exactly(key: u32) -> Byte {
     (0xff, key as u8)
 }
 
-/// Eight bytes, some bits of which are given.
+/// Eight bytes, some of whose bits are fixed.
 #[derive(Clone, Copy)]
 struct Pattern {
     given: u64,
@@ -155,7 +155,7 @@ impl Pattern {
     }
 }
 
-/// The field with this key, if it stands in front, and what is behind it. Nothing if it is longer than 127 bytes.
+/// The field with this key at the front of `bytes`, and the rest. `None` if the field is longer than 127 bytes.
 #[inline(always)]
 fn short_text(key: u32, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     match bytes {
@@ -167,7 +167,7 @@ fn short_text(key: u32, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// The length in front of a field, and the field with what is behind it.
+/// The length before a field, and the field with the rest.
 #[inline(always)]
 fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     match bytes {
@@ -177,13 +177,13 @@ fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     }
 }
 
-/// A varint of two bytes, of which the first goes on.
+/// A varint of two bytes.
 #[inline(always)]
 fn two_bytes(first: u8, second: u8) -> Option<usize> {
     (second < 0x80).then_some(usize::from(first & 0x7f) | usize::from(second) << 7)
 }
 
-/// query_port, and what is behind it.
+/// query_port, and the rest.
 #[inline(always)]
 fn port(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (&[key, first, second, third], rest) = bytes.split_first_chunk()?;

@@ -1,4 +1,4 @@
-//! Frames over any `AsyncRead` and `AsyncWrite`, by way of `tokio_util`.
+//! Frames over any `AsyncRead` and `AsyncWrite`, through `tokio_util`.
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio_util::codec::{Decoder, Encoder};
@@ -14,7 +14,7 @@ pub enum Frame {
     Control(Control),
 }
 
-/// Frames to and from bytes, with limits. It knows nothing of the order of frames: that is the handshake's.
+/// Frames to and from bytes, with limits. It does not check the order of frames: the handshake does.
 #[derive(Debug, Default)]
 pub struct Codec {
     limits: Limits,
@@ -34,7 +34,7 @@ impl Codec {
         self.offset
     }
 
-    /// How far the stream must go on before `src` can hold a frame, or nothing if it does already.
+    /// A frame, or the number of missing bytes.
     fn take(&mut self, src: &mut BytesMut) -> Result<Result<Frame, usize>, Error> {
         let (control, consumed) =
             match parse(src, &self.limits).map_err(|error| error.after(self.offset))? {

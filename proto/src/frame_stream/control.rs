@@ -1,4 +1,4 @@
-//! Control frames: their types, their fields, and how both stand on the wire.
+//! Control frames: their types, their fields, and their wire form.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ const CONTENT_TYPE_FIELD: u32 = 1;
 /// The type of a control frame, and each integer in it.
 const INTEGER: usize = size_of::<u32>();
 
-/// What a control frame says.
+/// The type of a control frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ControlKind {
     /// The reader names the content types it takes, in answer to READY.
@@ -81,7 +81,7 @@ impl fmt::Display for ControlKind {
 /// A control frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Control {
-    /// What it says.
+    /// Its type.
     pub kind: ControlKind,
     /// The encodings of data frames it names, in the order of the frame. Any number in READY and ACCEPT, at most one
     /// in START, none in STOP and FINISH. The fields of an unknown kind are not read.

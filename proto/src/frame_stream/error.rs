@@ -1,4 +1,4 @@
-//! What can be wrong with a stream of frames, and where.
+//! The errors of a stream of frames, with their positions.
 
 use std::io;
 
@@ -8,10 +8,10 @@ use super::{ControlKind, HandshakeError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (byte {offset})")]
 pub struct FrameError {
-    /// The first byte of the element that is wrong, counted from the start of the parsed buffer, or of the stream
-    /// where the error comes from a [`Codec`](super::Codec) or a [`StreamReader`](super::StreamReader).
+    /// The first byte of the faulty element. A [`Codec`](super::Codec) and a [`StreamReader`](super::StreamReader)
+    /// count from the start of the stream, other functions from the start of the parsed buffer.
     pub offset: u64,
-    /// What is wrong.
+    /// The fault.
     pub kind: FrameErrorKind,
 }
 
@@ -23,7 +23,7 @@ impl FrameError {
         }
     }
 
-    /// The same error in a stream of which `base` bytes came before the parsed buffer.
+    /// The same error in a stream where `base` bytes precede the parsed buffer.
     #[must_use]
     pub fn after(self, base: u64) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl FrameError {
     }
 }
 
-/// What is wrong with a frame. Lengths are in bytes.
+/// The fault of a frame. Lengths are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameErrorKind {
     /// A data frame is longer than [`Limits::data_frame`](super::Limits::data_frame).
@@ -104,12 +104,12 @@ pub enum Error {
     /// A frame cannot be read.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// A frame can be read, but may not come here.
+    /// A frame can be read, but is not allowed here.
     #[error("{source} (byte {offset})")]
     Handshake {
         /// The first byte of the frame, counted from the start of the stream.
         offset: u64,
-        /// What is wrong.
+        /// The fault.
         source: HandshakeError,
     },
     /// The stream ends in the middle of a frame.

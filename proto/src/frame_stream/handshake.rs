@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::{Control, ControlKind};
 
-/// How far a stream has come. One list for both roles; each uses the phases that it can be in.
+/// The phases of a stream, for both roles; each role uses some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Nothing was sent or received.
@@ -42,32 +42,32 @@ impl fmt::Display for Phase {
     }
 }
 
-/// What to do after a control frame was taken.
+/// The next step after a control frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Go on reading.
+    /// Continue to read.
     None,
-    /// Send this control frame, then go on.
+    /// Send this control frame, then continue.
     Send(Control),
-    /// The stream is over: send this control frame, if there is one, and close.
+    /// The stream is over: send this control frame, if any, and close.
     Finish(Option<Control>),
 }
 
-/// A frame that may not come where it came. The stream cannot go on: close it.
+/// A frame in the wrong place. The stream cannot continue: close it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
-    /// A control frame came out of turn.
+    /// A control frame came out of order.
     #[error("{kind} {phase}")]
     UnexpectedControl {
-        /// The kind that came.
+        /// The kind of the frame.
         kind: ControlKind,
-        /// Where it came.
+        /// The phase in which it came.
         phase: Phase,
     },
     /// A data frame came before START or after STOP, or to a writer.
     #[error("data frame {phase}")]
     UnexpectedData {
-        /// Where it came.
+        /// The phase in which it came.
         phase: Phase,
     },
     /// No content type in common.
@@ -75,22 +75,22 @@ pub enum HandshakeError {
     ContentType {
         /// The control frame that named the content types.
         kind: ControlKind,
-        /// Those it named, at least one.
+        /// The content types that it named, at least one.
         offered: Vec<Bytes>,
-        /// The one that this side takes or writes.
+        /// The content type that this side reads or writes.
         wanted: Bytes,
     },
-    /// This side wants to begin, or to end, a stream that is not in the phase for it.
+    /// The caller begins or ends a stream that is not in the phase for it.
     #[error("{kind} cannot be sent {phase}")]
     OutOfTurn {
-        /// What was to be sent.
+        /// The frame to send.
         kind: ControlKind,
-        /// Where it was to be sent.
+        /// The phase of the stream.
         phase: Phase,
     },
 }
 
-/// Content types as a peer sent them, made safe to show.
+/// Content types from a peer, escaped for display.
 struct Listed<'a>(&'a [Bytes]);
 
 impl fmt::Display for Listed<'_> {
@@ -115,8 +115,8 @@ fn check_content_type(control: &Control, wanted: &Bytes) -> Result<(), Handshake
     })
 }
 
-/// The side that receives data. It finds out by the first frame whether the writer wants answers: READY begins a
-/// bidirectional stream, START a unidirectional one.
+/// The side that receives data. The first frame tells whether the writer expects answers: READY begins a bidirectional
+/// stream, START a unidirectional one.
 #[derive(Debug)]
 pub struct ReaderHandshake {
     content_type: Bytes,
@@ -125,7 +125,7 @@ pub struct ReaderHandshake {
 }
 
 impl ReaderHandshake {
-    /// A reader that takes data of this content type alone.
+    /// A reader of this content type only.
     #[must_use]
     pub fn new(content_type: impl Into<Bytes>) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl ReaderHandshake {
     ///
     /// # Errors
     ///
-    /// If it comes out of turn or names another content type: the reader closes, without an answer.
+    /// If it comes out of order or names another content type. The reader then closes without an answer.
     pub fn on_control(&mut self, control: &Control) -> Result<Action, HandshakeError> {
         use ControlKind::{Ready, Start, Stop, Unknown};
         use Phase::{AwaitingStart, Finished, Opening, Streaming};
@@ -170,17 +170,17 @@ impl ReaderHandshake {
                         .then(|| Control::new(ControlKind::Finish)),
                 ))
             }
-            // Room that the specification keeps for kinds to come.
+            // The specification reserves these kinds for extensions.
             (Streaming, Unknown(_)) => Ok(Action::None),
             (phase, kind) => Err(HandshakeError::UnexpectedControl { kind, phase }),
         }
     }
 
-    /// Whether a data frame may come now. Cheap enough to ask for each.
+    /// Checks whether a data frame is allowed now. Cheap enough to call for each frame.
     ///
     /// # Errors
     ///
-    /// If START has not come yet, or STOP has.
+    /// Before START and after STOP.
     #[inline]
     pub fn on_data(&self) -> Result<(), HandshakeError> {
         match self.phase {
@@ -199,7 +199,7 @@ pub struct WriterHandshake {
 }
 
 impl WriterHandshake {
-    /// A writer that waits for the reader's answers: over sockets.
+    /// A writer that waits for the reader's answers, for sockets.
     #[must_use]
     pub fn bidirectional(content_type: impl Into<Bytes>) -> Self {
         Self {
@@ -209,7 +209,7 @@ impl WriterHandshake {
         }
     }
 
-    /// A writer that wants no answers: into files and pipes.
+    /// A writer that expects no answers, for files and pipes.
     #[must_use]
     pub fn unidirectional(content_type: impl Into<Bytes>) -> Self {
         Self {
@@ -224,11 +224,11 @@ impl WriterHandshake {
         self.phase
     }
 
-    /// Begins the stream, and gives the control frame to send: READY, or START where no answer is wanted.
+    /// Begins the stream and returns the control frame to send: READY, or START for a unidirectional stream.
     ///
     /// # Errors
     ///
-    /// If the stream has begun before.
+    /// If the stream has already begun.
     pub fn begin(&mut self) -> Result<Control, HandshakeError> {
         let (kind, next) = if self.bidirectional {
             (ControlKind::Ready, Phase::AwaitingAccept)
@@ -249,7 +249,7 @@ impl WriterHandshake {
     ///
     /// # Errors
     ///
-    /// If it comes out of turn or accepts other content types only.
+    /// If it comes out of order or accepts only other content types.
     pub fn on_control(&mut self, control: &Control) -> Result<Action, HandshakeError> {
         match (self.phase, control.kind) {
             (Phase::AwaitingAccept, ControlKind::Accept) => {
@@ -267,12 +267,12 @@ impl WriterHandshake {
         }
     }
 
-    /// Ends the stream, and gives the STOP to send. A bidirectional stream is over when FINISH has come, a
-    /// unidirectional one at once.
+    /// Ends the stream and returns the STOP to send. A bidirectional stream ends with FINISH, a unidirectional one at
+    /// once.
     ///
     /// # Errors
     ///
-    /// If data may not be sent now.
+    /// If the stream is not in its data phase.
     pub fn stop(&mut self) -> Result<Control, HandshakeError> {
         if self.phase != Phase::Streaming {
             return Err(HandshakeError::OutOfTurn {

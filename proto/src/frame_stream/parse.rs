@@ -7,19 +7,19 @@ use super::{Control, EncodeError, FrameError, FrameErrorKind, Limits};
 /// The length field of a data frame, and the escape of a control frame.
 const LENGTH: usize = size_of::<u32>();
 
-/// What the front of a buffer holds.
+/// The content of the front of a buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
     /// The buffer ends within a frame.
     Incomplete {
-        /// How many more bytes are needed, at least one, before parsing again can say more. Bounded by the limits.
+        /// How many more bytes parsing needs to continue, at least one. Bounded by the limits.
         needed: usize,
     },
     /// A whole frame.
     Frame {
         /// The frame.
         frame: FrameRef<'a>,
-        /// How many bytes of the buffer it takes up.
+        /// How many bytes of the buffer it takes.
         consumed: usize,
     },
 }
@@ -33,13 +33,13 @@ pub enum FrameRef<'a> {
     Control(Control),
 }
 
-/// Reads the frame at the front of `buf`. A frame over its limit is refused as soon as its length is there, before its
-/// payload is. A data frame costs a few instructions and no allocation.
+/// Reads the frame at the front of `buf`. A frame over its limit is refused by its length alone, before its payload
+/// arrives. A data frame costs a few instructions and no allocation.
 ///
 /// # Errors
 ///
-/// The frame breaks a limit, or is a malformed control frame; the offset counts from the start of `buf`. There is no way
-/// to find the next frame after an error.
+/// If the frame breaks a limit or is a malformed control frame. The offset counts from the start of `buf`. The next
+/// frame cannot be found after an error.
 #[inline]
 pub fn parse<'a>(buf: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, FrameError> {
     let Some((length, rest)) = buf.split_first_chunk::<LENGTH>() else {
@@ -71,7 +71,7 @@ pub fn parse<'a>(buf: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, FrameErro
     })
 }
 
-/// Reads what follows an escape. Out of line: a stream has three or four of these, and the rest is data.
+/// Reads the control frame after an escape. Out of line: a stream has three or four of these, the rest is data.
 #[cold]
 fn parse_control<'a>(buf: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, FrameError> {
     let Some((length, rest)) = buf.split_first_chunk::<LENGTH>() else {
@@ -110,7 +110,7 @@ fn parse_control<'a>(buf: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, Frame
 ///
 /// # Errors
 ///
-/// If `payload` is empty or longer than the limit; `dst` is then as it was.
+/// If `payload` is empty or longer than the limit; `dst` is then unchanged.
 pub fn encode_data(payload: &[u8], limits: &Limits, dst: &mut BytesMut) -> Result<(), EncodeError> {
     if payload.is_empty() {
         return Err(EncodeError::EmptyData);

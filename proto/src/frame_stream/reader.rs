@@ -1,10 +1,10 @@
-//! A reader's whole view of a stream: frames, their order and their offsets, over a buffer it does not own.
+//! The reading side of a stream: frames, their order and their offsets, over a buffer that the caller owns.
 
 use bytes::Bytes;
 
 use super::{Action, Error, FrameRef, Limits, Parsed, Phase, ReaderHandshake, parse};
 
-/// What the front of a reader's buffer holds.
+/// The content of the front of a reader's buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<'a> {
     /// The buffer ends within a frame.
@@ -12,18 +12,18 @@ pub enum Step<'a> {
         /// How many more bytes are needed, at least one. Bounded by the limits.
         needed: usize,
     },
-    /// A data frame that may come here.
+    /// A data frame.
     Data {
         /// Its payload, never empty.
         payload: &'a [u8],
-        /// How many bytes of the buffer the frame takes up.
+        /// How many bytes of the buffer the frame takes.
         consumed: usize,
     },
-    /// A control frame that may come here.
+    /// A control frame.
     Control {
-        /// What to do about it.
+        /// The next step.
         action: Action,
-        /// How many bytes of the buffer the frame takes up.
+        /// How many bytes of the buffer the frame takes.
         consumed: usize,
     },
 }
@@ -60,7 +60,7 @@ pub struct StreamReader {
 }
 
 impl StreamReader {
-    /// A reader of data of this content type alone.
+    /// A reader of this content type only.
     #[must_use]
     pub fn new(content_type: impl Into<Bytes>, limits: Limits) -> Self {
         Self {
@@ -76,14 +76,15 @@ impl StreamReader {
         self.handshake.phase()
     }
 
-    /// How many bytes the frames so far take up: the offset of the next frame in the stream.
+    /// How many bytes the frames so far took: the offset of the next frame in the stream.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Takes the data frame at the front of `buf`, and gives its payload and what stands behind it: the short way for most
-    /// frames. Nothing happens if there is none that is whole and may come here; [`step`](Self::step) tells why.
+    /// The fast path for data frames: returns the payload of the frame at the front of `buf`, and the rest of `buf`.
+    /// `None`, without an effect, if there is no complete data frame that is allowed here; [`step`](Self::step) tells
+    /// why.
     #[inline]
     pub fn data<'a>(&mut self, buf: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         let (length, rest) = buf.split_first_chunk()?;
@@ -101,7 +102,7 @@ impl StreamReader {
     ///
     /// # Errors
     ///
-    /// If the frame cannot be read or may not come here, with its offset in the stream. The stream cannot go on.
+    /// If the frame cannot be read or is not allowed here, with its offset in the stream. The stream cannot continue.
     #[inline]
     pub fn step<'a>(&mut self, buf: &'a [u8]) -> Result<Step<'a>, Error> {
         if let Some((payload, rest)) = self.data(buf) {
@@ -141,11 +142,11 @@ impl StreamReader {
         Ok(step)
     }
 
-    /// What the end of the transport means, with `buf` left over: nothing wrong if it comes between two frames.
+    /// Checks the end of the transport, with `buf` left over. An end between two frames is correct.
     ///
     /// # Errors
     ///
-    /// If it comes within a frame.
+    /// If the stream ends within a frame.
     pub fn end(&self, buf: &[u8]) -> Result<(), Error> {
         match parse(buf, &self.limits).map_err(|error| error.after(self.offset))? {
             Parsed::Incomplete { needed } if !buf.is_empty() => Err(Error::Truncated {

@@ -1,4 +1,4 @@
-//! Our reader against hickory-proto: what both accept, both understand in the same way.
+//! Our parser compared with hickory-proto: messages that both accept must give the same result.
 
 use std::{collections::HashSet, net::IpAddr};
 
@@ -15,7 +15,7 @@ use crate::{
     dns::{Error, Response},
 };
 
-/// What both accept means the same.
+/// Messages that both accept must give the same result.
 pub(crate) fn check(message: &[u8]) {
     let ours = ours(message);
     let theirs = Message::from_vec(message);
@@ -24,7 +24,7 @@ pub(crate) fn check(message: &[u8]) {
     }
 }
 
-/// What a response says, in an order that does not depend on that of its records.
+/// The content of a response, independent of the order of its records.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Said {
     id: u16,
@@ -85,7 +85,7 @@ fn labels(name: &Name) -> Vec<Vec<u8>> {
     name.iter().map(<[u8]>::to_ascii_lowercase).collect()
 }
 
-/// The rule in its simplest form: walk from name to name, and collect the addresses of each.
+/// The chain rule in its simplest form: walk from name to name, and collect the addresses of each.
 pub(crate) fn reachable(question: &Query, answers: &[Record]) -> Vec<(IpAddr, u32)> {
     let qtype = question.query_type;
     if question.query_class != DNSClass::IN || ![RecordType::A, RecordType::AAAA].contains(&qtype) {

@@ -1,4 +1,4 @@
-//! The reader of CoreDNS's layout against prost: what both take has the same values.
+//! The reader of CoreDNS's layout compared with prost: values that both accept must be equal.
 
 use prost::Message as _;
 
@@ -11,7 +11,7 @@ pub(crate) fn check(bytes: &[u8]) -> bool {
         (Some(Some(usual)), Ok(event)) => assert_eq!(ClientResponse::of(event), Some(usual)),
         (Some(Some(_)), Err(error)) => panic!("{error} in {bytes:?}"),
         (Some(None), Ok(event)) if ClientResponse::of(event).is_some() => {
-            // An event of another kind is left when it says so. Only a second type can make it a response.
+            // The reader stops at an event type other than CLIENT_RESPONSE. Only a second type field could change it.
             let types = bytes.windows(2).filter(|pair| pair.first() == Some(&0x08));
             assert!(types.count() > 1, "{bytes:?}");
         }

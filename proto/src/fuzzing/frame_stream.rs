@@ -1,11 +1,11 @@
-//! Frame Streams, in pieces and whole.
+//! Frame Streams, cut into pieces and whole.
 
 use bytes::{Bytes, BytesMut};
 use tokio_util::codec::Decoder;
 
 use crate::frame_stream::{Action, Codec, Error, Frame, Limits, Phase, Step, StreamReader};
 
-/// Bounds that small inputs reach.
+/// Limits small enough for fuzz inputs to reach.
 const LIMITS: Limits = Limits {
     data_frame: 64,
     control_frame: 64,
@@ -14,17 +14,17 @@ const LIMITS: Limits = Limits {
 
 const CONTENT_TYPE: &[u8] = b"protobuf:dnstap.Dnstap";
 
-/// What a reader made of a frame.
+/// The reader's result for a frame.
 #[derive(Debug, Eq, PartialEq)]
 enum Seen {
     Data(Vec<u8>),
     Control(Action),
 }
 
-/// A stream: the first byte says into pieces of which length the others are cut.
+/// A stream: the first byte gives the length of the pieces that the rest is cut into.
 ///
-/// However it is cut, a reader sees the same frames and ends at the same place for the same reason; and frames are where the codec
-/// finds them.
+/// However the stream is cut, a reader finds the same frames and ends at the same place for the same reason. The codec
+/// finds the same frames.
 pub fn frame_stream(data: &[u8]) {
     let Some((cut, stream)) = data.split_first() else {
         return;
@@ -51,7 +51,7 @@ fn reason(end: &Result<Phase, Error>) -> String {
     format!("{end:?}")
 }
 
-/// What is seen, how far it went, and how it ended. `short`: by the short way for data frames where there is one.
+/// The frames, their total length, and the end of the stream. `short`: use the fast path for data frames.
 fn read<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     short: bool,

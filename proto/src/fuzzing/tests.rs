@@ -1,4 +1,4 @@
-//! The targets on a stable toolchain: their corpora, which come of a stock CoreDNS, and what little changes make of them.
+//! The fuzz targets on a stable toolchain, over their corpora from a stock CoreDNS and small mutations of these.
 
 use std::{fs, path::Path};
 

@@ -1,39 +1,39 @@
-//! What an API server says when it does not do what it is asked.
+//! The error answers of an API server.
 
 use std::time::Duration;
 
 use http::{HeaderMap, header::RETRY_AFTER};
 use kube::core::Status;
 
-/// How much is kept of an answer that is not the API server's own, such as a proxy's page, in characters.
+/// The maximum length of a foreign error text, such as a proxy's page, in characters.
 const MAX_WORDS: usize = 300;
 
-/// Why a request was not carried out, with the server's words.
+/// Why a request failed, with the server's message.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// There is no object of this name.
+    /// The object does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// There is one already.
+    /// The object exists already.
     #[error("{0}")]
     AlreadyExists(String),
-    /// It is not the one that was meant, or no longer.
+    /// The object changed, or is another one of the same name.
     #[error("{0}")]
     Conflict(String),
-    /// The request, or what would be stored, is too large.
+    /// The request, or the object to store, is too large.
     #[error("{0}")]
     TooLarge(String),
-    /// It can never be carried out as it is, or not by us.
+    /// The request can never succeed as it is, or is forbidden.
     #[error("{0}")]
     Invalid(String),
-    /// It was carried out, and the answer cannot be read.
+    /// The request succeeded, but its answer cannot be decoded.
     #[error("the answer cannot be read: {0}")]
     Undecodable(String),
-    /// The server does not answer, or not now. Whether it was carried out is unknown.
+    /// The server does not answer now. Whether the request succeeded is unknown.
     #[error("{reason}")]
     Unavailable {
         reason: String,
-        /// How long the server asks to be left alone.
+        /// The wait that the server asks for.
         retry_after: Option<Duration>,
     },
 }
@@ -46,7 +46,7 @@ impl Refusal {
         }
     }
 
-    /// Reads an answer that is not a success.
+    /// Converts an answer that is no success.
     pub(super) fn of(code: u16, headers: &HeaderMap, body: &[u8]) -> Self {
         let status: Option<Status> = serde_json::from_slice(body).ok();
         let status = status.unwrap_or_default();
@@ -59,7 +59,7 @@ impl Refusal {
         };
         let details = status.details.as_ref();
         match code {
-            // Nameless if it is the kind that is not served.
+            // An answer without an object's name means that the kind is not served.
             404 if details.is_some_and(|details| {
                 !details.name.is_empty() && details.kind != "namespaces"
             }) =>
@@ -69,7 +69,7 @@ impl Refusal {
             409 if status.reason == "AlreadyExists" => Self::AlreadyExists(words),
             409 => Self::Conflict(words),
             413 => Self::TooLarge(words),
-            // What etcd, and the connection to it, say of too large an object.
+            // The message of etcd, or of the connection to it, about an object that is too large.
             500 if words.contains("is too large") || words.contains("message larger than max") => {
                 Self::TooLarge(words)
             }

@@ -1,6 +1,6 @@
-//! An object that may not decode, so that it costs itself alone and not the list or the watch that it came in.
+//! An object that may fail to decode. Its failure must not cost the list or the watch that it came in.
 //!
-//! Not kube's `DeserializeGuard`: this one drops `managedFields`, half of a large object, before it decodes.
+//! kube's `DeserializeGuard` does not fit: this type drops `managedFields`, half of a large object, before it decodes.
 
 use serde::{
     Deserialize, Deserializer,
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::store::ObjectKey;
 
-/// An object as it decoded, or why it does not.
+/// A decoded object, or why it does not decode.
 #[derive(Clone, Debug)]
 pub(crate) struct Guarded<K> {
     pub(crate) key: ObjectKey,
@@ -20,7 +20,7 @@ pub(crate) struct Guarded<K> {
     pub(crate) decoded: Result<K, String>,
 }
 
-/// The part of `metadata` that tells objects apart.
+/// The part of `metadata` that identifies an object.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {

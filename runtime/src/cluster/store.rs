@@ -1,13 +1,13 @@
 //! A store in a Kubernetes cluster.
 //!
-//! - A watch goes on from the version that it last saw, through dropped connections. After five failures in a row, within
-//!   about two seconds if the API server is not there at all, it says [`Event::OutOfSync`] and begins with a list again.
-//!   It begins with a list, too, when the server no longer knows that version, or does not know it yet because its etcd was
-//!   restored from a backup. That is asked after every end of a watch but the ordinary one.
-//! - Every request is tried once and takes at most 10 s from its turn on. `managedFields` are left out of what is read.
-//! - A request under way has a connection of its own, so only so many are at once; that many objects are made or deleted
-//!   delays no status.
-//! - While the server asks to be left alone, writes that wait for their turn are not sent.
+//! - A watch continues from the last version that it saw, across broken connections. After five failures in a row it
+//!   sends [`Event::OutOfSync`] and lists again. That takes about two seconds if the API server is down.
+//! - A watch also lists again when the server no longer knows that version. The same holds when the server does not
+//!   know it yet, because its etcd was restored from a backup. The check runs after every unexpected end of a watch.
+//! - Every request is tried once and takes at most 10 s after its turn. `managedFields` are dropped from read objects.
+//! - A pending request has a connection of its own, so their number is limited. Status writes have a limit of their
+//!   own, so creations and deletions do not delay them.
+//! - While the server asks for a pause (`Retry-After`), waiting writes are not sent.
 //! - A status is written to the subresource `status`, as a whole.
 
 use std::{
@@ -29,24 +29,24 @@ use crate::store::{
     Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics, names, to_be_made,
 };
 
-/// How many statuses are written at once, or objects read; and how many made or deleted.
+/// The limit for parallel status writes and reads, and the one for parallel creations and deletions.
 const AT_ONCE: usize = 32;
 
-/// How many keys a page of a list has.
+/// The number of keys in a page of a list.
 const PAGE: u32 = 500;
 
-/// The server is left alone for no longer than this, whatever it asks for.
+/// The longest pause that the server may ask for.
 const MAX_QUIET: Duration = Duration::from_secs(60);
 
 /// A store in a Kubernetes cluster. Clones share its connections.
 #[derive(Clone)]
 pub struct KubeStore {
     cluster: Cluster,
-    /// Turns to write a status, or to read.
+    /// Permits to write a status, or to read.
     statuses: Arc<Semaphore>,
-    /// Turns to make or to delete.
+    /// Permits to create or to delete.
     objects: Arc<Semaphore>,
-    /// Until when the server asked to be left alone.
+    /// The end of the pause that the server asked for.
     quiet_until: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -66,7 +66,7 @@ impl KubeStore {
         &self.cluster
     }
 
-    /// Sends what changes something once it is its turn, unless the server has asked to be left alone meanwhile.
+    /// Sends a write once it has a permit, unless the server has asked for a pause meanwhile.
     async fn send(&self, turns: &Semaphore, request: Prepared) -> Result<Bytes, Refusal> {
         let _turn = turns.acquire().await;
         let now = Instant::now();
@@ -92,7 +92,7 @@ impl KubeStore {
     }
 
     fn quiet_until(&self) -> MutexGuard<'_, Option<Instant>> {
-        // It is set in one step.
+        // The value is set in one step, so a poisoned lock has no half-done change.
         self.quiet_until
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -160,7 +160,7 @@ impl KubeStore {
                 reason: "it has no resourceVersion to compare".to_owned(),
             });
         }
-        // The server takes nothing else from it than the status.
+        // The server takes only the status from it.
         let body = encoded(object, &key)?;
         let request = Cluster::requests::<K>(&key.namespace).replace_subresource(
             "status",
@@ -209,7 +209,7 @@ impl Store for KubeStore {
     }
 }
 
-/// A key that can stand in the path of a request.
+/// Checks that the key can be part of a request's path.
 fn checked(key: ObjectKey) -> Result<ObjectKey, StoreError> {
     match names::check(&key) {
         Ok(()) => Ok(key),
@@ -227,7 +227,7 @@ fn encoded<K: Kind>(object: &K, key: &ObjectKey) -> Result<Vec<u8>, StoreError> 
     })
 }
 
-/// Without what nobody here reads and half of a large object is.
+/// Removes `managedFields`: nothing here reads them, and they are half of a large object.
 fn stripped<K: Kind>(mut object: K) -> K {
     object.meta_mut().managed_fields = None;
     object
@@ -249,7 +249,7 @@ fn error(refusal: Refusal, key: &ObjectKey) -> StoreError {
     }
 }
 
-/// Whatever was refused cannot be had now.
+/// A failed read means that the store is unavailable, whatever the reason.
 fn unavailable(refusal: Refusal) -> StoreError {
     match refusal {
         Refusal::Unavailable {

@@ -1,4 +1,4 @@
-//! A watch that never ends: a list, then its changes, then a list again after a gap.
+//! A watch without end: a list, then its changes, and a new list after a gap.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,10 +21,10 @@ use crate::{
     store::{BadObjects, Event, ObjectKey, Scope, undecodable::Undecodable, watched::Watched},
 };
 
-/// After this many failures in a row the content is not known any more.
+/// After this many failures in a row the content counts as unknown.
 const FAILURES: u32 = 5;
 
-/// Failures further apart than this are not in a row. Longer than the longest time that one may take.
+/// Failures further apart than this are not in a row. Longer than the longest duration of one failure.
 const IN_A_ROW: Duration = Duration::from_secs(150);
 
 /// The wait after a first failure; it doubles up to [`MAX_WAIT`].
@@ -32,14 +32,14 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// How many bad objects are named in the log between two lists.
+/// How many undecodable objects the log names between two lists.
 const MAX_WARNINGS: usize = 20;
 
 /// An outage ends every watch of the program. The gauge of watches in sync tells which ones.
 static LOST: LazyLock<LogRateLimiter> =
     LazyLock::new(|| LogRateLimiter::every(Duration::from_secs(30)));
 
-/// What can be watched.
+/// An object that can be watched.
 pub trait Object:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
@@ -50,7 +50,7 @@ impl<K> Object for K where
 {
 }
 
-/// Which objects to watch.
+/// The selection of objects to watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Watching {
     pub(crate) scope: Scope,
@@ -61,7 +61,7 @@ pub(crate) struct Watching {
 }
 
 impl Watching {
-    /// All there are.
+    /// All objects of a scope.
     pub(crate) fn of(scope: Scope) -> Self {
         Self {
             scope,
@@ -78,7 +78,7 @@ impl Watching {
         }
     }
 
-    /// The one of that name, if it is there. A role can name it.
+    /// The object of one name. A role can restrict access to that name.
     pub(crate) fn one(key: &ObjectKey) -> Self {
         Self {
             fields: Some(format!("metadata.name={}", key.name)),
@@ -86,7 +86,7 @@ impl Watching {
         }
     }
 
-    /// What tells it from others of the same kind.
+    /// A text that distinguishes the selection from others of the same kind.
     fn scope(&self) -> String {
         let mut text = self.scope.to_string();
         for selector in [&self.labels, &self.fields].into_iter().flatten() {
@@ -97,8 +97,8 @@ impl Watching {
     }
 }
 
-/// All objects of a kind, then their changes, without end, as [`crate::store::Store::watch`] says.
-/// What does not decode stands in `bad` meanwhile.
+/// All objects of a kind, then their changes, without end, like [`crate::store::Store::watch`]. `bad` has the objects
+/// that do not decode.
 pub(crate) fn watch<K: Object>(
     client: Client,
     watching: Watching,
@@ -132,7 +132,7 @@ pub(crate) fn watch<K: Object>(
     }
 }
 
-/// The version to go on from is not known there any more.
+/// Whether the server no longer knows the version to continue from.
 fn is_gone(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 410)
 }
@@ -145,7 +145,7 @@ struct Failures {
 }
 
 impl Failures {
-    /// How long to wait after one more.
+    /// Counts a failure, and returns how long to wait after it.
     fn one_more(&mut self, now: Instant) -> Duration {
         if self
             .last
@@ -168,24 +168,24 @@ impl Failures {
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum State {
-    /// Nothing was delivered yet.
+    /// Nothing has been delivered yet.
     #[default]
     Starting,
     InSync,
     OutOfSync,
 }
 
-/// What is known of the content: not the objects, which the consumer has.
+/// The watch's own knowledge of the content. The consumer has the objects.
 struct Content {
     state: State,
     /// Why objects do not decode now.
     faults: BTreeMap<ObjectKey, String>,
     /// The same objects, as last reported.
     undecodable: Undecodable,
-    /// Bad objects since the last list.
+    /// Undecodable objects since the last list.
     complaints: usize,
     watched: Watched,
-    /// Bad objects that were found and not yet counted.
+    /// Undecodable objects that were found and not yet counted.
     found: usize,
 }
 
@@ -201,7 +201,7 @@ impl Content {
         }
     }
 
-    /// What a change means, and which objects are missing from that.
+    /// Converts a change to events, and keeps track of undecodable objects.
     fn events<K: Object>(&mut self, change: Change<K>) -> Vec<Event<K>> {
         let mut mended = BTreeSet::new();
         let mut events = Vec::new();

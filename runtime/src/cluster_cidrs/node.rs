@@ -1,5 +1,5 @@
-//! A Node, of which nothing but its pods' networks and its own addresses is kept: the whole of it is 20 KiB, in a large cluster
-//! a hundred megabytes.
+//! A Node, reduced to its pods' networks and its own addresses. A whole Node has 20 KiB, those of a large cluster a
+//! hundred megabytes.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::{Found, Purpose};
 
-/// The cluster's own layer 3 network. Others may use the same addresses as the world outside.
+/// The cluster's own layer 3 network. Other networks may reuse addresses of the outside world.
 const DEFAULT: &str = "default";
 
 /// The networks of a Node's pods, and its own addresses.
@@ -48,8 +48,8 @@ struct Metadata {
     annotations: Option<Annotations>,
 }
 
-/// OVN-Kubernetes gives nodes their networks itself and may leave `spec.podCIDRs` empty. It writes them as JSON, by the name
-/// of the layer 3 network that they are in.
+/// OVN-Kubernetes assigns the nodes' networks itself and may leave `spec.podCIDRs` empty. It writes them as JSON, keyed
+/// by the layer 3 network.
 #[derive(Deserialize)]
 struct Annotations {
     #[serde(rename = "k8s.ovn.org/node-subnets")]
@@ -62,7 +62,7 @@ struct Spec {
     pod_cidrs: Option<Vec<String>>,
 }
 
-/// The kubelet writes it every few minutes, mostly for what is left out here.
+/// The kubelet writes the status every few minutes, mostly for fields that are left out here.
 #[derive(Default, Deserialize)]
 struct Status {
     addresses: Option<Vec<Address>>,
@@ -76,14 +76,14 @@ struct Address {
 }
 
 impl Address {
-    /// The others are names, of which a DNS server may give any address.
+    /// The other types are names; a DNS server may return any address for them.
     fn ip(&self) -> Option<IpAddr> {
         let is_ip = matches!(self.kind.as_str(), "InternalIP" | "ExternalIP");
         is_ip.then(|| self.address.parse().ok()).flatten()
     }
 }
 
-/// OVN-Kubernetes wrote one network as a text once, and writes lists now.
+/// OVN-Kubernetes once wrote one network as a text, and now writes lists.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Subnets {

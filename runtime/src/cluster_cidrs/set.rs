@@ -1,30 +1,30 @@
-//! Many networks, searched fast.
+//! A set of many networks with fast search.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// A set of networks. Those that lie in others or make up a larger one are one.
+/// A set of networks. Overlapping and adjacent networks are merged.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct NetworkSet(
-    /// Disjoint, in the order of their first addresses.
+    /// Disjoint, sorted by first address.
     Box<[IpNet]>,
 );
 
 impl NetworkSet {
-    /// Whether an address lies in one of the networks.
+    /// Whether one of the networks contains an address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let behind = self.0.partition_point(|net| net.network() <= address);
         let before = behind.checked_sub(1).and_then(|i| self.0.get(i));
         before.is_some_and(|net| net.contains(&address))
     }
 
-    /// How many networks there are, after they were put together.
+    /// The number of networks after merging.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     fn network() -> impl Strategy<Value = IpNet> {
-        // Few bits, so that they meet.
+        // Few bits, so that networks overlap.
         let v4 = (0_u8..4, 0_u8..4, 0_u8..=32).prop_map(|(a, b, prefix)| {
             IpNet::new(IpAddr::from([10, a, b, a ^ b]), prefix).unwrap()
         });

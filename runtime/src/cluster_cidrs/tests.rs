@@ -36,7 +36,7 @@ fn unreadable() -> Change {
     Change::OutOfSync("forbidden".to_owned())
 }
 
-/// Takes a change in, and tells what the addresses are for as far as that is known.
+/// Applies a change, and returns the known purposes of the addresses.
 fn purposes(reading: &mut Reading, source: Source, change: Change) -> Option<Vec<&'static str>> {
     if reading.take(source, change) {
         reading.publish();
@@ -52,7 +52,7 @@ fn purposes(reading: &mut Reading, source: Source, change: Change) -> Option<Vec
 #[tokio::test]
 async fn networks_are_known_once_each_source_reported_and_kept_in_an_outage() {
     let r = &mut Reading::of([]);
-    // Most clusters have no CRD of these.
+    // Most clusters have no CRD of these networks.
     assert_eq!(purposes(r, USER_DEFINED_NETWORKS, unreadable()), None);
     assert_eq!(purposes(r, API_SERVER, unreadable()), None);
     let all_services = Change::Synced(vec![(key("kubernetes"), services("10.96.0.0/16"))]);

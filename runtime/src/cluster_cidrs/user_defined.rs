@@ -1,7 +1,7 @@
-//! A ClusterUserDefinedNetwork of OVN-Kubernetes, of which nothing but its pods' networks is kept.
+//! A ClusterUserDefinedNetwork of OVN-Kubernetes, reduced to its pods' networks.
 //!
-//! Only the cluster's administrators make these. A UserDefinedNetwork lies in a namespace and is its tenant's, who may give it any
-//! subnet: read here, it would close addresses for the rules of all others.
+//! Only administrators of the cluster create these. A UserDefinedNetwork belongs to a namespace, and its tenant may
+//! choose any subnet. Reading it would let a tenant close addresses for all other namespaces.
 
 use ipnet::IpNet;
 use kube::CustomResource;
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Found, Purpose};
 
-/// The role of a network that takes the place of the default one. EgressFirewalls are enforced in the primary network of their
-/// namespace, and only primary networks are advertised and connected to others. The subnets of a secondary one may be anybody's
-/// outside of it.
+/// The role of a network that replaces the default one. EgressFirewalls apply to the primary network of their
+/// namespace. Only primary networks are advertised and connected to others. The subnets of a secondary network may be
+/// in use elsewhere.
 const PRIMARY: &str = "Primary";
 
-/// The part of its spec that is read.
+/// The used part of its spec.
 #[derive(Clone, CustomResource, Debug, Deserialize, Serialize)]
 #[kube(
     group = "k8s.ovn.org",
@@ -27,7 +27,7 @@ pub(super) struct ClusterUserDefinedNetworkSpec {
     network: Network,
 }
 
-/// The third topology is left out: `localnet` is a network of the world outside, and always secondary.
+/// The third topology is left out: `localnet` is an outside network, and always secondary.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Network {
     layer2: Option<Layer<String>>,

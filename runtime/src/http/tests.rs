@@ -28,9 +28,9 @@ impl Server {
             unreachable!()
         };
         let token = CancellationToken::new();
-        // More than the buffers of a socket hold.
+        // Larger than the buffers of a socket.
         let large = || async { "x".repeat(64 << 20) };
-        // It takes longer than SHORT, and says so.
+        // It takes longer than SHORT, and extends its deadline.
         let slow = |Extension(exchange): Extension<Exchange>| async move {
             exchange.last(4 * SHORT);
             sleep(2 * SHORT).await;
@@ -66,11 +66,11 @@ impl Server {
     }
 }
 
-/// All that comes until the server closes.
+/// All bytes until the server closes.
 async fn rest(mut stream: TcpStream) -> String {
     let mut bytes = Vec::new();
     let read = timeout(Duration::from_secs(30), stream.read_to_end(&mut bytes));
-    // It may be reset, if something was left unread.
+    // The connection may be reset if data were left unread.
     let _ = read.await.expect("the server closes");
     String::from_utf8(bytes).unwrap()
 }

@@ -1,29 +1,29 @@
-//! What somebody asks about.
+//! The subject of a query.
 
 use std::{net::IpAddr, str::FromStr};
 
 use proto::api::DnsName;
 
-/// What a question is about.
+/// A name or an address.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Subject {
-    /// A name, or a wildcard as it stands in a rule.
+    /// A name, or a wildcard as written in a rule.
     Name(DnsName),
     /// An address, in canonical form.
     Address(IpAddr),
 }
 
-/// What somebody asks for.
+/// A query.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// What it is about, or a text that can be no name of a rule, and why.
+    /// The subject, or a text that can be no name of a rule, and why.
     pub subject: Result<Subject, (String, String)>,
     /// Only the rules of this namespace count.
     pub namespace: Option<String>,
 }
 
 impl Asked {
-    /// Reads what somebody wrote.
+    /// Parses the user's text.
     pub fn new(about: &str, namespace: Option<String>) -> Self {
         let address = IpAddr::from_str(about).map(proto::address::canonical);
         let subject = match address {
@@ -36,7 +36,7 @@ impl Asked {
         Self { subject, namespace }
     }
 
-    /// The name, with its trailing dot, or the address; or the text, if it is neither.
+    /// The name with its trailing dot, or the address; the original text if it is neither.
     pub fn text(&self) -> String {
         match &self.subject {
             Ok(Subject::Name(name)) => name.to_string(),
@@ -45,7 +45,7 @@ impl Asked {
         }
     }
 
-    /// ` for namespace NAME`, if only one counts.
+    /// ` for namespace NAME`, if the query has one.
     pub fn whose(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!(" for namespace {namespace}"),

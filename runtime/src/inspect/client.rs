@@ -1,4 +1,4 @@
-//! Who asks a program for what it knows.
+//! The client that queries a running program's state.
 
 use std::{
     io::{self, Write},
@@ -30,7 +30,7 @@ use crate::{
     run_program,
 };
 
-/// How long a program may take to begin an answer, or to give a short one.
+/// The time-out until an answer begins, or for a whole short answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest short answer, in bytes.
@@ -60,7 +60,7 @@ pub struct ExplainArgs {
 }
 
 impl ExplainArgs {
-    /// The subcommand, with the address where the program listens if nobody says another.
+    /// The subcommand, with the default of `--inspect`.
     pub fn command_with(inspect: &'static str) -> Command {
         Self::command().mut_arg("inspect", |arg| arg.required(false).default_value(inspect))
     }
@@ -76,7 +76,7 @@ pub enum Output {
     Json,
 }
 
-/// What matters of an explanation.
+/// The used part of an explanation.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Explanation {
@@ -84,7 +84,7 @@ struct Explanation {
     text: Vec<String>,
 }
 
-/// Prints what the program says: the whole of the subcommand `explain`.
+/// Prints the program's explanation: the whole subcommand `explain`.
 pub fn run_explain(program: &str, args: &ExplainArgs) -> ExitCode {
     let mut is_there = false;
     let ended = run_program(program, async {
@@ -97,13 +97,14 @@ pub fn run_explain(program: &str, args: &ExplainArgs) -> ExitCode {
     }
 }
 
-/// Returns whether the program has what was asked for. An error is a [`UsageError`], since nothing can be told.
+/// Returns whether the program has the address or name. An error is a [`UsageError`] (exit status 2), since the answer
+/// is unknown.
 async fn explain(program: &str, args: &ExplainArgs) -> anyhow::Result<bool> {
     let shown = shown(program, args).await;
     let (is_there, text) = shown.map_err(|error| UsageError(format!("{error:#}")))?;
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
-        // Who reads the lines has seen enough.
+        // The reader of our output, such as `head`, closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(is_there),
         written => written
             .map(|()| is_there)
@@ -125,7 +126,7 @@ async fn shown(program: &str, ask: &ExplainArgs) -> anyhow::Result<(bool, String
     let not_ours = || format!("what answers at {} is no {program}", ask.inspect);
     let explanation: Explanation = serde_json::from_slice(&bytes).with_context(not_ours)?;
     let text = if ask.output == Output::Json {
-        // Whoever listens there may be another than is thought.
+        // Another program may listen at this address, so the answer is checked.
         let value: serde_json::Value = serde_json::from_slice(&bytes)?;
         super::text::json(&value)?
     } else {
@@ -135,25 +136,25 @@ async fn shown(program: &str, ask: &ExplainArgs) -> anyhow::Result<(bool, String
     Ok((explanation.is_there, text))
 }
 
-/// What to say if nothing answers.
+/// The error text if the program does not answer.
 pub fn unreachable(program: &str, inspect: &ListenAddress) -> String {
     format!(
         "no {program} answers at {inspect} (--inspect; it listens where its own --inspect says)"
     )
 }
 
-/// The answer to a GET, which is no refusal.
+/// The successful answer to a GET.
 ///
 /// # Errors
-/// The program cannot be reached, or refuses, with its words.
+/// The program cannot be reached, or refuses with a message.
 pub async fn get(address: &ListenAddress, path: &str) -> anyhow::Result<Incoming> {
     ask(address, Method::GET, path).await
 }
 
-/// The JSON that answers a POST without a body.
+/// The JSON answer to a POST without a body.
 ///
 /// # Errors
-/// The program cannot be reached within [`PATIENCE`], refuses, or answers something else.
+/// The program cannot be reached within [`PATIENCE`], refuses, or answers no valid JSON.
 pub async fn post<T: DeserializeOwned>(address: &ListenAddress, path: &str) -> anyhow::Result<T> {
     let bytes = short(address, Method::POST, path).await?;
     serde_json::from_slice(&bytes).context("the answer cannot be read")
@@ -188,7 +189,7 @@ async fn ask_over<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     path: &str,
 ) -> anyhow::Result<Incoming> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // It ends with the process, or when the other side closes; an error of it is one of the body too.
+    // The task ends with the process, or when the other side closes. An error of it also shows as an error of the body.
     tokio::spawn(connection);
     let request = Request::builder().method(method).uri(path);
     let request = request.header("host", "localhost");

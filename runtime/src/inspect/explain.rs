@@ -1,4 +1,4 @@
-//! `/explain` and `/explain.json`: why something is there, or is not.
+//! `/explain` and `/explain.json`: why an address is open, or is not.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use tokio::{
 
 use super::{Asked, TooLong, busy, html, json, page, query, refusal};
 
-/// Between two questions for which everything is looked through, in the task that has to be fast.
+/// The pause between two queries that search everything, since they run in a task that has to be fast.
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// Who asks for much asks in turn, and not at once after another.
+/// Spaces out expensive queries.
 #[derive(Debug, Default)]
 pub struct Turns(Mutex<Option<Instant>>);
 
 impl Turns {
-    /// Asks when it is its turn.
+    /// Runs the query when its turn comes.
     pub async fn ask<T>(&self, ask: impl Future<Output = T>) -> T {
         let mut next = self.0.lock().await;
         if let Some(next) = *next {
@@ -34,7 +34,7 @@ impl Turns {
     }
 }
 
-/// Answers a query in JSON. `explain` gives nothing if those who know do not say.
+/// Answers a query in JSON. `explain` returns `None` if the task that has the data does not reply.
 pub async fn in_json<E: Serialize, F: Future<Output = Option<E>>>(
     program: &str,
     query: Option<&str>,
@@ -53,7 +53,8 @@ pub async fn in_json<E: Serialize, F: Future<Output = Option<E>>>(
     }
 }
 
-/// Answers a query with a page of the lines that say why; without a query it only asks. `explain` as for [`in_json`].
+/// Answers a query with a page of explanations; without a query the page has only the form. `explain` as for
+/// [`in_json`].
 pub async fn in_html<F: Future<Output = Option<Vec<String>>>>(
     program: &str,
     query: Option<&str>,
@@ -76,7 +77,7 @@ pub async fn in_html<F: Future<Output = Option<Vec<String>>>>(
     }
 }
 
-/// What the query asks for; nothing if it asks for nothing.
+/// The query; `None` if it has no subject.
 fn asked(text: Option<&str>) -> Result<Option<Asked>, TooLong> {
     let [about, namespace] = query(text, ["about", "namespace"])?;
     Ok(about.map(|about| Asked::new(&about, namespace)))

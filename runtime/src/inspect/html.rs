@@ -1,4 +1,4 @@
-//! What the pages of both programs have in common. Everything is escaped by `maud`, which knows no other way; there is no script.
+//! The common parts of both programs' pages. `maud` escapes every text, and there is no script.
 
 use maud::{DOCTYPE, Markup, html};
 
@@ -29,7 +29,7 @@ pub fn page(title: &str, body: Markup) -> String {
     page.into_string()
 }
 
-/// The page that explains, with the lines that say why; without any it only asks.
+/// The page that explains, with its lines; without any it has only the form.
 pub fn explanation(
     program: &str,
     about: Option<&str>,
@@ -68,7 +68,7 @@ pub fn explain_link(about: &str) -> Markup {
     html! { a href=(format!("/explain?{}", query.finish())) { (about) } }
 }
 
-/// The form that asks for the rows of a table that hold a text.
+/// The form that filters the rows of a table by a text.
 pub fn filter_form(rows: &str, filter: &str) -> Markup {
     html! {
         form {

@@ -1,4 +1,4 @@
-//! Texts that others wrote: names in frames, objects and files.
+//! Foreign texts: names in frames, objects and files.
 
 use std::{io, time::Duration};
 
@@ -7,10 +7,10 @@ use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 
 use crate::clock::Timestamp;
 
-/// How much is shown of a text in quotes, in bytes.
+/// The longest part of a quoted text, in bytes.
 const MAX_TEXT: usize = 64;
 
-/// The text in printable ASCII: nothing in it moves a cursor, hides what is beside it or turns it round.
+/// The text in printable ASCII: it cannot move a cursor, hide or reverse its surroundings.
 pub fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for character in text.chars() {
@@ -22,7 +22,7 @@ pub fn printable(text: &str) -> String {
     printable
 }
 
-/// The text in quotes, cut after 64 bytes, without a character that could hide or turn round what is beside it.
+/// The text in quotes, cut after 64 bytes, without characters that could hide or reverse its surroundings.
 pub fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for character in text.chars() {
@@ -37,7 +37,7 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
-/// The first of these, and how many more there are: `a, b and 3 more`.
+/// The first of these, and the number of the others: `a, b and 3 more`.
 pub fn few<T: ToString>(all: impl ExactSizeIterator<Item = T>, most: usize) -> String {
     let more = all.len().saturating_sub(most);
     let named: Vec<String> = all.take(most).map(|it| it.to_string()).collect();
@@ -47,7 +47,7 @@ pub fn few<T: ToString>(all: impl ExactSizeIterator<Item = T>, most: usize) -> S
     }
 }
 
-/// How long something takes, in one unit that says enough: `8 s`, `3 min`, `5 h`, `9 d`.
+/// A duration in its largest useful unit: `8 s`, `3 min`, `5 h`, `9 d`.
 pub fn span(span: Duration) -> String {
     match span.as_secs() {
         seconds @ ..120 => format!("{seconds} s"),
@@ -57,7 +57,7 @@ pub fn span(span: Duration) -> String {
     }
 }
 
-/// When something was, or will be: `8 s ago`, `in 3 min`, `now`.
+/// A relative time: `8 s ago`, `in 3 min`, `now`.
 pub fn when(at: Timestamp, now: Timestamp) -> String {
     match (at.since(now), now.since(at)) {
         (ahead, _) if !ahead.is_zero() => format!("in {}", span(ahead)),
@@ -69,7 +69,7 @@ pub fn when(at: Timestamp, now: Timestamp) -> String {
 /// A duration in seconds, for JSON.
 ///
 /// # Errors
-/// Those of the serializer.
+/// The errors of the serializer.
 pub fn seconds<S: serde::Serializer>(
     duration: &Option<Duration>,
     serializer: S,
@@ -77,17 +77,17 @@ pub fn seconds<S: serde::Serializer>(
     duration.map(|it| it.as_secs_f64()).serialize(serializer)
 }
 
-/// The value as JSON in printable ASCII; whoever reads it has the same value.
+/// The value as JSON in printable ASCII; a parser reads the same value back.
 ///
 /// # Errors
-/// The value cannot be JSON.
+/// The value has no JSON form.
 pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut text = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut text, Ascii))?;
     String::from_utf8(text).map_err(serde::ser::Error::custom)
 }
 
-/// As compact as usual, but that serde_json leaves alone what is beyond ASCII, and DEL.
+/// Compact JSON. serde_json alone does not escape DEL and non-ASCII characters.
 struct Ascii;
 
 impl Formatter for Ascii {

@@ -1,14 +1,14 @@
-//! A queue that serves namespaces in turns and that no namespace can fill.
+//! A queue that serves namespaces in turns and that no single namespace can fill.
 
 use std::collections::{HashMap, VecDeque};
 
-/// What waits, by namespace.
+/// The waiting items, by namespace.
 #[derive(Debug)]
 pub(super) struct FairQueue<T> {
     items: HashMap<String, VecDeque<T>>,
     /// The namespaces with items. The first one has the next turn.
     turns: VecDeque<String>,
-    /// How many more items fit.
+    /// The number of free places.
     free: usize,
 }
 
@@ -25,10 +25,11 @@ impl<T> FairQueue<T> {
         self.turns.is_empty()
     }
 
-    /// Appends an item. A namespace takes no more places than it leaves free, so a namespace with few items finds one.
+    /// Appends an item. A namespace takes no more places than it leaves free, so there is a place for a namespace with
+    /// few items.
     ///
     /// # Errors
-    /// There is no place for the item, which is given back.
+    /// There is no place for the item, which is returned.
     pub(super) fn push(&mut self, namespace: String, item: T) -> Result<(), T> {
         let taken = self.items.get(&namespace).map_or(0, VecDeque::len);
         if taken >= self.free {
@@ -71,7 +72,7 @@ mod tests {
         }
         let first: Vec<_> = from_fn(|| queue.pop()).take(4).collect();
         assert_eq!(first, ["a1", "b1", "c1", "a2"]);
-        // One that comes between waits for one turn of each.
+        // A new namespace waits for one turn of each other.
         queue.push("b".to_owned(), "b2").unwrap();
         let rest: Vec<_> = from_fn(|| queue.pop()).collect();
         assert_eq!(rest, ["c2", "a3", "b2"]);
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(["a", "b", "c"].map(&mut taken), [32, 16, 8]);
         assert_eq!(taken("a"), 0);
         assert_eq!(["d", "e", "f", "g", "h"].map(taken), [4, 2, 1, 1, 0]);
-        // Each turn of the first makes room for one that has nothing there.
+        // Each turn of the first namespace frees a place for a namespace without items.
         assert_eq!(queue.pop(), Some(0));
         assert_eq!(queue.push("a".to_owned(), 0), Err(0));
         assert_eq!(queue.push("h".to_owned(), 0), Ok(()));

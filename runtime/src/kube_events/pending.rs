@@ -1,22 +1,22 @@
-//! What is still to be reported: when it changes, and again while it lasts.
+//! The pending reports: when a state changes, and repeatedly while it lasts.
 
 use std::{collections::BTreeSet, mem, time::Duration};
 
 use tokio::time::Instant;
 
-/// How often what lasts is reported again, as the API server forgets Events after an hour.
+/// How often a lasting state is reported again, since the API server deletes Events after an hour.
 pub const AGAIN: Duration = Duration::from_secs(30 * 60);
 
-/// How long to wait when a report was not taken.
+/// The wait after a report that was not taken.
 pub const BUSY: Duration = Duration::from_secs(1);
 
-/// The keys of what is still to be reported.
+/// The keys of the pending reports.
 #[derive(Debug)]
 pub struct PendingReports<K> {
     keys: BTreeSet<K>,
-    /// The last key of which all was taken. The keys behind it come next, so that none waits for ever.
+    /// The last key whose reports were all taken. The keys behind it come next, so that each gets its turn.
     last: Option<K>,
-    /// No sooner than this, as not all was taken.
+    /// The earliest time of the next attempt, since not all reports were taken.
     retry_at: Instant,
     again: Instant,
 }
@@ -34,7 +34,7 @@ impl<K: Ord> Default for PendingReports<K> {
 }
 
 impl<K: Ord> PendingReports<K> {
-    /// There is something new to report of these.
+    /// Marks these keys as changed.
     pub fn extend(&mut self, keys: impl IntoIterator<Item = K>) {
         self.keys.extend(keys);
     }
@@ -47,8 +47,8 @@ impl<K: Ord> PendingReports<K> {
         }
     }
 
-    /// Reports what is pending, and from time to time all that lasts. `report` returns whether all of a key was taken; what was not
-    /// is reported again after [`BUSY`].
+    /// Reports the pending keys, and from time to time all lasting ones. `report` returns whether all reports of a key
+    /// were taken; otherwise the key is retried after [`BUSY`].
     pub fn report<I: IntoIterator<Item = K>>(
         &mut self,
         lasting: impl FnOnce() -> I,
@@ -103,7 +103,7 @@ mod tests {
         let mut pending = PendingReports::default();
         let mut taken = Vec::new();
         for _ in 0..5 {
-            // Those that were taken come again at once.
+            // Keys that were taken come again at once.
             pending.extend(0..5);
             let mut room = 1;
             pending.report(empty, |key| {

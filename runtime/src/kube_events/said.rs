@@ -1,24 +1,24 @@
-//! What was said a while ago, and how much may be said now.
+//! The recent reports, and the rate limit of new ones.
 
 use std::{collections::HashMap, time::Duration};
 
 use tokio::time::Instant;
 
-/// How long what was said is not said again.
+/// How long an equal report is suppressed.
 pub(super) const REPEAT_AFTER: Duration = Duration::from_secs(600);
 
-/// How many reports may be said at once; then one in each [`PACE`].
+/// The burst of reports; then one in each [`PACE`].
 const BURST: u32 = 50;
 const PACE: Duration = Duration::from_secs(1);
 
-/// With so many reports the older ones than [`REPEAT_AFTER`] are forgotten. The pace lets 650 be said in that time, so there is
-/// always room for another.
+/// Above this number, reports older than [`REPEAT_AFTER`] are removed. The pace allows 650 reports in that time, so
+/// there is always room for another.
 const MAX_REMEMBERED: usize = 4096;
 
-/// What was said.
+/// The recent reports.
 pub(super) struct Said {
     recent: HashMap<u64, Recent>,
-    /// When a whole burst may be said again.
+    /// When a whole burst is available again.
     full_at: Instant,
 }
 
@@ -44,7 +44,7 @@ impl Said {
         self.full_at.saturating_duration_since(now + slack)
     }
 
-    /// Notes a report. Returns how often it was made if it has to be said now.
+    /// Records a report. Returns its count if it has to be sent now.
     pub(super) fn again(&mut self, id: u64, now: Instant) -> Option<i32> {
         let is_recent = |recent: &Recent| now < recent.said + REPEAT_AFTER;
         if self.recent.len() >= MAX_REMEMBERED {

@@ -30,10 +30,10 @@ async fn what_is_not_taken_is_dropped_and_its_caller_is_told_so() {
     assert_eq!(from_fn(|| reports.try_next()).count(), QUEUE / 2 + 1);
 }
 
-/// When the server was asked, and for which path.
+/// The time and the path of each request to the server.
 type Asked = Arc<Mutex<Vec<(Instant, String)>>>;
 
-/// An API server that answers these, one after the other, and then that all is made.
+/// An API server that gives these answers in order, and then accepts everything.
 fn server(answers: &'static [(u16, &'static str)]) -> (Cluster, Asked) {
     let asked = Asked::default();
     let seen = Arc::clone(&asked);
@@ -53,7 +53,7 @@ fn server(answers: &'static [(u16, &'static str)]) -> (Cluster, Asked) {
     (Cluster::with_client(client, "tests"), asked)
 }
 
-/// A reporter whose reports are raised in a server that answers these.
+/// A reporter whose Events go to a server with these answers.
 struct World {
     reporter: Reporter,
     asked: Asked,
@@ -79,7 +79,7 @@ impl World {
         }
     }
 
-    /// Reports so many different things.
+    /// Makes this many different reports.
     fn report(&self, namespace: &str, reports: usize) {
         for i in 0..reports {
             let about = about(namespace);
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// When the server was asked for Events of the namespace, in seconds.
+    /// The times of requests for Events of the namespace, in seconds.
     fn asked_at(&self, namespace: &str) -> Vec<u64> {
         let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
         let asked = self.asked.lock().unwrap();
@@ -129,7 +129,7 @@ async fn an_event_the_api_server_cannot_take_is_raised_later_with_others() {
     let world = World::start(&[(503, ""), (503, ""), (500, "7"), (201, "")]);
     world.report("team", 3);
     sleep(Duration::from_secs(3600)).await;
-    // The first tells that there is no use in trying the others; what works tells the contrary.
+    // The first failure postpones the others; the first success resumes them.
     assert_eq!(world.asked_at("team"), [0, 1, 3, 10, 10, 10]);
 }
 
@@ -143,7 +143,7 @@ async fn an_event_that_the_server_will_never_take_is_not_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn after_an_outage_an_event_of_a_namespace_with_few_is_among_the_first() {
-    // The waits between these answers are three minutes.
+    // The waits between these answers add up to three minutes.
     let world = World::start(&[(503, ""); 8]);
     world.report("noisy", 400);
     sleep(Duration::from_secs(170)).await;

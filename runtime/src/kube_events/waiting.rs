@@ -1,4 +1,4 @@
-//! Events that the API server could not take yet: as many as are worth keeping, and when to try again.
+//! Events that the API server could not take yet, and when to retry them.
 
 use std::time::Duration;
 
@@ -6,36 +6,36 @@ use tokio::time::Instant;
 
 use super::{Report, fair_queue::FairQueue};
 
-/// How many Events wait.
+/// How many Events may wait.
 const MOST: usize = 256;
 
-/// An Event that waited for longer is given up. It is raised when it is reported again.
+/// An Event that waited longer is dropped. It is raised when it is reported again.
 const MAX_AGE: Duration = Duration::from_secs(30 * 60);
 
 /// The wait after a first failure; it doubles up to [`MAX_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// The server is left alone for no longer than this, whatever it asks for.
+/// The longest wait, whatever the server asks for.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// An Event to raise.
 #[derive(Debug)]
 pub(super) struct Unraised {
     pub(super) report: Report,
-    /// That of the report.
+    /// The id of the report.
     pub(super) id: u64,
-    /// For so many reports.
+    /// The number of reports.
     pub(super) times: i32,
     pub(super) since: Instant,
 }
 
-/// The Events that wait, in turns of namespaces.
+/// The waiting Events, in turns of namespaces.
 #[derive(Debug)]
 pub(super) struct Waiting {
     events: FairQueue<Unraised>,
     /// When to try the next.
     pub(super) next: Instant,
-    /// Failures since the last that worked.
+    /// Failures since the last success.
     failures: u32,
 }
 
@@ -54,14 +54,14 @@ impl Waiting {
         self.events.is_empty()
     }
 
-    /// Puts an Event behind the others of its namespace, so that one that never works holds up no other. Gives it back if there is no
-    /// room.
+    /// Puts an Event behind the others of its namespace, so that a failing one delays no other. Returns it if there is
+    /// no room.
     pub(super) fn push(&mut self, event: Unraised) -> Option<Unraised> {
         let namespace = event.report.namespace().to_owned();
         self.events.push(namespace, event).err()
     }
 
-    /// The first to try, and those before it that are too old.
+    /// The next Event to try, and the expired ones before it.
     pub(super) fn pop(&mut self, now: Instant) -> (Option<Unraised>, Vec<Unraised>) {
         let mut old = Vec::new();
         while let Some(event) = self.events.pop() {
@@ -73,13 +73,13 @@ impl Waiting {
         (None, old)
     }
 
-    /// An Event was raised: the others may be, too.
+    /// An Event was raised, so the others are due.
     pub(super) fn works(&mut self) {
         self.failures = 0;
         self.next = Instant::now();
     }
 
-    /// The server could not take an Event, and asks to be left alone for so long.
+    /// The server could not take an Event, and asks for this pause.
     pub(super) fn fails(&mut self, asked: Option<Duration>, now: Instant) {
         let wait = FIRST_WAIT.saturating_mul(1 << self.failures.min(16));
         self.failures = self.failures.saturating_add(1);

@@ -1,4 +1,4 @@
-//! A process that would lead badly leaves the lead to others, as long as one of them takes it.
+//! A process that would be a worse leader leaves the lead to others, as long as one of them takes it.
 
 use std::time::Duration;
 
@@ -6,37 +6,39 @@ use tokio::{sync::watch, time::Instant};
 
 use super::LEASE_DURATION;
 
-/// A process that others would lead better than takes a free lead so much later than they do.
+/// How much later than others a worse leader takes a free lead.
 const DELAY: Duration = Duration::from_secs(2 * LEASE_DURATION.as_secs());
 
-/// One that gave the lead up takes it again so much later: others look for it every two seconds.
+/// How much later a process takes the lead again after it gave it up. Others check every two seconds.
 const DELAY_AFTER: Duration = Duration::from_secs(LEASE_DURATION.as_secs() / 2);
 
-/// It gives the lead up after so long.
+/// How long a worse leader waits before it gives the lead up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Another that has led for so long does not leave the lead to others itself, so after it the lead may be given up again.
+/// A replica that has led for this long is not about to give the lead up, so after it the lead may be given up again.
 const SETTLED: Duration = Duration::from_secs(120);
 
-/// Whether others would lead better than this process does.
+/// Whether other replicas would be better leaders than this process.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Others {
-    /// None would.
+    /// No other would.
     #[default]
     NoBetter,
-    /// One may. The lead is given up once, after 60 s. If no other takes it within half a lease duration, this process leads again.
+    /// One may. The lead is given up once, after 60 s. If no other takes it within half a lease duration, this process
+    /// leads again.
     MayBeBetter,
-    /// Any other would. The same, and a lead that is free is taken two lease durations later than others take it.
+    /// Any other would. Like [`Others::MayBeBetter`], and a free lead is taken two lease durations later than others
+    /// take it.
     Better,
 }
 
 pub(super) struct Deference {
     others: watch::Receiver<Others>,
-    /// Since when one may be better, without a break.
+    /// Since when another may be better, without a break.
     since: Option<Instant>,
-    /// It gave the lead up, and took it again since no other did.
+    /// The process gave the lead up, and took it again because no other did.
     has_yielded: bool,
-    /// Since when another has led without a break.
+    /// Since when another has led, without a break.
     another_leads_since: Option<Instant>,
 }
 
@@ -50,7 +52,7 @@ impl Deference {
         }
     }
 
-    /// Of a process that leads as well as any other.
+    /// For a process that leads as well as any other.
     pub(super) fn none() -> Self {
         Self::new(watch::channel(Others::NoBetter).1)
     }
@@ -64,12 +66,12 @@ impl Deference {
         }
     }
 
-    /// To be called at each look, with whether another leads now.
+    /// Records a check of the lease, with whether another leads now.
     pub(super) fn look(&mut self, another_leads: bool, now: Instant) {
         if *self.others.borrow() == Others::NoBetter {
             (self.since, self.has_yielded) = (None, false);
         } else if another_leads {
-            // Who has just taken the lead has time to lead.
+            // A new leader gets the full time to lead.
             self.since = None;
         } else {
             self.since.get_or_insert(now);
@@ -81,7 +83,7 @@ impl Deference {
         }
     }
 
-    /// Whether this process, which leads, is to give the lead up now.
+    /// Whether this process, which leads, must give the lead up now.
     pub(super) fn yields(&mut self, now: Instant) -> bool {
         self.look(false, now);
         let is_over = self.since.is_some_and(|since| since + PATIENCE <= now);
@@ -105,7 +107,7 @@ mod tests {
         assert!(!deference.yields(start));
         assert!(!deference.yields(start + seconds(59)));
         assert!(deference.yields(start + seconds(60)));
-        // No other took it, or one that gave it up, too.
+        // No other replica took it, or one that gave it up, too.
         for after in [61, 100, 160] {
             deference.look(true, start + seconds(after));
         }
@@ -117,7 +119,7 @@ mod tests {
         }
         assert!(!deference.yields(start + seconds(10_130)));
         assert!(deference.yields(start + seconds(10_190)));
-        // It hears, and then no longer.
+        // The process hears its peers, and then no longer.
         prefers.send_replace(Others::NoBetter);
         assert!(!deference.yields(start + seconds(20_000)));
         assert_eq!(deference.delay(), Duration::ZERO);

@@ -1,4 +1,4 @@
-//! The lead of those that share a folder.
+//! The election of programs that share a folder.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,12 +14,12 @@ use tracing::{debug, warn};
 use super::{Deference, Holder};
 use crate::store::dir::Lock;
 
-/// How often the lock is tried, and once it is held, whether the file is still there.
+/// How often the lock is tried, and how often a held lock's file is checked.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) struct Folder {
     root: PathBuf,
-    /// What is locked, in the folder.
+    /// The locked file, in the folder.
     file: String,
 }
 
@@ -31,7 +31,7 @@ impl Folder {
         }
     }
 
-    /// Takes the lock when it is free and holds it, without end.
+    /// Takes the lock when it is free, and holds it, without end.
     pub(super) async fn contend(self, holder: &Holder, mut deference: Deference) {
         let (mut said, mut free_since) = (false, None);
         loop {
@@ -61,7 +61,7 @@ impl Folder {
         }
     }
 
-    /// Holds the lock while its file is where others look for it, and no other is to lead; returns why it does no longer.
+    /// Holds the lock while its file is in place and no other replica should lead. Returns why it ended.
     async fn hold(&self, mut lock: Lock, deference: &mut Deference) -> String {
         loop {
             sleep(INTERVAL).await;

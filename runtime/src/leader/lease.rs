@@ -1,5 +1,5 @@
-//! The lead of those that share a Lease. The rules are those of client-go's leader election: others' clocks are not
-//! trusted, so a Lease is over when it was not seen to change for its duration.
+//! The election of programs that share a Lease, by the rules of client-go's leader election. Clocks of other replicas
+//! are not trusted: a Lease expires when it was not seen to change for its duration.
 
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ use tracing::{debug, warn};
 use super::{Deference, Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD};
 use crate::cluster::{Cluster, Refusal};
 
-/// How long a request may take: there shall be time for another before the deadline.
+/// The time-out of a request, short enough for a second one before the deadline.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(3_500);
 
-/// How long the release at the end may take.
+/// The time-out of the release at the end.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The longest duration that another's Lease is granted.
+/// The longest accepted duration of another's Lease.
 const MAX_DURATION: Duration = Duration::from_secs(60);
 
-/// One of those that contend for a Lease.
+/// A replica that contends for a Lease.
 pub(super) struct Candidate {
     cluster: Cluster,
     namespace: String,
     election: Election,
-    /// The last request failed, and that was said.
+    /// The last request failed, and the log says so.
     said: bool,
 }
 
@@ -49,7 +49,7 @@ impl Candidate {
             let began = Instant::now();
             deference.look(self.election.another_holds(began), began);
             self.election.delay = deference.delay();
-            // In time to say that the lead is lost.
+            // Early enough to publish that the lead is lost.
             let leads = self.election.leads_until().filter(|until| began < *until);
             let latest = began + REQUEST_TIMEOUT;
             let deadline = leads.map_or(latest, |until| until.min(latest));
@@ -61,7 +61,7 @@ impl Candidate {
             let now = Instant::now();
             let mut still = self.election.leads_until().filter(|until| now < *until);
             if still.is_some() && deference.yields(now) {
-                // The others must not lead before this one has stopped.
+                // This process must stop before others lead.
                 holder.follow("others would lead better");
                 self.release().await;
                 self.election.renewed = None;
@@ -78,7 +78,7 @@ impl Candidate {
         }
     }
 
-    /// Looks at the Lease, unless it is held, and writes it if that is our turn.
+    /// Reads the Lease, unless this process holds it, and writes it if it may be taken or renewed.
     async fn turn(&mut self, began: Instant) -> Result<(), Refusal> {
         if self
             .election
@@ -96,7 +96,7 @@ impl Candidate {
                 self.election.wrote(stored, began, Instant::now());
                 Ok(())
             }
-            // Whoever was faster, or deleted it: look.
+            // Another replica was faster, or the Lease was deleted: read again.
             Err(Refusal::Conflict(_) | Refusal::AlreadyExists(_) | Refusal::NotFound(_)) => {
                 let found = self.look().await?;
                 self.election.found(found, Instant::now());
@@ -132,7 +132,7 @@ impl Candidate {
         self.cluster.send(request).await
     }
 
-    /// Lets others lead at once, if this one holds the Lease.
+    /// Clears the holder, so that others can lead at once.
     pub(super) async fn release(&mut self) {
         let Some(lease) = self.election.released(Timestamp::now()) else {
             return;
@@ -155,11 +155,11 @@ impl Candidate {
     }
 }
 
-/// What one of the candidates knows, and what follows from it.
+/// The state of a candidate, and its decisions.
 struct Election {
     name: String,
     identity: String,
-    /// A Lease that is over is taken so much later.
+    /// How much later an expired Lease is taken.
     delay: Duration,
     seen: Option<Seen>,
     /// When the write of the last renewal began.
@@ -183,12 +183,12 @@ impl Election {
         }
     }
 
-    /// Until when this one leads, if nobody took the Lease. It may be over.
+    /// Until when this process leads, if no other took the Lease. May be in the past.
     fn leads_until(&self) -> Option<Instant> {
         self.renewed.map(|renewed| renewed + RENEW_DEADLINE)
     }
 
-    /// The Lease was looked at.
+    /// Records the Lease that was read.
     fn found(&mut self, found: Option<Lease>, now: Instant) {
         if !found.as_ref().is_some_and(|lease| self.holds(lease)) {
             self.renewed = None;
@@ -203,7 +203,7 @@ impl Election {
         }
     }
 
-    /// The Lease to be written, if it is this one's turn.
+    /// The Lease to write, if this process may take or renew it.
     fn claim(&self, now: Instant, clock: Timestamp) -> Option<Lease> {
         let Some(seen) = &self.seen else {
             let metadata = ObjectMeta {
@@ -246,7 +246,7 @@ impl Election {
         }
     }
 
-    /// A claim was stored; its request began then.
+    /// Records a stored claim, whose request began at `began`.
     fn wrote(&mut self, stored: Lease, began: Instant, now: Instant) {
         self.renewed = self.holds(&stored).then_some(began);
         self.seen = Some(Seen {
@@ -255,7 +255,7 @@ impl Election {
         });
     }
 
-    /// The Lease without its holder, if that is this one.
+    /// The Lease without its holder, if that is this process.
     fn released(&self, clock: Timestamp) -> Option<Lease> {
         let seen = self.seen.as_ref().filter(|seen| self.holds(&seen.lease))?;
         let mut lease = seen.lease.clone();
@@ -265,23 +265,23 @@ impl Election {
         Some(lease)
     }
 
-    /// When to look or write again, after a turn that began then.
+    /// When to read or write again, after an attempt that began at `began`.
     fn next_turn(&self, began: Instant) -> Instant {
         let next = began + RETRY_PERIOD;
         let others = self.seen.as_ref().filter(|seen| !self.holds(&seen.lease));
-        // Not later than it may be taken. A turn after that has failed.
+        // No later than the Lease may be taken. A later attempt has failed.
         let may_take = others.map(|seen| self.may_take(seen));
         may_take
             .filter(|at| *at > began)
             .map_or(next, |at| at.min(next))
     }
 
-    /// When this one may take the Lease of another, if it does not change.
+    /// When this process may take the Lease of another, if it does not change.
     fn may_take(&self, seen: &Seen) -> Instant {
         over(seen) + self.delay
     }
 
-    /// Whether another holds the Lease, and it is not over.
+    /// Whether another holds the Lease, and it has not expired.
     fn another_holds(&self, now: Instant) -> bool {
         let seen = self.seen.as_ref().filter(|seen| !self.holds(&seen.lease));
         seen.is_some_and(|seen| has_holder(&seen.lease) && now < over(seen))
@@ -299,7 +299,7 @@ fn has_holder(lease: &Lease) -> bool {
     holder.is_some_and(|holder| !holder.is_empty())
 }
 
-/// When a Lease is over if it does not change.
+/// When a Lease expires if it does not change.
 fn over(seen: &Seen) -> Instant {
     if !has_holder(&seen.lease) {
         return seen.since;

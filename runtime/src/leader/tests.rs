@@ -1,4 +1,4 @@
-//! The lead of a folder, and what is told of it.
+//! The election in a folder, and its messages.
 
 use std::{fs, time::Duration};
 
@@ -57,7 +57,7 @@ async fn one_of_those_that_share_a_folder_leads_for_its_life() {
     first.task.await.unwrap().unwrap();
     assert!(!first.leader.is_leading());
     assert!(second.changes().await);
-    // Without a word, as at the end of its process.
+    // Without a release, as at the end of its process.
     let mut third = Replica::start(&dir);
     assert!(!third.stays().await);
     second.task.abort();
@@ -82,7 +82,7 @@ async fn an_unfit_leader_hands_over_and_leads_again_if_no_other_takes_the_lease(
         again.expect_err("it keeps it while no other leads");
         bad.token.cancel();
         bad.task.await.unwrap().unwrap();
-        // Another is there.
+        // Another replica runs.
         let mut bad = Replica::beside(&dir, others);
         timeout(minutes(3), bad.leader.changed()).await.unwrap();
         let mut good = Replica::start(&dir);
@@ -141,7 +141,7 @@ async fn the_lead_is_over_at_its_time_even_if_nobody_says_so() {
     assert!(leader.is_leading());
     tokio::time::advance(Duration::from_secs(1)).await;
     assert!(!leader.is_leading());
-    // As after a sleep of the process in which nobody took the Lease.
+    // As after a suspend of the process, in which no other took the Lease.
     holder.lead(Some(Instant::now() + RENEW_DEADLINE));
     let anew = timeout(Duration::from_secs(1), leader.changed()).await;
     anew.expect("whoever saw that it was over is told that it is not");

@@ -1,4 +1,4 @@
-//! Where to listen, as a URL.
+//! The address to listen on, as a URL.
 
 use std::{
     fmt::{self, Write},
@@ -8,24 +8,24 @@ use std::{
     str::FromStr,
 };
 
-/// The longest path of a unix socket, in bytes (`sun_path` of unix(7), less the zero at its end).
+/// The longest path of a unix socket, in bytes (`sun_path` of unix(7), without its final zero).
 pub const MAX_SOCKET_PATH: usize = 107;
 
-/// Where a listener is.
+/// The address of a listener.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ListenAddress {
     /// A unix socket.
     Unix(UnixAddress),
-    /// An address and a port; port 0 takes a free one.
+    /// An address and a port; port 0 picks a free one.
     Tcp(SocketAddr),
-    /// The same, where TLS is spoken. A [`Listener`](super::Listener) binds it as `Tcp` and leaves the rest to who accepts.
+    /// Like `Tcp`, with TLS. A [`Listener`](super::Listener) binds it as `Tcp`; the caller of `accept` does the TLS.
     Tls(SocketAddr),
 }
 
-/// The path of a unix socket, and who may connect to it: `unix:///run/x.sock?mode=0660&gid=53&peer-uid=0`.
+/// The path of a unix socket, and its access rules: `unix:///run/x.sock?mode=0660&gid=53&peer-uid=0`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct UnixAddress {
-    /// Where it is, absolute. It cannot hold a `?`.
+    /// The absolute path. It cannot contain a `?`.
     pub path: PathBuf,
     /// `mode`: the permissions of its file, at most 0777.
     pub mode: Option<u32>,
@@ -33,30 +33,30 @@ pub struct UnixAddress {
     pub uid: Option<u32>,
     /// `gid`: the group of its file.
     pub gid: Option<u32>,
-    /// `peer-uid`, any number of times: whose processes may connect, as the system says (SO_PEERCRED of unix(7)).
+    /// `peer-uid`, repeatable: the users whose processes may connect, by the kernel's data (SO_PEERCRED of unix(7)).
     pub peer_uids: Vec<u32>,
-    /// `peer-gid`, any number of times: the groups of which a process that connects may have one as its own.
+    /// `peer-gid`, repeatable: a process may connect if one of these is its group.
     pub peer_gids: Vec<u32>,
 }
 
-/// Why a text is no [`ListenAddress`].
+/// The text is no [`ListenAddress`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ListenAddressError {
-    /// It starts with something else.
+    /// The scheme is unknown.
     #[error("an address starts with unix://, tcp:// or tls://")]
     Scheme,
     /// The path of the socket is relative, or there is none.
     #[error("a unix socket needs an absolute path: unix:///run/collector.sock")]
     Relative,
-    /// The path is longer than the system takes, with its length in bytes.
+    /// The path is longer than the system allows, with its length in bytes.
     #[error("the path of a unix socket has at most {MAX_SOCKET_PATH} bytes, and this one {0}")]
     TooLong(usize),
-    /// What comes after `?` is not understood.
+    /// A parameter after `?` is unknown or invalid.
     #[error(
         "`{0}` is no parameter of a unix socket: mode=0660, uid=N, gid=N, peer-uid=N and peer-gid=N are"
     )]
     Parameter(String),
-    /// There is no IP address with a port.
+    /// The text has no IP address with a port.
     #[error("tcp and tls need an IP address and a port: tcp://127.0.0.1:6000, tls://[::1]:6000")]
     Tcp,
     /// Other hosts could reach it.
@@ -64,13 +64,13 @@ pub enum ListenAddressError {
         "this listens on a unix socket or a loopback address only: whoever reaches it sees every tenant's names"
     )]
     NotLocal,
-    /// There is no TLS here.
+    /// TLS is not supported for this listener.
     #[error("this listens on unix:// or tcp:// only")]
     Tls,
 }
 
 impl UnixAddress {
-    /// Whether a process of this user and group may connect: any, unless the URL names those that may.
+    /// Whether a process of this user and group may connect. Any may, unless the URL restricts them.
     pub fn admits(&self, uid: u32, gid: u32) -> bool {
         (self.peer_uids.is_empty() && self.peer_gids.is_empty())
             || self.peer_uids.contains(&uid)
@@ -79,7 +79,7 @@ impl UnixAddress {
 
     fn parameter(&mut self, text: &str) -> Option<()> {
         let (key, value) = text.split_once('=')?;
-        // `parse` alone would take a sign.
+        // `parse` alone would accept a sign.
         if !value.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
@@ -111,7 +111,7 @@ impl From<PathBuf> for UnixAddress {
 impl FromStr for UnixAddress {
     type Err = ListenAddressError;
 
-    /// Without the scheme.
+    /// Parses the part after the scheme.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (path, query) = text.split_once('?').unwrap_or((text, ""));
         if !path.starts_with('/') {
@@ -172,7 +172,7 @@ impl FromStr for ListenAddress {
 }
 
 impl ListenAddress {
-    /// The address and port, of all but unix sockets.
+    /// The address and port; `None` for a unix socket.
     pub fn socket_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Unix(_) => None,
@@ -181,10 +181,10 @@ impl ListenAddress {
     }
 }
 
-/// A [`ListenAddress`] that no other host can reach, without TLS. A clap `value_parser`.
+/// Parses a [`ListenAddress`] that other hosts cannot reach, without TLS. A clap `value_parser`.
 ///
 /// # Errors
-/// Those of [`ListenAddress`], [`ListenAddressError::NotLocal`] and [`ListenAddressError::Tls`].
+/// The errors of [`ListenAddress`], [`ListenAddressError::NotLocal`] and [`ListenAddressError::Tls`].
 pub fn parse_local(text: &str) -> Result<ListenAddress, ListenAddressError> {
     match text.parse()? {
         ListenAddress::Tls(_) => Err(ListenAddressError::Tls),

@@ -1,4 +1,4 @@
-//! The metrics of a program, for people.
+//! The metrics of a program as Markdown.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ pub fn section(title: &str, tables: &[&[Metric]]) -> String {
     for metric in metrics {
         let unit = metric.unit().map_or("", |unit| unit.as_str());
         let labels: Vec<String> = metric.labels.iter().map(label).collect();
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ok = writeln!(
             text,
             "| `{}` | {} | {unit} | {} | {} |",

@@ -1,5 +1,5 @@
-//! Gauges whose series come and go. The exporter forgets none that it has seen once: what it showed of a DNS server would
-//! stand there for as long as the program runs.
+//! Gauges whose series come and go. The exporter never drops a series: that of a removed DNS server would stay until
+//! the program ends.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 
 use super::{Metric, MetricKind};
 
-/// All that are shown, by the name of their metric.
+/// All shown series, by the name of their metric.
 static SHOWN: Mutex<BTreeMap<&str, Shown>> = Mutex::new(BTreeMap::new());
 
 struct Shown {
@@ -19,7 +19,7 @@ struct Shown {
 
 type Values = Arc<Mutex<BTreeMap<Vec<String>, f64>>>;
 
-/// A gauge whose series come and go. Clones share it, and so do all of one metric.
+/// A gauge whose series come and go. Clones share it, and so do all handles of one metric.
 #[derive(Clone, Debug)]
 pub struct Series {
     metric: &'static Metric,
@@ -27,7 +27,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// The series of a gauge, none at first. The values of its labels are given in the order of [`Metric::labels`].
+    /// A handle to the gauge's series. The values of its labels are given in the order of [`Metric::labels`].
     pub fn of(metric: &'static Metric) -> Self {
         debug_assert_eq!(metric.kind, MetricKind::Gauge);
         let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,7 +41,7 @@ impl Series {
         }
     }
 
-    /// This series has the value now, or is not there. The others stay.
+    /// Sets the value of one series, or removes it. The others stay.
     pub fn put<const N: usize>(&self, labels: [String; N], value: Option<f64>) {
         debug_assert_eq!(self.metric.labels.len(), N);
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,7 +51,7 @@ impl Series {
         };
     }
 
-    /// These are the series now; those that are not among them go.
+    /// Replaces all series.
     pub fn replace<const N: usize>(&self, series: impl IntoIterator<Item = ([String; N], f64)>) {
         debug_assert_eq!(self.metric.labels.len(), N);
         let series = series.into_iter();
@@ -60,7 +60,7 @@ impl Series {
     }
 }
 
-/// All of them in the Prometheus text format.
+/// All series in the Prometheus text format.
 pub(crate) fn render() -> String {
     let mut text = String::new();
     let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +75,7 @@ pub(crate) fn render() -> String {
 
 fn render_metric(metric: &Metric, values: &BTreeMap<Vec<String>, f64>, text: &mut String) {
     let name = metric.name;
-    // Writing to a String does not fail.
+    // Writing to a String cannot fail.
     let _ok = write!(
         text,
         "# HELP {name} {}\n# TYPE {name} gauge\n",
@@ -94,7 +94,7 @@ fn render_metric(metric: &Metric, values: &BTreeMap<Vec<String>, f64>, text: &mu
     text.push('\n');
 }
 
-/// A label's value, as the format wants it.
+/// A label's value, escaped for the text format.
 fn escaped(value: &str) -> String {
     let value = value.replace('\\', "\\\\").replace('"', "\\\"");
     value.replace('\n', "\\n")

@@ -16,7 +16,7 @@ fn a_series_is_shown_until_it_is_not_there_any_more() {
                     metrics_tests_colours{of=\"a \\\"b\\\"\\\\\\n\"} 1\n\
                     metrics_tests_colours{of=\"c\"} 2.5\n";
     assert!(series::render().contains(expected), "{}", series::render());
-    // Another one of the same metric has the same series.
+    // A second handle of the same metric has the same series.
     Series::of(COLOURS).replace([(["c".to_owned()], 3.0)]);
     let text = series::render();
     assert!(

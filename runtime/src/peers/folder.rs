@@ -1,4 +1,4 @@
-//! Those that share a folder, each with a loopback address of its own.
+//! The instances that share a folder, each with a loopback address of its own.
 
 use std::{
     collections::BTreeSet,
@@ -15,15 +15,15 @@ use tracing::{debug, warn};
 use super::Addresses;
 use crate::{changes::send_if_changed, store::dir::Lock};
 
-/// How often the others are looked for.
+/// How often the folder is read.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Addresses that are tried before this instance does without.
+/// The number of addresses to try before this instance runs without one.
 const TRIALS: usize = 64;
 
 pub(super) struct Folder {
     path: PathBuf,
-    /// Its file is this instance's as long as it is locked.
+    /// The locked file makes the address this instance's own.
     own: Option<(Ipv4Addr, Lock)>,
 }
 
@@ -45,7 +45,7 @@ impl Folder {
         self.own.as_ref().map(|(address, _)| *address)
     }
 
-    /// Tells who the others are, without end.
+    /// Sends the other instances, without end.
     pub(super) async fn watch(self, alive: &watch::Sender<Option<Addresses>>) -> ! {
         let mut said = false;
         let (path, own) = (&self.path, self.own());
@@ -73,7 +73,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Some((address, _)) = &self.own {
-            // Another instance removes what stays.
+            // Another instance removes a remaining file.
             let _ = fs::remove_file(self.path.join(address.to_string()));
         }
     }
@@ -91,7 +91,7 @@ fn take(path: &Path) -> io::Result<Option<(Ipv4Addr, Lock)>> {
             fastrand::u8(1..255),
         ];
         let address = Ipv4Addr::new(127, x, y, z);
-        // Not every system has all of 127.0.0.0/8.
+        // Some systems do not have all of 127.0.0.0/8.
         UdpSocket::bind((address, 0))?;
         if let Some(lock) = Lock::of_file(path, &address.to_string())? {
             return Ok(Some((address, lock)));
@@ -135,7 +135,7 @@ mod tests {
         assert_ne!(first, second);
         assert_eq!(others(&path, Some(first)).unwrap(), [second.into()].into());
         assert_eq!(others(&path, Some(second)).unwrap(), [first.into()].into());
-        // Whoever ends takes its file along; that of one that was killed is removed.
+        // An instance that ends removes its file; the file of a killed one is removed by others.
         drop(two);
         assert_eq!(others(&path, Some(first)).unwrap(), BTreeSet::new());
         let killed = path.join("127.77.0.1");

@@ -1,4 +1,4 @@
-//! Signals are real and reach every `Tasks` of this process, so these tests take turns.
+//! Signals are real and reach every `Tasks` of this process, so these tests run one at a time.
 
 use std::{
     future::pending,

@@ -1,12 +1,12 @@
-//! What every store must do, as tests that run against any.
+//! The requirements for every store, as tests that run against any store.
 //!
-//! A store's test module names a function that makes a [`Subject`], and gets one test a sentence:
+//! A store's test module names a function that makes a [`Subject`], and gets one test per requirement:
 //!
 //! ```text
 //! runtime::store_contract!(subject);
 //! ```
 
-// Tests may fail loudly.
+// Tests may panic.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -28,20 +28,20 @@ use tokio::time::timeout;
 pub use self::{watches::*, writes::*};
 use super::{Event, Kind, ObjectKey, Scope, Store, StoreError};
 
-/// How long anything may take.
+/// The time limit of each wait.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A store to be tested.
+/// A store under test.
 pub struct Subject<S> {
     /// The store.
     pub store: S,
-    /// A namespace that exists or needs no making, and that nobody else uses.
+    /// An unused namespace that exists or need not be created.
     pub namespace: String,
     /// Kept until the end of the test.
     pub guard: Box<dyn Any + Send>,
 }
 
-/// Makes a `#[tokio::test]` of each sentence of the contract. `$subject` is an `async fn() -> Subject<impl Store>`.
+/// Makes a `#[tokio::test]` of each requirement. `$subject` is an `async fn() -> Subject<impl Store>`.
 #[macro_export]
 macro_rules! store_contract {
     ($subject:path) => {
@@ -79,7 +79,7 @@ macro_rules! store_contract {
     };
 }
 
-/// A resolver of a name, to be made.
+/// A resolver of a name, to be created.
 pub fn resolver(namespace: &str, name: &str) -> DnsNameResolver {
     let spec = DnsNameResolverSpec {
         name: "www.example.com.".to_owned(),
@@ -108,7 +108,7 @@ fn addresses(range: std::ops::Range<usize>) -> serde_json::Value {
         .collect()
 }
 
-/// The next event of a watch, which must come within the deadline.
+/// The next event of a watch; panics after the deadline.
 pub async fn next<K: Kind>(watch: &mut (impl Stream<Item = Event<K>> + Unpin)) -> Event<K> {
     timeout(DEADLINE, watch.next())
         .await

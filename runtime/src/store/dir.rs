@@ -2,34 +2,35 @@
 //!
 //! People and programs may read and edit the files at any time.
 //!
-//! - An object is made by a file of its name, and deleted by deleting that file. `metadata.namespace` and
-//!   `metadata.name` may be left out; if they are there, they must be what the path says. Only names that end in `.yaml`
-//!   and do not begin with a dot are objects; those that end in `.yml` or `.json` are reported.
-//! - The root, and the folder of the one namespace that is in scope, delete nothing when they vanish or cannot be read: the
-//!   watch says [`Event::OutOfSync`] until they are back, empty or not, and until then nothing is made in them. `rm -r` of
-//!   such a folder is no more than that, since its files and the folder go at the same time: delete the files. Nor is it a
-//!   deletion that another folder takes its place: all that is there then is delivered as a whole, so that whoever follows
-//!   can doubt it.
-//! - Where every namespace is in scope, their folders may belong to tenants, and none holds up the others. A namespace that
-//!   vanishes takes its objects with it, after the 100 ms of a file. If more than half of the namespaces that had objects
-//!   are missing at one look, that is a mount that went away: the watch says [`Event::OutOfSync`]. The objects of a
-//!   namespace that cannot be read (its mode, a link that leads nowhere, a file in the folder's place) are
-//!   [`Event::Undecodable`]. If none of them is known, [`ObjectKey::all_in`] stands for them.
-//! - A file that does not decode (half written, malformed, larger than 4 MiB, several documents, contradicting its
-//!   place) is reported with its path and line, counted, and neither taken for a deletion nor ever overwritten. A file
-//!   that is written in place is read when its writer closes it; one that vanishes counts as deleted after 100 ms, so
-//!   that editors that write a new file may move the old one away first.
-//! - The version is a hash of the content with the file's inode and time of birth; it is not stored, and a `resourceVersion` in a file means
-//!   nothing. The uid is written when an object is made; a file that was made by hand has none unless it says one.
-//! - Symbolic links are followed when reading (a mounted `ConfigMap` has them), but such an object is never written or
+//! - A file is an object; deleting the file deletes the object. `metadata.namespace` and `metadata.name` are optional,
+//!   but must match the path. Only names that end in `.yaml` and do not begin with a dot are objects. Names that end in
+//!   `.yml` or `.json` are reported.
+//! - If the root or the only folder in scope vanishes or cannot be read, nothing is deleted. The watch sends
+//!   [`Event::OutOfSync`] until the folder is back, empty or not, and nothing is created in it until then. `rm -r` of
+//!   such a folder is no deletion of its objects, because its files vanish together with it: delete the files instead.
+//!   If another folder takes its place, the watch delivers the whole new content, so that consumers can doubt it.
+//! - If all namespaces are in scope, their folders may belong to tenants, and none may block the others. A namespace
+//!   that vanishes takes its objects with it, after 100 ms like a file. If more than half of the namespaces with
+//!   objects are missing at once, a mount went away: the watch sends [`Event::OutOfSync`].
+//! - The objects of an unreadable namespace are [`Event::Undecodable`]. Its cause may be its mode, a broken link, or a
+//!   file in the folder's place. If none of its objects is known, [`ObjectKey::all_in`] stands for them.
+//! - A file may fail to decode: half written, malformed, larger than 4 MiB, several documents, or contradicting its
+//!   path. It is reported with its path and line, counted, and neither treated as deleted nor overwritten.
+//! - A file that is written in place is read when its writer closes it. A file that vanishes counts as deleted after
+//!   100 ms, so that editors may move the old file away before they write a new one.
+//! - The version is a hash of the content with the file's inode and time of birth. It is not stored, and a
+//!   `resourceVersion` in a file is ignored. The uid is written when an object is created; a file made by hand has none
+//!   unless it contains one.
+//! - Symbolic links are followed when reading, since a mounted `ConfigMap` has them. Such an object is never written or
 //!   deleted.
-//! - A write holds `flock` on `PATH/.lock` over read, compare and rename, and waits at most 10 s for it. Writes that wait at
-//!   the same time are carried out together, up to 64 with one lock. The files are synced before they are renamed, and
-//!   their folders before anything is acknowledged: what was acknowledged survives a crash, of the machine too. What a
-//!   killed process leaves behind is `.tmp0` to `.tmp63` in the folder of a kind, which nobody reads and later writes
-//!   there replace. A status write keeps all else that the document says, but not its comments and layout.
-//! - Notifications of the file system only say where to look; everything is looked at every 10 s besides, and again
-//!   when notifications were lost.
+//! - A write holds `flock` on `PATH/.lock` over read, compare and rename, and waits at most 10 s for it. Up to 64
+//!   waiting writes share one lock.
+//! - The files are synced before they are renamed, and their folders before a write is acknowledged. An acknowledged
+//!   write survives a crash, also of the machine.
+//! - A killed process leaves files `.tmp0` to `.tmp63` in the folder of a kind. They are never read, and later writes
+//!   replace them. A status write keeps the rest of the document, but not its comments and layout.
+//! - Notifications of the file system only say where to look. Every 10 s, and after lost notifications, everything is
+//!   read.
 
 mod fault;
 mod file;
@@ -74,13 +75,13 @@ pub struct DirStore {
     writer: Writer,
 }
 
-/// Why a folder cannot be a store.
+/// The folder cannot be a store.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open the folder {path} of the store")]
 pub struct OpenError {
-    /// As it was given.
+    /// The path as given.
     pub path: PathBuf,
-    /// Why: it cannot be read, or is something else.
+    /// The folder cannot be read, or is something else.
     pub source: io::Error,
 }
 
@@ -108,7 +109,7 @@ impl DirStore {
         })
     }
 
-    /// Files that a watch cannot read.
+    /// The files that a watch could not read.
     pub fn bad_objects(&self) -> BadObjects {
         self.folder.bad_objects.clone()
     }
@@ -162,7 +163,7 @@ impl Store for DirStore {
     }
 }
 
-/// What a watch sees, without end.
+/// The events of a watch, without end.
 fn events<K: Kind>(
     folder: Arc<Folder>,
     scope: Scope,
@@ -176,7 +177,7 @@ fn events<K: Kind>(
                 Ok((watch, events))
             });
             let Ok((back, events)) = looked.await else {
-                // The program is ending.
+                // The program ends.
                 return;
             };
             watch = back;

@@ -47,7 +47,7 @@ pub(super) fn in_sync(kind: &str, scope: &str, yes: bool) {
 }
 
 pub(super) fn bad_objects(kind: &str, scope: &str, now: usize, more: usize) {
-    // Counts of objects in memory: far below 2^52.
+    // Counts of objects in memory are far below 2^52.
     #[allow(clippy::cast_precision_loss)]
     gauge!(BAD, "kind" => kind.to_owned(), "scope" => scope.to_owned()).set(now as f64);
     counter!(BAD_TOTAL, "kind" => kind.to_owned(), "scope" => scope.to_owned())
@@ -58,7 +58,7 @@ pub(super) fn gap(kind: &str, scope: &str) {
     counter!(GAPS, "kind" => kind.to_owned(), "scope" => scope.to_owned()).increment(1);
 }
 
-/// Carries a write out, and counts it.
+/// Runs a write, and counts it.
 pub(crate) async fn timed<K: Kind, T>(
     operation: &'static str,
     write: impl Future<Output = Result<T, StoreError>>,

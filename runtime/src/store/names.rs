@@ -1,8 +1,8 @@
-//! Which names objects and namespaces may have.
+//! The valid names of objects and namespaces.
 
 use super::ObjectKey;
 
-/// Whether an object of this key can be.
+/// Whether the key is valid.
 pub(crate) fn check(key: &ObjectKey) -> Result<(), &'static str> {
     if !is_namespace(&key.namespace) {
         Err("the namespace is not a DNS label")
@@ -13,12 +13,12 @@ pub(crate) fn check(key: &ObjectKey) -> Result<(), &'static str> {
     }
 }
 
-/// A label as in RFC 1123, lower-case: the names of namespaces.
+/// A lower-case label of RFC 1123: the names of namespaces.
 pub(crate) fn is_namespace(name: &str) -> bool {
     name.len() <= 63 && is_label(name)
 }
 
-/// A subdomain as in RFC 1123, lower-case: the names of objects. Kubernetes limits the whole to 253 and not its labels.
+/// A lower-case subdomain of RFC 1123: the names of objects. Kubernetes limits the whole to 253, and not its labels.
 pub(crate) fn is_object_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }

@@ -1,4 +1,4 @@
-//! What the consumer of a watch keeps of each object.
+//! A cache of values for the consumer of a watch.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,11 +11,11 @@ use super::{Event, ObjectKey};
 #[derive(Debug, Default)]
 pub(crate) struct ObjectCache<V> {
     values: BTreeMap<ObjectKey, V>,
-    /// Objects that are there and cannot be read: the last value of each holds.
+    /// Existing objects that cannot be read: the last value of each stays valid.
     undecodable: BTreeSet<ObjectKey>,
-    /// The watch has said something, if only that it can read nothing.
+    /// The watch has sent an event, even if only an error.
     pub(crate) has_begun: bool,
-    /// The objects were listed, so that an object that is not here does not exist.
+    /// The objects were listed, so an object that is not here does not exist.
     pub(crate) was_listed: bool,
 }
 
@@ -25,11 +25,11 @@ impl<V: Clone + PartialEq> ObjectCache<V> {
         self.values.values()
     }
 
-    /// Takes an event in, and returns whether it says anything new.
+    /// Applies an event, and returns whether it changes anything.
     pub(crate) fn take(&mut self, event: Event<(ObjectKey, V)>) -> bool {
         let is_new = match event {
             Event::Undecodable(keys) => {
-                // Nothing is known by that alone: an event about the other objects follows.
+                // The event alone changes no value: an event about the other objects follows.
                 self.undecodable = keys;
                 return false;
             }

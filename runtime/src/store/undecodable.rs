@@ -1,10 +1,10 @@
-//! Which objects are there and cannot be read: what a watch says of them, and when.
+//! The existing objects that cannot be read, and the order in which a watch reports them.
 
 use std::collections::BTreeSet;
 
 use super::{Event, ObjectKey};
 
-/// The objects that were last reported.
+/// The objects as last reported.
 #[derive(Debug, Default)]
 pub(crate) struct Undecodable(BTreeSet<ObjectKey>);
 
@@ -14,9 +14,11 @@ impl Undecodable {
         self.0.contains(key)
     }
 
-    /// Puts [`Event::Undecodable`] around events after which these cannot be read: new ones are named before what lacks
-    /// them, and that one is not among them any more comes after what has it. `is_there` tells which objects there are; what
-    /// is not is not named before a list that lacks it, which says that it is gone.
+    /// Adds [`Event::Undecodable`] around events after which these objects cannot be read. New ones are named before
+    /// the event that lacks them. A resolved one is removed after the event that has it.
+    ///
+    /// `is_there` tells which objects exist. A deleted object is dropped only before a list that lacks it, which says
+    /// that it is deleted.
     pub(crate) fn around<K>(
         &mut self,
         events: &mut Vec<Event<K>>,

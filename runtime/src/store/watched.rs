@@ -1,4 +1,4 @@
-//! What there is to see of a watch: its metrics, and the objects that it cannot read.
+//! The observability of a watch: its metrics, and its undecodable objects.
 
 use std::{
     collections::BTreeMap,
@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use super::metrics;
 
-/// How many objects each watch names.
+/// How many objects of each watch are named.
 const MAX_NAMED: usize = 100;
 
-/// The objects that do not decode now, of all watches of a store. Clones are the same.
+/// The objects that do not decode now, of all watches of a store. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct BadObjects(Arc<Mutex<Watches>>);
 
@@ -23,19 +23,19 @@ struct Watches {
     named: BTreeMap<u64, Vec<BadObject>>,
 }
 
-/// An object that does not decode. Skipped, but what was known of it holds.
+/// An object that does not decode. It is skipped, and its last known state stays valid.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct BadObject {
     /// Its kind.
     pub kind: String,
     /// `NAMESPACE/NAME`, or the path of a file.
     pub place: String,
-    /// What is wrong with it, which may hold what somebody wrote.
+    /// The fault; it may quote foreign text.
     pub fault: String,
 }
 
 impl BadObjects {
-    /// At most 100 of each watch, in order. What two watches of one kind see is there twice.
+    /// At most 100 of each watch, sorted. An object that two watches of one kind see is listed twice.
     pub fn list(&self) -> Vec<BadObject> {
         let mut all: Vec<_> = self.locked().named.values().flatten().cloned().collect();
         all.sort_unstable();
@@ -43,7 +43,7 @@ impl BadObjects {
     }
 
     fn locked(&self) -> MutexGuard<'_, Watches> {
-        // Each change is a single assignment: a panic elsewhere leaves nothing half done.
+        // Each change is a single assignment, so a panic elsewhere leaves no half-done change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -55,12 +55,12 @@ pub(crate) struct Watched {
     scope: String,
     bad: BadObjects,
     id: u64,
-    /// How many objects did not decode when that was last said.
+    /// The last reported number of undecodable objects.
     count: Option<usize>,
 }
 
 impl Watched {
-    /// A watch of a kind; `scope` tells it from others of the kind.
+    /// A watch of a kind; `scope` distinguishes it from others of the kind.
     pub(crate) fn new<K: Resource<DynamicType = ()>>(scope: String, bad: BadObjects) -> Self {
         let id = {
             let mut watches = bad.locked();
@@ -80,12 +80,13 @@ impl Watched {
         metrics::in_sync(&self.kind, &self.scope, yes);
     }
 
-    /// Changes were lost, and everything is read again.
+    /// Records a gap: changes were lost, and everything is read again.
     pub(crate) fn gap(&self) {
         metrics::gap(&self.kind, &self.scope);
     }
 
-    /// So many objects do not decode now, and so many were found since the last call. `named` has their places and faults.
+    /// Records how many objects do not decode now, and how many were found since the last call. `named` has their
+    /// places and faults.
     pub(crate) fn bad<N: Iterator<Item = (String, String)>>(
         &mut self,
         count: usize,

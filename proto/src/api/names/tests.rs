@@ -5,7 +5,7 @@ use regex::Regex;
 
 use super::*;
 
-/// What the deployed CRD accepts as `spec.name`, apart from its length.
+/// The deployed CRD's pattern for `spec.name`; it does not limit the length.
 static PATTERN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(\*\.)?([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\.){2,}$").unwrap());
 

@@ -56,7 +56,7 @@ fn message(name: &str, qtype: u16, records: &[Rr]) -> Vec<u8> {
     message
 }
 
-/// The addresses as text with their TTL, or the error; and that an error comes without a call of the sink.
+/// The addresses as text with their TTL, or the error. Asserts that an error comes without a call of the sink.
 fn read(message: &[u8]) -> Result<Vec<(String, u32)>, Error> {
     let mut found = Vec::new();
     let sink = |address: IpAddr, ttl| found.push((address.to_string(), ttl));
@@ -327,7 +327,7 @@ fn ten_thousand_records_are_read() {
     expect(&answer("www.example.com.", TYPE_A, &records), &[]);
 }
 
-/// A message whose one answer has the owner, fixed part and data that these octets say; they start at octet 21.
+/// A message with one answer, whose owner, fixed part and data are these octets; they start at octet 21.
 fn raw(answer: &[u8]) -> Vec<u8> {
     let mut message = message("a.b.", TYPE_A, &[]);
     assert_eq!(message.len(), RAW);

@@ -1,4 +1,4 @@
-//! Our reader against hickory-proto: what both accept, both understand in the same way.
+//! Our parser compared with hickory-proto: messages that both accept must give the same result.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ use proptest::{collection::vec, prelude::*, sample::Index};
 use crate::dns::{CLASS_IN, TYPE_A, TYPE_AAAA};
 use crate::fuzzing::dns::{check, ours, reachable, theirs};
 
-/// A few names, so that records meet: suffixes are shared, and cases differ.
+/// A few names that share suffixes and differ in case, so that records refer to each other.
 fn name() -> impl Strategy<Value = Name> {
     let label = prop_oneof![
         4 => "[ab]".prop_map(String::into_bytes),
@@ -49,7 +49,7 @@ fn record(names: Vec<Name>) -> impl Strategy<Value = Record> {
     })
 }
 
-/// Records about few names in any order: chains, forks, loops and strangers.
+/// Records about few names in any order: chains, forks, loops and unrelated names.
 fn tangle(names: Vec<Name>) -> impl Strategy<Value = Vec<Record>> {
     vec(record(names), 0..12)
 }

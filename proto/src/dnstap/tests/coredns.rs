@@ -1,6 +1,7 @@
-//! What a stock CoreDNS 1.15.0 sends, as `fstrm_capture` wrote it to `coredns-1.15.0.fstrm`:
-//! an A, an AAAA (asked in mixed case) and an NXDOMAIN over TCP answered by CoreDNS itself, then an A that
-//! it forwarded and the same again from its cache. The last two come from a server block with `extra`.
+//! Events of a stock CoreDNS 1.15.0, as `fstrm_capture` wrote them to `coredns-1.15.0.fstrm`.
+//!
+//! CoreDNS itself answered an A, an AAAA (asked in mixed case) and an NXDOMAIN over TCP. It then forwarded an A query
+//! and answered it again from its cache. The last two come from a server block with `extra`.
 
 use prost::Message as _;
 

@@ -1,4 +1,5 @@
-//! The reader of CoreDNS's layout against prost, on bytes of every sort: it has the same values, or leaves them to prost.
+//! The reader of CoreDNS's layout compared with prost on arbitrary bytes: it has the same values, or leaves them to
+//! prost.
 
 use crate::dnstap::{ClientResponse, pb};
 use crate::fuzzing::dnstap::check;
@@ -7,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 use prost::Message as _;
 
-// Boxed wherever it is part of something larger: proptest's own trees outgrow a test's stack otherwise.
+// Boxed inside of larger strategies: proptest's own trees would otherwise overflow a test's stack.
 
 fn some_bytes() -> BoxedStrategy<Option<Vec<u8>>> {
     let lengths = prop_oneof![4 => Just(4), 4 => Just(16), 4 => 0usize..20, 1 => 120usize..300];
@@ -59,7 +60,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// An event as CoreDNS writes it, but for its values, of which many are on both sides of where a length changes.
+    /// An event in CoreDNS's layout, with values on both sides of where an encoded length changes.
     fn usual_event()(
         (identity, version, extra) in (a_text(), a_text(), a_text()),
         r#type in prop_oneof![4 => Just(6), 1 => a_number()],
@@ -156,7 +157,7 @@ proptest! {
         prop_assert!(check(&event.encode_to_vec()));
     }
 
-    /// The bytes of one message after another are, in protobuf, the merge of the two.
+    /// In protobuf, the concatenation of two messages is their merge.
     #[test]
     fn one_event_behind_another_is_read_as_prost_reads_it(events in vec(any_event(), 2..4)) {
         let bytes: Vec<u8> = events.iter().flat_map(pb::Dnstap::encode_to_vec).collect();
@@ -198,7 +199,7 @@ proptest! {
     }
 }
 
-/// The mutations above are worth something only if both outcomes are common.
+/// Guards the generators: both outcomes must be common.
 #[test]
 fn the_generated_bytes_are_often_taken_and_often_refused() {
     use proptest::strategy::ValueTree;
@@ -222,7 +223,7 @@ fn the_usual_layout_is_that_of_coredns() {
     assert_eq!(found.flatten().count(), 5);
 }
 
-/// Nor are they worth much if few are known for it, or all.
+/// Guards the generators: both layouts must be common.
 #[test]
 fn generated_events_are_often_of_the_usual_layout() {
     use proptest::strategy::ValueTree;

@@ -1,4 +1,4 @@
-//! The event, field by field, and on bytes that lie.
+//! The event, field by field, and on inconsistent bytes.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -69,7 +69,7 @@ fn an_event_of_another_kind_or_without_a_message_is_no_response() {
     assert_eq!(ClientResponse::of(&pb::Dnstap::default()), None);
     let query = with_message(|m| m.r#type = pb::message::Type::ClientQuery.into());
     assert_eq!(ClientResponse::of(&query), None);
-    // Dnstap { message: Message { query_port: 5 } }, without the type that the schema wants.
+    // Dnstap { message: Message { query_port: 5 } }, without the type that the schema requires.
     let event = pb::Dnstap::decode(&[0x72, 2, 0x30, 5][..]).unwrap();
     assert_eq!(ClientResponse::of(&event), None);
 }

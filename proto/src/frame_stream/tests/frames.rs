@@ -11,7 +11,7 @@ use tokio_util::codec::{Decoder, Encoder};
 
 const DNSTAP: &[u8] = b"protobuf:dnstap.Dnstap";
 
-/// A control frame as bytes: the words and texts in turn, behind escape and length.
+/// A control frame as bytes: these words and texts in order, after escape and length.
 fn control(payload: &[&dyn Word]) -> Vec<u8> {
     let mut body = Vec::new();
     payload.iter().for_each(|word| word.put(&mut body));
@@ -410,7 +410,7 @@ fn encoded(frames: &[Frame]) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// All frames of `stream` by the parser in place, and the error that ended it, if one did.
+/// All frames of `stream`, parsed in place, and the error that ended it, if any.
 fn parse_all(stream: &[u8], limits: &Limits) -> (Vec<Frame>, Option<FrameError>) {
     let (mut frames, mut position) = (Vec::new(), 0);
     loop {

@@ -251,7 +251,7 @@ fn stream(controls: &[Control], payload: &[u8]) -> Vec<u8> {
     bytes.to_vec()
 }
 
-/// Runs a stream reader over `stream` until it stops, fails, or wants more.
+/// Runs a stream reader over `stream` until it stops, fails, or needs more bytes.
 fn run(stream: &[u8]) -> (StreamReader, Result<Vec<Vec<u8>>, Error>) {
     let mut reader = StreamReader::new(CONTENT_TYPE, Limits::default());
     let (mut position, mut payloads) = (0, Vec::new());

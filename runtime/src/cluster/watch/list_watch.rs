@@ -1,7 +1,7 @@
-//! A list, then a watch that begins where the list was made, and is taken up again where it ended or broke.
+//! A list, then a watch that begins at the list's version and continues where it ended or broke.
 //!
-//! Not the watcher of kube, which does not tell where it goes on from: an etcd that was restored from a backup is behind that, and
-//! its API server then sends nothing.
+//! kube's watcher does not fit, because it does not tell the version that it continues from. An etcd that was restored
+//! from a backup is behind that version, and its API server then sends nothing.
 
 use std::{collections::BTreeMap, mem, time::Duration};
 
@@ -17,40 +17,40 @@ use tracing::warn;
 use super::{super::guarded::Guarded, Object, Watching};
 use crate::store::{ObjectKey, Scope};
 
-/// For how long one watch is asked for, in seconds.
+/// The requested duration of one watch, in seconds.
 const WATCH_SECONDS: u32 = 50;
 
-/// A watch that ends before that ended for a reason of its own. The server's clock may run a little faster.
+/// A watch that ends earlier than this ended unexpectedly. The server's clock may run a little faster.
 const ORDINARY: Duration = Duration::from_secs(WATCH_SECONDS as u64 - 1);
 
-/// A connection on which nothing arrived for so long is given up.
+/// A connection without data for this long is closed.
 const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 
-/// How many objects a page of a list has: large ones have half a megabyte.
+/// The number of objects in a page of a list; large objects have half a megabyte.
 const PAGE: u32 = 100;
 
 pub(super) struct ListWatch<K> {
     client: Client,
     requests: Request,
     watching: Watching,
-    /// Where a watch goes on from; `None` if a list comes next.
+    /// The version to continue from; `None` if a list comes next.
     version: Option<String>,
     /// Whether the server is known to have that version.
     is_checked: bool,
     watch: Option<Watch<K>>,
 }
 
-/// A watch under way.
+/// A running watch.
 struct Watch<K> {
     asked: Instant,
-    /// An error came on it.
+    /// It had an error.
     broke: bool,
-    /// An object or a bookmark came on it: the server has our version.
+    /// It had an object or a bookmark, so the server has our version.
     heard: bool,
     stream: BoxStream<'static, kube::Result<WatchEvent<Guarded<K>>>>,
 }
 
-/// What the server says.
+/// An answer of the server.
 pub(super) enum Change<K> {
     Listed(Listed<K>),
     /// An object, or why it does not decode.
@@ -58,7 +58,7 @@ pub(super) enum Change<K> {
     Deleted(ObjectKey),
 }
 
-/// All objects, and why others do not decode.
+/// All objects, and the errors of those that do not decode.
 pub(super) struct Listed<K> {
     pub(super) objects: Vec<K>,
     pub(super) faults: BTreeMap<ObjectKey, String>,
@@ -86,7 +86,7 @@ impl<K: Object> ListWatch<K> {
         (self.version, self.watch) = (None, None);
     }
 
-    /// Waits for the next change. After an error it goes on where it was, but for a list, which it makes anew.
+    /// Waits for the next change. After an error the watch continues where it was; a list starts over.
     pub(super) async fn next(&mut self) -> kube::Result<Change<K>> {
         loop {
             let Some(version) = self.version.clone() else {
@@ -99,7 +99,7 @@ impl<K: Object> ListWatch<K> {
             let next = timeout(SILENCE, watch.stream.next()).await;
             let is_silent = next.is_err();
             let Some(next) = next.ok().flatten() else {
-                // A server that ends in order answers until then, even if it has lost its etcd.
+                // A watch that lasts its full time means nothing: a server without its etcd data also keeps it open.
                 let is_ordinary = !watch.broke && watch.asked.elapsed() >= ORDINARY;
                 self.is_checked = watch.heard && is_ordinary && !is_silent;
                 self.watch = None;
@@ -152,9 +152,9 @@ impl<K: Object> ListWatch<K> {
         }
     }
 
-    /// Begins a watch, or has a list come next.
+    /// Begins a watch, or schedules a list.
     async fn begin(&mut self, version: &str) -> kube::Result<()> {
-        // Stays so if the server does not answer.
+        // Stays false if the server does not answer.
         let is_checked = mem::take(&mut self.is_checked);
         if !is_checked && self.is_behind(version).await? {
             self.version = None;
@@ -179,20 +179,22 @@ impl<K: Object> ListWatch<K> {
         Ok(())
     }
 
-    /// Whether the server does not have this version yet: it was restored from a backup, and a watch from there would tell nothing
-    /// until as much was written again.
+    /// Whether the server does not have this version yet. That happens after a restore from a backup: a watch from the
+    /// version would stay silent until as many writes happen again.
     ///
-    /// One object is asked for, not all: when an API server restarts, the watches of every node come at once. A list without a version
-    /// is of the newest state, whichever API server answers and however old its cache is. A restored server that was written so much
-    /// meanwhile that it is ahead of us again is not noticed; within seconds only a few writes are.
+    /// The check requests one object only: when an API server restarts, the watches of all nodes come at once. A list
+    /// without a version reads the newest state, whichever API server answers and however old its cache is.
+    ///
+    /// A restored server is not noticed if new writes already bring it past our version. Within seconds there are only
+    /// a few writes.
     // Not `&self`: the stream of the watch is not `Sync`.
     async fn is_behind(&mut self, version: &str) -> kube::Result<bool> {
         let request = self.requests.list_metadata(&self.list_params().limit(1));
         let request = request.map_err(Error::BuildRequest)?;
         let list: ObjectList<PartialObjectMeta<K>> = self.client.request(request).await?;
         let newest = list.metadata.resource_version.unwrap_or_default();
-        // Versions of one kind are numbers that grow, which Kubernetes promises since 1.35 and etcd made them before. Of others nothing
-        // can be said.
+        // Resource versions of one kind are growing numbers: Kubernetes promises it since 1.35, and etcd did so before.
+        // Other versions cannot be compared.
         let (Ok(newest), Ok(version)) = (newest.parse::<u64>(), version.parse::<u64>()) else {
             return Ok(false);
         };
@@ -214,7 +216,7 @@ impl<K: Object> ListWatch<K> {
     }
 }
 
-/// The version to go on from.
+/// The version to continue from.
 fn newer(version: Option<String>) -> kube::Result<String> {
     let version = version.filter(|version| !version.is_empty());
     let missing = || Error::Api(Status::failure("the answer has no resourceVersion", "").boxed());

@@ -1,4 +1,4 @@
-//! The watch before a scripted API server, in paused time.
+//! The watch against a scripted API server, in paused time.
 
 use std::{
     collections::VecDeque,
@@ -19,12 +19,12 @@ use super::*;
 
 type Events = Pin<Box<dyn Stream<Item = Event<DnsNameResolver>> + Send>>;
 
-/// What stands in the request's path and query, and the answer to it.
+/// A part of the request's path and query, and the answer to it.
 type Scripted = (&'static str, u16, String);
 
 const LIST: &str = "dnsnameresolvers?&limit=100";
 
-/// The server takes so long for a watch that ends when its time is over.
+/// How long the server takes for a watch that ends on time.
 const WHOLE_WATCH: Duration = Duration::from_secs(50);
 
 /// After the script the server does not answer any more.
@@ -32,7 +32,7 @@ fn watch_of(script: impl IntoIterator<Item = Scripted>) -> Events {
     watch_that_lasts(Duration::ZERO, script)
 }
 
-/// Each watch lasts so long, and tells what it has at its end.
+/// Each watch lasts this long, and sends its objects at its end.
 fn watch_that_lasts(lasts: Duration, script: impl IntoIterator<Item = Scripted>) -> Events {
     let script: Arc<Mutex<VecDeque<Scripted>>> = Arc::new(Mutex::new(script.into_iter().collect()));
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -82,7 +82,7 @@ fn list(version: u32, items: &[Value]) -> Scripted {
     (LIST, 200, body.to_string())
 }
 
-/// The server's version, when it is asked for one object.
+/// The server's version, in the answer to a request for one object.
 fn version(version: u32) -> Scripted {
     let (_, status, body) = list(version, &[]);
     ("dnsnameresolvers?&limit=1", status, body)
@@ -100,7 +100,7 @@ fn failure() -> Scripted {
     ("dnsnameresolvers", 500, "broken".to_owned())
 }
 
-/// A pause would be skipped in paused time if nothing else were to happen.
+/// Paused time would skip a wait if nothing else happened.
 async fn next(events: &mut Events) -> Event<DnsNameResolver> {
     timeout(Duration::from_secs(30), events.next())
         .await
@@ -163,7 +163,7 @@ async fn a_dropped_watch_goes_on_from_the_version_that_it_saw_last() {
             ),
             failure(),
             failure(),
-            // Others write, too.
+            // Other clients write, too.
             version(14),
             changes("resourceVersion=12", &[("MODIFIED", good("b", 13))]),
         ],
@@ -197,7 +197,7 @@ async fn a_version_that_is_gone_leads_to_a_new_list() {
     }
 }
 
-/// As after etcd was restored from a backup: a watch from the version that is known would tell nothing.
+/// After a restore of etcd, a watch from the known version would stay silent.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_went_back_is_listed_anew() {
     let bookmark = json!({
@@ -303,10 +303,11 @@ async fn what_does_not_decode_is_there_as_long_as_it_is_listed() {
             changes("resourceVersion=5", &[("MODIFIED", bad("a", 6))]),
             version(6),
             ("watch=true", 410, String::new()),
-            // Another goes bad while nobody looks, and one is gone.
+            // Another object goes bad during the gap, and one is deleted.
             list(20, &[bad("a", 6), bad("b", 18), bad("d", 19)]),
             ("watch=true", 410, String::new()),
-            // One that is gone is not named before the list that lacks it, one that decodes again only after that.
+            // A deleted object is named only until the list without it. An object that decodes again is reported after
+            // that.
             list(30, &[good("b", 28), bad("d", 19)]),
         ],
         &[

@@ -1,4 +1,4 @@
-//! The rules, with no clock and no server.
+//! The rules, without a clock and a server.
 
 use super::*;
 
@@ -68,13 +68,13 @@ fn a_lease_of_another_is_taken_when_it_did_not_change_for_its_duration() {
     let mut us = election("us");
     us.found(Some(of_another(1, now)), now);
     assert_eq!(us.claim(now + seconds(9), Timestamp::UNIX_EPOCH), None);
-    // It is renewed, and the count begins again.
+    // The other replica renews it, and the count begins again.
     us.found(Some(of_another(2, now)), now + seconds(9));
-    // The same again.
+    // The same Lease again.
     us.found(Some(of_another(2, now)), now + seconds(15));
     assert_eq!(us.claim(now + seconds(18), Timestamp::UNIX_EPOCH), None);
     assert_eq!(us.next_turn(now + seconds(18)), now + seconds(19));
-    // The API server takes no write: it is asked as often as before.
+    // The API server takes no write: the retry interval stays.
     let tried = now + seconds(19);
     assert_eq!(us.next_turn(tried), tried + RETRY_PERIOD);
     let claim = us.claim(tried, Timestamp::UNIX_EPOCH).unwrap();
@@ -150,7 +150,7 @@ fn a_process_that_would_lead_badly_takes_a_lease_later_than_others() {
     let clock = Timestamp::UNIX_EPOCH;
     let mut deaf = election("deaf");
     deaf.delay = seconds(20);
-    // It makes one that is not there, for whoever takes it first.
+    // It creates a missing Lease without a holder.
     deaf.found(None, now);
     let made = deaf.claim(now, clock).unwrap();
     assert_eq!(holder(&made), None);
@@ -160,7 +160,7 @@ fn a_process_that_would_lead_badly_takes_a_lease_later_than_others() {
     assert_eq!(deaf.next_turn(now + seconds(19)), now + seconds(20));
     let claim = deaf.claim(now + seconds(20), clock).unwrap();
     assert_eq!(holder(&claim), Some("deaf"));
-    // One that another has let run out, too.
+    // It also clears the holder of an expired Lease.
     deaf.found(Some(of_another(2, now)), now);
     assert!(deaf.another_holds(now + seconds(9)) && !deaf.another_holds(now + seconds(10)));
     assert_eq!(deaf.claim(now + seconds(29), clock), None);

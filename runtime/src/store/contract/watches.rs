@@ -1,4 +1,4 @@
-//! Watching.
+//! The requirements for watches and lists.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{
     key, next, resolver, status, watch,
 };
 
-/// `Synced`, empty or not.
+/// `Synced`, also if the store is empty.
 pub async fn a_watch_begins_with_the_whole_content(store: &impl Store, namespace: &str) {
     let scope = Scope::Namespace(namespace.to_owned());
     let mut empty = watch::<DnsNameResolver, _>(store, scope.clone());
@@ -32,7 +32,7 @@ pub async fn a_watch_begins_with_the_whole_content(store: &impl Store, namespace
     assert_eq!(next(&mut other_kind).await, Event::Synced(Vec::new()));
 }
 
-/// The writer's own among them.
+/// Also the writer's own changes.
 pub async fn a_watch_delivers_every_change(store: &impl Store, namespace: &str) {
     let mut watch = watch(store, Scope::Namespace(namespace.to_owned()));
     assert_eq!(next(&mut watch).await, Event::Synced(Vec::new()));
@@ -53,7 +53,7 @@ pub async fn a_watch_delivers_every_change(store: &impl Store, namespace: &str) 
     assert_eq!(next(&mut watch).await, Event::Applied(again));
 }
 
-/// And one of all namespaces sees this one.
+/// A watch of all namespaces sees its changes.
 pub async fn a_watch_of_a_namespace_sees_no_other(store: &impl Store, namespace: &str) {
     let elsewhere = Scope::Namespace(format!("{namespace}-x"));
     let mut elsewhere = watch::<DnsNameResolver, _>(store, elsewhere);
@@ -70,7 +70,7 @@ pub async fn a_watch_of_a_namespace_sees_no_other(store: &impl Store, namespace:
     assert!(pending.is_err(), "{pending:?}");
 }
 
-/// In one namespace, and in all of them.
+/// For one namespace, and for all of them.
 pub async fn a_list_of_keys_has_every_object_and_no_other(store: &impl Store, namespace: &str) {
     let scope = Scope::Namespace(namespace.to_owned());
     let list = async |scope: &Scope| store.list_keys::<DnsNameResolver>(scope).await.unwrap();

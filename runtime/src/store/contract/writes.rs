@@ -1,4 +1,4 @@
-//! Reading and writing.
+//! The requirements for reads and writes.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ fn is_invalid(error: &StoreError) -> bool {
     matches!(error, StoreError::Invalid { .. })
 }
 
-/// What `create` returned, and what `get` returns, is what was given, with uid and version.
+/// `create` and `get` return the given object, with uid and version.
 pub async fn an_object_is_stored_as_it_was_made(store: &impl Store, namespace: &str) {
     let mut object = resolver(namespace, "a");
     object
@@ -52,7 +52,7 @@ pub async fn an_object_is_stored_as_it_was_made(store: &impl Store, namespace: &
     assert_eq!(got, made);
 }
 
-/// `AlreadyExists`, and the first stays.
+/// The error is `AlreadyExists`, and the first object stays.
 pub async fn an_object_that_exists_is_not_made_again(store: &impl Store, namespace: &str) {
     let made = store.create(&resolver(namespace, "a")).await.unwrap();
     let again = store.create(&resolver(namespace, "a")).await;
@@ -61,7 +61,7 @@ pub async fn an_object_that_exists_is_not_made_again(store: &impl Store, namespa
     assert_eq!(got, made);
 }
 
-/// The status has its own way in.
+/// Only `replace_status` writes the status.
 pub async fn a_status_on_creation_is_not_stored(store: &impl Store, namespace: &str) {
     let mut object = resolver(namespace, "a");
     object.status = Some(status(&["www.example.com."]));
@@ -69,7 +69,7 @@ pub async fn a_status_on_creation_is_not_stored(store: &impl Store, namespace: &
     assert_eq!(made.status, None);
 }
 
-/// For reading, writing and deleting.
+/// For reads, writes and deletions.
 pub async fn what_does_not_exist_is_not_found(store: &impl Store, namespace: &str) {
     let missing = key(namespace, "a");
     refused(store.get::<DnsNameResolver>(&missing).await, is_not_found);
@@ -82,7 +82,7 @@ pub async fn what_does_not_exist_is_not_found(store: &impl Store, namespace: &st
     refused(deleted, is_not_found);
 }
 
-/// Labels, annotations and spec of the given object are not looked at.
+/// Labels, annotations and spec of the given object are ignored.
 pub async fn a_status_is_replaced_and_nothing_else(store: &impl Store, namespace: &str) {
     let mut object = resolver(namespace, "a");
     object
@@ -102,7 +102,7 @@ pub async fn a_status_is_replaced_and_nothing_else(store: &impl Store, namespace
     assert_eq!(got, replaced);
 }
 
-/// Also if the content is the same again.
+/// Also if the content is equal again.
 pub async fn a_status_of_an_old_version_is_a_conflict(store: &impl Store, namespace: &str) {
     let old = store.create(&resolver(namespace, "a")).await.unwrap();
     let mut first = old.clone();
@@ -115,7 +115,7 @@ pub async fn a_status_of_an_old_version_is_a_conflict(store: &impl Store, namesp
     assert_eq!(got, first);
 }
 
-/// The uid counts where it is given.
+/// The uid is compared if it is given.
 pub async fn a_status_of_another_uid_is_a_conflict(store: &impl Store, namespace: &str) {
     let made = store.create(&resolver(namespace, "a")).await.unwrap();
     let mut other = made.clone();
@@ -127,7 +127,7 @@ pub async fn a_status_of_another_uid_is_a_conflict(store: &impl Store, namespace
     assert_eq!(replaced.uid(), made.uid());
 }
 
-/// There is no write that compares nothing.
+/// Every status write compares versions.
 pub async fn a_status_without_a_version_is_refused(store: &impl Store, namespace: &str) {
     let mut made = store.create(&resolver(namespace, "a")).await.unwrap();
     made.metadata.resource_version = None;
@@ -135,7 +135,7 @@ pub async fn a_status_without_a_version_is_refused(store: &impl Store, namespace
     refused(store.replace_status(&made).await, is_invalid);
 }
 
-/// Each reads, adds and writes until it holds.
+/// Each writer reads, adds and writes until it succeeds.
 pub async fn concurrent_writers_lose_no_update(store: &impl Store, namespace: &str) {
     store.create(&resolver(namespace, "a")).await.unwrap();
     let writers = ["x", "y", "z"].map(|writer| {
@@ -153,7 +153,7 @@ pub async fn concurrent_writers_lose_no_update(store: &impl Store, namespace: &s
     assert_eq!(got.status.unwrap().resolved_names.len(), 30);
 }
 
-/// Of uid and version.
+/// The precondition has a uid and a version.
 pub async fn a_deletion_holds_to_its_precondition(store: &impl Store, namespace: &str) {
     let old = store.create(&resolver(namespace, "a")).await.unwrap();
     let mut new = old.clone();
@@ -179,7 +179,7 @@ pub async fn a_deletion_holds_to_its_precondition(store: &impl Store, namespace:
     refused(store.get::<DnsNameResolver>(&key).await, is_not_found);
 }
 
-/// And what held of the first does not of the second.
+/// Preconditions for the first object do not match the second.
 pub async fn an_object_that_was_made_again_has_another_uid(store: &impl Store, namespace: &str) {
     let key = key(namespace, "a");
     let mut first = store.create(&resolver(namespace, "a")).await.unwrap();
@@ -200,14 +200,14 @@ pub async fn an_object_that_was_made_again_has_another_uid(store: &impl Store, n
     refused(deleted, is_conflict);
 }
 
-/// It can never succeed, so it is no matter of trying again.
+/// The error is permanent, so a retry is pointless.
 pub async fn a_name_that_cannot_be_stored_is_refused(store: &impl Store, namespace: &str) {
     for name in ["Upper", "a_b", "-a", "a..b", &"a".repeat(254)] {
         refused(store.create(&resolver(namespace, name)).await, is_invalid);
     }
 }
 
-/// Text that YAML could take for something else, and what is beyond ASCII.
+/// Text that YAML could misread, and non-ASCII text.
 pub async fn text_of_any_kind_comes_back(store: &impl Store, namespace: &str) {
     let texts = [
         "",
@@ -295,7 +295,7 @@ pub async fn a_thousand_addresses_come_back(store: &impl Store, namespace: &str)
     assert_eq!(got, replaced);
 }
 
-/// It is told apart from what is wrong in other ways: less of it can be written.
+/// The error has a kind of its own, because the caller can write less.
 pub async fn what_is_too_large_is_told_apart(store: &impl Store, namespace: &str) {
     let mut object = store.create(&resolver(namespace, "a")).await.unwrap();
     let entry = json!({ "dnsName": "www.example.com.", "resolvedAddresses": addresses(0..60_000) });

@@ -1,13 +1,13 @@
-//! What is wrong with a file.
+//! The fault of a file.
 
 /// The largest file that is read or written, in bytes: 40,000 addresses.
 pub(super) const MAX_SIZE: usize = 4 << 20;
 
-/// What is wrong with a file. As text it is `:LINE: reason`, to be put behind the path.
+/// The fault of a file. Its text is `:LINE: reason`, to follow the path.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}: {reason}", .line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub(super) struct Fault {
-    /// Where, counted from 1, if it is at a line.
+    /// The line, counted from 1, if the fault has one.
     pub(super) line: Option<u64>,
     /// One line for people.
     pub(super) reason: String,
@@ -21,7 +21,7 @@ impl Fault {
         }
     }
 
-    /// For a place that is said elsewhere.
+    /// The text without a path.
     pub(super) fn in_words(&self) -> String {
         match self.line {
             Some(line) => format!("line {line}: {}", self.reason),

@@ -1,5 +1,5 @@
-//! Reading folders and files, always relative to an open folder: a folder that is moved away while it is read is still
-//! that folder, and what is missing in it is really missing.
+//! Reads folders and files, always relative to an open folder. If a folder is moved away while it is read, the open one
+//! is still complete, so a missing file is really missing.
 
 use std::{
     fs::File,
@@ -21,18 +21,18 @@ use super::{
     fault::{Fault, MAX_SIZE, too_large},
 };
 
-/// Younger than this, a file can be written again without its times showing it: they are as coarse as the kernel's tick.
+/// A younger file can change again without new timestamps, which are as coarse as the kernel's tick.
 const TIME_GRAIN: Duration = Duration::from_millis(100);
 
-/// How often a file that another one replaces while it is read is read again.
+/// How often a file is read again if another one replaces it during the read.
 const READ_ATTEMPTS: usize = 5;
 
-/// What tells a file or a folder from others, and, without reading it, whether it is still the one that was read.
+/// Identifies a file or a folder, and shows without a read whether it changed since the last one.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Fingerprint {
     device: (u32, u32),
     inode: u64,
-    /// The epoch where the file system does not know it.
+    /// The epoch if the file system does not know it.
     created: SystemTime,
     size: u64,
     modified: SystemTime,
@@ -40,13 +40,13 @@ pub(super) struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// That of an open file or folder.
+    /// The fingerprint of an open file or folder.
     pub(super) fn of(file: &File) -> io::Result<Self> {
         Ok(Self::from(&stat(file, "", AtFlags::EMPTY_PATH)?))
     }
 
-    /// Whether it is the same file or folder, changed or not. One that took the path of another is not, even if the file system
-    /// gave it the other's inode, as it does at once with the next file that is made.
+    /// Whether it is the same file or folder, changed or not. A new file at the same path is not, even with the same
+    /// inode: a file system may give it to the next new file.
     pub(super) fn is_same_file(&self, other: &Self) -> bool {
         (self.device, self.inode, self.created) == (other.device, other.inode, other.created)
     }
@@ -56,7 +56,7 @@ impl Fingerprint {
         self.changed.elapsed().is_ok_and(|age| age > TIME_GRAIN)
     }
 
-    /// Which file it is, for a version.
+    /// The file's identity, as a part of a version.
     pub(super) fn identity(&self) -> String {
         let created = self.created.duration_since(UNIX_EPOCH);
         let created = created.unwrap_or_default().as_nanos();
@@ -85,21 +85,21 @@ impl From<&Statx> for Fingerprint {
 pub(super) struct Content {
     pub(super) bytes: Vec<u8>,
     pub(super) mode: Mode,
-    /// The file as it was read.
+    /// The file's fingerprint at the read.
     pub(super) fingerprint: Fingerprint,
 }
 
 /// Why an object's file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
-    /// It is no file of ours.
+    /// The file has a fault.
     #[error("{}", .0.reason)]
     Fault(#[from] Fault),
     #[error("it is being written")]
     Changing,
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It is not what it was expected to be.
+    /// The object is not the expected one.
     #[error(transparent)]
     Refused(#[from] StoreError),
 }
@@ -111,7 +111,7 @@ impl From<Errno> for FileError {
 }
 
 impl FileError {
-    /// What the store says of it.
+    /// The store's error for it.
     pub(super) fn in_store(self, path: &Path, key: &ObjectKey) -> StoreError {
         match self {
             Self::Refused(error) => error,
@@ -142,11 +142,11 @@ pub(super) fn open_in(folder: impl AsFd, name: &str) -> io::Result<Option<File>>
     }
 }
 
-/// Opens the folder of a kind in that of a namespace; `None` if there is none. Something else in its place is an error.
+/// Opens the folder of a kind in that of a namespace; `None` if there is none. Any other file in its place is an error.
 pub(super) fn open_kind(namespace: impl AsFd, plural: &str) -> io::Result<Option<File>> {
     match openat(namespace.as_fd(), plural, FOLDER, Mode::empty()) {
         Ok(folder) => Ok(Some(folder.into())),
-        // What it leads to may come back, such as a mount.
+        // The target of the link may come back, such as a mount.
         Err(Errno::NOENT) if is_link(namespace, plural)? => {
             Err(io::Error::other("a symbolic link to nothing"))
         }
@@ -163,7 +163,7 @@ fn found<T>(result: rustix::io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// The names in a folder, in order; those that are not UTF-8 with a replacement character.
+/// The names in a folder, sorted; a name that is no UTF-8 has a replacement character.
 pub(super) fn names(folder: impl AsFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -197,8 +197,8 @@ fn file_type(stat: &Statx) -> FileType {
     FileType::from_raw_mode(stat.stx_mode.into())
 }
 
-/// Reads a file; `None` if there is none of that name. Follows a symbolic link. A file that another one replaces meanwhile is
-/// read again at once.
+/// Reads a file; `None` if there is none of that name. Follows a symbolic link. A file that is replaced during the read
+/// is read again at once.
 pub(super) fn read(folder: impl AsFd, name: &str) -> Result<Option<Content>, FileError> {
     let not_a_file = || Fault::new("not a file");
     for _ in 0..READ_ATTEMPTS {
@@ -231,7 +231,7 @@ pub(super) fn read(folder: impl AsFd, name: &str) -> Result<Option<Content>, Fil
                 fingerprint,
             }));
         }
-        // A file that was replaced has lost its name. Any other is being written.
+        // A replaced file has lost its name. Any other changed file is being written.
         if after.stx_nlink >= before.stx_nlink {
             break;
         }

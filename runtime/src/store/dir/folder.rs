@@ -24,9 +24,9 @@ pub(super) struct Folder {
     pub(super) root: PathBuf,
     /// How long a write waits for other processes.
     pub(super) lock_timeout: Duration,
-    /// Folders in which objects were seen: should one vanish, then something is wrong.
+    /// Folders that had objects: if one vanishes, that is a fault.
     populated: Mutex<HashSet<PathBuf>>,
-    /// Files that a watch cannot read.
+    /// The files that a watch could not read.
     pub(super) bad_objects: BadObjects,
 }
 
@@ -40,7 +40,7 @@ impl Folder {
         }
     }
 
-    /// Where the objects of a kind in a namespace are.
+    /// The path of the folder of a kind in a namespace.
     pub(super) fn path_of<K: Kind>(&self, namespace: &str) -> PathBuf {
         self.root.join(namespace).join(&*K::plural(&()))
     }
@@ -49,9 +49,9 @@ impl Folder {
         self.path_of::<K>(&key.namespace).join(file_name(&key.name))
     }
 
-    /// The folders in which objects were seen.
+    /// The folders that had objects.
     pub(super) fn populated(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
-        // Each change is a single call: a panic elsewhere leaves nothing half done.
+        // Each change is a single call, so a panic elsewhere leaves no half-done change.
         self.populated
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -60,7 +60,7 @@ impl Folder {
     /// Opens the root.
     ///
     /// # Errors
-    /// In words: it is gone, or cannot be read.
+    /// A text: the folder is gone, or cannot be read.
     pub(super) fn open_root(&self) -> Result<File, String> {
         match file::open_folder(&self.root) {
             Ok(Some(root)) => Ok(root),

@@ -1,4 +1,4 @@
-//! Where objects are in the folder, and which names they may have.
+//! The paths of objects in the folder, and their valid names.
 //!
 //! `PATH/<namespace>/<plural kind>/<name>.yaml`, as in `PATH/ovn-kubernetes/dnsnameresolvers/x.yaml`. Names that begin
 //! with a dot are not objects.
@@ -8,10 +8,10 @@ use super::super::{
     names::{self, is_object_name},
 };
 
-/// Held over every write, in `PATH`.
+/// The lock file in `PATH`, held during every write.
 pub(super) const LOCK: &str = ".lock";
 
-/// How the names begin of what is being written, in the folder of its kind.
+/// The prefix of temporary files, in the folder of their kind.
 const TEMPORARY: &str = ".tmp";
 
 const EXTENSION: &str = ".yaml";
@@ -24,28 +24,28 @@ pub(super) fn file_name(name: &str) -> String {
     format!("{name}{EXTENSION}")
 }
 
-/// The name of what one of the writes that are carried out together is writing.
+/// The name of a temporary file, by its place in a batch of writes.
 pub(super) fn temporary(slot: usize) -> String {
     format!("{TEMPORARY}{slot}")
 }
 
-/// Whether a file is being written, or was by a process that was killed.
+/// Whether a file is being written, or was left by a killed process.
 pub(super) fn is_temporary(file_name: &str) -> bool {
     file_name.starts_with(TEMPORARY)
 }
 
-/// What a name in a folder of objects says.
+/// The meaning of a name in a folder of objects.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Entry<'a> {
     /// The object of this name.
     Object(&'a str),
-    /// Meant as an object, but not one's file name, for this reason.
+    /// Probably meant as an object, but misnamed, for this reason.
     Misnamed(&'static str),
-    /// Something else: a dot-file, a note, a copy that an editor keeps.
+    /// Any other file: a dot-file, a note, an editor's backup.
     Other,
 }
 
-/// Reads a name in a folder of objects.
+/// Classifies a name in a folder of objects.
 pub(super) fn entry(file_name: &str) -> Entry<'_> {
     if file_name.starts_with('.') {
         Entry::Other

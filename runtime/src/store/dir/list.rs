@@ -1,4 +1,4 @@
-//! Which objects there are, by their files' names alone; and which namespaces are missing.
+//! The existing objects, by their files' names alone, and the missing namespaces.
 
 use std::{collections::BTreeSet, fs::File, io};
 
@@ -14,7 +14,7 @@ impl Folder {
     /// The keys of all objects of a kind in the scope.
     ///
     /// # Errors
-    /// In words: a part of the list cannot be had.
+    /// A text: a part of the list is unavailable.
     pub(super) fn list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, String> {
         let root = self.open_root()?;
         let (mut keys, mut found) = (BTreeSet::new(), BTreeSet::new());
@@ -36,7 +36,7 @@ impl Folder {
         Ok(keys)
     }
 
-    /// The names of namespaces, and what else is in the root if all are in scope.
+    /// The names of namespaces, and of other files in the root if all are in scope.
     pub(super) fn names_in_scope(&self, root: &File, scope: &Scope) -> Result<Vec<String>, String> {
         match scope {
             Scope::Namespace(only) => Ok(vec![only.clone()]),
@@ -47,8 +47,8 @@ impl Folder {
     /// The namespaces that had objects and are not found.
     ///
     /// # Errors
-    /// In words: so many vanished at once that nothing was deleted. A mount went away, or the folders are being put back. The folder
-    /// of a single namespace that is all there is has no others to tell that.
+    /// A text: so many vanished at once that nothing was deleted. A mount went away, or the folders are being restored.
+    /// A single namespace in scope cannot be compared with others.
     pub(super) fn missing<K: Kind>(
         &self,
         scope: &Scope,

@@ -1,4 +1,4 @@
-//! The lock that makes read, compare and write one step across processes.
+//! The lock that makes read, compare and write atomic across processes.
 
 use std::{
     fs::{File, TryLockError},
@@ -16,25 +16,27 @@ use rustix::{
 
 use super::{file::open_folder, layout::LOCK};
 
-/// How often a lock that another process holds is tried.
+/// How often a lock that another process holds is retried.
 pub(super) const RETRY: Duration = Duration::from_millis(1);
 
 /// `flock` on a file, until it is dropped or its process ends.
 pub(crate) struct Lock(File);
 
 impl Lock {
-    /// Takes the lock on a file of this name in the folder, which is made; `None` if somebody else has it.
+    /// Takes the lock on a file of this name in the folder, which is created if needed; `None` if another process has
+    /// it.
     ///
     /// # Errors
-    /// The file cannot be made or opened.
+    /// The file cannot be created or opened.
     pub(crate) fn of_file(root: &Path, name: &str) -> io::Result<Option<Self>> {
         Self::try_acquire(&open_root(root)?, name)
     }
 
-    /// Whether the file is still the one of this name in the folder: who comes next would otherwise lock another.
+    /// Whether the locked file is still the one of this name in the folder. Otherwise other processes would lock
+    /// another file.
     ///
     /// # Errors
-    /// The folder cannot be looked at.
+    /// The folder cannot be read.
     pub(crate) fn is_in_place(&self, root: &Path, name: &str) -> io::Result<bool> {
         self.is_in(&open_root(root)?, name)
     }
@@ -57,17 +59,17 @@ impl Lock {
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Somebody may have removed the file since it was opened.
+        // Another process may have removed the file since it was opened.
         let is_in_place = lock.is_in(root, name)?;
         Ok(is_in_place.then_some(lock))
     }
 
-    /// Takes the lock of the folder, on the calling thread, which sleeps meanwhile.
+    /// Takes the lock of the folder. The calling thread sleeps meanwhile.
     ///
-    /// Tries rather than waits, so that nothing is written after the caller was told that the time was over.
+    /// It polls instead of blocking, so that nothing is written after the time-out was reported.
     ///
     /// # Errors
-    /// The lock file cannot be made or opened; [`io::ErrorKind::TimedOut`].
+    /// The lock file cannot be created or opened; [`io::ErrorKind::TimedOut`].
     pub(super) fn acquire(root: impl AsFd, timeout: Duration) -> io::Result<Self> {
         let deadline = Instant::now() + timeout;
         loop {

@@ -14,18 +14,18 @@ use super::{
 /// A file that decodes.
 #[derive(Debug)]
 pub(super) struct Manifest<K> {
-    /// All of it, also what the type does not know.
+    /// The whole document, also fields that the type does not have.
     pub(super) document: Value,
     /// The object, with namespace, name and version filled in.
     pub(super) object: K,
 }
 
-/// The version of a file: its content and what tells it from others, so that a file that was replaced counts as changed.
+/// The version of a file: its content and its identity, so that a replaced file counts as changed.
 pub(super) fn version(bytes: &[u8], file: &Fingerprint) -> String {
     format!("{}-{:016x}", file.identity(), rapidhash_v3(bytes))
 }
 
-/// Reads the file of `key`.
+/// Parses the file of `key`.
 pub(super) fn parse<K: Kind>(
     bytes: &[u8],
     key: &ObjectKey,
@@ -42,7 +42,7 @@ pub(super) fn parse<K: Kind>(
             _ => "not an object: `apiVersion`, `kind`, `metadata` and `spec` are expected",
         }));
     };
-    // It may be left out.
+    // `metadata` is optional.
     let metadata = fields.remove("metadata").filter(|it| !it.is_null());
     let has_metadata = metadata.is_some();
     let empty = || Value::Object(Map::new());
@@ -61,7 +61,7 @@ pub(super) fn parse<K: Kind>(
     Ok(Manifest { document, object })
 }
 
-/// Fills in what the place of the file says.
+/// Fills in the metadata that the path gives.
 pub(super) fn complete<K: Kind>(object: &mut K, key: &ObjectKey, version: String) {
     let meta = object.meta_mut();
     meta.namespace = Some(key.namespace.clone());
@@ -69,7 +69,7 @@ pub(super) fn complete<K: Kind>(object: &mut K, key: &ObjectKey, version: String
     meta.resource_version = Some(version);
 }
 
-/// The document of an object that is to be made.
+/// The document of a new object.
 pub(super) fn create<K: Kind>(object: &K, key: &ObjectKey, uid: String) -> Result<Value, Fault> {
     let mut made = to_be_made(object, key);
     made.meta_mut().uid = Some(uid);
@@ -78,7 +78,7 @@ pub(super) fn create<K: Kind>(object: &K, key: &ObjectKey, uid: String) -> Resul
     Ok(Value::Object(fields))
 }
 
-/// The stored document with the status of `object`, and without what only a server says.
+/// The stored document with the status of `object`, without the fields that only a server sets.
 pub(super) fn with_status<K: Kind>(mut stored: Value, object: &K) -> Result<Value, Fault> {
     let status = fields_of(object)?.remove("status");
     if let Value::Object(fields) = &mut stored {
@@ -128,7 +128,7 @@ fn expect(
     }
 }
 
-/// Where the fields are that say what the file is.
+/// The header fields, with their positions.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Header {
@@ -155,9 +155,10 @@ impl Header {
     }
 }
 
-/// Where a type error is, which JSON does not know: reads the text again, into the type.
+/// Finds the line of a type error, which JSON does not have: parses the text again, into the type.
 fn locate<K: Kind>(text: &str, has_metadata: bool, error: &serde_json::Error) -> Fault {
-    // What may be left out shall not be what is missed. A text in braces, or with `metadata:`, cannot be completed like this.
+    // An optional part must not be reported as missing. A text in braces, or with `metadata:`, cannot be completed like
+    // this.
     let completed = format!("{text}\nmetadata: {{}}\n");
     let text = if has_metadata { text } else { &completed };
     let is_whole = serde_saphyr::from_str_with_options::<Value>(text, options()).is_ok();
@@ -172,7 +173,7 @@ fn line_at(bytes: &[u8], offset: usize) -> Option<u64> {
     u64::try_from(newlines).ok().map(|lines| lines + 1)
 }
 
-/// YAML 1.2, with room for the largest file; a text that looks like a number is not a string, as in Kubernetes.
+/// YAML 1.2, with room for the largest file. As in Kubernetes, an unquoted number is no string.
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {

@@ -1,4 +1,4 @@
-//! What inotify says of a store: where to look again, and no more than that.
+//! inotify events of a store. They only say where to look again.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -23,13 +23,13 @@ use super::{
     layout::{self, Entry},
 };
 
-/// More files than this at a time, and everything is looked at.
+/// Above this number of changed files, everything is read.
 const MAX_FILES: usize = 4096;
 
-/// A file that somebody has begun to write is read when it is closed, or when nobody has written it for this long.
+/// A file that is being written is read when it is closed, or after this time without a write.
 pub(super) const WRITE_PAUSE: Duration = Duration::from_secs(1);
 
-/// What is watched in a folder of folders: what is made, moved, and deleted there.
+/// The watched events in a folder of folders: creations, moves and deletions.
 const FOLDERS: WatchFlags = WatchFlags::ATTRIB
     .union(WatchFlags::CREATE)
     .union(WatchFlags::DELETE)
@@ -38,41 +38,41 @@ const FOLDERS: WatchFlags = WatchFlags::ATTRIB
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::ONLYDIR);
 
-/// And in a folder of objects: not opening and reading, much of which is our own.
+/// The watched events in a folder of objects. Opens and reads are left out: many are our own.
 const OBJECTS: WatchFlags = FOLDERS
     .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::MODIFY);
 
-/// Reads notifications when the watch has time for them. Until then they wait in the kernel, which says if there are too many.
+/// Reads notifications when the watch has time for them. Until then they wait in the kernel, which reports an overflow.
 #[derive(Default)]
 pub(super) struct Notifications {
-    /// The folder of objects in that of a namespace.
+    /// The name of the folder of objects in that of a namespace.
     plural: String,
     inotify: Option<Arc<AsyncFd<OwnedFd>>>,
     /// By watch descriptor.
     folders: HashMap<i32, Place>,
-    /// Notifications cannot be had, or a folder could not be watched.
+    /// inotify is unavailable, or a folder could not be watched.
     pub(super) is_incomplete: bool,
     work: Work,
-    /// Files that are being written, and since when nothing more came.
+    /// Files that are being written, and the time of the last write.
     writing: BTreeMap<ObjectKey, Instant>,
 }
 
-/// A folder that is watched.
+/// A watched folder.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Place {
     Root,
     Namespace(String),
-    /// That of the kind, in this namespace.
+    /// The folder of the kind, in this namespace.
     Objects(String),
 }
 
-/// Where to look again.
+/// The places to look at.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(super) struct Work {
-    /// Changes were lost: nothing that is known counts.
+    /// Notifications were lost: read everything.
     pub(super) lost: bool,
-    /// Folders changed: look at everything, but read only what shows a change.
+    /// Folders changed: check everything, but read only changed files.
     pub(super) everything: bool,
     /// These files changed.
     pub(super) files: BTreeSet<ObjectKey>,
@@ -81,7 +81,7 @@ pub(super) struct Work {
 impl Notifications {
     /// Must be called within a tokio runtime.
     pub(super) fn new(plural: String) -> Self {
-        // What takes its place is unsafe, for descriptors that may be closed meanwhile. This one is owned.
+        // The alternative is unsafe, for descriptors that may be closed meanwhile. This one is owned.
         #[allow(deprecated)]
         let register = |fd| AsyncFd::with_interest(fd, Interest::READABLE);
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)
@@ -96,7 +96,7 @@ impl Notifications {
         }
     }
 
-    /// Watches a folder. Also if it is watched already: it may be another folder of the same name.
+    /// Watches a folder. Call it also for a watched path: another folder of the same name may be there.
     pub(super) fn watch(&mut self, path: &Path, place: Place) {
         let Some(inotify) = &self.inotify else {
             return;
@@ -108,13 +108,13 @@ impl Notifications {
         match inotify::add_watch(&**inotify, path, flags) {
             Ok(id) if self.folders.get(&id) == Some(&place) => {}
             Ok(id) => {
-                // The watch of a folder that was in this place before ends.
+                // The watch of the previous folder at this path ends.
                 for (before, _) in self.folders.extract_if(|_, other| *other == place) {
                     let _gone = inotify::remove_watch(&**inotify, before);
                 }
                 self.folders.insert(id, place);
             }
-            // One that went meanwhile is missed by other means.
+            // The periodic look notices a folder that vanished meanwhile.
             Err(Errno::NOENT | Errno::NOTDIR) => {}
             Err(errno) => {
                 if !mem::replace(&mut self.is_incomplete, true) {
@@ -124,7 +124,7 @@ impl Notifications {
         }
     }
 
-    /// Waits until there may be something to take.
+    /// Waits until there may be a notification.
     pub(super) fn arrived(&self) -> impl Future<Output = ()> + Send + use<> {
         let inotify = self.inotify.clone();
         async move {
@@ -139,7 +139,7 @@ impl Notifications {
         }
     }
 
-    /// What has come in, and the files whose writer has paused.
+    /// The notified places, and the files whose writer has paused.
     pub(super) fn take(&mut self) -> Work {
         if let Some(inotify) = self.inotify.clone()
             && let Err(errno) = self.read(inotify.get_ref())
@@ -164,7 +164,7 @@ impl Notifications {
                     let (id, flags) = (event.wd(), event.events());
                     let name = event.file_name().map(|name| name.to_string_lossy());
                     if flags.contains(ReadFlags::MOVE_SELF) {
-                        // What happens in it is of no interest where it is now.
+                        // The folder has moved away, so its further events do not matter.
                         let _gone = inotify::remove_watch(inotify, id);
                     }
                     if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
@@ -182,7 +182,7 @@ impl Notifications {
         }
     }
 
-    /// Takes in a notification of a folder, or of what is of this name in it.
+    /// Records an event of a folder, or of the file of this name in it.
     pub(super) fn take_in(&mut self, place: &Place, flags: ReadFlags, name: Option<&str>) {
         let work = &mut self.work;
         match (place, name) {
@@ -197,7 +197,7 @@ impl Notifications {
                     };
                     self.file_changed(key, flags);
                 }
-                // It matters by its name only.
+                // Only the name of the file matters.
                 _ => {
                     let is_content = flags.intersects(ReadFlags::MODIFY | ReadFlags::CLOSE_WRITE);
                     work.everything |= !is_content && !layout::is_temporary(name);
@@ -228,12 +228,12 @@ impl Notifications {
         Some(*first + WRITE_PAUSE)
     }
 
-    /// Whether somebody is writing this file.
+    /// Whether the file is being written.
     pub(super) fn is_being_written(&self, key: &ObjectKey) -> bool {
         self.writing.contains_key(key)
     }
 
-    /// Notes that a file was seen to change while it was read.
+    /// Records that a file changed while it was read.
     pub(super) fn note_writing(&mut self, key: ObjectKey) {
         self.writing.insert(key, Instant::now());
     }

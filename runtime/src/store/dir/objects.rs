@@ -1,4 +1,4 @@
-//! Reading and writing one object. Everything here blocks.
+//! Reads and writes of one object. Everything here blocks.
 
 use std::{
     fs::File,
@@ -96,7 +96,7 @@ impl Folder {
         Ok(((), Some(edit)))
     }
 
-    /// Opens the folder that the object is or is to be in; `None` if there never was one.
+    /// Opens the folder of the object; `None` if there never was one.
     fn open_for<K: Kind>(
         &self,
         root: impl AsFd,
@@ -123,7 +123,7 @@ impl Folder {
         })
     }
 
-    /// The object, if it is still the expected one and its file is ours to change.
+    /// The object, if it is still the expected one and its file is not a link.
     fn writable<K: Kind>(
         &self,
         root: impl AsFd,
@@ -146,7 +146,7 @@ impl Folder {
         Ok(stored)
     }
 
-    /// Writes a document that is to take the place of the object's file, if there is one.
+    /// Writes a document to a temporary file that will replace the object's file.
     fn put<K: Kind>(
         &self,
         batch: &Batch,
@@ -188,7 +188,7 @@ fn read<K: Kind>(
     Ok(Some((manifest, content)))
 }
 
-/// Writes a temporary file; returns it with what tells it from others. One that a killed process left is replaced.
+/// Writes a temporary file; returns it with its fingerprint. A file left by a killed process is replaced.
 fn write(
     folder: &File,
     name: &str,
@@ -215,14 +215,14 @@ fn write(
     match written {
         Ok(fingerprint) => Ok((file, fingerprint)),
         Err(error) => {
-            // A disk that is full shall not stay so for our sake. If this fails too, the next write replaces it.
+            // On a full disk the temporary file must not stay. If this fails too, the next write replaces it.
             let _left = unlinkat(folder, name, AtFlags::empty());
             Err(error)
         }
     }
 }
 
-/// Makes a folder, durably.
+/// Creates a folder, durably.
 fn make_in(parent: impl AsFd, name: &str) -> io::Result<File> {
     match mkdirat(parent.as_fd(), name, Mode::from_raw_mode(0o777)) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -232,7 +232,7 @@ fn make_in(parent: impl AsFd, name: &str) -> io::Result<File> {
     file::open_in(parent, name)?.ok_or_else(|| io::ErrorKind::NotADirectory.into())
 }
 
-/// What to say of a folder that had objects and is gone.
+/// The error text for a folder that had objects and is gone.
 pub(super) fn vanished(path: &Path) -> String {
     format!(
         "the folder {} had objects and is gone: put it back, or make it empty if they are to go",

@@ -1,4 +1,4 @@
-//! The contract, and the sentences of the module's documentation.
+//! The contract, and the statements of the module's documentation.
 
 use std::{
     io::{BufRead, BufReader},

@@ -1,4 +1,4 @@
-//! The watch: what is known of a kind, and what changes in it.
+//! The watch: the known state of a kind, and its changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,10 +22,10 @@ use super::{
     notifications::Notifications,
 };
 
-/// How often everything is looked at without a notification.
+/// How often everything is checked without a notification.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The same where notifications cannot be had.
+/// The same without inotify.
 const BLIND_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The same while a folder is missing.
@@ -34,7 +34,7 @@ const MISSING_LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// A file is deleted once it has been gone for this long: editors move a file away before they write the new one.
 const GONE_AFTER: Duration = Duration::from_millis(100);
 
-/// How many bad files one look names in the log.
+/// How many faulty files the log names in one look.
 const MAX_WARNINGS: usize = 20;
 
 /// One watch. Its methods block.
@@ -45,31 +45,31 @@ pub(super) struct Watch<K> {
     files: Files,
     /// All objects, while everything is read.
     list: Option<Vec<K>>,
-    /// Why files that are there cannot be read now, or all those of a namespace.
+    /// The faults of files that cannot be read now, or of all files of a namespace.
     faults: BTreeMap<ObjectKey, Fault>,
-    /// Files that are not there any more, and when that was seen.
+    /// Vanished files, and when that was noticed.
     gone: BTreeMap<ObjectKey, Instant>,
-    /// Files that are meant as objects and cannot be, and why.
+    /// Files that are probably meant as objects but misnamed, and why.
     misnamed: BTreeMap<PathBuf, Fault>,
-    /// Which folders the objects were in, by their namespaces.
+    /// The folders of the objects, by their namespaces.
     folders: BTreeMap<String, Fingerprint>,
-    /// Whether a folder may be another one than that in which its files were: what it lacks was not deleted there.
+    /// Whether a folder may be a new one: files that it lacks were not deleted in it.
     is_anew: bool,
     /// Whether the whole content was delivered once.
     has_started: bool,
-    /// Why nothing follows from what is missing, if that was said.
+    /// Why absences currently mean nothing, if that was reported.
     out_of_sync: Option<String>,
     looked: Instant,
     events: Vec<Event<K>>,
-    /// Objects that were last reported as not readable.
+    /// The undecodable objects as last reported.
     undecodable: Undecodable,
-    /// Where what cannot be read is and why, as that was last said.
+    /// The faults as last reported, by path.
     complaints: BTreeMap<PathBuf, Fault>,
     watched: Watched,
 }
 
 impl<K: Kind> Watch<K> {
-    /// A watch that has not looked yet.
+    /// A watch before its first look.
     pub(super) fn new(folder: Arc<Folder>, scope: Scope, notifications: Notifications) -> Self {
         let watched = Watched::new::<K>(scope.to_string(), folder.bad_objects.clone());
         Self {
@@ -97,7 +97,7 @@ impl<K: Kind> Watch<K> {
         self.has_started && self.out_of_sync.is_none()
     }
 
-    /// How long to wait for notifications before everything is looked at.
+    /// How long to wait for notifications before everything is checked.
     fn look_interval(&self) -> Duration {
         if !self.is_in_sync() {
             MISSING_LOOK_INTERVAL
@@ -117,7 +117,7 @@ impl<K: Kind> Watch<K> {
         first.map_or(everything, |first| first.min(everything))
     }
 
-    /// Looks where something may have changed, and returns what did.
+    /// Looks at places that may have changed, and returns the events.
     pub(super) fn look(&mut self) -> Vec<Event<K>> {
         let work = self.notifications.take();
         if work.lost {
@@ -133,7 +133,7 @@ impl<K: Kind> Watch<K> {
             self.look_at_everything(false);
         }
         if !self.has_started {
-            // A part of the content would be taken for the whole.
+            // A part of the content must not be taken for the whole.
             let is_reason = |event: &Event<K>| matches!(event, Event::OutOfSync(_));
             self.events.retain(is_reason);
         }
@@ -145,7 +145,7 @@ impl<K: Kind> Watch<K> {
         mem::take(&mut self.events)
     }
 
-    /// Looks at files that changed and at files that may be gone for good; `None` if a folder is missing.
+    /// Looks at changed files, and at files that may be gone for good; `None` if a folder is missing.
     fn look_at_files(&mut self, mut files: BTreeSet<ObjectKey>) -> Option<()> {
         let gone = self.gone.iter();
         let due = gone.filter(|(_, since)| since.elapsed() >= GONE_AFTER);
@@ -161,7 +161,7 @@ impl<K: Kind> Watch<K> {
         Some(())
     }
 
-    /// Looks at every folder, and reads the files that show a change, or all of them.
+    /// Looks at every folder, and reads the changed files, or all of them.
     fn look_at_everything(&mut self, read_all: bool) {
         self.looked = Instant::now();
         self.is_anew = !self.is_in_sync();
@@ -169,7 +169,7 @@ impl<K: Kind> Watch<K> {
             self.begin_list();
         }
         let mut looked = self.look_at_root();
-        // Whoever follows is told of the whole, and not of deletions one by one.
+        // A new folder is delivered as a whole, and not as single deletions.
         if looked.is_ok() && self.is_anew && self.list.is_none() {
             self.begin_list();
             looked = self.look_at_root();
@@ -193,13 +193,14 @@ impl<K: Kind> Watch<K> {
         }
     }
 
-    /// Has all files read. One that cannot be read now is missing from the list, so it is delivered when it can be, changed or not.
+    /// Schedules a read of all files. An unreadable file is missing from the list, so it is delivered once it can be
+    /// read, changed or not.
     fn begin_list(&mut self) {
         self.files.values_mut().for_each(Known::forget_version);
         self.list = Some(Vec::new());
     }
 
-    /// Looks at a file, and reads it if it shows a change.
+    /// Looks at a file, and reads it if it has changed.
     fn look_at_file(&mut self, folder: &File, key: ObjectKey) {
         let since = self.gone.remove(&key);
         if self.notifications.is_being_written(&key) {
@@ -230,7 +231,7 @@ impl<K: Kind> Watch<K> {
         }
     }
 
-    /// What is known of the file; nothing if it is a new one.
+    /// The known state of the file; an empty one for a new file.
     fn known(&mut self, key: &ObjectKey) -> &mut Known {
         self.files.entry(key.clone()).or_default()
     }
@@ -249,20 +250,20 @@ impl<K: Kind> Watch<K> {
         }
     }
 
-    /// What was known of the object holds.
+    /// Records a fault. The last known object stays valid.
     fn faulty(&mut self, key: ObjectKey, fault: Fault) {
         self.known(&key);
         self.faults.insert(key, fault);
     }
 
-    /// A file that is there cannot be read now. That matters if it is missing from a list.
+    /// A file exists but cannot be read now. That matters if it is missing from a list.
     fn unread(&mut self, key: ObjectKey, reason: impl ToString) {
         if self.list.is_some() {
             self.faulty(key, Fault::new(reason.to_string()));
         }
     }
 
-    /// A file is not there, since then if that was seen before.
+    /// Records a missing file, since the given time if that was noticed earlier.
     fn absent(&mut self, key: ObjectKey, since: Option<Instant>) {
         if !self.files.contains_key(&key) {
             return;
@@ -282,7 +283,7 @@ impl<K: Kind> Watch<K> {
         self.events.push(Event::Deleted(key));
     }
 
-    /// Says which objects are there and cannot be read.
+    /// Reports the objects that exist and cannot be read.
     fn report_undecodable(&mut self) {
         let mut now: BTreeSet<ObjectKey> = self.faults.keys().cloned().collect();
         let files = &self.files;
@@ -297,7 +298,7 @@ impl<K: Kind> Watch<K> {
             .around(&mut self.events, now, |key| files.contains_key(key));
     }
 
-    /// Says of the files and folders that it cannot use what is new, in the log and in the metrics.
+    /// Reports new faults of files and folders in the log and the metrics.
     fn report(&mut self) {
         let mut now = self.misnamed.clone();
         for (key, fault) in &self.faults {

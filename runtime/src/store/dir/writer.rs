@@ -1,7 +1,7 @@
-//! The thread that writes. What waits for it is carried out together: under one lock, with the files synced side by side and
-//! each folder synced once.
+//! The thread that writes. Waiting writes become a batch: under one lock, with files synced in parallel and each folder
+//! synced once.
 //!
-//! What takes long in a write is to wait for the disk, and a disk takes many orders at a time.
+//! A write mostly waits for the disk, and a disk handles many requests in parallel.
 
 use std::{
     collections::HashMap,
@@ -25,16 +25,16 @@ use super::{
     lock::RETRY,
 };
 
-/// As many writes are carried out together at most.
+/// The largest number of writes in a batch.
 const MAX_BATCH: usize = 64;
 
-/// As many files are synced side by side at most.
+/// The largest number of files synced in parallel.
 const SYNCS: usize = 8;
 
-/// A write that waits for its turn: it joins a batch, or is told why there is none.
+/// A waiting write: it joins a batch, or gets the error of the batch.
 type Job = dyn FnOnce(Result<&mut Batch, StoreError>) + Send;
 
-/// Writes that are carried out together, while the lock is held.
+/// Writes that share the lock.
 pub(super) struct Batch {
     pub(super) folder: Arc<Folder>,
     pub(super) root: File,
@@ -45,21 +45,21 @@ pub(super) struct Batch {
 
 type Reply = dyn FnOnce(Result<(), FileError>) + Send;
 
-/// A write up to the point where it shows: what it returns once it is done, and what is to be done.
+/// A prepared write: its result on success, and its edit of a file.
 pub(super) type Staged<T> = (T, Option<Edit>);
 
-/// What is to become of an object's file.
+/// The edit of an object's file.
 pub(super) struct Edit {
     pub(super) folder: File,
     pub(super) path: PathBuf,
     pub(super) key: ObjectKey,
-    /// The file as it was read, `None` if there was none. It may be edited at any time.
+    /// The file at its read, `None` if there was none. It may be edited at any time.
     pub(super) before: Option<Fingerprint>,
-    /// What takes its place: the name of a temporary file, and its content. If there is none, the file goes.
+    /// The replacement: the name of a temporary file, and its content. `None` deletes the file.
     pub(super) replacement: Option<(String, File)>,
 }
 
-/// Hands writes to the thread, which ends with the last of these.
+/// Passes writes to the thread, which ends with the last clone.
 #[derive(Clone)]
 pub(super) struct Writer(mpsc::Sender<Box<Job>>);
 
@@ -72,7 +72,7 @@ impl Writer {
         Ok(Self(sender))
     }
 
-    /// Carries a write out. It is not begun if its caller has gone meanwhile.
+    /// Carries a write out. A write whose caller was cancelled is not begun.
     pub(super) async fn write<K: Kind, T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -87,7 +87,7 @@ impl Writer {
             let started = Instant::now();
             let finish = move |result: Result<T, StoreError>| {
                 metrics::write::<K, T>(operation, started.elapsed(), &result);
-                // Who asked may have gone meanwhile.
+                // The caller may have been cancelled meanwhile.
                 let _gone = sender.send(result);
             };
             let batch = match batch {
@@ -110,7 +110,7 @@ impl Writer {
                 Err(error) => finish(Err(error)),
             }
         };
-        // If the thread panicked this fails, and then so does the reply.
+        // If the thread panicked, this fails, and then the reply fails too.
         let _sent = self.0.send(Box::new(job));
         let panicked = |_| resume_unwind(Box::new("the writer of the folder panicked"));
         reply.await.unwrap_or_else(panicked)
@@ -124,7 +124,7 @@ fn run(folder: &Arc<Folder>, jobs: &mpsc::Receiver<Box<Job>>) {
         carry_out(folder, batch);
         next = match jobs.try_recv() {
             Ok(job) => {
-                // Lets other processes have the lock: they try it from time to time.
+                // Lets other processes take the lock, which they poll.
                 thread::sleep(2 * RETRY);
                 Ok(job)
             }
@@ -149,12 +149,12 @@ fn carry_out(folder: &Arc<Folder>, jobs: impl Iterator<Item = Box<Job>>) {
 }
 
 impl Batch {
-    /// The name of the file that the next write may write to.
+    /// The name of the temporary file of the next write.
     pub(super) fn temporary(&self) -> String {
         temporary(self.edits.len())
     }
 
-    /// Carries out what there is if an edit of this file is among it: the next one must see what that one did.
+    /// Commits the batch if it has an edit of this file: the next write must see that edit.
     fn settle(&mut self, path: &Path) {
         if self.edits.iter().any(|edit| edit.path == path) {
             self.commit();
@@ -198,7 +198,7 @@ impl Edit {
         }
     }
 
-    /// Makes the edit, unless somebody else has edited the file meanwhile.
+    /// Makes the edit visible, unless the file was edited meanwhile.
     fn show(&self) -> Result<(), FileError> {
         let (folder, name) = (&self.folder, file_name(&self.key.name));
         if file::fingerprint(folder, &name)? != self.before {
@@ -215,7 +215,7 @@ impl Edit {
         Ok(())
     }
 
-    /// A disk that is full shall not stay so for our sake. If this fails too, a later write replaces what is left.
+    /// On a full disk temporary files must not stay. If this fails too, a later write replaces them.
     fn clean_up(&self) {
         if let Some((temporary, _)) = &self.replacement {
             let _left = unlinkat(&self.folder, temporary, AtFlags::empty());
@@ -223,7 +223,7 @@ impl Edit {
     }
 }
 
-/// Syncs the temporary files, a few side by side if there are threads to be had.
+/// Syncs the temporary files, in parallel if threads are available.
 fn sync_files(edits: &[Edit]) -> Vec<Result<(), FileError>> {
     let sync = |part: &[Edit]| part.iter().map(Edit::sync).collect::<Vec<_>>();
     thread::scope(|scope| {

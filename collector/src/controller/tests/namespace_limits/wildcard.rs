@@ -141,7 +141,10 @@ fn what_goes_with_a_wildcard_is_given_back_to_those_who_paid_for_it() {
     assert_eq!(wild.used("greedy").names, LIMITS.each.names);
     assert_eq!(wild.used("greedy").addresses, 0);
     assert_eq!(wild.used("honest").addresses, 30);
-    assert_eq!(wild.cluster.world.controller.shares.charged.all.addresses, 30);
+    assert_eq!(
+        wild.cluster.world.controller.shares.charged.all.addresses,
+        30
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Names that are compressed.
+//! Compressed names.
 
 use super::*;
 

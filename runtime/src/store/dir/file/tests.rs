@@ -3,7 +3,7 @@ use std::{fs, os::unix::fs::symlink};
 use super::*;
 
 impl Fingerprint {
-    /// That of no file.
+    /// A fingerprint without a file.
     pub(in super::super) fn made_up(inode: u64, created: Duration) -> Self {
         Self {
             device: (0, 0),

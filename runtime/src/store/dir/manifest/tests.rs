@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::store::contract::status;
 
-/// A file that was made so many milliseconds after the epoch.
+/// A file created this many milliseconds after the epoch.
 fn born(inode: u64, at: u64) -> Fingerprint {
     Fingerprint::made_up(inode, Duration::from_millis(at))
 }
@@ -40,7 +40,7 @@ fn read(text: &str) -> Result<Manifest<DnsNameResolver>, Fault> {
     parse(text.as_bytes(), &key(), &born(1, 0))
 }
 
-/// Reads the good manifest with something replaced; returns where and why that is bad.
+/// Parses the good manifest with one replacement; returns the line and the reason of the fault.
 #[track_caller]
 fn fault_with(good: &str, bad: &str) -> (Option<u64>, String) {
     assert!(GOOD.contains(good));
@@ -118,7 +118,7 @@ fn the_field_that_is_missing_is_the_one_that_is_said() {
     }
     let reason = read(&format!("{block}spec: {{}}\n")).unwrap_err().reason;
     assert!(reason.contains("missing field `name`"), "{reason}");
-    // And what is wrong elsewhere has its line.
+    // A fault in another place has its line.
     let fault = read(&format!("{block}spec:\n  name: [a]\n")).unwrap_err();
     assert_eq!(fault.line, Some(4), "{fault}");
 }

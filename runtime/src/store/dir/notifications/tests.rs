@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 
 impl Notifications {
-    /// Those that inotify adds nothing to.
+    /// Notifications without inotify.
     pub(in super::super) fn none(plural: String) -> Self {
         Self {
             plural,
@@ -11,7 +11,7 @@ impl Notifications {
         }
     }
 
-    /// As if there had been too many.
+    /// Simulates an overflow.
     pub(in super::super) fn overflow(&mut self) {
         self.work.lost = true;
     }
@@ -36,7 +36,7 @@ fn key(name: &str) -> ObjectKey {
     }
 }
 
-/// What follows from notifications of files in the folder of objects.
+/// The places to look at after these events in the folder of objects.
 fn after(events: &[(ReadFlags, &str)]) -> Work {
     let mut notifications = notifications();
     for (flags, name) in events {
@@ -189,7 +189,7 @@ async fn a_folder_that_was_moved_away_is_no_longer_watched() {
         notifications.take();
         assert!(notifications.folders.is_empty());
     }
-    // It is missed by other means.
+    // The periodic look notices it.
     notifications.watch(&folder, objects());
     assert!(!notifications.is_incomplete);
 }

@@ -1,4 +1,4 @@
-//! Writes that are carried out together.
+//! Batches of writes.
 
 use std::{collections::BTreeSet, future::Future};
 
@@ -12,7 +12,7 @@ use super::{
     *,
 };
 
-/// What is in the folder of objects.
+/// The names in the folder of objects.
 fn listed(dir: &Dir) -> BTreeSet<String> {
     let entries = fs::read_dir(dir.folder()).unwrap();
     entries
@@ -90,7 +90,7 @@ async fn a_write_that_fails_costs_only_itself() {
     assert_eq!(listed(&dir).len(), 3);
 }
 
-/// A write of `a` during which somebody does `meanwhile`.
+/// A write of `a`, with `meanwhile` run during it.
 async fn disturbed<T: Send + 'static>(
     dir: &Dir,
     stage: impl FnOnce(&Batch) -> Result<Staged<T>, FileError> + Send + 'static,

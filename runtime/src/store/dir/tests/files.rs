@@ -1,4 +1,4 @@
-//! What is in the files, and what becomes of it.
+//! The content of files, and its changes.
 
 use super::*;
 
@@ -52,7 +52,7 @@ async fn an_edit_by_hand_counts_as_a_change() {
         "{refused:?}"
     );
 
-    // The same content in a new file is a change as well; the old one stays, so that its inode is not used again.
+    // The same content in a new file is also a change. The old file stays, so that its inode is not used again.
     fs::rename(dir.file("a"), dir.folder().join("old")).unwrap();
     fs::write(dir.file("a"), &text).unwrap();
     let refused = dir.store.replace_status(&changed).await;

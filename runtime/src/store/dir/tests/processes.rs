@@ -1,4 +1,4 @@
-//! Several processes, and those that are killed.
+//! Several processes, and killed ones.
 
 use super::*;
 
@@ -53,7 +53,7 @@ async fn a_process_that_sits_on_the_lock_stops_neither_reads_nor_the_program() {
     let write = store.create(&other);
     tokio::pin!(write);
     let there = key("a");
-    // On this one thread, the read goes on while the write waits.
+    // The read continues on this thread while the write waits.
     let read = tokio::select! {
         biased;
         result = &mut write => panic!("{result:?}"),
@@ -76,7 +76,7 @@ async fn reading_needs_no_right_to_write() {
     assert!(!dir.dir.path().join(layout::LOCK).exists());
 }
 
-/// The writer of the next test, in a process of its own; there it is told the folder.
+/// The writer of the next test, as a process of its own that gets the folder from its environment.
 #[test]
 fn writes_until_it_is_killed() {
     let Some(path) = std::env::var_os("RUNTIME_TEST_STORE") else {

@@ -1,4 +1,4 @@
-//! What a watch sees.
+//! The events of a watch.
 
 use super::{super::notifications::WRITE_PAUSE, *};
 
@@ -14,7 +14,7 @@ async fn a_malformed_file_is_skipped_until_it_is_mended() {
     dir.write("a", &manifest("a.example.com."));
     assert_eq!(applied(&mut watch).await.spec.name, "a.example.com.");
     assert_eq!(next(&mut watch).await, undecodable(&[]));
-    // It is there all the same: the next event is of what comes after.
+    // The watch already runs: the next event is about a later change.
     dir.write("a", "half");
     assert_eq!(next(&mut watch).await, undecodable(&[key("a")]));
     dir.write("b", &manifest("c.example.com."));
@@ -123,7 +123,7 @@ async fn a_folder_that_vanishes_deletes_nothing() {
         let reason = out_of_sync(&mut watch).await;
         assert!(reason.contains(vanishing.to_str().unwrap()), "{reason}");
 
-        // What else is asked meanwhile is not answered from what is missing, and nothing is begun anew.
+        // Other requests meanwhile do not treat the folder as empty, and create nothing.
         for error in [
             dir.get("a").await.unwrap_err(),
             dir.store.create(&resolver("ns", "b")).await.unwrap_err(),
@@ -151,7 +151,7 @@ async fn a_folder_that_is_made_anew_and_empty_deletes_nothing_one_by_one() {
     out_of_sync(&mut watch).await;
     fs::create_dir(dir.folder()).unwrap();
     assert_eq!(next(&mut watch).await, Event::Synced(vec![]));
-    // And the new folder is watched.
+    // The new folder is watched, too.
     dir.write("b", &manifest("b.example.com."));
     assert_eq!(applied(&mut watch).await.name_any(), "b");
 }
@@ -242,6 +242,6 @@ async fn a_file_that_is_replaced_again_and_again_is_seen_at_once() {
         fs::rename(dir.folder().join(".new"), dir.file("a")).unwrap();
     }
     let seen = async { while applied(&mut watch).await.spec.name != "n20.example.com." {} };
-    // Less than the pause after which a file that is being written is read.
+    // Shorter than the pause after which an open file is read.
     timeout(WRITE_PAUSE / 2, seen).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! What a watch keeps of each file. There may be a hundred thousand: of what was delivered it keeps hashes, not the object.
+//! The state that a watch keeps of each file. There may be a hundred thousand files, so it keeps hashes, not objects.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use super::super::{
     file::Fingerprint,
 };
 
-/// The files that are known, by their objects.
+/// The known files, by their objects.
 pub(super) type Files = BTreeMap<ObjectKey, Known>;
 
 /// The objects of a namespace that have files.
@@ -25,28 +25,29 @@ pub(super) fn keys_in<'a>(
     keys.take_while(move |key| key.namespace == namespace)
 }
 
-/// The hashes of what is known of a file.
+/// The hashes of a file's last known state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
-    /// The fingerprint of the file as it was last read, if a later change is sure to show.
+    /// The fingerprint of the file at its last read, if a later change is sure to show.
     fingerprint: Option<u64>,
     uid: Option<u64>,
-    /// The version of what was last delivered. Nothing if it is to be delivered when it decodes, whatever its version.
+    /// The version that was last delivered. `None` if the object must be delivered once it decodes, whatever its
+    /// version.
     version: Option<u64>,
 }
 
-/// What became of an object.
+/// The change of an object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum News {
-    /// It is what was delivered.
+    /// The object is the delivered one.
     Nothing,
     Changed,
-    /// Another one stands in its place.
+    /// Another object has replaced it.
     Replaced,
 }
 
 impl Known {
-    /// Whether the file is the one that was read.
+    /// Whether the file is unchanged since its last read.
     pub(super) fn has_fingerprint(&self, file: &Fingerprint) -> bool {
         self.fingerprint == Some(hash(file))
     }
@@ -55,12 +56,12 @@ impl Known {
         self.fingerprint = file.is_settled().then(|| hash(file));
     }
 
-    /// A consumer may not know the object as it is: it is read again, and delivered when it decodes.
+    /// A consumer may not have the current object: it is read again, and delivered when it decodes.
     pub(super) fn forget_version(&mut self) {
         (self.fingerprint, self.version) = (None, None);
     }
 
-    /// Takes in the object that the file holds now.
+    /// Records the current object of the file.
     pub(super) fn take<K: Kind>(&mut self, object: &K) -> News {
         let before = *self;
         self.uid = object.uid().as_ref().map(hash);

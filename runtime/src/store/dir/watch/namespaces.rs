@@ -1,7 +1,7 @@
 //! A look at the folders of namespaces.
 //!
-//! Where every namespace is in scope, their folders may belong to tenants. What one tenant does to its own folder says nothing of
-//! the others. Where one namespace is all there is, its folder is the store.
+//! If all namespaces are in scope, their folders may belong to tenants. A fault of one tenant's folder says nothing
+//! about the others. If only one namespace is in scope, its folder is the store.
 
 use std::{collections::BTreeSet, fs::File, io};
 
@@ -24,13 +24,13 @@ impl<K: Kind> Watch<K> {
     /// Looks at every folder.
     ///
     /// # Errors
-    /// In words: why nothing follows from what is missing.
+    /// A text: why absences currently mean nothing.
     pub(super) fn look_at_root(&mut self) -> Result<(), String> {
         self.misnamed.clear();
         let mut found = BTreeSet::new();
         let looked = self.look_at_namespaces(&mut found);
         if looked.is_err() {
-            // Where a folder is missing no file was deleted, and none is to be looked at again at once.
+            // In a missing folder no file was deleted, so none needs another look soon.
             self.gone.retain(|key, _| found.contains(&key.namespace));
         }
         looked
@@ -49,7 +49,7 @@ impl<K: Kind> Watch<K> {
                 Ok(false) => continue,
                 Ok(true) => {}
                 Err(error) if self.scope == Scope::All => {
-                    // What is known of its objects holds.
+                    // The last known objects stay valid.
                     self.gone.retain(|key, _| key.namespace != name);
                     let fault = Fault::new(error.to_string());
                     self.faults.insert(ObjectKey::all_in(&name), fault);
@@ -78,7 +78,7 @@ impl<K: Kind> Watch<K> {
         let now = Fingerprint::of(&folder)?;
         let before = self.folders.insert(place, now);
         self.is_anew |= before.is_some_and(|before| !before.is_same_file(&now));
-        // A listing may miss a file that is renamed meanwhile: what was known is looked at by its name.
+        // A listing may miss a file that is renamed meanwhile, so known files are checked by name.
         let mut keys: BTreeSet<ObjectKey> = keys_in(&self.files, namespace).cloned().collect();
         for name in file::names(&folder)? {
             match layout::entry(&name) {
@@ -108,7 +108,8 @@ impl<K: Kind> Watch<K> {
         Ok(true)
     }
 
-    /// What is not the name of a namespace matters if it has objects. One that cannot be read is not ours to read, such as a lost+found.
+    /// A folder without a valid namespace name matters only if it has objects. An unreadable one is foreign, such as a
+    /// lost+found.
     fn look_at_misnamed(&mut self, root: &File, name: &str) {
         if !name.starts_with('.') && matches!(Folder::open::<K>(root, name), Ok(Some(_))) {
             let path = self.folder.path_of::<K>(name);
@@ -117,7 +118,7 @@ impl<K: Kind> Watch<K> {
         }
     }
 
-    /// Deletes the objects of namespaces whose folders went, unless too many went.
+    /// Deletes the objects of vanished namespaces, unless too many vanished.
     fn look_for_vanished(&mut self, found: &BTreeSet<String>) -> Result<(), String> {
         let had: BTreeSet<&str> = self.files.keys().map(|key| &*key.namespace).collect();
         let had = had.into_iter().map(str::to_owned).collect();

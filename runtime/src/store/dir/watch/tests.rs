@@ -1,4 +1,4 @@
-//! The watch without its stream: a look at a time, so that nothing depends on when notifications come.
+//! The watch without its stream: one look at a time, independent of the timing of notifications.
 
 use std::{fs, path::Path};
 
@@ -24,13 +24,13 @@ fn text_of(name: &str) -> String {
     )
 }
 
-/// A watch that no notification reaches.
+/// A watch without notifications.
 fn watch(folder: Arc<Folder>, scope: Scope) -> Watch<DnsNameResolver> {
     let plural = "dnsnameresolvers".to_owned();
     Watch::new(folder, scope, Notifications::none(plural))
 }
 
-/// Such a watch of a store with two objects, `a` and `b`, which it has delivered.
+/// Such a watch of a store with two delivered objects, `a` and `b`.
 fn subject() -> Subject {
     let dir = tempfile::tempdir().unwrap();
     let folder = Arc::new(Folder::new(dir.path().to_owned(), Duration::ZERO));
@@ -55,7 +55,7 @@ impl Subject {
         fs::write(self.path(&file_name(name)), text).unwrap();
     }
 
-    /// Makes a namespace with an object; returns its folder.
+    /// Creates a namespace with an object; returns its folder.
     fn other(&self, namespace: &str, name: &str) -> PathBuf {
         let folder = self.dir.path().join(namespace).join("dnsnameresolvers");
         fs::create_dir_all(&folder).unwrap();
@@ -81,7 +81,7 @@ impl Subject {
         self.notify(ReadFlags::MOVED_TO, path);
     }
 
-    /// What a look brings, in short.
+    /// The events of a look, in short form.
     fn look(&mut self) -> Vec<String> {
         let in_short = |event: Event<DnsNameResolver>| match event {
             Event::Synced(objects) => {
@@ -99,7 +99,7 @@ impl Subject {
         self.watch.look().into_iter().map(in_short).collect()
     }
 
-    /// Lets the time pass that a file must have been gone.
+    /// Lets pass the time after which a missing file counts as deleted.
     fn let_gone_files_age(&mut self) {
         for since in self.watch.gone.values_mut() {
             *since = since.checked_sub(GONE_AFTER).unwrap();
@@ -129,10 +129,10 @@ fn what_cannot_be_read_when_everything_is_is_there_and_comes_later() {
     subject.hint(subject.path("b.yaml"));
     subject.write("c", "half");
     subject.watch.notifications.overflow();
-    // One is being written, one has just gone, one does not decode.
+    // One is being written, one has just vanished, one does not decode.
     assert_eq!(subject.look(), ["undecodable a b c", "synced "]);
     subject.notify(ReadFlags::CLOSE_WRITE, subject.path("a.yaml"));
-    // Whether it changed or not: whoever begins to listen with a list has not heard of it.
+    // The object is delivered, changed or not: a consumer that starts with a list has not seen it.
     assert_eq!(
         subject.look(),
         ["applied a one.example.com.", "undecodable b c"]
@@ -187,7 +187,7 @@ fn what_is_known_of_a_file_holds_while_it_does_not_decode() {
     assert_eq!(subject.look(), ["out of sync"]);
     fs::rename(subject.dir.path().join("aside"), subject.path("")).unwrap();
     assert_eq!(subject.look(), ["synced b"]);
-    // Mended, it is delivered although it is what it was.
+    // The repaired object is delivered although it is unchanged.
     subject.write("a", &text_of("one.example.com."));
     subject.hint(subject.path("a.yaml"));
     assert_eq!(
@@ -268,7 +268,7 @@ fn other_folders_are_watched_on_while_most_are_missing() {
     subject.write("a", &text_of("two.example.com."));
     subject.hint(subject.path("a.yaml"));
     assert_eq!(subject.look(), ["applied a two.example.com."]);
-    // Not for having waited, either.
+    // Waiting does not change that.
     subject.let_gone_files_age();
     assert!(subject.look().is_empty());
     assert!(subject.watch.gone.is_empty());
@@ -338,7 +338,7 @@ fn what_never_decoded_is_named_before_anything_that_lacks_it() {
     subject.watch = watch(folder, Scope::All);
     assert_eq!(subject.look(), ["undecodable a c", "synced b"]);
 
-    // What was known holds.
+    // The last known object stays valid.
     subject.write("b", "half");
     subject.hint(subject.path("b.yaml"));
     assert_eq!(subject.look(), ["undecodable a b c"]);

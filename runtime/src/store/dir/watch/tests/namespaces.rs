@@ -1,4 +1,4 @@
-//! Folders of namespaces that go, or that cannot be read, among others.
+//! Folders of namespaces that vanish or become unreadable, among others.
 
 use std::os::unix::fs::symlink;
 
@@ -13,10 +13,10 @@ fn two_namespaces() -> (Subject, PathBuf) {
     (subject, other)
 }
 
-/// What it is, and what makes it.
+/// A description, and the function that makes it.
 type Spoil = (&'static str, fn(&Path));
 
-/// What a tenant may put in the place of its folder, or of the folder of its namespace.
+/// Things that a tenant may put in the place of its folder, or of the folder of its namespace.
 const SPOILS: [Spoil; 4] = [
     ("a link to itself", |path| {
         symlink(path.file_name().unwrap(), path).unwrap();
@@ -41,7 +41,7 @@ fn a_namespace_that_goes_takes_its_own_objects_with_it() {
         };
         fs::remove_dir_all(gone).unwrap();
         subject.hint(other.clone());
-        // It may be moved away for a moment.
+        // A move away may be temporary.
         assert!(subject.look().is_empty());
         subject.let_gone_files_age();
         assert_eq!(subject.look(), ["deleted c"]);
@@ -88,7 +88,7 @@ fn a_namespace_that_cannot_be_read_holds_up_no_other() {
         spoil(&other);
         subject.hint(other.clone());
         assert_eq!(subject.look(), ["undecodable c"], "{what}");
-        // What is known of it holds, and of others nothing is held.
+        // Its last known objects stay valid, and those of others change as usual.
         fs::remove_file(subject.path("a.yaml")).unwrap();
         subject.hint(subject.path("a.yaml"));
         assert!(subject.look().is_empty(), "{what}");
@@ -98,7 +98,7 @@ fn a_namespace_that_cannot_be_read_holds_up_no_other() {
         assert_eq!(bad.len(), 1, "{what}: {bad:?}");
         assert_eq!(bad[0].place, other.display().to_string());
 
-        // Whoever begins now knows no more than that something is there.
+        // A new watch only learns that the namespace has objects.
         let folder = Arc::new(Folder::new(subject.dir.path().to_owned(), Duration::ZERO));
         let before = std::mem::replace(&mut subject.watch, watch(folder, Scope::All));
         assert_eq!(subject.look(), ["undecodable *", "synced b"], "{what}");
@@ -108,7 +108,7 @@ fn a_namespace_that_cannot_be_read_holds_up_no_other() {
         let applied = ["applied c one.example.com.", "undecodable "];
         assert_eq!(subject.look(), applied, "{what}");
 
-        // Another folder than the one that it knew: all is told.
+        // Another folder than before: everything is delivered.
         subject.watch = before;
         subject.hint(other);
         let all = ["synced b c", "undecodable "];
