@@ -1,9 +1,9 @@
-//! Follows the address sets of a raft cluster, whichever of its servers leads it.
+//! Follows the address sets of a raft cluster through its current leader.
 //!
 //! `cargo run --example cluster -- tcp:10.0.0.1:6641,tcp:10.0.0.2:6641,tcp:10.0.0.3:6641`
 //!
-//! With several remotes the client works with the leader alone. It leaves a server that loses the lead or its cluster, or that is
-//! behind what another server has shown, and tries the others.
+//! With several remotes the client uses only the leader. It leaves a server that loses the lead or its cluster, or that
+//! is behind another server's last known state, and tries the others.
 #![allow(clippy::print_stdout, reason = "an example says what it does")]
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ ovsdb_replica::table! {
     }
 }
 
-/// Tells what happens, until `is_enough` says so of the number of sets.
+/// Prints the events, until `is_enough` returns true for the number of sets.
 pub async fn follow(
     remotes: &str,
     is_enough: impl Fn(usize) -> bool,

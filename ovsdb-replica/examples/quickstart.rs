@@ -1,4 +1,4 @@
-//! Makes an address set in OVN's northbound database: connect, monitor, change, wait.
+//! Creates an address set in OVN's northbound database: connect, monitor, change, wait.
 //!
 //! `cargo run --example quickstart -- unix:/run/ovn/ovnnb_db.sock my_set`
 #![allow(clippy::print_stdout, reason = "an example says what it does")]
@@ -13,7 +13,7 @@ ovsdb_replica::table! {
     }
 }
 
-/// Makes an address set if there is none of this name, and returns how many there are.
+/// Creates an address set if there is none of this name, and returns how many there are.
 pub async fn make_set(remote: &str, name: String) -> Result<usize, Box<dyn std::error::Error>> {
     let options = ClientOptions::new("OVN_Northbound");
     let mut client = Client::<AddressSet>::new(&remote.parse()?, options);
@@ -30,8 +30,8 @@ pub async fn make_set(remote: &str, name: String) -> Result<usize, Box<dyn std::
             }
             Event::Ended { outcome, .. } => match outcome {
                 Outcome::Refused(refusal) => return Err(refusal.into()),
-                Outcome::Unknown(_) => client.restart(), // `Event::Up` will show what became of it.
-                Outcome::Done(_) => {} // It was replicated before, and is gone again.
+                Outcome::Unknown(_) => client.restart(), // `Event::Up` will show whether the row exists.
+                Outcome::Done(_) => {} // The set was created, replicated, and deleted again.
             },
             Event::Down { error, .. } if error.next_step() == NextStep::Refuse => Err(error)?,
             _ => {}

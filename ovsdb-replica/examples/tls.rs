@@ -1,8 +1,8 @@
-//! Connects over TLS, and says how many address sets there are.
+//! Connects over TLS, and prints the number of address sets.
 //!
 //! `cargo run --example tls -- ssl:nb.example:6641 ca.pem client-key.pem client-cert.pem`
 //!
-//! The files are read anew for each connection, so that renewed certificates are used without a restart.
+//! The files are read again for each connection, so that renewed certificates are used without a restart.
 #![allow(clippy::print_stdout, reason = "an example says what it does")]
 
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             private_key: PathBuf::from(private_key),
             certificate: PathBuf::from(certificate),
         }),
-        // Certificates that `ovs-pki` makes name no host.
+        // Certificates made by `ovs-pki` do not name a host.
         verify: Verify::Chain,
     };
     println!("{} address sets", count(remote, tls).await?);

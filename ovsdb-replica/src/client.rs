@@ -1,4 +1,4 @@
-//! A database that is kept replicated: connects, checks, reads, follows, and starts over when anything is in doubt.
+//! A continuously replicated database: connect, check, read, follow. Any inconsistency leads to a new start.
 
 use std::{future::Future, mem, pin::Pin, sync::Arc, time::Duration};
 
@@ -16,22 +16,22 @@ use super::{
     transact::{Operation, Outcome},
 };
 
-/// Which database to replicate, from where, and how.
+/// The database to replicate, and the options of its connection.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// The name of the database.
     pub database: String,
-    /// Whether a server of a cluster must be the one that leads it. `None`: if there are several remotes. Followers serve what
-    /// they have heard of, and pass transactions on; the leader is ahead of them by a round trip.
+    /// Whether a server of a cluster must be the leader; `None` means yes if there are several remotes. Followers serve
+    /// data that lag by a round trip, and forward transactions to the leader.
     pub leader_only: Option<bool>,
-    /// How long a transaction may take before its outcome counts as unknown.
+    /// The time-out after which the outcome of a transaction counts as unknown.
     pub transact_deadline: Duration,
     /// How to connect.
     pub session: SessionOptions,
 }
 
 impl ClientOptions {
-    /// 10 s for a transaction, of which a change of leader takes about 1.5 s, and the defaults of all else.
+    /// 10 s for a transaction, since a leader change takes about 1.5 s, and the defaults of all else.
     pub fn new(database: impl Into<String>) -> Self {
         Self {
             database: database.into(),
@@ -42,36 +42,37 @@ impl ClientOptions {
     }
 }
 
-/// What happened to the replica. `C` is the [`Tables::Changes`] of the tables.
+/// A change of the replica. `C` is the [`Tables::Changes`] of the tables.
 #[derive(Debug)]
 pub enum Event<C> {
-    /// The database was read: there is a replica, and nothing of an earlier one holds.
+    /// The database was read. Only the new replica is valid.
     Up {
-        /// From where.
+        /// The server.
         remote: Remote,
-        /// Whether only what happened since the last session had to be read.
+        /// Whether only the changes since the last session were read.
         resumed: bool,
     },
-    /// Rows with these keys changed, if any; or the first row that [counts](super::Record::counts) came, or the last one went.
+    /// Rows with these keys changed, if any; or the number of rows that [count](super::Record::counts) became zero or
+    /// non-zero.
     Changed(C),
-    /// A transaction ended. All that it changed, and what changed before it, is in the replica.
+    /// A transaction ended. The replica contains its changes and all earlier ones.
     Ended {
-        /// Which one.
+        /// The transaction.
         id: TransactionId,
-        /// How.
+        /// Its outcome.
         outcome: Outcome,
     },
-    /// The server of a unix socket does not answer, or does so again: [`Client::is_responsive`]. The replica stays.
+    /// The server of a unix socket stopped to answer, or answers again: [`Client::is_responsive`]. The replica stays.
     Responsive(bool),
     /// There is no replica, until the next [`Event::Up`].
     Down {
-        /// Which remote was lost, or not reached.
+        /// The remote that was lost, or not reached.
         remote: Remote,
         /// Whether there was a replica before.
         was_up: bool,
-        /// The transactions that were under way: their outcome is [unknown](Outcome::Unknown), and is no event.
+        /// The pending transactions. Their outcome is [unknown](Outcome::Unknown), and there is no event for it.
         unknown: Vec<TransactionId>,
-        /// Why.
+        /// The reason.
         error: Error,
     },
 }
@@ -91,13 +92,13 @@ enum State<T: Tables> {
 type Connecting<T> =
     Pin<Box<dyn Future<Output = Result<Box<Link<T>>, (Error, Carryover<T>)>> + Send>>;
 
-/// What outlives a session.
+/// The state that outlives a session.
 struct Carryover<T: Tables> {
     progress: Progress,
     kept: Option<ResumePoint<T>>,
 }
 
-/// A session with all that was read in it.
+/// A session with its replica.
 struct Link<T: Tables> {
     remote: Remote,
     session: Session,
@@ -136,7 +137,7 @@ impl<T: Tables> Client<T> {
         }
     }
 
-    /// Whether the server answered when it was asked last, if the client is not [down](Event::Down).
+    /// Whether the server answered the last probe. Meaningless while the client is [down](Event::Down).
     pub fn is_responsive(&self) -> bool {
         match &self.state {
             State::Connecting(..) => true,
@@ -144,7 +145,7 @@ impl<T: Tables> Client<T> {
         }
     }
 
-    /// Waits for the next event. It can be dropped and called again, and nothing is lost.
+    /// Waits for the next event. Cancel-safe.
     pub async fn next(&mut self) -> Event<T::Changes> {
         loop {
             match &mut self.state {
@@ -183,8 +184,8 @@ impl<T: Tables> Client<T> {
         }
     }
 
-    /// Sends a transaction, of which [`Client::next`] tells how it [ended](Event::Ended); `None` if the client is
-    /// [down](Event::Down). What the socket does not take at once goes out in [`Client::next`].
+    /// Sends a transaction; [`Client::next`] reports its [end](Event::Ended). `None` if the client is
+    /// [down](Event::Down). Bytes that the socket does not take at once are sent in [`Client::next`].
     pub fn transact(&mut self, operations: Vec<Operation>) -> Option<TransactionId> {
         let State::Up(link) = &mut self.state else {
             return None;
@@ -193,13 +194,14 @@ impl<T: Tables> Client<T> {
         Some(link.session.transact(database, operations, deadline))
     }
 
-    /// Ends the session, if there is one, connects anew, and reads what happened since. To be called after
-    /// [`Outcome::Unknown`]. No other outcome of the session comes after that.
+    /// Ends the session, if there is one, connects again, and reads the changes since. Call it after
+    /// [`Outcome::Unknown`]. No other outcome of the old session is reported after it.
     pub fn restart(&mut self) {
         self.end(true, Duration::ZERO);
     }
 
-    /// Ends the session, if there is one, connects anew, and reads everything. To be called when the replica cannot be right.
+    /// Ends the session, if there is one, connects again, and reads everything. Call it when the replica cannot be
+    /// right.
     pub fn start_over(&mut self) {
         self.end(false, Duration::ZERO);
     }
@@ -270,7 +272,8 @@ impl<T: Tables> Link<T> {
         })
     }
 
-    /// Takes over what happens next: an event, but for [`Event::Up`] and [`Event::Down`], or nothing that is one.
+    /// Applies the next message of the session. Returns its event, other than [`Event::Up`] and [`Event::Down`], if it
+    /// has one.
     async fn next(&mut self) -> Result<Option<Event<T::Changes>>, Error> {
         let notification = match self.session.next().await? {
             SessionEvent::Notification(notification) => notification,
@@ -300,7 +303,7 @@ impl<T: Tables> Link<T> {
         Ok(is_news.then_some(Event::Changed(changes)))
     }
 
-    /// What a next session needs of this one, which is then of no more use.
+    /// Takes the state that the next session needs; this session is unusable afterwards.
     fn remember(&mut self, keep_replica: bool) -> Carryover<T> {
         let ResumePoint {
             replica,

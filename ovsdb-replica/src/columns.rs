@@ -1,4 +1,4 @@
-//! Tables that are declared in one place: [`table!`](crate::table!), and the types that a column may have as a field.
+//! Declared tables: [`table!`](crate::table!), and the field types for columns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,15 @@ use crate::{
     value::{Atom, Datum, TypeError},
 };
 
-/// Declares a table: a struct with one field a column, which is a [`Record`](crate::Record).
+/// Declares a table: a struct with one field per column, which is a [`Record`](crate::Record).
 ///
-/// The name of a field is the name of its column (`r#match` is `match`). Its type says which type the column must have in the
-/// schema of the server: see [`ColumnValue`]. A column that the schema lacks, or has with another type, is a
-/// [`SchemaError`](crate::SchemaError) that names it, before any row is read. A column with `= optional` may be lacking; its field
-/// then has its default in every row. `key` is the field by which rows are found, apart from their `_uuid`; several rows may have
-/// the same. With `where`, only rows that meet one of these
-/// [conditions](crate::Condition) are replicated.
+/// The name of a field is the name of its column (`r#match` is `match`). Its type is the required type of the column in
+/// the server's schema: see [`ColumnValue`]. A column that the schema lacks, or has with another type, is a
+/// [`SchemaError`](crate::SchemaError) that names it, before any row is read. A column with `= optional` may be
+/// missing; its field then has its default in every row.
+///
+/// `key` is the field by which rows are found, apart from their `_uuid`; it need not be unique. With `where`, only rows
+/// that meet one of these [conditions](crate::Condition) are replicated.
 ///
 /// The struct derives [`Clone`], [`Debug`], [`Default`] and [`PartialEq`].
 ///
@@ -34,11 +35,11 @@ use crate::{
 ///         pub name: String,
 ///         /// The rows of its ports.
 ///         pub ports: BTreeSet<Uuid>,
-///         /// What it does without a controller.
+///         /// Its behaviour without a controller.
 ///         pub fail_mode: Option<String>,
 ///         /// Notes.
 ///         pub external_ids: BTreeMap<String, String>,
-///         /// Which older schemas lack.
+///         /// Missing in older schemas.
 ///         pub auto_attach: Option<Uuid> = optional,
 ///     }
 /// }
@@ -116,19 +117,19 @@ pub const fn column_name(field: &'static str) -> &'static str {
     }
 }
 
-/// What one element of a column is kept as (RFC 7047 section 3.2, `<atomic-type>`).
+/// The Rust type of one element of a column (RFC 7047 section 3.2, `<atomic-type>`).
 pub trait AtomValue: Sized {
     /// Its type in the schema.
     const TYPE: BaseType;
 
-    /// Reads it.
+    /// Converts an element.
     ///
     /// # Errors
     /// [`TypeError`] if it is of another type.
     fn read(atom: Atom) -> Result<Self, TypeError>;
 }
 
-/// What a column is kept as (RFC 7047 section 3.2, `<type>`).
+/// The Rust type of a column (RFC 7047 section 3.2, `<type>`).
 ///
 /// | field | column |
 /// |---|---|
@@ -140,10 +141,10 @@ pub trait ColumnValue: Default {
     /// Its type in the schema.
     const TYPE: ColumnType;
 
-    /// Takes over a difference, as `update3` has it.
+    /// Applies a difference of `update3`.
     ///
     /// # Errors
-    /// [`ColumnProblem`] if the value is of another type, or an element stands in it twice.
+    /// [`ColumnProblem`] if the value is of another type, or has an element twice.
     fn modify(&mut self, difference: Datum) -> Result<(), ColumnProblem>;
 }
 
@@ -164,7 +165,7 @@ macro_rules! atoms {
 
 atoms! {
     i64: Integer, "an integer", Atom::Integer(value) => value;
-    // A real number may be written as an integer.
+    // The server may write a real number as an integer.
     f64: Real, "a real number", Atom::Real(value) => value, Atom::Integer(value) => value as f64;
     bool: Boolean, "a boolean", Atom::Boolean(value) => value;
     SmolStr: String, "a string", Atom::String(text) => text;
@@ -187,7 +188,7 @@ impl<T: AtomValue + Default> ColumnValue for T {
 impl<T: AtomValue> ColumnValue for Option<T> {
     const TYPE: ColumnType = ColumnType::Optional(T::TYPE);
 
-    /// A column of one element at most comes anew.
+    /// The update of a column with at most one element is its new value.
     fn modify(&mut self, difference: Datum) -> Result<(), ColumnProblem> {
         let mut atoms = difference.into_set()?.into_iter();
         *self = match (atoms.next(), atoms.next()) {
@@ -201,7 +202,7 @@ impl<T: AtomValue> ColumnValue for Option<T> {
 impl<T: AtomValue + Ord> ColumnValue for BTreeSet<T> {
     const TYPE: ColumnType = ColumnType::Set(T::TYPE);
 
-    /// Elements that are there go, the others come.
+    /// Existing elements are removed, others are added.
     fn modify(&mut self, difference: Datum) -> Result<(), ColumnProblem> {
         let mut elements = BTreeSet::new();
         for atom in difference.into_set()? {
@@ -219,7 +220,7 @@ impl<T: AtomValue + Ord> ColumnValue for BTreeSet<T> {
 impl<K: AtomValue + Ord, V: AtomValue + PartialEq> ColumnValue for BTreeMap<K, V> {
     const TYPE: ColumnType = ColumnType::Map(K::TYPE, V::TYPE);
 
-    /// A pair that is there goes, a key that is there takes the new value, the others come.
+    /// An existing pair is removed, an existing key gets its new value, other pairs are added.
     fn modify(&mut self, difference: Datum) -> Result<(), ColumnProblem> {
         let mut pairs = BTreeMap::new();
         for (key, value) in difference.into_map()? {

@@ -1,4 +1,4 @@
-//! Why a session ended, or never came to be, and what the caller does next.
+//! The errors of a session, and the caller's next step.
 
 use std::{fmt, time::Duration};
 
@@ -10,35 +10,37 @@ use super::{
     transport::{FramingError, TransportError},
 };
 
-/// What the caller does next about an error, a refusal or an unknown outcome.
+/// The caller's next step after an error, a refusal or an unknown outcome.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum NextStep {
-    /// Work the transaction out anew from the replica, and send it: what it relied on has changed, or the server lacked resources.
+    /// Compute the transaction again from the replica, and send it: its preconditions changed, or the server lacked
+    /// resources.
     Retry,
     /// Connect again. [`Client::next`](crate::Client::next) does so by itself.
     Reconnect,
-    /// Tell an administrator: the server, its schema, a file or the transaction must change. The client still tries to connect
-    /// again, at growing intervals.
+    /// Tell an administrator: the server, its schema, a file or the transaction must change. The client still retries
+    /// the connection, at growing intervals.
     Refuse,
-    /// Call [`Client::restart`](crate::Client::restart), and see in the replica of the next session what became of the transaction.
+    /// Call [`Client::restart`](crate::Client::restart), and check the replica of the next session for the effect of
+    /// the transaction.
     UnknownOutcome,
 }
 
-/// How long to wait after a message that is too long.
+/// The wait after a message that is too long.
 const TOO_LONG_DELAY: Duration = Duration::from_secs(30);
 
-/// What the server says of a request that it does not carry out.
+/// The server's error for a request.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(default)]
 pub struct ServerError {
     /// The kind of error, such as `constraint violation` (RFC 7047 section 3.1).
     pub error: String,
-    /// What exactly is wrong, for people.
+    /// The details, for people.
     pub details: Option<String>,
 }
 
 impl ServerError {
-    /// Reads an `error` member, which is a text or an object.
+    /// Parses an `error` member, which is a text or an object.
     pub(super) fn parse(json: &str) -> Self {
         serde_json::from_str(json).unwrap_or_else(|_| Self {
             error: serde_json::from_str(json).unwrap_or_else(|_| json.to_owned()),
@@ -57,7 +59,7 @@ impl fmt::Display for ServerError {
     }
 }
 
-/// Why there is no session, or no longer.
+/// Why there is no session.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No connection was made.
@@ -69,31 +71,31 @@ pub enum Error {
     /// The server did not answer in time.
     #[error("no answer to {method} within {deadline:?}")]
     Deadline {
-        /// What was asked.
+        /// The request.
         method: &'static str,
-        /// How long it was given.
+        /// The time-out.
         deadline: Duration,
     },
-    /// The server refuses a request that every server must grant.
+    /// The server refused a request that every server must support.
     #[error("the server refuses {method}: {reason}")]
     Refused {
-        /// What was asked.
+        /// The request.
         method: &'static str,
-        /// The server's words.
+        /// The server's error.
         reason: ServerError,
     },
-    /// An answer or a notification is not what RFC 7047 or ovsdb-server(7) says.
+    /// A reply or a notification does not follow RFC 7047 or ovsdb-server(7).
     #[error("{what} cannot be read: {source}")]
     Malformed {
-        /// Which message.
+        /// The message.
         what: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         source: serde_json::Error,
     },
-    /// A notification that was not asked for.
+    /// A notification without a subscription.
     #[error("an unexpected notification: {0}")]
     Unexpected(String),
-    /// The server is older than Open vSwitch 2.17, and does not have what the client needs. Refuse it: it must be upgraded.
+    /// The server is older than Open vSwitch 2.17 and lacks needed features. It must be upgraded.
     #[error(
         "the server is older than Open vSwitch 2.17: {}",
         match found {
@@ -105,39 +107,39 @@ pub enum Error {
         /// The version of its `_Server` schema, if it has one.
         found: Option<String>,
     },
-    /// The database is not one that the client can work with.
+    /// The database does not fit the client's tables.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// An update does not fit what was read before.
+    /// An update contradicts earlier data.
     #[error("the updates contradict one another: {0}")]
     Inconsistent(#[from] ReplicaError),
     /// The server ended the monitor, as it does when the database is converted or removed.
     #[error("the server canceled the monitor of {0}")]
     Canceled(String),
-    /// The server does not serve the database, or not now.
+    /// The server does not serve the database, or not at the moment.
     #[error("the server {}", if *.served { "is not connected to its cluster" } else { "does not serve the database" })]
     NotServed {
         /// Whether it knows the database at all.
         served: bool,
     },
-    /// The server does not lead its cluster, and only the leader will do.
+    /// The server is not the leader of its cluster, and only the leader is accepted.
     #[error("the server does not lead its cluster")]
     NotLeader,
-    /// The server is behind what was seen before of the same cluster.
+    /// The server is behind a state of the cluster that was already seen.
     #[error("the server is behind: it is at {index} of its cluster's log, and {seen} was seen")]
     Stale {
-        /// How far the server is.
+        /// The server's position.
         index: i64,
-        /// How far some server was.
+        /// The highest position seen.
         seen: i64,
     },
-    /// A thread that parses could not be had.
+    /// A parser thread failed.
     #[error("a worker thread failed: {0}")]
     Worker(#[from] tokio::task::JoinError),
 }
 
 impl Error {
-    /// [`NextStep::Reconnect`] if another attempt may succeed with everything as it is, [`NextStep::Refuse`] otherwise.
+    /// [`NextStep::Reconnect`] if another attempt may succeed without any change, [`NextStep::Refuse`] otherwise.
     pub fn next_step(&self) -> NextStep {
         match self {
             Self::Connect(TransportError::Tls(_))
@@ -148,8 +150,8 @@ impl Error {
         }
     }
 
-    /// How long to wait at least before the next attempt. For a message that is too long the server works long and in vain, and so
-    /// it will again.
+    /// The minimum wait before the next attempt. Reading a message that is too long costs the server much work, and
+    /// would fail again.
     pub(super) fn least_delay(&self) -> Duration {
         match self {
             Self::Connect(TransportError::Framing(FramingError::TooLong { .. }))
@@ -158,8 +160,8 @@ impl Error {
         }
     }
 
-    /// Whether what was replicated before is right, so that only what happened since need be read. It is not when the server
-    /// contradicts itself, when something may have been missed, and when the database is another one afterwards.
+    /// Whether the replica is still valid, so that only later changes need be read. It is not if the server
+    /// contradicted itself, an update may have been missed, or the database was replaced.
     pub(super) fn leaves_the_replica_intact(&self) -> bool {
         matches!(
             self,

@@ -1,7 +1,7 @@
-//! What the fuzz targets do with their bytes, so that the tests on a stable toolchain do the same.
+//! The bodies of the fuzz targets. The tests on a stable toolchain run them too.
 //!
-//! Each takes any bytes and panics if something holds that must not. They are compiled for tests and for `cargo fuzz`, which
-//! sets `cfg(fuzzing)`.
+//! Each takes any bytes and panics if an invariant does not hold. They are compiled for tests and for `cargo fuzz`,
+//! which sets `cfg(fuzzing)`.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -20,16 +20,16 @@ use crate::transport::{
     message::{Incoming, incoming},
 };
 
-/// Bounds that small inputs reach.
+/// Limits small enough for fuzz inputs to reach.
 const LIMITS: Limits = Limits {
     max_message: 256,
     max_depth: 8,
 };
 
-/// The JSON stream: the first byte says into pieces of which length the others are cut.
+/// The JSON stream: the first byte gives the length of the pieces that the rest is cut into.
 ///
-/// However it is cut, the same messages come out, nothing of the stream is lost between them, and JSON objects within the bounds
-/// are found to be where a parser finds them.
+/// However the stream is cut, the same messages come out, without a loss between them. JSON objects within the limits
+/// are found at the positions that a parser finds.
 pub fn json_stream(data: &[u8]) {
     let Some((cut, stream)) = data.split_first() else {
         return;
@@ -37,7 +37,7 @@ pub fn json_stream(data: &[u8]) {
     let (whole, end) = messages([stream]);
     let (in_pieces, same_end) = messages(stream.chunks(usize::from(*cut).max(1)));
     assert_eq!(whole, in_pieces, "pieces of {cut} bytes");
-    // Where it breaks off is told in bytes that had come so far.
+    // The error of a broken stream counts the bytes up to then, so it depends on the cuts.
     assert_eq!(end.is_ok(), same_end.is_ok(), "{end:?}, {same_end:?}");
     let mut rest = stream;
     for message in &whole {
@@ -55,7 +55,7 @@ pub fn json_stream(data: &[u8]) {
     }
 }
 
-/// The messages that come out, and how it ends.
+/// The messages, and how the stream ends.
 fn messages<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> (Vec<Vec<u8>>, Result<(), FramingError>) {
@@ -87,12 +87,12 @@ fn messages<'a>(
     (messages, end)
 }
 
-/// One message of JSON-RPC 1.0. A reply has the result or the refusal that a parser finds in the message.
+/// One message of JSON-RPC 1.0. A reply has the result or the error that a parser finds in the message.
 pub fn json_rpc(data: &[u8]) {
     let Ok(Incoming::Reply(reply)) = incoming(data.into()) else {
         return;
     };
-    // A member that a reply does not have need not be text.
+    // The members that a reply does not use need not be UTF-8.
     let Ok(members) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(data) else {
         return;
     };

@@ -1,45 +1,46 @@
 //! A client of OVSDB, the database of Open vSwitch and OVN (RFC 7047, ovsdb-server(7)).
 //!
-//! | room | what it does |
+//! | module | content |
 //! |---|---|
-//! | [`value`] | atoms, sets and maps, as they stand in JSON |
-//! | [`schema`] | whether a database has the columns that a client needs |
+//! | [`value`] | atoms, sets and maps, as in JSON |
+//! | [`schema`] | checks that a database has the columns of the client |
 //! | [`remote`] | `unix:`, `tcp:` and `ssl:` remotes |
-//! | `reconnect` | the order in which remotes are tried, and the waits between |
-//! | [`transport`] | a socket under jsonrpsee: TLS, framing, bounds, JSON-RPC 1.0, `echo` |
+//! | `reconnect` | the order of the remotes, and the waits between attempts |
+//! | [`transport`] | a socket under jsonrpsee: TLS, framing, limits, JSON-RPC 1.0, `echo` |
 //! | [`session`] | one connection: requests with deadlines, notifications in their order |
-//! | `server` | what a server says of itself: whether it leads its cluster, is in touch with it, is behind |
-//! | [`monitor`] | what to ask of tables, and what comes |
-//! | [`columns`] | tables that are declared in one place |
+//! | `server` | the server's state: leader or not, connected to its cluster, behind |
+//! | [`monitor`] | monitor requests and their updates |
+//! | [`columns`] | declared tables |
 //! | [`replica`] | a copy of a table's rows in the client's own types, kept equal by updates |
-//! | [`tables`] | several of them at once |
-//! | [`transact`] | operations, and the three ways in which a transaction ends: done, refused, unknown |
-//! | [`client`] | all of it together: a database that is kept replicated, whatever happens |
+//! | [`tables`] | several replicas at once |
+//! | [`transact`] | operations, and the three outcomes of a transaction: done, refused, unknown |
+//! | [`client`] | all of it together: a continuously replicated database |
 //!
 //! `value`, `schema`, `remote`, `reconnect`, `server`, `monitor`, `replica`, `tables`, `transact` and the framing do no
 //! IO.
 //!
 //! # Use
-//! A client declares which columns of which rows it wants ([`table!`]), or how it keeps a row ([`Record`]), and calls [`Client::next`]
-//! for as long as it lives. For several tables it takes a tuple of records ([`Tables`]). Between the calls it looks at
-//! [`Client::replica`], works out what is to be different, and sends that with [`Client::transact`]. Its outcome is an event
-//! like others, [`Event::Ended`]:
+//! A client declares the columns and rows that it needs ([`table!`]), or how it stores a row ([`Record`]). It calls
+//! [`Client::next`] for as long as it lives. For several tables it takes a tuple of records ([`Tables`]). Between the
+//! calls it reads [`Client::replica`], computes the needed changes, and sends them with [`Client::transact`]. The
+//! outcome is an event like others, [`Event::Ended`]:
 //!
-//! - [`Outcome::Done`]: it is in the database, and the updates that say so came before.
-//! - [`Outcome::Refused`]: it is not; the server's words say why.
-//! - [`Outcome::Unknown`]: call [`Client::restart`], and work it out again from the replica that [`Event::Up`] brings.
+//! - [`Outcome::Done`]: the transaction is in the database, and the replica already has its updates.
+//! - [`Outcome::Refused`]: it is not; the server's error says why.
+//! - [`Outcome::Unknown`]: call [`Client::restart`], and compute it again from the replica that [`Event::Up`] brings.
 //!
-//! The connection is in the hands of tasks of the tokio runtime in which [`Client::next`] is called: they write, read, and answer the
-//! server's `echo`. While [`Client::next`] is not called, at most 64 KiB are read ahead, and the server is held up. A runtime of one
-//! thread is the fastest; it must not be blocked for long, since a server gives up a client that says nothing for 10 s.
+//! Tasks of the tokio runtime in which [`Client::next`] is called own the connection: they write, read, and answer the
+//! server's `echo`. While [`Client::next`] is not called, at most 64 KiB are read ahead, and then the server has to
+//! wait. A runtime of one thread is the fastest. It must not be blocked for long, since a server disconnects a client
+//! that is silent for 10 s.
 //!
-//! Every error ends the session: there is a new connection, and no guess. What happened in between is read if the server
-//! knows (`monitor_cond_since`) and if nothing was in doubt; everything is read otherwise.
+//! Every error ends the session, and a new connection replaces it; the client never guesses. If the server supports it
+//! (`monitor_cond_since`) and the replica is valid, only the changes since are read, otherwise everything.
 //!
 //! # Clusters
-//! With several remotes, a server of a cluster (ovsdb(7), "Clustered Database Service Model") must be its leader, unless
-//! [`ClientOptions::leader_only`] says otherwise. A server is left when it loses the lead, loses its cluster, is removed
-//! from it, or falls behind what another one has shown.
+//! With several remotes, a server of a cluster (ovsdb(7), "Clustered Database Service Model") must be its leader,
+//! unless [`ClientOptions::leader_only`] says otherwise. The client leaves a server that loses the lead, loses its
+//! cluster, is removed from it, or falls behind another server's last known state.
 //!
 //! ```no_run
 //! use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Monitors (ovsdb-server(7) sections 4.1.12 to 4.1.15): what to ask for, and what comes: no IO.
+//! Monitors (ovsdb-server(7) sections 4.1.12 to 4.1.15): requests and updates, without IO.
 
 use std::collections::BTreeMap;
 
@@ -13,27 +13,27 @@ use super::{
     transport::Notification,
 };
 
-/// The transaction id that no server knows: everything is sent.
+/// A transaction id that no server knows: the server sends everything.
 pub(super) const NO_TRANSACTION: &str = "00000000-0000-0000-0000-000000000000";
 
-/// What is wanted of each table.
+/// The monitor requests of all tables.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Requests(BTreeMap<&'static str, [Request; 1]>);
 
-/// What is wanted of one table.
+/// The monitor request of one table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Request {
     columns: Vec<&'static str>,
-    /// Only rows that meet one of these; all rows if there are none.
+    /// Only rows that meet one of these; all rows if it is empty.
     #[serde(rename = "where", skip_serializing_if = "Vec::is_empty")]
     conditions: Vec<Condition>,
 }
 
 impl Requests {
-    /// Asks for what a record wants, as far as a database of this schema has it.
+    /// Adds the columns of a record, as far as the schema has them.
     ///
     /// # Errors
-    /// [`SchemaError`] if it has not what it must.
+    /// [`SchemaError`] if a required column is missing.
     pub fn add<R: Record>(&mut self, schema: &Schema) -> Result<(), SchemaError> {
         if let Some(columns) = schema.columns(R::TABLE, R::COLUMNS)? {
             let request = Request {
@@ -56,8 +56,8 @@ impl MonitorId {
     }
 }
 
-/// The reply to `monitor_cond_since`: whether the transaction that was asked for is known, the last transaction, and what
-/// happened between them, or all rows.
+/// The reply to `monitor_cond_since`: whether the server knows the given transaction, the last transaction, and the
+/// changes between them, or else all rows.
 #[derive(Deserialize)]
 pub(super) struct SinceReply<'a>(
     pub(super) bool,
@@ -65,15 +65,15 @@ pub(super) struct SinceReply<'a>(
     #[serde(borrow)] pub(super) &'a RawValue,
 );
 
-/// What a notification brings.
+/// The content of a notification.
 pub(super) enum Update<'a> {
     /// `update3`.
     Rows {
-        /// Of which monitor.
+        /// The monitor.
         id: MonitorId,
         /// The last transaction.
         last: String,
-        /// What happened.
+        /// The changes.
         updates: TableUpdates<'a>,
     },
     /// `monitor_canceled`.
@@ -81,7 +81,7 @@ pub(super) enum Update<'a> {
 }
 
 impl<'a> Update<'a> {
-    /// Reads a notification.
+    /// Parses a notification.
     pub(super) fn parse(notification: &'a Notification) -> Result<Self, Error> {
         let params = &notification.params;
         let read = match notification.method.as_str() {
@@ -140,7 +140,7 @@ mod tests {
         );
         assert_eq!(parsed("monitor_canceled", r#"[["a","b"]]"#), "end of a");
         assert_eq!(parsed("stolen", "[]"), "an unexpected notification: stolen");
-        // Those of `monitor` and `monitor_cond`.
+        // `update` and `update2` belong to `monitor` and `monitor_cond`, which the client does not use.
         assert_eq!(
             parsed("update2", r#"[["a","b"],{}]"#),
             "an unexpected notification: update2"

@@ -1,21 +1,21 @@
-//! The order in which remotes are tried, and the waits between the attempts.
+//! The order of the remotes, and the waits between attempts.
 
 use std::time::Duration;
 
 use super::remote::{Remote, Remotes};
 
-/// How long to wait between two rounds of attempts: at first, and at most. Each round doubles it.
+/// The wait between two rounds of attempts: first and maximum. Each round doubles it.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
-/// The order of attempts: every round tries each remote once, in an order that differs from client to client, and the rounds
-/// come at growing intervals.
+/// The order of attempts. Every round tries each remote once, in an order that differs between clients. The waits
+/// between rounds grow.
 #[derive(Clone, Debug)]
 pub(super) struct ReconnectSchedule {
     remotes: Remotes,
-    /// What is left of this round.
+    /// The rest of this round.
     left: Vec<Remote>,
-    /// Rounds that were begun.
+    /// The number of started rounds.
     rounds: u32,
 }
 
@@ -28,7 +28,7 @@ impl ReconnectSchedule {
         }
     }
 
-    /// Where to go next, and how long to wait before.
+    /// The next remote, and the wait before it.
     pub(super) fn next(&mut self) -> (Remote, Duration) {
         let mut delay = Duration::ZERO;
         loop {
@@ -53,7 +53,8 @@ impl ReconnectSchedule {
         };
         let full = FIRST_WAIT.saturating_mul(1 << doublings.min(20));
         let full = full.min(LONGEST_WAIT);
-        // Half of it at least, so that many clients of a server that comes back do not all come in one moment.
+        // At least half of the wait, at random, so that many clients do not return to a recovered server at the same
+        // moment.
         full.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 }

@@ -1,11 +1,11 @@
-//! Where a database is served: the active connection methods of ovsdb(7).
+//! The addresses of a database: the active connection methods of ovsdb(7).
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-/// The port of `tcp:` and `ssl:` remotes that name none (IANA's `ovsdb`).
+/// The port of `tcp:` and `ssl:` remotes without a port (IANA's `ovsdb`).
 pub const DEFAULT_PORT: u16 = 6640;
 
-/// One place where a database is served.
+/// One address of a database.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Remote {
     /// `unix:PATH`: a local socket.
@@ -19,31 +19,31 @@ pub enum Remote {
 /// A host and a port: an IPv4 address, an IPv6 address in brackets, or a name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HostPort {
-    /// An address without brackets, or a name. A name may stand for several servers; they are tried in a random order.
+    /// An address without brackets, or a name. A name may have several addresses; they are tried in random order.
     pub host: String,
     /// 1 to 65,535.
     pub port: u16,
 }
 
-/// The longest path of a unix socket, in bytes (`sun_path` of unix(7), less the zero at its end).
+/// The longest path of a unix socket, in bytes (`sun_path` of unix(7), without its final zero).
 const MAX_PATH: usize = 107;
 
-/// Why a text is no remote.
+/// The text is no remote.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RemoteError {
-    /// There is nothing in it.
+    /// The text is empty.
     #[error("an empty remote; expected unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT")]
     Empty,
-    /// It starts with another method.
+    /// The method is unknown.
     #[error("{0:?} starts with none of unix:, tcp: and ssl:")]
     Method(String),
     /// The path of a socket is missing.
     #[error("{0:?} has no path")]
     NoPath(String),
-    /// The path of a socket is longer than the system takes, with its length in bytes.
+    /// The path of the socket is longer than the system allows, with its length in bytes.
     #[error("the path of a unix socket has at most {MAX_PATH} bytes, and this one {0}")]
     PathTooLong(usize),
-    /// The host is missing, or brackets hold no IPv6 address.
+    /// The host is missing, or the brackets have no IPv6 address.
     #[error(
         "{0:?} has no usable host; expected an IPv4 address, an IPv6 address in brackets, or a name"
     )]
@@ -73,7 +73,7 @@ impl FromStr for Remote {
     }
 }
 
-/// Reads what follows the method in `text`.
+/// Parses the part after the method in `text`.
 fn host_port(text: &str, address: &str) -> Result<HostPort, RemoteError> {
     let (host, port) = split_host(address).ok_or_else(|| RemoteError::Host(text.to_owned()))?;
     let port = match port {
@@ -132,7 +132,7 @@ impl fmt::Display for HostPort {
 pub struct Remotes(Vec<Remote>);
 
 impl Remotes {
-    /// The remotes in the order in which they were written; there is at least one.
+    /// The remotes in their original order; there is at least one.
     pub fn iter(&self) -> impl Iterator<Item = &Remote> {
         self.0.iter()
     }
@@ -142,7 +142,7 @@ impl Remotes {
         self.0.len() > 1
     }
 
-    /// Whether one of them is served by TLS.
+    /// Whether one of them uses TLS.
     pub fn need_tls(&self) -> bool {
         self.iter().any(|remote| matches!(remote, Remote::Ssl(_)))
     }
@@ -151,7 +151,7 @@ impl Remotes {
 impl FromStr for Remotes {
     type Err = RemoteError;
 
-    /// Reads a list with commas between the remotes.
+    /// Parses a comma-separated list.
     fn from_str(text: &str) -> Result<Self, RemoteError> {
         let remotes = text.split(',').map(str::parse);
         Ok(Self(remotes.collect::<Result<_, _>>()?))

@@ -1,6 +1,6 @@
 //! A copy of the monitored rows of one table, and the updates that keep it equal to the database.
 //!
-//! There is no IO here. What does not fit is refused and never guessed at: the copy is then of no more use.
+//! There is no IO here. An update that does not fit is refused without a guess; the copy is then unusable.
 
 mod by_key;
 mod updates;
@@ -23,45 +23,45 @@ use super::{
     value::{Datum, Row},
 };
 
-/// How a row is kept: the client's own type, as small as it likes.
+/// The client's own type of a row, with as few columns as it needs.
 pub trait Record: Default + Send + 'static {
-    /// The table whose rows these are.
+    /// The table of these rows.
     const TABLE: &'static str;
 
-    /// The columns that are read; no others are asked for.
+    /// The columns to read; no others are requested.
     const COLUMNS: &'static [Column];
 
-    /// By what rows are found, apart from their `_uuid`; several rows may have the same.
+    /// The key by which rows are found, apart from their `_uuid`; it need not be unique.
     type Key: Clone + Eq + Hash + Send + 'static;
 
-    /// Which rows are wanted: those that meet one of these conditions, or all if there are none.
+    /// The rows to read: those that meet one of these conditions, or all if there are none.
     fn conditions() -> Vec<Condition> {
         Vec::new()
     }
 
-    /// Changes a column by a difference as `update3` has it (ovsdb-server(7) section 4.1.14): the elements of a set that came or
-    /// went ([`toggle`]), the pairs of a map that came, went or changed, anything else anew. A set whose type allows one element
-    /// at most counts as anything else. [`ColumnValue`](super::columns::ColumnValue) does so for the types of
-    /// [`table!`](crate::table!).
+    /// Applies a difference of `update3` to a column (ovsdb-server(7) section 4.1.14). For a set it has the elements
+    /// that were added or removed ([`toggle`]), for a map the pairs that were added, removed or changed. For other
+    /// columns it is the new value, also for a set of at most one element. [`ColumnValue`](super::columns::ColumnValue)
+    /// implements this for the types of [`table!`](crate::table!).
     ///
     /// # Errors
-    /// [`ColumnProblem`] for a column that the client did not ask for, or with a value of another type.
+    /// [`ColumnProblem`] for a column that was not requested, or a value of another type.
     fn modify_column(&mut self, column: &str, difference: Datum) -> Result<(), ColumnProblem>;
 
-    /// A row as it is; columns that are not named have their default.
+    /// A whole row; missing columns have their default.
     ///
     /// # Errors
-    /// As [`Record::modify_column`].
+    /// Those of [`Record::modify_column`].
     fn read(columns: Row) -> Result<Self, ColumnError> {
         let mut row = Self::default();
         row.modify(columns)?;
         Ok(row)
     }
 
-    /// Changes the row by a difference.
+    /// Applies a difference to the row.
     ///
     /// # Errors
-    /// As [`Record::modify_column`].
+    /// Those of [`Record::modify_column`].
     fn modify(&mut self, difference: Row) -> Result<(), ColumnError> {
         difference.into_iter().try_for_each(|(column, value)| {
             self.modify_column(&column, value)
@@ -69,10 +69,10 @@ pub trait Record: Default + Send + 'static {
         })
     }
 
-    /// The key, if the row has one. Changes of rows without one are no [`Event`](super::Event).
+    /// The key, if the row has one. Changes of rows without one cause no [`Event`](super::Event).
     fn key(&self) -> Option<Self::Key>;
 
-    /// Whether the row is one of those that [`Replica::counted`] counts: of these only the number matters.
+    /// Whether [`Replica::counted`] counts the row: for such rows only the number matters.
     fn counts(&self) -> bool {
         false
     }
@@ -141,10 +141,10 @@ impl<R: Record> Replica<R> {
         uuids.filter_map(|uuid| Some((uuid, self.rows.get(&uuid)?)))
     }
 
-    /// Takes over what happened to rows, and adds the keys of these rows, those before and those after, to `touched`.
+    /// Applies changes of rows, and adds the old and new keys of these rows to `touched`.
     ///
     /// # Errors
-    /// [`ReplicaError`]; the copy may then have been changed in part, and must be given up.
+    /// [`ReplicaError`]; the copy may then be partly changed, and must be dropped.
     pub(super) fn apply(
         &mut self,
         updates: RowUpdates<'_>,
@@ -206,7 +206,7 @@ impl<R: Record> Replica<R> {
     }
 }
 
-/// Takes over a difference of a set: elements that are there go, the others come.
+/// Applies a difference to a set: an existing element is removed, another one is added.
 pub fn toggle<T: Ord>(set: &mut BTreeSet<T>, element: T) {
     if !set.remove(&element) {
         set.insert(element);

@@ -1,35 +1,35 @@
-//! Updates that do not fit the rows at hand.
+//! Updates that do not fit the current rows.
 
 use uuid::Uuid;
 
 use super::value::TypeError;
 
-/// A column that a [`Record`](super::Record) cannot take.
+/// An error of a [`Record`](super::Record) for one column.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("column {column}: {problem}")]
 pub struct ColumnError {
     /// Its name.
     pub column: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: ColumnProblem,
 }
 
-/// What is wrong with a column.
+/// The problem of a column.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ColumnProblem {
-    /// It was not asked for.
+    /// It was not requested.
     #[error("it was not asked for")]
     Unknown,
     /// Its value is of another type.
     #[error(transparent)]
     Type(#[from] TypeError),
-    /// An element or a key stands in it twice.
+    /// It has an element or a key twice.
     #[error("an element stands in it twice")]
     Duplicate,
 }
 
 impl ColumnProblem {
-    /// The problem with its place.
+    /// The problem with its column.
     pub fn of(self, column: impl Into<String>) -> ColumnError {
         ColumnError {
             column: column.into(),
@@ -38,32 +38,32 @@ impl ColumnProblem {
     }
 }
 
-/// An update that does not fit the rows at hand.
+/// An update that does not fit the current rows.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplicaError {
-    /// A table that was not asked for.
+    /// The table was not requested.
     #[error("an update of the table {0}, which is not monitored")]
     Table(String),
-    /// A row comes that is there.
+    /// An inserted row exists already.
     #[error("row {0} is inserted and is there already")]
     Present(Uuid),
-    /// A row changes or goes that is not there.
+    /// A changed or deleted row does not exist.
     #[error("row {0} is changed or deleted and is not there")]
     Absent(Uuid),
-    /// A row is not what its table has.
+    /// A row does not fit its table.
     #[error("row {uuid}: {source}")]
     Column {
-        /// Which row.
+        /// The row.
         uuid: Uuid,
-        /// What is wrong with it.
+        /// The error.
         source: ColumnError,
     },
     /// A row is no JSON object of columns.
     #[error("row {uuid}: {source}")]
     Row {
-        /// Which row.
+        /// The row.
         uuid: Uuid,
-        /// What is wrong with it.
+        /// The error.
         source: serde_json::Error,
     },
 }

@@ -1,11 +1,11 @@
-//! Database schemas (RFC 7047 section 3.2), as far as a client must check them before it relies on them.
+//! Database schemas (RFC 7047 section 3.2): the parts that a client must check before it relies on them.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What a database holds: the answer to `get_schema`.
+/// The structure of a database: the answer to `get_schema`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Schema {
     /// The name of the database.
@@ -38,11 +38,11 @@ pub enum BaseType {
     Boolean,
     /// Text.
     String,
-    /// The `_uuid` of a row, whether the database checks that there is such a row or not.
+    /// The `_uuid` of a row; the row may or may not exist.
     Uuid,
 }
 
-/// The type of a column (RFC 7047 section 3.2, `<type>`), without the bounds of its values and of its size.
+/// The type of a column (RFC 7047 section 3.2, `<type>`), without limits of values and size.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ColumnType {
     /// Exactly one element.
@@ -64,7 +64,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column without which the client cannot work.
+    /// A column that the client needs.
     pub const fn required(name: &'static str, kind: ColumnType) -> Self {
         Self {
             name,
@@ -73,7 +73,7 @@ impl Column {
         }
     }
 
-    /// A column that older schemas do not have: it is then as if it had its default in every row.
+    /// A column that older schemas lack: every row then has its default.
     pub const fn optional(name: &'static str, kind: ColumnType) -> Self {
         Self {
             name,
@@ -83,29 +83,29 @@ impl Column {
     }
 }
 
-/// The database is not one that the client can work with.
+/// The database does not fit the client's tables.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SchemaError {
-    /// There is no such table or column.
+    /// The table or column does not exist.
     #[error("the schema of {schema} has no column {table}.{column}")]
     Missing {
         /// The name and the version of the schema.
         schema: String,
-        /// Which table.
+        /// The table.
         table: &'static str,
-        /// Which column.
+        /// The column.
         column: &'static str,
     },
-    /// The column holds something else.
+    /// The column has another type.
     #[error("in the schema of {schema}, {table}.{column} is not {expected} but {found}")]
     Type {
         /// The name and the version of the schema.
         schema: String,
-        /// Which table.
+        /// The table.
         table: &'static str,
-        /// Which column.
+        /// The column.
         column: &'static str,
-        /// What it must hold.
+        /// The required type.
         expected: ColumnType,
         /// Its type in the schema's own words.
         found: String,
@@ -113,10 +113,10 @@ pub enum SchemaError {
 }
 
 impl Schema {
-    /// Those of the columns that the table has; `None` if there is no such table and no need of it.
+    /// The existing ones of these columns; `None` if the table is missing and no column is required.
     ///
     /// # Errors
-    /// [`SchemaError`] for the first that is required and missing, or of another type.
+    /// [`SchemaError`] for the first required column that is missing, or a column of another type.
     pub fn columns(
         &self,
         table: &'static str,
@@ -174,7 +174,7 @@ impl ColumnType {
             (None, true) => base(key).map(Self::Optional),
             (None, false) => base(key).map(Self::Set),
             (Some(value), false) => Some(Self::Map(base(key)?, base(value)?)),
-            // One pair at most is no schema's way to say anything.
+            // No schema describes a map of at most one pair.
             (Some(_), true) => None,
         }
     }

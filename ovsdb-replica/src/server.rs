@@ -1,4 +1,4 @@
-//! The `_Server` database (ovsdb-server(5)): what a server says of the databases that it serves, and whether it will do.
+//! The `_Server` database (ovsdb-server(5)): the state of the server's databases, and the decision to use the server.
 
 use std::time::Duration;
 
@@ -13,48 +13,49 @@ pub(super) const SERVER_DATABASE: &str = "_Server";
 /// The version of its schema since Open vSwitch 2.16. Nothing in the protocol tells 2.16 from 2.17.
 const LEAST_VERSION: [u32; 3] = [1, 2, 0];
 
-/// Whether a server is new enough whose `_Server` schema has this version.
+/// Whether a server with this version of its `_Server` schema is new enough.
 pub(super) fn is_new_enough(version: &str) -> bool {
     let mut parts = version.split('.').map(str::parse);
     let mut next = || parts.next().and_then(Result::ok).unwrap_or(0_u32);
     [next(), next(), next()] >= LEAST_VERSION
 }
 
-/// For how long servers are passed over because they are behind. A server that is in touch with its cluster catches up in far
-/// less time; if after this all of them are still behind, the database itself went back, as when it is restored from a backup.
+/// How long the client skips servers that are behind. A server that is connected to its cluster catches up much faster.
+/// If all servers are still behind after this time, the database itself went back, as after a restore.
 const STALE_DEADLINE: Duration = Duration::from_secs(10);
 
 crate::table! {
-    /// A row of the table `Database`. Not its column `schema`: it is long, and a conversion cancels the monitors anyway.
+    /// A row of the table `Database`. The column `schema` is left out: it is long, and a conversion cancels the
+    /// monitors anyway.
     pub(super) struct ServedDatabase in "Database", key name: String {
         /// The name of the database.
         pub(super) name: String,
         /// `clustered` if it belongs to a cluster.
         pub(super) model: String,
-        /// Whether the server is in touch with its cluster; always true of a standalone one.
+        /// Whether the server is connected to its cluster; always true for a standalone one.
         pub(super) connected: bool,
-        /// Whether the server leads its cluster; always true of a standalone one.
+        /// Whether the server leads its cluster; always true for a standalone one.
         pub(super) leader: bool,
-        /// Of a clustered one: its cluster.
+        /// The cluster; only for a clustered database.
         pub(super) cid: Option<Uuid>,
-        /// Of a clustered one: the server.
+        /// The server; only for a clustered database.
         pub(super) sid: Option<Uuid>,
-        /// Of a clustered one: up to where in the log of the cluster the server has come.
+        /// The server's position in the log of the cluster; only for a clustered database.
         pub(super) index: Option<i64>,
     }
 }
 
-/// What servers of a cluster have said so far: how far a server must be to be believed.
+/// The highest known position of a cluster, which a server must have reached.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Progress {
     cluster: Option<Uuid>,
     index: i64,
-    /// Since when every server that was looked at was behind.
+    /// Since when every checked server was behind.
     behind_since: Option<Instant>,
 }
 
 impl Progress {
-    /// Whether the server can be worked with; takes over how far it is.
+    /// Checks whether the server can be used, and records its position.
     ///
     /// # Errors
     /// [`Error::NotServed`], [`Error::NotLeader`] and [`Error::Stale`].

@@ -1,4 +1,5 @@
-//! One connection to one server, from its opening to its end: requests with a deadline, and what comes, in its order.
+//! One connection to one server, from its opening to its end: requests with a deadline, and incoming messages in their
+//! order.
 
 use std::{collections::VecDeque, iter, time::Duration};
 
@@ -20,21 +21,22 @@ use super::{
     },
 };
 
-/// Replies longer than this, in bytes, are read by a thread of their own: a megabyte takes about 10 ms.
+/// Longer replies, in bytes, are parsed on a separate thread: a megabyte takes about 10 ms.
 const LONG_REPLY: usize = 1 << 20;
 
-/// Bytes of the notifications that may come before the reply to a request is there, and what each takes at least.
+/// The limit in bytes of notifications that may arrive before the reply to a request, and the minimum size that each
+/// counts for.
 const QUEUED_BYTES: usize = 16 << 20;
 const LEAST_BYTES: usize = 256;
 
-/// How to connect, and how long to wait.
+/// The options of a connection, and its time-outs.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// The connection.
     pub transport: TransportOptions,
-    /// For a reply to anything but a monitor or a transaction.
+    /// For a reply to any request but a monitor or a transaction.
     pub request_deadline: Duration,
-    /// For the first reply of a monitor, which holds all rows.
+    /// For the first reply of a monitor, which has all rows.
     pub monitor_deadline: Duration,
 }
 
@@ -49,23 +51,23 @@ impl Default for SessionOptions {
     }
 }
 
-/// A connection to a server, and what it is asked.
+/// A connection to a server, and its pending requests.
 pub(super) struct Session {
     connection: Connection,
     /// The id of the next request. They start at 1.
     next_id: u64,
-    /// Those that are under way, the oldest first.
+    /// The pending transactions, the oldest first.
     transactions: VecDeque<Transaction>,
-    /// What is known and was not told yet.
+    /// Events that were not returned yet.
     pending_events: VecDeque<SessionEvent>,
     options: SessionOptions,
 }
 
-/// A transaction that was begun: its place among those of its session.
+/// A started transaction: its number in its session.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct TransactionId(u64);
 
-/// A transaction that is under way.
+/// A pending transaction.
 struct Transaction {
     id: TransactionId,
     operations: Vec<Operation>,
@@ -73,18 +75,18 @@ struct Transaction {
     until: Instant,
 }
 
-/// What happens in a session.
+/// An event of a session.
 pub(super) enum SessionEvent {
-    /// The server says something unasked.
+    /// An unsolicited message of the server.
     Notification(Notification),
-    /// A transaction ended. The updates that it brought were told before.
+    /// A transaction ended. Its updates were returned before.
     Ended(TransactionId, Outcome),
-    /// The server does not answer, though the connection is there, or does so again.
+    /// The server stopped to answer although the connection exists, or answers again.
     Responsive(bool),
 }
 
 impl Session {
-    /// Connects to a server and asks it to say so, instead of hanging up, when a database changes its state.
+    /// Connects to a server. It also asks the server to report state changes of databases instead of disconnecting.
     ///
     /// # Errors
     /// [`Error::Connect`], and those of any request.
@@ -122,7 +124,7 @@ impl Session {
         })
     }
 
-    /// Sends a transaction, and [tells](Session::next) its outcome when it is known, or within the deadline that it is not.
+    /// Sends a transaction. [`Session::next`] returns its outcome, or after the deadline that it is unknown.
     pub(super) fn transact(
         &mut self,
         database: &str,
@@ -148,17 +150,17 @@ impl Session {
         id
     }
 
-    /// Whether the server answered when it was asked last.
+    /// Whether the server answered the last probe.
     pub(super) fn is_responsive(&self) -> bool {
         self.connection.is_responsive()
     }
 
-    /// The transactions that have no outcome yet.
+    /// The transactions without an outcome yet.
     pub(super) fn under_way(&self) -> Vec<TransactionId> {
         self.transactions.iter().map(|sent| sent.id).collect()
     }
 
-    /// Waits for what happens next. It can be dropped and called again, and nothing is lost.
+    /// Waits for the next event. Cancel-safe.
     ///
     /// # Errors
     /// The end of the session.
@@ -195,7 +197,8 @@ impl Session {
         let Transaction { id, operations, .. } = sent.ok_or_else(|| no_request(&reply))?;
         let outcome = match result("transact", reply) {
             Ok(results) => transact::outcome(&operations, &results),
-            // A server that gives the database up, or converts it, cancels what may be on its way through the cluster.
+            // A server that drops or converts the database cancels transactions that may already be on their way
+            // through the cluster.
             Err(Error::Refused { reason, .. }) if reason.error != "canceled" => {
                 Outcome::Refused(transact::Refusal {
                     operation: None,
@@ -207,7 +210,7 @@ impl Session {
         Ok(SessionEvent::Ended(id, outcome))
     }
 
-    /// Starts to monitor what the server says of its databases.
+    /// Starts to monitor the state of the server's databases.
     ///
     /// # Errors
     /// [`Error::TooOld`], and those of any request.
@@ -229,11 +232,11 @@ impl Session {
         Ok(monitored.replica)
     }
 
-    /// Starts to monitor tables, and reads their rows, or what happened to them since `kept`; returns which of the two it was,
-    /// too.
+    /// Starts to monitor tables, and reads their rows, or only the changes since `kept`. Also returns which of the two
+    /// it was.
     ///
     /// # Errors
-    /// Those of any request; `kept` is left as it was if the server was not asked or did not answer.
+    /// Those of any request; `kept` is unchanged if the request was not sent or not answered.
     pub(super) async fn monitor<T: Tables>(
         &mut self,
         id: &MonitorId,
@@ -252,7 +255,7 @@ impl Session {
         spawn_blocking(move || since_reply(&reply, replica, requests)).await?
     }
 
-    /// Sends a request and waits for its reply. What else comes is told later.
+    /// Sends a request and waits for its reply. Other messages are kept for later.
     async fn call(
         &mut self,
         method: &'static str,
@@ -274,7 +277,7 @@ impl Session {
                     self.pending_events
                         .push_back(SessionEvent::Notification(notification));
                 }
-                // The deadline says as much.
+                // The deadline covers this case.
                 Some(Received::Responsive(_)) => {}
                 None => return Err(Error::Deadline { method, deadline }),
             }
@@ -314,16 +317,16 @@ enum Param<'a> {
     Operation(&'a Operation),
 }
 
-/// What is replicated, up to a transaction.
+/// A replica, and its last transaction.
 pub(super) struct ResumePoint<T: Tables> {
     pub(super) replica: T::Replica,
     /// The transaction.
     pub(super) last: String,
-    /// What was asked for. After a change of it, the server would send nothing of the rows that were not asked for before.
+    /// The monitor request. After a change of it, the server would not send the rows that were not requested before.
     pub(super) requests: Requests,
 }
 
-/// What a monitor begins with, and whether only what happened since the last session was read.
+/// The start of a monitor, and whether it has only the changes since the last session.
 fn since_reply<T: Tables>(
     reply: &Text,
     kept: Option<T::Replica>,

@@ -1,4 +1,4 @@
-//! Which tables a client replicates: one [`Record`], or several in a tuple, in one monitor.
+//! The tables of a client: one [`Record`], or several in a tuple, in one monitor.
 
 use foldhash::HashSet;
 
@@ -11,32 +11,32 @@ use super::{
 
 /// The tables that a client replicates.
 ///
-/// A [`Record`] is one; a tuple of up to eight records of different tables is several, and its replica and its changes are
-/// tuples, too. All of them are read at once and change together, transaction by transaction.
+/// A [`Record`] is one table. A tuple of up to eight records of different tables is several; its replica and its
+/// changes are tuples, too. All of them are read at once and change together, transaction by transaction.
 pub trait Tables: Send + 'static {
     /// The copies: a [`Replica`], or a tuple of them.
     type Replica: Default + Send;
 
-    /// What changed: the keys of the rows concerned, or a tuple of such sets.
+    /// The changes: the keys of the affected rows, or a tuple of such sets.
     type Changes: Default + Send;
 
-    /// What to ask for.
+    /// The monitor requests.
     ///
     /// # Errors
-    /// [`SchemaError`] if the database is not one that the client can work with.
+    /// [`SchemaError`] if the database does not fit.
     fn requests(schema: &Schema) -> Result<Requests, SchemaError>;
 
-    /// Takes over updates.
+    /// Applies updates.
     ///
     /// # Errors
-    /// [`ReplicaError`]; the copy is then of no more use.
+    /// [`ReplicaError`]; the copy is then unusable.
     fn apply(
         replica: &mut Self::Replica,
         updates: TableUpdates<'_>,
         changes: &mut Self::Changes,
     ) -> Result<(), ReplicaError>;
 
-    /// Whether no key is in any of the sets.
+    /// Whether all sets are empty.
     fn nothing_changed(changes: &Self::Changes) -> bool;
 
     /// The number of rows that [count](Record::counts), in all tables together.

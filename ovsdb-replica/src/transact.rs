@@ -1,4 +1,4 @@
-//! Transactions (RFC 7047 section 4.1.3 and 5.2): what to do, and the three ways in which it can end.
+//! Transactions (RFC 7047 section 4.1.3 and 5.2): their operations, and their three outcomes.
 
 use std::borrow::Cow;
 
@@ -12,65 +12,66 @@ use super::{
     value::{Atom, Datum, Object, Row},
 };
 
-/// One operation. All of a transaction's operations take effect, or none.
+/// One operation. Either all operations of a transaction take effect, or none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum Operation {
-    /// Makes a row (RFC 7047 section 5.2.1).
+    /// Inserts a row (RFC 7047 section 5.2.1).
     Insert {
-        /// Where.
+        /// The table.
         table: Cow<'static, str>,
-        /// Its columns; those left out have their default.
+        /// Its columns; missing ones have their default.
         row: Row,
     },
-    /// Changes columns relative to what they hold (RFC 7047 section 5.2.4).
+    /// Changes columns relative to their values (RFC 7047 section 5.2.4).
     Mutate {
-        /// Where.
+        /// The table.
         table: Cow<'static, str>,
-        /// Which rows: those that meet all conditions.
+        /// The rows that meet all conditions.
         #[serde(rename = "where")]
         filter: Vec<Condition>,
-        /// What changes, in this order.
+        /// The changes, in this order.
         mutations: Vec<Mutation>,
     },
     /// Deletes rows (RFC 7047 section 5.2.5).
     Delete {
-        /// Where.
+        /// The table.
         table: Cow<'static, str>,
-        /// Which rows: those that meet all conditions.
+        /// The rows that meet all conditions.
         #[serde(rename = "where")]
         filter: Vec<Condition>,
     },
-    /// Reads rows, as the operations before it leave them (RFC 7047 section 5.2.2).
+    /// Reads rows, with the effects of the operations before it (RFC 7047 section 5.2.2).
     Select {
-        /// Where.
+        /// The table.
         table: Cow<'static, str>,
-        /// Which rows: those that meet all conditions.
+        /// The rows that meet all conditions.
         #[serde(rename = "where")]
         filter: Vec<Condition>,
-        /// The columns that are read.
+        /// The columns to read.
         columns: Vec<SmolStr>,
     },
-    /// Refuses the transaction unless the rows hold what they are expected to, at once if `timeout` is 0 (RFC 7047 section 5.2.6).
+    /// Refuses the transaction unless the rows have the expected content, at once if `timeout` is 0 (RFC 7047 section
+    /// 5.2.6).
     Wait {
-        /// Where.
+        /// The table.
         table: Cow<'static, str>,
-        /// Which rows: those that meet all conditions.
+        /// The rows that meet all conditions.
         #[serde(rename = "where")]
         filter: Vec<Condition>,
-        /// The columns that are compared.
+        /// The columns to compare.
         columns: Vec<SmolStr>,
         /// Whether the rows must be these, or must not be.
         until: Until,
-        /// What they are compared with.
+        /// The rows to compare with.
         rows: Vec<Row>,
-        /// Milliseconds.
+        /// In milliseconds.
         timeout: u64,
     },
 }
 
 impl Operation {
-    /// Makes a row.
+    /// Inserts a row.
     pub fn insert(table: impl Into<Cow<'static, str>>, row: Row) -> Self {
         let table = table.into();
         Self::Insert { table, row }
@@ -89,7 +90,7 @@ impl Operation {
     }
 }
 
-/// What a [`Operation::Wait`] waits for.
+/// The condition of a [`Operation::Wait`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum Until {
     /// The rows are exactly these.
@@ -100,20 +101,20 @@ pub enum Until {
     NotEqual,
 }
 
-/// A column, a function, and what it is compared with (RFC 7047 section 5.1, `<condition>`).
+/// A column, a function, and the value to compare with (RFC 7047 section 5.1, `<condition>`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Condition(pub Cow<'static, str>, pub Function, pub Datum);
 
-/// How a column is compared (RFC 7047 section 5.1, `<function>`).
+/// The comparison of a column (RFC 7047 section 5.1, `<function>`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum Function {
     /// The column is equal.
     #[serde(rename = "==")]
     Equal,
-    /// The column holds at least these elements or pairs.
+    /// The column has at least these elements or pairs.
     #[serde(rename = "includes")]
     Includes,
-    /// The column holds none of these elements or pairs.
+    /// The column has none of these elements or pairs.
     #[serde(rename = "excludes")]
     Excludes,
 }
@@ -134,34 +135,34 @@ impl Condition {
     }
 }
 
-/// A column, what happens to it, and by what (RFC 7047 section 5.1, `<mutation>`).
+/// A column, a mutator, and its operand (RFC 7047 section 5.1, `<mutation>`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mutation(pub Cow<'static, str>, pub Mutator, pub Datum);
 
-/// How a set or a map changes (RFC 7047 section 5.1, `<mutator>`).
+/// The change of a set or a map (RFC 7047 section 5.1, `<mutator>`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mutator {
-    /// Elements are added; those that are there stay.
+    /// Adds elements; existing ones stay.
     Insert,
-    /// Elements are removed; those that are not there do not matter.
+    /// Removes elements; missing ones are ignored.
     Delete,
 }
 
 /// How a transaction ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It is in the database. One result for each operation, in their order.
+    /// The transaction is in the database. One result for each operation, in their order.
     Done(Vec<OperationResult>),
-    /// Nothing of it is in the database.
+    /// No part of the transaction is in the database.
     Refused(Refusal),
-    /// It is not known whether it is in the database. Call [`Client::restart`](crate::Client::restart) and look at the replica of the
-    /// next session; never send it again unseen.
+    /// The transaction may or may not be in the database. Call [`Client::restart`](crate::Client::restart) and check
+    /// the replica of the next session; never send it again without a check.
     Unknown(Error),
 }
 
 impl Outcome {
-    /// What the caller does next, if anything.
+    /// The caller's next step, if any.
     pub fn next_step(&self) -> Option<NextStep> {
         match self {
             Self::Done(_) => None,
@@ -171,7 +172,7 @@ impl Outcome {
     }
 }
 
-/// What one operation did.
+/// The result of one operation.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default)]
 pub struct OperationResult {
@@ -193,7 +194,7 @@ impl OperationResult {
         }
     }
 
-    /// What it lacks to be the result of this operation (RFC 7047 section 5.2).
+    /// The member that the result of this operation must have but lacks (RFC 7047 section 5.2).
     fn missing_member(&self, operation: &Operation) -> Option<&'static str> {
         let (member, is_there) = match operation {
             Operation::Insert { .. } => ("uuid", self.uuid().is_some()),
@@ -208,14 +209,15 @@ impl OperationResult {
 /// Why the server did not carry a transaction out.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Refusal {
-    /// Which operation is to blame; `None` for the whole, such as a constraint that fails when it is committed.
+    /// The failed operation; `None` for the whole transaction, such as a constraint that fails at the commit.
     pub operation: Option<usize>,
-    /// The server's words.
+    /// The server's error.
     pub reason: ServerError,
 }
 
 impl Refusal {
-    /// [`NextStep::Retry`] if the server refused what the transaction relied on, or was short of resources (RFC 7047 section 3.1).
+    /// [`NextStep::Retry`] if a precondition of the transaction failed, or the server was short of resources (RFC 7047
+    /// section 3.1).
     pub fn next_step(&self) -> NextStep {
         match self.reason.error.as_str() {
             "timed out" | "aborted" | "resources exhausted" | "I/O error" => NextStep::Retry,
@@ -235,7 +237,7 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// Reads the reply to these operations.
+/// Parses the reply to these operations.
 pub(super) fn outcome(operations: &[Operation], reply: &Text) -> Outcome {
     match read(operations, reply) {
         Ok(outcome) => outcome,
@@ -260,7 +262,7 @@ fn read(operations: &[Operation], reply: &Text) -> Result<Outcome, serde_json::E
             wrong.get_or_insert_with(not_run);
             continue;
         };
-        // One more than there are operations is the error of the commit.
+        // An additional result is the error of the commit.
         if index <= expected
             && let Some(error) = result.error.take()
         {

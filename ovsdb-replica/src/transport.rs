@@ -1,9 +1,10 @@
 //! The connection under a session: a socket, jsonrpsee on it, and `echo`.
 //!
-//! jsonrpsee's two tasks write requests into the socket and read it; jsonrpsee finds the request of each reply. OVSDB speaks version
-//! 1.0 of JSON-RPC, so that requests and replies are translated. All else that comes does not pass through jsonrpsee. Everything
-//! comes to the session in one order, that of the socket: what came before a reply is taken before it. While the session takes
-//! nothing, nothing is read; the server sees that, and adds up what happens meanwhile instead of sending it bit by bit.
+//! jsonrpsee's two tasks write requests to the socket and read it; jsonrpsee matches replies to requests. OVSDB uses
+//! version 1.0 of JSON-RPC, so requests and replies are translated. Other messages bypass jsonrpsee.
+//!
+//! The session gets everything in the order of the socket: messages before a reply are taken before it. While the
+//! session takes nothing, nothing is read. The server then merges its updates instead of sending each one.
 
 mod connect;
 mod connection;
@@ -32,11 +33,11 @@ pub use self::{
     tls::{TlsError, TlsIdentity, TlsOptions, Verify},
 };
 
-/// Messages longer than this, in bytes, leave the buffer with their room, and are read by a thread of their own: a megabyte
-/// takes some milliseconds.
+/// Longer messages, in bytes, leave the buffer together with their memory, and are parsed on a separate thread: a
+/// megabyte takes some milliseconds.
 const LONG_MESSAGE: usize = 1 << 20;
 
-/// Why a connection ended, or never was.
+/// Why a connection ended or could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
     /// The socket cannot be opened, or failed.
@@ -48,45 +49,45 @@ pub enum TransportError {
     /// The connection was not made in time.
     #[error("no connection after {0:?}")]
     ConnectTimeout(Duration),
-    /// A name stands for no address.
+    /// A host name has no address.
     #[error("{0} has no address")]
     NoAddress(String),
-    /// There can be no TLS with the files as they are.
+    /// TLS cannot be set up with the current files.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// One side does not accept the other; the reason is that of the TLS library.
+    /// The TLS handshake failed, with the reason of the TLS library.
     #[error("the TLS handshake failed: {0}")]
     Handshake(io::Error),
-    /// The stream holds something else than messages, or a message beyond the bounds.
+    /// The stream has invalid data, or a message beyond the limits.
     #[error(transparent)]
     Framing(#[from] FramingError),
-    /// A message is not what JSON-RPC has.
+    /// A message does not follow JSON-RPC.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// The server said nothing for the probe's interval, and nothing for as long again after it was asked.
+    /// The server was silent for the probe's interval, and again as long after the probe.
     #[error("the server does not answer: nothing came for {0:?}")]
     Inactive(Duration),
-    /// The server asks for echoes and does not read them.
+    /// The server sends echo requests and does not read the replies.
     #[error("the server asks for echoes and does not read them")]
     EchoFlood,
-    /// A thread that reads a long message could not be had.
+    /// A thread that parses a long message failed.
     #[error("a worker thread failed: {0}")]
     Worker(#[from] tokio::task::JoinError),
 }
 
-/// How to connect, and what to put up with.
+/// The options of a connection, and its limits.
 #[derive(Clone, Debug)]
 pub struct TransportOptions {
     /// Bounds of a message.
     pub limits: Limits,
-    /// How long each step may take on the way to a connection: the look-up of a name, the socket to one of its addresses, the
-    /// TLS handshake.
+    /// The time-out of each step of a connection: the look-up of a name, the socket to one of its addresses, the TLS
+    /// handshake.
     pub connect_timeout: Duration,
-    /// On TCP and TLS: after how long a silence the server is asked whether it is there; it then has as long again to answer.
-    /// `None` never asks.
+    /// On TCP and TLS: the silence after which the server is probed; it then has as long again to answer. `None`
+    /// disables probes.
     pub inactivity_probe: Option<Duration>,
-    /// On unix sockets: after how long a silence the server is asked whether it is there. If it does not answer for a third of
-    /// this, it counts as unresponsive until something comes. The connection is kept: the kernel says when the server is gone.
+    /// On unix sockets: the silence after which the server is probed. Without an answer for a third of this time it
+    /// counts as unresponsive until a message comes. The connection is kept: the kernel reports the end of the server.
     pub local_probe: Duration,
     /// For `ssl:` remotes.
     pub tls: Option<TlsOptions>,

@@ -1,4 +1,4 @@
-//! Values as OVSDB writes them in JSON (RFC 7047 section 5.1): atoms, sets and maps.
+//! Values in OVSDB's JSON (RFC 7047 section 5.1): atoms, sets and maps.
 
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
@@ -18,7 +18,7 @@ pub enum Atom {
     Real(f64),
     /// `true` or `false`.
     Boolean(bool),
-    /// Text. Short ones, such as addresses, take no room of their own.
+    /// Text. Short ones, such as addresses, need no allocation.
     String(SmolStr),
     /// The `_uuid` of a row.
     Uuid(Uuid),
@@ -35,10 +35,10 @@ pub enum Datum {
     Map(Vec<(Atom, Atom)>),
 }
 
-/// Columns by name: a row, or the part of it that a message speaks of (RFC 7047 section 5.1, `<row>`).
+/// Columns by name: a row, or a part of it (RFC 7047 section 5.1, `<row>`).
 pub type Row = BTreeMap<SmolStr, Datum>;
 
-/// A value is not of the type that its column has.
+/// A value does not have the type of its column.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the value is not {0}")]
 pub struct TypeError(pub &'static str);
@@ -108,7 +108,7 @@ impl Datum {
         }
     }
 
-    /// The pairs of a map; the empty set stands for the empty map too.
+    /// The pairs of a map; an empty set counts as an empty map.
     ///
     /// # Errors
     /// [`TypeError`] if it is no map.
@@ -235,7 +235,7 @@ impl<'de> Visitor<'de> for DatumVisitor {
     }
 }
 
-/// What must be a JSON object: serde also takes an array for the members of a struct, in their order.
+/// A JSON object: serde alone also accepts an array for the members of a struct, in their order.
 #[derive(Debug)]
 pub(super) struct Object<T>(pub(super) T);
 

@@ -1,4 +1,4 @@
-//! The targets on a stable toolchain: their corpora, and what little changes make of them.
+//! The fuzz targets on a stable toolchain, over their corpora and small mutations of these.
 
 use std::{fs, path::Path};
 
@@ -19,7 +19,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     files
 }
 
-/// A file of the corpus with some bytes changed, taken out, doubled, or put in from another one.
+/// A file of the corpus with some bytes changed, removed, repeated, or inserted from another file.
 fn changed(target: &str) -> impl Strategy<Value = Vec<u8>> {
     let files = corpus(target);
     let any_file = prop::sample::select(files.clone());

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use foldhash::HashMap;
 use uuid::Uuid;
 
-/// The rows of each key, in no order. Nearly all keys have one or two.
+/// The rows of each key, in no order. Nearly all keys have one or two rows.
 #[derive(Clone, Debug)]
 pub(super) struct ByKey<K>(HashMap<K, Vec<Uuid>>);
 
@@ -28,11 +28,11 @@ impl<K: Eq + Hash> ByKey<K> {
         self.0.get(key).into_iter().flatten().copied()
     }
 
-    /// Adds a row that the key does not have.
+    /// Adds a row to a key; the key must not have it yet.
     pub(super) fn insert(&mut self, key: K, uuid: Uuid) {
         let rows = self.0.entry(key).or_default();
         if rows.is_empty() {
-            // A vector that grows by itself begins with room for four.
+            // By default a vector grows to four elements at once.
             rows.reserve_exact(1);
         }
         rows.push(uuid);

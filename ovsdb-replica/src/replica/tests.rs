@@ -1,4 +1,4 @@
-//! Updates as ovsdb-server sends them, applied to books.
+//! Updates in the form of ovsdb-server, applied to books.
 
 mod random;
 

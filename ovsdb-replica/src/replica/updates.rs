@@ -9,39 +9,39 @@ use serde::{
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// What happened to which rows of which tables, in the order of the message, borrowed from it.
+/// The changes of rows per table, in the order of the message, borrowed from it.
 #[derive(Debug)]
 pub struct TableUpdates<'a>(pub(crate) Vec<(String, RowUpdates<'a>)>);
 
-/// What happened to which rows of one table.
+/// The changes of rows of one table.
 pub(crate) type RowUpdates<'a> = Pairs<Uuid, RowUpdate<'a>>;
 
-/// What happened to one row: `<row-update2>`. The texts are objects of columns.
+/// The change of one row: `<row-update2>`. The texts are JSON objects of columns.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RowUpdate<'a> {
-    /// It came, or is there from the beginning.
+    /// The row was inserted, or existed at the start.
     #[serde(borrow, alias = "initial")]
     Insert(&'a RawValue),
-    /// It changed by this difference.
+    /// The row changed by this difference.
     #[serde(borrow)]
     Modify(&'a RawValue),
-    /// It is gone.
+    /// The row was deleted.
     Delete(()),
 }
 
 impl<'a> TableUpdates<'a> {
-    /// Reads the differences of `update3`, and the rows of the reply to `monitor_cond_since`.
+    /// Parses the differences of `update3`, and the rows of the reply to `monitor_cond_since`.
     ///
     /// # Errors
-    /// Anything else.
+    /// Any other JSON.
     pub fn read_differences(json: &'a RawValue) -> Result<Self, serde_json::Error> {
         let Pairs(tables) = serde_json::from_str(json.get())?;
         Ok(Self(tables))
     }
 }
 
-/// The members of a JSON object in their order, none lost when a name comes twice.
+/// The members of a JSON object in their order; a repeated name loses no value.
 #[derive(Debug)]
 pub(crate) struct Pairs<K, V>(pub(super) Vec<(K, V)>);
 

@@ -1,4 +1,4 @@
-//! Servers that will do, and those that will not.
+//! Servers that can be used, and others.
 
 use foldhash::HashSet;
 use serde_json::{json, value::to_raw_value};
@@ -43,7 +43,7 @@ fn a_server_without_its_cluster_is_left() {
     let said = |row| said(&mut Progress::default(), &server(row), true);
     let standalone = json!({"name": "Library", "model": "standalone", "connected": true});
     assert_eq!(said(standalone), "it will do");
-    // Columns that have their default are left out.
+    // Columns with their default are left out.
     assert_eq!(
         said(json!({"name": "Library"})),
         "the server is not connected to its cluster"
@@ -67,7 +67,7 @@ fn a_server_that_changes_is_followed() {
     let mut progress = Progress::default();
     let mut server = clustered(CLUSTER, 7, true);
     assert_eq!(said(&mut progress, &server, true), "it will do");
-    // The difference of a set of one at most is the new set.
+    // The difference of a set of at most one element is the new set.
     update(
         &mut server,
         "modify",
@@ -97,7 +97,7 @@ async fn a_server_that_is_behind_is_left_until_all_have_been_for_long() {
     assert_eq!(said(&mut progress, &behind, true), stale);
     tokio::time::advance(STALE_DEADLINE / 2).await;
     assert_eq!(said(&mut progress, &behind, true), stale);
-    // One that is not behind starts the time anew.
+    // A server that is not behind resets the deadline.
     assert_eq!(said(&mut progress, &ahead, true), "it will do");
     tokio::time::advance(STALE_DEADLINE).await;
     assert_eq!(said(&mut progress, &behind, true), stale);

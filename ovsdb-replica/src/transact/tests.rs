@@ -1,8 +1,8 @@
-//! Operations as they are written, and replies as they are read.
+//! The encoding of operations, and the parsing of replies.
 
 use super::*;
 
-/// What comes of operations, each of which is told by its first letter, when the server says this.
+/// The outcome of operations, each given by its first letter, for this reply.
 fn outcome_of(operations: &str, json: &str) -> Outcome {
     let (table, filter) = (|| Cow::from("Book"), Vec::new);
     let operation = |letter| match letter {

@@ -1,4 +1,4 @@
-//! From a remote to an open socket, with a limit of time for each step.
+//! From a remote to an open socket, with a time-out for each step.
 
 use std::{future::Future, io, net::SocketAddr, time::Duration};
 
@@ -16,10 +16,11 @@ use super::{
     tls::{Handshake, TlsError},
 };
 
-/// Bytes that the kernel takes of a unix socket before the server reads them; it allows 416 KiB in all unless it was told else.
+/// The bytes that the kernel buffers for a unix socket before the server reads them; the system's default maximum is
+/// 416 KiB.
 const SEND_BUFFER: usize = 1 << 20;
 
-/// Addresses of one name that are tried.
+/// The maximum number of addresses to try per name.
 const MOST_ADDRESSES: usize = 16;
 
 /// Opens a connection.
@@ -32,7 +33,7 @@ pub(crate) async fn connect(
     match remote {
         Remote::Unix(path) => {
             let stream = Local::new(within(limit, UnixStream::connect(path)).await??)?;
-            // What does not fit waits until this side has nothing else to do, and meanwhile the server would wait.
+            // Bytes that do not fit wait until this side is idle, and the server would wait for them.
             set_socket_send_buffer_size(stream.socket(), SEND_BUFFER).map_err(io::Error::from)?;
             let probe = Probe::of_local_socket(options.local_probe);
             Connection::new(stream, Some(probe), options)
@@ -53,11 +54,11 @@ pub(crate) async fn connect(
     }
 }
 
-/// Tries the addresses of a host until one answers.
+/// Tries the addresses of a host until one connects.
 async fn tcp(address: &HostPort, limit: Duration) -> Result<TcpStream, TransportError> {
     let looked_up = within(limit, lookup_host((address.host.as_str(), address.port))).await??;
     let mut addresses: Vec<SocketAddr> = looked_up.collect();
-    // Behind one name there may be all servers of a cluster, and only one of them may do.
+    // One name may stand for all servers of a cluster, of which only one may be usable.
     fastrand::shuffle(&mut addresses);
     let mut last = TransportError::NoAddress(address.host.clone());
     for address in addresses.into_iter().take(MOST_ADDRESSES) {

@@ -1,4 +1,4 @@
-//! A connection as the session sees it: jsonrpsee for requests and their replies, and one order for all that comes.
+//! The session's view of a connection: jsonrpsee for requests and replies, and one order for all incoming messages.
 
 use std::{
     borrow::Cow,
@@ -33,7 +33,7 @@ use super::{
     wire::{SharedWire, Stream, Wire},
 };
 
-/// Words of jsonrpsee are cut here: they may hold a whole message.
+/// jsonrpsee's error texts are cut here: they may contain a whole message.
 const LONGEST_WORDS: usize = 200;
 
 type Answer = Result<MiddlewareMethodResponse, RpcError>;
@@ -41,17 +41,17 @@ type Call = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// A connection.
 pub(crate) struct Connection {
-    /// It ends its tasks when it is dropped.
+    /// Dropping it ends its tasks.
     rpc: Client<()>,
     service: RpcService,
     wire: SharedWire,
-    /// The requests that have no reply yet, the oldest first. They are few, and most replies are to the first.
+    /// The requests without a reply, the oldest first. They are few, and most replies are to the first.
     calls: Vec<(u64, Call)>,
     is_responsive: bool,
 }
 
 impl Connection {
-    /// Hands a socket over to jsonrpsee.
+    /// Passes a socket to jsonrpsee.
     pub(super) fn new(
         stream: impl Stream + 'static,
         probe: Option<Probe>,
@@ -60,11 +60,11 @@ impl Connection {
         let wire = SharedWire::new(Wire::new(stream, probe, options));
         let service = Arc::new(OnceLock::new());
         let layer = service.clone();
-        // The service below `Client::request`: that one arms a timer of another thread for each call.
+        // The service below `Client::request`, which would start a timer on another thread for each call.
         let layers =
             RpcServiceBuilder::new().layer_fn(move |service: RpcService| drop(layer.set(service)));
         let rpc = ClientBuilder::new()
-            // Requests are queued when they are made, and never wait for room.
+            // Requests are queued at once, and never wait for room.
             .max_concurrent_requests(Semaphore::MAX_PERMITS)
             .set_rpc_middleware(layers)
             .build_with_tokio(Sender(wire.clone()), Receiver(wire.clone()));
@@ -78,7 +78,7 @@ impl Connection {
         })
     }
 
-    /// Sends a request after those before it. No other request may have its id. The parameters must be an array.
+    /// Sends a request after the earlier ones. Its id must be unique. The parameters must be an array.
     pub(crate) fn send(
         &mut self,
         id: u64,
@@ -88,14 +88,13 @@ impl Connection {
         let mut request = Request::borrowed(method, None, Id::Number(id));
         request.params = Some(Cow::Owned(to_raw_value(params)?));
         let service = self.service.clone();
-        // The first poll queues the request, whatever else the task has done in its turn.
+        // The first poll queues the request, even if the task's budget is spent.
         let call = begun(unconstrained(async move { service.call(request).await }));
         self.calls.push((id, call));
         Ok(())
     }
 
-    /// Waits for what is for the session, at most until then: `None` if nothing came. It can be dropped and called again, and
-    /// nothing is lost.
+    /// Waits for the next message for the session, until the deadline: `None` if there was none. Cancel-safe.
     pub(crate) async fn receive(
         &mut self,
         until: Option<Instant>,
@@ -112,7 +111,7 @@ impl Connection {
         }
     }
 
-    /// Whether the server answered when it was asked last.
+    /// Whether the server answered the last probe.
     pub(crate) fn is_responsive(&self) -> bool {
         self.is_responsive
     }
@@ -128,7 +127,7 @@ impl Connection {
                 }
             };
         };
-        // All that came before a reply was taken.
+        // All messages before a reply have been taken.
         if let Received::Reply(reply) = front {
             let mut calls = self.calls.iter_mut().enumerate();
             let Some((at, (_, call))) = calls.find(|(_, (call, _))| *call == reply.id) else {
@@ -154,13 +153,13 @@ impl Connection {
 }
 
 impl Drop for Connection {
-    /// Nothing of it goes out any more, even if its tasks live on for a moment.
+    /// Discards unsent data, even if the tasks live a moment longer.
     fn drop(&mut self) {
         self.wire.lock().close();
     }
 }
 
-/// Polls a call for the first time. On several threads its answer may be there by then.
+/// Polls a call for the first time. With several threads its answer may already exist.
 fn begun(call: impl Future<Output = Answer> + Send + 'static) -> Call {
     let mut call: Call = Box::pin(call);
     match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -179,7 +178,7 @@ fn rpc_error(error: RpcError) -> TransportError {
     MessageError::Rpc(words).into()
 }
 
-/// Writes requests into the socket.
+/// Writes requests to the socket.
 struct Sender(SharedWire);
 
 impl TransportSenderT for Sender {
@@ -192,10 +191,10 @@ impl TransportSenderT for Sender {
     }
 }
 
-/// Reads what comes. jsonrpsee is told which requests have a reply; all else is for the session.
+/// Reads the socket. jsonrpsee gets only the replies; other messages go to the session.
 struct Receiver(SharedWire);
 
-/// The session knows why.
+/// The session has the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection ended")]
 struct Ended;

@@ -1,23 +1,23 @@
-//! Where one JSON text ends and the next begins: OVSDB puts nothing between them.
+//! Splits a stream of JSON texts: OVSDB puts no separator between them.
 
 use bytes::BytesMut;
 use memchr::memchr2;
 use tokio_util::codec::Decoder;
 
-/// A message that is too long is read to its end if it has at most this many times the bytes that it may have.
+/// A message that is too long is read to its end if it is at most this many times the limit.
 const MEASURED: usize = 16;
 
-/// Bounds of one message.
+/// The limits of one message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
     /// The longest message, in bytes.
     pub max_message: usize,
-    /// How deep arrays and objects may nest.
+    /// The maximum nesting of arrays and objects.
     pub max_depth: usize,
 }
 
 impl Default for Limits {
-    /// 512 MiB, as the reply that holds a whole database is one message, and 32 levels; OVSDB itself needs about 12.
+    /// 512 MiB, since the reply with a whole database is one message, and 32 levels; OVSDB itself needs about 12.
     fn default() -> Self {
         Self {
             max_message: 512 << 20,
@@ -26,13 +26,13 @@ impl Default for Limits {
     }
 }
 
-/// Why the stream cannot be read on.
+/// Why the stream cannot be read further.
 #[derive(Debug, thiserror::Error)]
 pub enum FramingError {
-    /// A message starts with something else than an object.
+    /// A message does not start with an object.
     #[error("byte {byte:#04x} where a JSON object must start, {offset} bytes into the stream")]
     NoObject {
-        /// What stands there.
+        /// The byte.
         byte: u8,
         /// Bytes before it.
         offset: u64,
@@ -40,14 +40,14 @@ pub enum FramingError {
     /// More bytes than [`Limits::max_message`].
     #[error("a message of {}{length} bytes, and at most {limit} are accepted (the limit is max-message)", if *.is_whole { "" } else { "more than " })]
     TooLong {
-        /// Its bytes.
+        /// Its bytes so far.
         length: usize,
-        /// Whether these are all.
+        /// Whether that is the whole message.
         is_whole: bool,
-        /// How many it may have.
+        /// The limit.
         limit: usize,
     },
-    /// Deeper than [`Limits::max_depth`].
+    /// Nested deeper than [`Limits::max_depth`].
     #[error("a message nested more than {0} deep")]
     TooDeep(usize),
     /// The stream ended inside a message.
@@ -58,24 +58,24 @@ pub enum FramingError {
     Io(#[from] std::io::Error),
 }
 
-/// Cuts a stream of JSON objects into single ones. It looks at quotes, escapes and brackets alone, each byte once, however
-/// the stream is cut; whether the text is JSON is for the parser to say.
+/// Splits a stream of JSON objects into single ones. It only checks quotes, escapes and brackets, each byte once,
+/// however the stream is cut. The parser checks the JSON itself.
 #[derive(Debug, Default)]
 pub struct Framing {
     limits: Limits,
-    /// Bytes of the message at hand that were looked at.
+    /// Scanned bytes of the current message.
     scanned: usize,
-    /// Bytes of it that were thrown away before those, as it is too long.
+    /// Discarded bytes of it before those, since it is too long.
     discarded: usize,
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// Bytes of the messages before it.
+    /// Bytes of the earlier messages.
     offset: u64,
 }
 
 impl Framing {
-    /// Reads messages within these bounds.
+    /// A framing with these limits.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -83,9 +83,9 @@ impl Framing {
         }
     }
 
-    /// The length of the message at the front of `buffer`, once its end is there.
+    /// The length of the message at the front of `buffer`, once it is complete.
     fn end(&mut self, buffer: &[u8]) -> Result<Option<usize>, FramingError> {
-        // Locals, so that the loop runs in registers: it sees every byte of the database.
+        // Local variables keep the loop in registers: it sees every byte of the database.
         let (mut depth, mut in_string, mut escaped) = (self.depth, self.in_string, self.escaped);
         let (mut rest, mut end) = (buffer.get(self.scanned..).unwrap_or_default(), None);
         while end.is_none() {
@@ -159,7 +159,7 @@ impl Decoder for Framing {
                     limit,
                 });
             }
-            // It is read on, without being kept, for its length: that is what must be known to make room for it.
+            // The rest is read without being stored, to report the length that the limit would have to allow.
             self.discarded = length;
             self.scanned = 0;
             *source = BytesMut::new();

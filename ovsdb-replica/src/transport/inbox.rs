@@ -1,4 +1,4 @@
-//! What came and was not taken yet, in the order in which it came.
+//! The received messages that the session has not taken yet, in their order.
 
 use std::{collections::VecDeque, task::Waker};
 
@@ -7,20 +7,20 @@ use super::{
     message::{Notification, Reply, Text},
 };
 
-/// Bytes that may wait to be taken. While there are more, nothing is read from the socket.
+/// The bytes that may wait. Above it nothing is read from the socket.
 const ROOM: usize = 64 << 10;
 
-/// What each message counts for at least, in bytes.
+/// The minimum size that each message counts for, in bytes.
 const LEAST_BYTES: usize = 256;
 
-/// What is for the session.
+/// A message for the session.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// The answer to a request. jsonrpsee knows that it came, or will know in a moment.
+    /// The answer to a request. jsonrpsee has it too, now or in a moment.
     Reply(Reply),
-    /// What was not asked for.
+    /// An unsolicited message.
     Notification(Notification),
-    /// The server of a unix socket does not answer, or does so again.
+    /// The server of a unix socket stopped to answer, or answers again.
     Responsive(bool),
 }
 
@@ -35,16 +35,16 @@ impl Received {
     }
 }
 
-/// How the connection ended.
+/// The end of the connection.
 #[derive(Debug)]
 pub(super) enum End {
-    /// The socket, or what came of it, cannot be used any more.
+    /// The socket or its data are unusable.
     Transport(TransportError),
-    /// jsonrpsee gave it up, and says why.
+    /// jsonrpsee gave up, and has the reason.
     Rpc,
 }
 
-/// A queue with one end for the task that reads and one for the session.
+/// A queue between the reading task and the session.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     items: VecDeque<Received>,
@@ -60,7 +60,7 @@ impl Inbox {
         self.wake();
     }
 
-    /// Nothing more comes. The first reason counts.
+    /// Records the end. The first reason counts.
     pub(super) fn end(&mut self, end: End) {
         self.end.get_or_insert(end);
         self.wake();
@@ -80,14 +80,14 @@ impl Inbox {
         Some(item)
     }
 
-    /// How it ended, once all that came before was taken.
+    /// The end, once all earlier messages were taken.
     pub(super) fn ended(&mut self) -> Option<End> {
         let end = self.end.take()?;
         self.end = Some(End::Rpc);
         Some(end)
     }
 
-    /// The task of the session is woken when something comes.
+    /// Registers the task of the session, to be woken by the next message.
     pub(super) fn waits(&mut self, session: &Waker) {
         match &mut self.session {
             Some(waker) => waker.clone_from(session),

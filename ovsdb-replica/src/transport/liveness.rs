@@ -1,17 +1,17 @@
-//! Whether the server is there: when to ask, and what silence means. No IO.
+//! Liveness of the server: the time of probes, and the meaning of silence. No IO.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When to ask the server whether it is there.
+/// The time of a probe.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
-    /// After how long a silence.
+    /// The silence before it.
     after: Duration,
-    /// How long it has to answer.
+    /// The time-out for an answer.
     answer_within: Duration,
-    /// Whether the connection ends if it does not.
+    /// Whether the connection ends without an answer.
     is_fatal: bool,
 }
 
@@ -33,22 +33,22 @@ impl Probe {
     }
 }
 
-/// What to do about a silence that lasts.
+/// The reaction to a silence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Silence {
-    /// Ask the server.
+    /// Send a probe.
     Ask,
-    /// Say that the server does not answer, and wait on.
+    /// Report that the server does not answer, and continue to wait.
     Unresponsive,
-    /// Give the server up, after so long a silence.
+    /// Close the connection, after this silence.
     Dead(Duration),
 }
 
-/// What was heard of the server.
+/// The last sign of life of the server.
 #[derive(Debug)]
 pub(super) struct Liveness {
     probe: Option<Probe>,
-    /// When the last bytes came, or the question went out.
+    /// The time of the last bytes, or of the probe.
     since: Instant,
     is_asked: bool,
     is_responsive: bool,
@@ -64,7 +64,7 @@ impl Liveness {
         }
     }
 
-    /// Bytes came, or nothing was read until now. Returns whether the server was unresponsive before.
+    /// Records received bytes, or the start of reading. Returns whether the server was unresponsive before.
     pub(super) fn heard(&mut self) -> bool {
         let was_unresponsive = !self.is_responsive;
         self.since = Instant::now();
@@ -73,9 +73,9 @@ impl Liveness {
         was_unresponsive
     }
 
-    /// When there is something to do if nothing comes.
+    /// The time of the next action, if no message comes.
     pub(super) fn due(&self) -> Option<Instant> {
-        // Asked once, a local server answers before it does anything else when it is back.
+        // One probe is enough: a local server answers it first when it is back.
         let probe = self.probe.filter(|_| self.is_responsive)?;
         let wait = if self.is_asked {
             probe.answer_within
@@ -85,7 +85,7 @@ impl Liveness {
         Some(self.since + wait)
     }
 
-    /// What there is to do.
+    /// The action that is due.
     pub(super) fn overdue(&mut self) -> Silence {
         match self.probe {
             Some(probe) if self.is_asked && probe.is_fatal => {

@@ -1,4 +1,4 @@
-//! A unix socket that wakes this process for input alone.
+//! A unix socket that wakes this process only for input.
 
 use std::{
     io::{self, Write},
@@ -13,15 +13,15 @@ use tokio::{
     net::{UnixStream, unix::pipe},
 };
 
-/// A stream that waits for bytes, and for room only while there is none.
+/// A stream that waits for bytes, and for buffer space only while the buffer is full.
 ///
-/// tokio's own waits for both all the time: whenever the server takes a message out of the socket, the kernel would wake this
-/// process to say that there is room again, which is work for the server before it can answer. The ends of a pipe wait for one of
-/// the two each, and read and write as well what is no pipe.
+/// tokio's own stream always waits for both. Whenever the server reads a message, the kernel would wake this process to
+/// report buffer space. That is work for the server before it can answer. A pipe end waits for only one of the two, and
+/// tokio's pipe ends also read and write other files.
 pub(super) struct Local {
     input: pipe::Receiver,
     socket: net::UnixStream,
-    /// While there is no room.
+    /// Set while the buffer is full.
     full: Option<pipe::Sender>,
 }
 

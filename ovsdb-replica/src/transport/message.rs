@@ -1,4 +1,5 @@
-//! Messages of JSON-RPC 1.0 as OVSDB has them (RFC 7047 section 4), and what jsonrpsee, which speaks version 2.0, is told of them.
+//! Messages of JSON-RPC 1.0 as in OVSDB (RFC 7047 section 4), and their translation for jsonrpsee, which uses version
+//! 2.0.
 
 use std::borrow::Cow;
 
@@ -8,29 +9,29 @@ use serde_json::value::RawValue;
 
 use super::LONG_MESSAGE;
 
-/// Our own `echo`, sent when nothing else comes.
+/// Our own `echo` request, sent after a silence.
 pub(super) const PROBE: &[u8] = br#"{"method":"echo","params":[],"id":"probe"}"#;
 const PROBE_ID: &str = r#""probe""#;
 
-/// How jsonrpsee begins a request. A server hangs up on a member that version 1.0 does not have.
+/// The start of jsonrpsee's requests. A server disconnects on a member that version 1.0 does not have.
 const VERSION: &str = r#"{"jsonrpc":"2.0","#;
 
-/// A message that makes no sense.
+/// A message that is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
-    /// It is not an object as JSON-RPC has it.
+    /// It is not a JSON-RPC object.
     #[error("a message that is not JSON-RPC: {0}")]
     Json(#[from] serde_json::Error),
-    /// jsonrpsee cannot make sense of it. These are its words.
+    /// jsonrpsee rejects it, with this message.
     #[error("a message that is not JSON-RPC: {0}")]
     Rpc(String),
-    /// It is neither request, reply nor notification.
+    /// It is neither a request, a reply nor a notification.
     #[error("a message with neither a method nor an id")]
     Neither,
-    /// The server asks for something that a client does not have.
+    /// The server calls a method that a client does not have.
     #[error("the server calls the method {0:?}, which a client does not have")]
     Call(String),
-    /// A reply bears an id that no request has.
+    /// A reply has the id of no request.
     #[error("a reply to no request: {0}")]
     NoRequest(String),
     /// A reply has neither a result nor an error.
@@ -38,14 +39,14 @@ pub enum MessageError {
     Empty(u64),
 }
 
-/// What came from the server.
+/// A message from the server.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     /// The answer to a request.
     Reply(Reply),
-    /// What was not asked for.
+    /// An unsolicited message.
     Notification(Notification),
-    /// The server asks whether we are there; this is the answer.
+    /// The server's echo request; this is the reply.
     Echo(Bytes),
     /// The answer to our own [`PROBE`].
     ProbeReply,
@@ -60,20 +61,20 @@ pub(crate) struct Reply {
     pub(crate) result: Result<Text, Text>,
 }
 
-/// What the server says unasked.
+/// An unsolicited message of the server.
 #[derive(Debug)]
 pub(crate) struct Notification {
     pub(crate) method: String,
     pub(crate) params: Text,
 }
 
-/// A JSON value as it stands in a message.
+/// A JSON value within a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Text(Bytes);
 
 impl Text {
-    /// One of a long message shares its bytes, as there may not be room for them twice. A short one is copied: it stands in a
-    /// buffer with others, which would be kept with it.
+    /// A value of a long message shares its bytes, since there may be no memory for a copy. A short one is copied,
+    /// because it would keep the whole buffer alive.
     fn of(message: &Bytes, value: &RawValue) -> Self {
         let bytes = value.get().as_bytes();
         if message.len() > LONG_MESSAGE {
@@ -87,10 +88,10 @@ impl Text {
         self.0.len()
     }
 
-    /// What it says, as far as it can be borrowed.
+    /// Parses the value, borrowed as far as possible.
     ///
     /// # Errors
-    /// It is something else.
+    /// The value has another type.
     pub(crate) fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.0)
     }
@@ -108,7 +109,7 @@ impl From<&str> for Text {
     }
 }
 
-/// The members of a message (RFC 7047 section 4). `null` is as good as absent, but for a result.
+/// The members of a message (RFC 7047 section 4). `null` counts as absent, except for a result.
 #[derive(Deserialize)]
 struct Members<'a> {
     #[serde(borrow)]
@@ -126,7 +127,7 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>,
     Deserialize::deserialize(value).map(Some)
 }
 
-/// Reads a message of the server.
+/// Parses a message of the server.
 pub(crate) fn incoming(message: BytesMut) -> Result<Incoming, MessageError> {
     let message = message.freeze();
     let members: Members<'_> = serde_json::from_slice(&message)?;
@@ -157,12 +158,12 @@ pub(crate) fn incoming(message: BytesMut) -> Result<Incoming, MessageError> {
     }
 }
 
-/// What jsonrpsee reads in the place of a reply. The result goes past it, so that it is in memory once.
+/// The reply for jsonrpsee, without the result. The result bypasses it, so that it is in memory once.
 pub(super) fn placeholder(id: u64) -> Vec<u8> {
     format!(r#"{{"id":{id},"result":null}}"#).into()
 }
 
-/// A request of jsonrpsee as version 1.0 has it.
+/// Converts a request of jsonrpsee to version 1.0.
 pub(super) fn outgoing(request: &str) -> Result<Bytes, MessageError> {
     let words = "jsonrpsee writes requests in another way than this client knows";
     let members = request.strip_prefix(VERSION);

@@ -1,4 +1,4 @@
-//! What is to be written: answers to echoes before requests, and each message whole.
+//! The output queue: echo replies before requests, and each message whole.
 
 use std::{
     collections::VecDeque,
@@ -10,22 +10,22 @@ use std::{
 use bytes::{Buf, Bytes};
 use tokio::io::AsyncWrite;
 
-/// Echo answers that wait for the socket; when there are more, nothing is read.
+/// The limit of waiting echo replies; above it nothing is read.
 const QUEUED_ECHOES: usize = 4;
 
 /// The messages that the socket has not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Output {
-    /// What is left of the one that is being written.
+    /// The rest of the message that is being written.
     current: Bytes,
     echoes: VecDeque<Bytes>,
     requests: VecDeque<Bytes>,
-    /// Whether the stream may keep something that was written: TLS does with what the socket does not take at once.
+    /// Whether the stream may buffer written data, as TLS does when the socket is full.
     is_unflushed: bool,
 }
 
 impl Output {
-    /// An answer to an echo, or an echo of our own.
+    /// Queues an echo reply, or our own echo request.
     pub(super) fn echo(&mut self, message: Bytes) {
         self.echoes.push_back(message);
     }
@@ -34,22 +34,22 @@ impl Output {
         self.requests.push_back(message);
     }
 
-    /// Whether so many echo answers wait that there must not be more.
+    /// Whether the limit of waiting echo replies is reached.
     pub(super) fn is_held_up(&self) -> bool {
         self.echoes.len() >= QUEUED_ECHOES
     }
 
-    /// Whether any echo or answer to one waits.
+    /// Whether an echo request or reply waits.
     pub(super) fn has_echoes(&self) -> bool {
         !self.echoes.is_empty()
     }
 
-    /// Nothing can be written any more.
+    /// Drops everything, since nothing can be written any more.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Writes what the stream takes; it is ready when that was all.
+    /// Writes as much as the stream takes; ready when the queue is empty.
     pub(super) fn poll_write(
         &mut self,
         mut stream: impl AsyncWrite + Unpin,

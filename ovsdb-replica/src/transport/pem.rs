@@ -11,7 +11,7 @@ use tokio_rustls::rustls::pki_types::{
     pem::{self, PemObject},
 };
 
-/// The longest file that is read, in bytes: ten times the authorities of a whole system.
+/// The longest file that is read, in bytes: ten times the certificate authorities of a system.
 const LONGEST_FILE: u64 = 4 << 20;
 
 /// Why a file with keys or certificates cannot be used.
@@ -20,19 +20,19 @@ pub enum FileError {
     /// The file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// The file holds no PEM of the expected kind.
+    /// The file has no PEM of the expected kind.
     #[error("{} holds no usable {what}: {source}", path.display())]
     Pem {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// The expected kind.
         what: &'static str,
-        /// Why it cannot be used.
+        /// The reason.
         source: pem::Error,
     },
 }

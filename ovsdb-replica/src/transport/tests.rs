@@ -27,7 +27,7 @@ fn local() -> (Connection, UnixStream) {
     (connection.unwrap(), UnixStream::from_std(theirs).unwrap())
 }
 
-/// Sends a request, and returns what the server gets.
+/// Sends a request, and returns the bytes that the server gets.
 fn send(connection: &mut Connection, id: u64, params: &Value) -> String {
     connection.send(id, "m", params).unwrap();
     format!(r#"{{"id":{id},"method":"m","params":{params}}}"#)
@@ -148,7 +148,7 @@ async fn nothing_goes_out_once_the_connection_is_given_up() {
     drop(connection);
     let mut rest = String::new();
     server.read_to_string(&mut rest).await.unwrap();
-    // What the pipe held.
+    // The content of the pipe.
     assert!(rest.len() <= 256 && first[1..].starts_with(&rest));
 }
 
@@ -158,7 +158,7 @@ async fn an_echo_is_answered_while_requests_wait_for_the_socket() {
     let long = json!(["x".repeat(1000)]);
     let first = send(&mut connection, 1, &long);
     let second = send(&mut connection, 2, &long);
-    // The first is being written, and does not fit the pipe.
+    // The first request is being written, and does not fit the pipe.
     sent(&mut server, &first[..1]).await;
     let asked = br#"{"method":"echo","params":[],"id":"echo"}{"id":1,"result":0}"#;
     server.write_all(asked).await.unwrap();
@@ -182,7 +182,7 @@ async fn a_server_that_asks_for_echoes_and_reads_none_is_left() {
     asking.await.unwrap();
 }
 
-/// Writes updates for as long as the client takes them.
+/// Writes updates for as long as the client reads them.
 async fn flood(mut server: impl AsyncWriteExt + Unpin) -> usize {
     let update = format!(r#"{{"method":"update","params":["{}"]}}"#, "x".repeat(180));
     let mut written = 0;
@@ -198,7 +198,7 @@ async fn nothing_is_read_while_nothing_is_taken() {
     let flooding = tokio::spawn(flood(server));
     sleep(Duration::from_secs(60)).await;
     drop(connection);
-    // What may wait, and what the pipe and one read hold.
+    // The limits of the inbox, the pipe and one read.
     let written = flooding.await.unwrap() * 200;
     assert!(written < 256 << 10, "{written} bytes");
 }
@@ -238,7 +238,7 @@ async fn a_silent_server_is_asked_and_then_left() {
     let (mut connection, mut server) = pipe(Some(Probe::of_network(probe)));
     let started = Instant::now();
     let server = tokio::spawn(async move {
-        // The first question is answered, the second is not.
+        // The first probe is answered, the second is not.
         sent(&mut server, &probe_text()).await;
         let answer = br#"{"id":"probe","result":[],"error":null}"#;
         server.write_all(answer).await.unwrap();
@@ -260,7 +260,7 @@ async fn a_local_server_that_does_not_answer_is_kept_and_told_of_until_it_does()
     let answer = br#"{"id":"probe","result":[],"error":null}"#;
     let server = tokio::spawn(async move {
         sent(&mut server, &request).await;
-        // It answers late, but soon enough; then not for an hour; then it is heard without being asked.
+        // It answers late, but in time; then not for an hour; then it sends an unsolicited message.
         sent(&mut server, &probe_text()).await;
         sleep(Duration::from_secs(9)).await;
         server.write_all(answer).await.unwrap();
@@ -322,7 +322,7 @@ async fn server_output_before_a_disconnect_is_read_though_writing_fails() {
     }
     server.write_all(br#"{"id":1,"result":1}"#).await.unwrap();
     assert_eq!(next(&mut connection).await, "1: 1");
-    // The socket is not looked at between this and what follows.
+    // The socket is not read between this and the next steps.
     server.write_all(br#"{"id":2,"result":2}"#).await.unwrap();
     drop(server);
     send(&mut connection, 3, &json!([]));

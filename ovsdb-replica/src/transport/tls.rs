@@ -1,4 +1,4 @@
-//! TLS as OVSDB has it (ovsdb(7), `ssl:`): key, certificate and authority in PEM files, which are read anew for each
+//! TLS for `ssl:` remotes (ovsdb(7)): key, certificate and authority in PEM files. They are read again for each
 //! connection, so that renewed ones are used without a restart.
 
 use std::{
@@ -27,14 +27,14 @@ use tokio_rustls::{
 
 use super::pem::{FileError, certificates, private_key};
 
-/// Which authorities are trusted, and what is shown to servers.
+/// The trusted authorities, and the client's own certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TlsOptions {
     /// The authorities that sign the servers' certificates: a PEM file.
     pub ca_cert: PathBuf,
-    /// What is shown to servers that ask for a client's certificate, as OVSDB servers do unless told otherwise.
+    /// The client's certificate. OVSDB servers request one by default.
     pub identity: Option<TlsIdentity>,
-    /// What of a server's certificate must be right.
+    /// The checks of a server's certificate.
     pub verify: Verify,
 }
 
@@ -43,22 +43,23 @@ pub struct TlsOptions {
 pub struct TlsIdentity {
     /// Its key: a PEM file (PKCS#8, PKCS#1 or SEC1), not encrypted.
     pub private_key: PathBuf,
-    /// Its certificate, with those between it and the authority behind it: a PEM file.
+    /// Its certificate, followed by the intermediate ones: a PEM file.
     pub certificate: PathBuf,
 }
 
-/// What of a server's certificate must be right, apart from its times. In either case it must be an X.509 certificate of
-/// version 3, as `ovs-pki` makes them, and no authority's.
+/// The checks of a server's certificate, apart from its validity period. It must be an X.509 version 3 certificate, as
+/// `ovs-pki` makes them, and not of an authority.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Verify {
-    /// That the authority signed it, as programs of Open vSwitch verify it: their certificates seldom name a host.
+    /// The authority must have signed it. Programs of Open vSwitch check the same, since their certificates seldom name
+    /// a host.
     #[default]
     Chain,
-    /// That the authority signed it for the host that the remote names.
+    /// The authority must have signed it for the host in the remote.
     Full,
 }
 
-/// Why there can be no TLS with the files as they are.
+/// Why TLS cannot be set up with the current files.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// No authority was given.
@@ -67,29 +68,29 @@ pub enum TlsError {
     /// A file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A file holds certificates, and none of them can be an authority's.
+    /// A file has certificates, but none of an authority.
     #[error("{} holds no certificate that an authority can have", .0.display())]
     NoAuthority(PathBuf),
-    /// The key and the certificate do not belong together, or are of no kind that is known.
+    /// The key does not match the certificate, or their type is not supported.
     #[error("{} and {} cannot be used: {source}", identity.private_key.display(), identity.certificate.display())]
     Identity {
-        /// Which.
+        /// The files.
         identity: TlsIdentity,
-        /// Why.
+        /// The reason.
         source: rustls::Error,
     },
-    /// The library cannot be set up.
+    /// The TLS library cannot be set up.
     #[error("cannot set TLS up: {0}")]
     Setup(String),
-    /// The name of a server is none that a certificate can have.
+    /// The server's host name cannot be in a certificate.
     #[error("{0:?} is no name that a certificate can have")]
     Name(String),
-    /// A thread that reads files could not be had.
+    /// A thread that reads files failed.
     #[error("a worker thread failed: {0}")]
     Worker(#[from] tokio::task::JoinError),
 }
 
-/// A handshake to be made.
+/// A prepared handshake.
 pub(super) struct Handshake {
     connector: TlsConnector,
     name: ServerName<'static>,
@@ -109,7 +110,7 @@ impl Handshake {
         Ok(Self { connector, name })
     }
 
-    /// Makes it.
+    /// Performs the handshake.
     pub(super) async fn make(self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         self.connector.connect(self.name, stream).await
     }
@@ -157,7 +158,7 @@ fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// Verifies all but the name.
+/// Checks everything but the name.
 struct ChainVerifier {
     roots: Arc<RootCertStore>,
     provider: Arc<CryptoProvider>,

@@ -1,4 +1,4 @@
-//! The socket under jsonrpsee: bytes in both directions, echoes, and time.
+//! The socket under jsonrpsee: bytes in both directions, echoes, and deadlines.
 
 use std::{
     future::Future,
@@ -25,18 +25,18 @@ use super::{
     output::Output,
 };
 
-/// How long reading waits for echo answers to be read. A server that asks again and again and reads nothing for this long is
-/// not worth keeping.
+/// How long reading pauses until the server reads echo replies. After that the server counts as faulty.
 const ECHO_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How often the server hears of us while nothing is read: it gives up a client that was silent for 10 s.
+/// How often the client sends a sign of life while it does not read; a server disconnects a client that was silent for
+/// 10 s.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(2);
 
-/// For how long the socket is read once nothing can be written to it any more. A server that went said everything before, and
-/// then the stream ends.
+/// How long the socket is still read after a write error. The last messages of a server that ended come before the end
+/// of the stream.
 pub(super) const READ_AFTER_WRITE_ERROR: Duration = Duration::from_secs(1);
 
-/// Bytes to make room for before each read.
+/// Buffer space for each read.
 const READ_AHEAD: usize = 64 << 10;
 
 /// A socket, or TLS on one.
@@ -44,35 +44,35 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// What the two tasks of jsonrpsee and the session share.
+/// The shared state of jsonrpsee's two tasks and the session.
 ///
-/// The task that reads drives everything: it writes what the socket did not take at once, answers echoes, and sees to it that
-/// the server is there.
+/// The reading task drives everything: it writes data that the socket did not take at once, answers echoes, and checks
+/// that the server is alive.
 pub(super) struct Wire {
-    /// `None` once the session has given the connection up.
+    /// `None` once the session has closed the connection.
     stream: Option<Box<dyn Stream>>,
     input: BytesMut,
     framing: Framing,
-    /// A long message, while a thread of its own takes it apart.
+    /// A long message, while a separate thread parses it.
     long: Option<JoinHandle<Result<Incoming, MessageError>>>,
     output: Output,
-    /// Why nothing can be written any more, and since when. What the server said before is read all the same.
+    /// The first write error, and its time. Messages of the server from before it are still read.
     write_error: Option<(io::Error, Instant)>,
-    /// Since when too many echo answers wait.
+    /// Since when too many echo replies wait.
     echoes_since: Option<Instant>,
     liveness: Liveness,
-    /// When the server last heard of us while nothing was read.
+    /// When the server last got a sign of life while nothing was read.
     kept_alive: Instant,
     timer: Pin<Box<Sleep>>,
-    /// What the session has not taken yet.
+    /// The messages that the session has not taken yet.
     pub(super) inbox: Inbox,
-    /// Whether nothing is read until the session takes something.
+    /// Whether reading pauses until the session takes a message.
     is_held_up: bool,
-    /// The task that reads.
+    /// The reading task.
     reader: Waker,
 }
 
-/// A [`Wire`] in several hands. No lock is held while anything waits.
+/// A shared [`Wire`]. The lock is never held across a wait.
 #[derive(Clone)]
 pub(super) struct SharedWire(Arc<Mutex<Wire>>);
 
@@ -109,7 +109,7 @@ impl Wire {
         }
     }
 
-    /// Sends a request after those that wait. The task that reads writes what the socket does not take at once.
+    /// Sends a request after the waiting ones. The reading task writes bytes that the socket does not take at once.
     pub(super) fn send(&mut self, request: Bytes) {
         self.output.request(request);
         let reader = mem::replace(&mut self.reader, Waker::noop().clone());
@@ -117,7 +117,7 @@ impl Wire {
         self.reader = reader;
     }
 
-    /// Closes the socket at once, with all that was not written yet, and ends the task that reads.
+    /// Closes the socket at once, discards unsent data, and ends the reading task.
     pub(super) fn close(&mut self) {
         self.stream = None;
         self.output.clear();
@@ -125,7 +125,7 @@ impl Wire {
         self.reader.wake_by_ref();
     }
 
-    /// The oldest item of the inbox. The task that reads goes on if it waited for room.
+    /// The oldest item of the inbox. The reading task continues if it waited for room.
     pub(super) fn take(&mut self) -> Option<Received> {
         let item = self.inbox.pop();
         if self.is_held_up && !self.inbox.is_full() {
@@ -134,7 +134,7 @@ impl Wire {
         item
     }
 
-    /// Reads until a reply is there, and returns what jsonrpsee must know of it. All else is in the inbox.
+    /// Reads until a reply comes, and returns its substitute for jsonrpsee. All other messages go to the inbox.
     pub(super) fn poll_reply(
         &mut self,
         context: &mut Context<'_>,
@@ -169,7 +169,7 @@ impl Wire {
         }
     }
 
-    /// The next message of any kind. While it waits, the socket, a thread or the session will wake the task.
+    /// The next message of any kind. A pending call is woken by the socket, a thread or the session.
     fn poll_message(
         &mut self,
         context: &mut Context<'_>,
@@ -193,7 +193,7 @@ impl Wire {
             }
             match self.framing.decode(&mut self.input)? {
                 Some(message) if message.len() > LONG_MESSAGE => {
-                    // What is left of the buffer would keep the room that the message took.
+                    // The rest of the buffer would keep the memory of the message.
                     self.input = BytesMut::from(&*self.input);
                     self.kept_alive = Instant::now();
                     self.long = Some(spawn_blocking(move || message::incoming(message)));
@@ -211,7 +211,7 @@ impl Wire {
         };
         let reading = pin!(stream.read_buf(&mut self.input));
         if ready!(reading.poll(context))? == 0 {
-            // Whole messages were taken out before.
+            // Complete messages were taken before.
             self.framing.decode_eof(&mut self.input)?;
             return Poll::Ready(Err(TransportError::Closed));
         }
@@ -219,8 +219,8 @@ impl Wire {
         Poll::Ready(Ok(()))
     }
 
-    /// A long message gets room of its own, which goes back to the system when it was read. What grows where it is would leave a
-    /// hole below all that is kept of the message.
+    /// A long message gets a buffer of its own, whose memory returns to the system afterwards. Growing the buffer in
+    /// place would leave a hole below everything that is kept of the message.
     fn make_room(&mut self) {
         let has_room = self.input.capacity().saturating_sub(self.input.len()) >= READ_AHEAD;
         if has_room || self.input.len() < LONG_MESSAGE {
@@ -232,7 +232,7 @@ impl Wire {
         self.input = larger;
     }
 
-    /// Writes what the socket takes.
+    /// Writes as much as the socket takes.
     fn write(&mut self, context: &mut Context<'_>) {
         let Some(stream) = &mut self.stream else {
             return;
@@ -246,7 +246,7 @@ impl Wire {
             (self.output.is_held_up()).then(|| self.echoes_since.unwrap_or_else(Instant::now));
     }
 
-    /// When there is something to do if nothing comes.
+    /// The time of the next action, if no message comes.
     fn due(&self) -> Option<Instant> {
         if self.long.is_some() || self.is_held_up {
             return Some(self.kept_alive + KEEP_ALIVE);
@@ -260,7 +260,7 @@ impl Wire {
         }
     }
 
-    /// Does it.
+    /// Performs the action that is due.
     fn overdue(&mut self) -> Result<(), TransportError> {
         if self.long.is_some() || self.is_held_up {
             self.keep_alive();
@@ -280,8 +280,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Tells the server that we are there, and asks the same of it, unless an echo waits to be written, which says as much.
-    /// Questions of our own that it does not take must not keep us from reading: it may wait for that before it takes any.
+    /// Sends the server a sign of life with an echo request, unless an echo already waits to be written. A server that
+    /// does not take our echo must not stop the reading: it may wait for that before it reads.
     fn keep_alive(&mut self) {
         if !self.output.has_echoes() {
             self.output.echo(Bytes::from_static(message::PROBE));
@@ -289,7 +289,7 @@ impl Wire {
         self.kept_alive = Instant::now();
     }
 
-    /// How long nothing was heard before says nothing of the server.
+    /// Silence from before the reading started says nothing about the server.
     fn heard(&mut self) {
         if self.liveness.heard() {
             self.inbox.push(Received::Responsive(true));

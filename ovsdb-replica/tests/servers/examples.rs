@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! The examples work against real servers.
 
 #[path = "../../examples/cluster.rs"]
 #[allow(
@@ -116,7 +116,7 @@ async fn a_cluster_is_followed_by_its_leader_and_by_the_next_one() {
     within(cluster::follow(&remotes, |sets| sets == 1))
         .await
         .unwrap();
-    // The first one leads, as the others joined it.
+    // The first server leads, as the others joined it.
     drop(servers.remove(0));
     assert_eq!(
         within(quickstart::make_set(&remotes, "b".to_owned()))

@@ -1,4 +1,4 @@
-//! The client and its examples against real servers, and against one that does what a real one never should.
+//! The client and its examples against real servers, and against a faulty one.
 #![allow(
     clippy::indexing_slicing,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! What a transaction changed is in the replica before its outcome, however many are under way.
+//! The replica has the changes of a transaction before its outcome, however many are pending.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -11,7 +11,7 @@ use crate::server::{DATABASE, standalone, within};
 
 const TRANSACTIONS: usize = 10_000;
 
-/// Transactions under way at a time.
+/// Pending transactions at a time.
 const IN_FLIGHT: usize = 16;
 
 ovsdb_replica::table! {
@@ -22,7 +22,7 @@ ovsdb_replica::table! {
     }
 }
 
-/// Makes a set, puts one address after another into it, and looks at the replica at each outcome.
+/// Creates a set, adds one address after another, and checks the replica at each outcome.
 async fn fill_set(remote: &str, name: &str) {
     let remotes = remote.parse().unwrap();
     let mut client = Client::<AddressSet>::new(&remotes, ClientOptions::new(DATABASE));
@@ -75,6 +75,6 @@ fn add(name: &str, address: &str) -> Operation {
 async fn the_replica_knows_10000_transactions_before_their_results_under_load() {
     let (_folder, server) = standalone(&[]);
     let remote = server.remote();
-    // The second client is the load of the first: each change of one is an update for both.
+    // Each client is the load of the other: every change is an update for both.
     tokio::join!(fill_set(&remote, "a"), fill_set(&remote, "b"));
 }

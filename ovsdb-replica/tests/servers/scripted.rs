@@ -1,4 +1,4 @@
-//! The OVSDB client against a server that says what the test wants it to say.
+//! The OVSDB client against a server with scripted answers.
 
 mod resuming;
 mod server;
@@ -13,7 +13,7 @@ use self::server::{Answer, ECHOES, Server, UUID, server_schema};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a client has to say of a server: its first events until it goes down.
+/// The client's result with a server: its first events until it goes down.
 async fn end(server: &Server, unasked: &[u8]) -> (bool, Error) {
     let mut client = server.client();
     let following = async {
@@ -117,7 +117,7 @@ async fn an_answer_without_end_is_cut_off_at_the_bound() {
         !was_up && error.to_string().contains("at most 10000 are accepted"),
         "{error}"
     );
-    // What the sockets hold, and no more.
+    // The content of the sockets, and no more.
     assert!(
         server.taken.get() < 4 << 20,
         "{} bytes were taken",
@@ -327,7 +327,7 @@ async fn updates_are_taken_in_their_order_and_echoes_answered_between_them() {
 async fn an_unread_flood_holds_the_server_back_and_loses_nothing() {
     let server = Server::new();
     let mut client = server.client();
-    // Few long ones and many short ones, more than are kept for later.
+    // Few long and many short ones, more than the inbox holds.
     let (long, short) = ("l".repeat(9_000), "s".to_owned());
     let titles = std::iter::repeat_n(long, 3_000).chain(std::iter::repeat_n(short, 10_000));
     let updates = titles.enumerate().map(|(n, title)| {
@@ -336,7 +336,7 @@ async fn an_unread_flood_holds_the_server_back_and_loses_nothing() {
     let flood: Vec<_> = updates.flatten().collect();
     let following = async {
         assert!(matches!(client.next().await, Event::Up { .. }));
-        // The client takes nothing while the server talks, and the server cannot go on.
+        // The client reads nothing while the server writes, so the server is blocked.
         let said = timeout(Duration::from_secs(3), server.said.notified());
         assert!(said.await.is_err(), "all of it was taken");
         for n in 0..13_000 {
@@ -344,7 +344,7 @@ async fn an_unread_flood_holds_the_server_back_and_loses_nothing() {
                 Event::Changed(_) => {}
                 other => panic!("{n}: {other:?}"),
             }
-            // A client that takes only a little still tells the server that it is there.
+            // A client that reads slowly still sends signs of life.
             if n == 0 {
                 let said = timeout(Duration::from_secs(3), server.said.notified());
                 assert!(said.await.is_err(), "all of it was taken");

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A server that ends when it is dropped.
+/// A server that is killed on drop.
 pub(crate) struct Server {
     process: Child,
     socket: PathBuf,
@@ -25,7 +25,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Serves a database file of this folder, also with these options, once the database can be read.
+    /// Serves a database file of this folder, with these options, and returns once the database can be read.
     pub(crate) fn start(folder: &Path, name: &str, options: &[String]) -> Self {
         let socket = folder.join(format!("{name}.sock"));
         let process = Command::new("ovsdb-server")
@@ -101,7 +101,7 @@ pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// What it comes to, unless that takes too long.
+/// The result of the future; panics if that takes too long.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     let ended = tokio::time::timeout(DEADLINE, future).await;
     ended.unwrap_or_else(|_| panic!("not within {DEADLINE:?}"))

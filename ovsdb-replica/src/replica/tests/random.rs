@@ -1,4 +1,4 @@
-//! Updates of any kind: those that are right are followed, and nothing is worse than refused.
+//! Random updates: valid ones are applied, and invalid ones are at worst refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json, value::to_raw_value};
 
 use super::*;
 
-/// A small database, so that random changes meet.
+/// A small database, so that random changes hit the same rows.
 type Model = BTreeMap<Uuid, Columns>;
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -50,7 +50,7 @@ impl Columns {
         json!({"title": self.title, "authors": set(self.authors.clone()), "ids": map(self.ids.clone())})
     }
 
-    /// What changes, as `update3` has it.
+    /// The difference in the form of `update3`.
     fn difference(&self, new: &Self) -> Value {
         let mut row = Map::new();
         if self.title != new.title {
@@ -67,7 +67,7 @@ impl Columns {
         let keys: BTreeSet<_> = self.ids.keys().chain(new.ids.keys()).collect();
         let pair = |key: &String| {
             let (before, after) = (self.ids.get(key), new.ids.get(key));
-            // One that is gone comes as it was, one that is there as it is.
+            // A removed pair comes with its old value, another one with its new value.
             (before != after).then(|| Some((key.clone(), after.or(before)?.clone())))?
         };
         let ids: Vec<_> = keys.into_iter().filter_map(pair).collect();
@@ -78,7 +78,7 @@ impl Columns {
     }
 }
 
-/// How a server tells of a change.
+/// The server's update for a change.
 fn updates(before: &Model, after: &Model) -> Value {
     let mut differences = Map::new();
     let uuids: BTreeSet<_> = before.keys().chain(after.keys()).collect();
@@ -106,7 +106,7 @@ fn contents(replica: &Replica<Book>) -> Model {
         .collect()
 }
 
-/// Any JSON, of the words that updates are made of.
+/// Arbitrary JSON, made of the words of updates.
 fn any_json() -> impl Strategy<Value = Value> {
     let word = prop_oneof![
         Just("Book".to_owned()),
@@ -132,7 +132,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// An update with anything in the place of a row.
+/// An update with arbitrary JSON in the place of a row.
 fn any_row() -> impl Strategy<Value = Value> {
     let kind = "initial|insert|modify|delete";
     let column = prop::collection::btree_map("title|authors|ids|other", any_json(), 0..3);
@@ -179,7 +179,7 @@ proptest! {
             let applied = TableUpdates::read_differences(&json).map(|updates| {
                 Book::apply(&mut replica, updates, &mut HashSet::default())
             });
-            // After an error the replica is given up.
+            // After an error the replica is dropped.
             if !matches!(applied, Ok(Ok(()))) {
                 break;
             }

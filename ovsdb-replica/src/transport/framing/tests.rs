@@ -1,4 +1,4 @@
-//! Streams cut and merged at every place.
+//! Streams cut and merged at every position.
 
 use proptest::prelude::*;
 

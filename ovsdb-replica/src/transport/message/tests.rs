@@ -1,4 +1,4 @@
-//! Messages of version 1.0, and what jsonrpsee is told of them.
+//! Messages of version 1.0, and their translation for jsonrpsee.
 
 use jsonrpsee_types::{Id, Response};
 use proptest::prelude::*;
@@ -141,7 +141,7 @@ fn a_request_goes_out_as_version_1_has_it() {
     assert!(outgoing(r#"{"id":7}"#).is_err());
 }
 
-/// Text that looks like members, and the other values that there are.
+/// Text that looks like members, and the other kinds of values.
 fn value() -> impl Strategy<Value = serde_json::Value> {
     let text = prop_oneof!["\"error\":null|,\"id\":2\\}|\\\\|\\[|\\}", ".{0,6}"];
     let leaf = prop_oneof![

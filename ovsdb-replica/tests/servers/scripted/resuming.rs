@@ -1,4 +1,4 @@
-//! What a session takes over from the one before.
+//! The state that a session takes over from the one before.
 
 use ovsdb_replica::{Client, Event};
 use serde_json::{Value, json};
@@ -9,8 +9,8 @@ use super::{
     server::{Answer, Book, Server, UUID},
 };
 
-/// Since when a client wants to know what happened, in its first and in its second session; in between the server says
-/// `unasked` and hangs up.
+/// The transactions since which a client requests changes, in its first and in its second session. In between the
+/// server sends `unasked` and disconnects.
 async fn since(server: &Server, unasked: &[u8]) -> Vec<String> {
     let mut client = server.client();
     let following = async {

@@ -1,4 +1,4 @@
-//! A server that knows one database of one table with one row.
+//! A server with one database of one table with one row.
 
 use std::{
     cell::{Cell, RefCell},
@@ -16,7 +16,7 @@ use tokio::{
     sync::Notify,
 };
 
-/// After this many answered echoes the server hangs up.
+/// The server disconnects after this many answered echoes.
 pub(super) const ECHOES: usize = 100;
 
 /// The `_uuid` of its row.
@@ -33,19 +33,19 @@ ovsdb_replica::table! {
 pub(super) struct Server {
     listener: UnixListener,
     path: PathBuf,
-    /// What it says to a method instead of what is right.
+    /// Scripted answers to methods, in place of the correct ones.
     answers: BTreeMap<&'static str, Answer>,
-    /// Echoes that were answered.
+    /// Answered echoes.
     pub(super) echoes: Cell<usize>,
     /// Echoes that the client asked for.
     pub(super) probes: Cell<usize>,
-    /// Whether it hangs up when it has said all that it says unasked.
+    /// Whether it disconnects after its unsolicited messages.
     hangs_up: bool,
-    /// Bytes of endless answers that the client took.
+    /// Bytes of endless answers that the client read.
     pub(super) taken: Cell<usize>,
-    /// The transactions since which a client wanted to know what happened.
+    /// The transactions since which a client requested changes.
     pub(super) since: RefCell<Vec<String>>,
-    /// It has said all that it says unasked.
+    /// All unsolicited messages were sent.
     pub(super) said: Notify,
     _folder: TempDir,
 }
@@ -71,13 +71,13 @@ pub(super) enum Answer {
     Result(Value),
     /// The error of the request.
     Error(Value),
-    /// These bytes, in the place of a reply.
+    /// These bytes, instead of a reply.
     Bytes(Vec<u8>),
     /// These bytes, and then the end of the connection.
     Last(Vec<u8>),
-    /// These bytes once, and then the last of them again and again, for as long as the client takes them.
+    /// These bytes once, and then the last of them repeatedly, for as long as the client reads them.
     Endless(Vec<u8>),
-    /// Nothing.
+    /// No answer.
     Silence,
 }
 
@@ -150,7 +150,7 @@ impl Server {
         Client::new(&remotes, options)
     }
 
-    /// Serves one connection until its end, and says `unasked` once the database was read.
+    /// Serves one connection until its end, and sends `unasked` once the database was read.
     pub(super) async fn serve(&self, unasked: &[u8]) {
         let (mut stream, _) = self.listener.accept().await.unwrap();
         let mut buffer = Vec::new();
@@ -210,7 +210,7 @@ impl Server {
     }
 }
 
-/// The next message of a client, of which `buffer` may hold the beginning.
+/// The next message of a client; `buffer` may have its beginning.
 async fn next_message(stream: &mut UnixStream, buffer: &mut Vec<u8>) -> Option<Value> {
     loop {
         let mut messages = serde_json::Deserializer::from_slice(buffer).into_iter();
