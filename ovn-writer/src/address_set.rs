@@ -1,4 +1,4 @@
-//! A row of the table `Address_Set` of the northbound database, as small as the writer can use it.
+//! A row of the table `Address_Set` of the northbound database, reduced to save memory.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -27,13 +27,13 @@ const NAME: &str = "name";
 /// Keys of `external_ids`: two more of ovn-kubernetes, and our own.
 const IP_FAMILY: &str = "ip-family";
 const PRIMARY_ID: &str = "k8s.ovn.org/id";
-/// Marks the rows that this program made, with the store that it made them for.
+/// Marks the rows created by this program, with their store.
 const CREATED: &str = "ovn-writer/created";
-/// Marks of these the rows that it made in a database that ovn-kubernetes manages.
+/// Marks rows that this program created in a database managed by ovn-kubernetes.
 const MANAGED: &str = "ovn-writer/managed";
 const MANAGED_YES: &str = "true";
 
-/// The keys that matter of a row.
+/// The used keys.
 const KEYS: [&str; 6] = [
     OWNER_TYPE,
     OWNER_NAME,
@@ -48,7 +48,7 @@ const KEYS: [&str; 6] = [
 pub struct AddressSet {
     name: Box<str>,
     addresses: Addresses,
-    /// Members that are no addresses, or not in the spelling that this program writes; `None` if there are none.
+    /// Members that are no addresses, or not in this program's spelling; `None` if there are none.
     #[expect(
         clippy::box_collection,
         reason = "an empty set takes three words, and almost all are"
@@ -59,23 +59,23 @@ pub struct AddressSet {
     is_well_named: bool,
 }
 
-/// What the `external_ids` say that a row is for.
+/// The purpose of a row, from its `external_ids`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Identity {
     /// The DNS name, normalised.
     pub name: DnsName,
     /// The family of its addresses.
     pub family: Family,
-    /// How the row bears the name.
+    /// The form of the name in the row.
     pub form: NameForm,
 }
 
-/// How a row bears its DNS name.
+/// The form of a DNS name in a row.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NameForm {
     /// Normalised: ovn-kubernetes leaves the addresses to `DNSNameResolver` objects.
     Fqdn,
-    /// As somebody wrote it: ovn-kubernetes looks the name up by itself, and writes its own addresses too.
+    /// As in the rule: ovn-kubernetes looks the name up itself, and also writes its own addresses.
     AsWritten,
 }
 
@@ -101,7 +101,7 @@ impl AddressSet {
         self.addresses().is_empty() && self.others().is_empty()
     }
 
-    /// Whether the address is a member, however it is written.
+    /// Whether the address is a member, in any spelling.
     pub fn holds(&self, address: &IpAddr) -> bool {
         self.addresses().contains(*address)
             || self
@@ -110,12 +110,13 @@ impl AddressSet {
                 .any(|text| address_in(text).as_ref() == Some(address))
     }
 
-    /// What it is for; `None` if its `external_ids` name no DNS name or family that can be.
+    /// The row's purpose; `None` if its `external_ids` have no valid DNS name or family.
     pub fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref()
     }
 
-    /// Whether its `name` is the one by which rules of its controller refer to a set of its [identity](AddressSet::identity).
+    /// Whether its `name` is the one by which rules of its controller refer to a set of this
+    /// [identity](AddressSet::identity).
     pub fn is_well_named(&self) -> bool {
         self.is_well_named
     }
@@ -125,17 +126,17 @@ impl AddressSet {
         self.external_ids.get(3)
     }
 
-    /// The store for which this program made it, if it did.
+    /// The store for which this program created the row; `None` if another program did.
     pub fn store(&self) -> Option<&str> {
         self.external_ids.get(4)
     }
 
-    /// Whether this program made it for this store.
+    /// Whether this program created it for this store.
     pub fn is_made_for(&self, store: &str) -> bool {
         self.store() == Some(store)
     }
 
-    /// Whether this program made it in a database that ovn-kubernetes manages.
+    /// Whether this program created it in a database managed by ovn-kubernetes.
     pub fn is_marked_managed(&self) -> bool {
         self.external_ids.get(5) == Some(MANAGED_YES)
     }
@@ -149,7 +150,7 @@ impl AddressSet {
     }
 
     fn identify(&self) -> Option<Identity> {
-        // The server's condition says so too, if it knows conditions.
+        // The monitor has the same condition, but an old server ignores conditions.
         if self.external_ids.get(0)? != ADDRESS_SET_OWNER_TYPE {
             return None;
         }
@@ -167,7 +168,7 @@ impl AddressSet {
         Some(Identity { name, family, form })
     }
 
-    /// Takes over a difference of the members, each of them once.
+    /// Applies a difference of the members, each of which must occur once.
     fn toggle_members(&mut self, texts: &[&str]) {
         let mut addresses = Vec::with_capacity(texts.len());
         let mut others = self.others.take().unwrap_or_default();
@@ -182,15 +183,15 @@ impl AddressSet {
     }
 }
 
-/// The address that a member reads as, if it does.
+/// The address of a member; `None` if it is no address.
 pub(crate) fn address_in(text: &str) -> Option<IpAddr> {
     text.parse().ok().map(proto::address::canonical)
 }
 
-/// The address, if the text is exactly how it is written.
+/// The address, if the text is its canonical form.
 fn canonical_address(text: &str) -> Option<IpAddr> {
     let address: IpAddr = text.parse().ok()?;
-    // No other spelling of an IPv4 address is read at all.
+    // The parser accepts no other spelling of an IPv4 address.
     (address.is_ipv4() || address.to_smolstr() == text).then_some(address)
 }
 
@@ -238,13 +239,13 @@ impl Record for AddressSet {
     }
 }
 
-/// Whether a row is the one with this `_uuid`, and still one that this program made for this store.
+/// The conditions for a row with this `_uuid` that this program still owns for this store.
 pub(crate) fn made_for(store: &str, uuid: Uuid) -> Vec<Condition> {
     let mark = Condition::has_pair(EXTERNAL_IDS, CREATED, store);
     vec![Condition::uuid(uuid), mark]
 }
 
-/// Refuses the transaction if there is a row of the name that the row of a name and family would have.
+/// Refuses the transaction if a row exists with the name for this DNS name and family.
 pub(crate) fn is_absent(name: &DnsName, owner_controller: &str, family: Family) -> Operation {
     let id = address_set_id(owner_controller, name.as_str(), family);
     let set_name = Datum::from(address_set_name(&id).as_str());
@@ -252,7 +253,7 @@ pub(crate) fn is_absent(name: &DnsName, owner_controller: &str, family: Family) 
     Operation::wait_for_none(TABLE, vec![has_name])
 }
 
-/// Asks for the names of all rows, whoever made them.
+/// Reads the names of all rows, of any owner.
 pub(crate) fn select_names() -> Operation {
     Operation::Select {
         table: TABLE.into(),
@@ -270,8 +271,8 @@ pub(crate) fn names_in(result: &OperationResult) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The row of a name and family, as ovn-kubernetes would make it, with our own mark: the store, and whether ovn-kubernetes manages
-/// the database.
+/// The row of a name and family, as ovn-kubernetes would create it, with our own marks: the store, and whether
+/// ovn-kubernetes manages the database.
 pub(crate) fn new_row(
     (store, is_managed): (&str, bool),
     owner_controller: &str,

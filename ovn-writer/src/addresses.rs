@@ -1,4 +1,4 @@
-//! A set of addresses that takes little more room than the addresses: 4 bytes for IPv4, 16 for IPv6.
+//! A compact set of addresses: about 4 bytes for IPv4 and 16 for IPv6.
 //!
 //! Sets are compared far more often than they change, so they are sorted slices.
 
@@ -13,7 +13,7 @@ pub struct Addresses {
     v6: Box<[Ipv6Addr]>,
 }
 
-/// A set that belongs to somebody else, or the part of it that is of one family.
+/// A borrowed set of addresses, or its part of one family.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AddressesRef<'a> {
     v4: &'a [Ipv4Addr],
@@ -29,7 +29,7 @@ impl Addresses {
         }
     }
 
-    /// Takes out those that are in it, and puts the others in.
+    /// Removes those addresses that are in the set, and adds the others.
     pub fn toggle(&mut self, addresses: &Self) {
         let kept = self.all().without(addresses.all());
         let new = addresses.all().without(self.all());
@@ -78,7 +78,7 @@ impl<'a> AddressesRef<'a> {
         v4.chain(self.v6.iter().copied().map(IpAddr::V6))
     }
 
-    /// Those of one family.
+    /// The addresses of one family.
     pub fn of_family(self, family: Family) -> Self {
         match family {
             Family::V4 => Self {
@@ -92,7 +92,7 @@ impl<'a> AddressesRef<'a> {
         }
     }
 
-    /// Those that are not in the other set, in order.
+    /// The addresses that are not in the other set, sorted.
     pub fn without(self, other: Self) -> Vec<IpAddr> {
         let mut left = Vec::new();
         without(self.v4, other.v4, |address| left.push(address.into()));
@@ -107,7 +107,7 @@ fn sorted<T: Ord>(mut elements: Vec<T>) -> Box<[T]> {
     elements.into_boxed_slice()
 }
 
-/// Both are sorted.
+/// The elements of `set` that are not in `other`. Both are sorted.
 fn without<T: Copy + Ord>(set: &[T], other: &[T], mut left: impl FnMut(T)) {
     let mut other = other.iter().peekable();
     for element in set {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     fn compact(set: &BTreeSet<IpAddr>) -> Addresses {
-        // In no order, and some of them twice.
+        // Unsorted, with duplicates.
         set.iter()
             .rev()
             .chain(set.iter().take(3))

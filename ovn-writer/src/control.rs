@@ -1,4 +1,5 @@
-//! `--control`: what an administrator permits the running writer. On a unix socket of mode 0600 alone, apart from `--inspect`.
+//! `--control`: permissions of an administrator for the running writer. It is a separate unix socket of mode 0600,
+//! apart from `--inspect`.
 
 use std::io::{self, Write as _};
 
@@ -23,7 +24,6 @@ use crate::{
     inspect::{ANSWER_DEADLINE, Question, ask},
 };
 
-/// Where the permission is asked for.
 const ALLOW_EMPTY: &str = "/allow-empty";
 
 /// Permits the running ovn-writer to empty the address sets of all names that are absent at this moment, once, however many they are.
@@ -36,10 +36,10 @@ pub struct AllowEmptyArgs {
     pub control: ListenAddress,
 }
 
-/// The address of a socket that only the user of the process can open.
+/// Parses the address of a socket that only the user of the process can open.
 ///
 /// # Errors
-/// It is no unix socket, or gives others access.
+/// It is no unix socket, or its mode admits others.
 pub(crate) fn parse_control(text: &str) -> Result<ListenAddress, String> {
     let address = text
         .parse()
@@ -57,7 +57,7 @@ pub(crate) fn parse_control(text: &str) -> Result<ListenAddress, String> {
 /// Answers until the token is cancelled.
 ///
 /// # Errors
-/// Those of [`Inspect::serve`].
+/// The errors of [`Inspect::serve`].
 pub async fn serve(
     listener: Inspect,
     writer: mpsc::Sender<Question>,
@@ -78,10 +78,10 @@ async fn allow_empty(State(writer): State<mpsc::Sender<Question>>) -> Response {
     }
 }
 
-/// Asks the running ovn-writer, and prints the names that it may empty now.
+/// Sends the permission to the running ovn-writer, and prints the names that it may empty now.
 ///
 /// # Errors
-/// [`UsageError`]: it cannot be reached, or does not permit it.
+/// [`UsageError`]: the ovn-writer cannot be reached, or refuses.
 pub async fn run_allow_empty(args: AllowEmptyArgs) -> anyhow::Result<()> {
     let answer = client::post(&args.control, ALLOW_EMPTY).await;
     let names: Vec<String> = answer.map_err(|error| {

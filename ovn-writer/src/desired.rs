@@ -1,12 +1,12 @@
-//! What the address sets should hold: the statuses of the store, added up by DNS name.
+//! The desired content of the address sets: the statuses of the store, summed up by DNS name.
 //!
 //! There is no IO here, and no clock. The store is not trusted:
 //!
-//! - Addresses are brought into one spelling and pass the guards again ([`filter`]).
-//! - A status without an address says nothing, unless an entry of `spec.name` says why there is none. Until the objects of a name
-//!   say something again, what they said last holds.
-//! - An object that is absent, or cannot be read, takes nothing away: the name is [away](Presence::Away), and what follows is
-//!   decided by [`crate::sync`].
+//! - Addresses are normalised and pass the guards again ([`filter`]).
+//! - A status without an address is ignored, unless an entry of `spec.name` gives the reason. Until the objects of a
+//!   name have such a status again, their last one counts.
+//! - An absent or unreadable object removes nothing: its name is [away](Presence::Away), and [`crate::sync`] decides
+//!   what follows.
 
 pub mod filter;
 mod name;
@@ -25,7 +25,7 @@ use self::{
 };
 use crate::addresses::{Addresses, AddressesRef};
 
-/// The content of the store, as far as it concerns the sets.
+/// The content of the store, as far as the sets need it.
 #[derive(Debug, Default)]
 pub struct Desired {
     pub(crate) filter: Filter,
@@ -33,12 +33,13 @@ pub struct Desired {
     names: HashMap<DnsName, Name>,
     /// Objects whose `spec.name` no address set can have.
     unusable: HashMap<ObjectKey, NameError>,
-    /// Whether the store was ever read: nothing is wanted before.
+    /// Whether the store was ever read; before that no address is desired.
     pub(crate) has_been_read: bool,
     in_sync_since: Option<Instant>,
-    /// Since when every object has been known, if one was not: until then an absent name may have been that one's.
+    /// Since when every object has been known, if one was not. Before that, an absent name may have belonged to that
+    /// object.
     pub(crate) readable_since: Option<Instant>,
-    /// Objects that are there and cannot be read: what is known of them holds.
+    /// Existing objects that cannot be read; their last known state counts.
     unreadable: BTreeSet<ObjectKey>,
     skipped: HashMap<Skip, usize>,
 }
@@ -46,11 +47,11 @@ pub struct Desired {
 /// Whether the store has an object of a name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Presence {
-    /// It has.
+    /// It has one.
     Present,
-    /// Neither the newest complete list nor the watch since then has one.
+    /// It has none, by the last complete list and the watch since then.
     Away {
-        /// Since when, without a break in which the store could not be read; `None` while it cannot be read.
+        /// Since when, without an interruption of the store; `None` during an interruption.
         since: Option<Instant>,
         /// Whether the last status said that the rule ended.
         rule_ended: bool,
@@ -59,27 +60,27 @@ pub enum Presence {
     },
 }
 
-/// What is wanted of the sets of one name.
+/// The desired state of the sets of one name.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
     /// Whether the store has the name.
     pub presence: Presence,
     /// Whether an object of the name was seen since this program started.
     pub was_seen: bool,
-    /// Whether every object of the name says which addresses it has, so that others are surplus.
+    /// Whether every object of the name lists its addresses, so that other addresses are surplus.
     pub is_complete: bool,
-    /// The union of the addresses of both families, as far as they are known.
+    /// The union of the known addresses of both families.
     pub addresses: Cow<'a, Addresses>,
-    /// What the store changed since the name was [compared](Desired::compared) with the database; `None` if it never was.
+    /// The changes since the name was [compared](Desired::compared) with the database; `None` if it never was.
     pub changes: Option<Changes<'a>>,
 }
 
-/// What the store changed in a name.
+/// The changes of a name in the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Changes<'a> {
-    /// Addresses that are wanted and were not, or the other way round.
+    /// Addresses that were added or removed.
     pub addresses: &'a BTreeSet<IpAddr>,
-    /// Whether the objects of the name say only now which addresses they have.
+    /// Whether the objects of the name now list their addresses and did not before.
     pub became_complete: bool,
 }
 
@@ -96,7 +97,7 @@ impl Wanted<'_> {
 }
 
 impl Desired {
-    /// Nothing is known yet. `filter` says which addresses may stand in sets.
+    /// An empty state. `filter` decides which addresses sets may have.
     pub fn new(filter: Filter) -> Self {
         Self {
             filter,
@@ -104,8 +105,8 @@ impl Desired {
         }
     }
 
-    /// Takes over what the store says, and returns the names of which something else may be wanted now. A change of nothing but
-    /// times and counts is none.
+    /// Applies an event of the store, and returns the names whose desired state may have changed. A change of only
+    /// times and counts does not count.
     pub fn apply(&mut self, event: &Event<DnsNameResolver>, now: Instant) -> HashSet<DnsName> {
         let mut changed = HashSet::default();
         let was_blocked = self.has_unknown_object();
@@ -123,7 +124,7 @@ impl Desired {
             Event::Undecodable(objects) => self.unreadable.clone_from(objects),
             Event::OutOfSync(_) => self.in_sync_since = None,
         }
-        // An object that can be read again comes before the news that no other one cannot.
+        // The last unreadable object became readable: this event comes before the one that says so.
         if was_blocked && !self.has_unknown_object() {
             self.readable_since = Some(now);
             changed.extend(self.away().cloned());
@@ -131,8 +132,8 @@ impl Desired {
         changed
     }
 
-    /// What is wanted of the sets of this name; `None` if the store never had it while this program ran, and it was not
-    /// [adopted](Desired::adopt).
+    /// The desired state of the sets of this name. `None` if the store never had the name while this program ran, and
+    /// it was not [adopted](Desired::adopt).
     pub fn wanted(&self, name: &DnsName) -> Option<Wanted<'_>> {
         let state = self.names.get(name)?;
         let presence = match state.away() {
@@ -152,29 +153,29 @@ impl Desired {
         })
     }
 
-    /// The names that the store has, or had since this program started and that still have rows.
+    /// The names of the store, and names that left it since this program started but still have rows.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &DnsName> + Clone {
         self.names.keys()
     }
 
-    /// The names that are known and of which the store has no object.
+    /// The known names without an object.
     pub fn away(&self) -> impl Iterator<Item = &DnsName> {
         let names = self.names.iter();
         names.filter_map(|(name, state)| state.objects.is_empty().then_some(name))
     }
 
-    /// The objects that have the name.
+    /// The objects of this name.
     pub fn objects_of(&self, name: &DnsName) -> impl Iterator<Item = &ObjectKey> {
         let state = self.names.get(name).into_iter();
         state.flat_map(|state| state.objects.iter().map(|key| &**key))
     }
 
-    /// Whether the store is being read: its list was complete, and its watch lives.
+    /// Whether the store is being read: its list was complete, and its watch runs.
     pub fn is_in_sync(&self) -> bool {
         self.in_sync_since.is_some()
     }
 
-    /// The number of objects, those with an unusable name apart.
+    /// The number of objects, without those with an unusable name.
     pub fn objects(&self) -> usize {
         self.objects.len()
     }
@@ -184,18 +185,18 @@ impl Desired {
         self.unusable.len()
     }
 
-    /// Whether there is an object that cannot be read and of which not even the DNS name is known: any absent name may be its.
+    /// Whether there is an unreadable object whose DNS name is unknown: any absent name may belong to it.
     pub fn has_unknown_object(&self) -> bool {
         let is_known = |key| self.objects.contains_key(key) || self.unusable.contains_key(key);
         !self.unreadable.iter().all(is_known)
     }
 
-    /// How many addresses stand in statuses and are not wanted, for this reason.
+    /// How many addresses of statuses are left out for this reason.
     pub fn skipped(&self, reason: Skip) -> usize {
         self.skipped.get(&reason).copied().unwrap_or(0)
     }
 
-    /// Takes over a name that has rows of this program and no object, as if an object of it had been deleted now.
+    /// Adds a name that has rows of this program and no object, as if its object had been deleted now.
     pub fn adopt(&mut self, name: &DnsName, now: Instant) {
         let state = self.names.entry(name.clone()).or_default();
         if state.objects.is_empty() && state.away().is_none() {
@@ -203,42 +204,43 @@ impl Desired {
         }
     }
 
-    /// Whether an administrator permits to empty the sets of a name that is away. It holds until the name returns, or what was
-    /// permitted is done.
+    /// Records whether an administrator permits to empty the sets of an absent name. The permission ends when the name
+    /// returns, or the sets are empty.
     pub fn permit(&mut self, name: &DnsName, yes: bool) {
         if let Some(state) = self.names.get_mut(name) {
             state.permit(yes);
         }
     }
 
-    /// The sets of the name were emptied: what its objects had before they went, or said nothing more, no longer holds.
+    /// Records that the sets of the name were emptied: the last addresses of its absent or silent objects no longer
+    /// count.
     pub fn release(&mut self, name: &DnsName) {
         if self.names.contains_key(name) {
             self.change(name, |_, state| state.release());
         }
     }
 
-    /// The name is compared with the database now, or is to be compared as if for the first time.
+    /// Records whether the name was compared with the database, or must be compared as if for the first time.
     pub fn compared(&mut self, name: &DnsName, yes: bool) {
         if let Some(state) = self.names.get_mut(name) {
             state.compared(yes);
         }
     }
 
-    /// All names are to be compared as if for the first time.
+    /// Every name must be compared as if for the first time.
     pub fn compare_all(&mut self) {
         self.names
             .values_mut()
             .for_each(|state| state.compared(false));
     }
 
-    /// Remembers whether a set of the name is in use, and returns whether one was.
+    /// Records whether a set of the name is in use, and returns the previous value.
     pub fn set_in_use(&mut self, name: &DnsName, is_in_use: bool) -> bool {
         let state = self.names.get_mut(name);
         state.is_some_and(|state| std::mem::replace(&mut state.is_in_use, is_in_use))
     }
 
-    /// Forgets a name if it is away.
+    /// Removes an absent name.
     pub fn forget(&mut self, name: &DnsName) {
         if self.names.get(name).is_some_and(|it| it.objects.is_empty()) {
             self.names.remove(name);
@@ -269,7 +271,7 @@ impl Desired {
         let name = match DnsName::parse(&object.spec.name) {
             Ok(name) => name,
             Err(error) => {
-                // What was known of it holds, as if it did not decode.
+                // Its last known state stays, as if it did not decode.
                 if self.unusable.get(&key) != Some(&error) {
                     tracing::warn!(object = %key, name = object.spec.name, %error, "an object is ignored: its spec.name is no DNS name");
                     self.unusable.insert(key, error);
@@ -319,7 +321,7 @@ impl Desired {
         };
         self.unskip(&old);
         let name = old.name.clone();
-        // The object is out of the store already: what it had counts as held before and after.
+        // The object is already out of the store: its addresses count as held before and after.
         if let Some(state) = self.names.get_mut(&name) {
             state.hold(&old.addresses);
         }
@@ -332,8 +334,8 @@ impl Desired {
         changed.insert(name);
     }
 
-    /// Changes the objects of a name, remembers which addresses are wanted by that or no longer, and returns whether anything
-    /// else is wanted of its sets.
+    /// Changes the objects of a name and records the changed addresses. Returns whether anything else changed in the
+    /// desired state.
     fn change(&mut self, name: &DnsName, change: impl FnOnce(&mut Self, &mut Name)) -> bool {
         let is_new = !self.names.contains_key(name);
         let mut state = self.names.remove(name).unwrap_or_default();

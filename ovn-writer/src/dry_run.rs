@@ -1,4 +1,4 @@
-//! The writer with its hands tied: it says what it would do.
+//! The writer without writes: it reports what it would do.
 
 use std::{
     io::{self, Write},
@@ -14,19 +14,19 @@ use crate::{
     sync::{Change, Plan},
 };
 
-/// Writes what would be done, name by name, and again whenever that is something else.
+/// Writes the planned changes, name by name, and again whenever they change.
 pub struct DryRun {
     output: Box<dyn Write + Send>,
     format: Format,
-    /// What was written last of the names that differ, each with whether somebody else has the name of the set.
+    /// The last reported changes of names that differ, each with whether another client has the name of the set.
     said: HashMap<DnsName, Vec<(Change, bool)>>,
-    /// Whether it was asked in this session who manages the database.
+    /// Whether this session already checked for ovn-kubernetes.
     is_probed: bool,
-    /// When the names of all sets were asked for, if they were in this session.
+    /// When the names of all sets were requested in this session.
     names_asked: Option<Instant>,
 }
 
-/// How old what is known of the names of others may be when a missing set is spoken of. The server reads all rows for it.
+/// The maximum age of the known set names when a missing set is reported. The server reads all rows for them.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
 impl DryRun {
@@ -41,19 +41,18 @@ impl DryRun {
         }
     }
 
-    /// A session began.
     pub(crate) fn begin(&mut self) {
         self.is_probed = false;
         self.names_asked = None;
     }
 
-    /// Whether it was asked in this session who manages the database; it is now.
+    /// Whether this session already checked for ovn-kubernetes; marks it as checked.
     pub(crate) fn is_probed(&mut self) -> bool {
         std::mem::replace(&mut self.is_probed, true)
     }
 
-    /// Whether the names of all sets must be known before this is said, as sets are missing by it that others may have. They are
-    /// asked for now then.
+    /// Whether the names of all sets must be read before this report, since others may have the names of missing sets.
+    /// If so, marks them as requested now.
     pub(crate) fn must_ask(&mut self, plans: &[(DnsName, Plan)], now: Instant) -> bool {
         let is_known = |asked: Instant| now.saturating_duration_since(asked) < MAX_AGE;
         let mut findings = plans.iter().flat_map(|(_, plan)| &plan.findings);
@@ -65,7 +64,7 @@ impl DryRun {
         must
     }
 
-    /// Writes what is new.
+    /// Writes the new differences.
     pub(crate) fn say(
         &mut self,
         plans: Vec<(DnsName, Plan)>,

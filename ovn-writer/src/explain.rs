@@ -1,4 +1,4 @@
-//! Why an address is in a set, or is not: from what the writer knows at this moment, in plain words.
+//! Explains why an address is in a set, or is not, from the writer's current state.
 
 mod render_text;
 mod sets;
@@ -19,60 +19,60 @@ use crate::{
 
 pub use self::sets::{SetShown, Sets};
 
-/// So many names, and addresses of a set, are told of; the others are counted.
+/// The maximum number of names, and of addresses per set; the rest is counted.
 const MOST: usize = 1_000;
 
-/// So many rules are told of for each set.
+/// The maximum number of rules per set.
 const MOST_RULES: usize = 100;
 
-/// Both sides, as the writer has them.
+/// The store and the database, as the writer has them.
 #[derive(Clone, Copy, Debug)]
 pub struct Sides<'a> {
-    /// What is wanted, and what was done.
+    /// The desired state, and the past changes.
     pub sync: &'a Reconciler,
-    /// The database; nothing while there is no session.
+    /// The database; `None` without a session.
     pub replica: Option<&'a NorthboundReplica>,
-    /// Why this process writes nothing, if it does not.
+    /// Why this process writes nothing, if so.
     pub idle: Option<&'static str>,
     /// The time.
     pub now: Instant,
 }
 
-/// What there is to say.
+/// The explanation of a name or an address.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// The name, with its trailing dot, or the address; or what was asked for, if it is neither.
+    /// The name with its trailing dot, or the address; the original text if it is neither.
     pub about: String,
-    /// Only the rules of this namespace count.
+    /// The namespace whose rules count; `None` for all.
     pub namespace: Option<String>,
-    /// Whether a set holds it that a rule refers to.
+    /// Whether a set with it is in use by a rule.
     pub is_there: bool,
-    /// The names whose sets concern it, at most 1,000.
+    /// The names whose sets are affected, at most 1,000.
     pub names: Vec<NameExplained>,
-    /// How many more there are.
+    /// The number of other names.
     pub more_names: usize,
-    /// Why it is not there, and what is wrong.
+    /// Why it is not in a set, and other problems.
     pub reasons: Vec<Reason>,
-    /// All of it in lines for people.
+    /// The explanation as lines of text.
     pub text: Vec<String>,
 }
 
-/// A name that the store or the database has.
+/// A name in the store or the database.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NameExplained {
     /// The name.
     pub name: String,
-    /// The objects that have it, `NAMESPACE/NAME`.
+    /// Its objects, `NAMESPACE/NAME`.
     pub objects: Vec<String>,
-    /// Whether what was asked for is wanted: the address, or any address of the name.
+    /// Whether the store wants the address, or any address of the name.
     pub is_wanted: bool,
-    /// The rows of the name that hold it; all rows, if a name was asked for.
+    /// The rows of the name that have the address; all its rows for a name.
     pub rows: Vec<RowExplained>,
-    /// What is different between store and database, in the words of `ovn-writer verify`.
+    /// The differences between store and database, as in `ovn-writer verify`.
     pub differences: Option<NameReport>,
-    /// What this process did to its sets, the last first.
+    /// The changes that this process made to its sets, the latest first.
     pub history: Vec<Changed>,
 }
 
@@ -88,15 +88,15 @@ pub struct RowExplained {
     pub controller: String,
     /// `v4` or `v6`.
     pub family: &'static str,
-    /// The addresses that were asked for, at most 1,000.
+    /// The matching addresses, at most 1,000.
     pub addresses: Vec<AddressExplained>,
-    /// How many more there are.
+    /// The number of others.
     pub more_addresses: usize,
-    /// What refers to it, at most 100.
+    /// The rules that refer to it, at most 100.
     pub rules: Vec<RuleReport>,
-    /// How many more there are.
+    /// The number of others.
     pub more_rules: usize,
-    /// How many are left out, since they are of other namespaces.
+    /// The number of rules left out because they belong to other namespaces.
     pub rules_elsewhere: usize,
 }
 
@@ -106,35 +106,35 @@ pub struct RowExplained {
 pub struct AddressExplained {
     /// The address.
     pub address: String,
-    /// For how many seconds, if this process wrote it and still knows when.
+    /// For how many seconds, if this process wrote it and still knows the time.
     pub since_seconds: Option<u64>,
     /// Whether the store wants it.
     pub is_wanted: bool,
 }
 
-/// Something that this process did.
+/// A change that this process made.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Changed {
-    /// How many seconds ago.
+    /// Its age in seconds.
     pub seconds_ago: u64,
-    /// What it was.
+    /// The change.
     #[serde(flatten)]
     pub entry: LoggedChange,
 }
 
-/// Why something is not there, or what is wrong.
+/// Why it is not in a set, or another problem.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
     /// A word for programs.
     pub reason: &'static str,
-    /// What it means.
+    /// A sentence for people.
     pub words: String,
 }
 
 impl Explanation {
-    /// What it means.
+    /// The explanation for a query.
     pub fn new(asked: &Asked, sides: Sides<'_>) -> Self {
         let mut explanation = Self {
             about: asked.text(),
@@ -263,7 +263,7 @@ impl<'a> Sides<'a> {
         self.sync.state()
     }
 
-    /// What is wrong with the whole.
+    /// The conditions that affect all names.
     fn conditions(&self) -> Vec<Reason> {
         let desired = &self.state().desired;
         let mut conditions = Vec::new();

@@ -1,20 +1,20 @@
-//! The `external_ids` of a row, of which only some keys matter.
+//! The used keys of a row's `external_ids`.
 
 use proto::api::{ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, Family};
 
 use ovsdb_replica::{ColumnProblem, Datum, value::TypeError};
 
-/// `external_ids`, where owners of rows say what a row is for.
+/// `external_ids`: the owners of rows describe their purpose there.
 pub(crate) const EXTERNAL_IDS: &str = "external_ids";
 
-/// Keys of ovn-kubernetes: which of its controllers, one a network, the row belongs to.
+/// A key of ovn-kubernetes: the controller of the row. There is one per network.
 pub(crate) const OWNER_CONTROLLER: &str = "k8s.ovn.org/owner-controller";
-/// What kind of thing the row is for.
+/// A key of ovn-kubernetes: the kind of the row's owner.
 pub(crate) const OWNER_TYPE: &str = "k8s.ovn.org/owner-type";
-/// The name of that thing: a DNS name, a namespace.
+/// A key of ovn-kubernetes: the name of the row's owner, such as a DNS name or a namespace.
 pub(crate) const OWNER_NAME: &str = "k8s.ovn.org/name";
 
-/// Values that most rows have: they are kept as a number each.
+/// Frequent values, stored as a number each.
 const COMMON: [&str; 4] = [
     ADDRESS_SET_OWNER_TYPE,
     DEFAULT_NETWORK_CONTROLLER,
@@ -22,20 +22,20 @@ const COMMON: [&str; 4] = [
     Family::V6.as_str(),
 ];
 
-/// How a value begins: there is none; or its length follows in four bytes. Between these: it is one of the [`COMMON`] ones.
+/// The first byte of a value: none, or a four-byte length follows. A byte in between is an index of [`COMMON`].
 const NONE: u8 = 0;
 const TEXT: u8 = 1 + COMMON.len() as u8;
 
-/// Most rows' values take less, in bytes.
+/// The values of most rows are shorter, in bytes.
 const USUAL_LENGTH: usize = 256;
 
-/// The values of `N` keys, in the order in which the keys are given. Rows are many: the values lie in one piece, one behind the
-/// other, without those at the end that are not there.
+/// The values of `N` keys, in the order of the keys. There are many rows, so the values share one allocation. Missing
+/// values at the end are left out.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Kept<const N: usize>(Box<[u8]>);
 
 impl<const N: usize> Kept<N> {
-    /// Takes a difference over: a pair that is there goes, anything else comes or takes the place of what was there.
+    /// Applies a difference: an existing pair is removed, another one is added or replaces the key's value.
     pub(crate) fn modify(
         &mut self,
         keys: &[&str; N],
@@ -60,7 +60,7 @@ impl<const N: usize> Kept<N> {
 
     fn of(values: [Option<&str>; N]) -> Self {
         let mut bytes = Vec::with_capacity(USUAL_LENGTH);
-        // Those at the end that are not there take no room.
+        // Missing values at the end take no space.
         let present = values.iter().rposition(Option::is_some);
         for value in values.into_iter().take(present.map_or(0, |last| last + 1)) {
             let common = COMMON.iter().position(|common| value == Some(*common));
@@ -69,18 +69,18 @@ impl<const N: usize> Kept<N> {
                 (_, Some(at)) => bytes.extend((1..TEXT).nth(at)),
                 (Some(text), None) => {
                     bytes.push(TEXT);
-                    // No message is as long as that.
+                    // No message is that long.
                     let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
                     bytes.extend_from_slice(&length.to_le_bytes());
                     bytes.extend_from_slice(text.as_bytes());
                 }
             }
         }
-        // Copied: what shrinks where it is leaves a gap behind each row.
+        // Copied, because shrinking in place would leave a gap behind each row.
         Self(bytes.as_slice().into())
     }
 
-    /// The value of the key at this place, if the row has one.
+    /// The value of the key at this index, if the row has one.
     pub(crate) fn get(&self, place: usize) -> Option<&str> {
         let mut rest = &*self.0;
         for _ in 0..place {
@@ -90,7 +90,7 @@ impl<const N: usize> Kept<N> {
     }
 }
 
-/// The first value, and what is behind it; `None` at the end.
+/// The first value, and the rest; `None` at the end.
 fn first(bytes: &[u8]) -> Option<(Option<&str>, &[u8])> {
     let (start, rest) = bytes.split_first()?;
     match *start {
@@ -108,7 +108,7 @@ fn first(bytes: &[u8]) -> Option<(Option<&str>, &[u8])> {
     }
 }
 
-/// Elements that differ. The same one twice would undo itself.
+/// The elements; an error if one occurs twice, since it would undo itself.
 pub(crate) fn distinct<T: Ord>(mut elements: Vec<T>) -> Result<Vec<T>, ColumnProblem> {
     elements.sort_unstable();
     let count = elements.len();

@@ -1,7 +1,7 @@
-//! What the fuzz target does with its bytes, so that the tests on a stable toolchain do the same.
+//! The body of the fuzz target. The tests on a stable toolchain run it too.
 //!
-//! It takes any bytes and panics if something holds that must not. It is compiled for tests and for `cargo fuzz`, which sets
-//! `cfg(fuzzing)`.
+//! It takes any bytes and panics if an invariant does not hold. It is compiled for tests and for `cargo fuzz`, which
+//! sets `cfg(fuzzing)`.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -16,10 +16,10 @@ use serde_json::value::RawValue;
 
 use crate::references::{Northbound, NorthboundChanges, NorthboundReplica, References};
 
-/// Updates of the tables of the northbound database that the writer follows: one JSON text a line, each applied to the same
-/// replica until one does not fit.
+/// Updates of the followed tables of the northbound database: one JSON text a line. Each is applied to the same replica
+/// until one does not fit.
 ///
-/// The replica finds its rows by their keys whatever happens, and what is kept up by changes is what a new reading gives.
+/// The replica must find its rows by their keys, and the incremental state must equal that of a fresh read.
 pub fn updates(data: &[u8]) {
     let Ok(lines) = std::str::from_utf8(data) else {
         return;
@@ -34,7 +34,7 @@ pub fn updates(data: &[u8]) {
         };
         let mut changes = NorthboundChanges::default();
         if Northbound::apply(&mut replica, updates, &mut changes).is_err() {
-            // A session ends here, and the replica is given up.
+            // The session ends here, and the replica is dropped.
             return;
         }
         references.update(&replica, &changes);
@@ -65,7 +65,7 @@ fn check_keys<R: Record>(replica: &Replica<R>) {
     }
 }
 
-/// What refers to each set is what a new index of the same rows says.
+/// The references of each set equal those of a new index over the same rows.
 fn check_references(replica: &NorthboundReplica, references: &References) {
     let anew = References::of(replica);
     for (uuid, set) in replica.0.iter() {

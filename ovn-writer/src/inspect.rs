@@ -1,4 +1,4 @@
-//! `--inspect`: what the writer knows, for who runs it.
+//! `--inspect`: the writer's state, for administrators.
 
 mod pages;
 
@@ -26,27 +26,27 @@ use crate::{
     explain::{Explanation, Sets},
 };
 
-/// How many may ask at once; others wait.
+/// The number of parallel queries; further ones wait.
 pub const QUEUE: usize = 4;
 
-/// How long the writer may take to answer.
+/// The time-out of the writer's answer.
 pub(crate) const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
-/// What somebody wants to know of the writer, and where to send it.
+/// A query to the writer, with the channel for its answer.
 #[derive(Debug)]
 pub enum Question {
-    /// Why something is in a set, or is not.
+    /// Explains a name or an address.
     Explain(Asked, oneshot::Sender<Explanation>),
-    /// Permits to empty what is absent now, and asks for the names.
+    /// Permits to empty the sets of the names that are absent now; the answer has these names.
     AllowEmpty(oneshot::Sender<Result<Vec<String>, NotPermitted>>),
-    /// The sets of names that hold this text, or whose rows' names do.
+    /// The sets whose DNS name or row name contains this text.
     Sets(String, oneshot::Sender<Sets>),
 }
 
-/// Why a writer permits nothing.
+/// Why a writer refuses a permission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NotPermitted {
-    /// It writes nothing.
+    /// It does not write.
     #[error("this process writes nothing: {0}")]
     Idle(&'static str),
     /// It does not know which names are absent.
@@ -57,14 +57,14 @@ pub enum NotPermitted {
 #[derive(Debug)]
 struct Inspector {
     writer: mpsc::Sender<Question>,
-    /// The writer looks through all names, and has something else to do.
+    /// A query searches all names, and must not delay the writer.
     turns: Turns,
 }
 
 /// Answers until the token is cancelled.
 ///
 /// # Errors
-/// Those of [`Inspect::serve`].
+/// The errors of [`Inspect::serve`].
 pub async fn serve(
     inspect: Inspect,
     writer: mpsc::Sender<Question>,
@@ -115,14 +115,14 @@ impl Inspector {
         self.ask(|sender| Question::Explain(asked, sender)).await
     }
 
-    /// Nothing if the writer does not say.
+    /// `None` if the writer does not answer.
     async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Option<T> {
         let asked = self.turns.ask(ask(&self.writer, question));
         timeout(ANSWER_DEADLINE, asked).await.ok().flatten()
     }
 }
 
-/// Asks the writer; nothing if it is gone.
+/// Queries the writer; `None` if it has ended.
 pub(crate) async fn ask<T>(
     writer: &mpsc::Sender<Question>,
     question: impl FnOnce(oneshot::Sender<T>) -> Question,

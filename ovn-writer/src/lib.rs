@@ -1,10 +1,15 @@
 //! Turns `DNSNameResolver` objects into `Address_Set` rows of OVN's northbound database.
 //!
-//! Data goes one way: [`desired`] adds up the statuses of the store by DNS name, [`sync`] compares that with the rows of the
-//! database ([`address_set`]) and with who refers to them ([`references`]) and says what to change, and [`ovsdb_replica`], a client
-//! of OVSDB that knows nothing of all this, keeps the replica of the rows and carries the changes out. [`Writer`] is the loop around
-//! them; [`verify()`] compares once, and [`report`] puts differences in words; [`explain`] says of one name or address
-//! why it is there, over [`inspect`]; [`control`] takes what an administrator permits.
+//! Data flows in one direction:
+//!
+//! - [`desired`] sums up the statuses of the store by DNS name.
+//! - [`sync`] compares them with the rows of the database ([`address_set`]) and the rules that refer to these
+//!   ([`references`]), and plans changes.
+//! - [`ovsdb_replica`], an OVSDB client, keeps the replica of the rows and carries the changes out.
+//!
+//! [`Writer`] is the loop around them. [`verify()`] compares once, and [`report`] renders differences as text.
+//! [`explain`] tells why a name or address is there, over [`inspect`]. [`control`] takes permissions of an
+//! administrator.
 
 pub mod address_set;
 pub mod addresses;
@@ -60,13 +65,13 @@ pub use self::{
 /// The name of the program, and of its Lease.
 const PROGRAM: &str = "ovn-writer";
 
-/// Events of the store that wait to be taken in.
+/// The buffer for events of the store.
 const OBJECTS: usize = 16;
 
 /// Runs the program until it is told to end.
 ///
 /// # Errors
-/// A store that cannot be opened, an address in use, and whatever ends a task.
+/// A store that cannot be opened, an address in use, and any error that ends a task.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let Args {
         common,
@@ -116,7 +121,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     if let Some(listener) = inspect {
         tasks.spawn("inspect", inspect::serve(listener, asked, tasks.token()));
     }
-    // Objects are read by other threads than the one that writes.
+    // The objects are read on other threads than the writer's.
     let (sender, mut receiver) = mpsc::channel(OBJECTS);
     let objects = store.watch(Scope::Namespace(namespace));
     tasks.spawn("watch", forward(objects, sender, tasks.token()));
@@ -136,7 +141,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.run().await
 }
 
-/// Hands events on until the token is cancelled. If either end goes before, whoever takes them says why.
+/// Forwards events until the token is cancelled. If either end closes earlier, the receiver reports why.
 async fn forward<T>(
     events: impl Stream<Item = T>,
     sender: mpsc::Sender<T>,
@@ -153,10 +158,10 @@ async fn forward<T>(
     Ok(())
 }
 
-/// Compares store and database once and prints what differs. Returns whether they are the same.
+/// Compares store and database once and prints the differences. Returns whether they are equal.
 ///
 /// # Errors
-/// [`UsageError`], which is exit status 2: what keeps them from being compared, or what was found from being printed.
+/// [`UsageError`], which is exit status 2: the comparison failed, or its result cannot be printed.
 pub async fn run_verify(args: VerifyArgs) -> anyhow::Result<bool> {
     let VerifyArgs {
         store,
@@ -185,7 +190,8 @@ pub async fn run_verify(args: VerifyArgs) -> anyhow::Result<bool> {
             .and_then(|()| writeln!(stdout)),
     };
     match written.and_then(|()| stdout.flush()) {
-        // Who reads the first lines alone, as `head` does, has what it wants; the status is as if it had read all.
+        // A reader of only the first lines, such as `head`, closed the pipe. The exit status is the same as for the
+        // whole output.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         written => usage(written.map_err(|error| format!("cannot write to stdout: {error}")))?,
     }

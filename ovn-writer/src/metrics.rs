@@ -59,7 +59,7 @@ runtime::metrics! {
         "1 while so many names in use have had no object for a minute that no set is emptied for that";
 }
 
-/// How a transaction ended.
+/// The label of a transaction's outcome.
 pub(crate) fn outcome_label(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Done(_) => "done",
@@ -106,7 +106,7 @@ pub(crate) fn connection_failure() {
     counter!(FAILURES).increment(1);
 }
 
-/// What is true now. `rows` is their number; `None` while there is no session.
+/// Sets the gauges. `rows` is the number of rows; `None` without a session.
 pub(crate) fn state(sync: &Reconciler, rows: Option<usize>, in_sync: bool, now: Instant) {
     let state = sync.state();
     let (absent, is_suspect) = state.absent(now);

@@ -1,7 +1,7 @@
-//! What refers to address sets: the `match` of ACLs, QoS rules and logical router policies by name ([`rule`]), NAT by row and by name
-//! ([`nat`]).
+//! The references to address sets. ACLs, QoS rules and logical router policies refer by name in their `match`
+//! ([`rule`]). NAT refers by row and by name ([`nat`]).
 //!
-//! [`References`] is an index over the replicas of these tables, kept up by what changes in them. There is no IO here.
+//! [`References`] is an index over the replicas of these tables, updated incrementally. There is no IO here.
 
 pub mod expression;
 pub mod nat;
@@ -26,36 +26,37 @@ pub type Northbound = (AddressSet, Rule<Acl>, Rule<Qos>, Rule<Policy>, Nat);
 /// Their copies.
 pub type NorthboundReplica = <Northbound as Tables>::Replica;
 
-/// What changed in them.
+/// Their changes.
 pub type NorthboundChanges = <Northbound as Tables>::Changes;
 
 /// The index.
 ///
-/// It costs what changes: rules that come, change and go, and the sets that they name. Rules that name none are not looked at.
+/// An update costs as much as the changed rules and the sets that they name. Rules without a set cost nothing.
 #[derive(Clone, Debug, Default)]
 pub struct References {
     by_name: BTreeSet<(SetName, RuleTable, RuleKey)>,
     nat_by_name: BTreeSet<(SetName, NatKey)>,
     nat_by_row: BTreeSet<(Uuid, NatKey)>,
-    /// The sets that EgressFirewalls in other networks than the default one name, by the controller of the network, and how many
-    /// kinds of rules name each.
+    /// The sets that EgressFirewalls of other networks than the default one name. They are keyed by the controller of
+    /// the network, with the number of kinds of rules that name each.
     elsewhere: HashMap<Arc<str>, HashMap<SetName, usize>>,
     managed_rules: usize,
 }
 
-/// The sets of which the references changed, perhaps.
+/// The sets whose references may have changed.
 #[derive(Clone, Debug, Default)]
 pub struct Touched {
     /// By name.
     pub names: HashSet<SetName>,
     /// By row.
     pub rows: HashSet<Uuid>,
-    /// Of the names those that rules of an EgressFirewall have, or had, in another network than the default one, by its controller.
+    /// The names that rules of EgressFirewalls in other networks than the default one have or had, by the controller of
+    /// the network.
     pub elsewhere: HashMap<Arc<str>, HashSet<SetName>>,
 }
 
 impl References {
-    /// The index of all that is there.
+    /// Builds the index of a whole replica.
     pub fn of(replica: &NorthboundReplica) -> Self {
         let mut changes = NorthboundChanges::default();
         changes.1.extend(replica.1.keys().cloned());
@@ -67,7 +68,7 @@ impl References {
         references
     }
 
-    /// Takes over what changed, as the replica has it now.
+    /// Applies changes that the replica already has.
     pub fn update(&mut self, replica: &NorthboundReplica, changes: &NorthboundChanges) -> Touched {
         let mut touched = Touched::default();
         self.managed_rules = Northbound::counted(replica);
@@ -154,7 +155,7 @@ impl References {
         })
     }
 
-    /// The rows of NAT that refer to a set, which may have a row, each with the column that does.
+    /// The NAT rows that refer to a set, which may have a row, each with the referring column.
     pub fn nats(
         &self,
         replica: &NorthboundReplica,
@@ -162,7 +163,7 @@ impl References {
         row: Option<Uuid>,
     ) -> impl Iterator<Item = (Uuid, &'static str)> {
         let by_row = row.into_iter().flat_map(|row| self.nats_of_row(row));
-        // One that refers in both ways is one.
+        // A NAT row that refers in both ways counts once.
         let keys: BTreeSet<_> = by_row.chain(self.nats_naming(set)).collect();
         keys.into_iter().flat_map(move |key| {
             let columns = key.columns(set, row);
@@ -186,20 +187,21 @@ impl References {
             .map(|(_, key)| key)
     }
 
-    /// The sets that EgressFirewalls in other networks than the default one name, each with the controller of the network.
+    /// The sets that EgressFirewalls of other networks than the default one name, each with the controller of the
+    /// network.
     pub fn elsewhere(&self) -> impl Iterator<Item = (&Arc<str>, &SetName)> {
         let networks = self.elsewhere.iter();
         networks.flat_map(|(network, sets)| sets.keys().map(move |set| (network, set)))
     }
 
-    /// Whether an EgressFirewall in the network of this controller, which is not the default one, names the set.
+    /// Whether an EgressFirewall in the network of this controller, other than the default one, names the set.
     pub fn contain_elsewhere(&self, controller: &str, set: &SetName) -> bool {
         let sets = self.elsewhere.get(controller);
         sets.is_some_and(|sets| sets.contains_key(set))
     }
 
-    /// The number of rules of controllers of ovn-kubernetes, as of the last update. Changes of this number alone are no update,
-    /// but for the first rule that comes and the last one that goes.
+    /// The number of rules of ovn-kubernetes' controllers, as of the last update. Changes of this number alone cause no
+    /// update, except between zero and one.
     pub fn managed_rules(&self) -> usize {
         self.managed_rules
     }
@@ -214,7 +216,7 @@ impl References {
     }
 }
 
-/// Puts the entry in or takes it out. Returns whether that changed anything.
+/// Adds or removes the entry. Returns whether that changed anything.
 fn update<T: Ord>(entries: &mut BTreeSet<T>, entry: T, is_there: bool) -> bool {
     if is_there {
         entries.insert(entry)

@@ -1,5 +1,5 @@
-//! Differences in words, for people and for programs: which addresses a set lacks or has too many, and what becomes of whose
-//! packets when that is put right.
+//! Differences as text and as JSON: the addresses that a set lacks or has in excess, and the effect of a repair on
+//! packets.
 
 use std::{cmp::Reverse, fmt, net::IpAddr, time::Instant};
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// How differences are written.
+/// The format of differences.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 pub enum Format {
     /// For people
@@ -28,43 +28,43 @@ pub enum Format {
     Json,
 }
 
-/// What is different in the sets of a name.
+/// The differences of the sets of a name.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct NameReport {
     /// The DNS name.
     pub name: String,
-    /// The sets that differ; none if all is well.
+    /// The sets that differ; empty if none does.
     pub sets: Vec<SetReport>,
 }
 
-/// What is different in a set.
+/// The differences of a set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SetReport {
-    /// The `name` of the row, whether there is one or not.
+    /// The `name` of the row, which may not exist.
     pub set: String,
     /// `k8s.ovn.org/owner-controller`.
     pub controller: String,
     /// Its family.
     pub family: Family,
-    /// What kind of difference it is.
+    /// The kind of difference.
     pub kind: Kind,
     /// Addresses that it lacks.
     pub missing: Vec<SmolStr>,
-    /// Members that it has too many, as they are written there.
+    /// Surplus members, as written in the row.
     pub surplus: Vec<SmolStr>,
-    /// What becomes of it.
+    /// The planned action.
     pub action: Action,
-    /// What refers to the set.
+    /// The rules that refer to the set.
     pub rules: Vec<RuleReport>,
 }
 
-/// What is wrong with a set.
+/// The kind of a difference.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// There is no such row.
+    /// The row is missing.
     MissingRow,
-    /// There is no such row, and none can be made: another client has one of its name, for something else.
+    /// The row is missing and cannot be created: another client has a row of its name for another purpose.
     NameClash,
     /// It has other addresses.
     Addresses,
@@ -72,53 +72,53 @@ pub enum Kind {
     UnwantedRow,
 }
 
-/// What becomes of a difference.
+/// The planned action for a difference.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// The writer undoes it.
+    /// The writer repairs it.
     Now,
-    /// The writer undoes it in so many milliseconds, if it is still there.
+    /// The writer repairs it after this many milliseconds, if it still exists.
     AfterMillis(u64),
-    /// The writer leaves it, for this reason.
+    /// The writer ignores it, for this reason.
     Left(&'static str),
 }
 
-/// A rule that names a set, or a row of NAT that refers to it.
+/// A rule that names a set, or a NAT row that refers to it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleReport {
     /// `ACL`, `QoS`, `Logical_Router_Policy` or `NAT`.
     pub table: &'static str,
-    /// The `_uuid` of a row of NAT, and its column that refers to the set.
+    /// The `_uuid` of a NAT row, and its column that refers to the set.
     #[serde(skip)]
     pub nat: Option<(Uuid, &'static str)>,
     /// `action`.
     pub action: String,
     /// `direction`.
     pub direction: String,
-    /// `priority`; rows of NAT have none that the writer reads.
+    /// `priority`; `None` for NAT rows.
     pub priority: Option<i64>,
     /// `k8s.ovn.org/name`: the namespace of an EgressFirewall.
     pub owner: Option<String>,
-    /// What more addresses do.
+    /// The effect of more addresses.
     pub effect: Effect,
 }
 
-/// What an address that comes into a set does to the packets of a rule.
+/// The effect of a new address in a set on the packets of a rule.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
-    /// They pass.
+    /// The packets pass.
     Opens,
     /// They are dropped.
     Closes,
-    /// Something else, or what cannot be told.
+    /// Another effect, or an unknown one.
     Changes,
 }
 
 impl NameReport {
-    /// What the plan of a name says.
+    /// The report of a name's plan.
     pub fn of(
         name: &DnsName,
         plan: &Plan,
@@ -188,7 +188,7 @@ impl SetReport {
 }
 
 impl SetReport {
-    /// Takes over what else is different in the same set, if the writer undoes both; returns whether it does.
+    /// Adds another difference of the same set if the writer repairs both; returns whether it does.
     fn merge(&mut self, other: &Self) -> bool {
         let action = match (self.action, other.action) {
             (Action::Left(_), _) | (_, Action::Left(_)) => return false,
@@ -207,7 +207,7 @@ impl SetReport {
     }
 }
 
-/// A duration for people, rounded up.
+/// A duration as text, rounded up.
 pub(crate) fn short_duration(millis: u64) -> String {
     match millis {
         0..10_000 => format!("{millis} ms"),
@@ -230,7 +230,7 @@ impl Action {
 }
 
 impl RuleReport {
-    /// What refers to a set by its name, or to its row, in order.
+    /// The references to a set by its name or row, sorted.
     pub(crate) fn all(
         set: &SetName,
         row: Option<Uuid>,
@@ -267,7 +267,7 @@ impl RuleReport {
         }
     }
 
-    /// Which packets get another address by it, and which keep their own: none of them is let through or dropped by that.
+    /// NAT changes the source address of packets. It neither passes nor drops them.
     fn from_nat(nat: (Uuid, &'static str)) -> Self {
         Self {
             table: Nat::TABLE,
@@ -286,7 +286,7 @@ impl Effect {
         let matched = match (rule.table, rule.action) {
             (RuleTable::Acl, "allow" | "allow-related" | "allow-stateless") => Self::Opens,
             (RuleTable::Acl, "drop" | "reject") => Self::Closes,
-            // What a router does with a packet that it drops no longer is not in the rule.
+            // The rule does not tell what the router does with packets that it no longer drops.
             _ => return Self::Changes,
         };
         match (matched, sense) {
@@ -316,7 +316,7 @@ struct RuleView<'a> {
     owner: Option<&'a str>,
     opens: &'a [SmolStr],
     closes: &'a [SmolStr],
-    /// Addresses of which that cannot be told.
+    /// Addresses with another or unknown effect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changes: Vec<&'a SmolStr>,
 }
@@ -364,7 +364,7 @@ impl Serialize for SetReport {
 }
 
 impl fmt::Display for NameReport {
-    /// Several lines, the last one without its end.
+    /// Several lines, the last one without a line break.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         if self.sets.is_empty() {

@@ -1,23 +1,23 @@
-//! From what is wanted and what is there to transactions, and what becomes of them.
+//! Plans transactions from the desired and the actual state, and tracks their outcomes.
 //!
-//! [`Reconciler`] knows both sides and which names may differ. It takes each [`SyncEvent`] and recomputes the names concerned, and no
-//! others, from the whole of their state; what led to it does not matter. While a transaction is under way, changes gather for the
-//! next. There is no IO here, and no clock.
+//! [`Reconciler`] has both states, and the names that may differ. For each [`SyncEvent`] it recomputes only the
+//! affected names, from their whole state and not from the event's content. While a transaction is pending, changes
+//! gather for the next. There is no IO here, and no clock.
 //!
-//! | room | what it does |
+//! | module | content |
 //! |---|---|
-//! | [`plan`] | what is different in the sets of a name, and what becomes of it |
+//! | [`plan`] | the differences of a name's sets, and the action for each |
 //! | [`change`] | a change of a row, as an operation |
-//! | [`differences`] | how many there are |
-//! | `sync_state` | all that is known of both sides |
-//! | [`absence`] | how many names may be closed as their objects are absent |
-//! | `batch` | a transaction under way |
-//! | `queue` | the names that are to be looked at, now or later |
-//! | `admission` | what is changed now, and what waits |
-//! | `drift_backoff` | when to undo what another client did |
-//! | `rejected_transactions` | what follows when the server refuses one |
-//! | `name_conflicts` | sets that cannot be made, as others have the name |
-//! | [`change_log`] | what was done to the sets of a name |
+//! | [`differences`] | counts of differences |
+//! | `sync_state` | the state of both sides |
+//! | [`absence`] | the limit of names that are closed because their objects are absent |
+//! | `batch` | a pending transaction |
+//! | `queue` | the names to check, now or later |
+//! | `admission` | the changes to make now, and those that wait |
+//! | `drift_backoff` | when to undo another client's change |
+//! | `rejected_transactions` | retries after the server refused a transaction |
+//! | `name_conflicts` | sets that cannot be created because others have their name |
+//! | [`change_log`] | recent changes of a name's sets |
 //! | `index` | from the names of sets to DNS names |
 
 pub mod absence;
@@ -68,67 +68,67 @@ use crate::{
     references::{NorthboundChanges, NorthboundReplica},
 };
 
-/// The state of the whole.
+/// The state of the reconciliation.
 #[derive(Debug)]
 pub struct Reconciler {
     state: SyncState,
     queue: Queue,
     /// Names whose changes the server refused, until they succeed.
     refused: HashMap<DnsName, Refused>,
-    /// What was undone lately, of the sets of each family.
+    /// Recent repairs, of the sets of each family.
     drift_backoff: HashMap<DnsName, [DriftBackoff; 2]>,
     /// The oldest first.
     in_flight: VecDeque<Batch>,
     repair_log: LogRateLimiter,
     pub(crate) change_log: ChangeLog,
-    /// How many parts of refused transactions there were.
+    /// The number of parts of refused transactions so far.
     parts: u64,
 }
 
-/// What happens around a [`Reconciler`].
+/// An input of a [`Reconciler`].
 #[derive(Debug)]
 pub enum SyncEvent<'a> {
-    /// The store says something.
+    /// An event of the store.
     Store(&'a Event<DnsNameResolver>),
-    /// The database was read anew: any name may differ, and nothing that was refused need be refused again.
+    /// The database was read again: any name may differ, and refused changes may succeed now.
     DatabaseRead(&'a NorthboundReplica),
-    /// Something changed in the database: by this program or another client.
+    /// The database changed, by this program or another client.
     DatabaseChanged(&'a NorthboundReplica, NorthboundChanges),
-    /// The connection is lost: what was under way may have taken effect or not.
+    /// The connection is lost: the effect of pending transactions is unknown.
     DatabaseLost,
-    /// Where nothing is written: a [question](Reconciler::probe) was answered, or the names of all sets were read.
+    /// In a process that does not write: a [probe](Reconciler::probe) was answered, or the names of all sets were read.
     Answered(&'a Outcome),
-    /// This program was held up until now: what happened meanwhile may be known only later. Names that are away are not closed for
+    /// This program was suspended until now, so recent events may still be missing. Absent names are not closed for
     /// [`Delays::away`](plan::Delays::away).
     HeldUp,
 }
 
-/// How a transaction ended, and what follows from it.
+/// The end of a transaction, and its consequence.
 #[derive(Debug)]
 pub enum Finished {
     /// It took effect.
     Done(Done),
-    /// It did not; its names will be tried again.
+    /// The server refused it; its names will be retried.
     Refused(Refusal),
-    /// It did not, as ovn-kubernetes manages the database; other transactions follow.
+    /// The server refused it, since ovn-kubernetes manages the database; other transactions follow.
     Managed,
-    /// The replica cannot be relied on: start over.
+    /// The replica is unreliable: start over.
     StartOver(StartOver),
 }
 
-/// Why everything must be read anew.
+/// Why everything must be read again.
 #[derive(Debug, thiserror::Error)]
 pub enum StartOver {
     /// The outcome of a transaction is unknown.
     #[error("the outcome of a transaction is unknown: {0}")]
     Unknown(ovsdb_replica::Error),
-    /// The server changed no row where the replica has one.
+    /// The server found no row although the replica has one.
     #[error("a row of {0} that the replica has is not in the database")]
     ReplicaMismatch(DnsName),
 }
 
 impl Reconciler {
-    /// Nothing is known yet.
+    /// An empty state.
     pub fn new(policy: Policy) -> Self {
         Self {
             state: SyncState::new(policy),
@@ -142,12 +142,12 @@ impl Reconciler {
         }
     }
 
-    /// All that is known of both sides.
+    /// The state of both sides.
     pub fn state(&self) -> &SyncState {
         &self.state
     }
 
-    /// Takes over what happened.
+    /// Applies an event.
     pub fn handle(&mut self, event: SyncEvent<'_>, now: Instant) {
         match event {
             SyncEvent::Store(event) => {
@@ -185,13 +185,13 @@ impl Reconciler {
         }
     }
 
-    /// Whether nothing is left to do now; what was [refused](Self::refused) is left for later.
+    /// Whether there is nothing to do now; [refused](Self::refused) changes are retried later.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.in_flight.is_empty()
     }
 
-    /// Whether there may be a [transaction](Reconciler::next_transaction) now. What changes while one is under way goes into the
-    /// next; only if that one is as large as may be, and so would be the next, the server need not wait for us in between.
+    /// Whether there may be a [transaction](Reconciler::next_transaction) now. Changes that come while one is pending
+    /// gather for the next. Only if both are of full size, the server need not wait for us in between.
     pub fn has_room(&self) -> bool {
         let limits = self.state.policy.limits;
         match (self.in_flight.front(), self.in_flight.get(1)) {
@@ -201,20 +201,20 @@ impl Reconciler {
         }
     }
 
-    /// The number of names whose changes the server refused, or some of them.
+    /// The number of names with refused changes.
     pub fn refused(&self) -> usize {
         let is_other = |name: &&DnsName| !self.refused.contains_key(*name);
         self.refused.len() + self.state.name_conflicts.names().filter(is_other).count()
     }
 
-    /// An administrator permits to empty the sets of the names that are absent now. Returns these names.
+    /// Permits, for an administrator, to empty the sets of the names that are absent now. Returns these names.
     pub fn allow_empty(&mut self) -> Vec<DnsName> {
         let names = self.state.allow_empty();
         self.queue.mark_all(names.iter().cloned());
         names
     }
 
-    /// When there may be something to do even if nothing changes.
+    /// When there may be something to do even without an event.
     pub fn next_timer(&self, now: Instant) -> Option<Instant> {
         if !self.state.desired.has_been_read {
             return None;
@@ -223,8 +223,8 @@ impl Reconciler {
         self.queue.next_timer().into_iter().chain(state).min()
     }
 
-    /// The next transaction, if there is anything to do and [room](Reconciler::has_room). It is under way then, behind those that
-    /// are, until [`Reconciler::finished`].
+    /// The next transaction, if there is anything to do and [room](Reconciler::has_room). It is then pending, behind
+    /// the earlier ones, until [`Reconciler::finished`].
     pub fn next_transaction(
         &mut self,
         replica: &NorthboundReplica,
@@ -253,7 +253,7 @@ impl Reconciler {
             if findings.is_empty() {
                 continue;
             }
-            // What something refers to is made even where ovn-kubernetes manages the database.
+            // Sets in use are created even if ovn-kubernetes manages the database.
             batch.is_guarded |= self.state.policy.create == CreateSets::Auto
                 && self.state.creation(now) == Creation::AtOnce
                 && findings.iter().any(|finding| finding.change.is_creation());
@@ -273,7 +273,7 @@ impl Reconciler {
         Some(operations)
     }
 
-    /// The next name that is to be looked at. When there is none, all were compared, which may bring some up again.
+    /// The next name to check. If there is none, all were compared, which may queue some names again.
     fn next_name(&mut self, now: Instant) -> Option<(DnsName, Mark)> {
         if self.queue.is_empty() && self.in_flight.is_empty() {
             self.queue.mark_all(self.state.all_compared(now));
@@ -281,7 +281,7 @@ impl Reconciler {
         self.queue.pop()
     }
 
-    /// What is different in each name that may differ, and what would become of it. Nothing is under way then.
+    /// The differences and planned actions of each name that may differ. No transaction is pending then.
     pub fn next_plans(
         &mut self,
         replica: &NorthboundReplica,
@@ -297,21 +297,22 @@ impl Reconciler {
         plans
     }
 
-    /// Where nothing is written: a transaction that changes nothing, and is refused if ovn-kubernetes manages the database; `None` if
-    /// that need not be known. Its outcome is [`SyncEvent::Answered`].
+    /// For a process that does not write: a transaction without changes that the server refuses if ovn-kubernetes
+    /// manages the database. `None` if that need not be known. Its outcome is [`SyncEvent::Answered`].
     pub fn probe(&self) -> Option<Vec<Operation>> {
         let is_unknown = self.state.policy.create == CreateSets::Auto && !self.state.is_managed();
         is_unknown.then(|| vec![batch::unmanaged()])
     }
 
-    /// The names are to be looked at again, as nothing was said of their plans yet. Where nothing is written: returns a transaction
-    /// that reads the names of all sets. Its outcome is [`SyncEvent::Answered`].
+    /// For a process that does not write: queues the names again, since their plans were not reported yet. Returns a
+    /// transaction that reads the names of all sets. Its outcome is [`SyncEvent::Answered`].
     pub fn ask_names(&mut self, names: impl IntoIterator<Item = DnsName>) -> Vec<Operation> {
         self.queue.mark_all(names);
         vec![address_set::select_names()]
     }
 
-    /// A transaction ended, which had `place` older ones before it. `replica` has all updates that came before its outcome.
+    /// Records the end of a transaction that had `place` older ones before it. `replica` has all updates from before
+    /// its outcome.
     pub fn finished(
         &mut self,
         place: usize,
@@ -357,7 +358,7 @@ impl Reconciler {
         }
     }
 
-    /// Takes out a transaction that was under way.
+    /// Removes a pending transaction.
     fn ended(&mut self, place: usize) -> Batch {
         let batch = self.in_flight.remove(place).unwrap_or_default();
         for planned in &batch.names {
@@ -366,7 +367,7 @@ impl Reconciler {
         batch
     }
 
-    /// Marks what is to be looked at by now; false before the store was read, when nothing is wanted yet.
+    /// Queues the names that are due; false before the store was read, when no address is desired yet.
     fn wake(&mut self, now: Instant) -> bool {
         if !self.state.desired.has_been_read {
             return false;
@@ -390,7 +391,7 @@ impl Reconciler {
         plan
     }
 
-    /// For how long the server will not be asked again to change the sets of a name, as it refused to.
+    /// How long the server will not be asked again to change the sets of a name, after a refusal.
     pub fn refused_for(&self, name: &DnsName, now: Instant) -> Option<Duration> {
         let refused = self.refused.get(name)?;
         Some(refused.until.saturating_duration_since(now))

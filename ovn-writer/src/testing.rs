@@ -23,7 +23,7 @@ pub(crate) fn object(object_name: &str, dns_name: &str, entries: &[&[&str]]) -> 
     .unwrap()
 }
 
-/// One whose status says that the name has no address, for this reason.
+/// A `DNSNameResolver` whose status says that the name has no address, for this reason.
 pub(crate) fn without_addresses(
     object_name: &str,
     dns_name: &str,
@@ -42,7 +42,6 @@ pub(crate) fn without_addresses(
     object
 }
 
-/// Its key.
 pub(crate) fn key(object_name: &str) -> ObjectKey {
     ObjectKey {
         namespace: "ns".to_owned(),
@@ -50,7 +49,6 @@ pub(crate) fn key(object_name: &str) -> ObjectKey {
     }
 }
 
-/// A name.
 pub(crate) fn dns(text: &str) -> DnsName {
     DnsName::parse(text).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Store and database compared once.
+//! One comparison of store and database.
 
 use std::{collections::BTreeMap, fmt, pin::pin, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
     sync::{Differences, Policy, Reconciler, SyncEvent, absence::Absence},
 };
 
-/// What was found.
+/// The result of the comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verified {
     /// Names in the store.
@@ -24,19 +24,19 @@ pub struct Verified {
     pub rows: usize,
     /// Whether ovn-kubernetes manages the address sets of the database.
     pub managed: bool,
-    /// How many differences there are; the metrics of a writer at work say the same.
+    /// The counts of differences; a running writer's metrics have the same.
     pub differences: Differences,
-    /// The names that are in use and whose objects are absent; `None` if there are none.
+    /// The absent names in use; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent: Option<Absence>,
-    /// How many rows are marked for stores that neither `--store` nor `--former-store` names, by store. They are left alone.
+    /// How many rows have marks of stores in neither `--store` nor `--former-store`, by store. They are left alone.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub other_stores: BTreeMap<String, usize>,
-    /// The names that differ, in order.
+    /// The names that differ, sorted.
     pub names: Vec<NameReport>,
 }
 
-/// Why nothing could be compared.
+/// Why the comparison failed.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
     /// The store was not read in time.
@@ -48,13 +48,13 @@ pub enum VerifyError {
     /// The database was not read in time.
     #[error("the northbound database was not read within {0:?}{reason}", reason = .1.as_ref().map_or(String::new(), |reason| format!(": {reason}")))]
     Database(Duration, Option<String>),
-    /// The database did not say whether ovn-kubernetes manages it, or which sets it has.
+    /// The database did not answer whether ovn-kubernetes manages it, or which sets it has.
     #[error("the northbound database does not answer: {0}")]
     Probe(Error),
     /// The session with the database ended.
     #[error("the session with the northbound database ended{reason}", reason = .0.as_ref().map_or(String::new(), |error| format!(": {error}")))]
     Lost(Option<Error>),
-    /// The database did not say which sets it has.
+    /// The database refused to list its sets.
     #[error("the northbound database does not tell the names of its address sets: {0}")]
     Refused(Refusal),
 }
@@ -67,7 +67,7 @@ impl Verified {
 }
 
 impl fmt::Display for Verified {
-    /// Several lines, the last one without its end.
+    /// Several lines, the last one without a line break.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for name in &self.names {
             writeln!(f, "{name}")?;
@@ -145,7 +145,7 @@ pub async fn verify(
     })
 }
 
-/// Asks the database something, and follows what changes meanwhile.
+/// Sends the database a query, and follows its changes meanwhile.
 async fn ask(
     client: &mut Client<Northbound>,
     sync: &mut Reconciler,

@@ -1,4 +1,4 @@
-//! The loop around [`Reconciler`]: the store, the database and time on one side, transactions on the other.
+//! The loop around [`Reconciler`]: events of the store, the database and time on one side, transactions on the other.
 
 use std::{collections::VecDeque, future::pending, pin::pin, time::Duration};
 
@@ -26,48 +26,48 @@ use crate::{
     sync::{Finished, Policy, Reconciler, StartOver, SyncEvent},
 };
 
-/// How long a transaction under way is waited for at the end; the program has 5 s in all.
+/// How long the end waits for a pending transaction; the program has 5 s in all.
 const DRAIN: Duration = Duration::from_secs(4);
 
 /// Why the store is not in sync before its first list.
 const STORE_UNREAD: &str = "the store has not been read yet";
 
-/// A loop that wakes so much later than its timer was held up: the machine was, or the process (SIGSTOP, a frozen cgroup).
+/// A timer that is this late means that the machine or the process was suspended (SIGSTOP, a frozen cgroup).
 const HELD_UP: Duration = Duration::from_millis(500);
 
-/// How old what is said of the state may be while a transaction is under way.
+/// The maximum age of the reported state while a transaction is pending.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 
 mod questions;
 
-/// Keeps the rows of a database as a store says.
+/// Keeps the rows of a database equal to the statuses of a store.
 pub struct Writer {
     sync: Reconciler,
     client: Client<Northbound>,
     mode: Mode,
-    /// What people want to know.
+    /// Queries of people.
     questions: mpsc::Receiver<Question>,
     /// The oldest first.
     in_flight: VecDeque<TransactionId>,
-    /// Whether this process stood by when it looked last: what it found then is to be looked at again when it leads.
+    /// Whether this process was on standby at its last check: those names must be checked again when it leads.
     stood_by: bool,
-    /// Why the store cannot be read, or was not yet; `None` while it is in sync.
+    /// Why the store cannot be read, or has not been yet; `None` while it is in sync.
     store_problem: Option<String>,
     store_gate: Gate,
     database_gate: Gate,
 }
 
-/// Whether anything is written.
+/// Whether the process writes.
 enum Mode {
-    /// While this process leads.
+    /// Writes while this process leads.
     Write(Leader),
-    /// Nothing is.
+    /// Never writes.
     DryRun(DryRun),
 }
 
 impl Writer {
-    /// Nothing is done before [`Writer::run`]. `health` gets two gates: the store was read, and the database was read and is as
-    /// the store says.
+    /// Creates a writer; it starts with [`Writer::run`]. `health` gets two gates: the store was read, and the database
+    /// was read and matches the store.
     pub fn new(remotes: &Remotes, options: ClientOptions, policy: Policy, health: &Health) -> Self {
         Self {
             sync: Reconciler::new(policy),
@@ -82,37 +82,37 @@ impl Writer {
         }
     }
 
-    /// Only while this process leads is anything written. One that stands by is ready, too.
+    /// Writes only while this process leads. A standby is ready, too.
     #[must_use]
     pub fn led_by(self, leader: Leader) -> Self {
         let mode = Mode::Write(leader);
         Self { mode, ..self }
     }
 
-    /// Nothing is written to the database, but what would be is said.
+    /// Reports the planned changes instead of writing them.
     #[must_use]
     pub fn dry_run(self, dry_run: DryRun) -> Self {
         let mode = Mode::DryRun(dry_run);
         Self { mode, ..self }
     }
 
-    /// Questions are answered.
+    /// Answers queries.
     #[must_use]
     pub fn inspected(self, questions: mpsc::Receiver<Question>) -> Self {
         Self { questions, ..self }
     }
 
-    /// Works until the token is cancelled; then waits for the transaction under way, at most 4 s.
+    /// Works until the token is cancelled. Then it waits for the pending transaction, at most 4 s.
     ///
     /// # Errors
-    /// The end of `objects`, which has none; with a dry run, that nobody reads what it says.
+    /// The end of `objects`, which should have none. In a dry run, a closed output.
     pub async fn run(
         mut self,
         objects: impl Stream<Item = store::Event<DnsNameResolver>>,
         token: CancellationToken,
     ) -> anyhow::Result<()> {
         let mut objects = pin!(objects);
-        // An event of thousands of addresses takes long to be freed: that waits until what follows from it is done.
+        // Freeing an event with thousands of addresses takes long, so it waits until its consequences are done.
         let mut taken_over = None;
         let mut reported = None::<Instant>;
         let mut timer = None;
@@ -137,7 +137,7 @@ impl Writer {
                         self.store_changed(&event);
                         taken_over = Some(event);
                     }
-                    // Who reads the store may have heard first that this is the end.
+                    // The store's stream may end first at a shutdown.
                     None if token.is_cancelled() => break,
                     None => anyhow::bail!("the watch of the store ended"),
                 },
@@ -159,7 +159,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Starts what there is to do, if there is room for it behind what is under way.
+    /// Starts the next transaction, if there is room for it.
     fn work(&mut self) -> anyhow::Result<()> {
         let writes = matches!(&self.mode, Mode::Write(leader) if leader.is_leading());
         let may_follow = writes && self.sync.has_room();
@@ -171,7 +171,7 @@ impl Writer {
         };
         let operations = match &mut self.mode {
             Mode::Write(leader) if !leader.is_leading() => {
-                // The differences are known all the same, and time passes.
+                // A standby also computes differences, and its delays run.
                 self.stood_by = true;
                 self.sync.next_plans(replica, now());
                 None
@@ -211,8 +211,8 @@ impl Writer {
         Ok(())
     }
 
-    /// When [`Writer::work`] has something to do even if nothing happens. A time that is over must not wake the loop again and
-    /// again while nothing can be done.
+    /// When [`Writer::work`] has something to do even without an event. A time in the past must not wake the loop
+    /// repeatedly while nothing can be done.
     fn next_timer(&self) -> Option<std::time::Instant> {
         let can_work = self.in_flight.is_empty() && self.client.replica().is_some();
         can_work.then(|| self.sync.next_timer(now())).flatten()
@@ -241,7 +241,7 @@ impl Writer {
                 }
             }
             ovsdb_replica::Event::Ended { id, outcome } => self.transaction_ended(id, outcome),
-            // It is in the next report.
+            // The next report has it.
             ovsdb_replica::Event::Responsive(_) => {}
             ovsdb_replica::Event::Up { remote, resumed } => {
                 if let Some(replica) = self.client.replica() {
@@ -291,7 +291,7 @@ impl Writer {
             self.sync.handle(SyncEvent::Answered(&outcome), now());
             match outcome {
                 Outcome::Done(_) => {}
-                // So it may say that somebody manages the database.
+                // The refusal says that ovn-kubernetes manages the database.
                 Outcome::Refused(refusal) => debug!(%refusal, "the server refused a question"),
                 Outcome::Unknown(error) => {
                     warn!(%error, "connecting to the northbound database anew");
@@ -324,12 +324,12 @@ impl Writer {
         }
     }
 
-    /// Says what is true now.
+    /// Reports the current state.
     fn report(&self) {
         let rows = self.client.replica().map(|replica| replica.0.len());
         let is_responsive = self.client.is_responsive();
         let is_read = self.store_problem.is_none() && rows.is_some() && is_responsive;
-        // How many names are absent is known when all were compared.
+        // The number of absent names is known once all names were compared.
         let state = self.sync.state();
         let (_, is_suspect) = state.absent(now());
         let suspect = || format!("the store is suspect: {}", state.absence(now()));
@@ -356,7 +356,7 @@ impl Writer {
         } else if is_read && self.sync.is_idle() {
             match self.sync.refused() {
                 0 => self.database_gate.ready(),
-                // One name that the server refuses shall not take the others out.
+                // One refused name must not take the pod out of service.
                 _ => self.database_gate.impaired(
                     "it is not in sync: the server refuses changes, for the names in the log",
                 ),
@@ -375,7 +375,7 @@ async fn lead_changes(mode: &mut Mode) {
     }
 }
 
-/// The time, which tests may pause.
+/// The time; tests may pause it.
 fn now() -> std::time::Instant {
     Instant::now().into_std()
 }
@@ -421,7 +421,7 @@ mod tests {
         }
     }
 
-    /// Time that is paused passes only while nothing is to be done.
+    /// Paused time only passes while the loop is idle.
     #[test]
     fn a_past_deadline_does_not_spin_the_loop_without_a_database() {
         let (ended, end) = mpsc::channel();

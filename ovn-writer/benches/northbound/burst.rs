@@ -11,9 +11,9 @@ use crate::{
 };
 
 const SETS: usize = 10_000;
-/// Addresses of a set, before and new.
+/// Addresses per set, before and new.
 const EACH: usize = 10;
-/// Rows of a transaction, as the writer has them.
+/// Rows per transaction, as in the writer.
 const BATCH: usize = 1_000;
 const ROUNDS: usize = 7;
 

@@ -1,4 +1,4 @@
-//! How much memory is allocated, as glibc keeps it.
+//! Counts allocated memory, with glibc's overhead.
 
 #![allow(
     unsafe_code,
@@ -10,7 +10,7 @@ use std::{
     sync::atomic::{AtomicBool, AtomicI64, Ordering},
 };
 
-/// Off but for the part that measures memory: other threads would contend for the counter.
+/// Enabled only while memory is measured: other threads would contend for the counter.
 static ENABLED: AtomicBool = AtomicBool::new(false);
 static BYTES: AtomicI64 = AtomicI64::new(0);
 
@@ -19,7 +19,7 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is passed unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(kept(layout.size()));
@@ -46,12 +46,12 @@ fn count(bytes: i64) {
     }
 }
 
-/// What an allocation takes on a 64-bit system: a word before it, a multiple of 16, and at least 32 bytes.
+/// The size of an allocation on a 64-bit system: a word before it, a multiple of 16, and at least 32 bytes.
 fn kept(size: usize) -> i64 {
     i64::try_from(((size + 8 + 15) & !15).max(32)).unwrap_or(i64::MAX)
 }
 
-/// What `make` makes, and how many bytes it holds.
+/// The result of `make`, and how many bytes it holds.
 pub(crate) fn measured<T>(make: impl FnOnce() -> T) -> (T, i64) {
     BYTES.store(0, Ordering::Relaxed);
     ENABLED.store(true, Ordering::Relaxed);

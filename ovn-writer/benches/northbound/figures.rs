@@ -1,8 +1,7 @@
-//! Figures, and the limits beside them.
+//! Measured figures, with their limits.
 
 use std::time::Duration;
 
-/// Times of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Times(Vec<Duration>);
 
@@ -11,7 +10,7 @@ impl Times {
         self.0.push(time);
     }
 
-    /// The time in microseconds that this share of all, from 0 to 1, does not exceed.
+    /// The quantile of the times, in microseconds; `share` is from 0 to 1.
     pub(crate) fn quantile(&mut self, share: f64) -> f64 {
         self.0.sort_unstable();
         #[expect(
@@ -28,21 +27,21 @@ impl Times {
     }
 }
 
-/// What was promised.
+/// The limit of a figure.
 #[derive(Clone, Copy)]
 pub(crate) enum Limit {
     AtMost(f64),
     AtLeast(f64),
 }
 
-/// Which limits did not hold.
+/// The exceeded limits.
 #[derive(Default)]
 pub(crate) struct Verdicts {
     missed: Vec<String>,
 }
 
 impl Verdicts {
-    /// Prints a figure beside its limit.
+    /// Prints a figure beside its limit, and records a violation.
     pub(crate) fn judge(&mut self, what: &str, figure: f64, limit: Limit) {
         let (words, bound, kept) = match limit {
             Limit::AtMost(bound) => ("at most", bound, figure <= bound),
@@ -55,7 +54,6 @@ impl Verdicts {
         }
     }
 
-    /// Those that did not hold.
     pub(crate) fn missed(&self) -> &[String] {
         &self.missed
     }

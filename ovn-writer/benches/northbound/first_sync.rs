@@ -1,4 +1,4 @@
-//! From the start to a database that was read and found to be as the store says.
+//! The time from the start until the database was read and matches the store.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) fn run(bench: &mut Bench) {
             .map(|name| object(&format!("set{name}"), addresses(name)))
             .collect::<Vec<_>>()
     };
-    // The first one makes the rows.
+    // The first writer creates the rows.
     let (writer, start, end) = RunningWriter::start(&server.remote(), objects(), signals);
     println!(
         "{:<28}{:>10.1} ms",
@@ -53,7 +53,7 @@ pub(crate) fn run(bench: &mut Bench) {
         .judge("first sync to ovsdb-client dump", ratio, Limit::AtMost(2.0));
 }
 
-/// Half of each family.
+/// Half of them are IPv4, half IPv6.
 fn addresses(name: usize) -> impl Iterator<Item = std::net::IpAddr> {
     let numbers = name * EACH..(name + 1) * EACH;
     numbers.map(|n| if n % 2 == 0 { v4(n) } else { v6(n) })

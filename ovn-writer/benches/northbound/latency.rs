@@ -1,4 +1,4 @@
-//! One new address of a set, from the moment the object's event is on the watch to the acknowledged transaction.
+//! One new address of a set: the time from the object's event on the watch to the acknowledged transaction.
 
 use std::{
     fmt::Display,
@@ -21,10 +21,10 @@ use crate::{
 
 const SIZES: [usize; 3] = [10, 1_000, 10_000];
 const ROUNDS: usize = 1_000;
-/// How many rounds there are for one of the slower ways.
+/// The number of rounds for a slower client.
 const SELDOM: usize = 40;
 
-/// Nothing of one change is left to do when the next is measured.
+/// A pause, so that a change is finished before the next is measured.
 const PAUSE: Duration = Duration::from_micros(500);
 
 /// The times of one change by each of three clients, which take turns.
@@ -61,7 +61,6 @@ pub(crate) fn run(bench: &mut Bench) {
     writer.stop();
 }
 
-/// The name of the writer's object of this size.
 pub(crate) fn name(size: usize) -> String {
     format!("set{size}")
 }
@@ -80,7 +79,7 @@ fn measure(
             let new = v4(size + round);
             let (base, uuid) = (&clients.base, &clients.uuid);
             let grown = [&base[..], &[new]].concat();
-            // Whoever sends whole columns has to write them out each time.
+            // A client that sends whole columns has to encode them each time.
             let start = Instant::now();
             let grown = whole_column(uuid, &grown);
             let written = start.elapsed();
@@ -103,13 +102,13 @@ fn measure(
     ways
 }
 
-/// Those that change a set of the same size on the same server.
+/// The clients that change sets of the same size on the same server.
 pub(crate) struct Clients<'a> {
     raw: Raw,
     monitoring: Raw,
     writer: &'a RunningWriter,
     signals: &'a Signals,
-    /// What is in the sets between two turns.
+    /// The content of the sets between two turns.
     base: Vec<IpAddr>,
     uuid: String,
     plain: DnsNameResolver,
@@ -139,14 +138,14 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// Each of them puts an address in and takes it out again; which one is the first depends on the round.
+    /// Each client adds an address and removes it again; the order of the clients depends on the round.
     pub(crate) fn take_turns(&mut self, round: usize, turns: &mut Turns) {
         let new = v4(self.base.len() + round);
         let [insert, delete] =
             ["insert", "delete"].map(|mutator| Raw::prepare([mutate(&self.uuid, mutator, &[new])]));
         let mut applied = self.plain.clone();
         add(&mut applied, new);
-        // Made here, so that no copies of thousands of addresses go through the caches before the writer is measured alone.
+        // Created here, so that copies of thousands of addresses do not fill the caches before the measurement.
         let mut changes = Some((applied, self.plain.clone()));
         sleep(PAUSE);
         for turn in 0..3 {
@@ -194,7 +193,7 @@ fn nbctl(server: &Server, uuid: &str, address: IpAddr) -> Duration {
 }
 
 impl Turns {
-    /// Prints what they took, each line after this.
+    /// Prints the times, each line after `before`.
     pub(crate) fn print(&mut self, before: impl Display) {
         line(&before, "raw socket", &mut self.raw);
         line(&before, "raw socket that monitors", &mut self.monitoring);
@@ -237,7 +236,7 @@ impl Ways {
                 column / median,
                 Limit::AtLeast(faster),
             );
-            // No client that monitors its rows can do better.
+            // The lower bound for a client that monitors its rows.
             println!(
                 "  whole column to raw socket that monitors, {size} addresses: {:.1}",
                 column / monitoring.median()

@@ -1,16 +1,17 @@
-//! How fast the writer is on a real `ovsdb-server`, next to the least that any client of it can do.
+//! The speed of the writer on a real `ovsdb-server`, compared with the lower bound for any client.
 //!
-//! The measure is a raw socket that sends bytes which were prepared before and waits for the reply; it monitors nothing. Both take
-//! turns on the same server, so compare the ratios of one run, not the figures. The writer is the whole of it, from the moment an
-//! object's event is on the watch to the acknowledged transaction, on a thread and with the metrics that the program has.
+//! The lower bound is a raw socket that sends prepared bytes and waits for the reply; it monitors nothing. Both take
+//! turns on the same server, so compare the ratios of one run, not the figures. The writer's time goes from the
+//! object's event on the watch to the acknowledged transaction. Its thread and metrics are those of the program.
 //!
-//! The ovn-writer must monitor the sets that it keeps right. So the server compares each of its changes with its monitor, and reports
-//! the change before it answers. The time of a raw socket that monitors its rows is printed beside it.
+//! The ovn-writer must monitor the sets that it keeps right. So the server compares each of its changes with its
+//! monitor, and reports the change before it answers. The time of a raw socket that monitors its rows is printed beside
+//! it.
 //!
-//! The bench keeps the processors [awake](Awake), and prints how much of them that takes, as what else it does.
+//! The bench keeps the processors [awake](Awake), and prints the share of CPU time that this takes.
 //!
-//! The words after `--` choose parts; `quick` makes all of them short. With a whole run the exit status is 1 if a limit does not
-//! hold.
+//! The words after `--` choose parts; `quick` makes all of them short. With a whole run the exit status is 1 if a limit
+//! is exceeded.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -42,18 +43,17 @@ use tests::cpu_wakeup::Awake;
 
 use self::{figures::Verdicts, signals::Signals};
 
-/// What the parts of the bench have in common.
+/// The common state of the parts.
 struct Bench {
     signals: Signals,
     verdicts: Verdicts,
-    /// Fewer rounds, to see that it works: figures vary too much to be judged then.
+    /// Fewer rounds, to check that the bench works: such figures vary too much for the limits.
     quick: bool,
 }
 
 type Part = fn(&mut Bench);
 
 impl Bench {
-    /// How many rounds there are of so many.
     fn rounds(&self, whole: usize) -> usize {
         if self.quick {
             whole.div_ceil(10)
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         ("first-sync", first_sync::run),
         ("surroundings", surroundings::run),
     ];
-    // Cargo passes flags of its own; words choose parts.
+    // Flags come from Cargo; words choose parts.
     let (quick, chosen): (Vec<_>, Vec<_>) = std::env::args()
         .skip(1)
         .filter(|arg| !arg.starts_with('-'))
@@ -113,7 +113,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the bench itself did to the processors.
+/// Prints the CPU time of the bench itself.
 fn print_cpu_times(elapsed: Duration, of_awake: &[String]) {
     let time = |id: &str| -> Option<u64> {
         let text = std::fs::read_to_string(format!("/proc/self/task/{id}/schedstat")).ok()?;

@@ -1,4 +1,4 @@
-//! What an address takes in memory, in the replica and in what is wanted together.
+//! The memory per address, in the replica and the desired state together.
 
 use std::{net::IpAddr, time::Instant};
 
@@ -16,7 +16,7 @@ use crate::{
     writer::STORE,
 };
 
-/// Names and objects that are made at once, so that what they are made of takes little room.
+/// Names and objects created at once, so that their sources need little memory.
 const CHUNK: usize = 1_000;
 
 pub(crate) fn run(bench: &mut Bench) {
@@ -50,7 +50,7 @@ fn desired(names: usize, each: usize) -> Desired {
     desired
 }
 
-/// As if rows of the writer's own making had been read.
+/// A replica, as if the writer's own rows had been read.
 fn replica(names: usize, each: usize) -> Replica<AddressSet> {
     let mut replica = Replica::default();
     for start in (0..names).step_by(CHUNK) {

@@ -1,4 +1,4 @@
-//! `DNSNameResolver` objects as the collector writes them.
+//! `DNSNameResolver` objects in the collector's form.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,24 +6,22 @@ use proto::api::{
     DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus, ResolvedAddress, ResolvedName,
 };
 
-/// The `n`th of 2^24 IPv4 addresses, in no order: the collector keeps addresses in the order in which they were seen.
+/// The `n`th of 2^24 IPv4 addresses, unsorted: the collector keeps addresses in the order in which they were seen.
 pub(crate) fn v4(n: usize) -> IpAddr {
     let scattered = u32::try_from(n).unwrap().wrapping_mul(0x9e_3779) & 0xff_ffff;
     Ipv4Addr::from_bits(0x0b00_0000 + scattered).into()
 }
 
-/// The `n`th of 2^24 IPv6 addresses, in no order.
+/// The `n`th of 2^24 IPv6 addresses, unsorted.
 pub(crate) fn v6(n: usize) -> IpAddr {
     let scattered = u128::try_from(n).unwrap().wrapping_mul(0x9e_3779) & 0xff_ffff;
     Ipv6Addr::from_bits(0x2600_1f18_24e6_b900_0000_0000_0000_0000 + scattered).into()
 }
 
-/// The DNS name of an object.
 pub(crate) fn dns_name(object: &str) -> String {
     format!("{object}.team.example.com.")
 }
 
-/// An object of this name with these addresses.
 pub(crate) fn object(name: &str, addresses: impl IntoIterator<Item = IpAddr>) -> DnsNameResolver {
     let sample: ResolvedAddress = serde_json::from_value(serde_json::json!({
         "ip": "", "ttlSeconds": 30, "lastLookupTime": "2026-01-31T12:00:00Z",

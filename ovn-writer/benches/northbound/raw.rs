@@ -1,4 +1,4 @@
-//! The least that a client can do: bytes that were prepared before, a socket, and the reply.
+//! The lower bound: prepared bytes, a socket, and the reply.
 
 use std::{
     fmt::Write as _,
@@ -17,7 +17,6 @@ use ovsdb_replica::{
 use serde_json::{Value, json};
 use tokio_util::codec::Decoder;
 
-/// A connection to a server.
 pub(crate) struct Raw {
     socket: UnixStream,
     buffer: BytesMut,
@@ -33,8 +32,8 @@ impl Raw {
         }
     }
 
-    /// Asks for what the writer asks for, but of the rows that [`Raw::make_rows`] makes: so the server has as much to say of
-    /// each change to this client as it has to the writer. It keeps track of a change once for all who ask for the same columns.
+    /// Monitors the writer's columns of the rows that [`Raw::make_rows`] makes. The server then reports each change to
+    /// this client as it does to the writer. It computes an update once for all clients that monitor the same columns.
     pub(crate) fn monitor(mut self) -> Self {
         let params = json!(["OVN_Northbound"]);
         let message = json!({ "method": "get_schema", "params": params, "id": 0 });
@@ -56,14 +55,14 @@ impl Raw {
         self
     }
 
-    /// The bytes of a transaction.
+    /// Encodes a transaction.
     pub(crate) fn prepare(operations: impl IntoIterator<Item = Value>) -> Vec<u8> {
         let mut params = vec![json!("OVN_Northbound")];
         params.extend(operations);
         serde_json::to_vec(&json!({ "method": "transact", "params": params, "id": 0 })).unwrap()
     }
 
-    /// Sends it, waits for the reply, and tells how long that took.
+    /// Sends it, waits for the reply, and returns the time.
     pub(crate) fn transact(&mut self, prepared: &[u8]) -> Duration {
         let start = Instant::now();
         self.socket.write_all(prepared).unwrap();
@@ -73,7 +72,7 @@ impl Raw {
         took
     }
 
-    /// Sends all of them without waiting, until all replies are there.
+    /// Sends all of them without a wait, and then waits for all replies.
     pub(crate) fn pipeline(&mut self, prepared: &[Vec<u8>]) -> Duration {
         let mut writing = self.socket.try_clone().unwrap();
         let start = Instant::now();
@@ -92,9 +91,9 @@ impl Raw {
         took
     }
 
-    /// Makes rows with these addresses, one each, and returns their `_uuid`.
+    /// Creates a row for each list of addresses, and returns their `_uuid`.
     ///
-    /// They are of no owner that the writer monitors, so that the server does nothing for them but what it was asked.
+    /// The writer does not monitor rows of this owner, so the server only does the requested work for them.
     pub(crate) fn make_rows(&mut self, prefix: &str, rows: &[Vec<IpAddr>]) -> Vec<String> {
         let mut uuids = Vec::new();
         for (batch, rows) in rows.chunks(1000).enumerate() {
@@ -120,7 +119,7 @@ impl Raw {
         let mut chunk = [0; 64 << 10];
         loop {
             if let Some(message) = self.framing.decode(&mut self.buffer).unwrap() {
-                // Updates are what a monitor brings; nothing is done with them here.
+                // Updates of the monitor are ignored.
                 if message.starts_with(br#"{"id":null,"#) {
                     continue;
                 }
@@ -141,7 +140,7 @@ pub(crate) fn mutate(uuid: &str, mutator: &str, addresses: &[IpAddr]) -> Value {
     })
 }
 
-/// The transaction that updates one row's whole column, written as fast as can be.
+/// The transaction that replaces one row's whole column, encoded as fast as possible.
 pub(crate) fn whole_column(uuid: &str, addresses: &[IpAddr]) -> Vec<u8> {
     let mut text = format!(
         r#"{{"method":"transact","id":0,"params":["OVN_Northbound",{{"op":"update","table":"Address_Set",
@@ -155,7 +154,7 @@ pub(crate) fn whole_column(uuid: &str, addresses: &[IpAddr]) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// What marks the rows.
+/// The `external_ids` of the rows.
 fn external_ids() -> Value {
     json!(["map", [["k8s.ovn.org/owner-type", "Bench"]]])
 }
@@ -164,7 +163,7 @@ fn set(addresses: &[IpAddr]) -> Value {
     json!(["set", addresses])
 }
 
-/// The results of a transaction, each of which changed a row.
+/// The results of a transaction; each must have changed a row.
 fn results(reply: &[u8]) -> Vec<Value> {
     let reply: Value = serde_json::from_slice(reply).unwrap();
     let results = reply["result"].as_array().expect("a result");

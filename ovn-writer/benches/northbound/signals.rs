@@ -1,4 +1,4 @@
-//! What the writer's own metrics tell, at the moment they are recorded.
+//! Signals from the writer's own metrics, at the moment they are recorded.
 
 use std::{
     sync::{
@@ -17,22 +17,20 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, Prometheu
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Something happened in the writer.
 #[derive(Clone, Copy, Debug)]
 enum Signal {
     /// The change of a name was acknowledged.
     Acknowledged(Instant),
-    /// The database has become as the store says.
+    /// The database matches the store.
     InSync(Instant),
 }
 
-/// The receiving end.
 pub(crate) struct Signals {
     signals: Receiver<Signal>,
     handle: PrometheusHandle,
 }
 
-/// Installs the program's recorder, with an ear at two metrics.
+/// Installs the program's recorder, and subscribes to two metrics.
 pub(crate) fn install() -> Signals {
     let recorder = PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();
@@ -43,7 +41,7 @@ pub(crate) fn install() -> Signals {
 }
 
 impl Signals {
-    /// When the change of a name was acknowledged: `names` of them.
+    /// The time when the changes of `names` names were acknowledged.
     pub(crate) fn acknowledged(&self, names: usize) -> Instant {
         for _ in 1..names {
             self.next_acknowledged();
@@ -51,7 +49,7 @@ impl Signals {
         self.next_acknowledged()
     }
 
-    /// When the database had become as the store says.
+    /// The time when the database matched the store.
     pub(crate) fn in_sync(&self) -> Instant {
         loop {
             if let Signal::InSync(time) = self.next() {
@@ -60,13 +58,13 @@ impl Signals {
         }
     }
 
-    /// Forgets what happened so far.
+    /// Discards the signals so far.
     pub(crate) fn clear(&self) {
         while self.signals.try_recv().is_ok() {}
         self.handle.run_upkeep();
     }
 
-    /// The transactions that were carried out so far.
+    /// The number of transactions so far.
     pub(crate) fn transactions(&self) -> u64 {
         let text = self.handle.render();
         let line = text.lines().find_map(|line| {
@@ -144,7 +142,7 @@ struct Lag {
 
 impl HistogramFn for Lag {
     fn record(&self, value: f64) {
-        // Nobody listens at the end.
+        // At the end there is no receiver.
         let _ = self.sender.send(Signal::Acknowledged(Instant::now()));
         self.histogram.record(value);
     }

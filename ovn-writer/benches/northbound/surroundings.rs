@@ -1,4 +1,4 @@
-//! The database of a large cluster: the rules of others are many, and they come and go.
+//! The database of a large cluster, with many foreign rules that come and go.
 
 use std::{
     fs::File,
@@ -24,17 +24,16 @@ const SURROUNDINGS: Surroundings = Surroundings {
     names_each: 10,
 };
 
-/// Names, each of so many addresses.
 const NAMES: usize = 10_000;
 const EACH: usize = 10;
 
 const CHANGES: usize = 500;
 const SYNCS: usize = 5;
 
-/// ACLs that are made and deleted each second, in turns.
+/// ACLs created or deleted each second, in turns.
 const CHURN: u32 = 100;
 
-/// What the writer reads.
+/// The tables that the writer reads.
 const TABLES: [&str; 5] = ["Address_Set", "ACL", "QoS", "Logical_Router_Policy", "NAT"];
 
 pub(crate) fn run(bench: &mut Bench) {
@@ -43,7 +42,7 @@ pub(crate) fn run(bench: &mut Bench) {
         SURROUNDINGS.acls, SURROUNDINGS.port_groups, SURROUNDINGS.networks
     );
     let server = Server::start();
-    // The one that changes is in no rule of the other networks.
+    // The changed name is in no rule of the other networks.
     let others = (0..NAMES - 1).map(|n| format!("name{n}"));
     let names: Vec<String> = others.chain([name(EACH)]).collect();
     let all: Vec<String> = names.iter().map(|name| dns_name(name)).collect();
@@ -56,7 +55,7 @@ pub(crate) fn run(bench: &mut Bench) {
             .collect::<Vec<_>>()
     };
     let signals = &bench.signals;
-    // The first one makes the rows.
+    // The first writer creates the rows.
     let (writer, start, end) = RunningWriter::start(&server.remote(), objects(), signals);
     println!("  all sets made after {:.1} s", (end - start).as_secs_f64());
     println!(
@@ -98,7 +97,7 @@ pub(crate) fn run(bench: &mut Bench) {
     );
 }
 
-/// What `ovsdb-client` takes to read a table.
+/// The time that `ovsdb-client` needs to read a table.
 pub(crate) fn dump(server: &Server, table: &str) -> Duration {
     let output = File::create(server.workdir.join("dump")).unwrap();
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Changes of a status that change nothing in the sets.
+//! Changes of a status without an effect on the sets.
 
 use std::time::Instant;
 
@@ -26,7 +26,7 @@ pub(crate) fn run(bench: &mut Bench) {
         for address in addresses.iter_mut() {
             address.ttl_seconds = i32::try_from(change).unwrap();
         }
-        // The last one takes an address out, so that there is something to wait for.
+        // The last change removes an address, so that there is a signal to wait for.
         if change == changes - 1 {
             addresses.pop();
         }

@@ -1,4 +1,4 @@
-//! The writer at work, on a thread of its own as in the program, with a store that says what the bench says.
+//! The writer on a thread of its own, as in the program, with a store that the bench controls.
 
 use std::{
     thread::{self, JoinHandle},
@@ -21,7 +21,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::signals::Signals;
 
-/// A database server in a folder of its own.
 pub(crate) struct Server {
     pub(crate) northbound: Northbound,
     pub(crate) workdir: Workdir,
@@ -43,10 +42,9 @@ impl Server {
     }
 }
 
-/// What marks the rows that the writer makes.
+/// The store in the marks of the writer's rows.
 pub(crate) const STORE: &str = "kube/ovn-kubernetes";
 
-/// A running writer.
 pub(crate) struct RunningWriter {
     store: mpsc::Sender<Event<DnsNameResolver>>,
     token: CancellationToken,
@@ -54,8 +52,8 @@ pub(crate) struct RunningWriter {
 }
 
 impl RunningWriter {
-    /// Starts it with this store, and waits until the database is as the store says. Tells when it was started, and when it
-    /// was done.
+    /// Starts the writer with this store, and waits until the database matches it. Returns when it was started and when
+    /// it was done.
     pub(crate) fn start(
         remote: &str,
         objects: Vec<DnsNameResolver>,
@@ -72,7 +70,7 @@ impl RunningWriter {
         let writer = Writer::new(&remotes, options, policy, &Health::new());
         let objects = stream::poll_fn(move |context| events.poll_recv(context));
         let work = writer.run(objects, token.clone());
-        // As the program has it.
+        // The program does the same.
         let thread = thread::spawn(|| run_alone(work).unwrap());
         let end = signals.in_sync();
         let writer = Self {
@@ -83,12 +81,11 @@ impl RunningWriter {
         (writer, start, end)
     }
 
-    /// The store says that an object changed.
+    /// Sends the event of a changed object.
     pub(crate) fn applied(&self, object: DnsNameResolver) {
         self.store.blocking_send(Event::Applied(object)).unwrap();
     }
 
-    /// Ends it in order.
     pub(crate) fn stop(self) {
         self.token.cancel();
         self.thread.join().unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Rows as ovn-kubernetes, this program and strangers write them.
+//! Rows written by ovn-kubernetes, by this program and by others.
 
 use proto::api::DEFAULT_NETWORK_CONTROLLER;
 

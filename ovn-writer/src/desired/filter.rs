@@ -1,4 +1,4 @@
-//! Which addresses of a status may stand in a set.
+//! The filter for addresses of statuses.
 
 use std::net::IpAddr;
 
@@ -15,16 +15,17 @@ pub enum Skip {
     Unparsable,
     /// The guards forbid it.
     Forbidden(Forbidden),
-    /// The administrator refuses it.
+    /// The administrator denies it.
     Denied,
-    /// It is the cluster's own. ovn-kubernetes leaves it out as well; a writer that kept it would contend with it for ever.
+    /// It belongs to the cluster. ovn-kubernetes leaves it out as well; a writer that added it would fight with it for
+    /// ever.
     Cluster,
     /// The cluster has no networks of its family.
     Family,
 }
 
 impl Skip {
-    /// Every reason there is.
+    /// Every reason.
     pub const ALL: [Self; 10] = [
         Self::Unparsable,
         Self::Forbidden(Forbidden::Unspecified),
@@ -38,7 +39,7 @@ impl Skip {
         Self::Family,
     ];
 
-    /// Every word of [`Skip::as_str`].
+    /// Every value of [`Skip::as_str`].
     pub(crate) const WORDS: &[&str] = &[
         "unparsable",
         "unspecified",
@@ -52,7 +53,7 @@ impl Skip {
         "family-not-in-use",
     ];
 
-    /// A word for metric labels.
+    /// The value for metric labels.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unparsable => "unparsable",
@@ -64,7 +65,7 @@ impl Skip {
     }
 }
 
-/// What the cluster is like, and what its administrator refuses.
+/// The cluster's networks, and the networks that its administrator denies.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     cluster: Vec<IpNet>,
@@ -72,28 +73,28 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Of a cluster whose pods have these networks. If there are none, nothing is known of it, and both families are in use.
+    /// For a cluster with these pod networks. Without any, the networks are unknown, and both families are in use.
     pub fn new(cluster: Vec<IpNet>) -> Self {
         let denied = Vec::new();
         Self { cluster, denied }
     }
 
-    /// The same, with networks whose addresses stand in no set, nor IPv6 addresses with one of theirs inside ([`address::embedded`]).
+    /// Also denies these networks, and IPv6 addresses that embed an address of theirs ([`address::embedded`]).
     #[must_use]
     pub fn deny(self, denied: Vec<IpNet>) -> Self {
         Self { denied, ..self }
     }
 
-    /// Whether addresses of this family may stand in sets.
+    /// Whether sets may have addresses of this family.
     pub fn is_in_use(&self, family: Family) -> bool {
         let is_of = |network: &IpNet| family_of(network.addr()) == family;
         self.cluster.is_empty() || self.cluster.iter().any(is_of)
     }
 
-    /// The address as it is written in sets.
+    /// The address in the form of the sets.
     ///
     /// # Errors
-    /// Why it may not stand in any.
+    /// Why no set may have it.
     pub fn admit(&self, text: &str) -> Result<IpAddr, Skip> {
         let address = text.parse().map_err(|_| Skip::Unparsable)?;
         let address = address::canonical(address);
@@ -104,7 +105,7 @@ impl Filter {
         if is_in(&self.denied, address) || inner.any(|inner| is_in(&self.denied, inner)) {
             return Err(Skip::Denied);
         }
-        // Not what is inside it, which ovn-kubernetes does not look at either.
+        // Embedded addresses are not checked, since ovn-kubernetes does not check them either.
         if is_in(&self.cluster, address) {
             return Err(Skip::Cluster);
         }

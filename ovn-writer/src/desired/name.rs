@@ -1,4 +1,4 @@
-//! What is known of one DNS name beside its objects.
+//! The state of one DNS name apart from its objects.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Instant};
 
@@ -7,7 +7,7 @@ use runtime::store::ObjectKey;
 use super::Changes;
 use crate::addresses::Addresses;
 
-/// One DNS name that the store has, or had since this program started.
+/// A DNS name that the store has, or had since this program started.
 #[derive(Debug, Default)]
 pub(super) struct Name {
     /// The objects of this name; almost always one.
@@ -16,17 +16,15 @@ pub(super) struct Name {
     pub(super) was_seen: bool,
     /// See [`super::Desired::set_in_use`].
     pub(super) is_in_use: bool,
-    /// Whether the name was compared with the database.
     is_compared: bool,
     away: Option<Away>,
-    /// What objects had that are away or say nothing now.
+    /// The last addresses of objects that are absent or list none now.
     held: Addresses,
     /// See [`Changes`].
     moved: BTreeSet<IpAddr>,
     became_complete: bool,
 }
 
-/// A name without an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Away {
     pub(super) since: Instant,
@@ -39,7 +37,7 @@ impl Name {
         self.away
     }
 
-    /// The last object went.
+    /// Records that the last object was deleted.
     pub(super) fn leave(&mut self, since: Instant, rule_ended: bool) {
         self.away = Some(Away {
             since,
@@ -48,7 +46,7 @@ impl Name {
         });
     }
 
-    /// There is an object again.
+    /// Records that there is an object again.
     pub(super) fn returned(&mut self) {
         self.away = None;
     }
@@ -63,13 +61,13 @@ impl Name {
         (!self.held.all().is_empty()).then_some(&self.held)
     }
 
-    /// What an object had is kept, as it went or says nothing any more.
+    /// Keeps the addresses of an object that was deleted or no longer lists them.
     pub(super) fn hold(&mut self, addresses: &Addresses) {
         let new = addresses.all().without(self.held.all());
         self.held.toggle(&new.into_iter().collect());
     }
 
-    /// What was kept no longer holds.
+    /// Drops the kept addresses.
     pub(super) fn release(&mut self) {
         self.held = Addresses::default();
     }
@@ -80,7 +78,7 @@ impl Name {
         self.became_complete = false;
     }
 
-    /// These are wanted and were not, or the other way round. What comes before the name is compared is not remembered.
+    /// Records added and removed addresses. Changes from before the first comparison do not matter.
     pub(super) fn changed(&mut self, moved: Vec<IpAddr>, became_complete: bool) {
         if !self.is_compared {
             return;

@@ -1,4 +1,4 @@
-//! One `DNSNameResolver`, as small as it can be kept.
+//! One `DNSNameResolver`, reduced to save memory.
 
 use proto::api::{DEGRADED, DnsName, DnsNameResolver, NO_RULE, ResolvedName};
 use smol_str::SmolStr;
@@ -6,7 +6,6 @@ use smol_str::SmolStr;
 use super::{Filter, Skip};
 use crate::addresses::Addresses;
 
-/// An object.
 #[derive(Debug)]
 pub(super) struct Resolver {
     pub(super) name: DnsName,
@@ -16,16 +15,16 @@ pub(super) struct Resolver {
     pub(super) skipped: Box<[Skip]>,
 }
 
-/// What a status says of the addresses of its name.
+/// The kind of a status.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Statement {
-    /// Nothing: the collector has not written it yet, or the object was restored without its status.
+    /// No statement: the collector has not written it yet, or the object was restored without its status.
     Silent,
-    /// Its addresses, of which there is at least one, or that there is none.
+    /// The list of its addresses, possibly with a reason why there is none.
     Complete,
-    /// The rule ended, and the object is about to be deleted.
+    /// The rule ended, and the object will be deleted.
     RuleEnded,
-    /// Nothing, and the collector never will: it ignores objects whose `spec.name` is not spelt as it spells names.
+    /// The collector never writes a status: it ignores objects whose `spec.name` is not in its own spelling.
     Ignored,
 }
 
@@ -45,7 +44,7 @@ impl Statement {
     }
 }
 
-/// Why look-ups of the name of an entry fail, if the entry says so.
+/// The reason why look-ups of the entry's name fail, if the entry has one.
 fn failure(entry: &ResolvedName) -> Option<&str> {
     let condition = entry
         .conditions
@@ -55,7 +54,6 @@ fn failure(entry: &ResolvedName) -> Option<&str> {
 }
 
 impl Resolver {
-    /// The object as it is.
     pub(super) fn read(name: DnsName, object: &DnsNameResolver, filter: &Filter) -> Self {
         let (mut addresses, mut skipped) = (Vec::new(), Vec::new());
         for text in texts_of(object) {
@@ -64,7 +62,7 @@ impl Resolver {
                 Err(reason) => skipped.push(reason),
             }
         }
-        // One that may stand in no set is an address, too.
+        // An address that is filtered out still counts here.
         let has_address =
             !addresses.is_empty() || skipped.iter().any(|skip| *skip != Skip::Unparsable);
         Self {
@@ -76,7 +74,7 @@ impl Resolver {
         }
     }
 
-    /// Whether the other is a later version of this one, and not another one in its place.
+    /// Whether the other is a later version of the same object, and not a new one.
     pub(super) fn is_same(&self, name: &DnsName, other: &DnsNameResolver) -> bool {
         let uids = self.uid.as_deref().zip(other.metadata.uid.as_deref());
         self.name == *name && uids.is_none_or(|(one, other)| one == other)

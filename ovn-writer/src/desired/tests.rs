@@ -1,4 +1,4 @@
-//! What follows from the statuses.
+//! The desired state that follows from statuses.
 
 mod random;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::testing::{dns, key, object, without_addresses};
 
-/// The content of the store at a time that the test sets.
+/// The content of the store, at a time set by the test.
 struct Clocked {
     desired: Desired,
     now: Instant,
@@ -34,14 +34,14 @@ impl Clocked {
             .len()
     }
 
-    /// An object of this uid is there.
+    /// Adds an object of this uid.
     fn made(&mut self, uid: &str, addresses: &[&str]) -> usize {
         let mut object = object("dns-1", W, &[addresses]);
         object.metadata.uid = Some(uid.to_owned());
         self.apply(Event::Applied(object)).len()
     }
 
-    /// A status that says why there is no address.
+    /// Writes a status with a reason for no address.
     fn said(&mut self, reason: &str) {
         let object = without_addresses("dns-1", W, reason);
         self.apply(Event::Applied(object));
@@ -59,7 +59,7 @@ impl Clocked {
         texts(self.of_name().addresses.all().iter())
     }
 
-    /// For how long the name has been away in a store that can be read, in seconds.
+    /// How long the name has been away in a readable store, in seconds.
     fn away(&self) -> Option<u64> {
         match self.of_name().presence {
             Presence::Present => panic!("it is present"),
@@ -67,7 +67,7 @@ impl Clocked {
         }
     }
 
-    /// What the store changed since the name was compared.
+    /// The changes since the name was compared.
     fn moved(&self) -> Option<Vec<String>> {
         let changes = self.of_name().changes?;
         Some(texts(changes.addresses.iter().copied()))
@@ -153,7 +153,7 @@ fn a_status_without_addresses_says_nothing_unless_it_says_why() {
     assert!(store.of_name().is_complete && store.wanted().is_empty());
     store.applied(&[]);
     assert!(store.wanted().is_empty(), "what was said last holds");
-    // An address that may stand in no set is one, all the same.
+    // A filtered address is still an address.
     store.applied(&[&["127.0.0.1"]]);
     assert!(store.of_name().is_complete);
 }
@@ -206,7 +206,7 @@ fn a_rule_that_ended_closes_nothing_before_its_object_goes() {
         )
     };
     assert!(ended(&store));
-    // It returns, and goes without a word.
+    // It returns, and is deleted without such a status.
     store.applied(&[]);
     store.gone();
     assert!(!ended(&store));
@@ -227,7 +227,7 @@ fn what_the_store_changed_is_known_until_the_name_is_compared() {
     assert_eq!(store.moved(), Some(vec!["10.0.0.3".to_owned()]));
     store.desired.compared(&dns(W), true);
     assert_eq!(store.moved(), Some(vec![]));
-    // Of a long status, too.
+    // Also from a long status.
     let all: Vec<_> = (0..100).map(|n| format!("10.0.1.{n}")).collect();
     let all: Vec<_> = all.iter().map(String::as_str).collect();
     store.applied(&[&all[..99]]);
@@ -263,7 +263,7 @@ fn what_another_object_still_has_does_not_leave() {
     assert!(store.of_name().is_present());
     assert_eq!(store.wanted(), ["10.0.0.1"]);
     assert_eq!(store.moved(), Some(vec!["10.0.0.2".to_owned()]));
-    // While one says nothing, what the other had stays.
+    // While one has an empty status, the last addresses of the other stay.
     store.applied(&[&["10.0.0.2"]]);
     store.apply(Event::Applied(object("dns-2", W, &[])));
     store.gone();
@@ -334,13 +334,13 @@ fn while_the_store_cannot_be_read_no_time_counts() {
     assert_eq!(store.away(), None);
     assert_eq!(store.wanted(), ["10.0.0.1"]);
     store.now += Duration::from_secs(60);
-    // What is away begins anew.
+    // The absence counts from now.
     let changed = store.apply(Event::Synced(vec![]));
     assert_eq!(changed, HashSet::from_iter([dns(W)]));
     assert_eq!(store.away(), Some(0));
     store.now += Duration::from_secs(2);
     assert_eq!(store.away(), Some(2));
-    // A later list without a break is none.
+    // A later list without an interruption changes nothing.
     assert!(store.apply(Event::Synced(vec![])).is_empty());
     assert_eq!(store.away(), Some(2));
 }
@@ -356,7 +356,7 @@ fn an_unreadable_object_never_seen_before_may_stand_for_any_name() {
         assert!(store.desired.has_unknown_object());
         store.applied(&[&["10.0.0.1"]]);
         store.gone();
-        // What is away is to be looked at again.
+        // The absent names must be checked again.
         let changed = store.apply(event);
         assert_eq!(changed, names.iter().map(|name| dns(name)).collect());
         assert!(!store.desired.has_unknown_object());
@@ -385,7 +385,7 @@ fn a_name_is_adopted_as_if_it_had_just_gone() {
     store.now += Duration::from_secs(1);
     store.desired.adopt(&dns(W), store.now);
     assert_eq!(store.away(), Some(1));
-    // A permission ends with its return.
+    // A permission ends when the name returns.
     store.desired.permit(&dns(W), true);
     let is_permitted = |store: &Clocked| {
         matches!(
@@ -414,7 +414,7 @@ fn an_unusable_name_costs_that_object_alone() {
     assert_eq!(changed, HashSet::from_iter([dns(W)]));
     let count = |store: &Clocked| (store.desired.objects(), store.desired.unusable());
     assert_eq!(count(&store), (1, 1));
-    // It was usable before: that holds.
+    // Its last usable state stays.
     let unusable = Event::Applied(object("dns-2", "*", &[]));
     assert!(store.apply(unusable).is_empty());
     assert_eq!(store.wanted(), ["10.0.0.2"]);

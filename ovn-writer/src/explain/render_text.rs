@@ -1,4 +1,4 @@
-//! The lines that people read.
+//! The explanation as lines of text.
 
 use std::{fmt::Write, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::{
     sync::change_log::Cause,
 };
 
-/// So many lines of a kind; the others are counted. The JSON has more.
+/// The maximum number of lines of a kind; the rest is counted. The JSON has more.
 const MOST: usize = 40;
 
-/// All of it. Every line is printable ASCII.
+/// All lines, in printable ASCII.
 pub(super) fn lines(explanation: &Explanation, asked: &Asked) -> Vec<String> {
     let is = if explanation.is_there { "is" } else { "is not" };
     let what = match asked.subject {
@@ -56,7 +56,7 @@ fn of_name(name: &NameExplained, lines: &mut Vec<String>) {
     }
     if let Some(differences) = &name.differences {
         lines.push("  different from the store:".to_owned());
-        // The name stands above.
+        // A line above has the name.
         let shown = differences.to_string();
         let shown: Vec<_> = shown.lines().skip(1).collect();
         lines.extend(shown.iter().take(MOST).map(|line| {
@@ -113,7 +113,7 @@ fn of_rule(rule: &RuleReport) -> String {
             line += word;
         }
     }
-    // Writing to a String does not fail.
+    // Writing to a String cannot fail.
     if let Some(priority) = rule.priority {
         let _ok = write!(line, " {priority}");
     }

@@ -1,4 +1,4 @@
-//! All address sets at a glance: for a table.
+//! A table of all address sets.
 
 use std::collections::BTreeSet;
 
@@ -14,28 +14,28 @@ use crate::{
     sync::change_log::Cause,
 };
 
-/// So many sets are shown; of those that the others are of, the names are counted.
+/// The maximum number of sets; for others their names are counted.
 const MOST: usize = 500;
 
-/// So much is shown of what others wrote, in characters.
+/// The maximum length of foreign text, in characters.
 const MOST_OF_TEXT: usize = 128;
 
-/// The address sets of the names that hold a text, or whose rows' names do.
+/// The address sets whose DNS name or row name contains a text.
 #[derive(Clone, Debug)]
 pub struct Sets {
-    /// What is wrong with the whole.
+    /// The conditions that affect all names.
     pub conditions: Vec<Reason>,
-    /// The names that the store or the database has.
+    /// The number of names in the store or the database.
     pub names: usize,
-    /// The names among them that hold the text.
+    /// The number of matching names.
     pub matching: usize,
-    /// Those that differ first, then by name; at most 500.
+    /// Sets with differences first, then by name; at most 500.
     pub sets: Vec<SetShown>,
-    /// How many of the matching names have sets that are not shown.
+    /// The number of matching names whose sets are not shown.
     pub hidden: usize,
 }
 
-/// An address set, whether there is a row of it or not.
+/// An address set, whether its row exists or not.
 #[derive(Clone, Debug)]
 pub struct SetShown {
     /// The DNS name.
@@ -46,20 +46,20 @@ pub struct SetShown {
     pub controller: String,
     /// `v4` or `v6`.
     pub family: &'static str,
-    /// How many addresses the store wants in it.
+    /// The number of addresses that the store wants in it.
     pub wanted: usize,
-    /// How many members it has; nothing if there is no row.
+    /// The number of its members; `None` if there is no row.
     pub present: Option<usize>,
-    /// How many rules and rows of NAT refer to it.
+    /// The number of rules and NAT rows that refer to it.
     pub rules: usize,
-    /// How many seconds ago this process repaired it last, as far as it remembers.
+    /// How many seconds ago this process repaired it last, as far as known.
     pub repaired: Option<u64>,
-    /// How it differs, and what becomes of that.
+    /// Its difference, and the planned action.
     pub trouble: Option<String>,
 }
 
 impl Sets {
-    /// Those of names that hold the text, in any case; of all if it is empty.
+    /// The sets that contain the text, in any case; all sets for an empty text.
     pub fn new(filter: &str, sides: Sides<'_>) -> Self {
         let filter = filter.to_ascii_lowercase();
         let holds = |text: &str| text.to_ascii_lowercase().contains(&filter);
@@ -100,7 +100,7 @@ impl Sets {
 }
 
 impl Sides<'_> {
-    /// The sets of a name in order, those of the rows first that are missing.
+    /// The sets of a name, sorted; those with a missing row first.
     fn sets(&self, name: &DnsName, replica: &NorthboundReplica) -> Vec<SetShown> {
         let plan = self.state().look(name, replica, self.now);
         let report = NameReport::of(name, &plan, replica, &self.state().references, self.now);
@@ -160,7 +160,7 @@ fn beginning(text: &str) -> String {
     text.chars().take(MOST_OF_TEXT).collect()
 }
 
-/// How a set differs, and what becomes of it.
+/// The difference of a set, and the planned action.
 fn trouble(set: &SetReport) -> String {
     let what = match set.kind {
         Kind::MissingRow => "there is none".to_owned(),

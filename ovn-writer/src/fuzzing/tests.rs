@@ -1,4 +1,4 @@
-//! The target on a stable toolchain: its corpus, and what little changes make of it.
+//! The fuzz target on a stable toolchain, over its corpus and small mutations of it.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,6 @@ use proptest::{prelude::*, sample::Index};
 
 use super::*;
 
-/// The files of a target's corpus.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../fuzz/corpus")
@@ -19,7 +18,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     files
 }
 
-/// A file of the corpus with some bytes changed, taken out, doubled, or put in from another one.
+/// A file of the corpus with some bytes changed, removed, repeated, or inserted from another file.
 fn changed(target: &str) -> impl Strategy<Value = Vec<u8>> {
     let files = corpus(target);
     let any_file = prop::sample::select(files.clone());

@@ -1,4 +1,4 @@
-//! The page of all sets. What stands in it is escaped by `maud`, which knows no other way.
+//! The page of all sets. `maud` escapes every text.
 
 use maud::{Markup, html};
 use proto::api::DEFAULT_NETWORK_CONTROLLER;

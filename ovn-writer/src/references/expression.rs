@@ -1,23 +1,23 @@
-//! The address sets that an expression names, as OVN's lexer would find them (ovn-sb(5), "Expressions"; OVN `lib/lex.c`).
+//! The address sets in an expression, as OVN's lexer finds them (ovn-sb(5), "Expressions"; OVN `lib/lex.c`).
 //!
-//! A set is `$` and an identifier: a letter, `_` or `.`, then those and digits. Inside of strings and comments there are none.
-//! The operator before it says whether more addresses make the expression match more packets or fewer.
+//! A set is `$` and an identifier: a letter, `_` or `.`, then those and digits. Strings and comments contain no sets.
+//! The operator before it tells whether more addresses make the expression match more packets or fewer.
 
 use std::{iter::Peekable, str::CharIndices};
 
-/// What more addresses in the set do to what the expression matches.
+/// The effect of more addresses in a set on the matched packets.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Sense {
     /// It matches more packets: `ip4.dst == $a1`.
     More,
     /// It matches fewer: `ip4.dst != $a1`.
     Fewer,
-    /// It cannot be told without working out the whole, as there is a `!` in it or the set stands somewhere else.
+    /// Unknown without evaluating the expression: it has a `!`, or the set is in another position.
     Unclear,
 }
 
-/// The sets of an expression with their senses, each set as often as it is named. What OVN would refuse as an expression may
-/// still name sets: a set is then rather found than missed.
+/// The sets of an expression with their senses, once for each occurrence. The result for an invalid expression may have
+/// too many sets, but not too few.
 pub fn sets(expression: &str) -> Vec<(&str, Sense)> {
     let mut lexer = Lexer {
         text: expression,
@@ -29,7 +29,7 @@ pub fn sets(expression: &str) -> Vec<(&str, Sense)> {
             Token::Set(name) => found.push((name, operator.unwrap_or(Sense::Unclear))),
             Token::Equal => operator = Some(Sense::More),
             Token::NotEqual => operator = Some(Sense::Fewer),
-            // `== {$a1, $a2}` says the same of each of them.
+            // `== {$a1, $a2}` gives the same sense to each of them.
             Token::Listing => {}
             Token::Not => {
                 negated = true;
@@ -46,7 +46,6 @@ pub fn sets(expression: &str) -> Vec<(&str, Sense)> {
     found
 }
 
-/// What matters of a token.
 enum Token<'a> {
     /// `$name`.
     Set(&'a str),
@@ -56,7 +55,7 @@ enum Token<'a> {
     NotEqual,
     /// `!`.
     Not,
-    /// `{`, `,`, and what may stand between them: numbers, addresses.
+    /// `{`, `,`, and other elements of a list: numbers, addresses.
     Listing,
     /// Anything else.
     Other,
@@ -115,7 +114,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The identifier that starts here, or nothing.
+    /// The identifier that starts here; empty if there is none.
     fn name(&mut self, start: usize) -> &'a str {
         if self.rest.peek().is_none_or(|(_, c)| !is_id1(*c)) {
             return "";
@@ -128,7 +127,7 @@ impl<'a> Lexer<'a> {
         self.text.get(start..end).unwrap_or_default()
     }
 
-    /// The rest of a quoted string, in which a backslash takes the next character along.
+    /// Skips the rest of a quoted string, in which a backslash escapes the next character.
     fn string(&mut self) {
         while let Some((_, c)) = self.rest.next() {
             match c {
@@ -139,7 +138,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The rest of a comment after its `/`. It must end in its line; otherwise the expression is none.
+    /// Skips the rest of a comment after its `/`. It must end in its line; otherwise the expression is invalid.
     fn comment(&mut self) {
         self.rest.next();
         let mut last = ' ';
@@ -204,7 +203,7 @@ mod tests {
             ("$a1 == ip4.dst", &[("a1", Unclear)]),
             ("ip4.dst == ($a1)", &[("a1", Unclear)]),
             ("ip4.dst == $a1 || ip4.src == $a1", &[("a1", More); 2]),
-            // Not sets.
+            // Expressions without sets.
             ("", &[]),
             ("$", &[]),
             ("$1a $-a $$", &[]),
@@ -213,7 +212,7 @@ mod tests {
             ("ip4 /* $a1 */ && ip4.src == $a2", &[("a2", More)]),
             ("ip4 // $a1\n&& ip4.src == $a2", &[("a2", More)]),
             ("@a1", &[]),
-            // Broken ones: rather found than missed.
+            // Invalid expressions: too many sets rather than too few.
             ("ip4 /* half\n$a1", &[("a1", Unclear)]),
             ("ip4.dst == 10.0.0.0//8 $a1", &[("a1", More)]),
             ("ü$a1ü", &[("a1", Unclear)]),

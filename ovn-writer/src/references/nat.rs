@@ -1,4 +1,4 @@
-//! Rows of `NAT`, which refer to address sets by their `_uuid`, and since OVN 24.03 in `match` by name.
+//! Rows of `NAT`. They refer to address sets by their `_uuid`, and since OVN 24.03 by name in `match`.
 
 use uuid::Uuid;
 
@@ -11,16 +11,16 @@ const ALLOWED: &str = "allowed_ext_ips";
 const EXEMPTED: &str = "exempted_ext_ips";
 const MATCH: &str = "match";
 
-/// A row, and of it the address sets that it refers to.
+/// A row, reduced to its references to address sets.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Nat(NatKey);
 
-/// By what rows are found.
+/// The key of a row.
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct NatKey {
     /// `allowed_ext_ips` and `exempted_ext_ips`: the rows of address sets.
     pub rows: [Option<Uuid>; 2],
-    /// Those that they name.
+    /// The address sets that it names.
     pub names: SetNames,
 }
 

@@ -15,7 +15,7 @@ use crate::external_ids::{EXTERNAL_IDS, Kept, OWNER_CONTROLLER, OWNER_NAME, OWNE
 /// `k8s.ovn.org/owner-type` of the ACLs of EgressFirewalls.
 const EGRESS_FIREWALL: &str = "EgressFirewall";
 
-/// The keys that matter of a rule's `external_ids`.
+/// The used keys of a rule's `external_ids`.
 const KEYS: [&str; 3] = [OWNER_CONTROLLER, OWNER_TYPE, OWNER_NAME];
 
 const MATCH: Column = Column::required("match", ColumnType::One(BaseType::String));
@@ -49,11 +49,11 @@ impl RuleTable {
     }
 }
 
-/// Which table a [`Rule`] is of.
+/// The table of a [`Rule`].
 pub trait OfTable: Clone + fmt::Debug + Send + 'static {
     /// The table.
     const TABLE: RuleTable;
-    /// Its columns that are read.
+    /// The columns that are read.
     const COLUMNS: &'static [Column];
 }
 
@@ -84,7 +84,7 @@ impl OfTable for Policy {
     const COLUMNS: &'static [Column] = &[MATCH, PRIORITY, ACTION, IDS];
 }
 
-/// The name of an address set, small: nearly all that are of interest here are `a` and a number.
+/// The name of an address set, in compact form: nearly all relevant ones are `a` and a number.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum SetName {
     /// `a123`.
@@ -96,7 +96,7 @@ pub enum SetName {
 impl From<&str> for SetName {
     fn from(name: &str) -> Self {
         let digits = name.strip_prefix('a').filter(|digits| {
-            // Only what reads back as it was: no sign, no leading zero.
+            // Only a number that reads back unchanged: no sign, no leading zero.
             digits.bytes().all(|b| b.is_ascii_digit())
                 && (*digits == "0" || !digits.starts_with('0'))
         });
@@ -107,12 +107,12 @@ impl From<&str> for SetName {
     }
 }
 
-/// The address sets that a rule names, in order, each once with the sense that all places agree on. Cheap to clone.
+/// The address sets that a rule names, sorted, each once with the common sense of its occurrences. Cheap to clone.
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct SetNames(Option<Arc<[(SetName, Sense)]>>);
 
 impl SetNames {
-    /// Those that an expression names.
+    /// The sets that an expression names.
     pub(super) fn of(expression: &str) -> Self {
         let named = expression::sets(expression).into_iter();
         let mut sets: Vec<_> = named.map(|(name, sense)| (name.into(), sense)).collect();
@@ -138,16 +138,16 @@ impl SetNames {
     }
 }
 
-/// By what rules are found.
+/// The key of rules.
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct RuleKey {
-    /// The address sets that they name.
+    /// The address sets that it names.
     pub sets: SetNames,
-    /// The controller, if they are of EgressFirewalls in another network than the default one: its sets are its own.
+    /// The controller of an EgressFirewall's network, if that is not the default one. Such a network has its own sets.
     pub network: Option<Arc<str>>,
 }
 
-/// A rule, and of it what the writer needs.
+/// A rule, reduced to the used columns.
 #[derive(Clone, Debug)]
 pub struct Rule<T> {
     sets: SetNames,
@@ -171,7 +171,7 @@ impl<T> Default for Rule<T> {
     }
 }
 
-/// What is known of a rule, whatever its table.
+/// The columns of a rule, independent of its table.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleDetails<'a> {
     /// The table.
@@ -180,9 +180,9 @@ pub struct RuleDetails<'a> {
     pub sets: &'a SetNames,
     /// `priority`.
     pub priority: i64,
-    /// `direction`; empty where the table has none.
+    /// `direction`; empty if the table has none.
     pub direction: &'a str,
-    /// `action`; empty where the table has none, or one of another kind.
+    /// `action`; empty if the table has none, or one of another kind.
     pub action: &'a str,
     /// `k8s.ovn.org/owner-controller`.
     pub controller: Option<&'a str>,
@@ -193,7 +193,7 @@ pub struct RuleDetails<'a> {
 }
 
 impl<T: OfTable> Rule<T> {
-    /// All that is known of it.
+    /// All used columns.
     pub fn details(&self) -> RuleDetails<'_> {
         RuleDetails {
             table: T::TABLE,
@@ -231,7 +231,7 @@ impl<T: OfTable> Record for Rule<T> {
         Ok(())
     }
 
-    /// Rules without sets have none: only those of ovn-kubernetes matter, and of these only the number.
+    /// A rule without sets has no key: only the number of such rules of ovn-kubernetes matters.
     fn key(&self) -> Option<RuleKey> {
         (!self.sets.is_empty()).then(|| RuleKey {
             sets: self.sets.clone(),

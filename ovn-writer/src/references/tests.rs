@@ -1,4 +1,4 @@
-//! The index against what it is an index of.
+//! The index compared with a search of all rows.
 
 use std::collections::BTreeMap;
 

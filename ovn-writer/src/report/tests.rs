@@ -1,4 +1,4 @@
-//! What becomes of packets, by the rule and by where the set stands in it.
+//! The effect on packets, by the kind of rule and the position of the set in it.
 
 use super::*;
 use crate::references::SetNames;
@@ -12,7 +12,7 @@ fn report_opens_or_closes_by_action_and_by_the_operator_before_the_set() {
         (RuleTable::Acl, "allow-stateless", [Opens, Closes]),
         (RuleTable::Acl, "drop", [Closes, Opens]),
         (RuleTable::Acl, "reject", [Closes, Opens]),
-        // The rules after it decide.
+        // The following rules decide.
         (RuleTable::Acl, "pass", [Changes; 2]),
         (RuleTable::Policy, "allow", [Changes; 2]),
         (RuleTable::Policy, "drop", [Changes; 2]),

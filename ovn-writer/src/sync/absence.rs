@@ -1,7 +1,7 @@
-//! How many names may be closed for nothing but the absence of their objects.
+//! Limits how many names are closed only because their objects are absent.
 //!
-//! A few names that go are believed. Many that go at once are more likely a fault: a deleted CRD, a restored backup, an empty
-//! folder. Then none of them is closed by time alone, and the store counts as suspect.
+//! The absence of a few names is believed. The absence of many at once is more likely a fault: a deleted CRD, a
+//! restored backup, an empty folder. Then time alone closes none of them, and the store counts as suspect.
 
 use std::{
     collections::VecDeque,
@@ -14,44 +14,44 @@ use proto::api::DnsName;
 use runtime::absence::are_few;
 use serde::Serialize;
 
-/// For how long a name that was closed counts.
+/// How long a closed name counts.
 const WINDOW: Duration = Duration::from_secs(3600);
 
-/// How many names a line names.
+/// How many names a log line names.
 const NAMED: usize = 3;
 
-/// The names in use whose objects are absent, against a limit.
+/// The names in use whose objects are absent, with their limit.
 #[derive(Debug, Default)]
 pub(super) struct AbsenceLimit {
     in_use: usize,
     absent: HashSet<DnsName>,
-    /// When names were closed as they were absent, the oldest first.
+    /// When names were closed because they were absent, the oldest first.
     closed: VecDeque<Instant>,
     exceeded_since: Option<Instant>,
-    /// When the limit was exceeded last.
+    /// When the limit was last exceeded.
     exceeded_until: Option<Instant>,
 }
 
-/// What is known of absent names at one moment.
+/// The absent names at one moment.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Absence {
-    /// The names in use that have no object, in order.
+    /// The names in use without an object, sorted.
     pub names: Vec<String>,
-    /// How many names are in use.
+    /// The number of names in use.
     pub in_use: usize,
-    /// How many were closed in the last hour as they were absent.
+    /// The number of names closed in the last hour because they were absent.
     #[serde(skip)]
     pub closed: usize,
-    /// Whether that is too much to be believed.
+    /// Whether the limit is exceeded.
     #[serde(rename = "too_many")]
     pub is_exceeded: bool,
-    /// Whether it has been for so long that the store is suspect.
+    /// Whether it has been exceeded for so long that the store is suspect.
     #[serde(skip)]
     pub is_suspect: bool,
 }
 
 impl AbsenceLimit {
-    /// What is so of a name now, and whether it was in use before.
+    /// Records the current state of a name, and whether it was in use before.
     pub(super) fn note(
         &mut self,
         name: &DnsName,
@@ -68,26 +68,26 @@ impl AbsenceLimit {
         }
     }
 
-    /// A name was closed as it was absent.
+    /// Records that a name was closed because it was absent.
     pub(super) fn close(&mut self, now: Instant) {
         self.closed.push_back(now);
     }
 
-    /// Whether so many names are absent that none of them is closed for that.
+    /// Whether too many names are absent to close any of them.
     pub(super) fn is_exceeded(&self) -> bool {
         let going = self.absent.len() + self.closed.len();
         let all = self.in_use + self.closed.len();
         !self.absent.is_empty() && !are_few(going, all)
     }
 
-    /// Time passed. Returns whether the limit held names back until now and no longer does.
+    /// Updates the state for the current time. Returns whether the limit held names back until now and no longer does.
     pub(super) fn wake(&mut self, is_in_sync: bool, now: Instant) -> bool {
         let is_over = |at: &Instant| now.saturating_duration_since(*at) >= WINDOW;
         while self.closed.front().is_some_and(is_over) {
             self.closed.pop_front();
         }
         if self.is_exceeded() {
-            // A store that goes out of sync meanwhile, as when its CRD is deleted, is no less suspect.
+            // A store that goes out of sync meanwhile, as when its CRD is deleted, stays suspect.
             self.exceeded_since.get_or_insert(now);
             return false;
         }
@@ -98,12 +98,12 @@ impl AbsenceLimit {
         is_released
     }
 
-    /// From when on absence counts: while the limit was exceeded, objects may have been on their way back.
+    /// From when absence counts: while the limit was exceeded, objects may have been returning.
     pub(super) fn counts_from(&self) -> Option<Instant> {
         self.exceeded_until
     }
 
-    /// When [`AbsenceLimit::wake`] or [`AbsenceLimit::report`] has something to say even if nothing changes.
+    /// When to call [`AbsenceLimit::wake`] or [`AbsenceLimit::report`] next, even without an event.
     pub(super) fn next_timer(&self, suspect_after: Duration, now: Instant) -> Option<Instant> {
         let suspect = self.exceeded_since.map(|since| since + suspect_after);
         let closed = self.closed.front().map(|at| *at + WINDOW);
@@ -116,7 +116,6 @@ impl AbsenceLimit {
         self.absent.iter()
     }
 
-    /// All of it.
     pub(super) fn report(&self, suspect_after: Duration, now: Instant) -> Absence {
         let mut names: Vec<_> = self.absent.iter().map(ToString::to_string).collect();
         names.sort_unstable();
@@ -222,7 +221,7 @@ mod tests {
         let [one, other] = [0, 1].map(|number| dns(&format!("n{number}.example.")));
         limit.note(&one, true, false, false);
         limit.close(now);
-        // Nothing refers to the others any more.
+        // No rule refers to the others any more.
         limit.note(&other, true, false, false);
         limit.note(&dns("n2.example."), true, false, false);
         assert!(!limit.is_exceeded());

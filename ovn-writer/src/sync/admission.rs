@@ -1,4 +1,4 @@
-//! Of what differs in a name, what is changed now and what waits.
+//! Decides which differences of a name are changed now, and which wait.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use super::{
 };
 
 impl Reconciler {
-    /// Of what differs in a name, that which is changed now.
+    /// The differences of a name that are changed now.
     pub(super) fn admit(
         &mut self,
         name: &DnsName,
@@ -35,7 +35,7 @@ impl Reconciler {
         if let Some(until) = self.admit_repairs(name, &mut findings, now) {
             self.queue.defer(name.clone(), mark, until);
         }
-        // What was tried before in vain changes nothing.
+        // A retry of a known name conflict is no repair.
         let is_repair = |it: &&Finding| it.trigger == Trigger::ForeignChange && !it.is_conflict;
         let repairs: Vec<_> = findings.iter().filter(is_repair).cloned().collect();
         if !repairs.is_empty() {
@@ -52,7 +52,7 @@ impl Reconciler {
         findings
     }
 
-    /// Leaves the repairs out that must wait, and returns until when.
+    /// Removes the repairs that must wait, and returns until when.
     fn admit_repairs(
         &mut self,
         name: &DnsName,

@@ -1,4 +1,4 @@
-//! A transaction that is under way, and what it did when it is done.
+//! A pending transaction, and the result of a finished one.
 
 use std::{
     ops::Range,
@@ -20,17 +20,17 @@ use crate::{
     external_ids::{EXTERNAL_IDS, OWNER_CONTROLLER, OWNER_TYPE},
 };
 
-/// How much may go into one transaction. One name goes in whatever its size.
+/// The limits of one transaction. A single name is allowed at any size.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BatchLimits {
-    /// Rows that are changed.
+    /// Changed rows.
     pub rows: usize,
     /// Bytes on the wire, roughly.
     pub bytes: usize,
 }
 
 impl Default for BatchLimits {
-    /// 1,000 rows and 1 MiB: some 10 ms of the server's time, in which it serves nobody else.
+    /// 1,000 rows and 1 MiB: some 10 ms of the server's time, in which it serves no other client.
     fn default() -> Self {
         Self {
             rows: 1000,
@@ -39,23 +39,21 @@ impl Default for BatchLimits {
     }
 }
 
-/// A row that is made only while there is none of its name counts as this many: the server walks the table for it.
+/// The weight of a row that is created only if its name is free: the server scans the table for it.
 const GUARDED_ROWS: usize = 20;
 
-/// Where more sets are missing at once, as after a clean-up of ovn-kubernetes, the index of the table over names refuses a second
-/// row as well: at no cost, but without saying which one.
+/// If more sets are missing at once, as after a clean-up of ovn-kubernetes, the table's index over names protects them.
+/// It refuses a duplicate at no cost, but does not say which one.
 const MAX_GUARDED: usize = 20;
 
-/// About so many bytes an operation takes that says that there is no row of a name.
+/// The approximate size of an operation that requires a free name.
 const GUARD_BYTES: usize = 150;
 
-/// A transaction that is under way.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) names: Vec<Planned>,
     operations: Vec<Operation>,
-    /// Whether it is only to be done while ovn-kubernetes does not [manage](unmanaged) the database; that is its last operation
-    /// then.
+    /// Whether it must fail if ovn-kubernetes [manages](unmanaged) the database; its last operation then checks that.
     pub(super) is_guarded: bool,
     guarded: usize,
     rows: usize,
@@ -65,22 +63,22 @@ pub(super) struct Batch {
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) name: DnsName,
-    /// Why it was looked at.
+    /// Why it was checked.
     pub(super) mark: Mark,
     pub(super) findings: Vec<Finding>,
-    /// The sets that are made only if there are none of their names; each has an operation at the start that says so.
+    /// The sets that are created only if their names are free; each has an operation at the start for that.
     guarded: Vec<SetOf>,
     /// All of its operations: those of `guarded`, then one for each finding.
     operations: Range<usize>,
 }
 
 impl Planned {
-    /// Whether this operation is one of its.
+    /// Whether this operation belongs to the name.
     pub(super) fn has(&self, operation: usize) -> bool {
         self.operations.contains(&operation)
     }
 
-    /// The set that another client has, if this operation is the one that says so.
+    /// The set whose name another client has, if this operation checks that.
     pub(super) fn conflict(&self, operation: usize) -> Option<&SetOf> {
         self.guarded
             .get(operation.checked_sub(self.operations.start)?)
@@ -92,7 +90,7 @@ impl Planned {
 }
 
 impl Batch {
-    /// Adds what is to be done for a name.
+    /// Adds the changes of a name.
     pub(super) fn add(&mut self, name: DnsName, mark: Mark, findings: Vec<Finding>) {
         let start = self.operations.len();
         let has_room = self.guarded < MAX_GUARDED;
@@ -124,7 +122,7 @@ impl Batch {
         });
     }
 
-    /// Whether there are names of another part of a refused transaction in it, or of none.
+    /// Whether it has names from another part of a refused transaction, or from none.
     pub(super) fn others_than(&self, suspects: Option<u64>) -> bool {
         let first = self.names.first();
         first.is_some_and(|planned| planned.mark.suspects != suspects)
@@ -134,7 +132,7 @@ impl Batch {
         self.rows >= limits.rows || self.bytes >= limits.bytes
     }
 
-    /// Takes the operations out, to be sent.
+    /// Takes the operations, to send them.
     pub(super) fn send(&mut self) -> Vec<Operation> {
         let mut operations = std::mem::take(&mut self.operations);
         if self.is_guarded {
@@ -143,13 +141,13 @@ impl Batch {
         operations
     }
 
-    /// Whether it is the guard that this operation is.
+    /// Whether this operation is the guard against ovn-kubernetes.
     pub(super) fn is_guard(&self, operation: usize) -> bool {
         let guard = self.names.last().map_or(0, |name| name.operations.end);
         self.is_guarded && operation == guard
     }
 
-    /// A name with a row that is in the replica, though the server found none to change.
+    /// A name with a row in the replica that the server does not have.
     pub(super) fn ghost(
         &self,
         results: &[OperationResult],
@@ -158,7 +156,7 @@ impl Batch {
         let is_there = |change: &Change| match change {
             Change::Create { .. } => false,
             Change::Mutate { uuid, .. } => replica.get(*uuid).is_some(),
-            // Another store may have taken it over.
+            // Another store may have taken the row over.
             Change::Delete { uuid, store, .. } => {
                 replica.get(*uuid).is_some_and(|set| set.is_made_for(store))
             }
@@ -173,8 +171,8 @@ impl Batch {
     }
 }
 
-/// Refuses the transaction if an address set that is not for DNS names belongs to ovn-kubernetes' controller of the default
-/// network, which there is wherever ovn-kubernetes is.
+/// Refuses the transaction if ovn-kubernetes' controller of the default network owns an address set that is not for DNS
+/// names. Every database of ovn-kubernetes has such a set.
 pub(super) fn unmanaged() -> Operation {
     let is_managed = vec![
         Condition::has_pair(EXTERNAL_IDS, OWNER_CONTROLLER, DEFAULT_NETWORK_CONTROLLER),
@@ -187,38 +185,38 @@ pub(super) fn unmanaged() -> Operation {
     Operation::wait_for_none(TABLE, is_managed)
 }
 
-/// What a transaction that is done did.
+/// The effects of a finished transaction.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Done {
-    /// Rows that were made.
+    /// Created rows.
     pub created: usize,
     /// Rows whose addresses changed.
     pub mutated: usize,
-    /// Rows that were deleted.
+    /// Deleted rows.
     pub deleted: usize,
-    /// Addresses that were put into rows.
+    /// Addresses added to rows.
     pub inserted_addresses: usize,
-    /// Addresses that were taken out of rows.
+    /// Addresses removed from rows.
     pub deleted_addresses: usize,
-    /// For each name that the store changed: how long ago that was.
+    /// For each name that changed in the store: the time since then.
     pub lags: Vec<Duration>,
-    /// Of these, what undid changes of other clients that stayed.
+    /// The part of these that repaired lasting changes of other clients.
     pub repaired: Repaired,
 }
 
-/// What was undone.
+/// Repairs.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Repaired {
     /// Rows that were missing.
     pub missing_rows: usize,
     /// Addresses that were missing in rows.
     pub missing_addresses: usize,
-    /// Members that rows had too many.
+    /// Surplus members of rows.
     pub surplus_addresses: usize,
 }
 
 impl Done {
-    /// Adds what was done for a name.
+    /// Adds the changes of a name.
     pub(super) fn add(&mut self, planned: &Planned, now: Instant) {
         let since = planned
             .mark

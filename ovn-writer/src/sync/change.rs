@@ -1,4 +1,4 @@
-//! A change of one row, and the operations that make it.
+//! A change of one row, and its operations.
 
 use std::{fmt, net::IpAddr};
 
@@ -11,43 +11,43 @@ use ovsdb_replica::{Condition, Datum, Mutation, Mutator, Operation};
 
 use crate::address_set::{self, ADDRESSES, TABLE};
 
-/// How many addresses of a change are named in a log line.
+/// How many addresses of a change a log line names.
 const NAMED: usize = 10;
 
 /// A change of one row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// There is no such row: make one.
+    /// The row is missing: create it.
     Create {
-        /// Which set.
+        /// The set.
         set: SetOf,
-        /// What it holds from the start.
+        /// Its initial addresses.
         addresses: Vec<IpAddr>,
-        /// What marks it.
+        /// Its mark.
         store: String,
-        /// Whether ovn-kubernetes manages the database, which the row then remembers.
+        /// Whether ovn-kubernetes manages the database; the row records it.
         is_managed: bool,
     },
-    /// The row lacks members, or has too many.
+    /// The row lacks members, or has surplus ones.
     Mutate {
-        /// Which row.
+        /// The row.
         uuid: Uuid,
         /// Its family.
         family: Family,
-        /// What it lacks.
+        /// The missing addresses.
         insert: Vec<IpAddr>,
-        /// What it has too many, as it is written there.
+        /// The surplus members, as written in the row.
         delete: Vec<SmolStr>,
     },
-    /// The row is of no more use, and this program made it.
+    /// The row is no longer needed, and this program created it.
     Delete {
-        /// Which row.
+        /// The row.
         uuid: Uuid,
         /// Its family.
         family: Family,
-        /// What marks it.
+        /// Its mark.
         store: String,
-        /// How many members go with it.
+        /// The number of its members.
         members: usize,
     },
 }
@@ -61,7 +61,7 @@ impl Change {
         }
     }
 
-    /// The row that it changes; `None` if it makes one.
+    /// The changed row; `None` for a new one.
     pub fn uuid(&self) -> Option<Uuid> {
         match self {
             Self::Create { .. } => None,
@@ -69,12 +69,12 @@ impl Change {
         }
     }
 
-    /// Whether it makes a row.
+    /// Whether it creates a row.
     pub fn is_creation(&self) -> bool {
         matches!(self, Self::Create { .. })
     }
 
-    /// Whether something is missing until it is made.
+    /// Whether it adds something that is missing until then.
     pub fn is_addition(&self) -> bool {
         match self {
             Self::Create { .. } => true,
@@ -83,7 +83,7 @@ impl Change {
         }
     }
 
-    /// What it takes out of a row, if it does.
+    /// The removals of the change, if it has any.
     pub(super) fn without_insert(mut self) -> Option<Self> {
         match &mut self {
             Self::Mutate { insert, delete, .. } if !delete.is_empty() => insert.clear(),
@@ -109,8 +109,8 @@ impl Change {
         }
     }
 
-    /// The operation on the wire. It can be sent again without harm: a set does not hold an address twice, the table's index
-    /// keeps a second row of the same name out, and a row is deleted only while it bears our mark.
+    /// The operation on the wire. Sending it twice is harmless: a set cannot hold an address twice, the table's index
+    /// refuses a second row of the same name, and a row is deleted only while it has our mark.
     pub fn operation(&self, name: &DnsName) -> Operation {
         let table = TABLE.into();
         match self {
@@ -151,7 +151,7 @@ impl Change {
 }
 
 impl fmt::Display for Change {
-    /// On one line, with no more than the first addresses.
+    /// On one line, with only the first addresses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let family = self.family();
         match self {

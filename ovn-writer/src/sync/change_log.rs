@@ -1,5 +1,4 @@
-//! What was done to the sets of names of late, for people. It is bounded: the names that were changed last, and the last changes of
-//! each.
+//! The recent changes of sets, for people. It is bounded: the last changed names, and the last changes of each.
 
 use std::{collections::VecDeque, fmt, net::IpAddr, num::NonZeroUsize, time::Instant};
 
@@ -13,22 +12,22 @@ use super::{
     plan::{Finding, Trigger},
 };
 
-/// Of so many names something is known.
+/// The maximum number of names.
 const NAMES: NonZeroUsize = NonZeroUsize::new(512).unwrap();
 
-/// So many changes of each.
+/// The maximum number of changes per name.
 const OF_NAME: usize = 8;
 
-/// So many members of each change; the others are counted.
+/// The maximum number of members per change; the rest is counted.
 const MEMBERS: usize = 16;
 
-/// Why something was changed.
+/// The cause of a change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cause {
-    /// The store said something else.
+    /// The store changed.
     Store,
-    /// The database was read, and was different.
+    /// A read of the database found a difference.
     Reading,
     /// Another client had changed or deleted it.
     Repair,
@@ -40,24 +39,24 @@ pub enum Cause {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoggedChange {
-    /// When it did.
+    /// The time.
     #[serde(skip)]
     pub at: Instant,
-    /// Why it was made.
+    /// The cause.
     pub cause: Cause,
     /// The family of the set.
     pub family: Family,
-    /// The set was made by it.
+    /// Whether the set was created.
     pub created: bool,
-    /// The set was deleted by it.
+    /// Whether the set was deleted.
     pub deleted: bool,
-    /// Addresses that were put into it, at most 16.
+    /// Added addresses, at most 16.
     pub inserted: Box<[IpAddr]>,
-    /// How many more there were.
+    /// The number of further ones.
     pub more_inserted: usize,
-    /// Members that were taken out of it, as they stood there, at most 16.
+    /// Removed members, as they were written, at most 16.
     pub removed: Box<[Box<str>]>,
-    /// How many more there were.
+    /// The number of further ones.
     pub more_removed: usize,
 }
 
@@ -72,7 +71,7 @@ impl Default for ChangeLog {
 }
 
 impl ChangeLog {
-    /// What was decided for a name took effect. `since` is when the store changed, if it did.
+    /// Records the changes of a name. `since` is when the store changed, if it did.
     pub(super) fn note(
         &mut self,
         name: &DnsName,
@@ -98,7 +97,7 @@ impl ChangeLog {
         }
     }
 
-    /// What was done to a name, the last first.
+    /// The changes of a name, the latest first.
     pub(crate) fn of(&self, name: &DnsName) -> impl Iterator<Item = &LoggedChange> {
         self.0.peek(name).into_iter().flat_map(|it| it.iter().rev())
     }
@@ -114,7 +113,7 @@ impl LoggedChange {
             Change::Delete { members, .. } => more_removed = *members,
         }
         let shown = removed.iter().take(MEMBERS).map(|member| {
-            // Whoever wrote it may have written anything.
+            // Another client may have written any text.
             member.chars().take(64).collect::<String>().into()
         });
         Self {
@@ -131,7 +130,7 @@ impl LoggedChange {
     }
 }
 
-/// The changes of findings, as they stand in a log line.
+/// The changes of findings, for a log line.
 pub(super) struct ChangesText<'a>(pub(super) &'a [Finding]);
 
 impl fmt::Display for ChangesText<'_> {

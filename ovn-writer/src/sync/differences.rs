@@ -1,4 +1,4 @@
-//! How many differences there are, by kind.
+//! Counts of differences, by kind.
 
 use serde::Serialize;
 
@@ -7,30 +7,31 @@ use super::{
     plan::{Finding, Plan},
 };
 
-/// Differences between what the store wants and what the database has.
+/// Differences between the desired state and the database.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Differences {
-    /// Rows that should be there and are not, and could be made.
+    /// Missing rows that can be created.
     #[serde(rename = "missing_row")]
     pub missing_rows: usize,
-    /// Rows that should be there and cannot be made, as somebody else has one of the name.
+    /// Missing rows that cannot be created, because another client has a row of their name.
     #[serde(rename = "name_clash")]
     pub name_clashes: usize,
-    /// Addresses that should be in a row and are not, those of missing rows among them.
+    /// Missing addresses, including those of missing rows.
     #[serde(rename = "missing_address")]
     pub missing_addresses: usize,
-    /// Members of rows that should not be there.
+    /// Surplus members of rows.
     #[serde(rename = "surplus_address")]
     pub surplus_addresses: usize,
     /// Rows with members for names that the store does not have.
     #[serde(rename = "unwanted_row")]
     pub unwanted_rows: usize,
-    /// Addresses that others put into rows under a name as they wrote it. This is no difference: they may.
+    /// Addresses that other clients added to rows whose name is as written in a rule. These are allowed, and are no
+    /// difference.
     pub foreign_addresses: usize,
 }
 
 impl Differences {
-    /// Those of one name.
+    /// The differences of one name.
     pub fn of(plan: &Plan) -> Self {
         let mut differences = Self {
             foreign_addresses: plan.foreign,
@@ -42,12 +43,12 @@ impl Differences {
         differences
     }
 
-    /// Their number.
+    /// The total.
     pub fn count(&self) -> usize {
         self.by_kind().iter().map(|(_, count)| count).sum()
     }
 
-    /// Each kind with its number and a word for metric labels.
+    /// Each kind with its count and its metric label.
     pub fn by_kind(&self) -> [(&'static str, usize); 5] {
         [
             ("missing_row", self.missing_rows),
@@ -70,12 +71,12 @@ impl Differences {
                 self.surplus_addresses += delete.len();
             }
             Change::Mutate { .. } => self.unwanted_rows += 1,
-            // An empty row that waits for its end is none.
+            // An empty row that will be deleted is no difference.
             Change::Delete { members, .. } => self.unwanted_rows += usize::from(*members > 0),
         }
     }
 
-    /// Takes some out and puts others in.
+    /// Subtracts some and adds others.
     pub(super) fn replace(&mut self, old: Self, new: Self) {
         self.missing_rows += new.missing_rows;
         self.missing_rows -= old.missing_rows;

@@ -1,4 +1,4 @@
-//! When to undo a change that another client made to a set: at once, unless it happens again and again.
+//! Decides when to undo another client's change of a set: at once, unless it happens repeatedly.
 
 use std::{
     collections::VecDeque,
@@ -14,13 +14,13 @@ const WINDOW: Duration = Duration::from_secs(10);
 /// The first wait; each repair doubles it.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 
-/// The longest wait. A missing address cuts pods off; a surplus one lets them through.
+/// The longest wait. A missing address cuts pods off; a surplus one lets traffic through.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// The longest wait for a set that does not exist: without it the rules that refer to it have no effect at all.
+/// The longest wait for a missing set: the rules that refer to it have no effect at all.
 pub(super) const LONGEST_WAIT_FOR_SET: Duration = FIRST_WAIT;
 
-/// After this long without a repair all is forgotten.
+/// After this time without a repair the history is dropped.
 pub(super) const QUIET: Duration = Duration::from_secs(60);
 
 /// The repairs of one set.
@@ -28,15 +28,15 @@ pub(super) const QUIET: Duration = Duration::from_secs(60);
 pub(super) struct DriftBackoff {
     /// The latest ones, at most [`AT_ONCE`].
     latest: VecDeque<Instant>,
-    /// How often it had to be waited.
+    /// The number of waits so far.
     waits: u32,
 }
 
 impl DriftBackoff {
-    /// Makes a repair, if it may be made now. It waits no longer than `longest`.
+    /// Admits a repair, if it may be made now. The wait is at most `longest`.
     ///
     /// # Errors
-    /// When it may be made.
+    /// The time from which it may be made.
     pub(super) fn admit(&mut self, now: Instant, longest: Duration) -> Result<(), Instant> {
         if self.is_quiet(now) {
             *self = Self::default();
@@ -60,7 +60,7 @@ impl DriftBackoff {
         Ok(())
     }
 
-    /// Whether there is nothing to be remembered.
+    /// Whether the history can be dropped.
     pub(super) fn is_quiet(&self, now: Instant) -> bool {
         let last = self.latest.back();
         last.is_none_or(|last| now.saturating_duration_since(*last) >= QUIET)
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// Another client undoes every repair at once: the times of the repairs in milliseconds from the first on.
+    /// The times of repairs in milliseconds from the first one, if another client undoes each at once.
     fn storm(count: usize, longest: Duration) -> Vec<u128> {
         let (start, mut repairs) = (Instant::now(), DriftBackoff::default());
         let mut now = start;

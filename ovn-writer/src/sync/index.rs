@@ -1,15 +1,15 @@
-//! From the names of address sets back to the DNS names that they are for.
+//! An index from the names of address sets to their DNS names.
 //!
-//! The name of a set is a hash of the network's controller, the DNS name and the family. For the default network it is worked out
-//! for every name of the store. For other networks it is not: there may be hundreds of them, and a name is in the rules of few.
-//! Known of those networks are the sets that have a row, and those that an EgressFirewall of the network names.
+//! The name of a set is a hash of the network's controller, the DNS name and the family. For the default network it is
+//! computed for every name of the store. There may be hundreds of other networks, and a name is in the rules of few. So
+//! for these the index has only the sets with a row, and those that an EgressFirewall of the network names.
 //!
-//! | what happens | what it costs |
+//! | event | cost |
 //! |---|---|
 //! | a name changes | its rows, and its sets in the networks with a rule that names one |
-//! | a rule of another network comes or goes | the sets that it names |
+//! | a rule of another network is added or removed | the sets that it names |
 //! | … and one of them is of no known name | once, a hash for each name of the store |
-//! | a name comes | a hash for each network with a rule that names a set of no known name |
+//! | a name is added | a hash for each network with a rule that names a set of no known name |
 
 use std::sync::Arc;
 
@@ -27,15 +27,15 @@ pub(super) struct Index {
     /// The names of the store.
     known: HashSet<DnsName>,
     by_set: HashMap<SetName, DnsName>,
-    /// The sets of a name besides those that a known one has in the default network: each has a row, or a rule of another network
-    /// names it. Those of other networks are told apart if they are called as they should be.
+    /// The sets of a name besides those of a known name in the default network. Each has a row, or a rule of another
+    /// network names it. Correctly named sets of other networks have their [`SetOf`].
     others: HashMap<DnsName, HashMap<SetName, Option<SetOf>>>,
-    /// The sets that rules of other networks name and that are of no known name, by the controller of the network.
+    /// The sets of unknown names in rules of other networks, by the controller of the network.
     unknown: HashMap<Arc<str>, HashSet<SetName>>,
 }
 
 impl Index {
-    /// The name is in the store from now on.
+    /// Adds a name of the store.
     pub(super) fn add(&mut self, name: &DnsName) {
         if !self.known.insert(name.clone()) {
             return;
@@ -67,7 +67,7 @@ impl Index {
         }
     }
 
-    /// The name is no longer in the store, and has no rows.
+    /// Removes a name that left the store and has no rows.
     pub(super) fn remove(&mut self, name: &DnsName, references: &References) {
         if !self.known.remove(name) {
             return;
@@ -86,7 +86,7 @@ impl Index {
         }
     }
 
-    /// The database was read anew, and the store has these names.
+    /// Rebuilds the index after a new read of the database; the store has these names.
     pub(super) fn read<'a>(
         &mut self,
         replica: &NorthboundReplica,
@@ -99,7 +99,7 @@ impl Index {
         self.look_up(references.elsewhere());
     }
 
-    /// Takes over what changed in the database, and returns the names to whose sets the references changed, perhaps.
+    /// Applies changes of the database, and returns the names for whose sets the references may have changed.
     pub(super) fn changed(
         &mut self,
         replica: &NorthboundReplica,
@@ -125,7 +125,7 @@ impl Index {
         names
     }
 
-    /// The name has these rows, and no others: what it had besides, and no rule names either, is forgotten.
+    /// Records that the name has exactly these rows. Other sets that no rule names are dropped.
     pub(super) fn settle<'a>(
         &mut self,
         name: &DnsName,
@@ -138,7 +138,7 @@ impl Index {
         };
         let there: HashSet<SetName> = rows.map(|row| row.name().into()).collect();
         others.retain(|set, of| {
-            // When the row goes, every rule that names it misses it.
+            // When the row is deleted, every rule that names it misses it.
             let is_named = of.is_some() && references.contain(set);
             let is_needed = there.contains(set) || is_named;
             if !is_needed {
@@ -151,8 +151,8 @@ impl Index {
         }
     }
 
-    /// The sets of the name that may be there or be missed: those of the default network, and those of other networks that have a
-    /// row or that rules name.
+    /// The sets of the name that may exist or be missing: those of the default network, and those of other networks
+    /// with a row or a rule.
     pub(super) fn sets(&self, name: &DnsName) -> impl Iterator<Item = (SetOf, SetName)> {
         let default = sets(DEFAULT_NETWORK_CONTROLLER, name).into_iter();
         let default = default.map(|(family, set)| (SetOf::default_network(family), set));
@@ -204,7 +204,7 @@ impl Index {
         }
     }
 
-    /// Finds the names of sets that rules of other networks name, and returns those that could not be found by the sets before.
+    /// Resolves the set names in rules of other networks, and returns the DNS names of those that were unknown before.
     fn look_up<'a>(
         &mut self,
         named: impl Iterator<Item = (&'a Arc<str>, &'a SetName)>,
@@ -212,7 +212,7 @@ impl Index {
         let mut new = HashMap::<&Arc<str>, HashSet<&SetName>>::default();
         for (controller, set) in named {
             if let Some(name) = self.by_set.get(set).cloned() {
-                // A rule may as well name a set of the default network.
+                // A rule may also name a set of the default network.
                 let of_name = sets(controller, &name).into_iter();
                 for (family, _) in of_name.filter(|(_, other)| other == set) {
                     let controller = (&**controller).into();

@@ -1,4 +1,4 @@
-//! Sets that cannot be made, as somebody else has one of the name.
+//! Sets that cannot be created, because another client has a row of their name.
 
 use std::time::Instant;
 
@@ -8,41 +8,40 @@ use proto::api::DnsName;
 use super::{back_off, set_of::SetOf};
 use crate::references::SetName;
 
-/// A set that cannot be made, as far as is known.
+/// A set that probably cannot be created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NameConflict {
-    /// Which.
+    /// The set.
     pub set: SetOf,
-    /// When to try again to make it; `None` where nothing is tried.
+    /// When to try again to create it; `None` in a process that does not write.
     pub until: Option<Instant>,
 }
 
-/// What is known of the sets of others.
+/// The known name conflicts.
 #[derive(Debug, Default)]
 pub(crate) struct NameConflicts {
-    /// Sets that the server refused to make, and how often.
+    /// Sets that the server refused to create, and how often.
     refused: HashMap<DnsName, Vec<(NameConflict, u32)>>,
-    /// Where nothing is tried: the names of all sets in the database.
+    /// In a process that does not write: the names of all sets in the database.
     names: Option<HashSet<SetName>>,
 }
 
 impl NameConflicts {
-    /// The names that have one.
+    /// The names with a conflict.
     pub(crate) fn names(&self) -> impl Iterator<Item = &DnsName> {
         self.refused.keys()
     }
 
-    /// Forgets what was refused.
     pub(super) fn clear(&mut self) {
         self.refused.clear();
     }
 
-    /// The sets of the database have these names.
+    /// Records the names of all sets in the database.
     pub(super) fn read(&mut self, names: HashSet<SetName>) {
         self.names = Some(names);
     }
 
-    /// Somebody has a set of this name. Returns whether that is news.
+    /// Records that another client has a set of this name. Returns whether that is new.
     pub(super) fn refused(&mut self, name: &DnsName, set: SetOf, now: Instant) -> bool {
         let of_name = self.refused.entry(name.clone()).or_default();
         let known = of_name.iter_mut().find(|(conflict, _)| conflict.set == set);
@@ -56,13 +55,13 @@ impl NameConflicts {
         true
     }
 
-    /// Whether it is time to try again to make a set of the name.
+    /// Whether it is time to retry the creation of a set of the name.
     pub(super) fn are_due(&self, name: &DnsName, now: Instant) -> bool {
         let mut of_name = self.refused.get(name).into_iter().flatten();
         of_name.any(|(conflict, _)| conflict.until.is_some_and(|until| until <= now))
     }
 
-    /// Forgets the sets of a name that are no longer to be made.
+    /// Drops the sets of a name that are no longer needed.
     pub(super) fn retain(&mut self, name: &DnsName, are_missing: impl Fn(&SetOf) -> bool) {
         if let Some(of_name) = self.refused.get_mut(name) {
             of_name.retain(|(conflict, _)| are_missing(&conflict.set));
@@ -72,7 +71,7 @@ impl NameConflicts {
         }
     }
 
-    /// Of these sets of a name those that somebody else has.
+    /// The sets among these whose name another client has.
     pub(super) fn of(
         &self,
         name: &DnsName,

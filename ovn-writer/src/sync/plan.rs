@@ -1,13 +1,13 @@
-//! What is different in the sets of one name, and what becomes of it: a pure decision.
+//! Decides the action for each difference of a name's sets. It is a pure function.
 //!
-//! | the name | a row of ours, or of no mark under a name that was seen | a row under the name as written, or of another store |
+//! | the name | our row, or a row without a mark under a name that was seen | a row under the name as written, or of another store |
 //! |---|---|---|
-//! | has an object that says which addresses it has | made equal | gets what is missing, loses what this program put in |
-//! | has an object that says nothing yet | gets what was known, loses nothing | the same |
-//! | is away | emptied as `closing` has it; deleted if ours and nothing refers to it | loses what this program put in, at the same time |
+//! | has an object that lists its addresses | made equal | gets the missing addresses, loses those that this program added |
+//! | has an object without a statement yet | gets the last known addresses, loses nothing | the same |
+//! | is away | emptied as in `closing`; deleted if it is ours and unreferenced | loses the addresses that this program added, at the same time |
 //! | never had an object here, and no row of ours | left as it is | left as it is |
 //!
-//! When rows are made is [`Creation`]. What another client changed is put right as `foreign` has it.
+//! [`Creation`] decides when rows are created. `foreign` decides about changes of other clients.
 
 mod closing;
 mod foreign;
@@ -28,39 +28,40 @@ use crate::{
     desired::{Presence, Wanted},
 };
 
-/// When a row is made that is missing.
+/// When a missing row is created.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Creation {
-    /// For every name of the store and each family in use, in the default network; and as with [`Creation::WhenReferenced`].
+    /// For every name of the store and each family in use, in the default network. Also as
+    /// [`Creation::WhenReferenced`].
     AtOnce,
-    /// When something refers to it. It may belong to any network.
+    /// When a rule refers to it, in any network.
     WhenReferenced,
     /// Never.
     Never,
 }
 
-/// One name: what is wanted and what is there.
+/// The desired and the actual state of one name.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
     /// The name.
     pub name: &'a DnsName,
-    /// What the store wants of it; `None` if it never had the name, and no row of ours bears it.
+    /// The desired state; `None` if the store never had the name, and no row of ours has it.
     pub wanted: Option<&'a Wanted<'a>>,
-    /// All rows that bear the name.
+    /// All rows of the name.
     pub rows: &'a [SetRow<'a>],
-    /// Sets of the name to which something refers although there are none.
+    /// Sets of the name that rules refer to and that do not exist.
     pub missed: &'a [SetOf],
-    /// Sets of the name that another client has, for something else.
+    /// Sets of the name whose row name another client uses for another purpose.
     pub conflicts: &'a [NameConflict],
     /// When rows are made.
     pub creation: Creation,
     /// Whether ovn-kubernetes manages the database, and so writes sets from the same objects.
     pub is_managed: bool,
-    /// What keeps names from being closed only because they have been absent for long.
+    /// The reason why no name may currently be closed for its long absence alone.
     pub absence_hold: Option<Reason>,
-    /// From when on absence counts for that, if not always.
+    /// The time from which absence counts for that, if it is limited.
     pub absence_counts_from: Option<Instant>,
-    /// Before that no name that is away is closed: this program was held up, and may not know yet what happened meanwhile.
+    /// No absent name is closed before this time: this program was suspended, and recent events may still be missing.
     pub closes_from: Option<Instant>,
 }
 
@@ -71,14 +72,14 @@ pub struct SetRow<'a> {
     pub uuid: Uuid,
     /// Its columns.
     pub set: &'a AddressSet,
-    /// Whether anything refers to it.
+    /// Whether a rule refers to it.
     pub is_referred_to: bool,
-    /// What this program put into it, where that is remembered: in rows that are filled by others too.
+    /// The addresses that this program added, for rows that other clients fill too.
     pub inserted: Option<&'a BTreeSet<IpAddr>>,
 }
 
 impl SetRow<'_> {
-    /// Whether it is the row of this network and family, under the name by which rules refer to it.
+    /// Whether it is the row of this network and family, with the name that rules refer to.
     pub fn is_of(&self, controller: &str, family: Family) -> bool {
         let is_family = |identity: &Identity| identity.family == family;
         self.set.is_well_named()
@@ -87,87 +88,87 @@ impl SetRow<'_> {
     }
 }
 
-/// Since when something has been so that must be so for a while.
+/// The start times of states that must last for a while.
 #[derive(Clone, Debug, Default)]
 pub struct Clocks {
-    /// Nothing refers to a row.
+    /// Since when each row has been unreferenced.
     unused: Vec<(Uuid, Instant)>,
-    /// Another client put an address in or took it out; and whether undoing that is a repair.
+    /// Since when another client's change of an address has lasted; and whether undoing it is a repair.
     foreign: HashMap<(Uuid, IpAddr), (Instant, bool)>,
-    /// Rows that were emptied as the name is away. What is in them later another client put in, perhaps for a store that has the
-    /// name.
+    /// Rows that were emptied because the name is away. Later members are from another client, perhaps for a store that
+    /// has the name.
     closed: Vec<Uuid>,
 }
 
 impl Clocks {
-    /// Whether none runs.
+    /// Whether all of them are empty.
     pub fn are_still(&self) -> bool {
         self.unused.is_empty() && self.foreign.is_empty() && self.closed.is_empty()
     }
 }
 
-/// A difference between what is wanted and what is there.
+/// A difference between the desired and the actual state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What would undo it.
+    /// The change that resolves it.
     pub change: Change,
-    /// What becomes of it.
+    /// The planned action.
     pub verdict: Verdict,
-    /// What it comes from.
+    /// Its origin.
     pub trigger: Trigger,
     /// Whether the store has the name. If not, the row should have no members.
     pub is_wanted: bool,
-    /// Whether it is a row that cannot be made, as far as is known, as another client has one of its name.
+    /// Whether the row probably cannot be created, since another client has one of its name.
     pub is_conflict: bool,
 }
 
-/// What a difference comes from.
+/// The origin of a difference.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Trigger {
     /// The store changed, or the name is compared for the first time.
     Store,
-    /// Another client changed the database, and it stayed so.
+    /// Another client changed the database, and the change lasts.
     ForeignChange,
     /// The object has been absent for long, although a rule uses the set.
     Absence,
 }
 
-/// What becomes of a difference.
+/// The planned action for a difference.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// It is undone.
+    /// It is resolved.
     Now,
-    /// It is undone at this time if it is still there.
+    /// It is resolved at this time if it still exists.
     At(Instant),
-    /// It is left, for this reason.
+    /// It is ignored, for this reason.
     Left(Reason),
 }
 
-/// Why a difference is left.
+/// Why a difference is ignored.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reason {
-    /// No status said which addresses the name has, or that it has none.
+    /// No status has listed the addresses of the name yet, or that it has none.
     Unresolved,
     /// The store cannot be read.
     StoreOutOfSync,
-    /// So many names in use are absent that their absence is not believed.
+    /// Too many names in use are absent, so their absence is not believed.
     ManyAbsent,
     /// An object cannot be read, and may be that of the name.
     UnreadableObject,
-    /// Not all names were compared with the database yet.
+    /// Not all names have been compared with the database yet.
     Starting,
-    /// No object had the name while this program ran, and no row of this program bears it.
+    /// No object had the name while this program ran, and it has no row of this program.
     Unknown,
-    /// Sets are not to be made.
+    /// Sets are not to be created.
     NoCreation,
     /// Another client has a set of the same name.
     NameConflict,
-    /// The set was emptied here, and another client put addresses in since.
+    /// The set was emptied here, and another client has added addresses since.
     Refilled,
 }
 
 impl Reason {
-    /// In words.
+    /// A text for people.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unresolved => "its status never said which addresses it has",
@@ -183,22 +184,22 @@ impl Reason {
     }
 }
 
-/// What is to be done about one name.
+/// The plan for one name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Every difference.
     pub findings: Vec<Finding>,
-    /// Addresses that others put into rows that they fill too, and that stay.
+    /// Addresses that other clients added to shared rows, and that stay.
     pub foreign: usize,
-    /// Whether a set of the name is in use: it has addresses, something refers to it, and it may be emptied here.
+    /// Whether a set of the name is in use: it has addresses, a rule refers to it, and this program may empty it.
     pub is_in_use: bool,
-    /// Whether nothing of the name needs to be remembered.
+    /// Whether the name can be dropped.
     pub is_over: bool,
-    /// When to look again even if nothing changes.
+    /// When to check again even without an event.
     pub due: Option<Instant>,
 }
 
-/// What becomes of the sets of a name.
+/// Plans the changes of a name's sets.
 pub fn plan(case: Case<'_>, options: &PlanOptions, clocks: &mut Clocks, now: Instant) -> Plan {
     let before = std::mem::take(clocks);
     let mut planner = Planner {
@@ -223,7 +224,7 @@ pub fn plan(case: Case<'_>, options: &PlanOptions, clocks: &mut Clocks, now: Ins
     planner.plan
 }
 
-/// A decision that is being made.
+/// A plan under construction.
 struct Planner<'a, 'b> {
     case: Case<'a>,
     options: &'a PlanOptions,
@@ -233,11 +234,11 @@ struct Planner<'a, 'b> {
     now: Instant,
 }
 
-/// Which members of a row may be taken out.
+/// The members of a row that may be removed.
 #[derive(Clone, Copy)]
 enum Removable<'a> {
     All,
-    /// Those that this program put in.
+    /// Those that this program added.
     Only(&'a BTreeSet<IpAddr>),
     None,
 }
@@ -289,7 +290,7 @@ impl<'a> Planner<'a, '_> {
         self.add_by_cause(row, identity, wanted, all);
     }
 
-    /// What may be taken out of a row, if the store says so.
+    /// The members of a row that may be removed if the store does not want them.
     fn removable(
         &self,
         row: SetRow<'a>,
@@ -308,7 +309,7 @@ impl<'a> Planner<'a, '_> {
         }
     }
 
-    /// The rows that are to be made; `families` are those that have no row at all.
+    /// Adds the rows to create; `families` are those without any row.
     fn creations(&mut self, families: &BTreeSet<Family>) {
         let Some(wanted) = self.case.wanted.filter(|wanted| wanted.is_present()) else {
             return;
@@ -373,7 +374,7 @@ fn clock(clocks: &[(Uuid, Instant)], row: Uuid) -> Option<Instant> {
     Some(*since)
 }
 
-/// The members that are not wanted: `None` is what reads as no address.
+/// The unwanted members: `None` is a member that is no address.
 fn surplus<'a>(
     row: SetRow<'a>,
     addresses: AddressesRef<'_>,
@@ -382,7 +383,7 @@ fn surplus<'a>(
     surplus.chain(row.set.others().iter().map(|text| address_in(text)))
 }
 
-/// The mutation that gives the row these addresses, and takes those others out that may go.
+/// The mutation that gives the row these addresses, and removes the unwanted ones that may be removed.
 fn difference(
     row: SetRow<'_>,
     addresses: AddressesRef<'_>,
@@ -395,7 +396,7 @@ fn difference(
         let surplus = there.without(addresses).into_iter();
         let surplus = surplus.filter(|address| removable.contains(Some(address)));
         delete.extend(surplus.map(|address| address.to_smolstr()));
-        // An address in another spelling than ours goes even if it is wanted, as ours is put in.
+        // A wanted address in a non-canonical spelling is replaced by the canonical one.
         let others = row.set.others().iter();
         let others = others.filter(|text| removable.contains(address_in(text).as_ref()));
         delete.extend(others.map(SmolStr::new));

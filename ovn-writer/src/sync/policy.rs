@@ -1,4 +1,4 @@
-//! What the writer does and does not.
+//! The policy of the writer.
 
 use std::time::Instant;
 
@@ -17,18 +17,18 @@ pub enum CreateSets {
     Never,
 }
 
-/// What the writer does and does not.
+/// The writer's policy.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// Which sets are made.
     pub create: CreateSets,
-    /// Whether ovn-kubernetes manages the database, even if nothing in it says so.
+    /// Whether ovn-kubernetes manages the database, even if its content does not show that.
     pub is_managed: bool,
     /// Until when the names that are absent at the start may be closed.
     pub allow_empty_until: Option<Instant>,
-    /// What holds for the sets of all names.
+    /// The options for the sets of all names.
     pub options: PlanOptions,
-    /// How much goes into a transaction.
+    /// The limits of a transaction.
     pub limits: BatchLimits,
 }
 

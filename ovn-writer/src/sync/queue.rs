@@ -1,4 +1,4 @@
-//! Which names are to be looked at, in which order, and which of them later.
+//! The names to check, their order, and delayed ones.
 
 use std::{
     collections::{BTreeSet, VecDeque, hash_map::Entry},
@@ -8,18 +8,17 @@ use std::{
 use foldhash::{HashMap, HashSet};
 use proto::api::DnsName;
 
-/// Why a name is to be looked at.
+/// Why a name is queued.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mark {
-    /// When the store changed what it wants of the name, if it did.
+    /// When the store changed the desired state of the name, if it did.
     pub(super) since: Option<Instant>,
-    /// If it was in a transaction that was refused without a word on which name was to blame: the part of it that it is to be
-    /// in, with no others.
+    /// If it was in a refused transaction with an unknown culprit: the group of names to retry together, without
+    /// others.
     pub(super) suspects: Option<u64>,
 }
 
 impl Mark {
-    /// The store changed.
     pub(super) fn store(now: Instant) -> Self {
         Self {
             since: Some(now),
@@ -33,24 +32,24 @@ impl Mark {
     }
 }
 
-/// The names that are marked.
+/// The queued names.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// Their marks, and whether they stand in the order; if not, they wait for a timer, or are held.
+    /// Their marks, and whether they are in the order; if not, they wait for a timer, or are held.
     marks: HashMap<DnsName, (Mark, bool)>,
     order: VecDeque<DnsName>,
     timers: BTreeSet<(Instant, DnsName)>,
-    /// Names in transactions that are under way: marks of these wait until it is known what became of them.
+    /// Names in pending transactions: their marks wait for the outcome.
     held: HashSet<DnsName>,
 }
 
 impl Queue {
-    /// The name that was taken is in a transaction that is under way.
+    /// Records that the name is in a pending transaction.
     pub(super) fn hold(&mut self, name: DnsName) {
         self.held.insert(name);
     }
 
-    /// It no longer is.
+    /// Records that the transaction ended.
     pub(super) fn release(&mut self, name: &DnsName) {
         if self.held.remove(name)
             && let Some((_, is_queued)) = self.marks.get_mut(name)
@@ -60,12 +59,12 @@ impl Queue {
         }
     }
 
-    /// How many names are to be looked at now.
+    /// How many names to check now.
     pub(super) fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// The name is to be looked at.
+    /// Queues the name.
     pub(super) fn mark(&mut self, name: DnsName, mark: Mark) {
         let is_free = self.held.is_empty() || !self.held.contains(&name);
         match self.marks.entry(name) {
@@ -85,38 +84,38 @@ impl Queue {
         }
     }
 
-    /// The names are to be looked at for no reason of the store.
+    /// Queues the names without a change of the store.
     pub(super) fn mark_all(&mut self, names: impl IntoIterator<Item = DnsName>) {
         for name in names {
             self.mark(name, Mark::default());
         }
     }
 
-    /// The next name, which is no longer marked then.
+    /// Removes and returns the next name.
     pub(super) fn pop(&mut self) -> Option<(DnsName, Mark)> {
         let name = self.order.pop_front()?;
         let (mark, _) = self.marks.remove(&name).unwrap_or_default();
         Some((name, mark))
     }
 
-    /// The name that was taken is to be the next one again.
+    /// Puts the removed name back in front.
     pub(super) fn put_back(&mut self, name: DnsName, mark: Mark) {
         self.order.push_front(name.clone());
         self.marks.insert(name, (mark, true));
     }
 
-    /// The name that was taken is not to be looked at before this time, unless it is marked again.
+    /// Delays the removed name until this time, unless it is queued again earlier.
     pub(super) fn defer(&mut self, name: DnsName, mark: Mark, until: Instant) {
         self.marks.insert(name.clone(), (mark, false));
         self.look_at(name, until);
     }
 
-    /// The name is to be looked at then.
+    /// Queues the name for this time.
     pub(super) fn look_at(&mut self, name: DnsName, at: Instant) {
         self.timers.insert((at, name));
     }
 
-    /// Marks the names whose time has come.
+    /// Queues the names whose time has come.
     pub(super) fn wake(&mut self, now: Instant) {
         while self.timers.first().is_some_and(|(at, _)| *at <= now) {
             if let Some((_, name)) = self.timers.pop_first() {
@@ -130,12 +129,12 @@ impl Queue {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// Whether no name is to be looked at now.
+    /// Whether no name is to be checked now.
     pub(super) fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// Forgets all, but when the store changed.
+    /// Clears the queue, and returns when the store changed each name.
     pub(super) fn start_over(&mut self) -> HashMap<DnsName, Instant> {
         let before = std::mem::take(self).marks;
         let since = |(name, (mark, _)): (_, (Mark, bool))| Some((name, mark.since?));

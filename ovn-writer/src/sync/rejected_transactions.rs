@@ -1,4 +1,4 @@
-//! What follows when the server refuses a transaction: who is to blame, and when to try again.
+//! Retries after the server refused a transaction: finds the culprit, and waits.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub(super) const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait after refusals.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// What the database says of a row that cannot be made (RFC 7047 section 3.1).
+/// The error for a row that cannot be created (RFC 7047 section 3.1).
 const CONSTRAINT_VIOLATION: &str = "constraint violation";
 
 /// A name whose changes were refused.
@@ -52,7 +52,7 @@ pub(super) fn back_off(times: u32) -> Duration {
 }
 
 impl Reconciler {
-    /// Sees to it that the names of a refused transaction are tried again.
+    /// Schedules the retry of a refused transaction's names.
     pub(super) fn was_refused(
         &mut self,
         batch: Batch,
@@ -74,7 +74,7 @@ impl Reconciler {
             }
             match planned.conflict(index).cloned() {
                 Some(set) if has_set(replica, &planned.name, &set) => {
-                    // Another client was faster, and made the very set.
+                    // Another client was faster, and created the same set.
                     self.queue.mark(planned.name, planned.mark);
                 }
                 Some(set) => self.name_conflict(&planned, set, refusal, now),
@@ -83,8 +83,8 @@ impl Reconciler {
         }
     }
 
-    /// It is not known which of the names it was: half of them go together the next time, and the other half after these, until one
-    /// is left.
+    /// The culprit is unknown, so it is searched by bisection: half of the names go together next, then the other half,
+    /// until one is left.
     fn divide(&mut self, mut names: Vec<Planned>, refusal: &Refusal, now: Instant) {
         if names.len() > 1 {
             let rest = names.split_off(names.len().div_ceil(2));
@@ -105,7 +105,7 @@ impl Reconciler {
             let may_conflict = refusal.reason.error == CONSTRAINT_VIOLATION
                 && planned.changes().any(Change::is_creation);
             if is_new && may_conflict {
-                // As a suspect it is told which of its sets it is.
+                // As a suspect it is retried alone, which shows the faulty set.
                 let suspects = self.next_suspects();
                 let mark = Mark {
                     suspects,
@@ -118,13 +118,13 @@ impl Reconciler {
         }
     }
 
-    /// A new part of a transaction that is divided.
+    /// A new group of a bisected transaction.
     pub(super) fn next_suspects(&mut self) -> Option<u64> {
         self.parts = self.parts.wrapping_add(1);
         Some(self.parts)
     }
 
-    /// Another client has a set of the name that a set of ours must have. The other changes of the name are made without it.
+    /// Another client has the name of one of our sets. The other changes of the name are made without it.
     fn name_conflict(&mut self, planned: &Planned, set: SetOf, refusal: &Refusal, now: Instant) {
         let (name, family) = (&planned.name, set.family);
         let controller = set.controller.clone();

@@ -1,8 +1,8 @@
-//! Which set of a name.
+//! Identifies a set of a name.
 
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family};
 
-/// A set of the name, whether there is one or not.
+/// A set of the name, whether it exists or not.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct SetOf {
     /// `k8s.ovn.org/owner-controller`.

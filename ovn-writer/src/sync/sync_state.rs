@@ -1,4 +1,4 @@
-//! All that is known of both sides, and how the sets of a name differ by it.
+//! The desired and the actual state, and the differences of a name's sets.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ use crate::{
     references::{NorthboundChanges, NorthboundReplica, References, SetName},
 };
 
-/// How the server refuses a transaction whose wait is in vain (RFC 7047 section 5.2.6).
+/// The error of a transaction with a failed `wait` (RFC 7047 section 5.2.6).
 const TIMED_OUT: &str = "timed out";
 
 /// The state of both sides.
@@ -45,18 +45,18 @@ pub struct SyncState {
     pub(super) is_managed: bool,
     /// Since when rules of ovn-kubernetes have been in the database.
     managed_since: Option<Instant>,
-    /// When rows were made, as of the last look.
+    /// The creation policy as of the last check.
     creation: Option<Creation>,
-    /// Whether every name was compared with the database since that was read.
+    /// Whether every name has been compared since the database was read.
     pub(crate) is_compared: bool,
     index: Index,
-    /// What must be remembered of a name.
+    /// The records of names.
     records: HashMap<DnsName, NameRecord>,
-    /// What this program put into rows that others fill too.
+    /// The addresses that this program added to rows that other clients fill too.
     inserted: HashMap<Uuid, BTreeSet<IpAddr>>,
 }
 
-/// What must be remembered of a name.
+/// The remembered state of a name.
 #[derive(Debug, Default)]
 struct NameRecord {
     clocks: Clocks,
@@ -83,7 +83,7 @@ impl SyncState {
         }
     }
 
-    /// Takes over what the store says, and returns the names that may differ by it.
+    /// Applies an event of the store, and returns the names that may differ because of it.
     pub(super) fn store_changed(
         &mut self,
         event: &Event<DnsNameResolver>,
@@ -91,14 +91,14 @@ impl SyncState {
     ) -> HashSet<DnsName> {
         let before = self.desired.names().len();
         let names = self.desired.apply(event, now);
-        // It forgets none, and those that it had are known.
+        // It never drops a name, so only new names are missing in the index.
         if self.desired.names().len() != before {
             names.iter().for_each(|name| self.index.add(name));
         }
         names
     }
 
-    /// Takes over a database that was read anew, and returns all names that may differ.
+    /// Applies a new read of the database, and returns all names that may differ.
     pub(super) fn database_read(&mut self, replica: &NorthboundReplica) -> HashSet<DnsName> {
         self.references = References::of(replica);
         self.name_conflicts.clear();
@@ -112,7 +112,7 @@ impl SyncState {
             .retain(|uuid, _| replica.0.get(*uuid).is_some());
         let names = self.desired.names();
         self.index.read(replica, &self.references, names);
-        // How long something has been unused or different is not known across a gap.
+        // Across a gap it is unknown how long a row has been unused or different.
         for record in self.records.values_mut() {
             record.clocks = Clocks::default();
         }
@@ -123,7 +123,7 @@ impl SyncState {
         known.cloned().chain(with_rows).collect()
     }
 
-    /// Takes over what changed in the database, and returns the names to whose sets the references changed, perhaps.
+    /// Applies changes of the database, and returns the names for whose sets the references may have changed.
     pub(super) fn database_changed(
         &mut self,
         replica: &NorthboundReplica,
@@ -140,7 +140,7 @@ impl SyncState {
         names
     }
 
-    /// What follows from what all names have in common: the names that are to be looked at again.
+    /// Updates the state that all names share, and returns the names to check again.
     pub(super) fn wake(&mut self, now: Instant) -> HashSet<DnsName> {
         let mut again = HashSet::default();
         if self.references.managed_rules() == 0 {
@@ -159,7 +159,7 @@ impl SyncState {
         again
     }
 
-    /// Every name was compared with the database. Returns the names for which something follows from that.
+    /// Records that every name was compared with the database. Returns the names that this affects.
     pub(super) fn all_compared(&mut self, now: Instant) -> HashSet<DnsName> {
         let mut again = HashSet::default();
         let are_released = self.absence.wake(self.desired.is_in_sync(), now);
@@ -191,7 +191,7 @@ impl SyncState {
         names
     }
 
-    /// When [`SyncState::wake`] or [`SyncState::all_compared`] has something to do even if nothing changes.
+    /// When to call [`SyncState::wake`] or [`SyncState::all_compared`] next, even without an event.
     pub(super) fn next_timer(&self, now: Instant) -> Option<Instant> {
         let delays = self.policy.options.delays;
         let settled = self
@@ -203,7 +203,7 @@ impl SyncState {
         settled.into_iter().chain(absence).min()
     }
 
-    /// Whether ovn-kubernetes manages the address sets of the database, as far as is known.
+    /// Whether ovn-kubernetes manages the address sets of the database, as far as known.
     pub fn is_managed(&self) -> bool {
         self.is_managed || self.policy.is_managed
     }
@@ -214,7 +214,7 @@ impl SyncState {
         match self.policy.create {
             CreateSets::Never => Creation::Never,
             CreateSets::Auto | CreateSets::Always if !self.is_managed() => Creation::AtOnce,
-            // Its own clean-up, when it starts on an empty database, would delete them.
+            // ovn-kubernetes' own clean-up, when it starts on an empty database, would delete them.
             CreateSets::Always if self.managed_since.is_some_and(|it| now >= it + settle) => {
                 Creation::AtOnce
             }
@@ -222,20 +222,20 @@ impl SyncState {
         }
     }
 
-    /// The names that are absent, against the limit.
+    /// The absent names, with the limit.
     pub fn absence(&self, now: Instant) -> Absence {
         let suspect_after = self.policy.options.delays.suspect;
         self.absence.report(suspect_after, now)
     }
 
-    /// How many names in use are absent, and whether the store is suspect for that.
+    /// How many names in use are absent, and whether the store is suspect because of them.
     pub fn absent(&self, now: Instant) -> (usize, bool) {
         let suspect_after = self.policy.options.delays.suspect;
         let is_suspect = self.absence.is_suspect(suspect_after, now);
         (self.absence.len(), is_suspect)
     }
 
-    /// A question was answered: whether ovn-kubernetes manages the database, or which names its sets have.
+    /// Applies an answer: whether ovn-kubernetes manages the database, or the names of its sets.
     pub(super) fn answered(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::Refused(refusal) if refusal.reason.error == TIMED_OUT => {
@@ -249,7 +249,7 @@ impl SyncState {
         }
     }
 
-    /// How many rows are marked for stores that are not known here, by store.
+    /// How many rows have marks of unknown stores, by store.
     pub fn other_stores(&self, replica: &NorthboundReplica) -> BTreeMap<String, usize> {
         let mut stores = BTreeMap::new();
         let marks = replica.0.iter().filter_map(|(_, row)| row.store());
@@ -259,7 +259,8 @@ impl SyncState {
         stores
     }
 
-    /// Works out what is different in a name, and remembers what must be. `is_carried_out`: what is to be done now is done.
+    /// Computes the differences of a name, and updates its record. `is_carried_out`: the planned changes will be made
+    /// now.
     pub(super) fn examine(
         &mut self,
         name: &DnsName,
@@ -291,7 +292,7 @@ impl SyncState {
         self.differences.replace(record.differences, differences);
         record.differences = differences;
         if !plan.is_in_use {
-            // What was permitted once is done. The sets of a database that is restored later are another matter.
+            // The permission is used up. It does not extend to the sets of a database that is restored later.
             self.desired.permit(name, false);
         }
         if plan.is_over {
@@ -308,7 +309,7 @@ impl SyncState {
         plan
     }
 
-    /// The same, of which nothing is remembered.
+    /// Computes the differences of a name without a record.
     pub fn look(&self, name: &DnsName, replica: &NorthboundReplica, now: Instant) -> Plan {
         let rows = rows_of(name, replica, &self.references, &self.inserted);
         let record = self.records.get(name);
@@ -316,8 +317,8 @@ impl SyncState {
         self.plan(name, &rows, &mut clocks, now)
     }
 
-    /// Sets of the name were emptied or deleted, as it was away. It may be back by now: that they are empty is no other client's
-    /// change then, and what the name had before is not put in again.
+    /// Records that sets of the name were emptied or deleted, because it was away. If it is back by now, the empty sets
+    /// are no other client's change, and its old addresses are not restored.
     fn closed(&mut self, name: &DnsName, replica: &NorthboundReplica) {
         if replica.0.with_key(name).all(|(_, row)| row.is_empty()) {
             self.desired.release(name);
@@ -325,13 +326,13 @@ impl SyncState {
         self.desired.compared(name, false);
     }
 
-    /// Whether it had differences when it was examined last.
+    /// Whether the last check found differences.
     pub fn differs(&self, name: &DnsName) -> bool {
         let record = self.records.get(name);
         record.is_some_and(|record| record.differences.count() > 0)
     }
 
-    /// What was decided took effect.
+    /// Records changes that took effect.
     pub(super) fn done(
         &mut self,
         name: &DnsName,
@@ -369,7 +370,7 @@ impl SyncState {
         }
     }
 
-    /// Whether others fill the row, too.
+    /// Whether other clients fill the row, too.
     fn is_shared(&self, row: &AddressSet) -> bool {
         let options = &self.policy.options;
         let is_as_written = row
@@ -401,7 +402,7 @@ impl SyncState {
         plan(case, &self.policy.options, clocks, now)
     }
 
-    /// Why no name is closed for nothing but its absence.
+    /// Why no name may be closed for its absence alone.
     fn absence_hold(&self) -> Option<Reason> {
         if !self.is_compared {
             Some(Reason::Starting)
@@ -414,7 +415,7 @@ impl SyncState {
         }
     }
 
-    /// Whether a name that the store never had is to be treated as one that went: it has rows of this program.
+    /// Whether a name without any known object is to be treated as absent: it has rows of this program.
     fn must_adopt(&self, name: &DnsName, rows: &[SetRow<'_>]) -> bool {
         let is_ours = |row: &SetRow<'_>| {
             let form = row.set.identity().map(|identity| identity.form);
@@ -424,7 +425,7 @@ impl SyncState {
         self.desired.wanted(name).is_none() && rows.iter().any(is_ours)
     }
 
-    /// The sets of the name that something refers to, and that are not there.
+    /// The sets of the name that rules refer to and that do not exist.
     fn missed(&self, name: &DnsName, rows: &[SetRow<'_>]) -> Vec<SetOf> {
         let there: HashSet<SetName> = rows.iter().map(|row| row.set.name().into()).collect();
         let sets = self.index.sets(name);
@@ -449,7 +450,7 @@ fn rows_of<'a>(
     rows.collect()
 }
 
-/// Whether nothing but the absence of its object says that the name is to go.
+/// Whether only the absence of the object asks for the removal of the name.
 fn is_absent(wanted: &Wanted<'_>) -> bool {
     matches!(
         wanted.presence,

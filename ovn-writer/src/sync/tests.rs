@@ -1,4 +1,4 @@
-//! Whole lives of a writer, played against a model of the database.
+//! Whole sequences of a writer's work, against a model of the database.
 
 mod closed;
 mod creation;
@@ -26,7 +26,7 @@ use crate::testing::{key, object};
 
 const W: &str = "www.example.com.";
 
-/// The store has this object of [`W`] and nothing else.
+/// The store has only this object of [`W`].
 fn whole(entries: &[&[&str]]) -> Event<DnsNameResolver> {
     Event::Synced(vec![object("dns-1", W, entries)])
 }
@@ -103,7 +103,7 @@ fn of_a_burst_a_second_transaction_is_sent_before_the_first_is_answered() {
     let objects = (0..8).map(|n| object(&format!("dns-{n}"), &format!("n{n}.example."), &[]));
     world.store(Event::Synced(objects.collect()));
     let first = world.next().unwrap();
-    // What changes of a name that is under way waits for its answer.
+    // A change of a name in a pending transaction waits for its outcome.
     world.store(Event::Applied(object(
         "dns-0",
         "n0.example.",

@@ -1,4 +1,4 @@
-//! What people ask a running writer, and what they permit it.
+//! Queries to a running writer, and permissions for it.
 
 use tracing::warn;
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Writer {
-    /// Answers a question; the one that asked may be gone.
+    /// Answers a query, whose sender may be gone.
     pub(super) fn answer(&mut self, question: Question) {
         let idle = match &self.mode {
             Mode::DryRun(_) => Some("this process writes nothing: --dry-run"),
@@ -33,7 +33,7 @@ impl Writer {
         };
     }
 
-    /// Permits to empty what is absent now.
+    /// Permits to empty the names that are absent now.
     fn allow_empty(&mut self, idle: Option<&'static str>) -> Result<Vec<String>, NotPermitted> {
         if let Some(idle) = idle {
             return Err(NotPermitted::Idle(idle));

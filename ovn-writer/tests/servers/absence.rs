@@ -1,4 +1,4 @@
-//! Objects that are away: what stays in sets that rules use, and what goes.
+//! Absent objects: the content that stays in used sets, and the content that is removed.
 
 pub(crate) mod fixture;
 mod installations;

@@ -68,7 +68,7 @@ async fn rows_that_are_not_asked_for_do_not_come() {
     let mut client = client(&database.northbound.remote());
     up(&mut client).await;
     assert!(client.replica().unwrap().is_empty());
-    // It becomes one that is wanted, and ceases to be one.
+    // It becomes a monitored row, and ceases to be one.
     for (id, count) in [("EgressFirewallDNS", 1), ("X", 0)] {
         let id = format!("external_ids:k8s.ovn.org/owner-type={id}");
         let ids = [
@@ -92,7 +92,7 @@ async fn a_server_that_hangs_is_left_and_found_again() {
     options.session.transport.inactivity_probe = Some(Duration::from_millis(200));
     let mut client = Client::<AddressSet>::new(&remote.parse().unwrap(), options);
     up(&mut client).await;
-    // Quiet, but alive: the session goes on.
+    // Silent, but alive: the session continues.
     assert!(
         timeout(Duration::from_secs(1), client.next())
             .await
@@ -130,7 +130,7 @@ async fn a_local_server_that_hangs_is_told_of_and_kept() {
     writer.not_ready("the server does not answer").await;
     database.northbound.process().signal(Signal::CONT);
     until_responsive(&mut client, true).await;
-    // The same session goes on.
+    // The same session continues.
     writer.ready().await;
     make_row(&mut client, "a1").await;
     assert_eq!(client.replica().unwrap().len(), 1);
@@ -154,7 +154,7 @@ async fn a_transaction_that_is_not_answered_is_unknown() {
     assert!(client.replica().is_none() && client.transact(vec![insert("a1")]).is_none());
     database.northbound.process().signal(Signal::CONT);
     up(&mut client).await;
-    // It was on its way, and took effect.
+    // The transaction was on its way, and took effect.
     assert_eq!(client.replica().unwrap().len(), 1);
 }
 
@@ -175,7 +175,7 @@ async fn a_transaction_whose_server_dies_is_unknown() {
     }
 }
 
-/// Starts a server of a database with another schema, and returns what the client has to say.
+/// Starts a server of a database with another schema, and returns the client's error.
 async fn complaint(change: impl FnOnce(&mut serde_json::Value)) -> String {
     let workdir = Workdir::new();
     create(workdir.path(), "nb", change);

@@ -15,7 +15,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Makes a cluster of that many servers, and waits until all of them belong to it.
+    /// Creates a cluster of `size` servers, and waits until all have joined.
     pub(crate) async fn start(size: usize) -> Self {
         let workdir = Workdir::new();
         let mut servers = Vec::new();
@@ -24,7 +24,7 @@ impl Cluster {
                 workdir.join(name).display().to_string()
             });
             let database = path(&format!("{name}.db"));
-            // Servers talk to one another by local sockets, so that no port is taken twice.
+            // The servers use local sockets between them, so that ports do not collide.
             let address = |index| format!("unix:{}", path(&format!("s{index}.raft")));
             if index == 0 {
                 let schema = schema(workdir.path(), |_| {}).display().to_string();
@@ -45,13 +45,12 @@ impl Cluster {
         cluster
     }
 
-    /// All remotes.
     pub(crate) fn remotes(&self) -> String {
         let remotes: Vec<_> = self.servers.iter().map(Server::remote).collect();
         remotes.join(",")
     }
 
-    /// Waits until every server is in touch with the cluster, and all agree on who leads it.
+    /// Waits until every server is connected to the cluster, and all agree on the leader.
     pub(crate) async fn is_whole(&self) {
         eventually("every server belongs to the cluster", async || {
             let leaders: Vec<_> = (0..self.servers.len())
@@ -73,7 +72,6 @@ impl Cluster {
         .await;
     }
 
-    /// The server that leads.
     pub(crate) async fn leader(&self) -> usize {
         eventually("a server leads", async || {
             let mut all = 0..self.servers.len();
@@ -95,7 +93,7 @@ impl Cluster {
         line.map(str::to_owned).ok_or(status)
     }
 
-    /// The first characters of a server's id, which name it.
+    /// The first characters of a server's id, which identify it.
     pub(crate) fn server_id(&self, index: usize) -> String {
         let id = self.status(index, "Server ID").unwrap();
         id.split_whitespace().next().unwrap().to_owned()
@@ -116,7 +114,7 @@ impl Cluster {
             .unwrap();
     }
 
-    /// Has the leader hand its lead over, and returns who led.
+    /// Makes the leader transfer its lead, and returns the old leader.
     pub(crate) async fn hand_over(&self) -> usize {
         let leader = self.leader().await;
         self.servers[leader]

@@ -1,4 +1,4 @@
-//! `--dry-run`: everything but the writes.
+//! `--dry-run`: the whole program without its writes.
 
 use std::{
     io::{self, Write},
@@ -14,7 +14,7 @@ use crate::harness::{Database, RunningWriter, deleted, object, policy, quick};
 
 const W: &str = "www.example.com.";
 
-/// What was written so far.
+/// The output so far.
 #[derive(Clone, Default)]
 struct Output(Arc<Mutex<Vec<u8>>>);
 
@@ -34,7 +34,7 @@ impl Output {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// Waits for these words, and forgets all up to now.
+    /// Waits for this text, and drops everything up to now.
     async fn expect(&self, words: &str) {
         eventually(words, async || {
             let text = self.text();
@@ -70,7 +70,7 @@ async fn it_says_what_would_be_opened_and_closed_and_writes_nothing() {
     let said = "www.example.com.\n  a4029995183407368296 v4 of default-network-controller: +10.0.0.2 -10.0.0.9\n    \
         ACL allow to-lport 10000 of team: opens 10.0.0.2; closes 10.0.0.9\n";
     output.expect(said).await;
-    // Only what is new is said.
+    // Only new differences are reported.
     writer
         .applied(W, &["10.0.0.1", "10.0.0.2", "10.0.0.4"])
         .await;

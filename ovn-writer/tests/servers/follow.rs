@@ -1,4 +1,4 @@
-//! The OVSDB client under test, and what it is told to do.
+//! The OVSDB client under test, and helpers that drive it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Rows to make in one transaction.
+/// Rows per transaction.
 const BATCH: usize = 5000;
 
 pub(crate) type Follower = Client<AddressSet>;
@@ -31,7 +31,7 @@ pub(crate) async fn event(client: &mut Follower) -> Event<HashSet<DnsName>> {
     timeout(PATIENCE, client.next()).await.expect("an event")
 }
 
-/// Waits for a session, and says where it is and whether it goes on where the last one ended.
+/// Waits for a session, and returns its server and whether it was resumed.
 pub(crate) async fn up(client: &mut Follower) -> (String, bool) {
     loop {
         match event(client).await {
@@ -42,7 +42,7 @@ pub(crate) async fn up(client: &mut Follower) -> (String, bool) {
     }
 }
 
-/// Waits for the end of a session, or an attempt that fails.
+/// Waits for the end of a session, or a failed attempt.
 pub(crate) async fn down(client: &mut Follower) -> Error {
     loop {
         if let Event::Down { error, .. } = event(client).await {
@@ -51,7 +51,7 @@ pub(crate) async fn down(client: &mut Follower) -> Error {
     }
 }
 
-/// Follows until the replica is as it should be, through whatever happens.
+/// Follows until the replica is `good`, across all events.
 pub(crate) async fn until(client: &mut Follower, what: &str, good: impl Fn(&Follower) -> bool) {
     let following = async {
         while !good(client) {
@@ -73,7 +73,6 @@ pub(crate) fn addresses(client: &Follower) -> Option<Vec<String>> {
     Some(all)
 }
 
-/// Makes a row.
 pub(crate) fn insert(name: &str) -> Operation {
     let ids = [
         ("k8s.ovn.org/owner-type", "EgressFirewallDNS"),
@@ -87,7 +86,6 @@ pub(crate) fn insert(name: &str) -> Operation {
     Operation::insert("Address_Set", row)
 }
 
-/// Adds an address to a row.
 pub(crate) fn add(row: Uuid, address: &str) -> Operation {
     Operation::Mutate {
         table: "Address_Set".into(),
@@ -100,7 +98,7 @@ pub(crate) fn add(row: Uuid, address: &str) -> Operation {
     }
 }
 
-/// Carries a transaction out, and takes over what it changed.
+/// Carries a transaction out, and waits until the replica has its changes.
 pub(crate) async fn transact(client: &mut Follower, operations: Vec<Operation>) -> Outcome {
     let sent = client.transact(operations).expect("a session");
     loop {
@@ -115,7 +113,7 @@ pub(crate) async fn transact(client: &mut Follower, operations: Vec<Operation>) 
     }
 }
 
-/// Makes a row, and returns its `_uuid`.
+/// Inserts a row, and returns its `_uuid`.
 pub(crate) async fn make_row(client: &mut Follower, name: &str) -> Uuid {
     match transact(client, vec![insert(name)]).await {
         Outcome::Done(results) => results[0].uuid().unwrap(),
@@ -123,7 +121,7 @@ pub(crate) async fn make_row(client: &mut Follower, name: &str) -> Uuid {
     }
 }
 
-/// Makes rows that the client does not ask for.
+/// Inserts rows that the client does not monitor.
 pub(crate) async fn fill(client: &mut Follower, rows: usize) {
     let ids = [("k8s.ovn.org/owner-type", "Namespace")];
     let row = |n: usize| {

@@ -1,4 +1,4 @@
-//! A writer whose store is the test, and a real northbound database.
+//! A writer whose store is controlled by the test, and a real northbound database.
 
 use std::{collections::BTreeSet, path::Path, pin::pin, time::Duration};
 
@@ -29,13 +29,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::{control, port};
 
-/// How long a name without an object and a rule stays with [`quick`].
+/// How long an absent and unused name stays with [`quick`].
 pub(crate) const AWAY: Duration = Duration::from_millis(500);
 
-/// What marks the rows that a writer makes.
+/// The mark of a writer's rows.
 pub(crate) const STORE: &str = "kube/ovn-kubernetes";
 
-/// A writer at work.
 pub(crate) struct RunningWriter {
     store: mpsc::Sender<Event<DnsNameResolver>>,
     token: CancellationToken,
@@ -44,12 +43,12 @@ pub(crate) struct RunningWriter {
 }
 
 impl RunningWriter {
-    /// Starts it; its store says nothing yet. What takes 5 s and a minute in life takes half a second and one.
+    /// Starts it with a silent store. Delays of 5 s and a minute are half a second and a second here.
     pub(crate) fn start(remotes: &str) -> Self {
         Self::start_with(remotes, quick(policy()), |writer| writer)
     }
 
-    /// Starts it with another policy, or as something else.
+    /// Starts it with another policy, or as a dry run or standby.
     pub(crate) fn start_with(
         remotes: &str,
         policy: Policy,
@@ -58,7 +57,7 @@ impl RunningWriter {
         Self::connected(remotes, ClientOptions::new(NORTHBOUND), policy, change)
     }
 
-    /// Starts it with other options of its connection, too.
+    /// Starts it with other connection options, too.
     pub(crate) fn connected(
         remotes: &str,
         options: ClientOptions,
@@ -71,7 +70,7 @@ impl RunningWriter {
         Self::run((change(writer), health), store, objects)
     }
 
-    /// Starts it on the objects of a folder. `tell` is called with each event when the writer takes it in.
+    /// Starts it on the objects of a folder. `tell` is called with each event that the writer takes.
     pub(crate) fn follow(
         remotes: &str,
         policy: Policy,
@@ -85,7 +84,7 @@ impl RunningWriter {
         let watched = DirStore::open(folder)
             .unwrap()
             .watch(Scope::Namespace(OBJECTS_NAMESPACE.to_owned()));
-        // It ends with the writer, which takes the events.
+        // The task ends with the writer, which takes the events.
         tokio::spawn(async move {
             let mut watched = pin!(watched);
             while let Some(event) = watched.next().await
@@ -116,7 +115,7 @@ impl RunningWriter {
         }
     }
 
-    /// Waits until it is ready, and all is well.
+    /// Waits until it is ready without a warning.
     pub(crate) async fn ready(&self) {
         self.says("all is well", |condition| {
             condition.holds && condition.reason.is_none()
@@ -124,7 +123,7 @@ impl RunningWriter {
         .await;
     }
 
-    /// Waits until it is not ready, since its store is suspect.
+    /// Waits until it is not ready because its store is suspect.
     pub(crate) async fn suspects(&self) {
         self.says("the store is suspect", |condition| {
             let reason = condition.reason.as_deref().unwrap_or_default();
@@ -133,7 +132,7 @@ impl RunningWriter {
         .await;
     }
 
-    /// Waits until this is what keeps it from being ready.
+    /// Waits until it is not ready for this reason.
     pub(crate) async fn not_ready(&self, words: &str) {
         eventually(words, async || {
             let conditions = self.health.conditions();
@@ -147,7 +146,7 @@ impl RunningWriter {
         .await;
     }
 
-    /// Waits until it says that its store cannot be read.
+    /// Waits until it reports that its store cannot be read.
     pub(crate) async fn is_out_of_sync(&self) {
         self.says("the store cannot be read", |condition| {
             condition.name != "store" || !condition.holds
@@ -155,7 +154,7 @@ impl RunningWriter {
         .await;
     }
 
-    /// What it says of its store.
+    /// The condition of its store.
     pub(crate) fn store_condition(&self) -> Condition {
         let mut conditions = self.health.conditions().into_iter();
         conditions
@@ -172,17 +171,17 @@ impl RunningWriter {
         .await;
     }
 
-    /// Its store says this.
+    /// Sends it an event of its store.
     pub(crate) async fn store(&self, event: Event<DnsNameResolver>) {
         self.store.send(event).await.unwrap();
     }
 
-    /// An object is made or changed.
+    /// Sends it a new or changed object.
     pub(crate) async fn applied(&self, name: &str, addresses: &[&str]) {
         self.store(Event::Applied(object(name, addresses))).await;
     }
 
-    /// Ends it in the middle of whatever it does.
+    /// Aborts it at any point of its work.
     pub(crate) async fn kill(self) {
         self.task.abort();
         let _aborted = self.task.await;
@@ -195,12 +194,12 @@ impl RunningWriter {
     }
 }
 
-/// The policy of a writer that was told nothing.
+/// The default policy.
 pub(crate) fn policy() -> Policy {
     Policy::new(STORE, Filter::default(), CreateSets::Auto)
 }
 
-/// The same, with shorter waits before something is taken away.
+/// With shorter delays before a removal.
 pub(crate) fn quick(mut policy: Policy) -> Policy {
     policy.options.delays = Delays {
         away: AWAY,
@@ -211,31 +210,30 @@ pub(crate) fn quick(mut policy: Policy) -> Policy {
     policy
 }
 
-/// The same for the store of this name.
+/// With a store of this name.
 pub(crate) fn named_store(mut policy: Policy, store: &str) -> Policy {
     policy.options.store = store.to_owned();
     policy
 }
 
-/// The same, in which names in use whose objects are away are closed after this time.
+/// With absent names in use closed after this time.
 pub(crate) fn absent_after(mut policy: Policy, absent: Duration) -> Policy {
     policy.options.delays.absent = absent;
     policy
 }
 
-/// The same in a database that ovn-kubernetes manages.
+/// For a database that ovn-kubernetes manages.
 pub(crate) fn managed(mut policy: Policy) -> Policy {
     policy.is_managed = true;
     policy
 }
 
-/// The same, with rows for a store whose place this one took.
+/// With a former store.
 pub(crate) fn former_store(mut policy: Policy, store: &str) -> Policy {
     policy.options.former_stores.push(store.to_owned());
     policy
 }
 
-/// A northbound database in a folder of its own.
 pub(crate) struct Database {
     pub(crate) northbound: Northbound,
     pub(crate) workdir: Workdir,
@@ -251,7 +249,7 @@ impl Database {
         }
     }
 
-    /// Follows the address sets, of which there are some, from now on.
+    /// Monitors the address sets from now on; the database must already have some.
     pub(crate) async fn northbound_monitor(&self) -> Monitor {
         let monitor = Monitor::start(self.workdir.path()).await;
         eventually("the monitor knows what there is", async || {
@@ -262,7 +260,8 @@ impl Database {
         monitor
     }
 
-    /// Which addresses left a set while a rule referred to it, as `NAME ADDRESS`, since the file of the database was made.
+    /// The addresses that left a set while a rule referred to it, as `NAME ADDRESS`, since the creation of the database
+    /// file.
     pub(crate) fn closings(&self) -> Vec<String> {
         closings(&transaction_log::read(self.workdir.path()))
     }
@@ -279,7 +278,7 @@ impl Database {
         .await;
     }
 
-    /// Waits until the rows of the name and family are as they should be.
+    /// Waits until the rows of the name and family pass the check.
     pub(crate) async fn expect_rows(
         &self,
         what: &str,
@@ -298,26 +297,25 @@ impl Database {
         .await;
     }
 
-    /// The one row of the name and family.
     pub(crate) fn row(&self, name: &str, family: Family) -> Row {
         let rows = self.northbound.sets(name, family).unwrap();
         assert_eq!(rows.len(), 1, "{rows:?}");
         rows.into_iter().next().unwrap()
     }
 
-    /// Tells the server something by its control socket.
+    /// Sends the server a command by its control socket.
     pub(crate) fn control(&self, args: &[&str]) -> String {
         control(&self.workdir.join("nb.ctl"), args).unwrap()
     }
 
-    /// Lets the server listen on a TCP port of its choice on this address, and returns the remote.
+    /// Makes the server listen on a free TCP port of this address, and returns the remote.
     pub(crate) async fn listen(&mut self, address: &str) -> String {
         self.control(&["ovsdb-server/add-remote", &format!("ptcp:0:{address}")]);
         format!("tcp:{address}:{}", port(self.northbound.process()).await)
     }
 }
 
-/// A `DNSNameResolver` of this name, whose object is named alike.
+/// A `DNSNameResolver` of this name, with an object name derived from it.
 pub(crate) fn object(name: &str, addresses: &[&str]) -> DnsNameResolver {
     let address = |ip: &&str| serde_json::json!({"ip": ip, "ttlSeconds": 30, "lastLookupTime": "2026-01-01T00:00:00Z"});
     let addresses: Vec<_> = addresses.iter().map(address).collect();
@@ -331,7 +329,6 @@ pub(crate) fn object(name: &str, addresses: &[&str]) -> DnsNameResolver {
     .unwrap()
 }
 
-/// It is deleted.
 pub(crate) fn deleted(name: &str) -> Event<DnsNameResolver> {
     Event::Deleted(ObjectKey::of(&object(name, &[])))
 }

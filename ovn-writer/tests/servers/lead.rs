@@ -10,7 +10,7 @@ use crate::harness::{Database, RunningWriter, object, policy};
 
 const W: &str = "www.example.com.";
 
-/// A writer that contends for the lead.
+/// A writer with leader election.
 struct Replica {
     writer: RunningWriter,
     token: CancellationToken,
@@ -48,7 +48,7 @@ async fn one_writes_and_the_other_stands_by_until_it_ends() {
     let all = |addresses: &[&str]| Event::Synced(vec![object(W, addresses)]);
     first.writer.store(all(&["10.0.0.1"])).await;
     database.expect(W, V4, &["10.0.0.1"]).await;
-    // The second one knows more, and keeps it to itself; it is ready all the same.
+    // The second one has newer objects, and does not write them; it is ready all the same.
     let second = Replica::start(&folder, &remote).await;
     second.writer.store(all(&["10.0.0.2"])).await;
     second.writer.ready().await;

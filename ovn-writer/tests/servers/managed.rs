@@ -37,11 +37,11 @@ async fn a_set_missing_for_a_rule_is_created_with_its_addresses_and_no_other() {
     database.expect(W, V4, &["10.0.0.1"]).await;
     let row = database.row(W, V4);
     assert_eq!(row.name, set(V4));
-    // Its clean-up of sets takes it away again.
+    // ovn-kubernetes' clean-up deletes it again.
     let destroy = ["destroy", "Address_Set", &row.uuid];
     database.northbound.nbctl(&destroy).unwrap();
     database.expect(W, V4, &["10.0.0.1"]).await;
-    // A set has its addresses from the first moment, and what nothing refers to is not made.
+    // A set is created with its addresses, and an unreferenced one is not created.
     let updates = transaction_log::read(database.workdir.path());
     let ours = updates.iter().filter(|update| update.comment.is_none());
     let made: Vec<_> = ours
@@ -67,7 +67,8 @@ async fn its_own_making_and_taking_away_is_never_raced() {
     writer
         .store(Event::Synced(vec![object(W, &["10.0.0.1"])]))
         .await;
-    // As when an EgressFirewall is made and deleted: the set before the rule, and the rule away before the set.
+    // As when an EgressFirewall is created and deleted: the set comes before the rule, and the rule is deleted before
+    // the set.
     for _ in 0..3 {
         database.northbound.create_set(&set(V4), W, V4, "10.0.0.1");
         let acl = database
@@ -78,7 +79,7 @@ async fn its_own_making_and_taking_away_is_never_raced() {
         let destroy = ["destroy", "Address_Set", &uuid];
         database.northbound.nbctl(&destroy).unwrap();
     }
-    // Another name shows that all of that was seen.
+    // A later name shows that all of that was handled.
     writer.applied(fence, &["10.0.1.1"]).await;
     history.seen(fence, V4, "10.0.1.1").await;
     let made = history.updates();
@@ -120,8 +121,8 @@ async fn always_and_never_are_obeyed() {
     }
 }
 
-/// ovn-kubernetes as it was measured: at any difference of a status it makes the whole column equal to it, one update a
-/// family; and if the row is equal it sends nothing.
+/// ovn-kubernetes' measured behaviour. At any difference of a status it replaces the whole column, in one update per
+/// family. If the row is equal it sends nothing.
 fn ovn_kubernetes_writes(database: &Database, name: &str, addresses: &[&str]) -> bool {
     let mut wrote = false;
     for family in [V4, V6] {
@@ -161,14 +162,14 @@ async fn a_writer_that_replaces_whole_sets_converges_without_a_storm() {
         .create_acl("allow", 10000, &[&set(V4)], true);
     let history = tests::monitor::Monitor::start(database.workdir.path()).await;
     let remote = database.northbound.remote();
-    // Five seconds until anything is taken away, as in life.
+    // Five seconds until a removal, as in production.
     let writer = RunningWriter::start_with(&remote, policy(), |writer| writer);
     let all: Vec<_> = (1..=20)
         .flat_map(|n| [format!("10.0.0.{n}"), format!("2001:db8::{n}")])
         .collect();
     let all: Vec<_> = all.iter().map(String::as_str).collect();
     writer.store(Event::Synced(vec![object(W, &[])])).await;
-    // It is two statuses behind, as when its watch is slow: each of its writes takes away what the writer put in.
+    // It is two statuses behind, as with a slow watch: each of its writes removes the writer's last additions.
     let mut theirs = 0;
     for count in 1..=all.len() {
         writer.applied(W, &all[..count]).await;
@@ -187,7 +188,7 @@ async fn a_writer_that_replaces_whole_sets_converges_without_a_storm() {
     };
     database.expect(W, V4, &of(false)).await;
     database.expect(W, V6, &of(true)).await;
-    // It must stay so, and each of its writes and each status may have cost one of ours a family.
+    // This must stay so. Each of its writes, and each status, may have caused one of our writes per family.
     assert!(!ovn_kubernetes_writes(&database, W, &all));
     let changes = history.updates().len();
     assert!(
@@ -195,7 +196,7 @@ async fn a_writer_that_replaces_whole_sets_converges_without_a_storm() {
         "{changes} changes for {theirs} of theirs"
     );
 
-    // The object is made again with an empty status, and it empties the sets.
+    // The object is created again with an empty status, and ovn-kubernetes empties the sets.
     writer.store(deleted(W)).await;
     writer.applied(W, &[]).await;
     ovn_kubernetes_writes(&database, W, &[]);
@@ -217,7 +218,7 @@ async fn a_writer_that_undoes_everything_is_outlasted_with_one_repair_a_second()
     let history = tests::monitor::Monitor::start(database.workdir.path()).await;
     let uuid = database.row(W, V4).uuid;
     let (start, mut cleared) = (Instant::now(), 0);
-    // Each look is a process, of which a busy machine starts few.
+    // Each check starts a process, and a busy machine starts few.
     while start.elapsed() < Duration::from_secs(5)
         || cleared < 8 && start.elapsed() < Duration::from_secs(60)
     {
@@ -230,7 +231,7 @@ async fn a_writer_that_undoes_everything_is_outlasted_with_one_repair_a_second()
         }
     }
     database.expect(W, V4, &["10.0.0.1"]).await;
-    // Five at once, then at 50, 150, 350, 750 and 1,550 ms, then each second; and as many of theirs.
+    // Five at once, then at 50, 150, 350, 750 and 1,550 ms, then one a second; and as many of the other client.
     let changes = history.updates().len();
     let seconds = start.elapsed().as_secs() as usize;
     assert!(cleared >= 8, "{cleared}");

@@ -1,4 +1,4 @@
-//! A server in a network of its own, whose cable can be pulled.
+//! A server in a network namespace of its own, whose link can be cut.
 
 use std::path::Path;
 
@@ -6,7 +6,6 @@ use tests::{network::Network, process::Process, wait::eventually};
 
 use crate::server::{port, serve};
 
-/// The server, and the network that it is in.
 pub(crate) struct Apart {
     _process: Process,
     network: Network,
@@ -14,7 +13,7 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// Starts the server of `NAME.db`; an error is the reason why this process may not make networks.
+    /// Starts the server of `NAME.db`; an error is the reason why this process may not create networks.
     pub(crate) async fn start(folder: &Path, name: &str) -> Result<Self, String> {
         let network = Network::new(folder).await?;
         let enter = network.enter();
@@ -34,12 +33,11 @@ impl Apart {
         format!("tcp:{}:{}", self.network.inside(), self.port)
     }
 
-    /// Pulls the cable, or plugs it in.
+    /// Cuts the link, or restores it.
     pub(crate) fn plug(&self, on: bool) {
         self.network.plug(on);
     }
 
-    /// Waits until the network works.
     pub(crate) async fn reachable(&self) {
         eventually("the server can be reached", async || {
             let address = (self.network.inside(), self.port);

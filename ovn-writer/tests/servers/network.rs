@@ -1,4 +1,4 @@
-//! Networks that lose everything, and servers that take everything and say nothing.
+//! Networks that lose every packet, and servers that read everything and never answer.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ async fn a_total_packet_loss_is_noticed_and_no_update_is_lost_or_doubled() {
         assert!(matches!(error, Error::Connect(_)), "{error}");
         server.plug(true);
         up(&mut client).await;
-        // Nobody knows whether it arrived: what is missing is worked out anew.
+        // Its arrival is unknown: the missing addresses are computed again.
         if addresses(&client).unwrap() == expected {
             let outcome = transact(&mut client, vec![add(row, &address)]).await;
             assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
@@ -74,7 +74,7 @@ async fn a_server_that_goes_silent_on_a_local_socket_is_left_by_the_deadline() {
     let error = down(&mut client).await;
     assert!(matches!(error, Error::Deadline { .. }), "{error}");
     proxy.forward(true);
-    // What was on its way arrives late, and is seen.
+    // Delayed packets arrive late, and the client sees their effect.
     until(&mut client, "it arrived after all", |client| {
         addresses(client).is_some_and(|found| found == ["10.0.0.1"])
     })

@@ -1,14 +1,14 @@
-//! What both sides of a TLS connection are told of their files.
+//! The TLS options of clients and servers.
 
 use ovsdb_replica::{TlsIdentity, TlsOptions, Verify};
 pub(crate) use tests::pki::{Authority, Side, Validity};
 
 /// The files of one side, as options.
 pub(crate) trait Options {
-    /// What a client with these files is told.
+    /// The options of a client with these files.
     fn options(&self, verify: Verify) -> TlsOptions;
 
-    /// What a server with these files is told.
+    /// The flags of a server with these files.
     fn server_options(&self, remote: &str) -> Vec<String>;
 }
 

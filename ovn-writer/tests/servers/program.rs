@@ -1,4 +1,4 @@
-//! The program as a whole: its flags, a store in a folder, a real server, and `kill -9`.
+//! The whole program: its flags, a store in a folder, a real server, and `kill -9`.
 
 mod absence;
 mod database;
@@ -15,7 +15,7 @@ use tests::{northbound::rows, programs::Program, store::Store, wait::eventually}
 
 use crate::harness::Database;
 
-/// The store, the ovn-writer and the database. Fields are in the order in which they end.
+/// The store, the ovn-writer and the database. Fields are in the order in which they are dropped.
 struct World {
     program: Program,
     store: Store,
@@ -23,12 +23,12 @@ struct World {
 }
 
 impl World {
-    /// Starts it with these objects in the store, and waits until it is ready.
+    /// Starts the program with these objects in the store, and waits until it is ready.
     async fn start(objects: &[(&str, &[&str])], flags: &[&str]) -> Self {
         Self::on(Database::start().await, objects, flags).await
     }
 
-    /// The same on a database that is there.
+    /// The same on an existing database.
     async fn on(database: Database, objects: &[(&str, &[&str])], flags: &[&str]) -> Self {
         let store = Store::new(database.workdir.join("store"));
         for (name, addresses) in objects {
@@ -44,13 +44,11 @@ impl World {
         }
     }
 
-    /// A number that the program shows.
     async fn metric(&self, metric: &str, labels: &[&str]) -> f64 {
         let value = self.program.admin().metric(metric, labels).await;
         value.expect("a metric")
     }
 
-    /// Waits until a metric has this value.
     async fn shows(&self, metric: &str, labels: &[&str], value: f64) {
         eventually(&format!("{metric} {labels:?} = {value}"), async || {
             let found = self.metric(metric, labels).await;
@@ -60,7 +58,7 @@ impl World {
         .await;
     }
 
-    /// Waits until the page `/readyz` says this.
+    /// Waits until the page `/readyz` contains this text.
     async fn says(&self, words: &str) {
         says(&self.program, words).await;
     }
@@ -70,7 +68,6 @@ impl World {
     }
 }
 
-/// Starts the program.
 async fn start(folder: &Path, store: &Store, remote: &str, flags: &[&str]) -> Program {
     let address = store.address();
     let args = [&["--store", &address, "--nb", remote], flags].concat();
@@ -78,7 +75,7 @@ async fn start(folder: &Path, store: &Store, remote: &str, flags: &[&str]) -> Pr
     Program::start(folder, "ovn-writer", args).await
 }
 
-/// Waits until there is one IPv4 set of the name in the database of the folder, with this address alone.
+/// Waits until the database of the folder has one IPv4 set of the name, with this address only.
 async fn expect_at(folder: &Path, name: &str, address: &str) {
     eventually(&format!("{name} = {address}"), async || {
         let mut rows = rows(folder)?;

@@ -1,4 +1,4 @@
-//! A stand-in for a network that swallows everything, in front of a real server.
+//! A proxy in front of a real server that can drop all traffic.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,6 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// A proxy for any number of connections.
 pub(crate) struct Proxy {
     path: PathBuf,
     forwarding: watch::Sender<bool>,
@@ -23,7 +22,6 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Stands in front of the server at `target`.
     pub(crate) fn start(target: PathBuf) -> Self {
         let workdir = Workdir::new();
         let path = workdir.join("proxy.sock");
@@ -60,12 +58,11 @@ impl Proxy {
         format!("unix:{}", self.path.display())
     }
 
-    /// Ends all connections.
     pub(crate) fn cut(&self) {
         self.cuts.send_replace(());
     }
 
-    /// From now on nothing passes, nor does any end of a connection; or everything does again.
+    /// Stops or resumes all traffic, including the ends of connections.
     pub(crate) fn forward(&self, on: bool) {
         self.forwarding.send_replace(on);
     }
@@ -97,7 +94,7 @@ async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut gate: watc
     }
 }
 
-/// Takes connections and reads what comes, and says nothing.
+/// Accepts connections, reads from them, and never answers.
 pub(crate) async fn swallow(listener: tokio::net::TcpListener) {
     loop {
         let (mut stream, _) = listener.accept().await.unwrap();

@@ -36,10 +36,10 @@ async fn of_several_remotes_the_leader_is_used_and_of_one_whatever_it_is() {
     let other = cluster.servers[(leader + 1) % 3].remote();
     let mut follower = client(&other);
     assert_eq!(up(&mut follower).await.0, other);
-    // What it is told goes to the leader and comes back.
+    // Its transactions go to the leader and come back as updates.
     make_row(&mut follower, "a1").await;
     assert_eq!(follower.replica().unwrap().len(), 1);
-    // Unless told otherwise, in either case.
+    // By default, and with `leader_only`.
     let error = down(&mut follower_of(&other, true)).await;
     assert!(matches!(error, Error::NotLeader), "{error}");
     let others = format!("{other},{}", cluster.servers[(leader + 2) % 3].remote());
@@ -51,7 +51,7 @@ async fn a_server_that_leaves_the_cluster_is_left() {
     let cluster = Cluster::start(3).await;
     let leader = cluster.leader().await;
     let other = (leader + 1) % 3;
-    // A follower that leaves by itself, and one that the others expel; the client may use any of them.
+    // A follower that leaves, and one that is expelled; the client may use any of them.
     for (server, teller, args) in [
         (other, other, vec!["cluster/leave", NORTHBOUND]),
         ((leader + 2) % 3, leader, vec!["cluster/kick", NORTHBOUND]),
@@ -72,7 +72,7 @@ async fn a_server_that_leaves_the_cluster_is_left() {
             ),
             "{error}"
         );
-        // It does not come back there, and with the others named does so elsewhere.
+        // It does not return to that server; with the others as remotes it uses one of them.
         for _ in 0..2 {
             let tried = event(&mut follower).await;
             assert!(matches!(tried, Event::Down { .. }), "{tried:?}");
@@ -109,7 +109,7 @@ async fn a_server_without_a_majority_is_left_until_there_is_one() {
     for other in 1..3 {
         cluster.servers[(leader + other) % 3].process.kill();
     }
-    // It may take this for its own, but cannot carry it out.
+    // It may still believe that it leads, but cannot commit.
     let outcome = transact(&mut follower, vec![insert("a2")]).await;
     assert!(
         matches!(outcome, Outcome::Unknown(Error::NotServed { served: true })),
@@ -154,7 +154,7 @@ async fn a_cluster_restored_from_files_of_before_is_believed_after_a_while() {
     assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
 }
 
-/// They need one another to answer.
+/// The servers need one another to answer.
 async fn restart_all(cluster: &mut Cluster) {
     for server in &mut cluster.servers {
         server.restart().await;
@@ -189,7 +189,7 @@ async fn a_cluster_that_is_built_anew_is_another_one_and_believed_at_once() {
     ]);
     server.restart().await;
     down(&mut follower).await;
-    // A server that seems to be behind is left again and again, for a while.
+    // The client leaves a server that seems to be behind repeatedly, for a while.
     let resumed = loop {
         match event(&mut follower).await {
             Event::Up { resumed, .. } => break resumed,

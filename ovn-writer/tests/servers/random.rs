@@ -1,5 +1,6 @@
-//! Random sequences of what the store says, what others do, and how programs and servers end. No address leaves a set that a rule
-//! uses but for a reason that docs/design.md names; and when all is quiet, the sets equal the statuses.
+//! Random sequences of store events, changes of other clients, and ends of programs and servers.
+//!
+//! An address leaves a set in use only for a reason that docs/design.md names. In the end the sets equal the statuses.
 
 mod judge;
 mod right;
@@ -52,7 +53,7 @@ fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// One that differs from run to run.
+/// A seed that differs between runs.
 fn rand_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     RandomState::new().build_hasher().finish()

@@ -31,7 +31,7 @@ async fn a_server_is_killed_again_and_again_under_a_load_of_changes() {
             tokio::task::yield_now().await;
         }
         last += 200;
-        // Whatever is under way.
+        // At any point of the work.
         database.northbound.restart().await;
         writer.applied(W, &[&address(round)]).await;
         database.expect(W, V4, &[&address(round)]).await;
@@ -118,7 +118,7 @@ async fn the_end_waits_for_a_server_that_hangs_but_not_for_ever() {
     database.expect(W, V4, &["10.0.0.1"]).await;
     database.northbound.process().signal(Signal::STOP);
     writer.applied(W, &["10.0.0.2"]).await;
-    // The server still hangs when it returns.
+    // The server still hangs when this returns.
     let stopped = timeout(PATIENCE, writer.stop()).await;
     stopped.expect("the writer ends");
     database.northbound.process().signal(Signal::CONT);

@@ -20,7 +20,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server of a database that is there.
+    /// Starts a server of an existing database.
     pub(crate) async fn start(folder: &Path, name: &str, options: &[String]) -> Self {
         let server = Self {
             process: serve(Path::new("ovsdb-server"), &[], folder, name, options),
@@ -48,12 +48,11 @@ impl Server {
         self.folder.join(format!("{}.{extension}", self.name))
     }
 
-    /// Tells it something by its control socket.
+    /// Sends it a command by its control socket.
     pub(crate) fn control(&self, args: &[&str]) -> Result<String, String> {
         control(&self.path("ctl"), args)
     }
 
-    /// The port that it listens on.
     pub(crate) async fn port(&self) -> u16 {
         port(&self.process).await
     }
@@ -63,7 +62,7 @@ impl Server {
     }
 }
 
-/// Starts `ovsdb-server`, by way of another program if `program` is that and `before` what it wants to be told first.
+/// Starts `ovsdb-server`, directly or through another program with the arguments `before`.
 pub(crate) fn serve(
     program: &Path,
     before: &[&str],
@@ -88,12 +87,11 @@ pub(crate) fn serve(
     Process::start(folder, name, program, args, &[])
 }
 
-/// Tells a server something.
 pub(crate) fn control(socket: &Path, args: &[&str]) -> Result<String, String> {
     run(Command::new("ovs-appctl").arg("-t").arg(socket).args(args))
 }
 
-/// The port that a server has logged last.
+/// The port that a server logged last.
 pub(crate) async fn port(process: &Process) -> u16 {
     eventually("the server logs its port", async || {
         let log = process.log();
@@ -104,7 +102,7 @@ pub(crate) async fn port(process: &Process) -> u16 {
     .await
 }
 
-/// Makes the file `NAME.db` of a standalone database with OVN's northbound schema, changed.
+/// Creates the file `NAME.db` of a standalone database with OVN's northbound schema, modified.
 pub(crate) fn create(folder: &Path, name: &str, change: impl FnOnce(&mut Value)) {
     let schema = schema(folder, change);
     let database = folder.join(format!("{name}.db"));
@@ -115,7 +113,7 @@ pub(crate) fn create(folder: &Path, name: &str, change: impl FnOnce(&mut Value))
     ]);
 }
 
-/// The file of the northbound schema, changed.
+/// The file of the northbound schema, modified.
 pub(crate) fn schema(folder: &Path, change: impl FnOnce(&mut Value)) -> PathBuf {
     let mut schema = serde_json::from_slice(&fs::read(SCHEMA).unwrap()).unwrap();
     change(&mut schema);
@@ -124,12 +122,10 @@ pub(crate) fn schema(folder: &Path, change: impl FnOnce(&mut Value)) -> PathBuf 
     file
 }
 
-/// Runs `ovsdb-tool`.
 pub(crate) fn tool(args: &[&str]) {
     run(Command::new("ovsdb-tool").args(args)).unwrap();
 }
 
-/// Runs a program to its end.
 pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| error.to_string())?;
     if output.status.success() {

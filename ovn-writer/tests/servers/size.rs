@@ -1,4 +1,4 @@
-//! Much that is not ours, and much that is.
+//! Large databases: many foreign rows, and many of our own.
 
 use std::{
     fs,
@@ -87,7 +87,7 @@ mod soak {
 /// An unoptimised build takes minutes to read 500 MB.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Half of the reply are the sets of names, which nothing refers to, and half are rules of others.
+/// Half of the reply are unreferenced sets of names, and half are foreign rules.
 fn fill_to(database: &Database, megabytes: usize) {
     const ADDRESSES: usize = 500;
     const OF_A_SET: usize = 12_000;
@@ -128,7 +128,7 @@ fn fill_to(database: &Database, megabytes: usize) {
     surroundings.fill(database.workdir.path(), &[]);
 }
 
-/// The bytes of what the writer reads first.
+/// The size in bytes of the writer's first reply.
 fn first_reply(database: &Database) -> usize {
     let mut client = Client::connect(database.workdir.path()).unwrap();
     let schema = client
@@ -148,7 +148,7 @@ async fn a_reply_of_many_megabytes_is_read_while_all_else_goes_on() {
     let mut first = client(&database.northbound.remote());
     up(&mut first).await;
     let row = make_row(&mut first, "a1").await;
-    // Long members, which are no addresses: 20 MB of them.
+    // 20 MB of long members that are no addresses.
     let members = |from: usize| (from..from + 1000).map(|n| format!("{n:0>2000}"));
     for from in (0..10_000).step_by(1000) {
         let mutate = Operation::Mutate {

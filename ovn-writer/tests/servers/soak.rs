@@ -1,4 +1,4 @@
-//! What clusters do to their clients, again and again.
+//! Repeated faults of clusters, and their effect on clients.
 
 use std::time::{Duration, Instant};
 
@@ -29,13 +29,13 @@ async fn a_new_leader_is_followed_from_where_the_old_one_was_left() {
     let (mut at, resumed) = up(&mut follower).await;
     assert!(!resumed);
     let row = make_row(&mut follower, "a1").await;
-    // Servers remember changes of no more than the database holds.
+    // A server keeps a history no larger than its database.
     fill(&mut follower, 1000).await;
     for round in 0..times(3) {
         transact(&mut follower, vec![add(row, "10.0.0.1")]).await;
         let before = cluster.hand_over().await;
         assert_eq!(at, cluster.servers[before].remote());
-        // While nobody listens.
+        // While the client does not listen.
         let address = format!("10.1.0.{round}");
         cluster.add(&address);
         let error = down(&mut follower).await;
@@ -67,7 +67,7 @@ async fn a_compacted_database_is_followed_on() {
                 .control(&["ovsdb-server/compact", NORTHBOUND])
                 .unwrap();
         }
-        // The leader may hand its lead over to be free for this.
+        // The leader may transfer its lead for this.
         let address = format!("10.1.0.{round}");
         cluster.add(&address);
         until(&mut follower, &address, |client| {
@@ -81,7 +81,7 @@ async fn a_compacted_database_is_followed_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_seldom_listens_misses_nothing_of_a_busy_database() {
     let mut database = Database::start().await;
-    // The server gives a client up that is silent for 10 s.
+    // The server disconnects a client that is silent for 10 s.
     let remote = database.listen("127.0.0.1").await;
     let mut talker = client(&database.northbound.remote());
     up(&mut talker).await;
@@ -100,7 +100,7 @@ async fn a_client_that_seldom_listens_misses_nothing_of_a_busy_database() {
     let (mut transactions, mut updates) = (0, 0);
     let mut listened = start;
     while start.elapsed() < long {
-        // Who never listens is given up.
+        // A client that never listens is disconnected.
         if listened.elapsed() > Duration::from_secs(3) {
             listened = Instant::now();
             assert!(matches!(event(&mut follower).await, Told::Changed(_)));
@@ -139,7 +139,7 @@ async fn the_leader_is_killed_again_and_again_under_a_load_of_changes() {
             tokio::task::yield_now().await;
         }
         last += 200;
-        // Whatever is under way.
+        // At any point of the work.
         cluster.servers[leader].process.kill();
         let killed = Instant::now();
         writer.applied(W, &[&address(round)]).await;
@@ -165,7 +165,7 @@ fn rows(cluster: &Cluster) -> Result<Vec<Row>, String> {
     tests::northbound::read_rows(&output)
 }
 
-/// Waits until the one set of the name has these addresses.
+/// Waits until the only set of the name has these addresses.
 async fn expect(cluster: &Cluster, name: &str, addresses: &[String]) {
     eventually(&format!("{name} = {addresses:?}"), async || {
         let mut rows = rows(cluster)?;

@@ -14,7 +14,7 @@ use crate::{
 };
 
 ovsdb_replica::table! {
-    /// What an ACL lets through.
+    /// A row of `ACL`, with its action as key.
     struct Acl in "ACL", key action: String {
         action: String,
         r#match: String,
@@ -88,7 +88,7 @@ async fn rows_of_several_tables_are_read_at_once_and_change_together() {
     assert_eq!(changed(&mut client).await, (true, true, false));
     assert!(client.replica().unwrap().1.is_empty());
 
-    // A reference comes, becomes another one, and goes.
+    // A reference is added, changed, and removed.
     let other = nbctl(&["create", "Address_Set", "name=b1"]);
     let other: Uuid = other.parse().unwrap();
     let nat = nbctl(&[
@@ -143,7 +143,7 @@ async fn a_column_that_an_older_schema_lacks_is_done_without() {
     assert!(matches!(first, Event::Up { .. }), "{first:?}");
 }
 
-/// An ACL of which only the number matters.
+/// An ACL of which only the number is used.
 #[derive(Default)]
 struct Counted;
 
@@ -176,7 +176,7 @@ async fn of_rows_that_are_counted_the_first_and_the_last_are_told() {
     );
     let first = timeout(PATIENCE, client.next()).await.unwrap();
     assert!(matches!(first, Event::Up { .. }), "{first:?}");
-    // How many there are, and whether the event is of a set.
+    // The number of rows, and whether the event is about a set.
     let mut next = async || match timeout(PATIENCE, client.next()).await.unwrap() {
         Event::Changed((sets, _)) => (client.replica().unwrap().1.counted(), !sets.is_empty()),
         other => panic!("{other:?}"),

@@ -13,7 +13,7 @@ use crate::{
     server::{Server, create, run},
 };
 
-/// A server that wants certificates and shows one.
+/// A server that requires certificates and has one.
 pub(crate) struct Secured {
     pub(crate) server: Server,
     pub(crate) port: u16,
@@ -21,7 +21,7 @@ pub(crate) struct Secured {
 }
 
 impl Secured {
-    /// `certify` makes the files of the server in the folder, and of the client if it likes.
+    /// `certify` writes the files of the server to the folder, and of the client if needed.
     pub(crate) async fn start(workdir: Workdir, side: &Side) -> Self {
         create(workdir.path(), "nb", |_| {});
         let options = side.server_options("pssl:0:127.0.0.1");
@@ -102,15 +102,15 @@ async fn whoever_is_not_trusted_is_named() {
     let other = Authority::new(others.path()).sign("client", &[], Validity::Now);
     let secured = Secured::start(workdir, &server).await;
 
-    // The server is signed by an authority that this client does not know.
+    // The client does not know the authority of the server's certificate.
     let refused = refusal(&mut secured.client(other.options(Verify::Chain))).await;
     assert!(refused.contains("UnknownIssuer"), "{refused}");
-    // The client is signed by one that the server does not know.
+    // The server does not know the authority of the client's certificate.
     let mut stranger = other.options(Verify::Chain);
     stranger.ca_cert = client.ca.clone();
     let refused = refusal(&mut secured.client(stranger)).await;
     assert!(refused.contains("alert"), "{refused}");
-    // The client shows nothing.
+    // The client shows no certificate.
     let mut nobody = client.options(Verify::Chain);
     nobody.identity = None;
     let refused = refusal(&mut secured.client(nobody)).await;
@@ -136,7 +136,7 @@ async fn certificates_are_renewed_without_a_restart_of_the_client() {
     let mut secured = Secured::start(workdir, &server).await;
     let mut follower = secured.client(client.options(Verify::Chain));
     up(&mut follower).await;
-    // Another authority: nothing of the old files is worth anything. A session that is there is not disturbed.
+    // A new authority: the old files are invalid. The existing session is not disturbed.
     let second = Authority::new(secured.workdir.path());
     second.sign("server", &[], Validity::Now);
     let signed = second.sign("client", &[], Validity::Now);
@@ -145,7 +145,7 @@ async fn certificates_are_renewed_without_a_restart_of_the_client() {
     fs::write(&signed.certificate, certificate).unwrap();
     make_row(&mut follower, "a1").await;
     let port = secured.port;
-    // The key and the certificate do not fit: as in the middle of a renewal.
+    // The key does not match the certificate, as in the middle of a renewal.
     secured.server.process.kill();
     let lost = refusal(&mut follower).await;
     assert!(lost.contains("the connection is lost"), "{lost}");
@@ -174,7 +174,7 @@ async fn expired_certificates_are_said_to_be_expired_and_renewed_ones_taken() {
     let mut follower = secured.client(client.options(Verify::Chain));
     let refused = refusal(&mut follower).await;
     assert!(refused.contains("certificate expired"), "{refused}");
-    // The server reads its files anew, too.
+    // The server reads its files again, too.
     authority.sign("server", &[], Validity::Now);
     let refused = loop {
         let refused = refusal(&mut follower).await;
@@ -235,7 +235,7 @@ async fn files_that_cannot_be_used_are_named() {
         cases.push((options, words));
     }
     for (options, words) in cases {
-        // Nobody listens there: the files are read first.
+        // There is no listener: the files are read first.
         let error = down(&mut client_at("127.0.0.1:1", Some(options))).await;
         assert!(
             matches!(error, Error::Connect(TransportError::Tls(_)))

@@ -74,7 +74,7 @@ async fn every_kind_of_difference_is_found_with_the_rules_that_it_concerns() {
     database
         .northbound
         .create_acl("drop", 9999, &["a4029995183407368296"], true);
-    // Nothing refers to the rows of these names, and ovn-kubernetes manages the database, as its rules show.
+    // No rule refers to the rows of these names, and ovn-kubernetes manages the database, as its rules show.
     let store = vec![
         object(W, &["10.0.0.1", "10.0.0.2"]),
         object("written.example.", &[]),

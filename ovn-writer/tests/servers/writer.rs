@@ -1,4 +1,4 @@
-//! The flow from a store to the rows.
+//! The path from a store to the rows.
 
 use proto::api::Family::{V4, V6};
 use runtime::store::Event;
@@ -147,10 +147,10 @@ async fn an_empty_store_empties_nothing() {
     writer
         .store(Event::Synced(vec![object("other.example.", &["10.0.0.1"])]))
         .await;
-    // Once this one is there, the first reading has been acted upon.
+    // Once this one is there, the first read has been handled.
     database.expect("other.example.", V4, &["10.0.0.1"]).await;
     database.expect(W, V4, &["10.0.0.7"]).await;
-    // It comes, but nobody has looked it up yet.
+    // The object arrives, but its name has not been looked up yet.
     writer.applied(W, &[]).await;
     database.expect(W, V6, &[]).await;
     database.expect(W, V4, &["10.0.0.7"]).await;
@@ -205,7 +205,7 @@ async fn a_clash_of_names_costs_that_name_alone() {
         .find(|row| row.name == "a4029995183407368296")
         .unwrap();
     assert!(theirs.external_ids.is_empty() && theirs.addresses.iter().eq(["10.0.0.7"]));
-    // They give the name up.
+    // The other client deletes its row.
     database
         .northbound
         .nbctl(&["destroy", "Address_Set", &theirs.uuid])

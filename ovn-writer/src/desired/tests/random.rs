@@ -1,15 +1,15 @@
-//! Random lives of a store: what is wanted follows from what was said last.
+//! Random events of a store: the desired state follows from the last statuses.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Something that happens to the one object of the name, which has a bit for each of its addresses.
+/// An event of the only object of the name; bits stand for its addresses.
 #[derive(Clone, Debug)]
 enum Happening {
-    /// A status; without addresses it says nothing.
+    /// A status; an empty one is ignored.
     Status(u8),
-    /// A status that says why there is no address.
+    /// A status with a reason for no address.
     NoAddress,
     Unreadable(bool),
     Deletion,
@@ -44,7 +44,7 @@ proptest! {
     ) {
         let mut store = Clocked::new();
         store.apply(Event::Synced(vec![]));
-        // The model: what was said last, and what it was when the name was compared.
+        // The model: the last status, and the one at the comparison.
         let (mut said, mut compared) = (0_u8, None::<u8>);
         let (mut exists, mut was_seen, mut uid) = (false, false, 0);
         for happening in happenings {

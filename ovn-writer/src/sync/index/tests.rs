@@ -1,4 +1,4 @@
-//! The index against a database that changes.
+//! The index over a database that changes.
 
 use proptest::prelude::*;
 use serde_json::{Value, json, value::to_raw_value};
@@ -11,7 +11,6 @@ use crate::{references::Northbound, testing::dns};
 
 const CONTROLLERS: [&str; 3] = [DEFAULT_NETWORK_CONTROLLER, "blue", "red"];
 
-/// A database with its indices.
 #[derive(Default)]
 struct World {
     replica: NorthboundReplica,
@@ -42,7 +41,7 @@ impl World {
         self.index.settle(name, rows, &self.references);
     }
 
-    /// The sets of a name that rules name and that are not there.
+    /// The sets of a name that rules refer to and that do not exist.
     fn missed(&self, name: &DnsName) -> Vec<String> {
         let rows = self.replica.0.with_key(name);
         let there: Vec<SetName> = rows.map(|(_, row)| row.name().into()).collect();
@@ -74,7 +73,6 @@ fn set(controller: &str, name: &DnsName, family: Family) -> String {
     ))
 }
 
-/// A rule of an EgressFirewall in the network.
 fn rule(controller: &str, set: &str) -> Value {
     let ids = json!([
         "map",
@@ -120,7 +118,7 @@ fn a_rule_finds_the_name_that_is_there_before_it_or_comes_after_it() {
     world.index.add(&b);
     assert_eq!(world.missed(&b), ["blue v4"]);
     assert!(world.index.unknown.is_empty());
-    // A name that goes and returns finds its rule again.
+    // A name that leaves and returns finds its rule again.
     world.index.remove(&b, &world.references);
     assert_eq!(world.index.unknown["blue"].len(), 1);
     world.index.add(&b);
@@ -142,7 +140,7 @@ fn a_row_tells_the_name_of_its_set_whether_the_store_has_it_or_not() {
     let rows = rows.map(|(controller, n)| (uuid(0, n), row(controller, &a, Family::V4)));
     world.update(json!({"Address_Set": serde_json::Map::from_iter(rows)}));
     assert!(world.index.unknown.is_empty());
-    // A rule of anything else concerns the row, too.
+    // A rule of another owner also concerns the row.
     let other =
         json!({"insert": {"match": format!("ip4.dst == ${}", set("blue", &a, Family::V4))}});
     let touched = world.update(json!({"QoS": {uuid(2, 1): other}}));
@@ -151,7 +149,7 @@ fn a_row_tells_the_name_of_its_set_whether_the_store_has_it_or_not() {
     let gone = json!({"delete": null});
     world.update(json!({"Address_Set": {uuid(0, 1): gone, uuid(0, 2): gone}}));
     assert_eq!(world.missed(&a), ["blue v4"]);
-    // It is missed as long as any rule names it.
+    // It is missing as long as any rule names it.
     world.update(json!({"ACL": {uuid(1, 1): gone}}));
     assert_eq!(world.missed(&a), ["blue v4"]);
     world.update(json!({"QoS": {uuid(2, 1): gone}}));
@@ -191,7 +189,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever comes and goes in whatever order: what is missed, and what is kept, follows from what is there.
+    /// After any sequence of changes, the missing and the kept sets follow from the current state alone.
     #[test]
     fn the_index_is_as_if_it_were_made_anew(steps in prop::collection::vec(step(), 0..40)) {
         let names = ["a.example.", "b.example.", "c.example."].map(dns);
@@ -207,7 +205,7 @@ proptest! {
                         world.index.add(name);
                         world.settle(name);
                     } else if !has_rows {
-                        // Only names without rows are forgotten.
+                        // Only names without rows are removed.
                         store.remove(name);
                         world.index.remove(name, &world.references);
                     }
@@ -258,7 +256,7 @@ proptest! {
             });
             let unknown: HashSet<_> = unknown.collect();
             let counted: usize = world.index.unknown.values().map(HashSet::len).sum();
-            // The set of a row that went stays known as long as a rule names it.
+            // The set of a deleted row stays known as long as a rule names it.
             prop_assert!(counted <= unknown.len());
             prop_assert!(world.index.unknown.values().all(|sets| !sets.is_empty()));
             let mut anew = Index::default();

@@ -1,5 +1,5 @@
-//! What becomes of the rows of a name that has no object. That an object is absent is by itself no reason to close what a rule
-//! uses.
+//! Plans for the rows of a name without an object. The absence of an object alone is no reason to close a set that a
+//! rule uses.
 
 use std::time::Instant;
 
@@ -11,14 +11,13 @@ use crate::{
     sync::change::Change,
 };
 
-/// When a row is emptied.
 struct Closing {
     verdict: Verdict,
     trigger: Trigger,
 }
 
 impl<'a> Planner<'a, '_> {
-    /// Empties or deletes the row of a name that is away, when the time has come.
+    /// Empties or deletes the row of an absent name, when the time has come.
     pub(super) fn close(
         &mut self,
         row: SetRow<'a>,
@@ -49,7 +48,7 @@ impl<'a> Planner<'a, '_> {
             self.look_again(until);
         }
         let was_closed = self.before.closed.contains(&row.uuid);
-        // Only what a rule uses can be what another client needs.
+        // Only a set that a rule uses can be needed by another client.
         let is_closed = row.set.is_empty() && closing.verdict == Verdict::Now;
         if row.is_referred_to && (was_closed || is_closed) {
             self.clocks.closed.push(row.uuid);
@@ -72,7 +71,7 @@ impl<'a> Planner<'a, '_> {
         self.add(empty, verdict, trigger, false);
     }
 
-    /// When the row is emptied.
+    /// When to empty the row.
     fn closing(&mut self, row: SetRow<'_>, wanted: &Wanted<'_>) -> Closing {
         let Presence::Away {
             since: Some(since),
@@ -95,14 +94,14 @@ impl<'a> Planner<'a, '_> {
             return self.from(since + delays.away);
         }
         if rule_ended {
-            // In a managed database the rules go too; they are waited for.
+            // In a managed database ovn-kubernetes removes the rules too; wait for that.
             return self.from(since + delays.absent);
         }
         let counts_from = self.case.absence_counts_from;
         let since = counts_from.map_or(since, |from| from.max(since));
         let absent = self.from(since + delays.absent);
         Closing {
-            // When the reason goes, the name is looked at again.
+            // When the reason ends, the name is checked again.
             verdict: (self.case.absence_hold).map_or(absent.verdict, Verdict::Left),
             trigger: Trigger::Absence,
         }
@@ -120,7 +119,7 @@ impl<'a> Planner<'a, '_> {
         }
     }
 
-    /// Since when the object has been away and nothing has referred to the row.
+    /// Since when the object has been absent and the row unreferenced.
     fn unused_since(&self, row: SetRow<'_>, wanted: &Wanted<'_>) -> Option<Instant> {
         let Presence::Away { since, .. } = wanted.presence else {
             return None;
@@ -129,7 +128,7 @@ impl<'a> Planner<'a, '_> {
         Some(since?.max(unused))
     }
 
-    /// Whether the name needs to be remembered when it has neither an object nor a row.
+    /// Decides whether the name can be dropped when it has neither an object nor a row.
     pub(super) fn end(&mut self) {
         let away = self.case.wanted.map(|wanted| wanted.presence);
         let Some(Presence::Away { since, .. }) = away else {

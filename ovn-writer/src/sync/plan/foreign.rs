@@ -1,5 +1,5 @@
-//! What another client changed in a row. Where ovn-kubernetes writes sets from the same objects, the store has some time to say so
-//! too.
+//! Plans for changes of other clients. If ovn-kubernetes writes sets from the same objects, the store's event may
+//! arrive later than its change.
 
 use std::{
     net::IpAddr,
@@ -17,8 +17,8 @@ use crate::{
 };
 
 impl Planner<'_, '_> {
-    /// Adds a difference, in parts by what it comes from: what the store changed is undone at once; where ovn-kubernetes writes
-    /// the same sets, what it changed is left for a while, as the store may say so only later.
+    /// Adds a difference, split by its origin. Changes of the store are applied at once. In a database shared with
+    /// ovn-kubernetes, its changes are left for a while, since the store's event may still follow.
     pub(super) fn add_by_cause(
         &mut self,
         row: SetRow<'_>,
@@ -38,7 +38,7 @@ impl Planner<'_, '_> {
         let is_shared = self.case.is_managed && identity.form == NameForm::Fqdn;
         let delay = is_shared.then_some(self.options.delays.foreign);
         let mut parts = Parts::default();
-        // It was emptied here, as the name was away.
+        // The row was emptied here, because the name was absent.
         let was_closed = self.before.closed.contains(&row.uuid);
         if was_closed && row.set.is_empty() {
             self.clocks.closed.push(row.uuid);
@@ -74,7 +74,7 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// What becomes of one address that differs. `is_news`: it is the store that changed.
+    /// The action for one address. `is_news`: the store changed it.
     fn cause(
         &mut self,
         (row, address): (Uuid, Option<IpAddr>),
@@ -105,8 +105,8 @@ impl Planner<'_, '_> {
         (Verdict::At(until), trigger)
     }
 
-    /// A change of another client that it undid itself may still be explained: by events of the object that are on their way. They
-    /// must not bring back what it has taken out since.
+    /// A change that another client made and undid may still be explained by object events on their way. These events
+    /// must not restore addresses that it has removed since.
     pub(super) fn keep_unexplained(&mut self) {
         let Some(changes) = self.case.wanted.and_then(|wanted| wanted.changes) else {
             return;
@@ -126,16 +126,16 @@ impl Planner<'_, '_> {
     }
 }
 
-/// What is put into a row and taken out of it.
+/// Added and removed members.
 type Part = (Vec<IpAddr>, Vec<SmolStr>);
 
-/// A change of a row, in parts by what becomes of them.
+/// A change of a row, split by the planned action.
 #[derive(Default)]
 struct Parts {
     store: Part,
     foreign: Part,
     later: Part,
-    /// When the first of the later ones is due.
+    /// When the first of the delayed ones is due.
     due: Option<Instant>,
 }
 
@@ -151,7 +151,7 @@ impl Parts {
         }
     }
 
-    /// Those that are not empty.
+    /// The parts that are not empty.
     fn all(self) -> impl Iterator<Item = (Verdict, Trigger, Part)> {
         let Self {
             store,

@@ -1,23 +1,23 @@
-//! What holds for the sets of all names.
+//! Options for the sets of all names.
 
 use std::time::Duration;
 
 use crate::desired::Filter;
 
-/// For how long something must be so, without a break, until something follows from it.
+/// How long a state must last without a break before the writer acts on it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Delays {
-    /// A set is emptied: its object is away and nothing refers to it, or its rule ended.
+    /// Until a set is emptied: its object is absent and it is unreferenced, or its rule ended.
     pub away: Duration,
-    /// An empty set is deleted, after [`Delays::away`].
+    /// Until an empty set is deleted, after [`Delays::away`].
     pub delete: Duration,
-    /// A set that is in use is emptied as its object is absent.
+    /// Until a set in use is emptied because its object is absent.
     pub absent: Duration,
-    /// The store is suspect, as too many names in use are absent.
+    /// Until the store is suspect, because too many names in use are absent.
     pub suspect: Duration,
-    /// A change of another client is undone, where ovn-kubernetes writes sets from the same objects.
+    /// Until a change of another client is undone, if ovn-kubernetes writes sets from the same objects.
     pub foreign: Duration,
-    /// Rows of ovn-kubernetes are back in a database that it manages, and sets that no rule refers to may be made.
+    /// Until unreferenced sets may be created, after rows of ovn-kubernetes are back in a database that it manages.
     pub managed_settle: Duration,
 }
 
@@ -34,16 +34,15 @@ impl Default for Delays {
     }
 }
 
-/// What holds for the sets of all names.
+/// Options for the sets of all names.
 #[derive(Clone, Debug)]
 pub struct PlanOptions {
-    /// What marks the rows that this program makes.
+    /// The mark of the rows that this program creates.
     pub store: String,
-    /// What marks rows that this program made for stores whose place this one took.
+    /// The marks of rows that this program created for stores that this one replaces.
     pub former_stores: Vec<String>,
-    /// Which addresses may stand in sets, and which families are in use.
+    /// The filter for addresses, and the families in use.
     pub filter: Filter,
-    /// How long things must be so.
     pub delays: Delays,
 }
 
@@ -58,7 +57,7 @@ impl PlanOptions {
         }
     }
 
-    /// Whether rows with this mark are this program's to empty and delete.
+    /// Whether this program may empty and delete rows with this mark.
     pub fn is_ours(&self, store: &str) -> bool {
         self.store == store || self.former_stores.iter().any(|former| former == store)
     }

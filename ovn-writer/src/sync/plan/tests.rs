@@ -1,4 +1,4 @@
-//! The table of decisions, line by line.
+//! The table of decisions, row by row.
 
 mod foreign;
 
@@ -40,16 +40,16 @@ fn addresses(texts: &[&str]) -> BTreeSet<IpAddr> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-/// What is known of the name.
+/// The state of the name.
 #[derive(Clone, Copy)]
 enum Statuses {
-    /// It has an object, which says which addresses it has.
+    /// It has an object, which lists its addresses.
     Present,
-    /// It has one that says nothing now.
+    /// It has an object without a statement now.
     Silent,
-    /// It is away, and an object was seen.
+    /// It is absent, and an object was seen.
     Away { rule_ended: bool, permitted: bool },
-    /// It is away, and was never seen.
+    /// It is absent, and was never seen.
     Adopted,
     /// The store cannot be read.
     OutOfSync,
@@ -86,8 +86,8 @@ const MANAGED: Around = Around {
     ..USED
 };
 
-/// What becomes of one IPv4 row that holds 10.0.0.1 (wanted), 10.0.0.2 (put in by this program), 10.0.0.3 (put in by another)
-/// and x, so long after it was first looked at.
+/// The plan over time for one IPv4 row. It has 10.0.0.1 (wanted), 10.0.0.2 (added by this program), 10.0.0.3 (added by
+/// another client) and x.
 fn fate(
     name: &str,
     store: Option<&str>,
@@ -236,7 +236,7 @@ fn what_a_rule_uses_is_emptied_only_for_a_reason() {
         (AWAY, USED, [(600, &*absent)]),
         (AWAY, MANAGED, [(600, &*absent)]),
         (AWAY, held, [(u64::MAX, "")]),
-        // The rule ended: after five seconds; where ovn-kubernetes takes the rules away, that is waited for.
+        // The rule ended: after five seconds. If ovn-kubernetes removes the rules, the writer waits for that.
         (ended, USED, [(5, EMPTIED)]),
         (ended, held, [(5, EMPTIED)]),
         (ended, MANAGED, [(600, EMPTIED)]),
@@ -249,13 +249,13 @@ fn what_a_rule_uses_is_emptied_only_for_a_reason() {
         let before = SECOND * u32::try_from(after.min(36_000)).unwrap() - Duration::from_nanos(1);
         assert_eq!(at(before), "", "{after}");
         assert_eq!(at(before + Duration::from_nanos(1)), expected, "{after}");
-        // It stays, as long as something refers to it.
+        // It stays as long as a rule refers to it.
         let late = if expected.is_empty() { "" } else { expected };
         assert_eq!(at(before + SECOND * 3600), late);
     }
 }
 
-/// The sets that are made, or why not.
+/// The created sets, or why not.
 fn made(
     creation: Creation,
     is_present: bool,
@@ -343,7 +343,7 @@ fn rows_are_made_for_every_name_or_when_something_refers_to_them() {
         made(Never, true, &[], &[blue(Family::V6)]),
         ["blue v6 [2001:db8::1] sets are not to be made"]
     );
-    // A row under the name as written will do, as long as no rule refers to another.
+    // A row under the name as written is enough, unless a rule refers to another one.
     let written = row("WWW.example.com", Family::V4, None, &["10.0.0.1"]);
     let rows = [SetRow {
         uuid: Uuid::nil(),

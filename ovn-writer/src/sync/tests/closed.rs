@@ -1,4 +1,4 @@
-//! What follows when the sets of a name were closed, and what does not close them.
+//! The consequences of closed sets, and events that close none.
 
 use super::{
     removal::{full, in_use, is_suspect, many},
@@ -9,7 +9,7 @@ use crate::testing::without_addresses;
 const DELAY: Duration = Duration::from_secs(5);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Two names that rules use; the rule of the first ended, and its set was emptied though something refers to it.
+/// Two names in use. The rule of the first ended, and its set was emptied though an ACL refers to it.
 fn closed() -> World {
     let mut world = in_use(&many(2));
     let ended = without_addresses("dns-0", "n0.example.", "NoRule");
@@ -20,7 +20,6 @@ fn closed() -> World {
     world
 }
 
-/// Another client changes the members of the name's IPv4 set.
 fn fill(world: &mut World, name: &str, addresses: &[&str]) {
     let rows = world.model.rows.values_mut();
     let mut row = rows
@@ -33,12 +32,12 @@ fn fill(world: &mut World, name: &str, addresses: &[&str]) {
 #[test]
 fn what_another_client_puts_into_a_closed_set_stays() {
     let mut world = closed();
-    // Perhaps another installation has the name.
+    // Another installation may have the name.
     fill(&mut world, "n0.example.", &["10.0.0.1"]);
     world.pass(MINUTE * 60);
     assert_eq!(world.addresses("n0.example.", "v4"), ["10.0.0.1"]);
     assert!(world.sync.state().absence(world.now).names.is_empty());
-    // When the name returns the set is made equal again.
+    // When the name returns, the set is made equal again.
     let back = object("dns-0", "n0.example.", &[&["10.0.0.2"]]);
     world.store(Event::Applied(back));
     world.settle();
@@ -58,7 +57,7 @@ fn a_name_that_returns_after_it_was_closed_is_no_repair() {
         other => panic!("{other:?}"),
     }
     world.settle();
-    // What another client does after that is.
+    // A later change of another client is one.
     fill(&mut world, "n0.example.", &[]);
     match world.step() {
         Some(Finished::Done(done)) => assert_ne!(done.repaired, Repaired::default()),
@@ -66,7 +65,7 @@ fn a_name_that_returns_after_it_was_closed_is_no_repair() {
     }
 }
 
-/// The object is made anew while the transaction that empties its sets is on its way, and before the database tells of it.
+/// The object is created again while the transaction that empties its sets is pending.
 #[test]
 fn an_object_that_returns_during_emptying_is_no_repair_and_keeps_no_old() {
     let addresses = &[&["10.0.0.1"][..]][..];
@@ -117,7 +116,7 @@ fn nothing_is_closed_right_after_the_program_was_held_up() {
     let acls = std::mem::take(&mut world.model.acls);
     world.store(Event::Deleted(key("dns-0")));
     world.work();
-    // It stands still. Meanwhile the rule comes back, which it does not know when it goes on.
+    // The process is suspended. Meanwhile the rule returns, which it does not know when it continues.
     world.now += DELAY * 2;
     world.sync.handle(SyncEvent::HeldUp, world.now);
     assert_eq!(world.work(), 0);
@@ -125,7 +124,7 @@ fn nothing_is_closed_right_after_the_program_was_held_up() {
     world.tell();
     world.pass(MINUTE);
     assert_eq!(world.addresses("n0.example.", "v4"), ["10.0.0.1"]);
-    // Without it the delay goes on.
+    // Without the rule the delay continues.
     world.model.acls.clear();
     world.tell();
     world.pass(DELAY);

@@ -1,4 +1,4 @@
-//! When rows are made.
+//! The creation of rows.
 
 use super::{
     model::Model,
@@ -46,14 +46,14 @@ fn a_missing_set_that_a_rule_refers_to_is_created_with_its_addresses() {
         assert_eq!(row.id("k8s.ovn.org/owner-controller"), controller);
         assert_eq!(row.id("ovn-writer/managed"), "true");
         assert_eq!(world.settle(), 0);
-        // Deleted by the clean-up of ovn-kubernetes, it is made anew.
+        // A set deleted by ovn-kubernetes' clean-up is created again.
         world
             .model
             .rows
             .retain(|_, row| row.id("ip-family") != "v4");
         world.work();
         assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-        // A writer that starts later knows it by that row, though nothing else is left of ovn-kubernetes.
+        // A writer that starts later recognises the database by that row alone.
         world.model.acls.clear();
         world.model.rows.retain(|_, row| row.name != "a77");
         let mut again = World::on(policy(), world.model);
@@ -69,7 +69,7 @@ fn a_set_that_ovn_kubernetes_makes_in_time_is_left_to_it() {
     world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, W);
     world.tell();
     let operations = world.next().unwrap();
-    // It makes them while the transaction is on its way.
+    // ovn-kubernetes creates them while the transaction is pending.
     for (family, address) in [(Family::V4, "10.0.0.1"), (Family::V6, "2001:db8::1")] {
         let row = world::foreign(DEFAULT_NETWORK_CONTROLLER, W, family, &[address]);
         world.model.insert(row);
@@ -85,7 +85,7 @@ fn a_set_that_ovn_kubernetes_makes_in_time_is_left_to_it() {
         ),
         (3, 0)
     );
-    // It takes them away and the rule too: nothing is missing.
+    // It deletes them and the rule too: no set is missing.
     world.model.rows.retain(|_, row| row.name == "a77");
     world.model.acls.clear();
     assert_eq!(world.settle(), 0);
@@ -106,7 +106,7 @@ fn of_many_missing_sets_a_few_wait_and_the_index_protects_the_others() {
     let is_wait = |operation: &&Operation| matches!(operation, Operation::Wait { .. });
     assert_eq!(operations.iter().filter(is_wait).count(), 20);
     assert_eq!(operations.len(), 20 + 200);
-    // ovn-kubernetes makes one of the others while the transaction is on its way.
+    // ovn-kubernetes creates one of the others while the transaction is pending.
     let taken = world::foreign(
         DEFAULT_NETWORK_CONTROLLER,
         &name(99),
@@ -141,7 +141,7 @@ fn a_managed_database_that_is_wiped_is_left_to_ovn_kubernetes() {
         world.store(whole(&[&["10.0.0.1"]]));
         assert_eq!(world.settle(), 0);
         assert!(world.model.rows.is_empty());
-        // A rule that refers to a set that is not there gets it.
+        // A missing set that a rule refers to is created.
         world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, W);
         world.work();
         assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
@@ -205,7 +205,7 @@ fn only_families_in_use_have_rows_unless_a_rule_names_one() {
     world.settle();
     assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
     assert!(world.rows(W, "v6").is_empty());
-    // Without the set the whole rule would be of no effect.
+    // Without the set the whole rule would have no effect.
     world.refer(DEFAULT_NETWORK_CONTROLLER, W);
     world.work();
     assert!(world.addresses(W, "v6").is_empty());
@@ -221,7 +221,7 @@ fn a_manager_that_comes_later_is_noticed_before_anything_is_made() {
     world.store(Event::Applied(object("dns-2", "b.example.", &[])));
     assert_eq!(world.settle(), 0);
     assert!(world.sync.state().is_managed() && world.rows("b.example.", "v4").is_empty());
-    // What is there is kept right.
+    // Existing sets are kept right.
     world.store(Event::Applied(object("dns-1", W, &[&["10.0.0.2"]])));
     world.settle();
     assert_eq!(world.addresses(W, "v4"), ["10.0.0.2"]);

@@ -1,4 +1,4 @@
-//! What somebody else does to rows, and how it is undone.
+//! Changes of other clients, and their repairs.
 
 use super::{world::foreign, *};
 
@@ -38,7 +38,7 @@ fn what_somebody_else_does_to_a_row_is_undone_and_counted() {
 
 #[test]
 fn a_set_that_is_undone_again_and_again_waits_but_never_over_a_second() {
-    // Somebody empties it whenever there is something in it, or puts in what does not belong there.
+    // Another client empties it whenever it has members, or adds wrong ones.
     for is_missing in [true, false] {
         let undo = |world: &mut World| {
             for row in world.model.rows.values_mut() {
@@ -65,11 +65,11 @@ fn a_set_that_is_undone_again_and_again_waits_but_never_over_a_second() {
             repairs.windows(2).all(|pair| pair[1] - pair[0] <= 1000),
             "{repairs:?}"
         );
-        // The store is never made to wait.
+        // A change of the store never waits.
         world.store(whole(&[&["10.0.0.3"]]));
         world.work();
         assert_eq!(world.addresses(W, "v4"), ["10.0.0.3"]);
-        // All is forgotten after a quiet minute.
+        // A quiet minute resets the back-off.
         world.settle();
         world.now += Duration::from_secs(60);
         for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! What is said of a name, or of an address.
+//! Explanations of names and addresses.
 
 use std::net::IpAddr;
 
@@ -22,7 +22,7 @@ fn explain(world: &World, about: &str, namespace: Option<&str>) -> Explanation {
     Explanation::new(&asked, sides(world))
 }
 
-/// Of each set: family, addresses wanted and present, and what refers to it.
+/// For each set: family, desired and present addresses, and references.
 fn counts(sets: &[SetShown]) -> Vec<(&str, usize, Option<usize>, usize)> {
     let count = |set: &SetShown| (set.family, set.wanted, set.present, set.rules);
     sets.iter().map(count).collect()
@@ -33,7 +33,7 @@ fn reasons(world: &World, about: &str) -> Vec<&'static str> {
     reasons.iter().map(|reason| reason.reason).collect()
 }
 
-/// With a rule that names the sets.
+/// A settled world with a rule that names the sets.
 fn settled() -> World {
     let mut world = World::new();
     world.refer(DEFAULT_NETWORK_CONTROLLER, W);
@@ -122,7 +122,7 @@ fn what_is_in_no_set_says_why() {
     assert_eq!(reasons(&world, W), ["StoreUnread", "Unknown"]);
     world.store(whole(&[&["10.0.0.1", "127.0.0.1"]]));
     world.settle();
-    // Nothing refers to it.
+    // No rule refers to it.
     assert_eq!(reasons(&world, "10.0.0.1"), ["NoRule"]);
     assert_eq!(reasons(&world, "127.0.0.1"), ["Skipped", "Unknown"]);
     assert_eq!(reasons(&world, "192.0.2.1"), ["Unknown"]);
@@ -203,7 +203,7 @@ fn the_sets_of_a_name_are_counted_and_a_repair_and_a_difference_are_told() {
     let sets = Sets::new("", sides(&world)).sets;
     assert!(sets[0].trouble.is_none());
     assert_eq!([sets[0].repaired, sets[1].repaired], [Some(7), None]);
-    // The row goes, and is to be made again.
+    // The row is deleted, and will be created again.
     world
         .model
         .rows
@@ -236,7 +236,7 @@ fn explain_filter_matches_names_and_rows_in_any_case_and_shows_few() {
     );
     let none = Sets::new("<script>", sides(&world));
     assert_eq!((none.matching, none.sets.len()), (0, 0));
-    // Without a session it is said that there is none.
+    // Without a session the explanation says so.
     let unconnected = Sides {
         replica: None,
         ..sides(&world)

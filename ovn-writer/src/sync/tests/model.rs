@@ -1,4 +1,4 @@
-//! The northbound database as a server has it: what transactions do to it, and what clients are told.
+//! A model of the northbound database: the effects of transactions, and the updates for clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use ovsdb_replica::{
     ServerError, columns::ColumnValue, transact::OperationResult,
 };
 
-/// The tables that matter, as the server has them.
+/// The used tables, as on the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     /// `Address_Set`.
@@ -98,7 +98,6 @@ impl Model {
         self.rows.insert(Uuid::from_u128(self.made), row);
     }
 
-    /// Somebody makes an ACL.
     pub(super) fn insert_acl(&mut self, acl: ModelAcl) -> Uuid {
         self.made += 1;
         let uuid = Uuid::from_u128(self.made);
@@ -106,7 +105,7 @@ impl Model {
         uuid
     }
 
-    /// Carries a transaction out as the server would.
+    /// Carries a transaction out like a server.
     pub(super) fn transact(&mut self, operations: &[Operation]) -> Outcome {
         let mut next = self.clone();
         let mut results = Vec::new();
@@ -186,7 +185,7 @@ pub(super) fn refused(operation: Option<usize>, error: &str) -> Outcome {
     Outcome::Refused(Refusal { operation, reason })
 }
 
-/// What the server would send a client that has `before`. Rows of other owners are none of its business.
+/// The server's update for a client that has `before`. Rows of other owners are not monitored.
 pub(super) fn updates(before: &Model, after: &Model) -> Value {
     let ours = |row: &&ModelRow| row.id("k8s.ovn.org/owner-type") == "EgressFirewallDNS";
     let mut rows = serde_json::Map::new();

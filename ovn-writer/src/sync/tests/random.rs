@@ -1,4 +1,4 @@
-//! Random lives: whatever happens, no set in use loses an address that is wanted, and the rows end as the statuses say.
+//! Random sequences: no set in use ever loses a wanted address, and the rows converge to the statuses.
 
 mod ending;
 mod happening;
@@ -28,22 +28,22 @@ const NAMES: [&str; 3] = ["a.example.", "b.example.", "*.c.example."];
 const AWAY: Duration = Duration::from_secs(5);
 const ABSENT: Duration = Duration::from_secs(600);
 
-/// A writer, and what may be known of its surroundings without it.
+/// A writer, and an independent model of its surroundings.
 struct Life {
     world: World,
     limits: BatchLimits,
-    /// What is in the store, whether it can be read or not.
+    /// The content of the store, readable or not.
     store: BTreeMap<usize, Said>,
-    /// Objects that cannot be read, and what this writer read of each before.
+    /// Unreadable objects, with the last status that this writer read of each.
     unreadable: BTreeMap<usize, Option<Said>>,
     in_sync: bool,
-    /// Since when each name has had no object in a store that can be read, and whether its rule ended.
+    /// Since when each name has had no object in a readable store, and whether its rule ended.
     away: BTreeMap<usize, (Instant, bool)>,
-    /// Since when nothing has named the sets of each name.
+    /// Since when no rule has named the sets of each name.
     unused: BTreeMap<usize, Instant>,
-    /// What each name was said to have last, if this writer saw it.
+    /// The last known addresses of each name, if this writer saw them.
     last: BTreeMap<usize, BTreeSet<String>>,
-    /// What another client put into rows that were empty while their names were away, by their names.
+    /// The addresses that another client added to empty rows of absent names, by their names.
     refilled: BTreeMap<String, BTreeSet<String>>,
     backup: Option<Model>,
 }
@@ -74,7 +74,7 @@ impl Life {
         }
     }
 
-    /// What the writer knows of the objects of a name: what was read last of those that are there.
+    /// The writer's knowledge of a name's objects: the last read status of each existing one.
     fn objects_of(&self, name: usize) -> Vec<Said> {
         let of_name = self.store.iter().filter(|(object, _)| *object % 3 == name);
         let known = of_name.filter_map(|(object, said)| match self.unreadable.get(object) {
@@ -84,7 +84,7 @@ impl Life {
         known.collect()
     }
 
-    /// The union of what all objects of a name say, if each of them says something.
+    /// The union of all objects of a name, if each has a statement.
     fn wanted(&self, name: usize) -> Option<BTreeSet<String>> {
         let mut union = BTreeSet::new();
         let objects = self.objects_of(name);
@@ -98,7 +98,6 @@ impl Life {
         (!objects.is_empty()).then_some(union)
     }
 
-    /// The store changed.
     fn store_changed(&mut self, ended: Option<usize>) {
         for name in 0..3 {
             if !self.objects_of(name).is_empty() {
@@ -124,7 +123,7 @@ impl Life {
             .collect();
         self.world.store(Event::Synced(readable));
         if !self.in_sync {
-            // Time counts anew.
+            // All delays begin again.
             for (since, _) in self.away.values_mut() {
                 *since = self.world.now;
             }
@@ -147,7 +146,6 @@ impl Life {
         self.store_changed((said == Said::RuleEnded).then_some(object % 3));
     }
 
-    /// Another client puts an address into a row.
     fn fill(&mut self, row: usize, address: String) {
         let Some(row) = self.world.model.rows.values_mut().nth(row) else {
             return;
@@ -170,7 +168,6 @@ impl Life {
         self.world.store(Event::Undecodable(keys));
     }
 
-    /// Whether a rule names the set of a name in the default network.
     fn is_named(&self, name: usize, family: Family) -> bool {
         let set = set_name(DEFAULT_NETWORK_CONTROLLER, NAMES[name], family);
         let mut acls = self.world.model.acls.values();
@@ -187,13 +184,13 @@ impl Life {
         }
     }
 
-    /// A new session: how long something was so before does not count.
+    /// A new session: earlier times do not count.
     fn session(&mut self) {
         self.unused.clear();
         self.rules_changed();
     }
 
-    /// One transaction; nothing that it takes out may be wanted.
+    /// One transaction. It must not remove a wanted address.
     fn step(&mut self) -> Result<bool, TestCaseError> {
         let Some(operations) = self.world.next() else {
             return Ok(false);
@@ -260,7 +257,7 @@ impl Life {
         Ok(())
     }
 
-    /// Time passes, timer by timer, with all that there is to do at each.
+    /// Lets time pass, timer by timer, with all due work.
     fn pass(&mut self, time: Duration) -> Result<(), TestCaseError> {
         let end = self.world.now + time;
         self.work()?;
@@ -307,7 +304,7 @@ impl Life {
                     .retain(|object, _| store.contains_key(object));
                 let away: BTreeSet<_> = self.away.keys().copied().collect();
                 self.list();
-                // Whether the rule of one that went so had ended is what was read last: either is allowed here.
+                // Whether the rule of such a name had ended depends on the last read: either is allowed here.
                 let new = self
                     .away
                     .iter_mut()
@@ -411,7 +408,7 @@ impl Life {
                 let store = &self.store;
                 self.unreadable
                     .retain(|object, _| store.contains_key(object));
-                // Nothing is known of what cannot be read.
+                // The new writer has no last status of unreadable objects.
                 self.unreadable.values_mut().for_each(|known| *known = None);
                 let model = std::mem::take(&mut self.world.model);
                 let now = self.world.now;

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::sync::rejected_transactions::{FIRST_WAIT, LONGEST_WAIT};
 
-/// Somebody has a set of the name of this one, for something else.
+/// A set of another client with the name of this one.
 fn clash(name: &str, family: Family) -> ModelRow {
     ModelRow {
         name: set_name(DEFAULT_NETWORK_CONTROLLER, name, family),
@@ -22,7 +22,7 @@ fn many(count: usize) -> Event<DnsNameResolver> {
     Event::Synced((0..count).map(object).collect())
 }
 
-/// All that there is to do now. Returns how many transactions were refused, and how many done.
+/// Does all due work. Returns how many transactions were refused, and how many done.
 fn ends(world: &mut World) -> (usize, usize) {
     let (mut refused, mut done) = (0, 0);
     while let Some(finished) = world.step() {
@@ -58,7 +58,7 @@ fn a_clash_of_names_costs_that_set_alone() {
     };
     assert_eq!(world.sync.state().differences, expected);
     assert!(world.sync.is_idle());
-    // The waits double; and when the clash is gone, so is the trouble.
+    // The waits double, and end with the conflict.
     let mut waits = Vec::new();
     for _ in 0..9 {
         let retry = world.sync.next_timer(world.now).unwrap();
@@ -88,7 +88,7 @@ fn a_clash_of_names_costs_that_set_alone() {
 fn the_other_sets_of_a_name_that_clashes_do_not_wait() {
     let mut world = World::new();
     world.model.insert(clash(W, Family::V4));
-    // One of another network, which somebody else made.
+    // A set of another network, created by another client.
     let blue = "blue-network-controller";
     world.model.insert(foreign(blue, W, Family::V4, &[]));
     world.model.rows.last_entry().unwrap().get_mut().name = "blue".to_owned();
@@ -108,7 +108,7 @@ fn the_other_sets_of_a_name_that_clashes_do_not_wait() {
         assert_eq!(world.addresses(W, "v6"), [v6]);
         assert_eq!(world.sync.state().differences.name_clashes, 1);
     }
-    // The object goes, and with it the wish to make the set.
+    // The object is deleted, so the set is no longer needed.
     world.store(Event::Deleted(key("dns-1")));
     world.model.acls.clear();
     world.settle();
@@ -138,7 +138,7 @@ fn who_is_to_blame_is_found_by_halves() {
             world.sync.state().name_conflicts.names().count(),
             name_conflicts.len()
         );
-        // Each time it was one half of what it was before, and the name alone in the end.
+        // Each retry had half of the names, and the last one only the culprit.
         assert!(
             refused <= 9 * name_conflicts.len() + 1 && done <= 9 * name_conflicts.len(),
             "{refused} refused, {done} done"
@@ -153,7 +153,7 @@ fn new_writes_pass_rejected_ones_and_a_resync_retries_all_at_once() {
     let objects = vec![object("dns-1", W, &[]), object("dns-2", "b.example.", &[])];
     world.store(Event::Synced(objects));
     let operations = world.next().unwrap();
-    // It comes while the others are under way, and is ahead of them when they are refused.
+    // It comes while the others are pending, and precedes them when they are refused.
     world.store(Event::Applied(object("dns-3", "c.example.", &[])));
     let outcome = world.model.transact(&operations);
     assert!(matches!(world.finish(outcome), Finished::Refused(_)));

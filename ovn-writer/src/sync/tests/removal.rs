@@ -1,4 +1,4 @@
-//! When addresses and rows go, and when they do not.
+//! The removal of addresses and rows, and its limits.
 
 use super::{
     model::Model,
@@ -27,16 +27,16 @@ fn a_status_that_says_nothing_takes_nothing_out() {
         world.store(Event::Synced(first));
         assert_eq!(world.settle(), 0);
         assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-        // The status comes, and is complete.
+        // The status arrives, and is complete.
         world.store(Event::Applied(object("dns-1", W, &[&["10.0.0.2"]])));
         world.settle();
         assert_eq!(world.addresses(W, "v4"), ["10.0.0.2"]);
         assert!(world.addresses(W, "v6").is_empty());
-        // It is written anew without a word, as when the object is restored.
+        // The object is written again without a statement, as after a restore.
         world.store(Event::Applied(object("dns-1", W, &[&[]])));
         world.settle();
         assert_eq!(world.addresses(W, "v4"), ["10.0.0.2"]);
-        // It says that there is no address.
+        // It states that there is no address.
         world.store(Event::Applied(without_addresses("dns-1", W, "NXDOMAIN")));
         world.settle();
         assert!(world.addresses(W, "v4").is_empty());
@@ -119,7 +119,7 @@ fn object_and_rules_must_both_be_absent_for_five_seconds_unbroken() {
         0,
         "it is forgotten"
     );
-    // A rule that comes later is of no name that the store has.
+    // A later rule names no name of the store.
     world.refer(DEFAULT_NETWORK_CONTROLLER, W);
     assert_eq!(world.settle(), 0);
 }
@@ -164,7 +164,7 @@ fn an_object_that_is_made_again_takes_nothing_out() {
     assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
 }
 
-/// `n0.example.` and so on, each with the object that it belongs to.
+/// `n0.example.` and so on, one object each.
 pub(super) fn many(count: usize) -> Vec<DnsNameResolver> {
     let object = |n| {
         object(
@@ -176,7 +176,7 @@ pub(super) fn many(count: usize) -> Vec<DnsNameResolver> {
     (0..count).map(object).collect()
 }
 
-/// A writer that made the sets of these, which rules name.
+/// A writer that created the sets of these, which rules use.
 pub(super) fn in_use(objects: &[DnsNameResolver]) -> World {
     let mut world = World::new();
     world.store(Event::Synced(objects.to_vec()));
@@ -188,7 +188,7 @@ pub(super) fn in_use(objects: &[DnsNameResolver]) -> World {
     world
 }
 
-/// The same, and it ended; another begins.
+/// The same, followed by a restart of the writer.
 fn restarted(objects: &[DnsNameResolver]) -> World {
     World::on(policy(), in_use(objects).model)
 }
@@ -206,7 +206,7 @@ pub(super) fn is_suspect(world: &World) -> bool {
 #[test]
 fn few_names_whose_objects_are_absent_for_ten_minutes_are_emptied() {
     let all = many(40);
-    // However they went, and whether this process saw them or another.
+    // In each way of removal, seen by this process or by an earlier one.
     for way in 0..3 {
         let mut world = match way {
             0 | 1 => in_use(&all),
@@ -224,7 +224,7 @@ fn few_names_whose_objects_are_absent_for_ten_minutes_are_emptied() {
         world.pass(MILLI);
         assert_eq!(full(&world), 30, "{way}");
         assert!(!is_suspect(&world));
-        // The next one has to wait until an hour is over.
+        // The next one has to wait for an hour.
         world.store(Event::Deleted(key("dns-10")));
         world.pass(MINUTE * 60 - MILLI);
         assert_eq!(full(&world), 30);
@@ -258,7 +258,7 @@ fn many_names_whose_objects_are_absent_are_never_emptied_by_time() {
                 world.sync.state().absence(world.now).names.len(),
                 40 - list.len()
             );
-            // They come back one by one; those that do not are few in the end.
+            // The objects return one by one; in the end few are absent.
             for object in &all[..35] {
                 world.store(Event::Applied(object.clone()));
                 world.pass(Duration::from_millis(500));
@@ -294,7 +294,7 @@ fn names_whose_rules_go_too_go_by_the_dozen() {
             true => restarted(&all),
         };
         world.store(Event::Synced(vec![]));
-        // Their rules take their time.
+        // ovn-kubernetes removes their rules later.
         world.pass(Duration::from_secs(30));
         assert_eq!(full(&world), 40);
         world.model.acls.clear();
@@ -317,7 +317,7 @@ fn many_names_whose_rules_ended_are_removed_though_still_referenced() {
         world.work();
         world.store(Event::Deleted(key(name)));
     }
-    // One of them is back in time.
+    // One of them returns in time.
     world.pass(DELAY - MILLI);
     world.store(Event::Applied(object("dns-7", "n7.example.", &[])));
     assert_eq!(full(&world), 40);
@@ -350,7 +350,7 @@ fn while_an_object_cannot_be_read_and_is_not_known_nothing_goes_by_time() {
     world.store(Event::Synced(all[2..].to_vec()));
     world.pass(MINUTE * 60);
     assert_eq!(full(&world), 40);
-    // What no rule uses goes all the same.
+    // An unused set is still emptied.
     let acl = *world.model.acls.keys().next().unwrap();
     world.model.acls.remove(&acl);
     world.pass(DELAY);
@@ -372,7 +372,7 @@ fn an_administrator_may_permit_what_is_absent_now_and_once() {
     assert_eq!(world.sync.allow_empty().len(), 20);
     world.work();
     assert_eq!(full(&world), 20);
-    // Those that go later are not permitted.
+    // Later absences have no permission.
     world.store(Event::Synced(vec![]));
     world.pass(MINUTE * 60);
     assert_eq!(full(&world), 20);
@@ -385,7 +385,7 @@ fn allow_empty_from_the_start_covers_initial_absences_until_its_time() {
     for (seconds, list, expected) in [
         (60, &all[..5], 5),
         (60, &[], 0),
-        // It was over when the store had been read.
+        // The time was over when the store had been read.
         (2, &all[..5], 40),
     ] {
         let model = in_use(&all).model;
@@ -438,7 +438,7 @@ fn rows_of_another_store_are_left_alone_unless_it_is_named() {
     world.store(Event::Synced(list()));
     world.settle();
     assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-    // Both installations fill the set of a name that both have.
+    // Both installations fill the set of a common name.
     assert_eq!(
         world.addresses("b.example.", "v4"),
         ["10.0.0.2", "10.0.0.3"]

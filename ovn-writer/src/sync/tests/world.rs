@@ -1,4 +1,4 @@
-//! A writer and its database, with the test in between.
+//! A writer and its database, connected by the test.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,10 @@ use crate::{
     sync::{CreateSets, Finished, Policy, Reconciler, SyncEvent},
 };
 
-/// What marks the rows that the writer makes.
+/// The mark of the writer's rows.
 pub(super) const STORE: &str = "kube/ns";
 
-/// A writer, the database, and what the writer has been told of it.
+/// A writer, the database, and the last state that the writer was told.
 pub(super) struct World {
     pub(super) sync: Reconciler,
     pub(super) model: Model,
@@ -43,7 +43,6 @@ impl World {
         Self::on(policy, Model::default())
     }
 
-    /// A writer that starts on this database.
     pub(super) fn on(policy: Policy, model: Model) -> Self {
         let mut world = Self {
             sync: Reconciler::new(policy),
@@ -60,7 +59,7 @@ impl World {
         self.sync.handle(SyncEvent::Store(&event), self.now);
     }
 
-    /// The server tells of every change so far.
+    /// Sends the writer every change so far.
     pub(super) fn tell(&mut self) {
         let json = to_raw_value(&updates(&self.told, &self.model)).unwrap();
         let updates = TableUpdates::read_differences(&json).unwrap();
@@ -71,7 +70,6 @@ impl World {
         self.sync.handle(event, self.now);
     }
 
-    /// A new session.
     pub(super) fn read(&mut self) {
         self.sync.handle(SyncEvent::DatabaseLost, self.now);
         self.replica = NorthboundReplica::default();
@@ -89,7 +87,7 @@ impl World {
         self.sync.finished(0, outcome, &self.replica, self.now)
     }
 
-    /// One transaction, if there is one to be done.
+    /// One transaction, if one is due.
     pub(super) fn step(&mut self) -> Option<Finished> {
         let operations = self.next()?;
         let outcome = self.model.transact(&operations);
@@ -101,7 +99,7 @@ impl World {
         Some(finished)
     }
 
-    /// Transactions until there is nothing to do now. Returns how many were done.
+    /// Runs transactions until none is due. Returns how many were done.
     pub(super) fn work(&mut self) -> usize {
         self.tell();
         let mut done = 0;
@@ -115,7 +113,7 @@ impl World {
         panic!("no end: {:?}", self.sync)
     }
 
-    /// Time passes, timer by timer, with all that there is to do at each. Returns how many transactions were done.
+    /// Lets time pass, timer by timer, with all due work. Returns how many transactions were done.
     pub(super) fn pass(&mut self, time: Duration) -> usize {
         let end = self.now + time;
         let mut done = self.work();
@@ -127,7 +125,7 @@ impl World {
         done
     }
 
-    /// Until there is nothing to do, not even later.
+    /// Lets time pass until no work is left, not even later.
     pub(super) fn settle(&mut self) -> usize {
         let mut done = self.work();
         for _ in 0..1000 {
@@ -152,7 +150,7 @@ impl World {
         }
     }
 
-    /// Somebody makes a rule that names the sets of a name.
+    /// Adds a rule that names the sets of a name.
     pub(super) fn refer(&mut self, controller: &str, name: &str) -> Uuid {
         let set = |family| set_name(controller, name, family);
         let expression = format!(
@@ -166,7 +164,7 @@ impl World {
         })
     }
 
-    /// An EgressFirewall of ovn-kubernetes names them.
+    /// Adds a rule of an EgressFirewall of ovn-kubernetes that names them.
     pub(super) fn refer_as_ovn_kubernetes(&mut self, controller: &str, name: &str) -> Uuid {
         let uuid = self.refer(controller, name);
         let acl = self.model.acls.get_mut(&uuid).unwrap();
@@ -185,7 +183,7 @@ pub(super) fn set_name(controller: &str, name: &str, family: Family) -> String {
     address_set_name(&address_set_id(controller, name, family))
 }
 
-/// A row of another maker.
+/// A row of another owner.
 pub(super) fn foreign(
     controller: &str,
     name: &str,
@@ -218,7 +216,7 @@ pub(super) fn made_for(store: &str, name: &str, family: Family, addresses: &[&st
     row
 }
 
-/// A set of something else, by which ovn-kubernetes shows.
+/// A set for another purpose, typical of ovn-kubernetes.
 pub(super) fn namespace_set() -> ModelRow {
     let mut row = foreign(
         DEFAULT_NETWORK_CONTROLLER,

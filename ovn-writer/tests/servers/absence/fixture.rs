@@ -11,7 +11,6 @@ use crate::harness::{
     AWAY, Database, RunningWriter, absent_after, deleted, named_store, object, policy, quick,
 };
 
-/// The writer, its folder and its database.
 pub(crate) struct Fixture {
     pub(crate) writer: RunningWriter,
     pub(crate) store: Store,
@@ -30,12 +29,11 @@ pub(crate) fn address(n: usize) -> String {
     format!("10.0.{}.{}", n >> 8, n & 255)
 }
 
-/// The first names.
 pub(crate) fn names(count: usize) -> Vec<String> {
     (0..count).map(name).collect()
 }
 
-/// Names in use whose objects are away are closed after three times the shortest delay.
+/// Absent names in use are closed after three times the shortest delay.
 pub(crate) fn closing_soon() -> Policy {
     let policy = quick(policy());
     let absent = AWAY * 3;
@@ -45,13 +43,12 @@ pub(crate) fn closing_soon() -> Policy {
 const FENCE: &str = "fence.example.";
 
 impl Fixture {
-    /// Starts it with so many names, each with its address in the folder and in its set, and with a rule that refers to the set.
-    /// Returns the uuids of the rules, too.
+    /// Starts with `count` names. Each has its address in the folder and in its set, and a rule that refers to the set.
+    /// Also returns the uuids of the rules.
     pub(crate) async fn start(count: usize) -> (Self, Vec<String>) {
         Self::start_with(count, quick(policy())).await
     }
 
-    /// The same with another policy.
     pub(crate) async fn start_with(count: usize, policy: Policy) -> (Self, Vec<String>) {
         let database = Database::start().await;
         let store = Store::new(database.workdir.join("store"));
@@ -60,7 +57,7 @@ impl Fixture {
         }
         let acls = database.northbound.create_acls(&names(count), false);
         if policy.is_managed {
-            // No set is made there that no rule uses.
+            // Without a rule no set is created there.
             database.northbound.create_acls(&[FENCE.to_owned()], false);
         }
         let remote = database.northbound.remote();
@@ -77,14 +74,14 @@ impl Fixture {
         (fixture, acls)
     }
 
-    /// Ends the writer; what it did last is done.
+    /// Ends the writer after its last transaction.
     pub(crate) async fn stop_writer(&mut self) {
-        // One that never says anything takes its place.
+        // An idle writer takes its place.
         let none = RunningWriter::start("unix:/nowhere/nb.sock");
         std::mem::replace(&mut self.writer, none).stop().await;
     }
 
-    /// Starts it again, in the place of the one that may be there.
+    /// Starts the writer again, and replaces a running one.
     pub(crate) fn start_writer(&mut self) {
         self.writer = start_writer(
             &self.database.northbound.remote(),
@@ -93,20 +90,19 @@ impl Fixture {
         );
     }
 
-    /// Puts the folder of the objects aside, and says where.
+    /// Moves the folder of the objects away, and returns where.
     pub(crate) fn put_folder_aside(&self) -> PathBuf {
         let aside = self.store.path().with_extension("aside");
         fs::rename(self.store.objects_folder(), &aside).unwrap();
         aside
     }
 
-    /// Brings it back.
     pub(crate) fn bring_folder_back(&self, aside: PathBuf) {
         let _none = fs::remove_dir_all(self.store.objects_folder());
         fs::rename(aside, self.store.objects_folder()).unwrap();
     }
 
-    /// Waits until all that the folder says now is in the database.
+    /// Waits until the database has the current content of the folder.
     pub(crate) async fn fence(&mut self) {
         self.fences += 1;
         let address = address(1 << 15 | self.fences);
@@ -116,8 +112,8 @@ impl Fixture {
         self.database.expect_rows(&what, FENCE, V4, has).await;
     }
 
-    /// Waits for so many times the delay after which a name goes that no object has and no rule uses; what the folder says is in
-    /// the database then.
+    /// Waits for this many times the delay after which an absent, unused name is removed. The database then has the
+    /// content of the folder.
     pub(crate) async fn outlast(&mut self, delays: usize) {
         for _ in 0..delays {
             self.clock.tick(&self.database).await;
@@ -125,29 +121,26 @@ impl Fixture {
         self.fence().await;
     }
 
-    /// Which addresses left a set that a rule used, as `NAME ADDRESS`.
+    /// The addresses that left a set in use, as `NAME ADDRESS`.
     pub(crate) fn closings(&self) -> Vec<String> {
         self.database.closings()
     }
 
-    /// Waits until there is one row of the name, which is empty.
+    /// Waits until the name has one row, which is empty.
     pub(crate) async fn expect_empty(&self, name: &str) {
         self.database.expect(name, V4, &[]).await;
     }
 
-    /// Waits until there is no row of the name.
     pub(crate) async fn expect_no_row(&self, name: &str) {
         let what = format!("{name} has no row");
         let is_gone = |rows: &[Row]| rows.is_empty();
         self.database.expect_rows(&what, name, V4, is_gone).await;
     }
 
-    /// Waits until the sets of the first names have their addresses.
     pub(crate) async fn expect_all(&self, count: usize) {
         self.expect_rest(0..count).await;
     }
 
-    /// Waits until the sets of these names have their addresses.
     pub(crate) async fn expect_rest(&self, numbers: Range<usize>) {
         let count = numbers.len();
         eventually("all names have their addresses", async || {
@@ -170,8 +163,8 @@ fn start_writer(remote: &str, policy: &Policy, store: &Store) -> RunningWriter {
     RunningWriter::follow(remote, policy.clone(), store.path(), |_| {})
 }
 
-/// Another writer of the database, for a store of its own: a name that no rule uses comes and goes in it, and is gone when the
-/// delay is over after which such a name goes.
+/// Another writer of the database, with a store of its own. An unused name is added and removed in it; the removal of
+/// its set shows that the delay is over.
 pub(crate) struct Clock {
     writer: RunningWriter,
     ticks: usize,
@@ -187,7 +180,6 @@ impl Clock {
         }
     }
 
-    /// Waits until the delay is over.
     pub(crate) async fn tick(&mut self, database: &Database) {
         let name = self.begin(database).await;
         let is_empty = |rows: &[Row]| rows.iter().all(|row| row.addresses.is_empty());
@@ -195,7 +187,7 @@ impl Clock {
         database.expect_rows(&what, &name, V4, is_empty).await;
     }
 
-    /// The delay begins: the set of the name that is returned is emptied when it is over.
+    /// Starts the delay: the set of the returned name is emptied when it is over.
     pub(crate) async fn begin(&mut self, database: &Database) -> String {
         self.ticks += 1;
         if self.ticks == 1 {
@@ -206,7 +198,7 @@ impl Clock {
         self.writer.applied(&name, &["192.0.2.1"]).await;
         database.expect(&name, V4, &["192.0.2.1"]).await;
         self.writer.store(deleted(&name)).await;
-        // It takes its events in order.
+        // The writer handles its events in order.
         let address = address(self.ticks);
         self.writer.applied("other.example.", &[&address]).await;
         database.expect("other.example.", V4, &[&address]).await;

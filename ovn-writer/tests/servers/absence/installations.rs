@@ -1,4 +1,4 @@
-//! Several installations on one database, and one whose store has another name than before.
+//! Several installations on one database, and one whose store was renamed.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn two_installations_with_different_names_empty_each_others_sets_never() {
                     .database
                     .expect(&name, V4, &[&format!("10.9.0.{n}")])
                     .await;
-                // Theirs is referred to by no rule: whoever took them over would delete them.
+                // No rule refers to the rows of the other one: an installation that took them over would delete them.
                 assert!(
                     fixture
                         .database
@@ -45,7 +45,7 @@ async fn two_installations_with_different_names_empty_each_others_sets_never() {
                 );
             }
         }
-        // Both start anew beside what the other has.
+        // Both restart beside the rows of the other.
         fixture.stop_writer().await;
         fixture.start_writer();
         fixture.outlast(2).await;
@@ -70,7 +70,7 @@ async fn a_name_only_the_other_installation_has_stays_as_that_made_it() {
     let all = (0..4).map(|n| object(&name(n), &[&address(n)]));
     other.store(Event::Synced(all.collect())).await;
     other.ready().await;
-    // To the first one these names went as their rules ended; to the other nothing happened.
+    // The rules of these names ended in the first one; the other one still has them.
     for n in 0..4 {
         other.store(deleted(&name(n))).await;
     }
@@ -81,7 +81,7 @@ async fn a_name_only_the_other_installation_has_stays_as_that_made_it() {
     assert_eq!(fixture.closings(), NONE);
 }
 
-/// What `verify` says of the names that its store does not have.
+/// The result of `verify` for the names that its store does not have.
 async fn verified(fixture: &Fixture, policy: Policy) -> Verified {
     let remotes: Remotes = fixture.database.northbound.remote().parse().unwrap();
     let objects = fixture.store.objects().into_iter().map(|mut it| {
@@ -100,7 +100,7 @@ async fn rows_of_a_renamed_store_are_kept_and_named_unless_a_flag_names_it() {
     let (mut fixture, acls) = Fixture::start(12).await;
     fixture.stop_writer().await;
     let renamed = || named_store(closing_soon(), "kube/renamed");
-    // While it is renamed some names go: 0 with its rule, 1 without it.
+    // During the renaming some names are removed: 0 with its rule, 1 without it.
     for n in 0..2 {
         fixture.store.remove_object(&name(n));
     }
@@ -114,7 +114,7 @@ async fn rows_of_a_renamed_store_are_kept_and_named_unless_a_flag_names_it() {
     let text = found.to_string();
     assert!(text.contains(&format!("--former-store {STORE}")), "{text}");
 
-    // The flag puts them under the rules for absence.
+    // With the flag the rules for absence apply to them.
     fixture.stop_writer().await;
     fixture.policy = former_store(renamed(), STORE);
     fixture.start_writer();

@@ -14,13 +14,13 @@ use crate::{
     server::run,
 };
 
-/// Nothing left a set that a rule used.
+/// No address left a set in use.
 const NONE: [&str; 0] = [];
 
 mod soak {
     use super::*;
 
-    /// Two objects a second where names go after 5 s, or ten times as fast.
+    /// Two objects a second with a delay of 5 s, or ten times as fast.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_store_whose_objects_come_back_one_by_one_cuts_no_set() {
         let policy = if is_long() { policy() } else { quick(policy()) };
@@ -95,7 +95,7 @@ async fn a_folder_that_is_away_for_long_empties_nothing() {
     for _ in 0..3 {
         fixture.clock.tick(&fixture.database).await;
     }
-    // It goes on repairing what others do.
+    // It continues to repair changes of other clients.
     let uuid = fixture.database.row(&name(0), proto::api::Family::V4).uuid;
     let add = ["add", "Address_Set", &uuid, "addresses", "10.6.6.6"];
     fixture.database.northbound.nbctl(&add).unwrap();
@@ -106,7 +106,7 @@ async fn a_folder_that_is_away_for_long_empties_nothing() {
     assert_eq!(fixture.closings(), ["n0.example. 10.6.6.6"]);
 }
 
-/// How a database gets its content back.
+/// How a database is restored.
 #[derive(Clone, Copy, Debug)]
 enum Restore {
     /// By one transaction.

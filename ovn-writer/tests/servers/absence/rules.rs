@@ -1,4 +1,4 @@
-//! When the sets of names go whose objects are away: by their rules, or by time.
+//! The removal of the sets of absent names: because of their rules, or of time.
 
 use proto::api::Family::{V4, V6};
 use tests::{northbound::Row, ovnkube::set_name, transaction_log};
@@ -32,7 +32,7 @@ async fn a_set_without_object_and_rule_is_emptied_after_the_delay_then_deleted()
     fixture.store.remove_object(&name(0));
     fixture.outlast(3).await;
     fixture.expect_all(2).await;
-    // From when the rule goes it takes the whole delay. A rule that comes back within it ends it.
+    // The whole delay counts from the removal of the rule. A rule that returns in time ends it.
     fixture.database.northbound.remove_acl(&acls[0]);
     let again = fixture.database.northbound.create_acls(&[name(0)], false);
     fixture.outlast(2).await;
@@ -46,7 +46,7 @@ async fn a_set_without_object_and_rule_is_emptied_after_the_delay_then_deleted()
     );
     fixture.expect_no_row(&name(0)).await;
 
-    // From when the object goes it takes as long, though no rule has used it for longer.
+    // The delay counts from the removal of the object, though the name has been unused for longer.
     fixture.database.northbound.remove_acl(&acls[1]);
     fixture.outlast(2).await;
     fixture.expect_rest(1..2).await;
@@ -68,7 +68,7 @@ async fn a_name_whose_rule_and_object_return_in_time_keeps_its_addresses() {
         fixture.store.remove_object(&name(0));
         match status {
             None => fixture.store.write_status(&name(0), &[&address(0)]),
-            // As ovn-kubernetes makes it anew.
+            // As when ovn-kubernetes creates it again.
             Some(status) => fixture.store.write_object(&name(0), status),
         }
         fixture.outlast(2).await;
@@ -79,7 +79,7 @@ async fn a_name_whose_rule_and_object_return_in_time_keeps_its_addresses() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn few_names_in_use_that_stay_away_are_closed_and_many_are_not() {
-    // Of 24 names ten may go by time, and of 12 six.
+    // Of 24 names ten may be removed by time, and of 12 six.
     for (count, few) in [(24, 10), (12, 6)] {
         let (mut fixture, _) = Fixture::start_with(count, closing_soon()).await;
         for n in 0..=few {
@@ -88,7 +88,7 @@ async fn few_names_in_use_that_stay_away_are_closed_and_many_are_not() {
         fixture.writer.suspects().await;
         fixture.outlast(6).await;
         assert_eq!(fixture.closings(), NONE, "{few} + 1 of {count}");
-        // One of them comes back.
+        // One of them returns.
         fixture.store.write_status(&name(few), &[&address(few)]);
         for n in 0..few {
             fixture.expect_empty(&name(n)).await;
@@ -126,7 +126,7 @@ async fn the_sets_of_a_name_go_one_by_one() {
     let v6 = "2001:db8::1";
     fixture.store.write_status(&name(0), &[&address(0), v6]);
     fixture.database.expect(&name(0), V6, &[v6]).await;
-    // Of its two sets a rule uses one.
+    // A rule uses one of its two sets.
     let northbound = &fixture.database.northbound;
     northbound.turn_acl(&acls[0], &[&fixture.database.row(&name(0), V4).name]);
     fixture.store.remove_object(&name(0));

@@ -1,10 +1,10 @@
-//! Statuses without addresses: those that say so are believed, and the others say nothing.
+//! Statuses without addresses: those with a reason are believed, others have no statement.
 
 use proto::api::Family::{V4, V6};
 
 use super::fixture::{Fixture, address, name};
 
-/// Statuses that say nothing, as they end a manifest.
+/// Statuses without a statement, as the end of a manifest.
 const SILENT: [&str; 4] = [
     "",
     "status: {}\n",
@@ -55,7 +55,7 @@ async fn a_watched_status_without_addresses_closes_at_once_and_reopens() {
         .database
         .expect(&name(0), V6, &["2001:db8::1"])
         .await;
-    // Of one family it has none any more.
+    // It has no address of one family any more.
     fixture.store.write_status(&name(0), &["2001:db8::1"]);
     fixture.expect_empty(&name(0)).await;
     fixture

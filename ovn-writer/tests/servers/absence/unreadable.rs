@@ -1,4 +1,4 @@
-//! Objects that are there and cannot be read: they are present, and hold nothing up for ever.
+//! Existing objects that cannot be read: they count as present, and block nothing for ever.
 
 use proto::api::Family::V4;
 
@@ -8,8 +8,8 @@ const STRANGER: &str = "stranger.example.";
 
 const NONE: [&str; 0] = [];
 
-/// A writer that started beside an object that it cannot read, and `n0` went before with or without its rule. In use and away
-/// it is closed soon.
+/// A writer that started beside an unreadable object; `n0` was deleted before, with or without its rule. An absent name
+/// in use is closed soon.
 async fn beside_a_stranger(keeps_rule: bool) -> Fixture {
     let (mut fixture, acls) = Fixture::start_with(4, closing_soon()).await;
     fixture.stop_writer().await;
@@ -54,12 +54,12 @@ async fn an_object_that_becomes_unreadable_is_present_with_what_it_said() {
     let (mut fixture, acls) = Fixture::start_with(4, closing_soon()).await;
     fixture.store.write_garbage(&name(0));
     fixture.outlast(6).await;
-    // Across a restart it is present with what its row says.
+    // After a restart the name is present with the addresses of its row.
     fixture.stop_writer().await;
     fixture.start_writer();
     fixture.outlast(6).await;
     assert_eq!(fixture.closings(), NONE);
-    // It can be read again, and then goes while it cannot, and its rule, too.
+    // It becomes readable, then unreadable again, and is deleted together with its rule.
     fixture.store.write_status(&name(0), &["10.1.0.1"]);
     fixture.database.expect(&name(0), V4, &["10.1.0.1"]).await;
     fixture.store.write_garbage(&name(0));

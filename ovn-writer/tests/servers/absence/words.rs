@@ -1,4 +1,4 @@
-//! The collector's word that a rule ended.
+//! The collector's status that a rule ended.
 
 use super::fixture::{Fixture, address, name};
 use crate::harness::{AWAY, absent_after, managed, policy, quick};
@@ -13,7 +13,7 @@ async fn many_names_whose_rules_ended_are_closed_though_referenced() {
     for n in 0..20 {
         fixture.store.write_no_address(&name(n), NO_RULE);
     }
-    // It is no status without addresses: the object goes next, and until then all is as it was.
+    // This is not a status without addresses: the object is deleted next, and until then nothing changes.
     fixture.outlast(2).await;
     assert_eq!(fixture.closings(), NONE);
     for n in 0..20 {
@@ -40,7 +40,7 @@ async fn a_name_whose_rule_returns_before_the_delay_is_over_keeps_its_addresses(
         }
         fixture.outlast(2).await;
         fixture.expect_all(2).await;
-        // The word held for that time alone.
+        // The status only counted for that deletion.
         fixture.store.remove_object(&name(0));
         fixture.outlast(2).await;
         assert_eq!(fixture.closings(), NONE);
@@ -63,6 +63,6 @@ async fn in_a_managed_database_the_rules_are_waited_for_but_not_for_ever() {
     let mut closings = fixture.closings();
     closings.retain(|closing| !closing.starts_with("fence."));
     assert_eq!(closings, NONE);
-    // The rule of the other one stays for longer than a name is waited for.
+    // The rule of the other one stays for longer than the writer waits.
     fixture.expect_empty(&name(1)).await;
 }

@@ -1,4 +1,4 @@
-//! Objects that are away, with the program's own delays and what it is told by flags and its control socket.
+//! Absent objects, with the program's own delays, its flags and its control socket.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command, time::Duration};
 
@@ -16,7 +16,7 @@ const W: &str = "www.example.com.";
 const B: &str = "b.example.";
 const UNUSED: &str = "unused.example.";
 
-/// Two names that a rule uses, and one that none does.
+/// Two names in use, and one unused name.
 async fn world(flags: &[&str]) -> (World, Vec<String>) {
     let database = Database::start().await;
     let names = [W, B].map(str::to_owned);
@@ -33,7 +33,7 @@ async fn world(flags: &[&str]) -> (World, Vec<String>) {
     (world, acls)
 }
 
-/// Waits until the delay is over that begins now.
+/// Waits for the delay of an unused name, from now on.
 async fn delay(world: &World) {
     world.store.remove_object(UNUSED);
     world.database.expect(UNUSED, V4, &[]).await;
@@ -74,7 +74,7 @@ async fn after_the_time_of_a_flag_a_name_in_use_is_closed_though_its_rule_stays(
     world.program.ready().await;
 }
 
-/// A time so far from now, as `date` has it.
+/// A time relative to now, in the form of `date`.
 fn time(from_now: &str) -> String {
     let date = ["-u", "-d", from_now, "+%Y-%m-%dT%H:%M:%SZ"];
     run(Command::new("date").args(date))
@@ -123,7 +123,7 @@ async fn allow_empty_removes_names_absent_at_start_and_none_after_its_time() {
         if closes {
             world.database.expect(W, V4, &[]).await;
             world.database.expect(B, V4, &[]).await;
-            // It held for what was away then.
+            // The permission covered the names that were absent then.
             world.store.write_status(W, &["10.0.0.1"]);
             world.database.expect(W, V4, &["10.0.0.1"]).await;
             world.store.remove_object(W);
@@ -135,7 +135,7 @@ async fn allow_empty_removes_names_absent_at_start_and_none_after_its_time() {
     world.database.expect(W, V4, &["10.0.0.1"]).await;
 }
 
-/// Asks the running program by its control socket.
+/// Runs `ovn-writer allow-empty` against the running program.
 async fn allow_empty(control: &str) -> (Option<i32>, String) {
     let output = programs::run("ovn-writer", &["allow-empty", "--control", control]).await;
     let text = [output.stdout, output.stderr].concat();
@@ -161,7 +161,7 @@ async fn the_control_socket_makes_a_running_writer_remove_absent_names() {
     world.database.expect(W, V4, &[]).await;
     world.database.expect(B, V4, &[]).await;
     world.program.ready().await;
-    // Once: what goes later stays.
+    // The permission holds once: later absences stay.
     world.store.write_status(W, &["10.0.0.1"]);
     world.database.expect(W, V4, &["10.0.0.1"]).await;
     world.store.remove_object(W);
@@ -183,7 +183,7 @@ async fn nothing_else_takes_the_order_of_the_control_socket() {
     }
     delay(&world).await;
     assert_eq!(world.database.closings(), [""; 0]);
-    // Nor does it listen on what all hosts, or all users, can reach.
+    // It refuses to listen where other hosts or users could connect.
     let flags = [
         "--store",
         "dir:.",

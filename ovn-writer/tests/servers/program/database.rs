@@ -1,4 +1,4 @@
-//! What happens to databases while the program follows them.
+//! Changes of whole databases while the program follows them.
 
 use std::{fs, process::Command};
 
@@ -35,7 +35,7 @@ async fn a_database_restored_from_a_backup_gets_the_current_statuses() {
         .expect("new.example.", V4, &["10.0.0.4"])
         .await;
 
-    // Restored while it is away, and under the connection.
+    // Restored while the server is down, and under the connection.
     world.database.northbound.process().kill();
     fs::write(folder.join("nb.db"), &backup).unwrap();
     world.database.northbound.restart().await;

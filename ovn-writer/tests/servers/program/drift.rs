@@ -1,4 +1,4 @@
-//! What others do to address sets, and how the program answers.
+//! Changes of other clients in address sets, and the program's repairs.
 
 use std::time::{Duration, Instant};
 
@@ -85,7 +85,7 @@ async fn a_set_that_ovn_kubernetes_lost_is_made_and_counted() {
     world.shows(REPAIRS, &["kind=\"missing_row\""], 1.0).await;
 }
 
-/// A database in which ovn-kubernetes has made the set of [`W`], with the address of its object, and a rule.
+/// A database in which ovn-kubernetes has created the set of [`W`], with the address of its object, and a rule.
 async fn managed() -> World {
     let database = Database::start().await;
     let northbound = &database.northbound;
@@ -98,7 +98,7 @@ async fn managed() -> World {
 }
 
 impl World {
-    /// The repairs that it has counted: missing and surplus addresses.
+    /// The counted repairs: missing and surplus addresses.
     async fn repairs(&self) -> [f64; 2] {
         let missing = self.metric(REPAIRS, &["kind=\"missing_address\""]).await;
         let surplus = self.metric(REPAIRS, &["kind=\"surplus_address\""]).await;
@@ -147,7 +147,7 @@ async fn beside_ovn_kubernetes_its_write_before_the_object_is_no_repair() {
         world.store.write_status(W, &[&before, &next]);
         before = next;
     }
-    // When this is there all that was written before has been seen.
+    // Once this address is there, all earlier writes have been handled.
     world.store.write_status(W, &["10.0.2.1", &before]);
     world.database.expect(W, V4, &[&before, "10.0.2.1"]).await;
     assert_eq!(world.repairs().await, [0.0, 0.0]);

@@ -1,4 +1,4 @@
-//! `ovn-writer explain`: which rows hold an address, and which rules refer to them.
+//! `ovn-writer explain`: the rows with an address, and the rules that refer to them.
 
 use proto::api::Family::V4;
 use serde_json::Value;
@@ -93,7 +93,7 @@ async fn an_address_says_its_row_its_acls_since_when_and_what_was_repaired() {
     assert_eq!(status, Some(1), "{text}");
     assert_has(&text, &["rules of others that refer to it: 1"]);
 
-    // Another client takes an address out, and puts in what no terminal should be shown.
+    // Another client removes an address, and adds control characters that must not reach a terminal.
     let members = "addresses=\"10.0.0.2\",\"<b>\u{1b}[2J\u{9b}\"";
     world.nbctl(&["set", "Address_Set", &row.uuid, members]);
     world

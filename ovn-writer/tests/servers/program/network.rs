@@ -1,4 +1,4 @@
-//! A network that loses everything, with the flags as they are by default.
+//! A network that loses every packet, with the default flags.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn a_cut_network_is_noticed_and_the_writer_catches_up() {
     store.write_status(W, &["10.0.0.1"]);
     let program = super::start(workdir.path(), &store, &server.remote(), &[]).await;
     program.ready().await;
-    // The unix socket does not go through the network.
+    // The unix socket does not use the network.
     expect_at(workdir.path(), W, "10.0.0.1").await;
     server.plug(false);
     let cut = tokio::time::Instant::now();

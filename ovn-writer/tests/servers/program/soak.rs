@@ -1,4 +1,4 @@
-//! `kill -9` in the middle of things, and much of everything. Each of these has a long version, see [`tests::soak`].
+//! `kill -9` during transactions, and large data. Each of these has a long version, see [`tests::soak`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +30,7 @@ fn name(n: usize) -> String {
     format!("n{n}.example.")
 }
 
-/// Addresses of both families, of which all but one are those of this round.
+/// Addresses of both families; all but one are new in this round.
 fn addresses(n: usize, round: usize) -> Vec<String> {
     let mut all: Vec<_> = (0..n % 5).map(|k| format!("10.{n}.{round}.{k}")).collect();
     all.push(format!("2001:db8::{:x}:{:x}", n + 1, round + 1));
@@ -62,7 +62,7 @@ async fn expect(world: &World, expected: &Sets) {
     .await;
 }
 
-/// Kills the writer, the server or both again and again while statuses change.
+/// Kills the writer, the server or both repeatedly while statuses change.
 async fn kill(rounds: usize, writer: bool, server: bool) {
     let mut world = World::start(&[], &[]).await;
     let mut expected = Sets::new();
@@ -73,7 +73,7 @@ async fn kill(rounds: usize, writer: bool, server: bool) {
             world.store.write_status(&name(n), &texts);
             expected.insert(name(n), addresses.into_iter().collect());
         }
-        // In the middle of what follows from it, sooner or later.
+        // At varying points of the following work.
         sleep(Duration::from_millis((round as u64 * 7) % 50)).await;
         if writer {
             world.program.process().kill();
@@ -120,7 +120,7 @@ fn members(world: &World, name: &str, family: Family) -> Result<BTreeSet<String>
     Ok(members.map(str::to_owned).collect())
 }
 
-/// The addresses of the rows of `Address_Set` that fit.
+/// The addresses of the matching rows of `Address_Set`.
 fn select(world: &World, filter: Value) -> Result<Value, String> {
     let select = json!({"op": "select", "table": "Address_Set", "where": filter, "columns": ["_uuid", "addresses"]});
     let transaction = json!(["OVN_Northbound", select]).to_string();

@@ -1,4 +1,4 @@
-//! Certificates, as the program's flags name them.
+//! The program's TLS flags.
 
 use tests::{store::Store, workdir::Workdir};
 
@@ -37,7 +37,7 @@ async fn certificates_may_expire_and_be_replaced_while_the_program_runs() {
     expect_at(&folder, W, "10.0.0.1").await;
     program.ready().await;
 
-    // Those of both sides are made anew, by another authority. The session that there is does not end by it.
+    // Both certificates are renewed by another authority. The existing session continues.
     let second = Authority::new(&folder);
     second.sign("server", &[], Validity::Past);
     second.sign("client", &[], Validity::Now);

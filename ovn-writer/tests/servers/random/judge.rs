@@ -1,4 +1,4 @@
-//! Whether whatever left a set that a rule used had to.
+//! Checks that every removal from a set in use had a valid reason.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,21 +15,21 @@ use tokio::time::Instant;
 use super::told::{Known, Told};
 use crate::harness::AWAY;
 
-/// How long a transaction may be on its way, or the news of it, in which its reason may have ended.
+/// How long a transaction, or its event, may be delayed; its reason may have ended meanwhile.
 const LAG: Duration = Duration::from_secs(2);
 
-/// The log of the database has milliseconds, and the clock to which they are brought is another one.
+/// The log of the database has milliseconds, and its clock differs from the test's.
 const EARLY: Duration = Duration::from_millis(5);
 
-/// Names in use whose objects are away are closed after this time.
+/// Absent names in use are closed after this time.
 pub(super) const ABSENT: Duration = Duration::from_millis(1200);
 
-/// The rules that used a set, as far as it is known.
+/// The known use of a set by rules.
 #[derive(Default)]
 struct Unused {
-    /// Since when none does.
+    /// Since when no rule has used it.
     since: Option<Instant>,
-    /// For how long none did before one did, and until when.
+    /// The last unused period: its length, and its end.
     before: Option<(Duration, Instant)>,
 }
 
@@ -39,9 +39,9 @@ pub(super) struct Judge {
     unused: BTreeMap<String, Unused>,
     /// How many names were in use, and when.
     in_use: Vec<(Instant, usize)>,
-    /// Which names each writer closed by time.
+    /// The names that each writer closed by time.
     closed: BTreeSet<(usize, String)>,
-    /// How many closings were judged, for whoever wants to know whether the test tests anything.
+    /// How many removals were checked, to show that the test has substance.
     pub(super) judged: usize,
 }
 
@@ -57,10 +57,10 @@ impl Judge {
         }
     }
 
-    /// Judges all transactions of a database file after the other. What is in a file at first came by nobody's doing.
+    /// Checks all transactions of the database files in order. The initial content of a file has no author.
     ///
     /// # Errors
-    /// What left a set and should not have.
+    /// An invalid removal.
     pub(super) fn judge(&mut self, files: &[Vec<Update>]) -> Result<(), String> {
         for file in files {
             self.tables = Tables::default();
@@ -74,7 +74,7 @@ impl Judge {
     fn update(&mut self, update: &Update) -> Result<(), String> {
         let in_use = self.names_in_use();
         let closings = self.tables.apply(update);
-        // Clients of the test say who they are.
+        // The test's own clients write a comment.
         if update.comment.is_none() {
             self.closings(closings, update.at + EARLY, &in_use)?;
         }
@@ -93,7 +93,7 @@ impl Judge {
         Ok(())
     }
 
-    /// The names with a set that has addresses and that a rule uses.
+    /// The names in use: a set of theirs has addresses, and a rule uses it.
     fn names_in_use(&self) -> Vec<String> {
         let rows = self.tables.rows.values();
         let in_use =
@@ -119,7 +119,7 @@ impl Judge {
                 Family::V4
             };
             if !closing.row.is_of(closing.name(), family) {
-                // Another client put it into a set of the other family.
+                // Another client added it to the set of the other family.
                 continue;
             }
             self.judged += 1;
@@ -160,7 +160,7 @@ impl Judge {
         Ok(())
     }
 
-    /// What was known in the moments before, and until when.
+    /// The writer's knowledge in the moments before, and until when it held.
     fn spans(&self, at: Instant) -> Vec<(Instant, &Known)> {
         let spans = self
             .told
@@ -169,14 +169,14 @@ impl Judge {
         spans.map(|(_, to, known)| (at.min(*to), known)).collect()
     }
 
-    /// Whether no rule had used the set for long enough until a moment ago.
+    /// Whether the set was unused for long enough until a moment ago.
     fn was_unused(&self, closing: &Closing, at: Instant) -> bool {
         let unused = self.unused.get(&closing.row.name);
         let before = unused.and_then(|unused| unused.before);
         before.is_some_and(|(length, until)| until + LAG >= at && length + 2 * EARLY >= AWAY)
     }
 
-    /// Whether few names were away for so long, with those that this writer has closed for that.
+    /// Whether few names had been absent for so long, including those that this writer has closed for that.
     fn is_one_of_few(
         &self,
         closing: &Closing,

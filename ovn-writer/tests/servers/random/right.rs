@@ -1,4 +1,4 @@
-//! What must be so when nothing happens any more.
+//! The required final state.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use super::{
 use crate::harness::STORE;
 
 impl World {
-    /// Waits until the sets are as the statuses say, and makes sure that they stay so. If too many names in use are away, the
-    /// writer says that the store is suspect, and then they return.
+    /// Waits until the sets match the statuses, and checks that they stay so. If too many names in use are absent, the
+    /// writer must report a suspect store; then the names return.
     pub(super) async fn ends_as_the_statuses_say(&mut self, what: &str) {
         self.end_faults().await;
         let is_suspect = eventually(what, async || match self.is_right() {
@@ -44,7 +44,7 @@ impl World {
         !condition.holds && reason.contains("suspect")
     }
 
-    /// Whether the database is as the folder says.
+    /// Whether the database matches the folder.
     fn is_right(&self) -> Result<(), String> {
         let acls = ["--bare", "--columns=match", "list", "ACL"];
         let acls = self.database.northbound.nbctl(&acls)?;
@@ -70,7 +70,7 @@ impl World {
                         match (is_ours, is_used) {
                             (true, true) => row.addresses.is_empty(),
                             (true, false) => false,
-                            // What others left when no writer ran is theirs.
+                            // Addresses that other clients left while no writer ran are theirs.
                             (false, _) => row.addresses.is_empty() || !known.has_seen(&name),
                         }
                     };

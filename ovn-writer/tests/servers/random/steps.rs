@@ -1,4 +1,4 @@
-//! What happens, one step after another.
+//! The steps of a random sequence.
 
 use proptest::prelude::*;
 use proto::api::Family;
@@ -6,7 +6,6 @@ use proto::api::Family;
 /// How many names there are.
 pub(super) const COUNT: usize = 7;
 
-/// Something that happens.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// The collector writes a status.
@@ -14,37 +13,37 @@ pub(super) enum Step {
         name: usize,
         addresses: Vec<u8>,
     },
-    /// An object is made, or made anew, without a status.
+    /// An object is created, or created again, without a status.
     Silent {
         name: usize,
     },
-    /// The collector says that the name has no address.
+    /// The collector writes that the name has no address.
     NoAddress {
         name: usize,
     },
-    /// The collector says that the rule ended, and deletes the object.
+    /// The collector writes that the rule ended, and deletes the object.
     RuleEnded {
         name: usize,
     },
-    /// Objects go without a word.
+    /// Objects are deleted without a last status.
     Deleted {
         names: Vec<usize>,
     },
-    /// A file becomes one that cannot be read.
+    /// A file becomes unreadable.
     Garbage {
         name: usize,
     },
-    /// A file that cannot be read and never could comes, or goes.
+    /// A file that was never readable is added or removed.
     Stranger {
         is_there: bool,
     },
     /// The folder of the objects vanishes.
     FolderGoes,
-    /// It comes back, and lacks these.
+    /// It returns without these objects.
     FolderReturns {
         lost: Vec<usize>,
     },
-    /// A rule refers to the sets of a name, or none does any more.
+    /// A rule refers to the sets of a name, or no rule does any more.
     Rule {
         name: usize,
     },
@@ -52,12 +51,12 @@ pub(super) enum Step {
         name: usize,
     },
     NoRules,
-    /// Another client makes a row of another network.
+    /// Another client creates a row of another network.
     ForeignRow {
         name: usize,
         family: Family,
     },
-    /// It makes all addresses of a row anew, or deletes the row.
+    /// It replaces all addresses of a row, or deletes the row.
     Replaced {
         row: usize,
         addresses: Vec<u8>,
@@ -65,7 +64,7 @@ pub(super) enum Step {
     Destroyed {
         row: usize,
     },
-    /// It puts one address into a row, or takes one out.
+    /// It adds an address to a row, or removes one.
     Added {
         row: usize,
         address: u8,
@@ -74,25 +73,25 @@ pub(super) enum Step {
         row: usize,
         address: u8,
     },
-    /// It makes a row that is for nothing, with the name of a set of ours.
+    /// It creates a row without a purpose, with the name of one of our sets.
     NameConflict {
         name: usize,
     },
     /// The server is killed and starts again.
     ServerRestarts,
-    /// It hangs for a moment.
+    /// The server hangs for a moment.
     ServerHangs,
-    /// A copy of the database is kept, or takes its place; or an empty one does.
+    /// The database is saved, replaced by the copy, or replaced by an empty one.
     Saved,
     Restored,
     Wiped,
     /// The connection ends.
     Cut,
-    /// The writer is killed in the middle of whatever it does.
+    /// The writer is killed at any point of its work.
     WriterKilled,
-    /// It starts again.
+    /// The writer starts again.
     WriterStarts,
-    /// The delay passes after which names go that no rule uses.
+    /// The delay after which unused names are removed passes.
     Delay,
 }
 
@@ -136,7 +135,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![8 => store, 5 => database, 4 => servers, 4 => Just(Step::Delay)]
 }
 
-/// Of each family.
+/// One address of each family.
 pub(super) fn address(n: u8) -> String {
     if n.is_multiple_of(2) {
         format!("10.0.0.{n}")

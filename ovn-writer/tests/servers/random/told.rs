@@ -1,4 +1,4 @@
-//! What the writers were told by the store, from moment to moment.
+//! The store events that the writers received, over time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,17 +10,17 @@ use proto::api::{DEGRADED, DnsNameResolver};
 use runtime::store::{Event, ObjectKey};
 use tokio::time::Instant;
 
-/// How the reason reads by which the collector says that a rule ended.
+/// The collector's reason for an ended rule.
 pub(super) const NO_RULE: &str = "NoRule";
 
-/// What a status says of the addresses of its name.
+/// The statement of a status.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Statement {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// These are all, or there are none.
+    /// The full list of addresses, possibly empty.
     Addresses(BTreeSet<String>),
-    /// The rule ended, and the object goes.
+    /// The rule ended, and the object will be deleted.
     RuleEnded,
 }
 
@@ -48,19 +48,19 @@ impl Statement {
     }
 }
 
-/// What a writer knows of the store at a moment.
+/// A writer's knowledge of the store at a moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// Which writer it is, by the number of those before it.
+    /// The number of earlier writers.
     pub(super) life: usize,
-    /// Since when the store is in sync without a break.
+    /// Since when the store has been in sync without a break.
     in_sync_since: Option<Instant>,
-    /// The name of each object, and what it said last.
+    /// The name of each object, and its last statement.
     objects: BTreeMap<ObjectKey, (String, Statement)>,
     unreadable: BTreeSet<ObjectKey>,
-    /// When names went that had an object, and whether their rule had ended.
+    /// When names without an object left, and whether their rule had ended.
     gone: BTreeMap<String, (Instant, bool)>,
-    /// What was last said of the addresses of each name, to whatever writer.
+    /// The last statement of each name's addresses, to any writer.
     stated: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -103,7 +103,7 @@ impl Known {
         }
     }
 
-    /// Another writer takes its place, and knows nothing yet.
+    /// A new writer starts without knowledge.
     fn restart(&mut self) {
         *self = Self {
             life: self.life + 1,
@@ -112,13 +112,13 @@ impl Known {
         };
     }
 
-    /// Whether the last status of the name that said anything had this address.
+    /// Whether the last statement of the name had this address.
     pub(super) fn had(&self, name: &str, address: &str) -> bool {
         let stated = self.stated.get(name);
         stated.is_some_and(|addresses| addresses.contains(address))
     }
 
-    /// For how long the name has been away at this time, and whether its rule had ended; `None` if it is not.
+    /// How long the name has been absent at this time, and whether its rule had ended; `None` if it is present.
     pub(super) fn away(&self, name: &str, now: Instant) -> Option<(Duration, bool)> {
         let in_sync = self.in_sync_since?;
         if self.has(name) {
@@ -131,7 +131,7 @@ impl Known {
         ))
     }
 
-    /// What is known of the name, in words.
+    /// The knowledge of the name, as text.
     pub(super) fn of(&self, name: &str, now: Instant) -> String {
         let Self {
             life, unreadable, ..
@@ -143,17 +143,16 @@ impl Known {
         )
     }
 
-    /// Whether an object has the name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.objects.values().any(|(other, _)| other == name)
     }
 
-    /// Whether an object of the name was seen by this writer.
+    /// Whether this writer saw an object of the name.
     pub(super) fn has_seen(&self, name: &str) -> bool {
         self.has(name) || self.gone.contains_key(name)
     }
 
-    /// Whether there is an object that cannot be read and of which the name is not known.
+    /// Whether there is an unreadable object of an unknown name.
     pub(super) fn has_unknown(&self) -> bool {
         self.unreadable
             .iter()
@@ -161,17 +160,17 @@ impl Known {
     }
 }
 
-/// All that was told, in its order.
+/// All events, in order.
 #[derive(Clone, Default)]
 pub(super) struct Told(Arc<Mutex<Vec<(Instant, Known)>>>);
 
 impl Told {
-    /// A writer that starts now is told this.
+    /// Records an event for the writer.
     pub(super) fn tell(&self, event: &Event<DnsNameResolver>) {
         self.change(|known, now| known.apply(event, now));
     }
 
-    /// The writer ends.
+    /// Records the end of the writer.
     pub(super) fn restart(&self) {
         self.change(|known, _| known.restart());
     }
@@ -186,7 +185,6 @@ impl Told {
         all.push((now, known));
     }
 
-    /// What is known now.
     pub(super) fn now(&self) -> Known {
         let all = self.0.lock().unwrap();
         all.last()
@@ -194,7 +192,7 @@ impl Told {
             .unwrap_or_default()
     }
 
-    /// All that was known, each with its time and when something else was told.
+    /// The knowledge over time, each with its start and end.
     pub(super) fn history(&self) -> Vec<(Instant, Instant, Known)> {
         let all = self.0.lock().unwrap();
         let ends = all.iter().skip(1).map(|(at, _)| *at);

@@ -1,4 +1,4 @@
-//! The programs and the servers, and what happens to them.
+//! The programs and servers, and the steps that change them.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Command, time::Duration};
 
@@ -26,10 +26,10 @@ use crate::{
     server::run,
 };
 
-/// A file in the folder that never could be read.
+/// A file in the folder that was never readable.
 const STRANGER: &str = "stranger.example.";
 
-/// The `n`th name, of which one is a wildcard.
+/// The `n`th name; one of them is a wildcard.
 pub(super) fn name(n: usize) -> String {
     match n {
         0 => "*.wild.example.".to_owned(),
@@ -41,17 +41,17 @@ pub(super) fn name(n: usize) -> String {
 pub(super) struct World {
     pub(super) database: Database,
     pub(super) writer: Option<RunningWriter>,
-    /// What the object of each name says in the folder; one that cannot be read what it said before.
+    /// The statement of each name's object in the folder; for an unreadable one the last statement.
     pub(super) objects: BTreeMap<usize, Statement>,
-    /// Those that cannot be read.
+    /// The unreadable ones.
     pub(super) garbage: Vec<usize>,
     pub(super) told: Told,
     proxy: Proxy,
     store: Store,
     clock: Clock,
-    /// What was done in each database that another one took the place of.
+    /// The transactions of each replaced database.
     done: Vec<Vec<Update>>,
-    /// Where the folder of the objects is, if it is not in its place.
+    /// The path of the objects' folder while it is moved away.
     aside: Option<PathBuf>,
     /// A copy of the database.
     saved: Option<PathBuf>,
@@ -100,7 +100,7 @@ impl World {
             | Step::Deleted { .. }
             | Step::Garbage { .. }
             | Step::Stranger { .. } => {
-                // There is nothing to write to.
+                // There is no folder to write to.
                 if self.aside.is_none() {
                     self.in_the_store(step);
                 }
@@ -233,7 +233,7 @@ impl World {
         fs::rename(aside, self.store.objects_folder()).unwrap();
     }
 
-    /// The server is killed, this happens to its file, and it starts again.
+    /// Kills the server, changes its file, and starts it again.
     async fn replace_database(&mut self, change: impl FnOnce(PathBuf)) {
         let folder = self.database.workdir.path().to_owned();
         self.database.northbound.process().kill();
@@ -308,14 +308,14 @@ impl World {
             }
             Step::NameConflict { name: n } => {
                 let column = format!("name={}", set_name(&name(*n), V4));
-                // If the set is there, it is the clash that cannot be made.
+                // If the set exists, the conflicting row cannot be created.
                 let _refused = nbctl(&["create", "Address_Set", &column, "addresses=10.9.9.9"]);
             }
             other => unreachable!("{other:?} happens elsewhere"),
         }
     }
 
-    /// Nothing stands in the way any more: folder, server and writer are there, and every object can be read.
+    /// Ends all faults: folder, server and writer are there, and every object is readable.
     pub(super) async fn end_faults(&mut self) {
         self.folder_returns(&[]);
         self.no_stranger();
@@ -331,7 +331,7 @@ impl World {
         self.happen(&Step::WriterStarts).await;
     }
 
-    /// Whether all that left sets in use had to; how much that was.
+    /// Checks all removals from sets in use; returns their number.
     pub(super) fn judge(mut self) -> Result<usize, String> {
         let last = transaction_log::read(self.database.workdir.path());
         self.done.push(last);
@@ -341,7 +341,7 @@ impl World {
     }
 }
 
-/// Not the clock's.
+/// Excludes the rows of the clock.
 fn is_of_ours(row: &Row) -> bool {
     row.dns_name()
         .is_some_and(|name| !name.starts_with("tick") && name != "other.example.")

@@ -1,21 +1,19 @@
-//! Changes of another client, beside the store.
+//! Changes of another client beside those of the store.
 
 use super::*;
 use crate::desired::Changes;
 
-/// Of a row in a database that ovn-kubernetes manages: what is done, step by step in time, while the row and what is wanted of it
-/// change.
+/// A row in a database that ovn-kubernetes manages, with the planned changes over time.
 #[derive(Default)]
 struct Shared {
     clocks: Clocks,
-    /// Whether it was compared, and what the store changed since then.
+    /// Whether it was compared, and the store's changes since then.
     changes: Option<BTreeSet<IpAddr>>,
     wanted: BTreeSet<IpAddr>,
     start: Option<Instant>,
 }
 
 impl Shared {
-    /// The store wants these from now on.
     fn want(&mut self, texts: &[&str]) {
         let new = addresses(texts);
         if let Some(changes) = &mut self.changes {
@@ -28,7 +26,7 @@ impl Shared {
         self.wanted = new;
     }
 
-    /// What is done at this time to a row with these members: changes of the store bare, repairs with a `!`.
+    /// The plan at this time for a row with these members. A `!` marks repairs; changes of the store have no mark.
     fn at(&mut self, millis: u64, members: &[&str]) -> String {
         let set = row(W, Family::V4, None, members);
         let rows = [SetRow {
@@ -92,7 +90,7 @@ fn addresses_another_writer_adds_first_are_kept_until_the_store_has_them() {
     let mut set = Shared::default();
     set.want(&["10.0.0.1"]);
     assert_eq!(set.at(0, &["10.0.0.1"]), "");
-    // It is faster by 200 ms: it puts one in and takes the other out.
+    // The other client is 200 ms faster: it adds one address and removes the other.
     assert_eq!(set.at(1000, &["10.0.0.2"]), "in 500ms");
     assert_eq!(set.at(1100, &["10.0.0.2"]), "in 400ms");
     set.want(&["10.0.0.2"]);
@@ -107,7 +105,7 @@ fn an_event_that_does_not_explain_a_change_changes_nothing() {
     let mut set = Shared::default();
     set.want(&["10.0.0.1"]);
     set.at(0, &["10.0.0.1"]);
-    // The watch is two events behind: it tells of 10.0.0.2 first, and the row has 10.0.0.3 already.
+    // The watch is two events behind: it reports 10.0.0.2 first, when the row already has 10.0.0.3.
     let ahead = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
     assert_eq!(set.at(1000, &ahead), "in 500ms");
     set.want(&["10.0.0.1", "10.0.0.2"]);
@@ -123,12 +121,12 @@ fn addresses_another_writer_removed_are_not_restored_by_late_events() {
     set.at(0, &["10.0.0.1"]);
     assert_eq!(set.at(1000, &["10.0.0.1", "10.0.0.2"]), "in 500ms");
     assert_eq!(set.at(1100, &["10.0.0.1"]), "");
-    // The watch tells that it came, and later that it went.
+    // The watch reports that the address was added, and later that it was removed.
     set.want(&["10.0.0.1", "10.0.0.2"]);
     assert_eq!(set.at(1200, &["10.0.0.1"]), "in 300ms");
     set.want(&["10.0.0.1"]);
     assert_eq!(set.at(1300, &["10.0.0.1"]), "");
-    // What the store brings back much later is put in at once.
+    // An address that the store restores much later is added at once.
     assert_eq!(set.at(1600, &["10.0.0.1"]), "");
     set.want(&["10.0.0.1", "10.0.0.2"]);
     assert_eq!(set.at(1700, &["10.0.0.1"]), "+10.0.0.2");
@@ -140,13 +138,13 @@ fn a_lasting_difference_is_repaired_after_half_a_second_and_counted() {
     set.want(&["10.0.0.1"]);
     set.at(0, &["10.0.0.1"]);
     assert_eq!(set.at(1000, &["10.0.0.9"]), "in 500ms");
-    // One more comes later, and has a time of its own.
+    // A later one has a deadline of its own.
     let later = ["10.0.0.8", "10.0.0.9"];
     assert_eq!(set.at(1300, &later), "in 200ms");
     assert_eq!(set.at(1500, &later), "+10.0.0.1! -10.0.0.9! in 300ms");
     assert_eq!(set.at(1600, &["10.0.0.1", "10.0.0.8"]), "in 200ms");
     assert_eq!(set.at(1800, &["10.0.0.1", "10.0.0.8"]), "-10.0.0.8!");
-    // What the store changes meanwhile does not wait.
+    // A change of the store does not wait.
     assert_eq!(set.at(2000, &["10.0.0.7"]), "in 500ms");
     set.want(&["10.0.0.1", "10.0.0.5"]);
     assert_eq!(set.at(2100, &["10.0.0.7"]), "+10.0.0.5 in 400ms");

@@ -1,4 +1,4 @@
-//! How a random life ends: the rows are as the statuses say.
+//! The end of a random sequence: the rows match the statuses.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -27,14 +27,14 @@ impl Life {
                         let is_ours = row.external_ids.contains_key("ovn-writer/created");
                         let is_default =
                             row.id("k8s.ovn.org/owner-controller") == DEFAULT_NETWORK_CONTROLLER;
-                        // A rule keeps it only as one of too many.
+                        // A rule keeps it only if too many names are absent.
                         let is_held =
                             is_default && is_named && absence.names.iter().any(|it| it == name);
                         let is_over = row.addresses.is_empty() && (is_named || !is_ours);
                         let is_refilled = self.refilled.get(&row.name);
                         let is_refilled = is_named
                             && is_refilled.is_some_and(|them| row.addresses.is_subset(them));
-                        // What this writer never saw is left to others, and what it forgot, as there was no row.
+                        // Names that this writer never saw, or dropped because they had no row, are left to others.
                         let state = self.world.sync.state();
                         let is_known = state.desired.wanted(&crate::testing::dns(name)).is_some();
                         let is_theirs = !(is_ours || is_known && self.last.contains_key(&index));
@@ -64,12 +64,12 @@ impl Life {
                 }
             }
         }
-        // A database that is read anew is judged anew, and nobody knows then who filled a row.
+        // A new read of the database starts new decisions, and the origin of addresses in it is unknown.
         let mut rows = self.world.model.rows.values();
         if rows.any(|row| !row.addresses.is_empty() && self.refilled.contains_key(&row.name)) {
             return Ok(());
         }
-        // All is said, and a new reading of everything has nothing to add.
+        // The state has converged: a new read of everything changes nothing.
         self.world.read();
         prop_assert_eq!(self.world.work(), 0);
         Ok(())

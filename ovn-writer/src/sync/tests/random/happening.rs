@@ -1,4 +1,4 @@
-//! What may happen to a writer and its surroundings.
+//! The events of random sequences.
 
 use proptest::prelude::*;
 use proto::api::{DnsNameResolver, Family};
@@ -6,7 +6,7 @@ use proto::api::{DnsNameResolver, Family};
 use super::NAMES;
 use crate::testing::{object, without_addresses};
 
-/// What the status of an object says.
+/// The statement of an object's status.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Said {
     Nothing,
@@ -15,7 +15,6 @@ pub(super) enum Said {
     RuleEnded,
 }
 
-/// Something that happens.
 #[derive(Clone, Debug)]
 pub(super) enum Happening {
     Applied {
@@ -25,11 +24,11 @@ pub(super) enum Happening {
     Deleted {
         object: usize,
     },
-    /// The store is listed again, and objects may have gone without a word.
+    /// The store is listed again, and objects may have been deleted unseen.
     Listed {
         without: Vec<usize>,
     },
-    /// An object cannot be read from now on, or can be again.
+    /// An object becomes unreadable, or readable again.
     Unreadable {
         object: usize,
         yes: bool,
@@ -47,12 +46,12 @@ pub(super) enum Happening {
     ForeignDeletion {
         row: usize,
     },
-    /// A rule names the sets of a name.
+    /// A rule refers to the sets of a name.
     Reference {
         name: usize,
         by_ovn_kubernetes: bool,
     },
-    /// A rule goes.
+    /// A rule is deleted.
     NoReference {
         rule: usize,
     },
@@ -60,17 +59,17 @@ pub(super) enum Happening {
         millis: u64,
     },
     Transaction,
-    /// If they are as large as may be, one is sent before the last is answered.
+    /// If they are of full size, one is sent before the last is answered.
     Transactions,
-    /// The connection is lost in the middle of a transaction.
+    /// The connection is lost during a transaction.
     Loss {
         took_effect: bool,
     },
-    /// The writer ends, this happens to the store meanwhile, and it starts again.
+    /// The writer ends, the store changes meanwhile, and the writer starts again.
     Restart {
         without: Vec<usize>,
     },
-    /// The database is saved, or restored as it was saved.
+    /// The database is saved, or restored from the copy.
     Backup {
         restore: bool,
     },
