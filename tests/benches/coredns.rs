@@ -1,7 +1,7 @@
-//! What `dnstap` lines cost CoreDNS: queries a second with none, one and two of them, and how long its start and its reload take with
-//! a line whose reader refuses, or does not answer.
+//! The cost of `dnstap` lines for CoreDNS: queries a second with none, one and two of them. Also the time of its start
+//! and reload with a line whose reader refuses or does not answer.
 //!
-//! CoreDNS, its clients and the collectors share this machine: the ratios count. `quick` makes it short.
+//! CoreDNS, its clients and the collectors share this machine, so only the ratios matter. `quick` makes it short.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -41,7 +41,7 @@ use tokio::{
 
 const NAME: &str = "www.example.com.";
 
-/// Queries that are under way all the time.
+/// Pending queries at any time.
 const UNDER_WAY: usize = 128;
 
 const CLIENTS: usize = 4;
@@ -49,7 +49,7 @@ const CLIENTS: usize = 4;
 /// Server blocks of a Corefile.
 const BLOCKS: [usize; 3] = [1, 4, 8];
 
-/// CoreDNS waits for a reader of each block.
+/// CoreDNS waits for the reader of each block.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 #[tokio::main(flavor = "current_thread")]
@@ -152,7 +152,7 @@ fn median(mut of: Vec<f64>) -> f64 {
     of[of.len() / 2]
 }
 
-/// How many queries a second it answers at most.
+/// The maximum rate of queries a second.
 async fn rate(server: SocketAddr, time: Duration) -> f64 {
     let ends = Arc::new(AtomicBool::new(false));
     let mut clients = JoinSet::new();
@@ -181,7 +181,7 @@ async fn client(server: SocketAddr, ends: Arc<AtomicBool>) -> u64 {
     }
     let (mut answers, mut buffer) = (0, [0; 512]);
     while !ends.load(SeqCst) {
-        // A datagram that was lost is made up for.
+        // A lost datagram is replaced by a new query.
         if let Ok(read) = timeout(Duration::from_millis(100), socket.recv(&mut buffer)).await {
             read.expect("an answer");
             answers += 1;
@@ -191,13 +191,13 @@ async fn client(server: SocketAddr, ends: Arc<AtomicBool>) -> u64 {
     answers
 }
 
-/// What reads the second line.
+/// The reader of the second line.
 enum Reader {
     Collector,
     Refuses,
-    /// Takes the connection and says nothing.
+    /// Accepts the connection and stays silent.
     Silent(TcpListener),
-    /// Its host drops what it is sent.
+    /// Its host drops all packets.
     Dropping(TcpListener, Vec<TcpStream>),
 }
 
@@ -215,7 +215,7 @@ impl Reader {
             "refuses" => Self::Refuses,
             "is silent" => Self::Silent(listen()),
             "is black-holed" => {
-                // The kernel drops who wants to connect when the queue of those who do is full.
+                // The kernel drops connection attempts while the listen queue is full.
                 let listener = listen();
                 let address = listener.local_addr().expect("an address");
                 let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(300));
@@ -277,7 +277,7 @@ async fn starts(blocks: &[usize]) {
     }
 }
 
-/// How long it takes to take up another Corefile, and the longest time without an answer until then.
+/// The time until a changed Corefile is in use, and the longest time without an answer until then.
 async fn reload(served: &mut Served, lines: &[String], blocks: usize) -> (Duration, Duration) {
     let server = served.coredns.address();
     let text = corefile(lines, blocks, "192.0.2.2");

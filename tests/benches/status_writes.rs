@@ -1,6 +1,6 @@
-//! What a status write costs a real API server, by the way it is written and the number of addresses.
+//! The cost of a status write for a real API server, by its method and the number of addresses.
 //!
-//! All of them compare the version that was read: PUT and the merge patch carry it, the JSON patches replace it by itself.
+//! All of them compare versions: PUT and the merge patch contain the version, the JSON patches replace it by itself.
 //! Each write changes one address. The store uses the first.
 
 #![allow(
@@ -108,7 +108,7 @@ async fn measure(client: &Client, namespace: &str, way: Way, size: usize) -> Str
     )
 }
 
-/// Returns how much was sent, and what is stored.
+/// Returns the sent and the stored size.
 async fn write(
     client: &Client,
     requests: &Request,

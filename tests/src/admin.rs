@@ -1,4 +1,4 @@
-//! The admin server of a program, as an operator and Prometheus see it.
+//! The admin server of a program, for tests.
 
 use std::{io, net::SocketAddr, path::Path, time::Duration};
 
@@ -14,12 +14,12 @@ use crate::metrics;
 #[derive(Clone, Copy, Debug)]
 pub struct Admin {
     address: SocketAddr,
-    /// What it shows is what `docs/metrics.md` says.
+    /// Whether its metrics must match `docs/metrics.md`.
     is_documented: bool,
 }
 
 impl Admin {
-    /// Of a program of this version.
+    /// The admin server of a program of this version.
     pub fn new(address: SocketAddr) -> Self {
         Self {
             address,
@@ -27,7 +27,7 @@ impl Admin {
         }
     }
 
-    /// Of a program of another version, whose metrics may be others.
+    /// The admin server of another version, whose metrics may differ.
     pub fn of_another_version(self) -> Self {
         Self {
             is_documented: false,
@@ -48,7 +48,7 @@ impl Admin {
         get_over(TcpStream::connect(self.address), path).await
     }
 
-    /// Whether `/readyz` says yes; otherwise its words.
+    /// Checks that `/readyz` succeeds; otherwise returns its text.
     ///
     /// # Errors
     /// The program is not ready, or does not answer.
@@ -64,7 +64,7 @@ impl Admin {
     /// are none.
     ///
     /// # Errors
-    /// The program does not answer, or shows what `docs/metrics.md` does not say.
+    /// The program does not answer, or has metrics that `docs/metrics.md` lacks.
     pub async fn metric(self, name: &str, labels: &[&str]) -> io::Result<f64> {
         let (_, text) = self.get("/metrics").await?;
         if self.is_documented {

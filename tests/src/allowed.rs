@@ -1,4 +1,4 @@
-//! Which addresses the rules let through, from moment to moment: what stands in a set does nothing until a rule refers to it.
+//! The addresses that rules let through over time: an address in a set has no effect until a rule refers to the set.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -10,55 +10,55 @@ use tokio::time::Instant;
 
 use crate::{monitor::Update, northbound::Row};
 
-/// A time during which an address of a DNS name was in a set that a rule refers to.
+/// A period in which an address of a DNS name was in a set that a rule refers to.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Stay {
-    /// Since when.
+    /// The start.
     pub from: Instant,
-    /// Until when, and by which of the updates; `None` if it is still there.
+    /// The end, and the index of its update; `None` if the address is still there.
     pub to: Option<(Instant, usize)>,
 }
 
-/// For how long an address of a DNS name was in no set that a rule refers to, having been in one.
+/// A period in which an address of a DNS name was in no set that a rule refers to, after it had been in one.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Absence {
     /// The name, lower-case and with its dot.
     pub name: String,
     /// The address as it is spelt in sets.
     pub address: String,
-    /// Since when.
+    /// The start.
     pub from: Instant,
-    /// Until when; `None` if it did not come back.
+    /// The end; `None` if it did not come back.
     pub to: Option<Instant>,
 }
 
 impl Absence {
-    /// How long it took, up to now if it did not end.
+    /// The duration, up to now if it has not ended.
     pub fn length(&self) -> Duration {
         self.to.unwrap_or_else(Instant::now) - self.from
     }
 }
 
-/// A time during which a rule referred to a set that did not exist.
+/// A period in which a rule referred to a missing set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct MissingSet {
     /// The name of the set.
     pub set: String,
-    /// Since when.
+    /// The start.
     pub from: Instant,
-    /// Until when; `None` if it still does.
+    /// The end; `None` if it has not ended.
     pub to: Option<Instant>,
 }
 
 impl MissingSet {
-    /// How long it took, up to now if it did not end.
+    /// The duration, up to now if it has not ended.
     pub fn length(&self) -> Duration {
         self.to.unwrap_or_else(Instant::now) - self.from
     }
 }
 
-/// When each address of each name, lower-case and with its dot, was in a set that a rule refers to. The updates are those of a
-/// [`crate::monitor::Monitor::with_rules`] or of the [`crate::transaction_log`].
+/// The periods in which each address of each name was in a set that a rule refers to. Names are in lower case with the
+/// final dot. The updates are those of a [`crate::monitor::Monitor::with_rules`] or of the [`crate::transaction_log`].
 pub fn stays(updates: &[Update]) -> BTreeMap<(String, String), Vec<Stay>> {
     let mut tables = Tables::default();
     let mut before: BTreeSet<(String, String)> = BTreeSet::new();
@@ -84,7 +84,7 @@ pub fn stays(updates: &[Update]) -> BTreeMap<(String, String), Vec<Stay>> {
     stays
 }
 
-/// All absences in the order in which they began.
+/// All absences, sorted by their start.
 pub fn absences(updates: &[Update]) -> Vec<Absence> {
     let mut absences = Vec::new();
     for ((name, address), stays) in stays(updates) {
@@ -104,7 +104,7 @@ pub fn absences(updates: &[Update]) -> Vec<Absence> {
     absences
 }
 
-/// All times during which a rule referred to a set that did not exist, in the order in which they began.
+/// All periods in which a rule referred to a missing set, sorted by their start.
 pub fn missing_sets(updates: &[Update]) -> Vec<MissingSet> {
     let mut tables = Tables::default();
     let mut missing: Vec<MissingSet> = Vec::new();
@@ -127,7 +127,7 @@ pub fn missing_sets(updates: &[Update]) -> Vec<MissingSet> {
     missing
 }
 
-/// The sets that came into being while no rule referred to them, by transactions that fit.
+/// The sets that transactions matching `fits` created while no rule referred to them.
 pub fn made_without_a_rule(updates: &[Update], fits: impl Fn(&Update) -> bool) -> Vec<String> {
     let mut tables = Tables::default();
     let mut made = Vec::new();
@@ -150,14 +150,14 @@ pub fn made_without_a_rule(updates: &[Update], fits: impl Fn(&Update) -> bool) -
 /// An address that left a set while a rule referred to the set, before and after.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Closing {
-    /// The row of the set, as it was before.
+    /// The row of the set before the change.
     pub row: Row,
-    /// The address as it was spelt.
+    /// The address as written.
     pub address: String,
 }
 
 impl Closing {
-    /// The DNS name that the set is for, as its row has it.
+    /// The DNS name of the set, from its row.
     pub fn name(&self) -> &str {
         self.row.dns_name().unwrap_or(&self.row.name)
     }
@@ -176,7 +176,7 @@ pub fn closings(updates: &[Update]) -> Vec<String> {
     closings.map(|closing| closing.to_string()).collect()
 }
 
-/// What is in the tables after some updates.
+/// The content of the tables after some updates.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     /// The sets, by the uuids of their rows.
@@ -198,9 +198,9 @@ impl Tables {
         self.references.contains_key(set)
     }
 
-    /// Takes over the next update, and returns the addresses that left sets to which a rule refers.
+    /// Applies the next update, and returns the addresses that left sets to which a rule refers.
     pub fn apply(&mut self, update: &Update) -> Vec<Closing> {
-        // An update that changes both is judged by the rules that there are before and after.
+        // If an update changes both tables, the rule must exist before and after it.
         let before = (!update.rules.is_empty()).then(|| self.references.clone());
         for (uuid, rule) in &update.rules {
             for set in self.rules.remove(uuid).unwrap_or_default() {
@@ -230,7 +230,7 @@ impl Tables {
         old.retain(|row| was_used(&row.name) && self.is_referred_to(&row.name));
         let mut closings = Vec::new();
         for old in old {
-            // The name of a set is unique, but a row may take the place of another one within a transaction.
+            // The name of a set is unique, but a row may replace another one within a transaction.
             let mut now = update.rows.values().flatten();
             let now = now.find(|row| row.name == old.name);
             let is_there =

@@ -15,7 +15,7 @@ pub const RELEASE: &str = "egress-by-name";
 /// The collector's ServiceAccount, roles and Service.
 pub const COLLECTOR: &str = "egress-by-name-collector";
 
-/// The ovn-writer's.
+/// The ovn-writer's ServiceAccount and roles.
 pub const OVN_WRITER: &str = "egress-by-name-ovn-writer";
 
 /// Several ovn-writers of one database.
@@ -31,7 +31,7 @@ pub fn folder() -> PathBuf {
     deploy("chart")
 }
 
-/// The files of values that stand for clusters of all kinds, in order.
+/// The example values files for all kinds of clusters, sorted.
 pub fn cases() -> Vec<PathBuf> {
     let files = std::fs::read_dir(folder().join("ci")).expect("the cases");
     let mut files: Vec<PathBuf> = files.map(|file| file.expect("a case").path()).collect();
@@ -40,7 +40,7 @@ pub fn cases() -> Vec<PathBuf> {
     files
 }
 
-/// Runs helm, with nothing of the machine's user.
+/// Runs helm, isolated from the user's configuration.
 pub fn helm(args: &[&str]) -> Output {
     let mut command = Command::new(tool("helm"));
     command.args(args);
@@ -50,10 +50,10 @@ pub fn helm(args: &[&str]) -> Output {
     command.output().expect("helm")
 }
 
-/// What helm says of the chart; the arguments are flags such as `--set ovnWriter.mode=none`.
+/// The output of `helm template`; the arguments are flags such as `--set ovnWriter.mode=none`.
 ///
 /// # Errors
-/// What it says on stderr, if it refuses.
+/// helm's error message.
 pub fn template(namespace: &str, flags: &[&str]) -> Result<String, String> {
     let chart = folder();
     let chart = chart.to_str().expect("a path in UTF-8");
@@ -76,7 +76,7 @@ pub fn objects(text: &str) -> Vec<DynamicObject> {
     read.collect()
 }
 
-/// What the chart would install.
+/// The objects that the chart would install.
 ///
 /// # Panics
 /// If helm refuses.
@@ -84,7 +84,7 @@ pub fn render(namespace: &str, flags: &[&str]) -> Vec<DynamicObject> {
     objects(&template(namespace, flags).unwrap_or_else(|error| panic!("{flags:?}: {error}")))
 }
 
-/// Of these the one of a kind and name.
+/// The object of this kind and name.
 ///
 /// # Panics
 /// If there is none.

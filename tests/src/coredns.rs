@@ -27,11 +27,11 @@ pub struct CoreDns {
 }
 
 impl CoreDns {
-    /// Starts it with the `Corefile` in the folder, which finds its port in `{$DNS_PORT}` and the collector's socket,
-    /// `dnstap.sock` of the folder, in `{$DNSTAP_SOCKET}`. It trusts the authority in `ca.pem` of the folder, if there is one.
-    /// Returns when it answers.
+    /// Starts CoreDNS with the `Corefile` in the folder, and returns when it answers. The Corefile gets its port as
+    /// `{$DNS_PORT}`, and the collector's socket, `dnstap.sock` of the folder, as `{$DNSTAP_SOCKET}`. CoreDNS trusts
+    /// the authority in `ca.pem` of the folder, if there is one.
     pub async fn start(folder: &Path) -> Self {
-        // Between finding a free port and using it another program may take it.
+        // Another program may take the port between the check and its use.
         for _ in 0..5 {
             if let Some(server) = Self::start_on(folder, free_port(), Vec::new()).await {
                 return server;
@@ -40,7 +40,7 @@ impl CoreDns {
         panic!("CoreDNS does not start; its log is in {}", folder.display());
     }
 
-    /// [`CoreDns::start`] on a port that somebody has to know before.
+    /// [`CoreDns::start`] on a port that must be known before.
     pub async fn start_at(folder: &Path, address: SocketAddr) -> Self {
         let started = Self::start_on(folder, address, Vec::new()).await;
         started.unwrap_or_else(|| {
@@ -51,7 +51,7 @@ impl CoreDns {
         })
     }
 
-    /// [`CoreDns::start`] inside a network apart.
+    /// [`CoreDns::start`] in a separate network.
     pub async fn start_in(folder: &Path, network: &Network) -> Self {
         let address = Self::address_in(network);
         let started = Self::start_on(folder, address, network.enter()).await;
@@ -59,15 +59,15 @@ impl CoreDns {
             .unwrap_or_else(|| panic!("CoreDNS does not start; its log is in {}", folder.display()))
     }
 
-    /// Where [`CoreDns::start_in`] has it answer.
+    /// The address of [`CoreDns::start_in`].
     pub fn address_in(network: &Network) -> SocketAddr {
         SocketAddr::new(network.inside(), 5353)
     }
 
-    /// Starts it again, after it has ended, on the same port.
+    /// Starts it again on the same port, after it has ended.
     pub async fn restart(&mut self) {
         self.process.kill();
-        // Another program may have the port for a moment, to ask something from.
+        // Another program may use the port for a moment, as a source port.
         for _ in 0..5 {
             if let Some(server) =
                 Self::start_on(&self.folder, self.address, self.enter.clone()).await
@@ -92,7 +92,7 @@ impl CoreDns {
             environment.push(("SSL_CERT_FILE", authority.display().to_string()));
         }
         let program = programs::tool("coredns").display().to_string();
-        // A block that names no port has this one too: another server may have port 53.
+        // Blocks without a port use it too: another server may have port 53.
         let port = address.port().to_string();
         let own = ["-conf", "Corefile", "-dns.port", &port].map(str::to_owned);
         let own = iter::once(program).chain(own);
@@ -109,14 +109,14 @@ impl CoreDns {
             if server.process.ended().is_some() {
                 return Ok(false);
             }
-            // Any reply will do, a refusal too.
+            // Any reply is enough, also a refusal.
             let reply = ask(address, "ready.invalid.", RecordType::TXT).await;
             reply.map(|_| true).map_err(|error| error.to_string())
         });
         answers.await.then_some(server)
     }
 
-    /// Where it answers, over UDP and TCP.
+    /// Its address, for UDP and TCP.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -126,7 +126,7 @@ impl CoreDns {
         &mut self.process
     }
 
-    /// Asks it, again if a datagram is lost.
+    /// Sends a query, again if a datagram is lost.
     pub async fn ask(&self, name: &str, kind: RecordType) -> Reply {
         eventually(&format!("a reply for {name}"), async || {
             let reply = ask(self.address, name, kind).await;
@@ -135,7 +135,7 @@ impl CoreDns {
         .await
     }
 
-    /// Asks for IPv4 and IPv6 addresses, as most programs do.
+    /// Queries IPv4 and IPv6 addresses, as most programs do.
     pub async fn look_up(&self, name: &str) -> [Reply; 2] {
         [
             self.ask(name, RecordType::A).await,
@@ -144,7 +144,7 @@ impl CoreDns {
     }
 }
 
-/// Writes a zone file; CoreDNS's `file` plugin takes it up when the serial has grown.
+/// Writes a zone file; CoreDNS's `file` plugin loads it when the serial has grown.
 pub fn write_zone(path: &Path, origin: &str, serial: u32, records: &str) {
     let text = format!(
         "$ORIGIN {origin}\n$TTL 300\n@ IN SOA ns hostmaster {serial} 3600 600 86400 5\n@ IN NS ns\nns IN A 192.0.2.1\n{records}\n"
@@ -155,8 +155,8 @@ pub fn write_zone(path: &Path, origin: &str, serial: u32, records: &str) {
     fs::rename(new, path).expect("a zone file in its place");
 }
 
-/// A port of 127.0.0.1 that is free for UDP and TCP now. It is none of those that the system gives to whoever connects to
-/// something, so that it still is when it is used.
+/// A free port of 127.0.0.1 for UDP and TCP. It is outside the range of ephemeral ports, so that no client takes it
+/// before its use.
 pub fn free_port() -> SocketAddr {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     const LOWEST: u32 = 10_000;
@@ -166,7 +166,7 @@ pub fn free_port() -> SocketAddr {
     let end: u32 = lowest_given
         .and_then(|port| port.parse().ok())
         .expect("a port");
-    // Test programs that run at the same time begin at different ones.
+    // Concurrent test programs begin at different ones.
     let first = std::process::id().wrapping_mul(1009);
     for _ in 0..1000 {
         let number = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));

@@ -1,7 +1,7 @@
-//! Processors that do not sleep while a bench measures.
+//! Keeps processors awake while a bench measures.
 //!
-//! A virtual processor with nothing to do goes back to its host, which may take longer to return it than a server takes for a
-//! request, and each time another while. Where two sides wait for each other, figures then tell more of the host than of either.
+//! An idle virtual processor returns to its host. The host may need longer to resume it than a server needs for a
+//! request, and the time varies. If two sides wait for each other, the figures would then describe the host.
 
 use std::{
     process::Command,
@@ -15,8 +15,8 @@ use std::{
 
 use rustix::thread::gettid;
 
-/// A thread for each processor that does nothing, and gives way to everything else (SCHED_IDLE, sched(7)). It yields all the
-/// time: the kernel now and then lets one that does not run on to its next tick.
+/// An idle-priority thread on each processor (SCHED_IDLE, sched(7)), which gives way to everything else. It yields all
+/// the time, because the kernel sometimes lets a thread run on until its next tick.
 #[derive(Debug)]
 pub struct Awake {
     over: Arc<AtomicBool>,
@@ -48,7 +48,7 @@ impl Awake {
         Self { over, threads, ids }
     }
 
-    /// The ids of its threads, of which the time on a processor is nobody's.
+    /// The ids of its threads, whose CPU time does not count.
     pub fn ids(&self) -> &[String] {
         &self.ids
     }

@@ -1,8 +1,8 @@
-//! A network of pods whose packets OVN passes or drops: `ovn-northd`, `ovn-controller` and Open vSwitch in user space (the
-//! `netdev` datapath), around a northbound database.
+//! A network of pods whose packets OVN passes or drops: `ovn-northd`, `ovn-controller` and Open vSwitch in user space
+//! (the `netdev` datapath), around a northbound database.
 //!
-//! Everything lives in network namespaces that nobody has named: one for the switch and one for each pod. They, and all that is
-//! in them, go with the processes that hold them open. Only root can make them.
+//! Everything is in unnamed network namespaces: one for the switch and one for each pod. They end with the processes
+//! that hold them open. Creating them needs root.
 
 use std::{
     fs::{self, File},
@@ -30,39 +30,39 @@ use crate::{
 /// The logical switch that all pods are on.
 pub const SWITCH: &str = "pods";
 
-/// A pod's end of its cable.
+/// A pod's end of its link.
 const LINK: &str = "pod0";
 
-/// How long a connection may take that OVN lets pass. One that it drops takes as long as this to fail.
+/// The time-out of a connection. A dropped connection fails after this time.
 const CONNECT: Duration = Duration::from_millis(500);
 
-/// The switch, and what controls it. Fields are in the order in which they end.
+/// The switch and its controllers. Fields are in the order in which they are dropped.
 #[derive(Debug)]
 pub struct Datapath {
     pods: Vec<Process>,
     controller: Process,
     northd: Process,
     vswitchd: Process,
-    /// Holds the network open that the switch is in.
+    /// Holds the switch's network open.
     network: Process,
     _databases: [Process; 2],
     folder: PathBuf,
-    /// How many hosts are on the switch.
+    /// The number of hosts on the switch.
     ports: u8,
 }
 
-/// A host on the switch, with all of its addresses. It is gone with the [`Datapath`].
+/// A host on the switch, with its addresses. It ends with the [`Datapath`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Pod {
-    /// Of the process that holds its network open.
+    /// The process that holds its network open.
     pid: u32,
 }
 
 impl Datapath {
-    /// Starts all of it on the northbound database in the folder.
+    /// Starts everything on the northbound database in the folder.
     ///
     /// # Errors
-    /// The reason, if this process may not make networks: in most places only root may.
+    /// The reason, if this process may not create networks: usually only root may.
     pub async fn start(folder: &Path, northbound: &Northbound) -> Result<Self, String> {
         skip::needs(&["unshare", "--net", "true"])?;
         let databases = [
@@ -100,7 +100,7 @@ impl Datapath {
             "external_ids:ovn-encap-type=geneve",
             "external_ids:ovn-encap-ip=127.0.0.1",
             "external_ids:ovn-bridge-datapath-type=netdev",
-            // An ovn-controller that starts takes all flows out before it has those that it puts in, unless it waits for them.
+            // A starting ovn-controller clears all flows before it has new ones, unless it waits for them.
             "external_ids:ovn-ofctrl-wait-before-clear=2000",
         ];
         vsctl(folder, &settings).expect("the local database is set");
@@ -133,20 +133,20 @@ impl Datapath {
         self.northd = start_northd(&self.folder, northbound);
     }
 
-    /// Kills `ovn-controller` and starts it again. What it has told the switch stays until it has said it anew.
+    /// Kills `ovn-controller` and starts it again. Its flows stay in the switch until it has computed them again.
     pub fn restart_controller(&mut self) {
         self.controller.kill();
         self.controller = start_controller(&self.folder);
     }
 
-    /// Ends `ovs-vswitchd` and starts it again, as `ovs-ctl restart` does: it forwards nothing until it has all flows that it had.
-    /// Its user-space datapath ends with it, so nothing is forwarded meanwhile.
+    /// Ends `ovs-vswitchd` and starts it again, as `ovs-ctl restart` does: it forwards nothing until it has its old
+    /// flows back. The user-space datapath ends with it, so there is no forwarding meanwhile.
     pub async fn restart_switch(&mut self) {
         let folder = &self.folder;
         let dumped = |what: &str| {
             let dumped = ofctl(folder, &[what, "--no-names", "--no-stats"]);
             let lines = dumped.expect("what the switch was told");
-            // The first line may say what it is.
+            // The first line may be a heading.
             let lines: Vec<_> = lines
                 .lines()
                 .filter(|line| !line.starts_with("OFPST_"))
@@ -189,13 +189,13 @@ impl Datapath {
         vsctl(folder, &waited).expect("it forwards");
     }
 
-    /// Kills `ovs-vswitchd` and starts it again. It forwards nothing until `ovn-controller` has told it all flows anew.
+    /// Kills `ovs-vswitchd` and starts it again. It forwards nothing until `ovn-controller` has sent all flows again.
     pub fn kill_switch(&mut self) {
         self.vswitchd.kill();
         self.vswitchd = start_switch(&self.folder, self.network.pid());
     }
 
-    /// Adds a host with these addresses, all on one link with those of all others, and waits until its port is up. Its logical
+    /// Adds a host with these addresses, on the same link as all others, and waits until its port is up. Its logical
     /// port has this name, of at most 8 characters.
     pub async fn pod(
         &mut self,
@@ -209,7 +209,7 @@ impl Datapath {
         self.attach(northbound, name, pid, addresses).await
     }
 
-    /// [`Datapath::pod`] in the network that a process holds open. It lasts as long as that process.
+    /// [`Datapath::pod`] in the network of a process. It lasts as long as that process.
     pub async fn attach(
         &mut self,
         northbound: &Northbound,
@@ -235,7 +235,7 @@ impl Datapath {
         }
         ip(pod.pid, &["link", "set", LINK, "address", &mac, "up"]);
         ip(pod.pid, &["route", "add", "default", "dev", LINK]);
-        // Nobody fills checksums in that are left to the hardware.
+        // There is no hardware to fill in checksums.
         inside(pod.pid, "ethtool", &["-K", LINK, "tx", "off"]);
 
         let texts = addresses.iter().map(Ipv4Addr::to_string);
@@ -276,22 +276,22 @@ impl Datapath {
 }
 
 impl Pod {
-    /// Takes connections on this port of all addresses, and ends each at once, until the test ends.
+    /// Accepts connections on this port of all addresses, and closes each at once, until the test ends.
     ///
     /// # Panics
-    /// If it cannot.
+    /// If it cannot listen.
     pub fn serve(self, port: u16) {
         let listener = self
             .enter(move || TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
             .expect("a port to listen on");
-        // A socket stays in the network in which it was made.
+        // A socket stays in the network in which it was created.
         thread::spawn(move || listener.incoming().for_each(drop));
     }
 
-    /// Takes connections on this port of all addresses and sends back what comes, until the test ends.
+    /// Accepts connections on this port of all addresses and echoes their data, until the test ends.
     ///
     /// # Panics
-    /// If it cannot.
+    /// If it cannot listen.
     pub fn echo(self, port: u16) {
         let listener = self
             .enter(move || TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
@@ -303,7 +303,7 @@ impl Pod {
         });
     }
 
-    /// All addresses of a network are its own.
+    /// Makes all addresses of a network local to the pod.
     pub fn owns(self, network: &str) {
         inside(
             self.pid,
@@ -320,7 +320,7 @@ impl Pod {
         self.connect_within(to, CONNECT)
     }
 
-    /// [`Pod::connect`] with more patience, or less. The first packet is sent again after a second.
+    /// [`Pod::connect`] with another time-out. The first packet is sent again after a second.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] if the packets are dropped.
@@ -328,13 +328,13 @@ impl Pod {
         self.enter(move || TcpStream::connect_timeout(&to, patience))
     }
 
-    /// How many first packets of its connections were sent again: after a second, as nothing came back.
+    /// How many first packets of its connections were retransmitted: after a second without an answer.
     ///
     /// # Errors
     /// If the counters cannot be read.
     pub fn sent_again(self) -> io::Result<u64> {
         let text = fs::read_to_string(format!("/proc/{}/net/netstat", self.pid))?;
-        // Two lines of the same words each: the names, and the numbers.
+        // Two lines each: the names, and the numbers.
         let mut lines = text
             .lines()
             .filter_map(|line| line.strip_prefix("TcpExt: "));
@@ -346,7 +346,7 @@ impl Pod {
         number.ok_or_else(|| io::Error::other("no TCPSynRetrans"))
     }
 
-    /// Asks a DNS server for the IPv4 addresses of a name.
+    /// Sends a DNS server a query for the IPv4 addresses of a name.
     ///
     /// # Errors
     /// As [`ask`].
@@ -358,10 +358,9 @@ impl Pod {
         })
     }
 
-    /// Calls a function in its network.
     fn enter<T: Send>(self, call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         let network = File::open(format!("/proc/{}/ns/net", self.pid))?;
-        // A thread of its own, as a thread is in one network alone.
+        // A thread of its own, since a thread is in one network only.
         thread::scope(|scope| {
             let called = scope.spawn(|| {
                 let kind = Some(LinkNameSpaceType::Network);
@@ -388,7 +387,8 @@ async fn start_network(folder: &Path, name: &str) -> Process {
     process
 }
 
-/// In a network that has the interfaces of the bridge and one end of each pod's cable, and outlasts it.
+/// Starts the switch in a network with the interfaces of the bridge and one end of each pod's link; the network
+/// outlasts it.
 fn start_switch(folder: &Path, network: u32) -> Process {
     let args = [
         format!("--target={network}"),
@@ -431,7 +431,7 @@ fn control(folder: &Path, name: &str) -> String {
     folder.join(format!("{name}.ctl")).display().to_string()
 }
 
-/// Which network a process is in.
+/// The network of a process.
 fn namespace(pid: &str) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
@@ -451,7 +451,7 @@ fn vsctl(folder: &Path, args: &[&str]) -> Result<String, String> {
     said(command.args(args))
 }
 
-/// Tells the bridge something, or asks it, by OpenFlow.
+/// Sends the bridge an OpenFlow command.
 fn ofctl(folder: &Path, args: &[&str]) -> Result<String, String> {
     let bridge = format!("unix:{}", folder.join("br-int.mgmt").display());
     let mut command = Command::new("ovs-ofctl");
@@ -460,7 +460,7 @@ fn ofctl(folder: &Path, args: &[&str]) -> Result<String, String> {
     said(command.arg(what).arg(bridge).args(more))
 }
 
-/// Which options tunnels have, as the bridge is told.
+/// The options of tunnels.
 fn tunnel_options(folder: &Path) -> Result<Vec<String>, String> {
     let map = ofctl(folder, &["dump-tlv-map"])?;
     let option = |line: &str| match *line.split_whitespace().collect::<Vec<_>>() {
@@ -481,7 +481,6 @@ fn said(command: &mut Command) -> Result<String, String> {
     }
 }
 
-/// Runs a program that must succeed.
 fn run(command: &mut Command) {
     let said = said(command);
     assert!(said.is_ok(), "{command:?}: {said:?}");

@@ -1,4 +1,4 @@
-//! A DNS client that asks one server, once.
+//! A DNS client that queries one server, once.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// How long one datagram is waited for.
+/// The time-out of one datagram.
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// A reply.
@@ -43,17 +43,17 @@ impl Reply {
     }
 }
 
-/// Asks over UDP. The name is sent in the case in which it is written.
+/// Sends a query over UDP. The name keeps its case.
 ///
 /// # Errors
-/// There was no reply in two seconds, or none that belongs to the question.
+/// There was no reply in two seconds, or none that matches the question.
 pub async fn ask(server: SocketAddr, name: &str, kind: RecordType) -> io::Result<Reply> {
     let socket = UdpSocket::bind("0.0.0.0:0").await?;
     socket.connect(server).await?;
     ask_over(&socket, name, kind).await
 }
 
-/// [`ask`] over a socket that is connected to the server. Replies to other questions are passed over.
+/// [`ask`] over a socket that is connected to the server. Replies to other questions are ignored.
 ///
 /// # Errors
 /// There was no reply in two seconds.

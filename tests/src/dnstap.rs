@@ -1,6 +1,6 @@
-//! A dnstap sender that does what it is told, right or wrong.
+//! A dnstap sender for correct and faulty streams.
 //!
-//! Frames are put together by hand here, so that the collector's reader is not tested with its own twin.
+//! It assembles frames by hand, so that the collector's reader is not tested with its own code.
 
 use std::{
     fmt, io,
@@ -29,15 +29,15 @@ pub const DNSTAP: &[u8] = b"protobuf:dnstap.Dnstap";
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub enum Control {
-    /// The reader takes the content type.
+    /// The reader accepts the content type.
     Accept = 1,
     /// The writer starts.
     Start = 2,
-    /// The writer has no more.
+    /// The writer has no more data.
     Stop = 3,
     /// The writer offers a content type.
     Ready = 4,
-    /// The reader has read all.
+    /// The reader has read everything.
     Finish = 5,
 }
 
@@ -63,12 +63,12 @@ fn length(bytes: &[u8]) -> [u8; 4] {
         .to_be_bytes()
 }
 
-/// A CLIENT_RESPONSE event around a DNS message, which does not say who asked.
+/// A CLIENT_RESPONSE event with a DNS message, without a client's address.
 pub fn event(response: Vec<u8>) -> Vec<u8> {
     event_for(None, response)
 }
 
-/// The same for this client.
+/// The same with this client's address.
 pub fn event_for(client: Option<Ipv4Addr>, response: Vec<u8>) -> Vec<u8> {
     let event = pb::Dnstap {
         r#type: pb::dnstap::Type::Message as i32,
@@ -83,12 +83,12 @@ pub fn event_for(client: Option<Ipv4Addr>, response: Vec<u8>) -> Vec<u8> {
     event.encode_to_vec()
 }
 
-/// The DNS message that answers the A question for `name` with one address and a TTL of 300 seconds.
+/// The DNS answer to the A question for `name`, with one address and a TTL of 300 seconds.
 pub fn response(name: &str, address: Ipv4Addr) -> Vec<u8> {
     answer(name, &[address.into()], 300)
 }
 
-/// The DNS message that answers the question for `name` in the family of the first address, with a TTL in seconds.
+/// The DNS answer to the question for `name` in the family of the first address, with a TTL in seconds.
 pub fn answer(name: &str, addresses: &[IpAddr], ttl: u32) -> Vec<u8> {
     let name = Name::from_ascii(name).expect("a DNS name");
     let kind = match addresses.first() {
@@ -117,7 +117,7 @@ impl fmt::Debug for Sender {
 }
 
 impl Sender {
-    /// Connects, and says nothing yet.
+    /// Connects, and sends nothing yet.
     pub async fn connect(socket: &Path) -> Self {
         let stream = UnixStream::connect(socket).await;
         Self(Box::pin(stream.expect("the collector listens")))
@@ -156,7 +156,7 @@ impl Sender {
             .expect("START is taken");
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     ///
     /// # Errors
     /// The collector has closed the connection.
@@ -164,13 +164,13 @@ impl Sender {
         self.0.write_all(bytes).await
     }
 
-    /// Waits until the collector has closed the connection, and returns what it sent before.
+    /// Waits until the collector has closed the connection, and returns its data from before.
     pub async fn closed(&mut self) -> Vec<u8> {
         let mut received = Vec::new();
         eventually("the collector closes the connection", async || {
             match self.0.read_to_end(&mut received).await {
                 Ok(_) => Ok(()),
-                // It closed with bytes of ours still unread.
+                // It closed with unread data of ours.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
                 Err(error) => Err(error.to_string()),
             }

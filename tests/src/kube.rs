@@ -1,4 +1,4 @@
-//! A kube-apiserver with an etcd, as scripts/setup provides them: RBAC on, the CRDs of the chart in place.
+//! A kube-apiserver with an etcd, as scripts/setup provides them: with RBAC and the CRDs of the chart.
 
 use std::{
     collections::BTreeSet,
@@ -37,17 +37,17 @@ use crate::{
 
 mod etcd;
 
-/// Where it says that it is: in the endpoints of the Service `default/kubernetes`, whose addresses no answer brings in. Not
-/// where it is, or the tests would depend on the machine's address.
+/// The advertised address, in the endpoints of the Service `default/kubernetes`. The guards refuse it in answers. It is
+/// not the real address, since the tests must not depend on the machine's.
 pub const ADVERTISED: &str = "198.18.0.1";
 
-/// Of the user `admin`, who may do everything.
+/// The token of the user `admin`, who may do everything.
 const ADMIN_TOKEN: &str = "administrator";
 
-/// The server's own certificate, which is its own authority.
+/// The server's self-signed certificate.
 const CERTIFICATE: &str = "certificates/apiserver.crt";
 
-/// The server that tests share which use it at the same time.
+/// The server that concurrent tests share.
 static SHARED: Mutex<Weak<ApiServer>> = Mutex::const_new(Weak::new());
 
 static NAMESPACES: AtomicUsize = AtomicUsize::new(0);
@@ -63,7 +63,7 @@ pub struct ApiServer {
     workdir: Workdir,
 }
 
-/// A process that does not end with the test's thread that started it, but with this value.
+/// A process that ends with this value, and not with the test's thread that started it.
 #[derive(Debug)]
 struct Kept {
     process: Process,
@@ -71,17 +71,16 @@ struct Kept {
 }
 
 impl ApiServer {
-    /// Starts one.
     pub async fn start() -> Self {
         let workdir = Workdir::new();
-        // P-256 is quick to make; the server signs tokens of ServiceAccounts with it.
+        // P-256 keys are quick to create; the server signs tokens of ServiceAccounts with it.
         let key = rcgen::KeyPair::generate().expect("a key");
         fs::write(workdir.join("sa.key"), key.serialize_pem()).expect("a key file");
         fs::write(workdir.join("sa.pub"), key.public_key_pem()).expect("a key file");
         let tokens = format!("{ADMIN_TOKEN},admin,admin,system:masters\n");
         fs::write(workdir.join("tokens.csv"), tokens).expect("a token file");
         fs::write(workdir.join("audit.yaml"), AUDIT_POLICY).expect("a policy file");
-        // Between finding a free port and using it another program may take it.
+        // Another program may take a port between the check and its use.
         for _ in 0..5 {
             let [client, peer, address] = [free_port(), free_port(), free_port()];
             let kubeconfig = write_kubeconfig(workdir.path(), address, "admin", ADMIN_TOKEN);
@@ -106,7 +105,7 @@ impl ApiServer {
         );
     }
 
-    /// The one that tests share which use it at the same time; nobody stops it.
+    /// The server that concurrent tests share; it is never stopped.
     pub async fn shared() -> Arc<Self> {
         let mut shared = SHARED.lock().await;
         if let Some(server) = shared.upgrade() {
@@ -122,19 +121,19 @@ impl ApiServer {
         self.server.process.kill();
     }
 
-    /// Stops it (SIGSTOP): connections to it are made, and nothing answers.
+    /// Stops it (SIGSTOP): connections succeed, and there is no answer.
     pub fn pause(&self) {
         self.server.process.signal(Signal::STOP);
     }
 
-    /// Lets both go on.
+    /// Resumes both.
     pub fn resume(&self) {
         for kept in [&self.etcd, &self.server] {
             kept.process.signal(Signal::CONT);
         }
     }
 
-    /// Starts it again where it was.
+    /// Starts it again at the same address.
     pub async fn start_again(&mut self) {
         self.server = start_server(self.workdir.path(), self.etcd_address, self.address);
         let kubeconfig = self.kubeconfig();
@@ -156,12 +155,12 @@ impl ApiServer {
         Client::try_from(self.config().await).expect("a client")
     }
 
-    /// A kubeconfig of who may do everything.
+    /// A kubeconfig of the administrator.
     pub fn kubeconfig(&self) -> PathBuf {
         self.workdir.join("admin.kubeconfig")
     }
 
-    /// The configuration of a client that may do what a ServiceAccount may. Its kubeconfig is written beside it, as
+    /// The configuration of a client with the rights of a ServiceAccount. Its kubeconfig is written to
     /// `NAME.kubeconfig` in [`ApiServer::folder`].
     pub async fn config_of(&self, namespace: &str, name: &str) -> Config {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await, namespace);
@@ -181,18 +180,18 @@ impl ApiServer {
         read(&path).await.expect("a configuration")
     }
 
-    /// Where its files and logs are.
+    /// The folder of its files and logs.
     pub fn folder(&self) -> &Path {
         self.workdir.path()
     }
 
-    /// What was asked of it by this user: (verb, resource) each, `resource/subresource` where there is one.
+    /// The requests of this user as (verb, resource), `resource/subresource` where there is one.
     pub fn asked_by(&self, user: &str) -> BTreeSet<(String, String)> {
         let asked = self.audit(user).into_iter();
         asked.filter_map(|event| what(&event)).collect()
     }
 
-    /// When this user asked this (verb and resource) of which object, and the code of the answer, in order.
+    /// The times, objects and answer codes of this user's requests with this verb and resource, in order.
     pub fn answers(&self, user: &str, asked: (&str, &str)) -> Vec<(Timestamp, String, u64)> {
         let answer = |event: &serde_json::Value| {
             let (verb, resource) = what(event)?;
@@ -209,7 +208,7 @@ impl ApiServer {
         answers
     }
 
-    /// How often this user asked for the list of a resource.
+    /// How often this user listed a resource.
     pub fn lists(&self, user: &str, resource: &str) -> usize {
         let asked = self.audit(user).into_iter();
         let asked = asked.filter_map(|event| what(&event));
@@ -227,7 +226,7 @@ impl ApiServer {
         events.collect()
     }
 
-    /// Makes a namespace that nobody else uses.
+    /// Creates a namespace for the caller alone.
     pub async fn namespace(&self) -> String {
         let number = NAMESPACES.fetch_add(1, Ordering::Relaxed);
         let name = format!("ns-{number}");
@@ -235,7 +234,6 @@ impl ApiServer {
         name
     }
 
-    /// Makes a namespace.
     pub async fn make_namespace(&self, name: &str) {
         let namespaces: Api<Namespace> = Api::all(self.client().await);
         let namespace = Namespace {
@@ -249,7 +247,7 @@ impl ApiServer {
         made.expect("a namespace");
     }
 
-    /// Makes the objects of a file with manifests.
+    /// Creates the objects of a file with manifests.
     pub async fn create(&self, file: &Path) {
         let text = fs::read_to_string(file).expect("a manifest");
         for object in chart::objects(&text) {
@@ -257,7 +255,6 @@ impl ApiServer {
         }
     }
 
-    /// Makes an object.
     pub async fn make(&self, object: &DynamicObject) {
         let types = object.types.clone().expect("apiVersion and kind");
         let (group, version) = types
@@ -274,8 +271,8 @@ impl ApiServer {
         made.unwrap_or_else(|error| panic!("{} {}: {error}", types.kind, object.name_any()));
     }
 
-    /// Makes the ServiceAccounts of the chart's programs, [`chart::COLLECTOR`] and [`chart::OVN_WRITER`], and their rights, in a
-    /// namespace where the objects are, too. The flags are those of `helm template`.
+    /// Creates the ServiceAccounts of the chart's programs, [`chart::COLLECTOR`] and [`chart::OVN_WRITER`], and their
+    /// rights, in a namespace that also has the objects. The flags are those of `helm template`.
     pub async fn grant(&self, namespace: &str, flags: &[&str]) {
         let objects = format!("objectsNamespace={namespace}");
         let flags = [&["--set", &objects], flags].concat();
@@ -289,8 +286,8 @@ impl ApiServer {
         }
     }
 
-    /// Makes the CRD of a kind of ours, by its plural, one that lets everything pass, as somebody else's might. The server
-    /// goes by it a moment later.
+    /// Replaces the CRD of one of our kinds, by its plural, with one without validation. The server uses it a moment
+    /// later.
     pub async fn take_any(&self, plural: &str) {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client().await);
         let all = definitions.list(&ListParams::default()).await;
@@ -324,7 +321,7 @@ impl ApiServer {
         self.serves_crds().await;
     }
 
-    /// Waits until it goes by all CRDs.
+    /// Waits until it serves all CRDs.
     async fn serves_crds(&self) {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client().await);
         eventually("the CRDs are served", async || {
@@ -357,7 +354,7 @@ impl ApiServer {
     }
 }
 
-/// What an event of the audit log is about: verb and resource.
+/// The verb and resource of an audit event.
 fn what(event: &serde_json::Value) -> Option<(String, String)> {
     let reference = &event["objectRef"];
     let resource = reference["resource"].as_str()?;
@@ -382,7 +379,7 @@ pub fn is_built() -> bool {
         .is_file()
 }
 
-/// Who asks for what, once it is answered or, for a watch, begun.
+/// Records each user's requests, once they are answered or, for a watch, begun.
 const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -406,7 +403,7 @@ fn start_server(folder: &Path, etcd: SocketAddr, address: SocketAddr) -> Kept {
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
         "--audit-policy-file=audit.yaml".to_owned(),
         "--audit-log-path=audit.jsonl".to_owned(),
-        // So that it ends within its grace even while watches are open.
+        // It must end within its grace period even while watches are open.
         "--shutdown-delay-duration=0s".to_owned(),
     ];
     keep(folder, "kube-apiserver", tool("kube-apiserver"), args)

@@ -1,21 +1,22 @@
-//! The real programs, run on one machine as they run in production: stock CoreDNS, `collector`, `ovn-writer` and an
-//! `ovsdb-server` with OVN's northbound schema. The tests in `tests/programs` and the demo stand on it.
+//! The real programs on one machine, as in production: stock CoreDNS, `collector`, `ovn-writer` and an `ovsdb-server`
+//! with OVN's northbound schema. The tests in `tests/programs` and the demo use it.
 //!
-//! Everything here panics when something does not happen: that is how a test fails. [`world::World`] then shows what the
-//! programs logged. All sockets are unix sockets in a temporary folder or on a free port of 127.0.0.1, and every process
-//! ends with the value that stands for it, or with the thread that started it.
+//! Everything here panics if an expected event does not happen: that fails the test. [`world::World`] then shows the
+//! programs' logs. All sockets are unix sockets in a temporary folder or on a free port of 127.0.0.1. Every process
+//! ends with its value, or with the thread that started it.
 //!
-//! - [`world`]: all of them together; [`workdir`]: the folder they share.
-//! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: what is common to them.
-//! - [`ovnkube`]: ovn-kubernetes, as far as address sets see it.
-//! - [`surroundings`]: what other clients keep in the northbound database.
+//! - [`world`]: all of them together; [`workdir`]: their common folder.
+//! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: their common base.
+//! - [`ovnkube`]: a stand-in for ovn-kubernetes' writes to address sets.
+//! - [`surroundings`]: foreign rows in the northbound database.
 //! - [`datapath`]: OVN and Open vSwitch, for packets.
-//! - [`network`]: a network apart; [`pods`]: clients in networks of their own; [`pki`]: certificates; [`chart`]: the Helm chart;
-//!   [`service`]: a Service.
-//! - [`upstream`]: a DNS server that does what it is told; [`told`]: clients, and what they are told.
-//! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]: how tests ask
-//!   and look.
-//! - [`wait`]: waiting for a condition; [`soak`]: for how long; [`cpu_wakeup`]: what keeps processors from sleeping while a bench runs.
+//! - [`network`]: a separate network; [`pods`]: clients in networks of their own; [`pki`]: certificates; [`chart`]: the
+//!   Helm chart; [`service`]: a Service.
+//! - [`upstream`]: a scripted DNS server; [`told`]: clients, and a check of their answers.
+//! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]:
+//!   clients and checks.
+//! - [`wait`]: waiting for a condition; [`soak`]: the length of tests; [`cpu_wakeup`]: keeps processors awake during a
+//!   bench.
 //! - [`skip`]: tests that cannot run on this machine.
 
 #![allow(

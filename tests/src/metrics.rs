@@ -1,4 +1,4 @@
-//! What `docs/metrics.md` says, against what programs show: no program may show anything else.
+//! Compares the programs' metrics with `docs/metrics.md`: no program may have undocumented ones.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,14 +7,14 @@ use std::{
     sync::LazyLock,
 };
 
-/// A metric as it is documented.
+/// A documented metric.
 #[derive(Clone, Debug)]
 pub struct Documented {
     /// `counter`, `gauge` or `histogram`.
     pub kind: String,
-    /// Its labels, and what they may be; nothing if that may be anything.
+    /// Its labels and their values; `None` for arbitrary values.
     pub labels: BTreeMap<String, Option<BTreeSet<String>>>,
-    /// What it says.
+    /// Its meaning.
     pub meaning: String,
 }
 
@@ -28,7 +28,7 @@ pub fn path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md")
 }
 
-/// The metric of that name, or of a series of a histogram.
+/// The metric of that name, or the histogram of that series.
 pub fn documented(series: &str) -> Option<&'static Documented> {
     let histogram = || {
         let of = |end| series.strip_suffix(end).and_then(|it| DOCUMENTED.get(it));
@@ -40,10 +40,10 @@ pub fn documented(series: &str) -> Option<&'static Documented> {
     DOCUMENTED.get(series).or_else(histogram)
 }
 
-/// What of a program's `/metrics` is not as it is documented, in words; the first thing.
+/// Checks a program's `/metrics` against the documentation.
 ///
 /// # Errors
-/// That.
+/// The first difference.
 pub fn check(exposition: &str) -> Result<(), String> {
     let mut told = BTreeSet::new();
     for line in exposition.lines().filter(|line| !line.is_empty()) {
@@ -91,7 +91,7 @@ fn check_labels(metric: &Documented, labels: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `a="b",c="d"`, in the order of their names.
+/// Parses `a="b",c="d"`.
 fn parse_labels(text: &str) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let mut rest = text;

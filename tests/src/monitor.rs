@@ -1,5 +1,5 @@
-//! Every change of the address sets, in order, as the database tells it to a client of its own (`ovsdb-client monitor`):
-//! what a poll would miss is in it too.
+//! Every change of the address sets, in order, as the database reports it to a client (`ovsdb-client monitor`). Unlike
+//! polling, this misses nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,18 +25,18 @@ use crate::{
 /// A transaction that changed address sets.
 #[derive(Clone, Debug)]
 pub struct Update {
-    /// When it was received.
+    /// The time of its receipt.
     pub at: Instant,
-    /// How its client commented on it, if that is known: a monitor is not told.
+    /// The comment of its client, if known: a monitor does not get it.
     pub comment: Option<String>,
-    /// The rows as they are after it; `None` for a row that was deleted.
+    /// The rows after it; `None` for a deleted row.
     pub rows: BTreeMap<String, Option<Row>>,
-    /// In the same way what ACLs match, with [`Monitor::with_rules`]. A transaction that changes both tables is two updates then,
-    /// the rules first.
+    /// The matches of ACLs after it, with [`Monitor::with_rules`]. A transaction that changes both tables is then two
+    /// updates, the rules first.
     pub rules: BTreeMap<String, Option<String>>,
 }
 
-/// Follows a northbound database from now on until it is dropped or the database ends.
+/// Follows a northbound database until it is dropped or the database ends.
 #[derive(Debug)]
 pub struct Monitor {
     updates: Arc<Mutex<Vec<Update>>>,
@@ -46,7 +46,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Starts to follow the database in the folder. What is in it now comes as the first update.
+    /// Starts to follow the database in the folder. Its current content is the first update.
     pub async fn start(folder: &Path) -> Self {
         Self::of(folder, &["Address_Set", "name,addresses,external_ids"]).await
     }
@@ -101,7 +101,7 @@ impl Monitor {
         self.updates.lock().expect("no panic under it").clone()
     }
 
-    /// Waits for the first moment at which `address` stands in the set of `name`, and returns it; it may be in the past.
+    /// The first time at which `address` was in the set of `name`; waits for it if needed.
     pub async fn seen(&self, name: &str, family: Family, address: &str) -> Instant {
         eventually(&format!("{address} in the set of {name}"), async || {
             let updates = self.updates();
@@ -115,8 +115,8 @@ impl Monitor {
         .await
     }
 
-    /// Every address that has left a set, as `name address`, with the removal of rows. First it waits until it has heard of
-    /// all that another client of the database sees now.
+    /// Every address that has left a set, as `name address`, also by the deletion of rows. It first waits until the
+    /// monitor has the state that another client sees now.
     pub async fn departures(&self) -> Vec<String> {
         eventually("the monitor is up to date", async || {
             let mut rows = rows(&self.folder)?;
@@ -138,7 +138,7 @@ impl Monitor {
     }
 }
 
-/// What follows from all updates.
+/// The state after all updates.
 #[derive(Default)]
 struct Replay {
     now: BTreeMap<String, Row>,
@@ -168,8 +168,8 @@ impl Drop for Monitor {
     }
 }
 
-/// A modified row is two lines: `old`, with the uuid and what was changed, then `new`, with no uuid and all columns. `None` for a
-/// table that is of no interest.
+/// A modified row has two lines: `old`, with the uuid and the old values of changed columns, then `new`, with no uuid
+/// and all columns. `None` for another table.
 fn read_update(at: Instant, table: &Value) -> Option<Update> {
     let rules = match table["caption"].as_str() {
         None | Some("Address_Set") => false,

@@ -1,4 +1,4 @@
-//! A network apart, whose cable can be pulled: what is sent then is lost, and nobody is told.
+//! A separate network whose link can be cut: packets are then lost silently.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -11,7 +11,8 @@ use crate::{process::Process, skip, wait::eventually};
 /// The interface inside.
 const INSIDE: &str = "eth0";
 
-/// A network namespace with one cable to this one. It lasts as long as the value, and the processes that were started in it.
+/// A network namespace with one link to this one. It lasts as long as the value, and the processes that were started in
+/// it.
 #[derive(Debug)]
 pub struct Network {
     holder: Process,
@@ -19,10 +20,10 @@ pub struct Network {
 }
 
 impl Network {
-    /// Makes one.
+    /// Creates a network.
     ///
     /// # Errors
-    /// The reason, if this process may not make networks: in most places only root may.
+    /// The reason, if this process may not create networks: usually only root may.
     pub async fn new(folder: &Path) -> Result<Self, String> {
         skip::needs(&["unshare", "--net", "true"])?;
         let sleep = ["--net", "--", "sleep", "infinity"];
@@ -53,12 +54,12 @@ impl Network {
         Ok(network)
     }
 
-    /// The address of this end of the cable.
+    /// The address of the outer end of the link.
     pub fn outside(&self) -> IpAddr {
         self.address(1)
     }
 
-    /// The address of the other end.
+    /// The address of the inner end.
     pub fn inside(&self) -> IpAddr {
         self.address(2)
     }
@@ -68,14 +69,14 @@ impl Network {
         self.holder.pid()
     }
 
-    /// What to put before a command, so that it runs inside.
+    /// The command prefix to run a program inside.
     pub fn enter(&self) -> Vec<String> {
         let pid = self.pid().to_string();
         let words = ["nsenter", "--target", &pid, "--net", "--"];
         words.map(str::to_owned).to_vec()
     }
 
-    /// Pulls the cable, or plugs it in.
+    /// Cuts the link, or restores it.
     pub fn plug(&self, on: bool) {
         self.ip_inside(&["link", "set", INSIDE, if on { "up" } else { "down" }]);
     }
@@ -87,7 +88,7 @@ impl Network {
         run(&words);
     }
 
-    /// A network of two addresses for each process, of those that are set apart for tests of networks (RFC 2544).
+    /// A network of two addresses for each process, from the range for network tests (RFC 2544).
     fn address(&self, number: u32) -> IpAddr {
         let first = Ipv4Addr::new(198, 18, 0, 0).to_bits();
         Ipv4Addr::from_bits(first + self.pair + number).into()

@@ -29,14 +29,14 @@ pub struct Row {
     pub uuid: String,
     /// `name`, which ACLs refer to.
     pub name: String,
-    /// `addresses`, as they are spelt.
+    /// `addresses`, as written.
     pub addresses: BTreeSet<String>,
     /// `external_ids`.
     pub external_ids: BTreeMap<String, String>,
 }
 
 impl Northbound {
-    /// Makes an empty database in the folder and starts its server.
+    /// Creates an empty database in the folder and starts its server.
     pub async fn start(folder: &Path) -> Self {
         create(folder);
         let process = Self::serve(folder);
@@ -55,7 +55,7 @@ impl Northbound {
         self.answers().await;
     }
 
-    /// Takes an empty database in place of the one that is there.
+    /// Replaces the database with an empty one.
     pub async fn make_anew(&mut self) {
         self.process.kill();
         fs::remove_file(self.folder.join("nb.db")).expect("the database is there");
@@ -76,25 +76,25 @@ impl Northbound {
     /// All `Address_Set` rows.
     ///
     /// # Errors
-    /// What `ovn-nbctl` says.
+    /// The error of `ovn-nbctl`.
     pub fn rows(&self) -> Result<Vec<Row>, String> {
         rows(&self.folder)
     }
 
-    /// The rows of a DNS name in a family, whoever owns them.
+    /// The rows of a DNS name in a family, of any owner.
     ///
     /// # Errors
-    /// What `ovn-nbctl` says.
+    /// The error of `ovn-nbctl`.
     pub fn sets(&self, name: &str, family: Family) -> Result<Vec<Row>, String> {
         let mut rows = self.rows()?;
         rows.retain(|row| row.is_of(name, family));
         Ok(rows)
     }
 
-    /// Runs `ovn-nbctl` and returns what it prints.
+    /// Runs `ovn-nbctl` and returns its output.
     ///
     /// # Errors
-    /// What it says.
+    /// Its error.
     pub fn nbctl(&self, args: &[&str]) -> Result<String, String> {
         nbctl(&self.folder, args)
     }
@@ -115,7 +115,6 @@ impl Northbound {
     }
 }
 
-/// Makes an empty database in the folder.
 fn create(folder: &Path) {
     let created = Command::new("ovsdb-tool")
         .arg("create")
@@ -128,21 +127,20 @@ fn create(folder: &Path) {
 /// All `Address_Set` rows of the database in a folder.
 ///
 /// # Errors
-/// What `ovn-nbctl` says.
+/// The error of `ovn-nbctl`.
 pub fn rows(folder: &Path) -> Result<Vec<Row>, String> {
     read_rows(&nbctl(folder, &["--format=json", "list", "Address_Set"])?)
 }
 
-/// Reads what `ovn-nbctl --format=json list Address_Set` prints.
+/// Parses the output of `ovn-nbctl --format=json list Address_Set`.
 ///
 /// # Errors
-/// What is no JSON.
+/// The output is no JSON.
 pub fn read_rows(output: &str) -> Result<Vec<Row>, String> {
     let table: Value = serde_json::from_str(output).map_err(|error| error.to_string())?;
     Ok(Table(&table).rows())
 }
 
-/// Runs `ovn-nbctl` on the database in a folder.
 pub(crate) fn nbctl(folder: &Path, args: &[&str]) -> Result<String, String> {
     let output = Command::new("ovn-nbctl")
         .args(["--no-leader-only", "--timeout=30"])
@@ -157,7 +155,7 @@ pub(crate) fn nbctl(folder: &Path, args: &[&str]) -> Result<String, String> {
     }
 }
 
-/// The remote of the database in a folder, whether it runs or not.
+/// The remote of the database in a folder, running or not.
 pub fn remote(folder: &Path) -> String {
     format!("unix:{}", folder.join("nb.sock").display())
 }
@@ -171,7 +169,7 @@ impl Row {
             && id("ip-family") == Some(family.as_str())
     }
 
-    /// The DNS name that it is for.
+    /// The DNS name of the set.
     pub fn dns_name(&self) -> Option<&str> {
         self.external_ids
             .get("k8s.ovn.org/name")
@@ -201,8 +199,8 @@ impl fmt::Display for Row {
 pub(crate) struct Table<'a>(pub(crate) &'a Value);
 
 impl<'a> Table<'a> {
-    /// The lines, as column name to value. A monitor puts columns of its own before those of the table, and `action` may be both: the
-    /// first one counts.
+    /// The lines, from column name to value. A monitor adds columns of its own before those of the table. For a name in
+    /// both, such as `action`, the first one counts.
     pub(crate) fn lines(&self) -> Vec<BTreeMap<&'a str, &'a Value>> {
         let headings = || items(&self.0["headings"]).iter().filter_map(Value::as_str);
         let lines = items(&self.0["data"]).iter().map(|line| {
@@ -223,7 +221,6 @@ fn items(list: &Value) -> &[Value] {
     list.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The columns of a row.
 pub(crate) fn read_row(uuid: String, line: &BTreeMap<&str, &Value>) -> Row {
     Row {
         uuid,
@@ -242,7 +239,7 @@ pub(crate) fn read_map(value: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A set of strings; a set of one stands without its brackets.
+/// A set of strings; a set of one element has no brackets.
 pub(crate) fn read_set(value: &Value) -> BTreeSet<String> {
     let string = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match value {

@@ -1,4 +1,5 @@
-//! ovn-kubernetes, as far as address sets of DNS names see it: what its programs were measured to do to a real northbound database.
+//! A stand-in for ovn-kubernetes' writes to address sets of DNS names, as measured with its programs on a real
+//! northbound database.
 
 mod agenda;
 mod by_hand;
@@ -22,36 +23,38 @@ use self::agenda::Agenda;
 pub use self::{controller::COMMENT, own::OwnResolver};
 use crate::{store::Store, wait::eventually};
 
-/// `ovnkube-controller`, a second writer of the address sets. It ends when this is dropped.
+/// `ovnkube-controller`, a second writer of the address sets. It ends on drop.
 ///
-/// - On any difference of a status, even of one time, it makes the whole `addresses` column of both sets equal to that status, one
-///   update a family. If a row is equal already it sends nothing. If there is none it fails and forgets. It repairs nothing.
-/// - Of an EgressFirewall it makes the sets, 7 ms later the ACLs, and 5 ms later it deletes the sets that no ACL refers to.
-/// - When it starts with its flag, that clean-up comes 5 ms after the sets, and the ACLs 10 ms after that: they refer to sets that
-///   are not there. It never learns that it deleted a set: when the name of an EgressFirewall comes back it makes the ACL alone.
+/// - On any difference of a status, even of one time, it replaces the whole `addresses` column of both sets with that
+///   status, in one update per family. If a row is equal already, it sends nothing. If there is no row, it fails and
+///   does not retry. It repairs nothing.
+/// - For an EgressFirewall it creates the sets, 7 ms later the ACLs, and 5 ms later it deletes the sets without an ACL.
+/// - When it starts with its flag, that clean-up comes 5 ms after the sets, and the ACLs 10 ms after that, so they
+///   refer to deleted sets. It does not notice that it deleted a set: when the name of an EgressFirewall comes back, it
+///   creates only the ACL.
 ///
-/// All its transactions bear the comment [`COMMENT`].
+/// All its transactions have the comment [`COMMENT`].
 #[derive(Debug)]
 pub struct OvnKube {
     counts: Arc<Counts>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-/// What it follows, and when it hears of it.
+/// The objects that it follows, and its delay.
 #[derive(Clone, Debug)]
 pub enum Follow {
-    /// EgressFirewalls alone: it runs without `--enable-dns-name-resolver`, and its sets are under the names as they were written.
+    /// EgressFirewalls only: it runs without `--enable-dns-name-resolver`, and its sets have the names as written.
     Never,
-    /// EgressFirewalls, and statuses so long after they were written.
+    /// EgressFirewalls, and statuses with this delay.
     Late(Duration),
-    /// The statuses alone, so long after they were written, whatever sets there are.
+    /// Only statuses with this delay, whichever sets exist.
     StatusesOnly(Duration),
-    /// EgressFirewalls, and statuses some time before or after the ovn-writer, which follows the store `published`: the objects are
-    /// copied there. In half of the cases it is up to 10 ms.
+    /// EgressFirewalls, and statuses a random time before or after the ovn-writer. The ovn-writer follows the store
+    /// `published`, to which the objects are copied. In half of the cases the time is at most 10 ms.
     Randomly {
-        /// What the times follow from.
+        /// The seed of the times.
         seed: u64,
-        /// The longest one.
+        /// The longest time.
         apart: Duration,
         /// The store of the ovn-writer.
         published: Store,
@@ -70,7 +73,7 @@ impl Follow {
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// How often it looked and had nothing left to do.
+    /// How often it checked and had nothing left to do.
     idle: AtomicUsize,
     statuses: AtomicUsize,
     writes: AtomicUsize,
@@ -81,7 +84,7 @@ struct Counts {
 }
 
 impl OvnKube {
-    /// Starts it on the databases in these folders, in each of which it does the same.
+    /// Starts it on the databases in these folders; it does the same in each.
     pub fn start(folders: &[&Path], store: &Store, follow: Follow) -> Self {
         let counts = Arc::new(Counts::default());
         let agenda = Agenda::new(store, follow, folders);
@@ -93,10 +96,10 @@ impl OvnKube {
         }
     }
 
-    /// Waits until it has done all that follows from what was written to the store so far.
+    /// Waits until it has handled everything that was written to the store so far.
     pub async fn settled(&self) {
         let idle = || self.counts.idle.load(Ordering::Relaxed);
-        // The second look began after this call.
+        // The second check began after this call.
         let wanted = idle() + 2;
         eventually("ovn-kubernetes has nothing left to do", async || {
             let done = idle() >= wanted;
@@ -105,7 +108,7 @@ impl OvnKube {
         .await;
     }
 
-    /// Waits until it has taken so many statuses over.
+    /// Waits until it has handled this many statuses.
     pub async fn took(&self, statuses: usize) {
         eventually("ovn-kubernetes takes statuses over", async || {
             let taken = self.statuses();
@@ -116,22 +119,22 @@ impl OvnKube {
         .await;
     }
 
-    /// How many statuses it has taken over.
+    /// How many statuses it has handled.
     pub fn statuses(&self) -> usize {
         self.counts.statuses.load(Ordering::Relaxed)
     }
 
-    /// How many sets it has replaced by them.
+    /// How many sets it has replaced for them.
     pub fn writes(&self) -> usize {
         self.counts.writes.load(Ordering::Relaxed)
     }
 
-    /// The longest time by which it did something too late since this was called last: much on a machine that is too busy.
+    /// The longest delay of its actions since the last call: it is large on a busy machine.
     pub fn take_latest(&self) -> Duration {
         Duration::from_millis(self.counts.latest.swap(0, Ordering::Relaxed))
     }
 
-    /// How many it could not write, as there was no set.
+    /// How many statuses it could not write, because there was no set.
     pub fn failed(&self) -> usize {
         self.counts.failed.load(Ordering::Relaxed)
     }

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Deserializer, StreamDeserializer, Value, de::IoRead, json};
 
-/// After so long without an answer the connection is given up.
+/// The time-out of an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection to the northbound database.
@@ -24,7 +24,7 @@ impl Client {
     /// Connects to the server of the database in the folder.
     ///
     /// # Errors
-    /// If it is not there.
+    /// The server does not run.
     pub fn connect(folder: &Path) -> Result<Self, String> {
         let stream = UnixStream::connect(folder.join("nb.sock")).map_err(in_words)?;
         stream.set_read_timeout(Some(TIMEOUT)).map_err(in_words)?;
@@ -39,7 +39,7 @@ impl Client {
     /// Carries operations out in one transaction, and returns the result of each.
     ///
     /// # Errors
-    /// Why the transaction had no effect. After a broken connection every transaction fails.
+    /// The reason why the transaction had no effect. After a broken connection every transaction fails.
     pub fn transact(&mut self, operations: Vec<Value>) -> Result<Vec<Value>, String> {
         let database = std::iter::once(json!("OVN_Northbound"));
         let params = database.chain(operations).collect();
@@ -62,7 +62,7 @@ impl Client {
         self.requests
             .write_all(request.to_string().as_bytes())
             .map_err(in_words)?;
-        // The server asks nothing on a unix socket, so every message is the answer to a request.
+        // The server sends no requests on a unix socket, so every message is a reply.
         let mut reply = self.replies.next().ok_or("the server closed")?;
         let reply = reply.as_mut().map_err(|error| error.to_string())?;
         if reply["error"].is_null() {

@@ -9,7 +9,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
 };
 
-/// An authority, and the folder in which its certificate and those that it signs are.
+/// An authority, and the folder of its certificate and those that it signs.
 #[derive(Debug)]
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -23,16 +23,16 @@ pub struct Side {
     pub key: PathBuf,
     /// `NAME-cert.pem`.
     pub certificate: PathBuf,
-    /// `ca.pem`: whom it trusts.
+    /// `ca.pem`: the trusted authority.
     pub ca: PathBuf,
 }
 
-/// Whether a certificate holds now.
+/// The validity of a certificate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Validity {
-    /// It does.
+    /// Valid now.
     Now,
-    /// It is expired.
+    /// Expired.
     Past,
 }
 
@@ -51,7 +51,8 @@ impl Authority {
         Self { issuer, folder }
     }
 
-    /// Signs a new key, and replaces the files `NAME-key.pem` and `NAME-cert.pem`. `names` are those that the certificate is for.
+    /// Signs a new key, and replaces the files `NAME-key.pem` and `NAME-cert.pem`. `names` are the names in the
+    /// certificate.
     pub fn sign(&self, name: &str, names: &[&str], validity: Validity) -> Side {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names");

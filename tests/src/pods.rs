@@ -1,4 +1,4 @@
-//! Pods, as DNS servers see them: clients with an address each, in network namespaces of their own.
+//! Pods as clients of DNS servers: each has an address and a network namespace of its own.
 
 use std::{
     fs::File,
@@ -32,7 +32,7 @@ use crate::{
     wait::PATIENCE,
 };
 
-/// The network of all pods, as a Node has it in `spec.podCIDR`.
+/// The network of all pods, in a Node's `spec.podCIDR`.
 pub const POD_NETWORK: &str = "10.244.0.0/16";
 
 /// The Node's own address in it.
@@ -41,22 +41,23 @@ const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
 /// The interface inside of a pod.
 const INSIDE: &str = "eth0";
 
-/// Queries of a pod that are under way at the same time, at most: each has a socket.
+/// The maximum number of pending queries of a pod: each has a socket.
 const UNDER_WAY: usize = 16;
 
-/// After a query that failed at once.
+/// The pause after a query that failed at once.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A pod. Its network namespace lasts as long as its sockets.
 #[derive(Clone, Debug)]
 pub struct Pod {
-    /// Where its queries come from.
+    /// The source address of its queries.
     pub address: IpAddr,
     sockets: Arc<[UdpSocket]>,
 }
 
 impl Pod {
-    /// Makes pods that ask this DNS server in the network. The first has the address with this number in the pod network.
+    /// Creates pods that query this DNS server in the network. The first has the address with this number in the pod
+    /// network.
     pub async fn make(network: &Network, server: SocketAddr, first: u32, count: u32) -> Vec<Self> {
         let pid = network.pid();
         let make = move || make_all(pid, server, first, count);
@@ -72,12 +73,12 @@ impl Pod {
         pods.collect()
     }
 
-    /// Asks, again if a datagram is lost.
+    /// Sends a query, again if a datagram is lost.
     pub async fn ask(&self, name: &str, kind: RecordType) -> Reply {
         self.ask_by(0, name, kind).await
     }
 
-    /// Asks for all these names, some at the same time, each until it is answered.
+    /// Sends queries for all these names, some in parallel, each until it is answered.
     pub async fn ask_all(&self, names: impl IntoIterator<Item = String>, kind: RecordType) {
         let names: Vec<String> = names.into_iter().collect();
         let names = Arc::new(Mutex::new(names.into_iter()));
@@ -100,14 +101,14 @@ impl Pod {
             match ask_over(&self.sockets[number], name, kind).await {
                 Ok(reply) => return reply,
                 Err(error) if Instant::now() >= end => panic!("no reply for {name}: {error}"),
-                // CoreDNS may be on its way up again.
+                // CoreDNS may be restarting.
                 Err(_) => sleep(PAUSE).await,
             }
         }
     }
 }
 
-/// A pod that asks for IPv4 addresses at a steady rate, until this is dropped.
+/// A pod that queries IPv4 addresses at a steady rate, until this is dropped.
 #[derive(Debug)]
 pub struct Load {
     answers: Arc<AtomicU32>,
@@ -115,7 +116,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// At most so many questions a second; `name` gives the name of each from its number. While it asks, the pod asks nothing else.
+    /// Sends at most this many queries a second; `name` gives the name of each from its number. The pod sends no other
+    /// queries meanwhile.
     pub fn start(
         pod: &Pod,
         per_second: u32,
@@ -144,7 +146,7 @@ impl Load {
         }
     }
 
-    /// How many answers the pod had so far.
+    /// The number of answers so far.
     pub fn answers(&self) -> u32 {
         self.answers.load(Ordering::Relaxed)
     }
@@ -165,7 +167,7 @@ impl Namespace {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        // What comes back comes from inside.
+        // An answer shows that the process is inside.
         let (stdin, stdout) = (holder.stdin.as_mut(), holder.stdout.as_mut());
         stdin.expect("a pipe").write_all(b"\n")?;
         stdout.expect("a pipe").read_exact(&mut [0])?;
@@ -218,7 +220,7 @@ fn make_all(node: u32, server: SocketAddr, first: u32, count: u32) -> io::Result
     zip(&namespaces, &addresses).map(sockets).collect()
 }
 
-/// Does something on a thread in this network namespace. Sockets stay in it.
+/// Runs a function on a thread in this network namespace. Sockets stay in it.
 fn inside<T: Send>(namespace: &File, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let run = || {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;

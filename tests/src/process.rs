@@ -14,10 +14,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::wait::eventually_within;
 
-/// How long a program may take to end once it was asked to; what a test demands of it may be less.
+/// The time-out for the end of a program; a test may demand less.
 const END: Duration = Duration::from_secs(30);
 
-/// A running server. Its output goes to a log file, which a next start of the same server appends to.
+/// A running server. Its output goes to a log file; a restart of the same server appends to it.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -29,8 +29,8 @@ pub struct Process {
 impl Process {
     /// Starts a program in the folder, with `NAME.log` for its output.
     ///
-    /// It is killed with the thread that calls this, so that nothing stays behind even if the test itself is killed; and
-    /// it is in a process group of its own, so that Ctrl-C reaches the caller alone, which then ends it in order.
+    /// It is killed with the thread that calls this, so that no process remains even if the test itself is killed. It
+    /// has a process group of its own, so that Ctrl-C reaches only the caller, which then ends it in order.
     pub fn start<A: AsRef<OsStr>>(
         folder: &Path,
         name: &str,
@@ -70,7 +70,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Its resident memory now, and the most that there was, in bytes (proc_pid_status(5)).
+    /// Its resident memory now, and its peak, in bytes (proc_pid_status(5)).
     ///
     /// # Panics
     /// If it has ended.
@@ -86,7 +86,7 @@ impl Process {
         })
     }
 
-    /// What this process has written so far.
+    /// The log of this process so far.
     pub fn log(&self) -> String {
         let mut bytes = Vec::new();
         let mut file = File::open(&self.log).expect("the log");
@@ -96,7 +96,7 @@ impl Process {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("a child of this process")
     }
@@ -115,7 +115,7 @@ impl Process {
             .unwrap_or_else(|error| panic!("cannot signal {}: {error}", self.name));
     }
 
-    /// SIGTERM; returns how it ended.
+    /// Sends SIGTERM; returns the exit status.
     ///
     /// # Panics
     /// If it does not end.

@@ -1,4 +1,4 @@
-//! The project's own two programs, as `cargo build` made them.
+//! The project's own two programs, built by `cargo build`.
 
 use std::{
     env,
@@ -12,7 +12,7 @@ use tokio::{process::Command, time::timeout};
 
 use crate::{admin::Admin, process::Process, soak, wait::eventually};
 
-/// How long a program that cannot start may take to say so.
+/// The time-out for the error of a program that cannot start.
 const REFUSAL: Duration = Duration::from_secs(30);
 
 /// A running `collector` or `ovn-writer`.
@@ -28,12 +28,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts it in the folder and returns when its admin server listens, on a port of its own choice.
+    /// Starts it in the folder and returns when its admin server listens, on a free port.
     pub async fn start(folder: &Path, name: &'static str, args: Vec<String>) -> Self {
         Self::start_with(folder, name, args, Vec::new()).await
     }
 
-    /// [`Program::start`] with variables in its environment.
+    /// [`Program::start`] with environment variables.
     pub async fn start_with(
         folder: &Path,
         name: &'static str,
@@ -54,7 +54,7 @@ impl Program {
         }
     }
 
-    /// Starts it again with the same flags, having killed it if it still runs.
+    /// Kills it if it still runs, and starts it again with the same flags.
     pub async fn restart(&mut self) {
         self.process.kill();
         let program = (self.name, self.path.as_path());
@@ -62,7 +62,7 @@ impl Program {
         self.admin = find_admin(self.name, &mut self.process).await;
     }
 
-    /// Ends it in order and starts another build of it with the same flags, as an upgrade does.
+    /// Ends it in order and starts another build with the same flags, as in an upgrade.
     pub async fn become_build(&mut self, build: &Build) {
         self.process.terminate().await;
         self.path = build.program(self.name);
@@ -72,7 +72,7 @@ impl Program {
         }
     }
 
-    /// Waits until `/readyz` says yes.
+    /// Waits until `/readyz` succeeds.
     pub async fn ready(&self) {
         eventually(&format!("{} is ready", self.name), async || {
             self.admin.ready().await
@@ -90,7 +90,7 @@ impl Program {
         &mut self.process
     }
 
-    /// The messages that it has logged since it was started, one JSON object each.
+    /// The messages that it has logged since its start, one JSON object each.
     pub fn messages(&self) -> Vec<Value> {
         messages(&self.process.log())
     }
@@ -124,15 +124,15 @@ impl Program {
 /// A version of the programs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Build {
-    /// The one that is tested.
+    /// The build under test.
     This,
-    /// The one in this folder.
+    /// The build in this folder.
     In(PathBuf),
 }
 
 impl Build {
-    /// What scripts/soak built of an older version, in the folder that `PREVIOUS_PROGRAMS` names. Without it, which only a short
-    /// version of a test may do, the version that is tested stands for it.
+    /// The older version that scripts/soak built in the folder `PREVIOUS_PROGRAMS`. In the short version of a test the
+    /// build under test may replace it.
     pub fn previous() -> Self {
         match env::var_os("PREVIOUS_PROGRAMS") {
             Some(folder) => Self::In(folder.into()),
@@ -149,12 +149,12 @@ impl Build {
     }
 }
 
-/// The machine's own name servers are not asked: a test that wants look-ups says whom to ask by the flag, which wins.
+/// Disables the machine's own name servers: a test that needs look-ups names its servers by the flag, which wins.
 fn quiet() -> [(&'static str, String); 1] {
     [("COLLECTOR_RESOLVER", "none".to_owned())]
 }
 
-/// Runs a program that is expected to end by itself, such as one with a flag that cannot be.
+/// Runs a program that must end by itself, such as one with an invalid flag.
 ///
 /// # Panics
 /// If it still runs after half a minute.
@@ -171,10 +171,10 @@ pub async fn run(name: &str, args: &[&str]) -> Output {
     output.expect("it can be started")
 }
 
-/// A program that `cargo build` made, beside the test that runs now.
+/// A program built by `cargo build`, beside the current test.
 ///
 /// # Panics
-/// If it is not there.
+/// If it does not exist.
 pub fn program(name: &str) -> PathBuf {
     let this = env::current_exe().expect("the path of this program");
     // target/debug/deps/TEST, or target/debug/demo.
@@ -192,7 +192,7 @@ pub fn program(name: &str) -> PathBuf {
 /// A tool that scripts/setup built.
 ///
 /// # Panics
-/// If it is not there.
+/// If it does not exist.
 pub fn tool(name: &str) -> PathBuf {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools");
     let path = tools.join(name);

@@ -1,5 +1,5 @@
-//! A Service of a cluster, as those see it who dial its address: connections go to one of the pods behind it, and stay there
-//! when the pod is no longer behind it.
+//! A Service of a cluster, as clients see it. A connection goes to one of the pods behind it, and stays there when the
+//! pod leaves the Service.
 
 use std::{
     io,
@@ -22,7 +22,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts one with no pods on a port of 127.0.0.1.
+    /// Starts a Service without pods on a port of 127.0.0.1.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("its number");
@@ -36,17 +36,17 @@ impl Service {
         }
     }
 
-    /// Where it is dialled.
+    /// The address of the Service.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on it sends connections there, too.
+    /// Adds a pod for new connections.
     pub fn add(&self, pod: SocketAddr) {
         self.pods.lock().expect("no panic under it").push(pod);
     }
 
-    /// From now on it sends none there.
+    /// Removes a pod for new connections.
     pub fn remove(&self, pod: SocketAddr) {
         let mut pods = self.pods.lock().expect("no panic under it");
         pods.retain(|other| *other != pod);
@@ -63,9 +63,9 @@ async fn serve(listener: TcpListener, pods: Arc<Mutex<Vec<SocketAddr>>>) {
             pods.get(turn % pods.len().max(1)).copied()
         };
         connections.spawn(async move {
-            // Who dials a Service without pods is refused; here it is closed at once.
+            // A Service without pods refuses connections; here they are closed at once.
             let Some(pod) = pod else { return };
-            // Either side may break off.
+            // Either side may disconnect.
             let _ended = forward(client, pod).await;
         });
         while connections.try_join_next().is_some() {}

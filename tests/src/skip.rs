@@ -1,7 +1,7 @@
 //! Tests that cannot run on this machine.
 //!
-//! The test harness of Rust knows no test that is skipped while it runs: one that returns early has passed. [`or_skip`] also
-//! writes the test's name and the reason to the file that `SKIPPED_TESTS` names. scripts/test sets it, counts these tests as
+//! Rust's test harness cannot skip a running test: one that returns early has passed. [`or_skip`] also writes the
+//! test's name and the reason to the file that `SKIPPED_TESTS` names. scripts/test sets it, counts these tests as
 //! skipped and shows them. With `cargo test` alone they show with `--show-output`.
 //!
 //! [`or_skip`]: crate::or_skip
@@ -22,10 +22,10 @@ macro_rules! or_skip {
     };
 }
 
-/// What a test needs of the machine: that this command succeeds.
+/// Checks a requirement on the machine: this command must succeed.
 ///
 /// # Errors
-/// The command and what it says, if it fails or cannot be started.
+/// The command and its output, if it fails or cannot be started.
 pub fn needs(words: &[&str]) -> Result<(), String> {
     let failed = |reason: &str| Err(format!("`{}`: {}", words.join(" "), reason.trim()));
     match Command::new(words[0]).args(&words[1..]).output() {
@@ -35,7 +35,7 @@ pub fn needs(words: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Counts the test that runs in this thread as skipped; [`or_skip`](crate::or_skip) also ends it.
+/// Counts the test of this thread as skipped; [`or_skip`](crate::or_skip) also ends it.
 ///
 /// # Panics
 /// If the file cannot be written.
@@ -56,7 +56,7 @@ fn line(program: &str, test: &str, reason: &str) -> String {
     format!("skipped: {program} {test}: {}\n", reason.replace('\n', " "))
 }
 
-/// In one write, as other tests write at the same time.
+/// In a single write, since other tests write at the same time.
 fn append(file: &Path, line: &str) {
     let file = OpenOptions::new().append(true).create(true).open(file);
     let written = file.and_then(|mut file| file.write_all(line.as_bytes()));

@@ -1,21 +1,21 @@
-//! Tests that have a long version.
+//! Tests with a long version.
 //!
-//! They stand in modules called `soak`. Ordinarily they take a few seconds; scripts/soak runs them with `SOAK=1`, for minutes
-//! and in many rounds, and asserts the figures that the project promises, which a busy machine may miss.
+//! They are in modules called `soak`. Normally they take a few seconds. scripts/soak runs them with `SOAK=1`, for
+//! minutes and in many rounds, and asserts the figures that the project promises, which a busy machine may miss.
 
 use std::{env, time::Duration};
 
-/// Whether this is scripts/soak.
+/// Whether this run is by scripts/soak.
 pub fn is_long() -> bool {
     env::var_os("SOAK").is_some_and(|value| value == "1")
 }
 
-/// What the ordinary tests use, or what scripts/soak uses.
+/// The value for ordinary tests, or for scripts/soak.
 pub fn or_long<T>(short: T, long: T) -> T {
     if is_long() { long } else { short }
 }
 
-/// A number from which the chances of a test follow. It is printed, and `SEED` sets it.
+/// The seed of a test's random choices. It is printed, and `SEED` sets it.
 ///
 /// # Panics
 /// If `SEED` is no number.
@@ -27,14 +27,14 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// How often a test does something in a row: 100 times in scripts/soak, else so often. It is printed.
+/// The number of repetitions: 100 in scripts/soak, otherwise `short`. It is printed.
 pub fn times(short: usize) -> usize {
     let times = or_long(short, 100);
     println!("{times} times in a row");
     times
 }
 
-/// Prints a time that was measured. Only scripts/soak asserts the limit: a machine that is busy with other tests misses it.
+/// Prints a measured time. Only scripts/soak asserts the limit: a machine that is busy with other tests misses it.
 ///
 /// # Panics
 /// In scripts/soak, if the time is not below the limit.

@@ -1,4 +1,4 @@
-//! The folder that stands for a cluster: `--store dir:PATH`, written and read as a person would.
+//! The folder of `--store dir:PATH`, written and read as by an administrator.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// An empty store in a folder that is made.
+    /// Creates a folder with an empty store.
     pub fn new(path: PathBuf) -> Self {
         fs::create_dir_all(&path).expect("a folder for the store");
         Self { path }
@@ -41,7 +41,7 @@ impl Store {
             .join("default.yaml")
     }
 
-    /// Writes the namespace's EgressFirewall: these names are allowed, everything else is denied.
+    /// Writes the namespace's EgressFirewall: it allows these names and denies everything else.
     pub fn allow(&self, namespace: &str, names: &[&str]) {
         let mut text = format!(
             "apiVersion: k8s.ovn.org/v1\nkind: EgressFirewall\nmetadata:\n  name: default\n  namespace: {namespace}\nspec:\n  egress:\n"
@@ -65,7 +65,7 @@ impl Store {
         self.path.join(OBJECTS_NAMESPACE).join("dnsnameresolvers")
     }
 
-    /// Writes the `DNSNameResolver` of a name with these addresses in its status, as a collector would: in one step.
+    /// Writes the `DNSNameResolver` of a name with these addresses in its status, atomically like the collector.
     pub fn write_status(&self, name: &str, addresses: &[&str]) {
         let address = |ip: &&str| {
             format!(
@@ -81,7 +81,7 @@ impl Store {
         self.write_entry(name, &format!("resolvedAddresses:{addresses}"));
     }
 
-    /// Writes its `DNSNameResolver` with an entry that says, for this reason, that the name has no address.
+    /// Writes its `DNSNameResolver` with a status that has no address, for this reason.
     pub fn write_no_address(&self, name: &str, reason: &str) {
         let condition = format!(
             "{{type: Degraded, status: 'True', reason: {reason}, message: m, lastTransitionTime: '2026-01-01T00:00:00Z'}}"
@@ -97,14 +97,14 @@ impl Store {
         self.write_object(name, &format!("status:\n  resolvedNames:\n{entry}"));
     }
 
-    /// Writes its `DNSNameResolver` with this at its end, which is the status or nothing.
+    /// Writes its `DNSNameResolver` with this text at its end, which is the status or nothing.
     pub fn write_object(&self, name: &str, status: &str) {
         let head =
             "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nmetadata: {}\n";
         self.replace(name, &format!("{head}spec: {{name: \"{name}\"}}\n{status}"));
     }
 
-    /// Makes its `DNSNameResolver` one that does not decode.
+    /// Replaces its `DNSNameResolver` by a file that does not decode.
     pub fn write_garbage(&self, name: &str) {
         self.replace(name, "spec: [");
     }
@@ -131,7 +131,7 @@ impl Store {
         self.objects_folder().join(format!("dns-{object}end.yaml"))
     }
 
-    /// All `DNSNameResolver` objects that can be read now.
+    /// All readable `DNSNameResolver` objects.
     pub fn objects(&self) -> Vec<DnsNameResolver> {
         let mut files: Vec<PathBuf> = fs::read_dir(self.objects_folder())
             .into_iter()
@@ -156,7 +156,7 @@ impl Store {
         objects.pop()
     }
 
-    /// What the object of `object` says of the looked-up name `name`.
+    /// The entry of the looked-up name `name` in the status of `object`.
     pub fn resolved(&self, object: &str, name: &str) -> Option<ResolvedName> {
         let names = self.object(object)?.status?.resolved_names;
         names.into_iter().find(|entry| entry.dns_name == name)

@@ -1,4 +1,4 @@
-//! What other clients keep in the northbound database of a large cluster: port groups, ACLs, and further networks.
+//! Foreign rows in the northbound database of a large cluster: port groups, ACLs, and further networks.
 
 use std::{
     collections::VecDeque,
@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 
 use crate::ovsdb::Client;
 
-/// How many rows one transaction makes.
+/// Rows per transaction.
 const BATCH: usize = 1_000;
 
-/// Of so many ACLs one names an address set of pods, as a NetworkPolicy with a peer has; the others have addresses.
+/// One in this many ACLs names an address set of pods, like a NetworkPolicy with a peer; the others have addresses.
 const NAMES_A_SET: usize = 10;
 
 /// Names of an EgressFirewall in the default network.
@@ -28,24 +28,24 @@ const OF_AN_EGRESS_FIREWALL: usize = 100;
 /// How long an ACL of [`Churn`] exists.
 const LIFETIME: Duration = Duration::from_secs(1);
 
-/// How much of it there is.
+/// The number of foreign rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings {
-    /// ACLs, in turns in the port groups.
+    /// ACLs, distributed over the port groups.
     pub acls: usize,
-    /// The length of the `match` of one, in bytes, at least.
+    /// The minimum length of an ACL's `match`, in bytes.
     pub match_length: usize,
     /// Port groups.
     pub port_groups: usize,
     /// User-defined networks, each with an EgressFirewall.
     pub networks: usize,
-    /// How many names each of these EgressFirewalls has.
+    /// The number of names in each of these EgressFirewalls.
     pub names_each: usize,
 }
 
 impl Surroundings {
-    /// Writes it into the database in the folder, and for all of these DNS names EgressFirewalls in the default network. Those of the
-    /// other networks have the first ones.
+    /// Writes them to the database in the folder, with EgressFirewalls in the default network for all of these DNS
+    /// names. Those of the other networks have the first ones.
     ///
     /// # Panics
     /// If the server refuses it.
@@ -142,10 +142,10 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// From now on so many ACLs a second are made, each in a transaction of its own, and deleted a second later.
+    /// From now on creates this many ACLs a second, each in a transaction of its own, and deletes each a second later.
     ///
     /// # Panics
-    /// If the server is not there.
+    /// If the server does not run.
     pub fn churn(&self, a_second: u32) -> Churn {
         let mut client = Client::connect(&self.folder).expect("the server runs");
         let (surroundings, port_groups) = (self.surroundings, self.port_groups.clone());
@@ -158,7 +158,7 @@ impl Neighbours {
             while !is_over.load(Ordering::Relaxed) {
                 sleep(next.saturating_duration_since(Instant::now()));
                 next += pause;
-                // None of them is one of those that stay.
+                // Their numbers differ from those of the permanent ones.
                 let n = surroundings.acls + made;
                 let group = &port_groups[n % port_groups.len()];
                 let named = json!(["named-uuid", acl_name(n)]);
@@ -182,7 +182,7 @@ impl Neighbours {
     }
 }
 
-/// ACLs that come and go while the value exists, as NetworkPolicies of pods do.
+/// ACLs that are created and deleted while the value exists, like NetworkPolicies of pods.
 #[derive(Debug)]
 pub struct Churn {
     ends: Arc<AtomicBool>,
@@ -190,7 +190,7 @@ pub struct Churn {
 }
 
 impl Churn {
-    /// Ends it, and tells how many ACLs were made.
+    /// Ends it, and returns how many ACLs were created.
     ///
     /// # Panics
     /// If the server refused one.

@@ -1,4 +1,4 @@
-//! What clients are told, and whether the address sets have it in time and for long enough.
+//! Checks that each address in an answer to a client is in the address sets in time and for long enough.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,21 +16,21 @@ use tokio::{
 
 use crate::{dns::ask, monitor::Update, soak};
 
-/// The longest time from an answer to the address in the set of its rule. It stays until its TTL is over.
+/// The longest allowed time from an answer to the address in the set of its rule. It must stay until its TTL is over.
 pub const LATEST: Duration = Duration::from_millis(2_500);
 
 /// An address in an answer to a client.
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// The name of the rule that wants the name.
+    /// The name of the rule that covers the name.
     pub rule: &'static str,
     /// The address.
     pub ip: IpAddr,
-    /// When the client had the answer.
+    /// When the client got the answer.
     pub at: Instant,
 }
 
-/// Clients that ask for IPv4 addresses at a steady rate, until they are dropped.
+/// Clients that query IPv4 addresses at a steady rate, until they are dropped.
 #[derive(Debug)]
 pub struct Clients {
     told: Arc<Mutex<Vec<Told>>>,
@@ -38,7 +38,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// So many questions a second. `question` gives the rule and the name of each question from its number.
+    /// Sends this many queries a second. `question` gives the rule and the name of each query from its number.
     pub fn start(
         server: SocketAddr,
         per_second: u32,
@@ -46,7 +46,7 @@ impl Clients {
     ) -> Self {
         let told = Arc::<Mutex<Vec<Told>>>::default();
         let mut tasks = JoinSet::new();
-        // One that waits for a lost datagram does not hold up the others.
+        // A client that waits for a lost datagram does not delay the others.
         let clients = per_second.min(16);
         let pause = Duration::from_secs(1) / per_second;
         for client in 0..clients {
@@ -74,14 +74,14 @@ impl Clients {
         }
     }
 
-    /// What they were told so far, without so many of the first.
+    /// The answers so far, without the first `without` queries.
     pub fn told(&self, without: usize) -> Vec<Told> {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.get(without..).unwrap_or_default().to_vec()
     }
 }
 
-/// From when until when an address was in a set.
+/// The periods in which an address was in a set.
 type Stays = Vec<(Instant, Option<Instant>)>;
 
 fn stays(updates: &[Update]) -> BTreeMap<String, BTreeMap<IpAddr, Stays>> {
@@ -111,8 +111,8 @@ fn stays(updates: &[Update]) -> BTreeMap<String, BTreeMap<IpAddr, Stays>> {
     sets
 }
 
-/// Holds the sets to what clients were told: each address is there after [`LATEST`], and until its TTL is over. The sets must have
-/// been followed until the last TTL was over.
+/// Checks the sets against the answers of clients: each address is there after [`LATEST`], and until its TTL is over.
+/// The updates must reach to the end of the last TTL.
 ///
 /// # Panics
 /// If an address never came, or left before its TTL was over; in scripts/soak, if one came late.
@@ -124,7 +124,7 @@ pub fn judge(told: &[Told], updates: &[Update], ttl: Duration) {
         let since_start = at.duration_since(began.unwrap_or(*at));
         let stays = sets.get(*rule).and_then(|set| set.get(ip));
         let is_later = |left: &Option<Instant>| left.is_none_or(|left| left > *at);
-        // The first of them with the answer, or after it.
+        // The first period that has the answer's time, or follows it.
         let stay = stays.and_then(|stays| stays.iter().find(|(_, left)| is_later(left)));
         let Some((came, left)) = stay else {
             broken.push(format!("{since_start:?}: {ip} of {rule} never came"));

@@ -1,5 +1,5 @@
-//! Every transaction of a northbound database, from the log that a standalone `ovsdb-server` keeps of it (ovsdb(5)): in the order of
-//! the server, at its times, and with the comment by which clients tell their transactions apart.
+//! Every transaction of a northbound database, from the log of a standalone `ovsdb-server` (ovsdb(5)). It has the
+//! server's order and times, and the comments that identify clients.
 
 use std::{
     collections::BTreeMap,
@@ -16,14 +16,15 @@ use crate::{
     northbound::{Row, read_map, read_set},
 };
 
-/// All transactions since the database was made, of whatever tables; [`Update::rows`] and [`Update::rules`] of each are what it
-/// changed in address sets and ACLs.
+/// All transactions since the creation of the database, of any tables. [`Update::rows`] and [`Update::rules`] have the
+/// changes of address sets and ACLs.
 ///
 /// # Panics
 /// If the log cannot be read.
 pub fn read(folder: &Path) -> Vec<Update> {
     let text = fs::read_to_string(folder.join("nb.db")).expect("the log of the database");
-    // A record is a line that says its length, and a line of JSON. The first one is the schema; the last one may be half written.
+    // A record is a line with its length, and a line of JSON. The first one is the schema; the last one may be half
+    // written.
     let records = text.lines().skip(1).step_by(2).skip(1);
     let (now, since_epoch) = (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH));
     let since_epoch = since_epoch.expect("a clock after 1970");
@@ -62,7 +63,7 @@ fn sets_in(record: &Value, rows: &mut BTreeMap<String, Row>) -> BTreeMap<String,
     changed.collect()
 }
 
-/// A set is written as the elements that came or went, a map as the pairs that came, changed or went.
+/// A set is logged as its added or removed elements, a map as its added, changed or removed pairs.
 fn apply(row: &mut Row, columns: &Value) {
     if let Some(name) = columns["name"].as_str() {
         name.clone_into(&mut row.name);
@@ -86,7 +87,7 @@ fn apply(row: &mut Row, columns: &Value) {
     }
 }
 
-/// An ACL whose match is not in the record has the one that it had.
+/// If a record has no match for an ACL, the last one stays.
 fn rules_in(record: &Value) -> BTreeMap<String, Option<String>> {
     let changed = record["ACL"].as_object().into_iter().flatten();
     let changed = changed.filter_map(|(uuid, columns)| match columns {

@@ -1,8 +1,8 @@
-//! A DNS server that says what a test wants, over UDP and TCP on one port: the upstream of a CoreDNS, or a server that the
-//! collector asks itself.
+//! A scripted DNS server, over UDP and TCP on one port: the upstream of a CoreDNS, or a server for the collector's own
+//! look-ups.
 //!
-//! What it says is a script, a closure from a query to what is sent, right or wrong, which a test may replace while the
-//! server runs. Every query that came is kept, with its transport and its time.
+//! The script is a closure from a query to the data to send, correct or faulty. A test may replace it while the server
+//! runs. Every query is recorded, with its transport and its time.
 
 use std::{
     io,
@@ -27,14 +27,14 @@ use tokio::{
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A query that came.
+/// A received query.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The whole message.
     pub message: Message,
     /// Whether it came over TCP.
     pub tcp: bool,
-    /// Who asked.
+    /// The client's address.
     pub from: SocketAddr,
     /// When it was received.
     pub at: Instant,
@@ -46,12 +46,12 @@ impl Asked {
         &self.message.queries[0]
     }
 
-    /// The name of the question, with its final dot, as it was spelt.
+    /// The name of the question, with its final dot, in the case of the query.
     pub fn name(&self) -> String {
         self.query().name.to_ascii()
     }
 
-    /// Whether the question is for A, in class IN as all of them.
+    /// Whether the question is for A; the class is always IN.
     pub fn is_v4(&self) -> bool {
         self.query().query_type == RecordType::A
     }
@@ -61,7 +61,7 @@ impl Asked {
         self.query().query_type == RecordType::AAAA
     }
 
-    /// A reply with this response code and nothing in it.
+    /// An empty reply with this response code.
     pub fn reply(&self, code: ResponseCode) -> Message {
         let mut reply = Message::new(self.message.id, MessageType::Response, OpCode::Query);
         reply.metadata.response_code = code;
@@ -71,7 +71,7 @@ impl Asked {
         reply
     }
 
-    /// Those of the addresses that are of the question's family, with one TTL in seconds.
+    /// A reply with the addresses of the question's family, with one TTL in seconds.
     pub fn addresses(&self, addresses: &[&str], ttl: u32) -> Message {
         let parsed: Vec<IpAddr> = addresses
             .iter()
@@ -80,7 +80,7 @@ impl Asked {
         self.ips(&parsed, ttl)
     }
 
-    /// [`Asked::addresses`] that are parsed already.
+    /// [`Asked::addresses`] for parsed addresses.
     pub fn ips(&self, addresses: &[IpAddr], ttl: u32) -> Message {
         let mut reply = self.reply(ResponseCode::NoError);
         for address in addresses {
@@ -102,30 +102,29 @@ pub fn data(address: IpAddr) -> RData {
     }
 }
 
-/// A name of a record.
 pub fn name(text: &str) -> Name {
     Name::from_ascii(text).expect("a DNS name")
 }
 
-/// What the server sends.
+/// The data that the server sends.
 #[derive(Debug)]
 pub enum Say {
     /// A message.
     Reply(Message),
-    /// A message, once the gate has a permit, which it keeps. A gate that is closed lets nothing pass.
+    /// A message, once the gate has a permit, which it keeps. A closed gate holds it back for ever.
     Gated(Arc<Semaphore>, Message),
-    /// Anything.
+    /// Arbitrary bytes.
     Octets(Vec<u8>),
-    /// A message from a socket that was not asked; over TCP there is no other.
+    /// A message from another socket than the queried one; not for TCP.
     FromElsewhere(Message),
 }
 
-/// A message that is all that the server sends.
+/// Converts a single message to the server's output.
 pub trait Speech {
-    /// As it is.
+    /// Unchanged.
     fn say(self) -> Vec<Say>;
 
-    /// Cut off: with the flag TC, whatever is in it.
+    /// With the flag TC, and the same content.
     fn say_truncated(self) -> Vec<Say>;
 }
 
@@ -145,25 +144,25 @@ type Script = dyn Fn(&Asked) -> Vec<Say> + Send + Sync;
 struct Shared {
     script: Mutex<Arc<Script>>,
     asked: Mutex<Vec<Asked>>,
-    /// Closed, it keeps the replies back.
+    /// Holds the replies back while it is closed.
     gate: Semaphore,
     in_flight: AtomicUsize,
     most_in_flight: AtomicUsize,
     connections: AtomicUsize,
-    /// How many queries a connection may bring before it is closed.
+    /// The number of queries after which a connection is closed.
     per_connection: usize,
 }
 
 /// It runs until it is dropped.
 pub struct Scripted {
-    /// Where it listens, over UDP and TCP.
+    /// Its address, for UDP and TCP.
     pub address: SocketAddr,
     shared: Arc<Shared>,
     _tasks: JoinSet<()>,
 }
 
 impl Scripted {
-    /// Starts a server on a free port of 127.0.0.1. A script that returns nothing is a black hole.
+    /// Starts a server on a free port of 127.0.0.1. A script that returns nothing makes it a black hole.
     pub async fn start(script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static) -> Self {
         Self::start_at(LOCALHOST, script).await
     }
@@ -182,17 +181,17 @@ impl Scripted {
         )
     }
 
-    /// All replies wait for [`Self::open`].
+    /// Starts a server whose replies wait for [`Self::open`].
     pub async fn gated(script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static) -> Self {
         Self::with(script, 0, usize::MAX, true).await
     }
 
-    /// It is deaf over TCP: the connection is refused.
+    /// Starts a server that refuses TCP connections.
     pub async fn without_tcp(script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static) -> Self {
         Self::with(script, Semaphore::MAX_PERMITS, usize::MAX, false).await
     }
 
-    /// A connection is closed after so many queries.
+    /// Starts a server that closes a connection after this many queries.
     pub async fn closing_after(
         queries: usize,
         script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static,
@@ -238,22 +237,22 @@ impl Scripted {
         }
     }
 
-    /// From the next query on it says something else.
+    /// Replaces the script from the next query on.
     pub fn change(&self, script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static) {
         *self.shared.script.lock().expect("no panic under it") = Arc::new(script);
     }
 
-    /// Lets the replies of [`Self::gated`] go.
+    /// Releases the replies of [`Self::gated`].
     pub fn open(&self) {
         self.shared.gate.add_permits(Semaphore::MAX_PERMITS / 2);
     }
 
-    /// The queries so far, in their order.
+    /// The queries so far, in order.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked_for(|_| true)
     }
 
-    /// Those of the queries so far that are wanted.
+    /// The matching queries so far.
     pub fn asked_for(&self, wanted: impl Fn(&Asked) -> bool) -> Vec<Asked> {
         let asked = self.shared.asked.lock().expect("no panic under it");
         asked
@@ -263,29 +262,28 @@ impl Scripted {
             .collect()
     }
 
-    /// How many of the queries so far are counted.
+    /// The number of matching queries so far.
     pub fn count(&self, counts: impl Fn(&Asked) -> bool) -> usize {
         let asked = self.shared.asked.lock().expect("no panic under it");
         asked.iter().filter(|asked| counts(asked)).count()
     }
 
-    /// How many queries wait for [`Self::open`].
+    /// The number of queries that wait for [`Self::open`].
     pub fn in_flight(&self) -> usize {
         self.shared.in_flight.load(Ordering::SeqCst)
     }
 
-    /// How many queries ever waited at the same time.
+    /// The largest number of queries that waited at the same time.
     pub fn most_in_flight(&self) -> usize {
         self.shared.most_in_flight.load(Ordering::SeqCst)
     }
 
-    /// How many TCP connections were made.
+    /// The number of TCP connections so far.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
 }
 
-/// Both on one port.
 async fn bind(host: IpAddr) -> (UdpSocket, TcpListener) {
     loop {
         let udp = UdpSocket::bind((host, 0)).await.expect("a UDP port");
@@ -323,7 +321,7 @@ fn encode(message: &Message) -> Vec<u8> {
     message.to_vec().expect("a message")
 }
 
-/// Waits as long as a message has to; `None` if its gate was closed for good.
+/// Waits until the message may be sent; `None` if its gate was closed for good.
 async fn passed(gate: &Semaphore, message: &Message) -> Option<Vec<u8>> {
     gate.acquire().await.ok()?.forget();
     Some(encode(message))
@@ -339,7 +337,7 @@ async fn serve_udp(socket: Arc<UdpSocket>, shared: Arc<Shared>) {
         let (socket, shared) = (Arc::clone(&socket), Arc::clone(&shared));
         replies.spawn(async move {
             for say in shared.say(&octets, false, from).await {
-                // Whoever asked may be gone.
+                // The client may be gone.
                 let _ = match say {
                     Say::Reply(message) => socket.send_to(&encode(&message), from).await,
                     Say::Gated(gate, message) => match passed(&gate, &message).await {

@@ -1,15 +1,15 @@
-//! Waiting for a condition, never for a time.
+//! Waits for a condition, never for a fixed time.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-/// Enough for anything that should take no more than 15 seconds, on a machine that is busy with something else.
+/// Enough for anything that should take at most 15 seconds, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Calls `probe` until it says `Ok`, and returns that. Its errors say how things stand.
+/// Calls `probe` until it returns `Ok`, and returns the value. Its errors describe the current state.
 ///
 /// # Panics
 /// After [`PATIENCE`], with the last state.
@@ -29,7 +29,7 @@ pub async fn eventually_within<T>(
     let end = Instant::now() + deadline;
     let mut last = "nothing was seen".to_owned();
     loop {
-        // A probe that hangs is no reason to wait for longer.
+        // A hanging probe does not extend the deadline.
         match timeout(end.saturating_duration_since(Instant::now()), probe()).await {
             Ok(Ok(value)) => return value,
             Ok(Err(state)) => last = state,

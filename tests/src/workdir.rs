@@ -1,4 +1,4 @@
-//! The folder in which a test's servers live.
+//! The folder of a test's servers.
 
 use std::{
     fs,
@@ -8,11 +8,11 @@ use std::{
 
 use tempfile::TempDir;
 
-/// How much of each log is shown after a failure.
+/// How many lines of each log are shown after a failure.
 const TAIL: usize = 40;
 
-/// A temporary folder with a short path, as unix sockets need it. It goes when the value goes; after a failure the tails
-/// of the logs in it are shown, and it stays.
+/// A temporary folder with a short path, which unix sockets require. It is deleted on drop. After a failure it stays,
+/// and the ends of its logs are shown.
 #[derive(Debug)]
 pub struct Workdir {
     dir: Option<TempDir>,
@@ -35,7 +35,7 @@ impl Workdir {
         }
     }
 
-    /// A folder that goes after a failure, too.
+    /// A folder that is also deleted after a failure.
     pub fn transient() -> Self {
         let mut workdir = Self::new();
         workdir.kept = false;

@@ -21,9 +21,9 @@ use crate::{
     workdir::Workdir,
 };
 
-/// What CoreDNS serves in tests: `example.com`; `cluster.local`, in which nothing exists; and `fence.test`, whose names
-/// are looked up last: when `n7.fence.test` has arrived with its address, 198.51.100.7, so has everything before it. What is
-/// in `up.test` is the upstream's to say, if there is one.
+/// CoreDNS's zones in tests: `example.com`; `cluster.local`, which is empty; and `fence.test`. Names of `fence.test`
+/// are looked up last: when `n7.fence.test` has its address 198.51.100.7, all earlier look-ups have had their effect.
+/// Names in `up.test` are forwarded to the upstream, if there is one.
 const COREFILE: &str = r#"
 .:{$DNS_PORT} {
     bind 127.0.0.1
@@ -47,7 +47,7 @@ const ORIGIN: &str = "example.com.";
 
 const FENCES: &str = "*.fence.test.";
 
-/// How a world differs from the ordinary one.
+/// The options of a world.
 #[derive(Clone, Debug, Default)]
 pub struct Setup<'a> {
     /// The records of `example.com`, with names relative to it; the default TTL is 300 seconds.
@@ -56,24 +56,24 @@ pub struct Setup<'a> {
     pub allow: &'a [&'a str],
     /// The server that CoreDNS asks for all names in `up.test`.
     pub upstream: Option<SocketAddr>,
-    /// More flags of the collector.
+    /// Additional flags of the collector.
     pub collector: &'a [&'a str],
 }
 
 /// CoreDNS → collector → store → ovn-writer → northbound database, all ready.
 ///
-/// Fields are in the order in which they end: the folder goes last.
+/// Fields are in the order in which they are dropped: the folder goes last.
 #[derive(Debug)]
 pub struct World {
-    /// Sends to the collector.
+    /// Streams to the collector.
     pub coredns: CoreDns,
-    /// Reads CoreDNS, writes the store.
+    /// Reads CoreDNS's stream, writes the store.
     pub collector: Program,
     /// Reads the store, writes the database.
     pub ovn_writer: Program,
     /// The database.
     pub northbound: Northbound,
-    /// What both programs share.
+    /// The store that both programs share.
     pub store: Store,
     /// Holds sockets, logs and data.
     pub workdir: Workdir,
@@ -87,7 +87,7 @@ impl World {
         Self::start_in(workdir, store, setup.collector).await
     }
 
-    /// The folder and the store of such a world, before anything runs.
+    /// The folder and the store of such a world, before any program runs.
     pub fn prepare(setup: &Setup<'_>) -> (Workdir, Store) {
         let workdir = Workdir::new();
         let store = Store::new(workdir.join("store"));
@@ -108,7 +108,7 @@ impl World {
         Self::start_with(workdir, store, northbound, collector).await
     }
 
-    /// Starts everything but the database, which runs already.
+    /// Starts everything but the database, which must already run.
     pub async fn start_with(
         workdir: Workdir,
         store: Store,
@@ -131,7 +131,7 @@ impl World {
         let ovn_writer = start_ovn_writer(&workdir, published).await;
         collector.ready().await;
         ovn_writer.ready().await;
-        // Last, as it dials the collector when it starts and then only every 10 seconds.
+        // Last, since CoreDNS dials the collector when it starts and then only every 10 seconds.
         let coredns = CoreDns::start(workdir.path()).await;
         Self {
             coredns,
@@ -144,8 +144,8 @@ impl World {
         }
     }
 
-    /// Starts the collector again, with these flags, so that it asks this CoreDNS; then CoreDNS itself, which would dial the
-    /// collector only after 10 seconds.
+    /// Restarts the collector with these flags, so that it queries this CoreDNS; then restarts CoreDNS itself, which
+    /// would otherwise redial the collector only after 10 seconds.
     pub async fn restart_asking(&mut self, collector: &[&str]) {
         self.collector.process().kill();
         let server = self.coredns.address().to_string();
@@ -155,8 +155,8 @@ impl World {
         self.coredns.restart().await;
     }
 
-    /// Starts another collector on the same store, which listens on this socket of the folder and asks CoreDNS. CoreDNS streams to it
-    /// after [`World::stream_to`]. Returns when it is ready.
+    /// Starts another collector on the same store, which listens on this socket of the folder and queries CoreDNS.
+    /// CoreDNS streams to it after [`World::stream_to`]. Returns when it is ready.
     pub async fn another_collector(&self, socket: &str, more: &[&str]) -> Program {
         let listen = format!("unix://{}", self.workdir.join(socket).display());
         let (store, server) = (self.store.address(), self.coredns.address().to_string());
@@ -174,7 +174,7 @@ impl World {
         program
     }
 
-    /// Restarts CoreDNS with a `dnstap` line more, for this socket of the folder.
+    /// Restarts CoreDNS with an additional `dnstap` line, for this socket of the folder.
     pub async fn stream_to(&mut self, socket: &str) {
         let file = self.workdir.join("Corefile");
         let corefile = fs::read_to_string(&file).expect("a Corefile");
@@ -201,12 +201,11 @@ impl World {
         .await;
     }
 
-    /// Looks a name up in both families, as a pod would.
+    /// Looks a name up in both families, like a pod.
     pub async fn look_up(&self, name: &str) -> [Reply; 2] {
         self.coredns.look_up(name).await
     }
 
-    /// Waits until there are so many objects.
     pub async fn expect_objects(&self, count: usize) {
         eventually(&format!("{count} objects"), async || {
             let objects = self.store.objects().len();
@@ -217,7 +216,7 @@ impl World {
         .await;
     }
 
-    /// Waits until the set of the name holds these addresses and no others, and returns its row.
+    /// Waits until the set of the name has exactly these addresses, and returns its row.
     pub async fn expect_set(&self, name: &str, family: Family, addresses: &[&str]) -> Row {
         let wanted: Vec<&str> = addresses.to_vec();
         let what = format!("{family} addresses {wanted:?} in the set of {name}");
@@ -232,12 +231,12 @@ impl World {
         .await
     }
 
-    /// Looks the name up until the address is in its set: the look-ups that nobody reads while a program is down are lost.
+    /// Looks the name up until the address is in its set: look-ups during a program's restart are lost.
     pub async fn expect_flow(&self, name: &str, family: Family, address: &str) {
         self.expect_flow_through(name, name, family, address).await;
     }
 
-    /// [`World::expect_flow`] for a name that a wildcard's rule wants.
+    /// [`World::expect_flow`] for a name under a wildcard's rule.
     pub async fn expect_flow_through(&self, rule: &str, name: &str, family: Family, address: &str) {
         eventually(&format!("{address} in the set of {rule}"), async || {
             self.look_up(name).await;
@@ -261,8 +260,8 @@ impl World {
         .await;
     }
 
-    /// Waits until no row for the name holds an address: they are empty a few seconds after the name went, and deleted a minute
-    /// later.
+    /// Waits until no row of the name has an address: rows are emptied a few seconds after the name went, and deleted a
+    /// minute later.
     pub async fn expect_no_addresses(&self, name: &str) {
         eventually(&format!("no addresses of {name}"), async || {
             for family in Family::ALL {
@@ -278,7 +277,7 @@ impl World {
 
     /// Waits until all look-ups so far have had their effect on the database.
     ///
-    /// CoreDNS, the collector and the ovn-writer each keep the order of what they pass on.
+    /// CoreDNS, the collector and the ovn-writer each keep the order of their input.
     pub async fn settle(&self) {
         let number = self.fences.fetch_add(1, Ordering::Relaxed);
         let address = format!("198.51.100.{number}");
@@ -323,7 +322,7 @@ fn flags(flags: &[&str]) -> Vec<String> {
     flags.iter().copied().map(str::to_owned).collect()
 }
 
-/// In the order of a set of strings.
+/// Sorted like a set of strings.
 fn sorted<'a>(addresses: &[&'a str]) -> Vec<&'a str> {
     let mut sorted = addresses.to_vec();
     sorted.sort_unstable();

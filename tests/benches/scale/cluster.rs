@@ -25,7 +25,7 @@ const NAMESPACE: &str = "ovn-kubernetes";
 /// Names of one EgressFirewall.
 const RULES: usize = 100;
 
-/// Everything here takes less.
+/// The time limit of each step.
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// An ovn-writer and its database.
@@ -39,10 +39,10 @@ pub(crate) struct Zone {
 pub(crate) struct Cluster {
     pub(crate) zones: Vec<Zone>,
     collector: Program,
-    /// Where it takes streams.
+    /// The address of its dnstap listener.
     pub(crate) listener: SocketAddr,
     client: Client,
-    /// How many changes there were.
+    /// The number of changes so far.
     changes: std::sync::atomic::AtomicU32,
     _upstream: Scripted,
     server: ApiServer,
@@ -53,19 +53,19 @@ pub(crate) fn name(number: usize) -> String {
     format!("n{number}.scale.example.")
 }
 
-/// What a name has from the start.
+/// The initial addresses of a name.
 pub(crate) fn addresses(number: usize) -> Vec<IpAddr> {
     let address = |n| Ipv4Addr::from_bits(0x0b00_0000 + (number * EACH + n) as u32).into();
     (0..EACH).map(address).collect()
 }
 
-/// What the change of this number brings.
+/// The address that this change adds.
 pub(crate) fn changed_address(change: u32) -> IpAddr {
     Ipv4Addr::from_bits(0x0c00_0000 + change).into()
 }
 
 impl Cluster {
-    /// Returns when the status of every name has its addresses.
+    /// Starts the cluster, and returns when the status of every name has its addresses.
     pub(crate) async fn start(names: usize) -> Self {
         let mut server = ApiServer::start().await;
         server.make_namespace(NAMESPACE).await;
@@ -87,7 +87,7 @@ impl Cluster {
             let made = firewalls.create(&Default::default(), &firewall).await;
             made.unwrap();
         }
-        // What the DNS servers say, whoever asks.
+        // The DNS servers' answers, for any client.
         let upstream = Scripted::start(|asked| {
             let number = asked.name().strip_prefix('n').and_then(|rest| {
                 let (number, _) = rest.split_once('.')?;
@@ -130,7 +130,6 @@ impl Cluster {
         cluster
     }
 
-    /// One more.
     pub(crate) async fn add_zone(&mut self) {
         let folder = Workdir::transient();
         let northbound = Northbound::start(folder.path()).await;
@@ -143,7 +142,7 @@ impl Cluster {
         });
     }
 
-    /// Waits until every zone has the addresses of so many names.
+    /// Waits until every zone has the addresses of `names` names.
     pub(crate) async fn in_sync(&self, names: usize) {
         for zone in &self.zones {
             until("a zone is in sync", async || {
@@ -156,7 +155,7 @@ impl Cluster {
         }
     }
 
-    /// A name gets a new address, of which the number is returned.
+    /// Gives a name a new address, and returns the number of the change.
     pub(crate) async fn change(&self, senders: &Senders, number: usize) -> u32 {
         let change = self
             .changes
@@ -167,7 +166,7 @@ impl Cluster {
         change
     }
 
-    /// Statuses that were written so far, and bytes that the API server sent to those who watch them.
+    /// The number of written statuses, and of bytes that the API server sent to their watchers.
     pub(crate) async fn written_and_watched(&self) -> (f64, f64) {
         let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
         let text = self.client.request_text(request).await.unwrap();

@@ -1,9 +1,9 @@
-//! All of it at the size of a large cluster, on a real API server: what each program takes, and how long an address needs from
-//! the answer to the row, with 1, 4 and 20 zones.
+//! A large cluster on a real API server, with 1, 4 and 20 zones. Measures the resources of each program, and the
+//! latency of an address from the answer to the row.
 //!
-//! A zone is an ovn-writer with its northbound database. Everything runs on this machine, so what is of use is how each figure
-//! grows with the zones, and whose it is. The senders stand for CoreDNS pods and hold nothing back; of the other events most are
-//! for names that nobody wants. `quick` makes it small.
+//! A zone is an ovn-writer with its northbound database. Everything runs on this machine, so the growth of each figure
+//! with the zones matters, and not its size. The senders stand for CoreDNS pods and hold nothing back. Most of the
+//! other events are for names that no rule wants. `quick` makes it small.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -28,7 +28,6 @@ use self::{
     senders::Senders,
 };
 
-/// How large.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     names: usize,
@@ -36,7 +35,7 @@ struct Size {
     /// Events a second, of all connections.
     events: usize,
     zones: &'static [usize],
-    /// How long is measured.
+    /// The duration of the measurement.
     time: Duration,
 }
 
@@ -59,7 +58,7 @@ const SMALL: Size = Size {
 /// Addresses of a name.
 const EACH: usize = 10;
 
-/// One name gets a new address so often.
+/// The interval between two changes.
 const CHANGE: Duration = Duration::from_millis(100);
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -93,7 +92,7 @@ async fn main() {
         cluster.in_sync(size.names).await;
         let synced = since.elapsed();
         let last = Monitor::start(cluster.zones[zones - 1].folder.path()).await;
-        // What is there already takes a while to be read.
+        // Existing rows already take a while to be read.
         eventually("the monitor has read what is there", async || {
             let is_read = !last.updates().is_empty();
             is_read.then_some(()).ok_or_else(|| "it has not".to_owned())

@@ -1,11 +1,11 @@
-//! What the programs that were started here have taken so far (proc(5)).
+//! The resources that the started programs have used so far (proc(5)).
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
-/// Of all programs of one name.
+/// The use of all programs of one name.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Used {
-    /// On the cores.
+    /// CPU time.
     pub(crate) cpu: Duration,
     /// Resident, in bytes.
     pub(crate) memory: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Used {
 pub(crate) struct Processes(BTreeMap<String, Used>);
 
 impl Processes {
-    /// This program's children, and this program itself.
+    /// The use of this program and its children.
     pub(crate) fn now() -> Self {
         let own = std::process::id();
         let mut all = BTreeMap::<String, Used>::new();
@@ -25,7 +25,7 @@ impl Processes {
             let Ok(stat) = fs::read_to_string(folder.join("stat")) else {
                 continue;
             };
-            // The name may have anything in it, also brackets.
+            // The name may contain any character, also brackets.
             let Some((head, tail)) = stat.rsplit_once(") ") else {
                 continue;
             };
@@ -44,7 +44,7 @@ impl Processes {
         Self(all)
     }
 
-    /// What was taken from then on; memory is that of the end.
+    /// The use since then; memory is that of the end.
     pub(crate) fn until(&self, end: &Self) -> BTreeMap<String, Used> {
         let taken = |(name, end): (&String, &Used)| {
             let start = self.0.get(name).copied().unwrap_or_default();

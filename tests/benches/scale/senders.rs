@@ -1,4 +1,4 @@
-//! Who stands for the CoreDNS pods.
+//! Senders that stand for the CoreDNS pods.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -21,22 +21,22 @@ use super::{
     cluster::{addresses, name},
 };
 
-/// How often each of them sends what has gathered.
+/// How often each of them sends its gathered events.
 const WRITE: Duration = Duration::from_millis(50);
 
-/// Of a hundred events: failures, and answers for names that are wanted.
+/// The number among a hundred events: failures, and answers for wanted names.
 const FAILURES: usize = 70;
 const WANTED: usize = 5;
 
 /// They send until they are dropped.
 pub(crate) struct Senders {
-    /// For what is measured.
+    /// For the measured answers.
     own: Mutex<Sender>,
     others: JoinSet<()>,
 }
 
 impl Senders {
-    /// From an address each.
+    /// Starts the senders, each with an address of its own.
     pub(crate) async fn start(listener: SocketAddr, size: Size) -> Self {
         let mut others = JoinSet::new();
         let writes = (1.0 / WRITE.as_secs_f64()) as usize;
@@ -62,13 +62,13 @@ impl Senders {
         Self { own, others }
     }
 
-    /// An answer that is measured.
+    /// Sends a measured answer.
     pub(crate) async fn send(&self, name: &str, addresses: &[IpAddr]) {
         let frame = data(&event(answer(name, addresses, 300)));
         self.own.lock().await.send(&frame).await.unwrap();
     }
 
-    /// Panics if one has failed.
+    /// Ends the senders; panics if one has failed.
     pub(crate) async fn end(mut self) {
         assert!(self.others.try_join_next().is_none(), "a sender has ended");
     }

@@ -1,4 +1,5 @@
-//! Finds circles between sibling modules: `a` uses `b`, and `b` uses `a`, perhaps by way of others. What is for tests alone does not count.
+//! Finds circles between sibling modules: `a` uses `b`, and `b` uses `a`, perhaps through others. Code for tests does
+//! not count.
 //!
 //! `module_circles DIRECTORY...` for the `src` folders of crates. Exits with 1 if there is a circle.
 #![allow(clippy::print_stdout, reason = "it is what the program is for")]
@@ -16,7 +17,7 @@ use syn::{
     visit::{self, Visit},
 };
 
-/// `["owner", "writes"]`; the crate itself is empty.
+/// For example `["controller", "writes"]`; empty for the crate itself.
 type Module = Vec<String>;
 
 fn main() -> anyhow::Result<ExitCode> {

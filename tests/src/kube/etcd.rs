@@ -1,4 +1,4 @@
-//! The API server's etcd: stopped, restored from a backup, and how much it stores.
+//! The API server's etcd: pause, backup, restore, and its stored size.
 
 use std::{
     fs,
@@ -18,16 +18,16 @@ use tokio::{
 
 use super::{ApiServer, Kept, keep};
 
-/// Where the backup is, in the server's folder.
+/// The path of the backup, in the server's folder.
 const BACKUP: &str = "etcd-backup";
 
 impl ApiServer {
-    /// Stops its etcd (SIGSTOP): the server answers, and nothing that it has no memory of.
+    /// Stops its etcd (SIGSTOP): the server answers only from its cache.
     pub fn pause_etcd(&self) {
         self.etcd.process.signal(Signal::STOP);
     }
 
-    /// Makes etcd forget what was before now, so that a watch cannot go on from there.
+    /// Compacts etcd up to now, so that a watch cannot continue from before.
     pub async fn compact(&self) {
         let namespaces: Api<Namespace> = Api::all(self.client().await);
         let now = namespaces.list(&ListParams::default()).await;
@@ -40,7 +40,7 @@ impl ApiServer {
         self.ask_etcd(&request).await;
     }
 
-    /// How many bytes its etcd stores, with the history: what counts against the quota.
+    /// The bytes that its etcd stores, with the history: this counts against the quota.
     pub async fn stored_bytes(&self) -> f64 {
         let answer = self.ask_etcd("GET /metrics HTTP/1.0\r\n\r\n").await;
         let value = |line: &str| {
@@ -62,7 +62,7 @@ impl ApiServer {
         answer
     }
 
-    /// Copies all that etcd holds. Both are started again for it.
+    /// Copies the data of etcd, and restarts both processes.
     pub async fn back_up(&mut self) {
         self.stop();
         self.etcd.process.kill();
@@ -76,7 +76,7 @@ impl ApiServer {
         self.start_both().await;
     }
 
-    /// Puts the backup in the place of what etcd holds, and starts both again: the server's version goes back.
+    /// Restores the backup and restarts both: the server's version goes back.
     pub async fn restore(&mut self) {
         self.stop();
         self.etcd.process.kill();
@@ -92,7 +92,6 @@ impl ApiServer {
     }
 }
 
-/// Starts one.
 pub(super) fn start(folder: &Path, client: SocketAddr, peer: SocketAddr) -> Kept {
     let args = vec![
         format!("--data-dir={}", data_folder(client)),
@@ -105,7 +104,7 @@ pub(super) fn start(folder: &Path, client: SocketAddr, peer: SocketAddr) -> Kept
     keep(folder, "etcd", PathBuf::from("etcd"), args)
 }
 
-/// Of its own for each attempt to start: what another left knows other addresses.
+/// A folder for each attempt to start: the data of another attempt have other addresses.
 fn data_folder(client: SocketAddr) -> String {
     format!("etcd-{}", client.port())
 }

@@ -1,4 +1,4 @@
-//! What the stand-in does when: the tasks that follow from changed files, and the loop that carries them out.
+//! The schedule of the stand-in: the tasks that follow from changed files, and the loop that runs them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::store::Store;
 
-/// How often the store is looked at.
+/// The polling interval of the store.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// From an EgressFirewall to the sets of its names.
@@ -33,10 +33,10 @@ const CLEAN_UP: Duration = Duration::from_millis(5);
 /// From the clean-up at the start to the ACLs.
 const LATE_ACLS: Duration = Duration::from_millis(10);
 
-/// The longest time between the stand-in and the ovn-writer in every second case, as real programs were measured.
+/// The longest time between the stand-in and the ovn-writer in every second case, as measured with real programs.
 const CLOSE: Duration = Duration::from_millis(10);
 
-/// Something to be done later.
+/// A delayed task.
 enum Task {
     MakeSets {
         namespace: String,
@@ -58,7 +58,7 @@ enum Task {
     },
 }
 
-/// All that it knows.
+/// The stand-in's state.
 pub(super) struct Agenda {
     source: Store,
     files: Files,
@@ -67,7 +67,7 @@ pub(super) struct Agenda {
     controllers: Vec<Controller>,
     tasks: BTreeMap<(Instant, u64), Task>,
     count: u64,
-    /// Until when each file's changes are on their way: they arrive in their order.
+    /// Until when each file's changes are delayed: they arrive in their order.
     heard: BTreeMap<PathBuf, [Instant; 2]>,
     rules: BTreeMap<String, Rules>,
     /// The DNS name of the object in each file.
@@ -101,7 +101,7 @@ impl Agenda {
         }
     }
 
-    /// Goes on until it is told to end; what is not done by then is not done.
+    /// Runs until it is told to end; remaining tasks are dropped.
     pub(super) fn run(mut self, counts: &Counts) {
         while !counts.ends.load(Ordering::Relaxed) {
             for file in self.files.look(self.source.path()) {
@@ -132,13 +132,14 @@ impl Agenda {
             match file.text.as_deref().map(serde_saphyr::from_str) {
                 None => self.firewall(namespace, None, now),
                 Some(Ok(firewall)) => self.firewall(namespace, Some(firewall), now),
-                // It is half written.
+                // The file is half written.
                 Some(Err(_)) => {}
             }
         }
     }
 
-    /// An EgressFirewall changed: sets first, then ACLs, then the clean-up. At the start the clean-up comes too early.
+    /// Handles a changed EgressFirewall: sets first, then ACLs, then the clean-up. At the start the clean-up comes too
+    /// early.
     fn firewall(&mut self, namespace: String, firewall: Option<EgressFirewall>, now: Instant) {
         let is_deleted = firewall.is_none();
         let rules = firewall
@@ -178,7 +179,7 @@ impl Agenda {
         self.at(acls + CLEAN_UP, Task::CleanUp);
     }
 
-    /// A DNSNameResolver changed, of which the stand-in and the ovn-writer hear at different times.
+    /// Handles a changed DNSNameResolver, which the stand-in and the ovn-writer see at different times.
     fn hear(&mut self, file: Changed, now: Instant) {
         let (row, publish) = match &self.follow {
             Follow::Never => return,
@@ -188,7 +189,7 @@ impl Agenda {
             } => {
                 let (published, apart) = (published.clone(), *apart);
                 let last = self.heard.entry(file.path.clone()).or_insert([now; 2]);
-                // What is there when it starts is in its first list.
+                // Existing objects are in its first list.
                 if self.has_started {
                     let longest = if self.random.bool() { CLOSE } else { apart };
                     let later = now + longest.mul_f64(self.random.f64());
@@ -283,7 +284,7 @@ impl Agenda {
     }
 }
 
-/// The rules with a DNS name, under the name by which their sets are called.
+/// The rules with a DNS name, under the name of their sets.
 fn rules_of(firewall: &EgressFirewall, follow: &Follow) -> Rules {
     let named = firewall.spec.egress.iter().filter_map(|rule| {
         let written = rule.to.dns_name.as_deref()?;
@@ -306,15 +307,15 @@ fn status_of(object: DnsNameResolver) -> (String, BTreeSet<String>) {
     )
 }
 
-/// Lets the ovn-writer see a file, in one step.
+/// Shows the ovn-writer a file, atomically.
 fn publish(to: &Store, file: &Changed) {
     let target = to.path().join(&file.path);
     let Some(text) = &file.text else {
-        // It may have been there for so short that it was never published.
+        // A short-lived file may never have been published.
         let _gone = fs::remove_file(target);
         return;
     };
-    // A file that is hidden there is none of the store's.
+    // The store ignores a hidden file.
     let new = to.path().join(".published");
     fs::write(&new, text).expect("a manifest");
     fs::create_dir_all(target.parent().expect("its folder")).expect("the folder of the objects");

@@ -1,4 +1,4 @@
-//! What tests write to the northbound database by hand, as ovn-kubernetes would, by `ovn-nbctl`.
+//! Changes of the northbound database by `ovn-nbctl`, in ovn-kubernetes' form.
 
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id};
 
@@ -6,10 +6,10 @@ use super::set_name;
 use crate::northbound::Northbound;
 
 impl Northbound {
-    /// Makes an address set of a DNS name, without our mark. `addresses` as `ovn-nbctl` wants them; `[]` for none.
+    /// Creates an address set of a DNS name, without our mark. `addresses` has the form for `ovn-nbctl`; `[]` for none.
     ///
     /// # Panics
-    /// If the server refuses it, as with everything here.
+    /// If the server refuses it, like all functions here.
     pub fn create_set(&self, set_name: &str, name: &str, family: Family, addresses: &str) {
         let columns = [
             format!("name={set_name}"),
@@ -31,7 +31,7 @@ impl Northbound {
         self.nbctl(&args).unwrap();
     }
 
-    /// Makes a set that is not for DNS names, by which ovn-kubernetes shows.
+    /// Creates a set that is not for DNS names, typical of ovn-kubernetes.
     pub fn create_namespace_set(&self) {
         let columns = [
             "name=a77",
@@ -43,7 +43,7 @@ impl Northbound {
         self.nbctl(&args).unwrap();
     }
 
-    /// Makes the ACL of a rule of the namespace `team`, as ovn-kubernetes makes it, and says whose it is if it is `owned`.
+    /// Creates the ACL of a rule of the namespace `team` in ovn-kubernetes' form, with its owner if it is `owned`.
     /// Returns its uuid.
     pub fn create_acl(&self, action: &str, priority: u16, sets: &[&str], owned: bool) -> String {
         let rule = match_of(sets);
@@ -60,18 +60,18 @@ impl Northbound {
         if owned {
             args.extend(OWNER);
         }
-        // A rule must be somewhere, or the server takes it away.
+        // The server deletes a rule without a switch.
         let switch = ["--may-exist", "ls-add", "switch", "--"];
         let add = ["--", "add", "Logical_Switch", "switch", "acls", "@acl"];
         let whole = [&switch[..], &args, &add].concat();
         self.nbctl(&whole).unwrap()
     }
 
-    /// Makes an ACL for both sets of each name, as ovn-kubernetes makes them for `Allow` rules. Returns their uuids, in this
-    /// order.
+    /// Creates an ACL for both sets of each name, in ovn-kubernetes' form for `Allow` rules. Returns their uuids, in
+    /// this order.
     pub fn create_acls(&self, names: &[String], owned: bool) -> Vec<String> {
         let mut uuids = Vec::new();
-        // A command line has an end.
+        // The length of a command line is limited.
         for names in names.chunks(100) {
             let mut args: Vec<String> = ["--may-exist", "ls-add", "switch"]
                 .map(str::to_owned)
@@ -99,17 +99,16 @@ impl Northbound {
         uuids
     }
 
-    /// Makes an ACL refer to other sets, as ovn-kubernetes does that finds its own rule in another form.
+    /// Makes an ACL refer to other sets, as ovn-kubernetes does with its own rules of another form.
     pub fn turn_acl(&self, uuid: &str, sets: &[&str]) {
         self.nbctl(&["set", "ACL", uuid, &match_of(sets)]).unwrap();
     }
 
-    /// Takes such an ACL away.
     pub fn remove_acl(&self, uuid: &str) {
         self.remove_acls(&[uuid.to_owned()]);
     }
 
-    /// Takes such ACLs away, a hundred in each transaction.
+    /// Deletes such ACLs, a hundred in each transaction.
     pub fn remove_acls(&self, uuids: &[String]) {
         for uuids in uuids.chunks(100) {
             let uuids = uuids.iter().map(String::as_str);
@@ -120,14 +119,14 @@ impl Northbound {
     }
 }
 
-/// Whose a rule of the namespace `team` is.
+/// The owner of a rule of the namespace `team`.
 const OWNER: [&str; 3] = [
     "external_ids:k8s.ovn.org/owner-controller=default-network-controller",
     "external_ids:k8s.ovn.org/owner-type=EgressFirewall",
     "external_ids:k8s.ovn.org/name=team",
 ];
 
-/// The column of a rule for these sets.
+/// The `match` of a rule for these sets.
 fn match_of(sets: &[&str]) -> String {
     let sets: Vec<_> = sets
         .iter()

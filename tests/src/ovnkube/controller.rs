@@ -1,4 +1,4 @@
-//! What ovnkube-controller sends to one northbound database.
+//! The requests of ovnkube-controller to one northbound database.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ pub const COMMENT: &str = "ovnkube";
 /// The rules of a namespace that have a DNS name, in their order.
 pub(super) type Rules = Vec<(RuleType, String)>;
 
-/// What became of a status.
+/// The result of a status.
 pub(super) enum Written {
     /// The set has it already.
     Equal,
@@ -32,11 +32,11 @@ pub(super) enum Written {
     Failed,
 }
 
-/// A database, and what the controller believes of it.
+/// A database, and the controller's view of it.
 pub(super) struct Controller {
     folder: PathBuf,
     client: Option<Client>,
-    /// The names whose sets it has made, as far as it knows.
+    /// The names whose sets it has created, as far as it knows.
     tracked: BTreeSet<String>,
 }
 
@@ -49,7 +49,7 @@ impl Controller {
         }
     }
 
-    /// Makes the port group of a namespace, to which its ACLs belong, and the address set of its pods.
+    /// Creates the port group of a namespace, for its ACLs, and the address set of its pods.
     pub(super) fn make_namespace(&mut self, namespace: &str) -> Result<(), String> {
         let name = json!([["name", "==", port_group(namespace)]]);
         let found = self.select("Port_Group", name, &["name"])?;
@@ -71,8 +71,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Makes the sets of names that it has not made yet, with these addresses: one transaction a name. Without addresses a set that
-    /// is there keeps its own.
+    /// Creates the missing sets of names, with these addresses: one transaction per name. Without addresses an existing
+    /// set keeps its own.
     pub(super) fn make_sets(
         &mut self,
         names: &[String],
@@ -101,7 +101,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Deletes the sets of DNS names that no ACL refers to. What it has made stays tracked.
+    /// Deletes the sets of DNS names without an ACL. Their names stay tracked.
     pub(super) fn clean_up(&mut self) -> Result<(), String> {
         let rules = self.select("ACL", json!([]), &["match"])?;
         let rules: Vec<&str> = rules
@@ -126,7 +126,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Makes the ACLs of a namespace those of these rules, in one transaction. An ACL that is there under a rule's index is changed.
+    /// Replaces the ACLs of a namespace by those of these rules, in one transaction. An existing ACL of a rule's index
+    /// is changed.
     pub(super) fn write_rules(&mut self, namespace: &str, rules: &Rules) -> Result<(), String> {
         let owner = json!([
             ["k8s.ovn.org/owner-type", "EgressFirewall"],
@@ -168,12 +169,12 @@ impl Controller {
         Ok(())
     }
 
-    /// Forgets the sets of names that no rule has any more.
+    /// Stops to track a name that no rule has any more.
     pub(super) fn forget(&mut self, name: &str) {
         self.tracked.remove(name);
     }
 
-    /// Makes a set equal to these addresses of its family, all of it at once.
+    /// Replaces the whole set by these addresses of its family.
     pub(super) fn replace(
         &mut self,
         name: &str,
@@ -191,7 +192,7 @@ impl Controller {
         }
     }
 
-    /// The row of a name and family, as its libovsdb cache has it.
+    /// The row of a name and family, as in its libovsdb cache.
     fn set(
         &mut self,
         name: &str,

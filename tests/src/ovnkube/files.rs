@@ -1,4 +1,4 @@
-//! Which files of a store changed, found by looking at them again and again.
+//! Finds changed files of a store by polling.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file of a store is there with this text, or is there no more.
+/// A new, changed or deleted file of a store.
 pub(super) struct Changed {
     /// Below the store's folder: namespace, kind and file name.
     pub(super) path: PathBuf,
@@ -25,17 +25,17 @@ impl Changed {
     }
 }
 
-/// The files of a store, as they were when they were looked at last.
+/// The files of a store at the last look.
 #[derive(Default)]
 pub(super) struct Files {
     known: BTreeMap<PathBuf, Stamp>,
 }
 
-/// What differs when a file was written again or replaced: inode, time in nanoseconds, length.
+/// A value that changes when a file is written or replaced: inode, time in nanoseconds, length.
 type Stamp = (u64, i64, i64, u64);
 
 impl Files {
-    /// What changed since this was called last.
+    /// The changes since the last call.
     pub(super) fn look(&mut self, root: &Path) -> Vec<Changed> {
         let mut changed = Vec::new();
         let mut there = BTreeSet::new();

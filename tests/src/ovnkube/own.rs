@@ -1,4 +1,4 @@
-//! ovn-kubernetes without `--enable-dns-name-resolver`: it looks names up by itself.
+//! ovn-kubernetes without `--enable-dns-name-resolver`: it looks names up itself.
 
 use std::{
     collections::BTreeSet,
@@ -18,9 +18,8 @@ use tokio::{task::JoinSet, time::sleep};
 use super::controller::Controller;
 use crate::{dns::ask, wait::eventually};
 
-/// Its resolver of its own: on a timer it asks one server for each name, and makes the whole `addresses` column of the sets under
-/// the name as it was written equal to that one answer. Of a server that does not answer it takes nothing. It ends when this is
-/// dropped.
+/// Its own resolver. On a timer it queries one server for each name. It replaces the whole `addresses` column of the
+/// sets, under the name as written, with that answer. Without an answer it changes nothing. It ends on drop.
 #[derive(Debug)]
 pub struct OwnResolver {
     rounds: Arc<AtomicUsize>,
@@ -28,7 +27,7 @@ pub struct OwnResolver {
 }
 
 impl OwnResolver {
-    /// Looks these names up from now on, one round each `every`. Their sets are there.
+    /// Looks these names up from now on, one round each `every`. Their sets must exist.
     pub fn start(folder: &Path, server: SocketAddr, names: &[&str], every: Duration) -> Self {
         let mut controller = Controller::new(folder.to_owned());
         let names: Vec<String> = names.iter().copied().map(str::to_owned).collect();
@@ -47,7 +46,7 @@ impl OwnResolver {
                         };
                         let addresses: BTreeSet<String> =
                             reply.addresses().iter().map(IpAddr::to_string).collect();
-                        // If the database is away, the next round brings it.
+                        // If the database is down, the next round writes it.
                         controller.replace(name, family, &addresses);
                     }
                 }
@@ -61,7 +60,7 @@ impl OwnResolver {
         }
     }
 
-    /// Waits for so many more rounds.
+    /// Waits for this many further rounds.
     pub async fn more(&self, rounds: usize) {
         let wanted = self.rounds.load(Ordering::Relaxed) + rounds;
         eventually("ovn-kubernetes looks names up", async || {

@@ -1,4 +1,4 @@
-//! What goes on a cluster: rules that end, an address family that ends, and objects that cannot be read any more.
+//! Removals in a cluster: rules that end, an address family that ends, and objects that become unreadable.
 
 use std::pin::pin;
 
@@ -24,10 +24,10 @@ const NAME: &str = "www.example.com.";
 
 const OTHER: &str = "other.example.com.";
 
-/// So many rounds in a row without an address of a family close it.
+/// This many look-ups in a row without an address of a family close it.
 const ROUNDS: usize = 5;
 
-/// A cluster of its own, so that no other test's EgressFirewalls go at the same time.
+/// A separate cluster, so that other tests' EgressFirewalls do not vanish at the same time.
 struct World {
     server: ApiServer,
     /// The namespace of the EgressFirewall.
@@ -167,7 +167,7 @@ async fn an_address_family_leaves_after_five_look_ups_and_the_other_stays() {
     objects.expect(NAME, &[v4]).await;
     let rounds = collector.nameserver.asked_for_v6(NAME) - asked;
     assert!(rounds >= ROUNDS, "{rounds}");
-    // The object has an address: nothing is wrong with it.
+    // The object has an address, so it reports no fault.
     let object = objects.api.get("a").await.unwrap();
     let entry = entry(&object).unwrap();
     let is_degraded = degraded(entry).map(|(status, _)| status);

@@ -1,4 +1,4 @@
-//! What nobody should write, and somebody does.
+//! Invalid objects, statuses and rules.
 
 use std::time::Instant;
 
@@ -21,14 +21,14 @@ const OTHER: &str = "other.example.com.";
 
 const FUTURE: &str = "2099-01-31T12:00:00Z";
 
-/// At most so many addresses of a name are kept.
+/// The maximum number of addresses per name.
 const MAX_ADDRESSES: usize = 1000;
 
 fn address(ip: &str, ttl: i64, looked_up: &str) -> Value {
     json!({ "ip": ip, "ttlSeconds": ttl, "lastLookupTime": looked_up })
 }
 
-/// Writes a status as it is, whatever the collector has written.
+/// Overwrites a status, whatever the collector has written.
 async fn write(objects: &Objects, object: &str, status: Value) -> Result<(), String> {
     let patch = Patch::Merge(json!({ "status": status }));
     let params = PatchParams::default();
@@ -55,7 +55,7 @@ async fn a_status_that_the_crd_takes_is_believed_no_further_than_it_can_be() {
             address("10.0.0.3", 3, FUTURE),
             address("10.0.0.4", 3600, "1970-01-01T00:00:00Z"),
             address("10.0.0.5", -3, FUTURE),
-            // Two texts of one address, and two that must never be programmed.
+            // Two spellings of one address, and two addresses that must never be programmed.
             address("2001:db8::1", 3600, FUTURE),
             address("2001:DB8:0:0::1", 3600, FUTURE),
             address("127.0.0.1", 3600, FUTURE),
@@ -64,7 +64,7 @@ async fn a_status_that_the_crd_takes_is_believed_no_further_than_it_can_be() {
     ] });
     write(&objects, "a", status).await.unwrap();
     let written = Instant::now();
-    // What is expired by its times is looked up before it goes; what has no time left goes as soon.
+    // Entries that are expired by their times are looked up before they leave; the same holds for a TTL of zero.
     objects
         .expect(NAME, &["192.0.2.1", "10.0.0.2", "2001:db8::1"])
         .await;
@@ -108,7 +108,7 @@ async fn of_10_000_addresses_in_a_status_a_thousand_are_kept() {
     };
     count("the surplus is evicted", MAX_ADDRESSES).await;
     let took = written.elapsed();
-    // And it goes on.
+    // The collector continues to work.
     let new = "192.0.2.1".parse().unwrap();
     collector.hears(NAME, &[new], 600).await;
     eventually("a new address is there", async || {
@@ -150,7 +150,7 @@ async fn what_a_laxer_crd_takes_costs_itself_alone() {
         { "dnsName": "no name", "resolvedAddresses": [address("10.0.0.3", 3600, &now)] },
         { "dnsName": "WWW.example.com.", "resolvedAddresses": [address("10.0.0.4", 3600, &now)] },
     ] });
-    // The CRD in force changes a moment later.
+    // The new CRD is in force a moment later.
     eventually("the CRD takes everything", async || {
         write(&objects, "a", status.clone()).await
     })
@@ -159,7 +159,7 @@ async fn what_a_laxer_crd_takes_costs_itself_alone() {
         .expect(NAME, &["192.0.2.1", "10.0.0.1", "10.0.0.2"])
         .await;
 
-    // Of an EgressFirewall that does not decode nothing follows.
+    // An EgressFirewall that does not decode changes nothing.
     server.take_any("egressfirewalls").await;
     let resource = ApiResource::erase::<EgressFirewall>(&());
     let raw: Api<DynamicObject> =
@@ -176,7 +176,7 @@ async fn what_a_laxer_crd_takes_costs_itself_alone() {
         .counts("store_undecodable_objects", &["EgressFirewall"], 1.0)
         .await;
 
-    // One that does not decode. What is known of it holds, and is written when it can be.
+    // An object that does not decode: its last known state stays, and is written when that is possible.
     let undecodable = json!({ "resolvedNames": [
         { "dnsName": OTHER, "resolvedAddresses": "many" },
     ] });
@@ -209,7 +209,7 @@ async fn what_a_laxer_crd_takes_costs_itself_alone() {
     assert!(collector.is_the_process(pid));
 }
 
-/// As large as etcd takes it, or nearly.
+/// The largest object that etcd accepts, approximately.
 const ETCD_LIMIT: usize = 1_500_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

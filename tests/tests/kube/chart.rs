@@ -1,4 +1,4 @@
-//! The Helm chart, as a real API server takes it.
+//! The Helm chart on a real API server.
 
 use std::{
     fs,
@@ -27,10 +27,10 @@ use tests::{
 /// Set to anything to write the manifests instead of comparing them.
 const UPDATE: &str = "UPDATE_GENERATED";
 
-/// Where the manifests put the programs.
+/// The namespace of the programs in the manifests.
 const NAMESPACE: &str = "egress-by-name";
 
-/// The manifests, and the flags of helm that make them.
+/// The manifests, and helm's flags for them.
 const MANIFESTS: [(&str, &[&str]); 3] = [
     ("interconnect", &[]),
     (
@@ -47,7 +47,7 @@ const MANIFESTS: [(&str, &[&str]); 3] = [
     ("own-resolver", &["--set", "ovnWriter.mode=none"]),
 ];
 
-/// kubectl, as who may do everything.
+/// kubectl, as administrator.
 fn kubectl(server: &ApiServer, args: &[&str]) -> Output {
     let mut command = Command::new(tool("kubectl"));
     command.arg("--kubeconfig").arg(server.kubeconfig());
@@ -69,7 +69,6 @@ fn helm(server: &ApiServer, args: &[&str]) -> String {
     succeeded(&format!("helm {args:?}"), &output)
 }
 
-/// What a program printed.
 fn succeeded(what: &str, output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, errors) = (text(&output.stdout), text(&output.stderr));
@@ -149,7 +148,7 @@ fn values_that_cannot_be_are_refused_in_words_that_help() {
     }
 }
 
-/// What the flags of the pods are is what the programs know.
+/// The programs accept the flags of the pods.
 #[test]
 fn the_programs_know_the_flags_of_their_pods() {
     for case in chart::cases() {
@@ -162,7 +161,7 @@ fn the_programs_know_the_flags_of_their_pods() {
                 let [name] = &words("command")[..] else {
                     panic!("{container}");
                 };
-                // With what it cannot start with it says so before anything else.
+                // A program reports invalid flags before anything else.
                 let output = Command::new(program(name))
                     .args(words("args"))
                     .arg("--log-format=none")
@@ -221,7 +220,7 @@ async fn the_api_server_takes_what_every_case_renders() {
         eventually("it is taken", async || {
             let output = kubectl(&server, &dry_run);
             let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-            // The kinds of Prometheus are known a moment after they were made.
+            // Prometheus' CRDs are served a moment after their creation.
             match output.status.success() {
                 false if errors.contains("no matches for kind") => Err(errors),
                 _ => Ok(succeeded(path(&file), &output)),
@@ -232,7 +231,7 @@ async fn the_api_server_takes_what_every_case_renders() {
     admits_the_pods(&server, &objects).await;
 }
 
-/// Pod Security Admission lets all pods into a restricted namespace, but those that mount OVN's sockets.
+/// Pod Security Admission lets all pods into a restricted namespace, except those that mount OVN's sockets.
 async fn admits_the_pods(server: &ApiServer, objects: &[DynamicObject]) {
     let client = server.client().await;
     for level in ["restricted", "privileged"] {
@@ -262,7 +261,7 @@ async fn admits_the_pods(server: &ApiServer, objects: &[DynamicObject]) {
         for (level, fits) in [("restricted", kind == "Deployment"), ("privileged", true)] {
             let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), level);
             let account = json!({"metadata": {"name": account}});
-            // It may be there.
+            // It may exist.
             let _made = accounts
                 .create(
                     &PostParams::default(),
@@ -296,7 +295,7 @@ async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
     let server = ApiServer::start().await;
     let client = server.client().await;
     server.make_namespace("ovn-kubernetes").await;
-    // One of the CRDs is somebody else's already, and one is not there.
+    // One of the CRDs exists already and belongs to another owner, and one is missing.
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let firewalls = "egressfirewalls.k8s.ovn.org";
     crds.delete(firewalls, &DeleteParams::default())
@@ -346,7 +345,7 @@ async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
     )
     .await
     .unwrap();
-    // Before the addresses are known to the notes, and after.
+    // Before the notes know the addresses, and after.
     let again = helm(&server, &install);
     let mut patched = Vec::new();
     for notes in [&first, &again] {
@@ -365,13 +364,13 @@ async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
     }
     guards_the_statuses(&server, &client).await;
 
-    // What was learned outlives the programs.
+    // Learned addresses outlive the programs.
     helm(&server, &["uninstall", RELEASE]);
     let objects: Api<DnsNameResolver> = Api::namespaced(client, "ovn-kubernetes");
     assert!(objects.get("www").await.unwrap().status.is_some());
 }
 
-/// Runs the command that the notes give for the Corefile; there is no kubelet that could do `kubectl exec`.
+/// Runs the command that the notes give for the Corefile; there is no kubelet for `kubectl exec`.
 fn follow(server: &ApiServer, notes: &str) {
     let commands: Vec<&str> = notes
         .lines()
@@ -403,7 +402,7 @@ fn follow(server: &ApiServer, notes: &str) {
     succeeded(&script, &output.unwrap());
 }
 
-/// Nobody writes a status but the collector, whatever a role says.
+/// Only the collector may write a status, whatever a role allows.
 async fn guards_the_statuses(server: &ApiServer, client: &Client) {
     let objects: Api<DnsNameResolver> = Api::namespaced(client.clone(), "ovn-kubernetes");
     let object = json!({
@@ -438,7 +437,7 @@ async fn guards_the_statuses(server: &ApiServer, client: &Client) {
     let collector = format!("system:serviceaccount:{NAMESPACE}:{COLLECTOR}");
     assert!(refused.message.contains(&collector), "{}", refused.message);
 
-    // A role lets the collector update; the policy does, too.
+    // The role and the policy allow the collector's update.
     let config = server.config_of(NAMESPACE, COLLECTOR).await;
     let allowed: Api<DnsNameResolver> =
         Api::namespaced(Client::try_from(config).unwrap(), "ovn-kubernetes");

@@ -1,9 +1,9 @@
-//! What the tests of this program share.
+//! Helpers of all tests of this program.
 
 use runtime::{OpenStore, cluster::Cluster, cluster::KubeStore, store::ObjectKey};
 use tests::kube::ApiServer;
 
-/// Who may do everything.
+/// A client of the administrator.
 pub(crate) async fn admin(server: &ApiServer) -> Cluster {
     Cluster::of(server.config().await, "tests").unwrap()
 }

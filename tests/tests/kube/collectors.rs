@@ -1,4 +1,4 @@
-//! A collector on a cluster: the stream that it reads, the DNS server that it asks, the objects that it keeps.
+//! A collector in a cluster: its stream, its DNS server, and its objects.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -22,13 +22,13 @@ use crate::{
     nameserver::NameServer,
 };
 
-/// Addresses leave soon: one second after they were said to, and one of grace.
+/// Addresses leave soon: after a TTL of one second, and one second of grace.
 const FLAGS: [&str; 4] = ["--min-ttl", "1s", "--grace", "1s"];
 
-/// It keeps objects that somebody else makes.
+/// The collector keeps objects that other clients create.
 pub(crate) const NEVER: [&str; 2] = ["--manage-objects", "never"];
 
-/// A running collector. Fields are in the order in which they end.
+/// A running collector. Fields are in the order in which they are dropped.
 pub(crate) struct Collector {
     pub(crate) program: Program,
     pub(crate) nameserver: NameServer,
@@ -37,7 +37,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Starts one that keeps the objects of the namespace; `more` are more of its flags. Returns when it is ready.
+    /// Starts a collector for the objects of the namespace, with additional flags. Returns when it is ready.
     pub(crate) async fn start(kubeconfig: &Path, namespace: &str, more: &[&str]) -> Self {
         let (workdir, nameserver) = (Workdir::new(), NameServer::start().await);
         let socket = workdir.join("dnstap.sock");
@@ -81,7 +81,7 @@ impl Collector {
         self.stream = Sender::open(&self.workdir.join("dnstap.sock")).await;
     }
 
-    /// It hears that a pod was given these addresses for the name, with a TTL in seconds.
+    /// Sends it an answer to a pod with these addresses for the name, with a TTL in seconds.
     pub(crate) async fn hears(&mut self, name: &str, ips: &[IpAddr], ttl: u32) {
         let client = Ipv4Addr::new(10, 0, 0, 9);
         let event = event_for(Some(client), answer(name, ips, ttl));
@@ -89,7 +89,6 @@ impl Collector {
         sent.expect("the collector reads");
     }
 
-    /// A metric's sum, as [`tests::admin::Admin::metric`] says.
     pub(crate) async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
         let metric = self.program.admin().metric(name, labels).await;
         metric.expect("the collector answers")
@@ -107,7 +106,7 @@ impl Collector {
         .await;
     }
 
-    /// The memory that it has, in KiB.
+    /// The resident memory in KiB.
     pub(crate) fn resident_kib(&mut self) -> u64 {
         let [now, _] = self.program.process().memory();
         now >> 10
@@ -135,7 +134,7 @@ impl Objects {
         }
     }
 
-    /// Makes one, as somebody else does.
+    /// Creates one, like another client.
     pub(crate) async fn make(&self, object: &str, name: &str) -> DnsNameResolver {
         let object = json!({
             "apiVersion": "network.openshift.io/v1alpha1",
@@ -148,7 +147,6 @@ impl Objects {
         made.expect("it is made")
     }
 
-    /// Those of a name.
     pub(crate) async fn named(&self, name: &str) -> Result<Vec<DnsNameResolver>, String> {
         let listed = self.api.list(&kube::api::ListParams::default()).await;
         let mut objects = listed.map_err(|error| error.to_string())?.items;
@@ -156,13 +154,13 @@ impl Objects {
         Ok(objects)
     }
 
-    /// What those of a name say.
+    /// The addresses in the statuses of a name.
     pub(crate) async fn addresses(&self, name: &str) -> Result<Addresses, String> {
         let objects = self.named(name).await?;
         Ok(objects.iter().flat_map(addresses).collect())
     }
 
-    /// Waits until those of a name say these addresses of it, and no others; returns how long that took.
+    /// Waits until the statuses of a name have exactly these addresses; returns how long that took.
     pub(crate) async fn expect(&self, name: &str, ips: &[&str]) -> Duration {
         let started = Instant::now();
         let wanted: Addresses = ips
@@ -180,7 +178,6 @@ impl Objects {
     }
 }
 
-/// Makes the EgressFirewall of a namespace, that allows these names.
 pub(crate) async fn allow(server: &ApiServer, namespace: &str, names: &[&str]) {
     let firewalls: Api<EgressFirewall> = Api::namespaced(server.client().await, namespace);
     let made = firewalls
@@ -189,7 +186,6 @@ pub(crate) async fn allow(server: &ApiServer, namespace: &str, names: &[&str]) {
     made.expect("it is made");
 }
 
-/// An EgressFirewall that allows these names.
 pub(crate) fn egress_firewall(names: &[&str]) -> EgressFirewall {
     let rules: Vec<_> = names
         .iter()

@@ -1,4 +1,4 @@
-//! What every store must do.
+//! The requirements for every store.
 
 use runtime::{cluster::KubeStore, store::contract::Subject};
 use tests::kube::ApiServer;

@@ -1,4 +1,4 @@
-//! The Corefile in the cluster: changed as its page says, and looked at by the collector that leads.
+//! The Corefile in the cluster: changed as its page says, and watched by the leading collector.
 
 use std::{path::Path, process::Stdio};
 
@@ -51,7 +51,7 @@ async fn corefile(api: &Api<ConfigMap>) -> String {
     map.data.unwrap().remove("Corefile").unwrap()
 }
 
-/// What the README says, in a shell.
+/// Runs the README's command in a shell.
 async fn pipe(kubeconfig: &Path, namespace: &str, patch: &str) {
     let (kubectl, collector) = (tool("kubectl"), program("collector"));
     let (kubectl, collector) = (kubectl.display(), collector.display());
@@ -159,7 +159,7 @@ async fn the_live_corefile_is_changed_by_kubectl_and_watched_by_the_leader() {
     pipe(&kubeconfig, &namespace, "--remove").await;
     assert_eq!(corefile(&maps).await, COREFILE);
     faults(2.0).await;
-    // Whoever deletes it has another one.
+    // An administrator who deletes it creates another one.
     maps.delete("coredns", &Default::default()).await.unwrap();
     eventually("nothing is said of what is not there", async || {
         let (_, text) = collector.program.admin().get("/metrics").await.unwrap();
@@ -195,7 +195,7 @@ async fn a_node_local_cache_that_bypasses_coredns_is_reported_once_it_runs() {
         .unwrap();
     let workdir = Workdir::new();
     let inspect = workdir.join("inspect.sock");
-    // The two have one name.
+    // Both have the same name.
     let flags = [
         "--corefile",
         "none",

@@ -14,30 +14,28 @@ use tests::{
     wait::eventually_within, workdir::Workdir,
 };
 
-/// How many requests of a test are under way at once.
+/// The number of parallel requests of a test.
 const AT_ONCE: usize = 16;
 
 /// Enough for thousands of objects.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The names of thousands of objects, in the order in which the API server lists these.
+/// The names of thousands of objects, in the order in which the API server lists the objects.
 pub(crate) fn names(count: usize) -> Vec<String> {
     (0..count)
         .map(|n| format!("n{n:05}.example.com."))
         .collect()
 }
 
-/// The address of the `n`th name.
 pub(crate) fn address(n: usize) -> String {
     format!("10.1.{}.{}", n >> 8, n & 255)
 }
 
-/// The object of a name.
 pub(crate) fn object_name(name: &str) -> String {
     name.trim_end_matches('.').to_owned()
 }
 
-/// Makes the object of each name, with an address in its status.
+/// Creates the object of each name, with an address in its status.
 pub(crate) async fn make_objects(server: &ApiServer, namespace: &str, names: &[String]) {
     let objects: Api<DnsNameResolver> = Api::namespaced(server.client().await, namespace);
     stream::iter(names.iter().enumerate())
@@ -58,7 +56,6 @@ pub(crate) async fn make_objects(server: &ApiServer, namespace: &str, names: &[S
         .await;
 }
 
-/// Writes the status of the object of a name.
 pub(crate) async fn write_status(objects: &Api<DnsNameResolver>, name: &str, ip: &str) {
     let address = json!({ "ip": ip, "ttlSeconds": 30, "lastLookupTime": "2026-01-01T00:00:00Z" });
     let entry = json!({ "dnsName": name, "resolvedAddresses": [address] });
@@ -70,7 +67,7 @@ pub(crate) async fn write_status(objects: &Api<DnsNameResolver>, name: &str, ip:
     written.unwrap();
 }
 
-/// A database with rules. Fields are in the order in which they end.
+/// A database with rules. Fields are in the order in which they are dropped.
 pub(crate) struct Ruled {
     pub(crate) northbound: Northbound,
     pub(crate) workdir: Workdir,
@@ -79,7 +76,7 @@ pub(crate) struct Ruled {
 }
 
 impl Ruled {
-    /// Starts one with a rule for each name; those of ovn-kubernetes if they are `owned`.
+    /// Starts a database with a rule for each name; the rules are ovn-kubernetes' if they are `owned`.
     pub(crate) async fn start(names: &[String], owned: bool) -> Self {
         let workdir = Workdir::new();
         let northbound = Northbound::start(workdir.path()).await;
@@ -90,12 +87,11 @@ impl Ruled {
         }
     }
 
-    /// Which addresses left a set while a rule referred to it, as `NAME ADDRESS`.
+    /// The addresses that left a set while a rule referred to it, as `NAME ADDRESS`.
     pub(crate) fn closings(&self) -> Vec<String> {
         closings(&transaction_log::read(self.workdir.path()))
     }
 
-    /// Starts an ovn-writer for it.
     pub(crate) async fn writer(
         &self,
         kubeconfig: &Path,

@@ -1,4 +1,4 @@
-//! The chart's collectors as their Deployments' controllers run them: processes behind what plays their Services.
+//! The chart's collectors, run as by their Deployments' controllers: processes behind stand-ins for their Services.
 
 use std::{
     net::SocketAddr,
@@ -19,22 +19,22 @@ use tests::{
 };
 use tokio::time::sleep;
 
-/// How long after its SIGTERM a pod still gets new streams: the endpoints' controller and every node have to hear of it.
+/// How long after its SIGTERM a pod still gets new streams: the endpoints' controller and every node must react first.
 const LAG: Duration = Duration::from_secs(1);
 
-/// What the chart is told; the delay is over [`LAG`].
+/// A value of the chart; the delay is longer than [`LAG`].
 const DELAY: &str = "collector.shutdownDelaySeconds=2";
 
-/// What the chart makes in a namespace.
+/// The installed chart in a namespace.
 pub(crate) struct Release {
     /// The name of the collectors' ServiceAccount.
     pub(crate) account: String,
-    /// No pod runs yet.
+    /// At first no pod runs.
     pub(crate) deployments: Vec<Deployment>,
 }
 
 impl Release {
-    /// Installs the chart with so many instances of the collector, and these flags of theirs.
+    /// Installs the chart with this many instances of the collector, and these flags.
     pub(crate) async fn install(
         server: &ApiServer,
         namespace: &str,
@@ -74,7 +74,6 @@ impl Release {
         }
     }
 
-    /// Starts the pods.
     pub(crate) async fn start(&mut self) {
         for deployment in &mut self.deployments {
             for _ in 0..deployment.spec["replicas"].as_u64().unwrap() {
@@ -90,16 +89,16 @@ impl Release {
     }
 }
 
-/// A Deployment of collectors, and its Service. Fields are in the order in which they end.
+/// A Deployment of collectors, and its Service. Fields are in the order in which they are dropped.
 pub(crate) struct Deployment {
-    /// Its name, which its Service has, too.
+    /// Its name, also of its Service.
     name: String,
     spec: Value,
     slices: Api<EndpointSlice>,
     kubeconfig: PathBuf,
     service: Service,
     pods: Vec<Pod>,
-    /// Logs of Deployments that roll out at once are apart: what a pod logs at its start is read.
+    /// Deployments that roll out at once need separate logs: the log of a pod's start is read.
     workdir: Workdir,
 }
 
@@ -110,27 +109,28 @@ pub(crate) struct Pod {
     slice: String,
 }
 
-/// For the address of each pod as the cluster knows it. Nothing is there: an EndpointSlice has no loopback address.
+/// The number in each pod's address in the cluster. The address is unreachable: an EndpointSlice cannot have a loopback
+/// address.
 static NUMBER: AtomicU8 = AtomicU8::new(1);
 
 impl Deployment {
-    /// Pods that are started from now on use this configuration of the API server's clients.
+    /// Pods that start from now on use this kubeconfig.
     pub(crate) fn reach_server_by(&mut self, kubeconfig: &Path) {
         self.kubeconfig = kubeconfig.to_owned();
     }
 
-    /// Those that run, the oldest first.
+    /// The running pods, the oldest first.
     pub(crate) fn pods(&mut self) -> &mut [Pod] {
         &mut self.pods
     }
 
-    /// Starts a pod, and puts it behind the Service when it is ready.
+    /// Starts a pod, and adds it to the Service when it is ready.
     pub(crate) async fn start(&mut self) {
         let pod = &self.spec["template"]["spec"];
         let container = &pod["containers"][0];
         assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
         let args: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
-        // All but where it is in its network.
+        // All flags but those about its network.
         let elsewhere = ["--admin=", "--log-format=", "--listen=", "--inspect="];
         let is_kept = |arg: &String| !elsewhere.iter().any(|flag| arg.starts_with(flag));
         let listen = "--listen=tcp://127.0.0.1:0".to_owned();
@@ -178,14 +178,13 @@ impl Deployment {
         self.slices.delete(&pod.slice, &params).await.unwrap();
     }
 
-    /// Kills its oldest pod.
     pub(crate) async fn kill(&mut self) {
         let mut pod = self.pods.remove(0);
         pod.program.process().kill();
         self.forget(&pod).await;
     }
 
-    /// Ends its oldest pod as a kubelet does.
+    /// Ends its oldest pod like a kubelet.
     pub(crate) async fn end(&mut self) {
         let grace = &self.spec["template"]["spec"]["terminationGracePeriodSeconds"];
         let grace = Duration::from_secs(grace.as_u64().unwrap());
@@ -203,7 +202,7 @@ impl Deployment {
         assert_eq!(status.code(), Some(0));
     }
 
-    /// Replaces its pods one by one, as the Deployment's controller and the kubelets do.
+    /// Replaces its pods one by one, like the Deployment's controller and the kubelets.
     pub(crate) async fn roll(&mut self) {
         let update = &self.spec["strategy"]["rollingUpdate"];
         assert_eq!(
@@ -220,7 +219,6 @@ impl Deployment {
         }
     }
 
-    /// The sum of a metric of its pods.
     pub(crate) async fn sum(&self, metric: &str) -> Result<f64, String> {
         let mut sum = 0.0;
         for pod in &self.pods {

@@ -1,5 +1,5 @@
-//! The commands in `docs`, in the order of each page: those in blocks marked `sh`. Blocks marked `text` need a node, or show what
-//! comes out.
+//! Runs the commands in `docs`, in the order of each page: those in blocks marked `sh`. Blocks marked `text` need a
+//! node, or show output.
 
 use std::{
     fs,
@@ -55,7 +55,7 @@ async fn corefiles(server: &ApiServer) {
     }
 }
 
-/// A command in a block that says nothing of itself would be run by nobody.
+/// An unmarked block with a command would never be tested.
 #[test]
 fn every_command_of_the_docs_is_marked() {
     for page in fs::read_dir(docs())

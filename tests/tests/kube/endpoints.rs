@@ -41,7 +41,7 @@ async fn servers_that_come_and_go_are_found() {
     ))
     .await;
 
-    // A Service that is not there is no hindrance.
+    // A missing Service does no harm.
     let services = [
         format!("{namespace}/kube-dns"),
         "openshift-dns/dns-default".to_owned(),

@@ -1,4 +1,4 @@
-//! What the authors of rules, and whoever reads the objects, are told by Events.
+//! Events for the authors of rules and the readers of objects.
 
 use std::fs;
 
@@ -45,7 +45,7 @@ fn rule(rule_type: &str, name: &str) -> serde_json::Value {
     json!({ "type": rule_type, "to": { "dnsName": name } })
 }
 
-/// Reason, note and uid of the object of every Event in a namespace, of which there are at least so many.
+/// Reason, note and uid of the object of every Event in a namespace; waits for `least` of them.
 async fn events(client: &Client, namespace: &str, least: usize) -> Vec<(String, String, String)> {
     let api: Api<Event> = Api::namespaced(client.clone(), namespace);
     eventually(&format!("{least} Events in {namespace}"), async || {
@@ -67,7 +67,7 @@ async fn events(client: &Client, namespace: &str, least: usize) -> Vec<(String, 
     .await
 }
 
-/// The status of a name with so many addresses, all just looked up.
+/// The status of a name with this many addresses, all just looked up.
 fn many(name: &str, addresses: u32) -> DnsNameResolverStatus {
     let address = |i: u32| ResolvedAddress {
         ip: std::net::Ipv4Addr::from(0xc612_0000 + i).to_string().into(),
@@ -99,7 +99,7 @@ async fn faults_of_rules_and_left_out_names_are_events_on_the_objects() {
         rule("Allow", "www.example.com"),
     ];
     let uid = put(client.clone(), &first, "soon", json!(rules)).await;
-    // Over the limit of rules, and the only one that fits into the object as the API server takes it.
+    // Over the limit of rules, and the only one that fits into an object of the API server.
     let mut rules = vec![rule("Allow", "www.example.com")];
     rules.resize(
         8_100,
@@ -144,7 +144,7 @@ async fn faults_of_rules_and_left_out_names_are_events_on_the_objects() {
     let expected = ("TooManyRules".to_owned(), over.to_owned(), other);
     assert_eq!(said, [expected]);
 
-    // What another wrote has more addresses than are kept.
+    // The status of another writer has more addresses than the limit.
     let resolvers: Api<DnsNameResolver> = Api::namespaced(client.clone(), NAMESPACE);
     let name = "api.example.com.";
     let spec = DnsNameResolverSpec {
@@ -167,7 +167,7 @@ async fn faults_of_rules_and_left_out_names_are_events_on_the_objects() {
     );
     assert!(said[0].1.starts_with(name), "{said:?}");
 
-    // All of it in the log too; and said once, however long it lasts.
+    // The log has all of it, too; each Event is raised once, however long its cause lasts.
     let log = collector.messages();
     for reason in ["NameRefused", "TooManyRules", "AddressesEvicted"] {
         let lines = log.iter().filter(|line| line["reason"] == reason);

@@ -1,4 +1,4 @@
-//! The API server's own limits (API Priority and Fairness): it answers 429 to who asks for more than its share.
+//! The API server's own limits (API Priority and Fairness): it answers 429 to clients over their share.
 
 use std::{
     net::IpAddr,
@@ -25,20 +25,20 @@ const NAMESPACE: &str = "ovn-kubernetes";
 
 const USER: &str = "system:serviceaccount:ovn-kubernetes:egress-by-name-collector";
 
-/// More than are written at once, and far more than the server lets through at once.
+/// More than the collector writes in parallel, and far more than the server admits in parallel.
 const NAMES: usize = 60;
 
-/// How long the server asks who is refused to stay away, at least.
+/// The minimum Retry-After of the server.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The limit on the writes of statuses by the collector's ServiceAccount.
+/// The limit for status writes of the collector's ServiceAccount.
 struct Limit<'a> {
     server: &'a ApiServer,
     schemas: Api<FlowSchema>,
 }
 
 impl<'a> Limit<'a> {
-    /// One share of about 250 of the server's 600 requests at once. What is more is refused.
+    /// One share of about 250 of the server's 600 parallel requests. Further ones are refused.
     async fn set(server: &'a ApiServer) -> Self {
         let levels: Api<PriorityLevelConfiguration> = Api::all(server.client().await);
         let schemas: Api<FlowSchema> = Api::all(server.client().await);
@@ -84,7 +84,7 @@ impl<'a> Limit<'a> {
         self.schemas.delete("collector", &params).await.unwrap();
     }
 
-    /// How many writes it refused; and the shortest time from a refusal to the next try at the same object.
+    /// The number of refused writes; and the shortest time from a refusal to the next try at the same object.
     fn refused(&self) -> (usize, Option<Duration>) {
         let answers = self
             .server
@@ -103,14 +103,14 @@ fn name(i: usize) -> String {
     format!("n{i}.example.com.")
 }
 
-/// A pod is told an address of the name.
+/// Sends an answer to a pod with an address of the name.
 async fn tell(collector: &mut Collector, told: &mut Addresses, i: usize, last: u8) {
     let ip = IpAddr::from([10, 0, u8::try_from(i).unwrap(), last]);
     collector.hears(&name(i), &[ip], 600).await;
     told.insert((name(i), ip.to_string()));
 }
 
-/// Waits until every address that was told is there, and says how long that took.
+/// Waits until every sent address is in its object, and returns how long that took.
 async fn arrives(objects: &Objects, told: &Addresses) -> Duration {
     let started = Instant::now();
     eventually("all that was told is there", async || {
@@ -144,7 +144,7 @@ mod soak {
         let history = History::of(&server, NAMESPACE).await;
         let mut told = Addresses::new();
 
-        // A few at once pass, of many; the others are tried again, and each only when the server said that it may be.
+        // A few of many parallel writes pass. The others are retried, each only after the server's Retry-After.
         let limit = Limit::set(&server).await;
         let mut last = 0;
         eventually("writes are refused", async || {
@@ -160,7 +160,7 @@ mod soak {
         .await;
         let took = arrives(&objects, &told).await;
         let (refused, again) = limit.refused();
-        // The server counts from its answer, its log from the question.
+        // The server counts from its answer, its log from the request.
         let patience = RETRY_AFTER - Duration::from_millis(50);
         let again = again.expect("a refused write is tried again");
         assert!(!is_long() || again >= patience, "{again:?}");

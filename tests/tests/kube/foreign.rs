@@ -1,4 +1,4 @@
-//! Somebody else at the same objects: writes their status, makes them again, has its own.
+//! Other clients of the same objects: they write statuses, recreate objects, and have objects of their own.
 
 use std::{
     net::IpAddr,
@@ -27,10 +27,10 @@ use crate::{
 
 const NAME: &str = "www.example.com.";
 
-/// In auto nothing is made before.
+/// In mode `auto` no object is created earlier.
 const CREATE_AFTER: Duration = Duration::from_secs(10);
 
-/// Adds an address to a status, until it holds. Returns how often somebody else was faster.
+/// Adds an address to a status by compare-and-swap. Returns how often another writer was faster.
 pub(crate) async fn add(store: &KubeStore, key: &ObjectKey, ip: IpAddr, ttl: i32) -> usize {
     let mut conflicts = 0;
     loop {
@@ -154,7 +154,7 @@ mod soak {
         };
         assert_eq!(uids(&theirs).await, [foreign.uid()], "no second one");
 
-        // Others may make theirs in its place, which is then theirs.
+        // Others may create theirs in its place, which then belongs to them.
         objects.expect(&late, &["192.0.2.3"]).await;
         let own = objects.named(&late).await.unwrap().remove(0).name_any();
         let deleted = objects.api.delete(&own, &DeleteParams::default()).await;
@@ -162,7 +162,7 @@ mod soak {
         let replacing = objects.make(&own, &late).await;
         objects.expect(&late, &["192.0.2.3"]).await;
 
-        // Only its own is deleted.
+        // Only its own object is deleted.
         let firewalls: Api<EgressFirewall> = Api::namespaced(server.client().await, &team);
         let deleted = firewalls.delete("default", &DeleteParams::default()).await;
         deleted.unwrap();
@@ -171,7 +171,7 @@ mod soak {
             (left == 0).then_some(()).ok_or_else(|| format!("{left}"))
         })
         .await;
-        // The others are kept up as ever.
+        // The others are maintained as before.
         for name in [&theirs, &late] {
             collector.hears(name, &[[10, 0, 0, 1].into()], 600).await;
         }

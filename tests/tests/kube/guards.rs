@@ -1,4 +1,4 @@
-//! The networks and Nodes of a cluster's own: no answer may bring in an address of theirs.
+//! The networks and Nodes of the cluster itself: no answer may bring in their addresses.
 
 use k8s_openapi::api::{
     core::v1::Node, discovery::v1::EndpointSlice, events::v1::Event, networking::v1::ServiceCIDR,
@@ -26,7 +26,7 @@ const REFUSED: &str = "collector_addresses_refused_total";
 
 const PURGED: &str = "collector_addresses_purged_total";
 
-/// Says that the API server is also there.
+/// Adds an address of the API server.
 async fn add_endpoint(server: &ApiServer, address: &str) {
     let slices: Api<EndpointSlice> = Api::namespaced(server.client().await, "default");
     let slice = serde_json::from_value(json!({
@@ -62,7 +62,7 @@ pub(crate) async fn add_node(server: &ApiServer, name: &str, cidr: &str) {
     made.unwrap();
 }
 
-/// Gives a Node its own addresses, as its kubelet does.
+/// Sets a Node's own addresses, like its kubelet.
 pub(crate) async fn set_status(server: &ApiServer, name: &str, addresses: &[(&str, &str)]) {
     let nodes: Api<Node> = Api::all(server.client().await);
     let address = |(kind, address): &(&str, &str)| json!({ "type": kind, "address": address });
@@ -97,7 +97,7 @@ async fn counts(collector: &Collector, metric: &str, reason: &str, wanted: f64) 
     .await;
 }
 
-/// How many lines of the log have all of this.
+/// The number of log lines with all of these parts.
 fn lines(collector: &Collector, parts: &[&str]) -> usize {
     let messages = collector.program.messages();
     let lines = messages.iter().map(ToString::to_string);
@@ -108,7 +108,7 @@ fn lines(collector: &Collector, parts: &[&str]) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_answer_brings_in_an_address_of_the_clusters_own() {
-    // The networks are the whole server's.
+    // The networks apply to the whole server.
     let server = ApiServer::start().await;
     let namespace = server.namespace().await;
     add_node(&server, "a", "10.244.1.0/24").await;
@@ -120,7 +120,7 @@ async fn no_answer_brings_in_an_address_of_the_clusters_own() {
         let ips: Vec<_> = ips.iter().map(|ip| ip.parse().unwrap()).collect();
         collector.hears(NAME, &ips, TTL).await;
     };
-    // The server's own ServiceCIDR is 10.96.0.0/16. 10.97 and 10.245 are nobody's yet.
+    // The server's own ServiceCIDR is 10.96.0.0/16. 10.97 and 10.245 are still unused.
     let now = ["203.0.113.1", "10.97.0.7", "10.245.0.9", "198.51.100.9"];
     eventually("the answers are heard", async || {
         hear(&mut collector, &now).await;
@@ -150,7 +150,7 @@ async fn no_answer_brings_in_an_address_of_the_clusters_own() {
     let said = lines(&collector, &["10.97.0.7", NAME, "service-cidr"]);
     assert_eq!(said, 1);
 
-    // Once the network is another's, so are its addresses.
+    // Once the network belongs to another Node, so do its addresses.
     let nodes: Api<Node> = Api::all(server.client().await);
     nodes.delete("b", &DeleteParams::default()).await.unwrap();
     eventually("the address is let in again", async || {
@@ -253,14 +253,14 @@ async fn an_address_of_a_node_is_refused_unless_a_flag_allows_it() {
     })
     .await;
 
-    // A Node that gets an address takes it out of the status.
+    // A Node's new address is removed from the status.
     let of_b = [("InternalIP", "198.51.100.2")];
     set_status(&server, "b", &of_b).await;
     objects.expect(NAME, &["203.0.113.1"]).await;
     counts(&collector, PURGED, "node", 1.0).await;
     assert_eq!(guarded(&collector).await, 3.0);
 
-    // With the flag they are let in. Those of other purposes are not.
+    // With the flag Node addresses are allowed. Those of other purposes are not.
     let flags = ["--allow-node-addresses"];
     drop(collector);
     let mut collector = Collector::start(&server.kubeconfig(), &namespace, &flags).await;
@@ -278,7 +278,6 @@ async fn an_address_of_a_node_is_refused_unless_a_flag_allows_it() {
     assert_eq!(collector.metric(REFUSED, &["reason=\"node\""]).await, 0.0);
 }
 
-/// How many addresses of Nodes are refused.
 async fn guarded(collector: &Collector) -> f64 {
     let labels = ["purpose=\"node\""];
     collector
@@ -306,7 +305,7 @@ async fn pods_of_a_primary_user_defined_network_are_refused_once_known() {
     let unreadable = ["cannot be read", "ClusterUserDefinedNetworks"];
     assert_eq!(lines(&collector, &unreadable), 1);
 
-    // The CRD comes while the collector runs.
+    // The CRD is added while the collector runs.
     server.install_user_defined_networks().await;
     let primary =
         json!({ "role": "Primary", "subnets": [{ "cidr": "10.100.0.0/16", "hostSubnet": 24 }] });

@@ -1,4 +1,4 @@
-//! Which addresses came and went, as a watch tells it: what a look now and then would miss is in it too.
+//! The addresses that came and went, from a watch. Unlike polling, this misses nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 
 use crate::cluster::store;
 
-/// What an object says: (name, address) each.
+/// The content of objects: (name, address) each.
 pub(crate) type Addresses = BTreeSet<(String, String)>;
 
-/// Follows the objects of a namespace for as long as it lives.
+/// Follows the objects of a namespace until it is dropped.
 pub(crate) struct History {
     api: Api<DnsNameResolver>,
     seen: Arc<Mutex<Seen>>,
@@ -40,7 +40,7 @@ pub(crate) struct Departure {
 }
 
 impl History {
-    /// Returns when it has heard of all that is there.
+    /// Returns when it has read all existing objects.
     pub(crate) async fn of(server: &ApiServer, namespace: &str) -> Self {
         let (store, scope) = (store(server).await, Scope::Namespace(namespace.to_owned()));
         let seen = Arc::<Mutex<Seen>>::default();
@@ -61,8 +61,8 @@ impl History {
         history
     }
 
-    /// What has left so far. An object that was deleted has not let its addresses go. First it waits until it has heard of
-    /// all that is there now.
+    /// The departures so far. A deleted object does not count as a departure of its addresses. It first waits until it
+    /// has the current state.
     pub(crate) async fn departures(&self) -> Vec<Departure> {
         eventually("the watch is up to date", async || {
             let listed = self.api.list(&ListParams::default()).await;
@@ -77,7 +77,6 @@ impl History {
         self.seen.lock().unwrap().departures.clone()
     }
 
-    /// What has left so far of one name.
     pub(crate) async fn departures_of(&self, name: &str) -> Vec<Departure> {
         let mut departures = self.departures().await;
         departures.retain(|departure| departure.name == name);
@@ -120,7 +119,6 @@ fn version(object: &DnsNameResolver) -> (ObjectKey, Option<String>) {
     (ObjectKey::of(object), object.resource_version())
 }
 
-/// What an object says.
 pub(crate) fn addresses(object: &DnsNameResolver) -> Addresses {
     let names = object
         .status

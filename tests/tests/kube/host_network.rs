@@ -1,4 +1,4 @@
-//! DNS servers on the host network: they share the address of their Node with others.
+//! DNS servers on the host network: they share the address of their Node with other programs.
 
 use std::{fs, net::SocketAddr};
 
@@ -38,7 +38,7 @@ const SECRET: &str = "0123456789abcdef";
 
 const REFUSED: &str = "collector_connection_errors_total";
 
-/// A probe of its block is answered by itself, and pushes its stream out.
+/// CoreDNS itself answers a probe of its block, which flushes its stream.
 const COREFILE: &str = r#"
 .:{$DNS_PORT} {
     bind ADDRESS
@@ -54,7 +54,7 @@ const COREFILE: &str = r#"
 }
 "#;
 
-/// A collector that hears of answers over dnstap alone.
+/// A collector that gets answers over dnstap only.
 struct Collector {
     program: Program,
     workdir: Workdir,
@@ -93,7 +93,7 @@ impl Collector {
         serde_json::from_str(&body).unwrap()
     }
 
-    /// Waits until these DNS servers are shown as refused, with what to do.
+    /// Waits until these DNS servers are listed as refused, with advice.
     async fn shows_refused(&self, servers: &[String]) {
         eventually(&format!("{servers:?} are shown"), async || {
             let status = self.status().await;
@@ -111,7 +111,6 @@ impl Collector {
         .await;
     }
 
-    /// How many streams were refused.
     async fn refuses(&self, least: f64) {
         let labels = ["reason=\"host_network\""];
         self.program.counts(REFUSED, &labels, least).await;
@@ -124,7 +123,7 @@ impl Collector {
     }
 }
 
-/// Asks for the name until the answer is in the status of its object.
+/// Sends queries for the name until the answer is in the status of its object.
 async fn hears(coredns: &CoreDns, objects: &Objects, name: &str) {
     let wanted = (name.to_owned(), ANSWER.to_owned());
     eventually(&format!("the answer for {name} is heard"), async || {
@@ -199,7 +198,7 @@ async fn a_host_network_dns_server_is_heard_over_tls_with_a_secret_or_a_flag() {
     collector
         .shows_refused(std::slice::from_ref(&address))
         .await;
-    // CoreDNS dials again, and what it says meanwhile does not count.
+    // CoreDNS redials, and its events meanwhile do not count.
     coredns.restart().await;
     coredns.look_up(NAMES[1]).await;
     collector.refuses(2.0).await;
@@ -222,7 +221,7 @@ async fn a_host_network_dns_server_is_heard_over_tls_with_a_secret_or_a_flag() {
     .await;
     assert_eq!(collector.log_lines("dnstap stream refused"), 1);
 
-    // Over TLS it is heard, and its stream is flushed by probes as any.
+    // Over TLS it is accepted, and probes flush its stream like any other.
     corefile(&encrypted);
     coredns.restart().await;
     hears(&coredns, &objects, NAMES[1]).await;
@@ -234,7 +233,7 @@ async fn a_host_network_dns_server_is_heard_over_tls_with_a_secret_or_a_flag() {
     })
     .await;
 
-    // Pods of a Node that is gone run on for a while.
+    // Pods of a deleted Node run for a while.
     corefile(&plain);
     coredns.restart().await;
     collector
@@ -244,7 +243,7 @@ async fn a_host_network_dns_server_is_heard_over_tls_with_a_secret_or_a_flag() {
     nodes.delete("a", &DeleteParams::default()).await.unwrap();
     coredns.restart().await;
     collector.refuses(4.0).await;
-    // A collector to which the address never was a Node's takes plain TCP.
+    // A collector that never knew the address as a Node's accepts plain TCP.
     drop(collector);
     let collector = Collector::start(&server, &namespace, &flags).await;
     coredns.restart().await;

@@ -1,4 +1,4 @@
-//! Who leads, by a Lease.
+//! Leader election by a Lease.
 
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ async fn one_leads_and_when_it_ends_in_order_the_other_does_soon() {
     let leases: Api<Lease> = Api::namespaced(server.client().await, &namespace);
     let lease = async || leases.get("collector").await.unwrap().spec.unwrap();
     let holder = lease().await.holder_identity;
-    // The second looks at the Lease as often as the first renews it.
+    // The second reads the Lease as often as the first renews it.
     for _ in 0..3 {
         let renewed = lease().await.renew_time;
         eventually("it is renewed", async || {

@@ -1,4 +1,4 @@
-//! The store in a Kubernetes cluster, and what else the programs do with one, on a real API server.
+//! The store in a Kubernetes cluster, and the programs' other uses of one, on a real API server.
 
 #![allow(
     clippy::expect_used,

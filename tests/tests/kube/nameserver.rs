@@ -1,4 +1,4 @@
-//! The DNS server that a collector asks: it has the addresses that it was last told.
+//! The DNS server that a collector queries, with addresses set by the test.
 
 use std::{
     collections::BTreeMap,
@@ -8,17 +8,16 @@ use std::{
 
 use tests::upstream::{Scripted, Speech};
 
-/// Runs as long as the value lives.
 pub(crate) struct NameServer {
     server: Scripted,
     records: Arc<Mutex<Records>>,
 }
 
-/// What a name has, and the TTL in seconds.
+/// The addresses of a name, and the TTL in seconds.
 type Records = BTreeMap<String, (Vec<IpAddr>, u32)>;
 
 impl NameServer {
-    /// Says of every name that it exists and has no address.
+    /// At first every name exists and has no address.
     pub(crate) async fn start() -> Self {
         let records = Arc::<Mutex<Records>>::default();
         let told = Arc::clone(&records);
@@ -37,19 +36,19 @@ impl NameServer {
         self.server.address
     }
 
-    /// From now on the name has these addresses and no others.
+    /// Replaces the addresses of the name.
     pub(crate) fn set(&self, name: &str, addresses: &[&str], ttl: u32) {
         let addresses = addresses.iter().map(|ip| ip.parse().unwrap()).collect();
         let mut records = self.records.lock().unwrap();
         records.insert(name.to_owned(), (addresses, ttl));
     }
 
-    /// How many questions there were about the name.
+    /// The number of queries for the name.
     pub(crate) fn asked(&self, name: &str) -> usize {
         self.server.count(|asked| asked.name() == name)
     }
 
-    /// How many of them were about its IPv6 addresses.
+    /// The number of its queries for IPv6 addresses.
     pub(crate) fn asked_for_v6(&self, name: &str) -> usize {
         self.server
             .count(|asked| asked.name() == name && asked.is_v6())

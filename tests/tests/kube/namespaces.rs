@@ -1,4 +1,4 @@
-//! How much a namespace may have, by annotations of its Namespace.
+//! The limits of a namespace, from annotations of its Namespace.
 
 use k8s_openapi::api::{core::v1::Namespace, events::v1::Event};
 use kube::{
@@ -10,7 +10,7 @@ use tests::{admin::get_over_unix, kube::ApiServer, wait::eventually, workdir::Wo
 
 use crate::collectors::{Collector, Objects, allow};
 
-/// In the order of the rules: what stands last is left out first.
+/// In the order of the rules: the last name is left out first.
 const NAMES: [&str; 2] = ["first.example.com.", "last.example.com."];
 
 const ADDRESSES: [[&str; 3]; 2] = [

@@ -1,4 +1,4 @@
-//! Who may speak over TCP in a cluster: the DNS servers that EndpointSlices list.
+//! The allowed peers over TCP in a cluster: the DNS servers in EndpointSlices.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -32,10 +32,10 @@ fn slice(service: &str, address: IpAddr) -> EndpointSlice {
     serde_json::from_value(slice).unwrap()
 }
 
-/// An address of this host that is no loopback address; nothing if it has none.
+/// An address of this host other than loopback; `None` if there is none.
 fn own_address() -> Option<IpAddr> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
-    // Nothing is sent: the system only chooses the address to send from.
+    // No packet is sent: the system only chooses the source address.
     socket.connect("192.0.2.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();
     (!address.is_loopback()).then_some(address)
@@ -83,7 +83,7 @@ async fn a_peer_missing_in_slices_is_heard_once_listed_and_closed_when_gone() {
         .create(&PostParams::default(), &firewall)
         .await
         .unwrap();
-    // The object is there for the readers to match; in a cluster others may make it first.
+    // The object is there for the readers to match; in a cluster others may create it first.
     eventually("the object is made", async || {
         let all = objects.list(&Default::default()).await;
         let all = all.map_err(|error| error.to_string())?;
@@ -131,7 +131,7 @@ async fn a_peer_missing_in_slices_is_heard_once_listed_and_closed_when_gone() {
     early.closed().await;
     let unknown = ["reason=\"unknown_peer\""];
     collector.counts(ERRORS, &unknown, 1.0).await;
-    // One that is never listed is closed too, and nothing of it counts.
+    // A peer that is never listed is closed too, and its events do not count.
     let mut stranger = Sender::connect_from(address, listener).await;
     stranger.handshake().await;
     stranger.send(&frame(2)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Pods that bypass the cluster's DNS: seen, told, and asked after only as far as they are trusted.
+//! Pods that bypass the cluster's DNS: noticed, reported, and looked up only as far as they are trusted.
 
 use std::fs;
 
@@ -25,7 +25,7 @@ use crate::{
 
 const NAME: &str = "www.example.com.";
 
-/// A name server of pods, which they ask on port 53: in a network of its own, as the machine may have a server there.
+/// A name server for pods, on port 53. It has a network of its own, because the machine may have a server on that port.
 const COREFILE: &str = ".:{$DNS_PORT} .:53 {
     template IN A {
         answer \"{{ .Name }} 1 IN A 198.51.100.99\"
@@ -51,7 +51,6 @@ async fn make_pod(pods: &Api<Pod>, name: &str, dns: Value) {
     pods.patch_status(name, &params, &running).await.unwrap();
 }
 
-/// A namespace in which pods can be made.
 async fn make_namespace(client: &Client, name: &str) {
     let post = PostParams::default();
     let namespace = json!({ "metadata": { "name": name } });
@@ -117,7 +116,7 @@ async fn pods_that_bypass_cluster_dns_are_reported_and_queried_if_trusted() {
 
     let pods: Api<Pod> = Api::namespaced(client.clone(), &team);
     make_pod(&pods, "foreign", asking("203.0.113.9")).await;
-    // Without a rule by name nobody looks at pods.
+    // Without a rule by name no pods are watched.
     counts([0.0; 3]).await;
     allow(&server, &team, &[NAME]).await;
     counts([0.0, 0.0, 1.0]).await;

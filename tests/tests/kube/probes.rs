@@ -1,4 +1,4 @@
-//! Flush probes of two collectors: one of them probes, and the other when that one does not.
+//! Flush probes of two collectors: one of them probes, and the other takes over when it stops.
 
 use std::{fs, net::SocketAddr};
 
@@ -83,7 +83,7 @@ async fn of_two_collectors_one_probes_and_the_other_takes_over_when_it_dies() {
     let client = server.client().await;
     let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), &namespace);
     let firewalls: Api<EgressFirewall> = Api::namespaced(client, &namespace);
-    // Both collectors are on one host and ask from its address.
+    // Both collectors run on one host and query from its address.
     let of_dns = ("dns", network.inside());
     for (service, address) in [of_dns, ("collectors", network.outside())] {
         let slice = json!({
@@ -126,7 +126,7 @@ async fn of_two_collectors_one_probes_and_the_other_takes_over_when_it_dies() {
         true => (&mut first, &mut second),
         false => (&mut second, &mut first),
     };
-    // One of the other's may have been under way.
+    // A probe of the other one may have been pending.
     let (before, owners) = (other.metric(PROBES).await, owner.metric(PROBES).await);
     owner.program.counts(PROBES, &[], owners + 40.0).await;
     let probed = other.metric(PROBES).await - before;

@@ -89,10 +89,10 @@ async fn an_answer_goes_through_the_cluster_into_an_address_set() {
     assert_eq!(objects.len(), 1);
     let uid = objects[0].uid();
 
-    // While the API server is away the set stays as it is; and all goes on when it is back.
+    // While the API server is down the set stays as it is; afterwards everything continues.
     server.stop();
     for program in &programs {
-        // The collector stays ready, so that its streams go on.
+        // The collector stays ready, so that its streams continue.
         eventually("it says that the store is away", async || {
             let (_, text) = program.admin().get("/readyz").await.unwrap();
             let is_ok = |line: &str| ["dns-name-resolvers: ok", "store: ok"].contains(&line);

@@ -1,5 +1,4 @@
-//! A proxy in front of the API server that refuses what it is told to, lets it wait, or lets nothing through. It keeps what was
-//! asked for.
+//! A proxy in front of the API server that can refuse, delay or block requests, and records them.
 
 use std::{
     net::SocketAddr,
@@ -21,7 +20,7 @@ use serde_json::json;
 use tests::{kube::ApiServer, workdir::Workdir};
 use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::sleep};
 
-/// A proxy on a port of 127.0.0.1, without TLS, for as long as the value lives. Who asks through it has the rights of its client.
+/// A proxy on a port of 127.0.0.1, without TLS, until it is dropped. Its clients have the rights of its own client.
 pub(crate) struct Proxy {
     address: SocketAddr,
     script: Arc<Mutex<Script>>,
@@ -29,7 +28,7 @@ pub(crate) struct Proxy {
     _task: JoinSet<()>,
 }
 
-/// What it says instead of the API server to what would change something.
+/// The answer to writes, instead of the API server's.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: u16,
@@ -45,12 +44,12 @@ struct Script {
     asked: Vec<Asked>,
 }
 
-/// A request that would change something.
+/// A write request.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) at: Instant,
     pub(crate) path: String,
-    /// Of the answer, if there was one.
+    /// The code of the answer, if there was one.
     pub(crate) code: Option<u16>,
     is_refused: bool,
 }
@@ -63,7 +62,7 @@ struct Upstream {
 }
 
 impl Proxy {
-    /// Who asks through it may do everything.
+    /// Its clients have all rights.
     pub(crate) async fn start(server: &ApiServer) -> Self {
         Self::of(server.client().await).await
     }
@@ -89,7 +88,7 @@ impl Proxy {
         }
     }
 
-    /// A kubeconfig that leads here.
+    /// A kubeconfig that leads to the proxy.
     pub(crate) fn kubeconfig(&self, workdir: &Workdir) -> PathBuf {
         let path = workdir.join("proxy.kubeconfig");
         let text = json!({
@@ -104,44 +103,44 @@ impl Proxy {
         path
     }
 
-    /// Refuses from now on.
+    /// Refuses writes from now on.
     pub(crate) fn refuse(&self, refusal: Refusal) {
         self.script.lock().unwrap().refusal = Some(refusal);
     }
 
-    /// From now on what would change something waits for so long.
+    /// Delays writes from now on.
     pub(crate) fn delay(&self, delay: Duration) {
         self.script.lock().unwrap().delay = delay;
     }
 
-    /// From now on Leases neither wait nor are they refused; or they do again.
+    /// Exempts Leases from delays and refusals, or not.
     pub(crate) fn spare_leases(&self, yes: bool) {
         self.script.lock().unwrap().spares_leases = yes;
     }
 
-    /// From now on nothing passes, neither requests nor what a watch tells; or all does again.
+    /// Blocks all traffic, requests and watch events, or unblocks it.
     pub(crate) fn hang(&self, yes: bool) {
         self.hangs.send_replace(yes);
     }
 
-    /// Lets all pass from now on.
+    /// Passes everything from now on.
     pub(crate) fn pass(&self) {
         self.script.lock().unwrap().refusal = None;
     }
 
-    /// What was refused so far, in its order.
+    /// The refused requests so far, in order.
     pub(crate) fn refused(&self) -> Vec<Asked> {
         let mut asked = self.asked();
         asked.retain(|asked| asked.is_refused);
         asked
     }
 
-    /// What was asked for so far that would change something, in its order.
+    /// The write requests so far, in order.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.script.lock().unwrap().asked.clone()
     }
 
-    /// The writes of statuses among them.
+    /// The status writes among them.
     pub(crate) fn status_writes(&self) -> Vec<Asked> {
         let is_of_status =
             |path: &str| path.contains("/dnsnameresolvers/") && path.ends_with("/status");
@@ -161,7 +160,7 @@ async fn pass(State(upstream): State<Upstream>, request: Request) -> Response {
     if let Some(refusal) = refusal {
         let code = StatusCode::from_u16(refusal.code).unwrap();
         upstream.answers(number, code);
-        // As the API server says it: in words, not as a Status.
+        // The API server also sends a plain text here, not a Status.
         let mut response = (code, "too many requests, please try again later").into_response();
         if let Some(seconds) = refusal.retry_after {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());

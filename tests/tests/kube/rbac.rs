@@ -1,4 +1,4 @@
-//! The roles of the chart allow what the programs do with a cluster, and no more.
+//! The roles of the chart allow exactly the programs' requests to a cluster.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ fn allowed(objects: &[DynamicObject], account: &str) -> BTreeSet<(String, String
         if !is_role || !object.name_any().starts_with(account) {
             continue;
         }
-        // Such as aggregate-to-edit, which would hand the right to write statuses to every editor.
+        // Such as aggregate-to-edit, which would give every editor the right to write statuses.
         let mut labels = object.labels().keys();
         let aggregates = labels.any(|label| label.starts_with("rbac.authorization.k8s.io/"));
         assert!(!aggregates && object.data.get("aggregationRule").is_none());
@@ -58,7 +58,7 @@ fn allowed(objects: &[DynamicObject], account: &str) -> BTreeSet<(String, String
     allowed
 }
 
-/// How many objects each event of a watch has; 99 if it says that it cannot read them.
+/// The number of objects in each event of a watch; 99 if it cannot read them.
 fn look<K: Send + 'static>(
     events: impl Stream<Item = Event<K>> + Send + 'static,
 ) -> BoxStream<'static, usize> {
@@ -100,14 +100,14 @@ async fn the_roles_are_those_that_are_used() {
     server.install_user_defined_networks().await;
     server.make_namespace(NAMESPACE).await;
     server.make_namespace("openshift-dns").await;
-    // All that any values give.
+    // The largest roles that any values produce.
     let services = r#"dns.services=[{"namespace":"kube-system","name":"kube-dns"},{"namespace":"openshift-dns","name":"dns-default"}]"#;
     let flags = [&["--set-json", services], &CENTRAL[..]].concat();
     server.grant(NAMESPACE, &flags).await;
     let chart = chart::render(NAMESPACE, &flags);
     let store = store_of(&server, COLLECTOR).await;
 
-    // What the collector does.
+    // The collector's requests.
     let mut firewalls = watch::<EgressFirewall, _>(&store, Scope::All);
     assert_eq!(next(&mut firewalls).await, Event::Synced(Vec::new()));
     let mut resolvers = watch::<DnsNameResolver, _>(&store, Scope::Namespace(NAMESPACE.to_owned()));
@@ -159,7 +159,7 @@ async fn the_roles_are_those_that_are_used() {
     ];
     let mut reporting = Vec::new();
     for _ in 0..2 {
-        // Two collectors, as the second goes on with the Event of the first.
+        // Two collectors, since the second continues the Event of the first.
         let (reporter, task) = Reporter::new(&open);
         reporting.push(tokio::spawn(task.run(token.clone())));
         assert!(reporter.report(made.object_ref(&()), Severity::Normal, "Test", "a test"));
@@ -179,7 +179,7 @@ async fn the_roles_are_those_that_are_used() {
     let user = format!("system:serviceaccount:{NAMESPACE}:{COLLECTOR}");
     let expected = allowed(&chart, COLLECTOR);
     eventually("all of it is used", async || {
-        // A watch is asked for when it is polled.
+        // A watch sends its request when it is polled.
         let _event = futures_util::poll!(firewalls.next());
         for look in looks.iter_mut().chain([&mut namespaces]) {
             let _event = futures_util::poll!(look.next());
@@ -192,14 +192,14 @@ async fn the_roles_are_those_that_are_used() {
     })
     .await;
 
-    // What it must not do.
+    // Requests that must fail.
     is_forbidden(store.create(&resolver("default", "a")).await).await;
     token.cancel();
     for task in tasks.into_iter().chain(reporting) {
         task.await.unwrap().unwrap();
     }
 
-    // What the ovn-writer does, and must not do.
+    // The ovn-writer's requests, and those that must fail.
     let store = store_of(&server, OVN_WRITER).await;
     let mut resolvers = watch::<DnsNameResolver, _>(&store, Scope::Namespace(NAMESPACE.to_owned()));
     assert!(matches!(next(&mut resolvers).await, Event::Synced(_)));

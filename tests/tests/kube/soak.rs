@@ -1,4 +1,4 @@
-//! What must hold for long, on a cluster whose API server and collectors fail. Each of these has a long version, see
+//! Long-term requirements, on a cluster whose API server and collectors fail. Each of these has a long version, see
 //! [`tests::soak`].
 
 mod crd;

@@ -1,4 +1,4 @@
-//! Two ovn-writers of one database, of which one leads by a Lease: what one is handing over to the other stays in use.
+//! Two ovn-writers of one database with a Lease: sets in use stay across a change of the leader.
 
 use std::path::PathBuf;
 
@@ -51,7 +51,7 @@ impl Cluster {
         self.database.writer(kubeconfig, NAMESPACE, &LEASE).await
     }
 
-    /// Waits until the first name has this address and no other.
+    /// Waits until the first name has exactly this address.
     async fn expect(&self, address: &str) {
         let name = &self.names[0];
         eventually(&format!("{name} = {address}"), async || {
@@ -66,7 +66,7 @@ impl Cluster {
         write_status(&self.objects, &self.names[0], address).await;
     }
 
-    /// Objects of names that rules use go, and nobody sees which writer should have let them go.
+    /// Deletes objects of names in use; the responsible writer does not see it.
     async fn lose(&self, names: std::ops::Range<usize>) {
         for name in &self.names[names] {
             let params = DeleteParams::default();
@@ -94,7 +94,7 @@ async fn a_standby_ovn_writer_replaces_a_killed_leader_and_closes_nothing() {
         .await;
     let second = cluster.writer(&cluster.kubeconfig).await;
     second.ready().await;
-    // One that stands by knows that all is well, and leaves what is not to the other.
+    // A standby knows whether store and database agree, and leaves repairs to the leader.
     second.counts("ovn_writer_in_sync", &[], 1.0).await;
     cluster.write("203.0.113.2").await;
     cluster.expect("203.0.113.2").await;
@@ -108,7 +108,7 @@ async fn a_standby_ovn_writer_replaces_a_killed_leader_and_closes_nothing() {
     second
         .counts("ovn_writer_rows_changed_total", &[], 1.0)
         .await;
-    // The first one again, which stands by now.
+    // The first one restarts as standby.
     first.restart().await;
     first.ready().await;
     cluster.write("203.0.113.4").await;
@@ -132,12 +132,12 @@ async fn a_leader_that_loses_its_lease_hands_the_sets_over_and_closes_nothing() 
     let second = cluster.writer(&cluster.kubeconfig).await;
     second.ready().await;
     cluster.lose(1..8).await;
-    // The API server is out of the leader's reach, and another one leads.
+    // The leader cannot reach the API server, and another one leads.
     proxy.hang(true);
     second.counts("replica_leading", &[], 1.0).await;
     cluster.write("203.0.113.2").await;
     cluster.expect("203.0.113.2").await;
-    // It knows nothing of what the store says by now, and does not undo it.
+    // It has an old view of the store, and must not undo newer writes.
     let uuid = cluster
         .database
         .northbound

@@ -1,4 +1,4 @@
-//! An API server that answers 429 and 503 for a while, as one that is overloaded or ends does.
+//! An API server that answers 429 and 503 for a while, like one that is overloaded or shutting down.
 
 use std::{
     net::IpAddr,
@@ -20,7 +20,7 @@ use crate::{
 
 const NAME: &str = "www.example.com.";
 
-/// A collector behind a proxy, on an object of somebody else.
+/// A collector behind a proxy, on a foreign object.
 struct Throttled {
     proxy: Proxy,
     collector: Collector,
@@ -57,7 +57,7 @@ impl Throttled {
         self.told.insert((NAME.to_owned(), ip.to_string()));
     }
 
-    /// Tells it more all the time until so many writes of the status were refused.
+    /// Sends it further answers until this many status writes were refused.
     async fn refused(&mut self, writes: usize) -> Vec<Asked> {
         eventually("writes are refused", async || {
             let next = u8::try_from(self.told.len() + 1).unwrap_or(u8::MAX);
@@ -74,7 +74,7 @@ impl Throttled {
         .await
     }
 
-    /// Waits until all that was told is there; returns how long that took.
+    /// Waits until all sent addresses are in the object; returns how long that took.
     async fn arrives(&self) -> Duration {
         let started = Instant::now();
         eventually("all that was told is there", async || {
@@ -133,7 +133,7 @@ async fn a_server_that_fails_is_asked_less_and_less_and_nothing_is_lost() {
     let waits = gaps(&refused);
     assert!(waits.last() > waits.first(), "{waits:?}");
     let took = throttled.arrives().await;
-    // It still has the Lease.
+    // It still holds the Lease.
     throttled.collector.expect_leading(true).await;
     throttled.collector.program.ready().await;
     println!("503: tried again after {waits:?}, all written {took:?} after the end");

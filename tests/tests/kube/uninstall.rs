@@ -1,4 +1,4 @@
-//! All of it is taken away again, as docs/upgrade.md says, and more: the rules go on to let through what they let through.
+//! The uninstallation of docs/upgrade.md, and harsher ones: the rules must continue to pass the same traffic.
 
 use std::fs;
 
@@ -27,7 +27,8 @@ const NAMESPACE: &str = "ovn-kubernetes";
 
 const NAMES: [&str; 2] = ["www.example.com.", "api.example.com."];
 
-/// What the chart is told: the collector looks at no pods, and may not; there is one, which ends soon.
+/// The values of the chart: the collector watches no pods, and has no right to; it has one replica with a short
+/// shutdown.
 const CHART: [&str; 6] = [
     "--set",
     "collector.instances=1",
@@ -48,11 +49,11 @@ const COREFILE: &str = "\
 /// A name of another namespace, whose rule ends.
 const FENCE: &str = "fence.example.com.";
 
-/// So often a program asks for the objects within more than 5 s, for which the addresses of an object that went stay: after 1.6,
-/// 3.2 and 5 s.
+/// The number of list attempts within more than 5 s, for which the addresses of a deleted object stay: after 1.6, 3.2
+/// and 5 s.
 const LISTS: usize = 3;
 
-/// Starts a program by the command of its rendered pod, as its ServiceAccount.
+/// Starts a program with the command of its rendered pod and its ServiceAccount.
 async fn start(server: &ApiServer, workdir: &Workdir, collector: bool) -> Program {
     let listen = format!("--listen=unix://{}", workdir.join("dnstap.sock").display());
     let remote = format!("--nb={}", northbound::remote(workdir.path()));
@@ -66,7 +67,7 @@ async fn start(server: &ApiServer, workdir: &Workdir, collector: bool) -> Progra
     let container = &pod["containers"][0];
     assert_eq!(container["command"], json!([name]));
     let args: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
-    // All but where it is on its machine.
+    // All flags but those that depend on its machine.
     let elsewhere = [
         "--admin=",
         "--log-format=",
@@ -83,7 +84,7 @@ async fn start(server: &ApiServer, workdir: &Workdir, collector: bool) -> Progra
     Program::start_with(workdir.path(), name, args, environment).await
 }
 
-/// Whether the API server refused it something.
+/// Whether the API server refused one of its requests.
 fn is_refused(program: &Program) -> bool {
     let messages = program.messages();
     let mut texts = messages.iter().map(ToString::to_string);
@@ -100,7 +101,7 @@ pub(crate) async fn is_not_ready(program: &Program) {
     .await;
 }
 
-/// Takes the accounts and their rights away, as `helm uninstall` does while the pods still end.
+/// Deletes the accounts and their rights, like `helm uninstall` while the pods still end.
 async fn take_rights(server: &ApiServer) {
     for object in chart::render(NAMESPACE, &CHART) {
         let types = object.types.clone().unwrap();
@@ -121,7 +122,7 @@ async fn take_rights(server: &ApiServer) {
     }
 }
 
-/// Takes the CRD of a kind away, and with it all objects of the kind.
+/// Deletes the CRD of a kind, and with it all objects of the kind.
 pub(crate) async fn take_crd<K: Resource<DynamicType = ()>>(server: &ApiServer) {
     let definitions: Api<CustomResourceDefinition> = Api::all(server.client().await);
     let name = format!("{}.{}", K::plural(&()), K::group(&()));
@@ -137,7 +138,7 @@ pub(crate) async fn take_crd<K: Resource<DynamicType = ()>>(server: &ApiServer) 
     .await;
 }
 
-/// The writer has asked for the objects again and again, and found no such thing.
+/// The writer has listed the objects repeatedly, and the kind was unknown.
 async fn lists_again(server: &ApiServer) {
     let user = format!("system:serviceaccount:{NAMESPACE}:{OVN_WRITER}");
     let lists = || server.lists(&user, "dnsnameresolvers");
@@ -185,13 +186,13 @@ async fn sets_keep_their_content_over_an_uninstall_and_a_new_install() {
     collector.ready().await;
     writer.ready().await;
     let mut coredns = CoreDns::start(workdir.path()).await;
-    // ovn-kubernetes' own rules: sets that no rule refers to are not made.
+    // ovn-kubernetes' own rules: unreferenced sets are not created.
     northbound.create_acls(&NAMES.map(str::to_owned), true);
     pods_fill(&coredns, &northbound, &NAMES).await;
     let history = Monitor::start(workdir.path()).await;
     assert!(!is_refused(&collector), "{:?}", collector.messages());
 
-    // helm uninstall: the rights go first, the pods end meanwhile.
+    // helm uninstall: the rights are deleted first, and the pods end meanwhile.
     take_rights(&server).await;
     eventually("it is refused what it asks", async || {
         is_refused(&collector).then_some(()).ok_or_else(String::new)
@@ -209,7 +210,7 @@ async fn sets_keep_their_content_over_an_uninstall_and_a_new_install() {
     );
     assert_eq!(history.departures().await, [""; 0]);
 
-    // Installed again over what was left, and the CRD taken away under the feet of the programs, with all objects.
+    // Installed again over the remains. Then the CRD and all objects are deleted while the programs run.
     server.grant(NAMESPACE, &CHART).await;
     let mut collector = start(&server, &workdir, true).await;
     let mut writer = start(&server, &workdir, false).await;
@@ -223,7 +224,7 @@ async fn sets_keep_their_content_over_an_uninstall_and_a_new_install() {
     writer.process().terminate().await;
     assert_eq!(history.departures().await, [""; 0]);
 
-    // Installed again with nothing left but rules and sets: the objects that are made have no addresses at first.
+    // Installed again with only rules and sets left: new objects have no addresses at first.
     for file in fs::read_dir(deploy("chart/crds")).unwrap() {
         let file = file.unwrap().path();
         if file.to_str().unwrap().contains("dnsnameresolver") {
@@ -248,7 +249,7 @@ async fn sets_keep_their_content_over_an_uninstall_and_a_new_install() {
     pods_fill(&coredns, &northbound, &NAMES).await;
     let rules = northbound.create_acls(&[FENCE.to_owned()], true);
     pods_fill(&coredns, &northbound, &[FENCE]).await;
-    // What goes now goes after whatever went before.
+    // A removal now comes after every earlier one.
     let firewalls: Api<EgressFirewall> = Api::namespaced(server.client().await, &team);
     let gone = firewalls.delete("default", &DeleteParams::default()).await;
     gone.unwrap();

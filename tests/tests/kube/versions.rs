@@ -20,7 +20,7 @@ async fn the_leases_of_version_0_1_and_of_later_ones_are_shared() {
         annotations.insert("example.com/later".to_owned(), "kept".to_owned());
         leases.create(&PostParams::default(), &lease).await.unwrap();
     }
-    // The holder of 0.1 does not renew: it is over as it says, and the collector leads.
+    // The holder of version 0.1 does not renew: the Lease expires at its own time, and the collector leads.
     let collector = Collector::start(&server.kubeconfig(), &namespace, &[]).await;
     collector.expect_leading(true).await;
     let lease = leases.get("collector").await.unwrap();

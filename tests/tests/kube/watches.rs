@@ -1,4 +1,4 @@
-//! Watching while things break.
+//! Watches during faults.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -30,7 +30,7 @@ use crate::{
     proxy::Proxy,
 };
 
-/// What a watch has told so far.
+/// The content that a watch has reported so far.
 #[derive(Default)]
 struct Mirror {
     objects: BTreeMap<ObjectKey, DnsNameResolver>,
@@ -59,7 +59,7 @@ impl Mirror {
     }
 }
 
-/// Tries until the server is there.
+/// Retries until the server answers.
 macro_rules! insist {
     ($attempt:expr) => {
         loop {
@@ -86,7 +86,7 @@ async fn changes_around_a_stop_of_the_api_server_are_all_seen() {
             for i in 0..300 {
                 let object = resolver(&namespace, &format!("n{i}"));
                 let made = insist!(store.create(&object));
-                // A write of which nothing was heard may have taken place.
+                // A write without an answer may have succeeded.
                 assert!(
                     matches!(made, Ok(_) | Err(StoreError::AlreadyExists(_))),
                     "{made:?}"
@@ -144,7 +144,8 @@ async fn changes_around_a_stop_of_the_api_server_are_all_seen() {
     assert_eq!(mirror.gaps, 1);
 }
 
-/// After an outage so short that the watch would go on from the version that it knows, which the server will not have for long.
+/// The outage is so short that the watch would continue from its known version, which the restored server will not have
+/// for long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_restored_etcd_does_not_have_is_gone() {
     let mut server = ApiServer::start().await;
@@ -176,7 +177,7 @@ async fn what_a_restored_etcd_does_not_have_is_gone() {
         .unwrap();
     assert_eq!(next(&mut events).await, Event::Deleted(gone));
 
-    // Who asks through the proxy waits for the answer, so that few attempts fail.
+    // Requests through the proxy wait for their answer, so few attempts fail.
     proxy.hang(true);
     server.restore().await;
     proxy.hang(false);
@@ -185,7 +186,7 @@ async fn what_a_restored_etcd_does_not_have_is_gone() {
     assert_eq!(next(&mut events).await, Event::Applied(late));
 }
 
-/// The two ways in which a server says so are in the tests of the watch itself; this is which one it really is.
+/// The tests of the watch cover both answers that a server may give; this shows the real one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_version_that_etcd_forgot_is_answered_with_410() {
     let mut server = ApiServer::start().await;
@@ -199,7 +200,7 @@ async fn a_version_that_etcd_forgot_is_answered_with_410() {
             .unwrap();
     }
     server.compact().await;
-    // It would know from its own memory.
+    // Its cache would still have the version.
     server.stop();
     server.start_again().await;
     let api: Api<DnsNameResolver> = Api::namespaced(server.client().await, &namespace);
@@ -213,7 +214,7 @@ async fn a_version_that_etcd_forgot_is_answered_with_410() {
         },
     };
     assert_eq!(code, 410);
-    // And the store begins anew.
+    // The watch begins again.
     let mut events = watch::<DnsNameResolver, _>(&store, Scope::Namespace(namespace));
     let Event::Synced(objects) = next(&mut events).await else {
         panic!("a list");
@@ -240,7 +241,7 @@ async fn an_object_that_the_crd_takes_and_we_do_not_costs_itself_alone() {
         let patch = Patch::Merge(json!({ "spec": { "name": name } }));
         raw.patch("a", &PatchParams::default(), &patch).await
     };
-    // The CRD in force changes a moment later.
+    // The new CRD is in force a moment later.
     eventually("the CRD takes everything", async || {
         set_name(json!(7)).await.map_err(|error| error.to_string())
     })
@@ -253,7 +254,7 @@ async fn an_object_that_the_crd_takes_and_we_do_not_costs_itself_alone() {
     let got = store.get::<DnsNameResolver>(&key(&namespace, "a")).await;
     assert!(matches!(&got, Err(StoreError::Invalid { .. })), "{got:?}");
 
-    // Who did not know it before knows only that it is there.
+    // A new watch only knows that the object exists.
     let mut late = watch::<DnsNameResolver, _>(&store, scope);
     assert_eq!(next(&mut late).await, bad);
     assert_eq!(next(&mut late).await, Event::Synced(vec![other]));

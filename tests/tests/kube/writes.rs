@@ -1,4 +1,4 @@
-//! Writing, and what the server says when it does not.
+//! Writes, and the server's errors.
 
 use std::sync::{Arc, Mutex};
 
@@ -60,15 +60,15 @@ async fn nothing_but_the_status_is_ours() {
     assert_eq!(owned, ["f:status"]);
 }
 
-/// etcd takes objects of 1.5 MiB, the connection to it messages of 2 MiB, and the API server requests of 3 MiB; the server
-/// leaves `managedFields` out when they are what makes the object too large.
+/// etcd accepts objects of 1.5 MiB, the connection to it messages of 2 MiB, and the API server requests of 3 MiB. The
+/// server drops `managedFields` when they make the object too large.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_too_large_is_so_whoever_says_it() {
     let server = ApiServer::shared().await;
     let namespace = server.namespace().await;
     let store = store(&server).await;
     let mut object = store.create(&resolver(&namespace, "a")).await.unwrap();
-    // As much in few words: many addresses take the server ten times as long.
+    // The same size with few values: many addresses would take the server ten times as long.
     let with = |kilobytes: usize| {
         let conditions = (0..kilobytes / 30).map(|i| {
             json!({
@@ -90,7 +90,7 @@ async fn what_is_too_large_is_so_whoever_says_it() {
         (1_800, "etcdserver: request is too large"),
         (2_600, "message larger than max"),
         (3_300, "Request entity too large"),
-        // It closes the connection before it has read all of these.
+        // The server closes the connection before it has read all of these.
         (5_000, "Request entity too large"),
         (5_000, "Request entity too large"),
         (5_000, "Request entity too large"),
@@ -103,7 +103,7 @@ async fn what_is_too_large_is_so_whoever_says_it() {
         };
         assert!(reason.contains(words), "{kilobytes} kB: {reason}");
     }
-    // Less of it is taken, from the same version.
+    // A smaller status is accepted, from the same version.
     object.status = Some(status(&["www.example.com."]));
     store.replace_status(&object).await.unwrap();
 }
@@ -145,7 +145,7 @@ async fn what_is_refused_says_so_in_the_servers_words() {
     };
     assert!(reason.contains("spec.name"), "{reason}");
 
-    // What is missing here may come, and is not the object.
+    // The missing part is the namespace, and not the object, so the error is temporary.
     let refused = store.create(&resolver("no-such-namespace", "a")).await;
     assert!(
         matches!(&refused, Err(StoreError::Unavailable { .. })),
@@ -187,7 +187,7 @@ async fn a_server_that_does_not_answer_is_given_up_in_time() {
     assert!(reason.contains("refused"), "{reason}");
 }
 
-/// What a server sees of many writes at once.
+/// A server that counts parallel writes.
 #[derive(Default)]
 struct Crowd {
     now: usize,

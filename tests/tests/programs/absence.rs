@@ -1,4 +1,4 @@
-//! EgressFirewalls that go: what the collector writes, what it keeps, and what it says of itself then.
+//! Removed EgressFirewalls: the collector's statuses, held names, and reports.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -39,7 +39,7 @@ async fn world() -> World {
     world
 }
 
-/// Waits until the program is ready and says this of itself.
+/// Waits until the program is ready with this text in `/readyz`.
 async fn expect_words(program: &Program, words: &str) {
     eventually(&format!("/readyz says {words:?}"), async || {
         match program.admin().get("/readyz").await {
@@ -98,11 +98,11 @@ async fn many_egress_firewalls_that_go_at_once_take_nothing_with_them() {
     expect_words(&world.collector, &held).await;
     let metric = world.collector.admin().metric("collector_held_names", &[]);
     assert_eq!(metric.await.unwrap(), TENANTS as f64);
-    // All goes on for them.
+    // Their addresses are still updated.
     world.set_zone(2, "t0 IN A 192.0.2.99").await;
     let (_, first) = tenant(0);
     world.expect_flow(&first, Family::V4, "192.0.2.99").await;
-    // One of those that are left goes, and is believed.
+    // The removal of one of the remaining ones is believed.
     world.store.remove_egress_firewall("team");
     expect_no_object(&world, NAME).await;
     for (namespace, name) in (0..TENANTS).map(tenant) {
@@ -127,7 +127,7 @@ async fn many_egress_firewalls_that_return_one_by_one_take_nothing_with_them() {
     }
     let held = |count| format!("names-in-use: ok, but {count} names are held");
     expect_words(&world.collector, &held(TENANTS)).await;
-    // The last of them are few, and still on their way.
+    // The last of them are few, and still missing.
     for (i, (namespace, name)) in (0..TENANTS).map(tenant).enumerate() {
         world.store.allow(&namespace, &[&name]);
         match TENANTS - i - 1 {
@@ -140,7 +140,7 @@ async fn many_egress_firewalls_that_return_one_by_one_take_nothing_with_them() {
         let object = world.store.object(&name).unwrap();
         assert_eq!(reason_without_addresses(&object), None);
     }
-    // The count changes often, and is no news.
+    // The log does not repeat a message whose count changed.
     let messages = world.collector.messages();
     let texts = messages.iter().map(ToString::to_string);
     let told: Vec<_> = texts.filter(|it| it.contains("names are held")).collect();
@@ -186,7 +186,7 @@ async fn a_folder_that_one_tenant_breaks_holds_up_no_other() {
     world.store.remove_egress_firewall("tenant-2");
     expect_no_object(&world, &second).await;
 
-    // A collector that never could read it says so, and serves the others.
+    // A collector that never could read it reports that, and serves the others.
     world.restart_asking(&[]).await;
     let words = "egress-firewalls: ok, but 1 cannot be read";
     expect_words(&world.collector, words).await;
@@ -199,7 +199,7 @@ async fn a_folder_that_one_tenant_breaks_holds_up_no_other() {
     world.store.allow("tenant-1", &[&kept]);
     expect_words(&world.collector, "egress-firewalls: ok\n").await;
 
-    // A namespace that is cleaned up takes its name with it.
+    // The cleanup of a namespace removes its name.
     let gone = world.store.egress_firewall("tenant-4");
     let gone = gone.parent().unwrap().parent().unwrap();
     fs::remove_dir_all(gone).unwrap();

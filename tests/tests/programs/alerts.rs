@@ -1,4 +1,4 @@
-//! The alerts and the dashboard: valid, tested, explained, and about metrics that there are.
+//! The alerts and the dashboard: valid, tested, explained, and only with existing metrics.
 
 use std::{
     collections::BTreeSet,
@@ -148,7 +148,7 @@ fn alerts_and_dashboard_ask_for_metrics_and_labels_that_the_programs_have() {
     let metric = Regex::new(r"\b([a-z]+(?:_[a-z]+)+)\b(?:\{([^}]*)\})?(\s*\()?").unwrap();
     let matcher = Regex::new(r#"([a-z_]+)\s*(?:=~|=|!=|!~)\s*"([^"]*)""#).unwrap();
     let words = Regex::new(r"\b(?:by|without|on|ignoring)\s*\([^)]*\)").unwrap();
-    // What whoever scrapes adds.
+    // Labels added by the scraper.
     let of_targets = ["namespace", "pod"];
     let mut expressions = expressions_of_the_dashboard();
     expressions.extend(

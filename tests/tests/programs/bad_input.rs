@@ -1,4 +1,4 @@
-//! Bad manifests and bad objects cost themselves alone.
+//! Invalid manifests and objects affect only themselves.
 
 use std::fs;
 
@@ -82,13 +82,13 @@ async fn a_manifest_that_an_edit_breaks_is_no_deletion() {
     let history = world.monitor().await;
     let file = world.store.egress_firewall("team");
     let whole = fs::read_to_string(&file).unwrap();
-    // As an editor would leave it that was interrupted.
+    // Like an interrupted editor.
     fs::write(&file, &whole[..whole.len() / 2]).unwrap();
     expect_in_log(&world.collector, file.to_str().unwrap()).await;
     world.settle().await;
     assert_eq!(history.departures().await, [""; 0]);
     assert!(world.store.object(NAME).is_some());
-    // Repaired with another name in it, it counts again.
+    // Once repaired, with another name, it counts again.
     world.store.allow("team", &[NAME, "late.example.com"]);
     world
         .expect_flow("late.example.com.", Family::V4, "192.0.2.11")
@@ -147,7 +147,7 @@ async fn a_store_that_vanishes_closes_nothing() {
 #[tokio::test]
 async fn a_name_whose_rows_the_server_refuses_is_logged_and_harms_no_other() {
     let world = world(&["late.example.com"]).await;
-    // The name of a row is unique, and somebody else's row has the one that is to be made.
+    // The name of a row is unique, and a foreign row already has the one for the new set.
     let id = address_set_id(DEFAULT_NETWORK_CONTROLLER, NAME, Family::V4);
     let taken = address_set_name(&id);
     let set = format!("name={taken}");

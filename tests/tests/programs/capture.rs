@@ -1,4 +1,4 @@
-//! What a running collector reads, in a file; and the file gone through again.
+//! A capture of a running collector's stream, and its replay.
 
 use std::{fs, io, process::Output};
 
@@ -70,7 +70,7 @@ async fn a_captured_stream_is_replayed_to_the_same_end() {
         shown.ends_with("  www.example.com.: 192.0.2.10\n"),
         "{shown}"
     );
-    // Nothing is overwritten.
+    // A capture never overwrites a file.
     let again = capture(&inspect, &file, "0").await;
     assert_eq!(again.status.code(), Some(1));
     assert!(

@@ -1,4 +1,4 @@
-//! The wall clock of the collector's host is set while it runs.
+//! The wall clock of the collector's host is changed while it runs.
 
 use std::{fs, path::Path};
 
@@ -12,17 +12,17 @@ const NAME: &str = "www.example.com.";
 
 const WILDCARD: &str = "*.example.com.";
 
-/// Where Debian's `libfaketime` is; the loader knows the architecture's folder.
+/// The path of Debian's `libfaketime`; the loader fills in the architecture's folder.
 const LIBRARY: &str = "/usr/$LIB/faketime/libfaketime.so.1";
 
-/// Sets the clock of the collector so many seconds off. The file is never half written.
+/// Shifts the clock of the collector by this many seconds. The file is written atomically.
 fn set_clock(world: &World, seconds: &str) {
     let (new, file) = (world.workdir.join("clock.new"), world.workdir.join("clock"));
     fs::write(&new, seconds).unwrap();
     fs::rename(new, file).unwrap();
 }
 
-/// Starts the collector anew with a clock that can be set. The monotonic one and the times of files are left alone.
+/// Restarts the collector with a clock that can be set. The monotonic clock and file times are unaffected.
 async fn with_a_clock(world: &mut World) {
     set_clock(world, "+0");
     world.collector.process().kill();
@@ -74,7 +74,7 @@ async fn a_clock_set_an_hour_ahead_or_back_removes_and_stops_nothing() {
             .collector
             .counts("collector_clock_gaps_total", &[], gaps)
             .await;
-        // What is learned from now on arrives as before.
+        // New addresses arrive as before.
         world
             .set_zone(
                 10 + gaps as u32,

@@ -1,4 +1,4 @@
-//! What the ovn-writer says without writing: `verify`, and `--dry-run`.
+//! The ovn-writer's reports without writes: `verify` and `--dry-run`.
 
 use std::{
     fs,
@@ -32,7 +32,7 @@ async fn world() -> World {
     world
 }
 
-/// What `verify` says of a world, and its exit status.
+/// The output and exit status of `verify`.
 async fn verify(world: &World) -> (Option<i32>, Value) {
     let (store, nb) = (world.store.address(), world.northbound.remote());
     let args = ["verify", "--store", &store, "--nb", &nb, "-o", "json"];
@@ -84,7 +84,7 @@ async fn verify_exits_by_what_it_finds_and_the_metrics_say_the_same() {
     }
     assert_eq!(said["names"][0]["name"], NAME);
 
-    // Nothing is written here either.
+    // This does not write either.
     let (store, nb) = (world.store.address(), world.northbound.remote());
     let args = ["--store", &store, "--nb", &nb, "--dry-run"].map(str::to_owned);
     let mut dry = Program::start(world.workdir.path(), "ovn-writer", args.to_vec()).await;
@@ -151,7 +151,7 @@ async fn a_set_that_cannot_be_made_is_counted_alike_everywhere() {
     }
 }
 
-/// Runs `ovn-writer` with this as its stdout.
+/// Runs `ovn-writer` with this stdout.
 async fn run_into(stdout: Stdio, args: &[&str]) -> Output {
     let child = Command::new(program("ovn-writer"))
         .args(args)
@@ -174,7 +174,7 @@ async fn a_reader_that_has_enough_does_not_change_what_verify_found() {
             spoil(&world);
         }
         for format in ["text", "json"] {
-            // Nobody reads from the start.
+            // The reader is closed from the start.
             let (reader, writer) = std::io::pipe().unwrap();
             drop(reader);
             let args = ["verify", "--store", &store, "--nb", &nb, "-o", format];
@@ -184,7 +184,7 @@ async fn a_reader_that_has_enough_does_not_change_what_verify_found() {
             assert!(!stderr.contains("stdout"), "{stderr}");
         }
     }
-    // Where it cannot be written, nothing is told by the status either.
+    // If the output fails, the exit status must not pretend a result.
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let args = ["verify", "--store", &store, "--nb", &nb];
     let output = run_into(full.into(), &args).await;

@@ -1,4 +1,4 @@
-//! Corefiles that `collector corefile` made, in a stock CoreDNS.
+//! Corefiles from `collector corefile`, in a stock CoreDNS.
 
 use std::{fs, path::Path, process::Output};
 
@@ -77,7 +77,7 @@ cluster.local:{{$DNS_PORT}} {{
         "corp.example:{{$DNS_PORT}} {{\n    import ../common\n    forward . {}\n}}\n",
         corp.address
     );
-    // What a file imports is read where it stands; a block of its own is patched by itself.
+    // An imported file is read at its import; a block of its own is patched separately.
     let server = server.replace("import ../common", "bind 127.0.0.1");
     let server_file = write(&world.workdir.join("servers/corp.server"), &server);
     let file = write(&world.workdir.join("Corefile"), &before);
@@ -200,7 +200,7 @@ async fn names_asked_at_a_node_local_cache_are_seen_once_it_asks_coredns() {
         ..Setup::default()
     })
     .await;
-    // It sends names outside of the cluster past the cluster's CoreDNS.
+    // It forwards external names past the cluster's CoreDNS.
     let elsewhere = upstream("192.0.2.10").await;
     let node = Workdir::new();
     let before = format!(

@@ -1,4 +1,4 @@
-//! How the programs end.
+//! The shutdown of the programs.
 
 use std::{
     fs::File,
@@ -81,7 +81,7 @@ async fn the_socket_is_removed_at_the_end() {
 async fn a_second_signal_ends_at_once_with_its_own_status() {
     let mut world = world().await;
     for (second, expected) in [(Signal::TERM, 143), (Signal::INT, 130)] {
-        // Whoever holds the lock of the folder holds up the last writes.
+        // A held lock of the folder delays the last writes.
         let lock = File::open(world.store.path().join(".lock")).unwrap();
         flock(&lock, FlockOperation::LockExclusive).unwrap();
         world.store.allow("late", &["late.example.com"]);
@@ -131,9 +131,9 @@ async fn a_collector_with_a_delay_says_that_it_ends_and_reads_on() {
     world
         .expect_set("www.example.com.", Family::V4, &["192.0.2.10"])
         .await;
-    // A stream that is opened now is as good as any.
+    // A stream that opens now is served like any other.
     let _late = Sender::open(&world.dnstap_socket()).await;
-    // A second signal cuts the delay short.
+    // A second signal ends the delay.
     let status = world.collector.process().terminate().await;
     assert_eq!(status.code(), Some(143));
 }

@@ -1,4 +1,4 @@
-//! Addresses that are no longer answered leave, and only those.
+//! Addresses leave once they are no longer answered, and others stay.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ async fn an_address_leaves_when_its_time_and_the_grace_are_over() {
     history.seen(name, Family::V4, "192.0.2.10").await;
     world.expect_set(name, Family::V6, &["2001:db8::10"]).await;
     world.expect_set(name, Family::V4, &[]).await;
-    // The families live and die apart.
+    // The families are independent.
     world.expect_set(name, Family::V6, &["2001:db8::10"]).await;
     let entry = world.store.resolved(name, name).unwrap();
     assert_eq!(entry.resolved_addresses.len(), 1);
@@ -48,7 +48,7 @@ async fn an_address_that_is_answered_again_and_again_stays() {
     let history = world.monitor().await;
     let name = "www.example.com.";
     world.expect_flow(name, Family::V4, "192.0.2.10").await;
-    // The set of the other name comes and goes three times; this one is looked up all the while.
+    // The set of the other name comes and goes three times; this one is looked up all the time.
     for round in 0..3 {
         let other = format!("n{round}.apps.example.com.");
         world.look_up(&other).await;
@@ -86,7 +86,7 @@ async fn an_entry_of_a_wildcard_goes_with_its_last_address() {
     assert!(gone.is_none_or(|entry| entry.resolved_addresses.is_empty()));
 }
 
-/// Its clients may be told what the look-ups are not.
+/// Its clients may get other answers than the look-ups.
 #[tokio::test]
 async fn nothing_leaves_by_look_ups_while_a_dns_server_is_not_heard() {
     let name = "www.example.com.";
@@ -104,7 +104,7 @@ async fn nothing_leaves_by_look_ups_while_a_dns_server_is_not_heard() {
     let history = world.monitor().await;
     let both = ["192.0.2.10", "192.0.2.11"];
     world.expect_set(name, Family::V4, &both).await;
-    // Each of them shows that a second has passed.
+    // Each look-up shows that a second has passed.
     let rounds = async || {
         let metric = world.collector.admin();
         metric.metric("collector_lookups_total", &[]).await.unwrap()

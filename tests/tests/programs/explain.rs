@@ -1,4 +1,4 @@
-//! `collector explain`: why an address is there, or is not.
+//! `collector explain`: why an address is open, or is not.
 
 use std::process::Output;
 
@@ -42,7 +42,7 @@ impl Explain {
         programs::run("collector", &args).await
     }
 
-    /// The exit status, and what is printed.
+    /// The exit status, and the output.
     async fn text(&self, about: &str, more: &[&str]) -> (Option<i32>, String) {
         let Output { status, stdout, .. } = self.ask(about, more).await;
         (status.code(), String::from_utf8(stdout).unwrap())
@@ -131,7 +131,7 @@ async fn a_name_and_its_address_say_which_rule_which_object_and_which_stream() {
         &["no rule of namespace fence has it; EgressFirewalls of other namespaces that do: 1"],
     );
 
-    // Why something is not there.
+    // Reasons for a missing address.
     let (status, text) = it.text("bad.example.com", &[]).await;
     assert_eq!(status, Some(1), "{text}");
     assert_has(

@@ -1,4 +1,4 @@
-//! A name is looked up, and its addresses are in its address set.
+//! The path from a look-up to the address set.
 
 use hickory_proto::{op::ResponseCode, rr::RecordType};
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, object_name};
@@ -78,7 +78,7 @@ async fn addresses_at_the_end_of_a_cname_chain_belong_to_the_queried_name() {
     world
         .expect_set("chain.example.com.", Family::V6, &["2001:db8::20"])
         .await;
-    // Nobody asked for the name in the middle.
+    // No client has queried the name in the middle.
     world.settle().await;
     assert!(
         world
@@ -92,7 +92,7 @@ async fn addresses_at_the_end_of_a_cname_chain_belong_to_the_queried_name() {
 async fn a_wildcard_takes_exactly_one_label() {
     let world = world(&["*.apps.example.com"]).await;
     let set = "*.apps.example.com.";
-    // The zone answers all of these; only the first two have one label in front.
+    // The zone answers all of these; only the first two have exactly one label before the wildcard's.
     for name in [
         "one.apps.example.com.",
         "two.apps.example.com.",

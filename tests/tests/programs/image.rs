@@ -1,4 +1,4 @@
-//! What is in the image: programs that are linked statically, with nothing beside them.
+//! The content of the image: statically linked programs, and no other files.
 
 use std::{
     env, fs,
@@ -11,7 +11,6 @@ use serde_json::Value;
 use tests::{or_skip, skip, soak::is_long, wait::eventually, workdir::Workdir};
 use tokio::{net::TcpListener, time::timeout};
 
-/// Of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -25,7 +24,7 @@ fn run(what: &str, command: &mut Command) -> Output {
     output
 }
 
-/// The libraries of the workspace as cargo has made them for the programs, by name, and where those are that they need.
+/// The workspace's libraries that cargo built for the programs, by name, and the folder of their dependencies.
 fn libraries() -> Vec<(String, PathBuf)> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args([
@@ -36,7 +35,7 @@ fn libraries() -> Vec<(String, PathBuf)> {
         "--bins",
         "--message-format=json",
     ]);
-    // What cargo says to this test of its package would make those of the programs anew, which others use at this moment.
+    // With cargo's variables for this test, cargo would rebuild the programs, which other tests use at this moment.
     for (variable, _) in env::vars_os() {
         let of_package = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_"];
         let name = variable.to_string_lossy();
@@ -61,7 +60,7 @@ fn libraries() -> Vec<(String, PathBuf)> {
     messages.filter_map(library).collect()
 }
 
-/// Links the programs as those of an image, without compiling all of the workspace anew: in the folder.
+/// Links the programs in the folder like those of an image, without compiling the whole workspace again.
 fn link(folder: &Path) {
     let libraries = libraries();
     let of = |name: &str| {
@@ -96,7 +95,7 @@ fn link(folder: &Path) {
     }
 }
 
-/// A program in a folder that is the root of its world, as a user without rights.
+/// A program with this folder as root directory, as an unprivileged user.
 fn alone(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new("chroot");
     command
@@ -108,7 +107,7 @@ fn alone(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Copies them, and looks at how they are linked.
+/// Copies the programs, and checks how they are linked.
 fn copy(programs: &Path, root: &Path) {
     for name in ["collector", "ovn-writer"] {
         let linked = Command::new("ldd")
@@ -134,7 +133,7 @@ async fn runs_alone(root: &Path) {
             "{version}"
         );
     }
-    // A database that is named by the hosts file: nothing else of the C library's is there to look names up.
+    // The hosts file names the database: no other part of the C library's resolver exists there.
     fs::create_dir_all(root.join("etc")).unwrap();
     fs::write(root.join("etc/hosts"), "127.0.0.1 northbound.test\n").unwrap();
     fs::create_dir_all(root.join("store")).unwrap();
@@ -158,7 +157,7 @@ async fn runs_alone(root: &Path) {
     writer.kill().unwrap();
     writer.wait().unwrap();
     dialled.expect("it finds the database").unwrap();
-    // And the collector does its work there.
+    // The collector works there.
     let args = [
         "/collector",
         "--store=dir:/store",
@@ -181,7 +180,7 @@ async fn runs_alone(root: &Path) {
 mod soak {
     use super::*;
 
-    /// In short the programs as the tests have them, linked anew; in scripts/soak those of scripts/image.
+    /// The short version uses the tests' programs, linked again; scripts/soak uses those of scripts/image.
     #[tokio::test]
     async fn the_programs_of_the_image_need_nothing_beside_them() {
         let (programs, root_folder) = (Workdir::new(), Workdir::new());
@@ -205,7 +204,7 @@ mod soak {
     }
 }
 
-/// The build script that says which commit it is, by itself.
+/// Runs the build script of the commit alone.
 #[test]
 fn the_version_has_the_commit_and_does_without_git() {
     let workdir = Workdir::new();
@@ -221,7 +220,7 @@ fn the_version_has_the_commit_and_does_without_git() {
             .current_dir(folder)
             .env("PROFILE", profile)
             .env("SOURCE_COMMIT", told);
-        // A folder above may be a repository.
+        // A parent folder may be a repository.
         command
             .env("CARGO_PKG_VERSION", "1.2.3")
             .env("GIT_CEILING_DIRECTORIES", "/");

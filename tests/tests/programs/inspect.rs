@@ -1,4 +1,4 @@
-//! `--inspect`: what is known, as a page and as JSON.
+//! `--inspect`: the state as a page and as JSON.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -39,7 +39,7 @@ async fn the_status_page_says_what_is_refused_and_why_and_what_is_known() {
         let (code, body) = get_over_unix(&socket, "/status.json").await.unwrap();
         assert_eq!(code, 200, "{body}");
         let status: Value = serde_json::from_str(&body).unwrap();
-        // The one is told by who reads, the other by who knows the rules.
+        // One comes from the reader's task, the other from the controller.
         let is_told = |what: &str| !status[what].as_array().unwrap().is_empty();
         (is_told("badObjects") && is_told("unknownEgressFirewalls"))
             .then_some(status.clone())
@@ -93,7 +93,7 @@ async fn the_status_page_says_what_is_refused_and_why_and_what_is_known() {
     }
     assert!(!page.contains("<script"), "{page}");
     assert!(page.contains("&lt;script&gt;"), "{page}");
-    // Health and metrics are elsewhere, and what is shown here is not there.
+    // Health and metrics are on another server, and neither has the other's pages.
     assert_eq!(get_over_unix(&socket, "/metrics").await.unwrap().0, 404);
     let admin = world.collector.admin();
     assert_eq!(admin.get("/status.json").await.unwrap().0, 404);
@@ -135,8 +135,8 @@ async fn idle_admin_connections_do_not_delay_the_answer_to_probes() {
     .await;
 }
 
-/// What Chromium makes of a page. The page forbids it all scripts; to switch them off would be to get no answer, as the browser
-/// tells the answer by one.
+/// Chromium's rendering of a page. The page forbids all scripts; disabling them in the browser would prevent its
+/// output.
 async fn chromium(url: &str) -> String {
     let profile = tempfile::tempdir().unwrap();
     let profile = format!("--user-data-dir={}", profile.path().display());
@@ -160,7 +160,7 @@ async fn chromium(url: &str) -> String {
     String::from_utf8(shown.stdout).unwrap()
 }
 
-/// Where a program that has `--inspect` on a port shows its pages.
+/// The URL of a program's pages, for `--inspect` on a port.
 fn inspect_url(program: &Program) -> String {
     let messages = program.messages();
     let mut messages = messages.iter();
@@ -190,7 +190,7 @@ async fn a_browser_shows_the_tables_filters_and_explains_without_a_script() {
     ] {
         assert!(page.contains(part), "{part:?} is missing in {page}");
     }
-    // What a rule has for a name is text to the browser too.
+    // The browser shows a rule's name as text, too.
     assert!(
         page.contains("&lt;script&gt;") && !page.contains("<script"),
         "{page}"

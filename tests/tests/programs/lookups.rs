@@ -1,4 +1,4 @@
-//! The collector's own look-ups: what keeps addresses right when no pod asks.
+//! The collector's own look-ups, which keep addresses current without queries of pods.
 
 use proto::api::{DEGRADED, Family};
 use tests::{
@@ -8,7 +8,7 @@ use tests::{
 
 const NAME: &str = "www.example.com.";
 
-/// A world whose collector asks its CoreDNS, and soon.
+/// A world whose collector queries its CoreDNS, at short intervals.
 async fn world(zone: &str) -> World {
     let allow = &["www.example.com", "*.apps.example.com"];
     let mut world = World::start(Setup {
@@ -69,7 +69,7 @@ async fn an_address_that_is_still_answered_stays_and_one_that_is_not_leaves() {
 async fn a_name_found_under_a_wildcard_is_looked_up_when_it_expires() {
     let world = world("*.apps 2 IN A 192.0.2.30").await;
     let set = "*.apps.example.com.";
-    // The wildcard itself is a name too; the zone answers it as any other.
+    // The wildcard itself is also a name; the zone answers it like any other.
     world.expect_set(set, Family::V4, &["192.0.2.30"]).await;
     world
         .expect_flow_through(set, "one.apps.example.com.", Family::V4, "192.0.2.30")
@@ -94,7 +94,7 @@ async fn a_dead_upstream_empties_no_set_and_is_told() {
         ["Network", "Timeout"].contains(&reason.as_str()),
         "{reason}"
     );
-    // Long enough for the address to have gone many times over.
+    // Long enough for the address to expire many times.
     world
         .collector
         .counts("collector_lookups_total", &["failed"], 7.0)
@@ -130,7 +130,7 @@ async fn after_a_restart_nothing_leaves_before_it_was_asked_again() {
     let history = world.monitor().await;
     world.collector.process().kill();
     world.coredns.process().kill();
-    // Nobody is there to be asked: the address expired long ago by what the store says.
+    // The DNS server is down: by the stored times the address expired long ago.
     world.collector.restart().await;
     world.collector.ready().await;
     world
@@ -153,7 +153,7 @@ async fn a_rule_gets_the_addresses_that_pods_use_already() {
     .await;
     world.look_up("late.example.com.").await;
     world.settle().await;
-    // Nothing is looked up in this world: what the rule gets was remembered.
+    // There are no look-ups in this world: the rule gets a cached answer.
     world.store.allow("late", &["*.example.com"]);
     world
         .expect_set("*.example.com.", Family::V4, &["192.0.2.40"])

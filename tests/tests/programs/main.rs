@@ -1,4 +1,4 @@
-//! The real programs, with real servers around them; one theme a file. scripts/test builds what they need.
+//! The real programs, with real servers around them; one topic per file. scripts/test builds the tools.
 
 #![allow(
     clippy::expect_used,

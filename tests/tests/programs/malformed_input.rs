@@ -1,5 +1,5 @@
-//! What nobody should send arrives on the socket. It is counted, it costs its connection at most, and CoreDNS's answers
-//! flow on.
+//! Malformed input on the dnstap socket. It is counted and costs its connection at most, and CoreDNS's answers
+//! continue.
 
 use std::net::Ipv4Addr;
 
@@ -23,7 +23,7 @@ async fn world() -> World {
     .await
 }
 
-/// CoreDNS's connection has survived, and nobody else's has been left out.
+/// CoreDNS's connection has survived, and no other connection was refused.
 async fn expect_others_unharmed(world: &World) {
     world.look_up(NAME).await;
     world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
@@ -110,7 +110,7 @@ async fn a_control_frame_in_the_middle_of_data_closes_the_connection() {
         .collector
         .counts(ERRORS, &["reason=\"handshake\""], 1.0)
         .await;
-    // What came before it counts.
+    // Earlier frames count.
     world.expect_set(NAME, Family::V4, &["203.0.113.1"]).await;
     world.look_up(NAME).await;
     world
@@ -264,7 +264,7 @@ async fn addresses_that_no_answer_may_open_are_refused() {
         .collector
         .counts(EVENTS, &["outcome=\"refused\""], 4.0)
         .await;
-    // The authors of the rule are told.
+    // The authors of the rule get an Event.
     let attempts = "collector_rebinding_attempts_total";
     world.collector.counts(attempts, &[], 4.0).await;
     eventually("it is reported", async || {

@@ -1,4 +1,4 @@
-//! What the programs measure: documented, named by the conventions of Prometheus, and there from the start.
+//! The programs' metrics: documented, named by Prometheus' conventions, and present from the start.
 
 use std::{fs, process::Stdio};
 
@@ -90,7 +90,7 @@ fn every_metric_is_named_by_the_conventions() {
     }
 }
 
-/// `promtool check metrics` knows the conventions, and whether the text can be read.
+/// `promtool check metrics` checks the conventions and the format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exposed_metrics_match_the_documentation_and_pass_promtool() {
     let world = World::start(Default::default()).await;
@@ -109,7 +109,7 @@ async fn exposed_metrics_match_the_documentation_and_pass_promtool() {
                 .iter()
                 .all(|label| matches!(label.values, Values::OneOf(_)));
             let is_there = text.contains(&format!("# TYPE {} ", metric.name));
-            // A gauge without a value of its own is not shown: nothing is 0.
+            // A gauge without a value is not shown, instead of 0.
             is_known && metric.kind != MetricKind::Gauge && !is_there
         });
         let missing: Vec<_> = missing.map(|metric| metric.name).collect();

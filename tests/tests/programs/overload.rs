@@ -1,5 +1,4 @@
-//! Many senders at once, and senders that send more than they should: what each may take is bounded, and the others are as well
-//! served as before.
+//! Many senders, and senders over their limits: each is bounded, and the others are served as before.
 
 use std::{
     fs,
@@ -52,7 +51,7 @@ async fn open(collector: &Program, wanted: f64) {
     .await;
 }
 
-/// The quiet sender's address is known.
+/// Waits until the quiet sender's address is known.
 async fn arrives(store: &Store, address: Ipv4Addr) {
     let address = address.to_string();
     eventually(&format!("{address} is known"), async || {
@@ -79,7 +78,7 @@ async fn a_thousand_connections_opened_and_dropped_leave_nothing() {
     let before = files(&mut collector);
     let mut senders = Vec::new();
     for i in 0..1000 {
-        // Some say nothing, some half of the handshake, some all of it and half of a frame.
+        // Some are silent, some send half of the handshake, some all of it and half of a frame.
         let mut sender = match i % 3 {
             0 | 1 => Sender::connect(&socket).await,
             _ => Sender::open(&socket).await,
@@ -140,7 +139,7 @@ async fn one_peer_has_so_many_connections_and_leaves_the_rest_to_others() {
     arrives(&store, address).await;
 }
 
-/// Sends frames as fast as they are taken, until the collector closes.
+/// Sends frames as fast as the collector reads them, until it closes.
 async fn flood(mut sender: Sender, frames: impl Iterator<Item = Vec<u8>>) {
     for frame in frames {
         if sender.send(&frame).await.is_err() {
@@ -155,7 +154,7 @@ async fn connect(listener: SocketAddr, last: u8) -> Sender {
     sender
 }
 
-/// From the connection to ACCEPT.
+/// The time from the connection to ACCEPT.
 fn time_to_accept(listener: SocketAddr) -> Duration {
     let began = Instant::now();
     let mut stream = TcpStream::connect(listener).unwrap();
@@ -186,7 +185,7 @@ mod soak {
         let mut floods = JoinSet::new();
         for _ in 0..4 {
             let sender = connect(listener, 2).await;
-            // Long ones, of which few fit.
+            // Long frames, of which few fit.
             let addresses = (0..900).map(|i| Ipv4Addr::from_bits(0xc612_0000 + i).into());
             let addresses: Vec<IpAddr> = addresses.collect();
             let frame = data(&event(answer(FLOODED, &addresses, 300)));
@@ -198,7 +197,7 @@ mod soak {
             .await;
         let mut slowest = Duration::ZERO;
         for i in 0..or_long(20, 200_u32) {
-            // A thread of its own: the floods' runtime is busy too.
+            // A thread of its own, since the floods' runtime is busy.
             let accepted = tokio::task::spawn_blocking(move || time_to_accept(listener)).await;
             slowest = slowest.max(accepted.unwrap());
             let mut sender = connect(listener, 3).await;
@@ -212,13 +211,13 @@ mod soak {
         assert!(floods.try_join_next().is_none(), "a flood has ended");
     }
 
-    /// Under 64 MiB, and 256 KiB a connection, more than before, whatever is sent.
+    /// At most 64 MiB, and 256 KiB a connection, more than before, for any input.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn whatever_is_sent_takes_bounded_memory() {
         const SENDERS: u32 = 32;
         let (workdir, _store, mut collector) = start(&[]).await;
         let socket = workdir.join("dnstap.sock");
-        // The names have what they may have.
+        // Fills the names up to their limits.
         let mut sender = Sender::open(&socket).await;
         for i in 0..8 {
             let answer = answer(FLOODED, &many(0xc613_0000 + i * 900, 900), 300);
@@ -254,10 +253,10 @@ mod soak {
     }
 }
 
-/// Names that nobody has heard of cost more to take in than to read.
+/// New names cost more to handle than to read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_does_not_keep_what_is_known_from_being_written_at_the_end() {
-    // A queue that takes longer than a program may take to end.
+    // A queue that takes longer than the shutdown's time limit.
     let flags = ["--observation-queue", "128MiB"];
     let (workdir, store, mut collector) = start(&flags).await;
     store.allow("team", &[QUIET, "*.wild.example.com."]);
@@ -292,8 +291,8 @@ fn many(base: u32, count: u32) -> Vec<IpAddr> {
     addresses.collect()
 }
 
-/// Answers with new addresses for a wanted name; many for names that nobody wants; and the largest frames
-/// that there are. Made beforehand, so that the sender is not what is slow.
+/// Answers with new addresses for a wanted name, many for unwanted names, and the largest possible frames. They are
+/// prepared, so that the sender is not the bottleneck.
 fn everything(number: u32, senders: u32) -> impl Iterator<Item = Vec<u8>> {
     let wanted: Vec<_> = (0..8)
         .map(|i| {
@@ -336,7 +335,7 @@ async fn a_socket_on_a_full_disk_is_one_clear_line() {
     or_skip!(skip::needs(&["unshare", "--mount", "true"]));
     let workdir = Workdir::new();
     let store = Store::new(workdir.join("store")).address();
-    // A file system with room for its root alone, seen by the program alone.
+    // A file system with space for its root only, visible to the program alone.
     let full = workdir.join("full");
     fs::create_dir(&full).unwrap();
     let program = tests::programs::program("collector");

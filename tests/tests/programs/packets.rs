@@ -1,4 +1,4 @@
-//! Packets of a pod, which OVN passes or drops as the address sets say.
+//! Packets of a pod, which OVN passes or drops by the address sets.
 
 pub(crate) mod datapath_fixture;
 mod flow;
@@ -54,7 +54,7 @@ async fn a_pod_reaches_only_the_addresses_in_the_set_of_an_allowed_name() {
     let pod = datapath.pod(&northbound, "pod", &[POD]).await;
     let outside = datapath.pod(&northbound, "outside", &[ONE, OTHER]).await;
     outside.serve(PORT);
-    // Without a rule everything passes: what does not later on is dropped by one.
+    // Without a rule everything passes, so a later drop is caused by a rule.
     passes(pod, ONE).await;
     passes(pod, OTHER).await;
     create_rules(&northbound, &[NAME]);

@@ -1,4 +1,4 @@
-//! What the pages in `docs` say of the tests.
+//! Checks the statements of `docs` about the tests.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! Who may speak to the collector, over which transport.
+//! The allowed peers of the collector, by transport.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ const NAME: &str = "www.example.com.";
 const ERRORS: &str = "collector_connection_errors_total";
 const EVENTS: &str = "collector_events_total";
 
-/// Without an upstream, and without look-ups of the collector's own: what is known came over dnstap.
+/// Without an upstream, and without look-ups of the collector: all addresses come over dnstap.
 fn write_corefile(folder: &Path, dnstap: &str, bind: IpAddr) {
     let corefile = format!(
         ".:{{$DNS_PORT}} {{\n bind {bind}\n errors\n dnstap {dnstap}\n file example.com.zone example.com\n}}\n"
@@ -33,14 +33,14 @@ fn write_corefile(folder: &Path, dnstap: &str, bind: IpAddr) {
     write_zone(&zone, "example.com.", 1, "www IN A 192.0.2.10");
 }
 
-/// A store in which the name is wanted.
+/// A store with a rule for the name.
 fn wanting(workdir: &Workdir) -> Store {
     let store = Store::new(workdir.join("store"));
     store.allow("team", &[NAME]);
     store
 }
 
-/// Asks until the answer is in the status.
+/// Sends queries until the answer is in the status.
 async fn expect_flow(coredns: &CoreDns, store: &Store) {
     eventually("an answer arrives", async || {
         coredns.look_up(NAME).await;
@@ -92,18 +92,18 @@ async fn a_stock_coredns_streams_over_tls_and_renewed_certificates_are_used() {
     let dnstap = format!("{listener} full");
     write_corefile(workdir.path(), &dnstap, Ipv4Addr::LOCALHOST.into());
 
-    // CoreDNS verifies what it is shown: an expired one is not taken.
+    // CoreDNS verifies the certificate, and refuses an expired one.
     let mut coredns = CoreDns::start(workdir.path()).await;
     refused(&collector, "tls", 1.0).await;
     let used = async |times| {
         let labels = ["what=\"certificate\"", "outcome=\"used\""];
         collector.counts("file_reloads_total", &labels, times).await;
     };
-    // A good one is, when it dials again.
+    // It accepts a valid one when it redials.
     authority.sign("collector", &["127.0.0.1"], Validity::Now);
     used(1.0).await;
     expect_flow(&coredns, &store).await;
-    // One of another authority is not. What streams goes on.
+    // It refuses one of another authority. The existing stream continues.
     let foreign = other.sign("collector", &["127.0.0.1"], Validity::Now);
     let before = collector.admin().metric(ERRORS, &[]).await.unwrap();
     fs::copy(&foreign.key, &side.key).unwrap();
@@ -111,7 +111,7 @@ async fn a_stock_coredns_streams_over_tls_and_renewed_certificates_are_used() {
     used(2.0).await;
     coredns.restart().await;
     refused(&collector, "tls", before + 1.0).await;
-    // Half of a pair is not used.
+    // A key without its certificate is not used.
     authority.sign("collector", &["127.0.0.1"], Validity::Now);
     used(3.0).await;
     fs::copy(&foreign.key, &side.key).unwrap();
@@ -142,7 +142,7 @@ async fn events_of_a_stock_coredns_show_the_secret_of_its_corefile() {
     let wrong = ["outcome=\"wrong_secret\""];
     collector.counts(EVENTS, &wrong, 1.0).await;
     expect_unknown(&store, "192.0.2.10");
-    // While it is changed, both count.
+    // During a rotation both secrets count.
     fs::write(&file, format!("{new}\n{old}\n")).unwrap();
     expect_flow(&coredns, &store).await;
     fs::write(&file, format!("{new}\n")).unwrap();
@@ -157,7 +157,7 @@ async fn events_of_a_stock_coredns_show_the_secret_of_its_corefile() {
     coredns.restart().await;
     coredns.look_up(NAME).await;
     collector.counts(EVENTS, &observed, before + 1.0).await;
-    // A file that is none leaves the last good one.
+    // An invalid file leaves the last valid secret.
     fs::write(&file, "short").unwrap();
     let labels = ["what=\"secret\"", "outcome=\"refused\""];
     collector.counts("file_reloads_total", &labels, 1.0).await;
@@ -217,7 +217,7 @@ async fn over_a_unix_socket_only_named_users_may_stream_if_any_are_named() {
     eventually("it counts", async || expect_known(&store, "203.0.113.1")).await;
 }
 
-/// Packets are lost for long enough that each side gives the other up, and no reset tells of it.
+/// Packets are lost for long enough that each side gives the other up, without a reset.
 #[tokio::test]
 async fn an_unreachable_coredns_is_dropped_and_streams_again_once_reachable() {
     let workdir = Workdir::new();
@@ -251,7 +251,7 @@ async fn an_unreachable_coredns_is_dropped_and_streams_again_once_reachable() {
     };
     open(1.0).await;
     network.plug(false);
-    // Nobody says goodbye: that it is gone shows by its silence.
+    // No side closes the connection: only the silence shows that the peer is gone.
     open(0.0).await;
     refused(&collector, "read", 1.0).await;
     collector.ready().await;

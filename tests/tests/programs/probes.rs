@@ -1,4 +1,4 @@
-//! Flush probes: what CoreDNS holds back of its stream is seen early, and a CoreDNS without one is named.
+//! Flush probes: they flush CoreDNS's buffered events, and reveal a CoreDNS without a stream.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ const PROBES: &str = "collector_flush_probes_total";
 const BLIND: &str = "collector_dns_block_blind";
 const LOCAL: &str = "flush.cluster.local.";
 
-/// A server block for a zone, which answers by itself for names under `cluster.local` and `example.com`.
+/// A server block for a zone, which answers names under `cluster.local` and `example.com` itself.
 fn block(zone: &str, bind: IpAddr, dnstap: &str, more: &str) -> String {
     format!(
         "{zone}:{{$DNS_PORT}} {{\n bind {bind}\n errors\n {dnstap}\n cache\n \
@@ -38,7 +38,7 @@ fn block(zone: &str, bind: IpAddr, dnstap: &str, more: &str) -> String {
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const DNSTAP: &str = "dnstap unix://{$DNSTAP_SOCKET} full";
 
-/// A collector that probes a CoreDNS which is still to be started.
+/// A collector that probes a CoreDNS, which starts later.
 struct Probing {
     collector: Program,
     store: Store,
@@ -75,14 +75,14 @@ impl Probing {
         CoreDns::start_at(self.workdir.path(), self.server).await
     }
 
-    /// What the status says of each server and name.
+    /// The blocks in the status, one for each server and name.
     async fn blocks(&self) -> Vec<Value> {
         let (_, body) = get_over_unix(&self.inspect, "/status.json").await.unwrap();
         let status: Value = serde_json::from_str(&body).unwrap();
         status["dnsBlocks"].as_array().unwrap().clone()
     }
 
-    /// Waits until the status says so of a server and name.
+    /// Waits until the status has this state for a server and name.
     async fn expect(&self, server: SocketAddr, name: &str, state: &str) -> Value {
         let what = format!("{server} {name} is {state}");
         eventually(&what, async || {
@@ -98,13 +98,12 @@ impl Probing {
         .await
     }
 
-    /// Waits for so many more probes.
     async fn expect_more_probes(&self, count: f64) {
         let before = self.collector.admin().metric(PROBES, &[]).await.unwrap();
         self.collector.counts(PROBES, &[], before + count).await;
     }
 
-    /// The log lines about a server and a name.
+    /// The number of log lines about a server and a name.
     fn said(&self, server: SocketAddr, name: &str, words: &str) -> usize {
         let messages = self.collector.messages();
         let is_it = |line: &&Value| {
@@ -131,7 +130,7 @@ async fn streams_are_flushed_while_a_name_is_wanted_and_after_a_coredns_restart(
     println!("the delay of the last probe: {}", block["delaySeconds"]);
     probing.collector.counts(PROBES, &[], before + 50.0).await;
 
-    // Its answers flow as ever, and none of ours is one of them.
+    // Its answers are streamed as before, without those to the collector's own queries.
     eventually("an answer arrives", async || {
         coredns.ask(NAME, RecordType::A).await;
         let entry = probing.store.resolved(NAME, NAME).ok_or("no entry")?;
@@ -193,7 +192,7 @@ async fn a_block_that_sends_the_probe_on_gets_one_and_never_another() {
     probing.expect(probing.server, ON, "forwards").await;
     probing.expect(probing.server, LOCAL, "flushed").await;
     let asked = || upstream.count(|asked| asked.name() == ON);
-    // CoreDNS asks again over TCP, or another time, if it likes: that is one probe.
+    // CoreDNS may repeat the query over TCP or later: that still is one probe.
     let once = asked();
     assert!(once > 0);
     probing.expect_more_probes(100.0).await;
@@ -271,7 +270,7 @@ async fn a_coredns_whose_packets_are_dropped_is_named_until_they_pass() {
     let listener = SocketAddr::new(network.outside(), free_port().port());
     let listen = format!("tcp://{listener}");
     let allowed = format!("{}/32", network.inside());
-    // The stream is not closed: nothing but the probes can tell.
+    // The stream stays open: only probes can notice the fault.
     let flags = [
         "--listen",
         &listen,

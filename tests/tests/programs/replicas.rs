@@ -1,4 +1,4 @@
-//! Two collectors on one store: both write what they see, one looks names up and removes.
+//! Two collectors on one store: both write observed addresses, and one does the look-ups and removals.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use tests::{
 
 const NAME: &str = "www.example.com.";
 
-/// Of the second collector.
+/// The socket of the second collector.
 const SOCKET: &str = "second.sock";
 
 async fn second(world: &World) -> Program {
@@ -54,7 +54,7 @@ async fn a_replica_takes_over_when_the_leader_is_killed_and_nothing_leaves() {
     expect_leading(&replica, 1.0).await;
     replica.counts("collector_lookups_total", &[], 1.0).await;
     assert!(history.departures().await.is_empty());
-    // It makes and deletes objects now.
+    // It now creates and deletes objects.
     world.store.allow("team", &["late.example.com"]);
     world.expect_no_addresses(NAME).await;
 }
@@ -69,7 +69,7 @@ async fn what_only_a_replica_sees_is_written_too() {
     .await;
     let replica = second(&world).await;
     expect_leading(&replica, 0.0).await;
-    // A CoreDNS that streams to the replica alone, and has another address.
+    // A CoreDNS that streams to the replica only, and has another address.
     let folder = world.workdir.join("elsewhere");
     fs::create_dir(&folder).unwrap();
     let corefile = fs::read_to_string(world.workdir.join("Corefile")).unwrap();
@@ -124,7 +124,7 @@ async fn with_two_dnstap_lines_a_collector_that_is_away_is_no_blackout() {
     }
 
     world.collector.process().kill();
-    // Names under a wildcard are known from dnstap alone; this one is asked for once.
+    // Names under a wildcard are known from dnstap only; this one is queried once.
     world.look_up("one.apps.example.com.").await;
     world
         .expect_set(WILDCARD, Family::V4, &["192.0.2.30"])

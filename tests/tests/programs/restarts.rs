@@ -1,5 +1,6 @@
-//! Each program in turn ends, in order or by `kill -9`, and comes back. Nothing that was stored is lost, no address leaves
-//! its set meanwhile, and new answers flow again without help: CoreDNS dials a reader that went away every 10 seconds.
+//! Each program in turn ends, in order or by `kill -9`, and starts again. Stored data must survive, no address may
+//! leave its set meanwhile, and new answers must arrive again without help. CoreDNS redials a lost reader every 10
+//! seconds.
 
 use std::{collections::BTreeMap, fs};
 
@@ -96,7 +97,7 @@ async fn the_ovn_writer_is_killed_and_starts_again() {
     let mut world = world().await;
     let history = world.monitor().await;
     world.ovn_writer.process().kill();
-    // What is answered meanwhile is in the store, and in the database as soon as somebody writes it.
+    // Answers meanwhile are in the store, and in the database as soon as a writer runs.
     world.look_up(LATE).await;
     world.ovn_writer.restart().await;
     world.ovn_writer.ready().await;
@@ -146,13 +147,14 @@ async fn a_starting_ovn_writer_that_finds_no_objects_empties_no_set_in_use() {
     let history = world.monitor().await;
     world.collector.process().kill();
     world.ovn_writer.process().kill();
-    // The objects are lost while no writer runs: an empty folder is no order to close everything.
+    // The objects are lost while no writer runs: an empty folder must not close everything.
     for file in fs::read_dir(world.store.objects_folder()).unwrap() {
         fs::remove_file(file.unwrap().path()).unwrap();
     }
     world.ovn_writer.restart().await;
     world.ovn_writer.ready().await;
-    // It works, though: a name that no rule uses comes and goes. It goes after the others could have gone.
+    // The writer works: an unused name is added and removed. Its removal comes after that of the others could have
+    // come.
     world.store.write_status(LATE, &["192.0.2.40"]);
     world.expect_set(LATE, Family::V4, &["192.0.2.40"]).await;
     world.store.remove_object(LATE);
@@ -217,11 +219,11 @@ async fn a_collector_that_starts_with_a_broken_egress_firewall_deletes_nothing()
     fs::write(&file, "apiVersion: k8s.ovn.org/v1\nspec: [half").expect("a broken manifest");
     world.collector.restart().await;
     world.collector.ready().await;
-    // A round through all programs: what the collector would delete, it has deleted by now.
+    // After a round through all programs the collector has deleted everything that it would delete.
     world.settle().await;
     assert_eq!(history.departures().await, [""; 0]);
     expect_what_was_there(&world).await;
-    // Mended, with a name less: that one goes.
+    // Repaired, without one name: that one is removed.
     fs::write(&file, whole.replace("www.example.com", LATE)).expect("a manifest");
     world.expect_no_addresses("www.example.com.").await;
     world.expect_flow(LATE, Family::V4, "192.0.2.40").await;
@@ -233,7 +235,7 @@ async fn what_was_answered_while_the_collector_was_away_is_asked_for_again() {
     world.restart_asking(&[]).await;
     expect_what_was_there(&world).await;
     world.collector.process().kill();
-    // A pod is told an address that no collector sees, and that nobody would ask for before the TTL of the old one is over.
+    // A pod gets an address that no collector sees. No look-up comes before the old one's TTL is over.
     world.set_zone(2, "www IN A 192.0.2.99").await;
     world.look_up("www.example.com.").await;
     world.collector.restart().await;

@@ -1,4 +1,4 @@
-//! EgressFirewalls come, change and go, and so do objects and rows.
+//! Changes of EgressFirewalls, objects and rows.
 
 use proto::api::Family;
 use tests::{
@@ -11,7 +11,7 @@ www   IN A 192.0.2.10
 late  IN A 192.0.2.11
 ";
 
-/// Rules of another maker refer to the sets, and stay when an EgressFirewall goes.
+/// Foreign rules refer to the sets, and stay when an EgressFirewall is removed.
 async fn world() -> World {
     let world = World::start(Setup {
         zone: ZONE,
@@ -53,7 +53,7 @@ async fn without_its_egress_firewall_a_name_has_neither_object_nor_addresses() {
     world.store.remove_egress_firewall("team");
     world.expect_no_addresses(name).await;
     no_object(&world, name).await;
-    // It is not wanted any more: looking it up brings nothing back.
+    // It is no longer wanted: a look-up does not bring it back.
     world.look_up(name).await;
     world.settle().await;
     world.expect_no_addresses(name).await;

@@ -1,5 +1,5 @@
-//! Foreign dnstap senders, whose Frame Streams are those of the `fstrm` library: unbound, BIND, dnsdist and `fstrm_replay`; and
-//! `fstrm_capture`, which reads beside us.
+//! Foreign dnstap senders that use the `fstrm` library: unbound, BIND, dnsdist and `fstrm_replay`. Also
+//! `fstrm_capture`, as a second reader.
 
 use std::{fs, net::SocketAddr, os::unix::net::UnixStream, path::Path};
 
@@ -18,7 +18,7 @@ use tests::{
 
 const DNSTAP: &str = "protobuf:dnstap.Dnstap";
 
-/// A world in which the names of a foreign server are wanted, and the address for that server.
+/// A world with rules for the names of a foreign server, and the address for that server.
 async fn world(domain: &str) -> (World, SocketAddr) {
     let world = World::start(Setup {
         allow: &[&format!("www.{domain}"), &format!("*.{domain}")],
@@ -43,10 +43,11 @@ async fn look_up(server: SocketAddr, name: &str) {
     }
 }
 
-/// The server, which has 192.0.2.10 and 2001:db8::10 for `www` and 192.0.2.11 for `other`, is read.
+/// Waits until the collector has the answers of the server. It has 192.0.2.10 and 2001:db8::10 for `www`, and
+/// 192.0.2.11 for `other`.
 async fn expect_read(world: &World, server: SocketAddr, domain: &str) {
     let (www, other) = (format!("www.{domain}."), format!("other.{domain}."));
-    // It connects in its own time, and what it answers before is lost.
+    // It connects at a time of its own choice, and earlier answers are lost.
     eventually("the first answer arrives", async || {
         look_up(server, &www).await;
         let rows = world.northbound.sets(&www, Family::V4)?;
@@ -176,7 +177,7 @@ async fn what_fstrm_capture_wrote_is_replayed_and_fstrm_replay_sends_it() {
     })
     .await;
     let mut coredns = CoreDns::start(source.path()).await;
-    // CoreDNS sends once a second, and ends without sending what it still has.
+    // CoreDNS sends once a second, and ends without sending its buffer.
     eventually("fstrm_capture has the answer", async || {
         coredns.look_up("www.fstrm.test.").await;
         capture.signal(Signal::HUP);

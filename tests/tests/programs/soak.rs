@@ -1,5 +1,5 @@
-//! What must hold for long, with CoreDNS before an upstream that changes, fails and keeps silent. Each of these has a long
-//! version, see [`tests::soak`].
+//! Long-term requirements, with CoreDNS before an upstream that changes, fails and stays silent. Each of these has a
+//! long version, see [`tests::soak`].
 
 mod beside;
 mod burst;
@@ -40,8 +40,7 @@ use tests::{
 };
 use tokio::{task::JoinSet, time::sleep};
 
-/// A number that no other name or answer has, as an address: of 198.18.0.0/15, the network for benchmarks (RFC 2544), or of
-/// 2001:db8::/32.
+/// A unique number as an address: of 198.18.0.0/15, the network for benchmarks (RFC 2544), or of 2001:db8::/32.
 fn address(number: u32, v6: bool) -> IpAddr {
     assert!(number < 1 << 17);
     if v6 {
@@ -58,7 +57,7 @@ fn number(name: &str) -> Option<u32> {
     label.get(1..)?.parse().ok()
 }
 
-/// A script: each answer has an address that none had before. `answered` is told of it.
+/// A script: each answer has a new address, and is passed to `answered`.
 fn rotating(
     ttl: Duration,
     answered: impl Fn(IpAddr, &Asked) + Send + Sync,
@@ -72,7 +71,7 @@ fn rotating(
     }
 }
 
-/// A world with rules for names of this upstream, whose collector looks names up.
+/// A world with rules for names of this upstream, whose collector does look-ups.
 async fn looking_up(upstream: &Scripted, allow: &[&str], collector: &[&str]) -> World {
     let mut world = World::start(Setup {
         allow,
@@ -84,7 +83,7 @@ async fn looking_up(upstream: &Scripted, allow: &[&str], collector: &[&str]) -> 
     world
 }
 
-/// A script: `n17.up.test` has address 17 of its family, and the name of a zone that exists no data.
+/// A script: `n17.up.test` has address 17 of its family, and the name of the zone itself has no data.
 fn numbered(ttl: u32) -> impl Fn(&Asked) -> Vec<Say> + Send + Sync {
     move |asked| match number(&asked.name()) {
         Some(number) if asked.is_v4() || asked.is_v6() => {
@@ -100,8 +99,9 @@ async fn numbered_upstream(ttl: u32) -> Scripted {
 }
 
 /// `n17.up.test.`
-/// Names that are seen in the same moment, as one flush of CoreDNS brings many, go in the order of their texts: that of
-/// their numbers.
+///
+/// Names seen at the same moment, as in one flush of CoreDNS, are evicted in the order of their texts: that of their
+/// numbers.
 fn numbered_name(number: u32) -> String {
     format!("n{number:05}.up.test.")
 }
@@ -121,7 +121,7 @@ async fn all_are_in(world: &World, rule: &str, numbers: Range<u32>) {
     .await;
 }
 
-/// Pods that ask for the names of [`numbered_upstream`] in turn, as fast as they are answered, until this is dropped.
+/// Pods that query the names of [`numbered_upstream`] in turn, as fast as they are answered, until this is dropped.
 struct Load {
     answers: Arc<AtomicU32>,
     pods: JoinSet<()>,
@@ -142,7 +142,7 @@ impl Load {
                             assert_eq!(reply.addresses(), [address(i, false)]);
                             answers.fetch_add(1, Ordering::SeqCst);
                         }
-                        // Nobody answers while CoreDNS is away; and it fails while a busy machine keeps the upstream from it.
+                        // CoreDNS is down, or a busy machine keeps the upstream from answering.
                         _ => sleep(Duration::from_millis(10)).await,
                     }
                 }
@@ -151,7 +151,6 @@ impl Load {
         Self { answers, pods }
     }
 
-    /// Waits for so many more answers.
     async fn more(&mut self, answers: u32) {
         let wanted = self.answers() + answers;
         eventually("pods are answered", async || {
@@ -171,14 +170,14 @@ impl Load {
     }
 }
 
-/// One less than a name may have.
+/// One less than the maximum of a name.
 const ADDRESSES: u32 = 999;
 
 fn large_name(number: u32) -> String {
     format!("n{number:03}.example.com.")
 }
 
-/// The frame of an answer for such a name with so many addresses.
+/// The frame of an answer for such a name with this many addresses.
 fn large_answer(number: u32, first: u32, count: u32) -> Vec<u8> {
     let base = Ipv4Addr::new(11, 0, 0, 0).to_bits() + first;
     let addresses: Vec<_> = (base..base + count)

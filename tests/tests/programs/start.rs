@@ -1,4 +1,4 @@
-//! How the programs start, and what they say when they cannot.
+//! The start of the programs, and their errors when they cannot start.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use tests::{
     world::{Setup, World, start_collector, start_ovn_writer},
 };
 
-/// It ended with the status and one line that names the cause.
+/// Checks the exit status, and a single line that names the cause.
 fn assert_refusal(output: &Output, status: i32, words: &str) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(status), "{stderr}");

@@ -1,4 +1,5 @@
-//! What another version left behind: an older one's is gone on with, and what a later one adds or changed costs no address.
+//! Data of other versions: an older version's data are taken over, and a later version's additions or changes cost no
+//! address.
 
 use std::{
     fs,
@@ -107,8 +108,8 @@ async fn what_version_0_1_left_is_gone_on_with() {
     assert_eq!(uuids(&world), rows, "rows are used as they are");
     assert_eq!(history.departures().await, [""; 0]);
 
-    // They are known to be the programs' own: a name whose rule goes while no ovn-writer runs loses its object and its rules, and then
-    // its row loses its addresses. That is done to marked rows alone.
+    // The rows count as the programs' own. A name whose rule ends while no ovn-writer runs loses its object and its
+    // rules, and then its row is emptied. Only marked rows are treated like this.
     world.ovn_writer.process().kill();
     world.store.allow("team", &["www.example.com", LATE]);
     eventually("the object is deleted", async || {
@@ -136,7 +137,7 @@ async fn additions_of_a_later_version_are_ignored_and_changes_are_refused() {
     let more = ["external_ids:ovn-writer/format=\"9\""];
     let (workdir, store, northbound) = left_behind(&more).await;
     let file = |name: &str| store.objects_folder().join(name);
-    // More of everything in one object, and in a rule.
+    // Additional fields in an object, and in a rule.
     let apps = fs::read_to_string(file("dns-cf5464d7b.yaml")).unwrap();
     let apps = apps
         .replace(
@@ -176,7 +177,7 @@ async fn additions_of_a_later_version_are_ignored_and_changes_are_refused() {
         })
         .await;
     }
-    // A new name under the wildcard is written into the object that has more than is known.
+    // A new name under the wildcard is written to the object that has unknown fields.
     world
         .expect_flow_through(APPS, "new.apps.example.com.", Family::V4, "192.0.2.30")
         .await;

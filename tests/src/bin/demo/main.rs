@@ -1,4 +1,4 @@
-//! The demo that scripts/demo runs: the whole way from a DNS answer to an address set, on this machine, with real servers.
+//! The demo of scripts/demo: the whole path from a DNS answer to an address set, on this machine, with real servers.
 
 #![allow(
     clippy::expect_used,
@@ -53,11 +53,11 @@ async fn until_end_or_signal(keep: bool) -> ExitCode {
         }
         () = a_signal() => {}
     }
-    // Everything that it started ends with it.
+    // All its processes end with it.
     tour.abort();
     let _ = tour.await;
     println!("\nEnded: no process and no file is left.");
-    // Ctrl-C is how `--keep` is meant to end.
+    // Ctrl-C is the regular end of `--keep`.
     if keep {
         ExitCode::SUCCESS
     } else {

@@ -1,4 +1,4 @@
-//! What the demo is played on: the servers with the files of `deploy/examples/demo`, and how it prints.
+//! The servers of the demo, with the files of `deploy/examples/demo`, and its output.
 
 use std::{
     fs,
@@ -12,16 +12,15 @@ use hickory_proto::rr::RecordType;
 use proto::api::Family;
 use tests::{monitor::Monitor, store::Store, wait::eventually, workdir::Workdir, world::World};
 
-/// Shorter than in production, so that one can wait for an address to leave.
+/// Shorter than in production, so that the demo can show an address leave.
 pub(crate) const TIMES: [&str; 4] = ["--min-ttl", "2s", "--grace", "2s"];
 
-/// The servers, and a client that follows the database.
 pub(crate) struct Stage {
     pub(crate) monitor: Monitor,
     pub(crate) world: World,
 }
 
-/// A line of the table: what was asked, and how its addresses came to their set.
+/// A line of the table: a look-up, and the way of its addresses to their set.
 pub(crate) struct Arrival {
     pub(crate) asked: String,
     pub(crate) rule: String,
@@ -41,7 +40,7 @@ impl Stage {
         Self { monitor, world }
     }
 
-    /// Looks names up as pods do, each with the rule that names it; then shows each family's addresses as they arrive.
+    /// Looks names up like a pod, each with the rule that names it; then shows each family's addresses as they arrive.
     pub(crate) async fn look_up(&self, names: &[(&str, &str)]) {
         let mut replies = Vec::new();
         for (asked, rule) in names {
@@ -71,7 +70,7 @@ impl Stage {
         }
     }
 
-    /// What is in a set now.
+    /// The current content of a set.
     pub(crate) fn addresses(&self, rule: &str, family: Family) -> Vec<IpAddr> {
         let rows = self
             .world
@@ -115,7 +114,7 @@ impl Stage {
 }
 
 impl Arrival {
-    /// The line above.
+    /// Prints the heading of the table.
     pub(crate) fn print_heading() {
         println!(
             "  {:<28} {:<24} {:<4} {:<32} {:>9}",
@@ -140,7 +139,7 @@ impl Arrival {
     }
 }
 
-/// A heading, bold where that can be seen.
+/// A heading, bold on a terminal.
 pub(crate) fn heading(text: &str) {
     if io::stdout().is_terminal() {
         println!("\n\x1b[1m{text}\x1b[0m");

@@ -14,7 +14,7 @@ const API: &str = "api.shop.example.";
 const ASSETS: &str = "*.assets.shop.example.";
 const STATUS: &str = "status.shop.example.";
 
-/// Shows everything; then, if it is to be kept, answers look-ups until it is dropped.
+/// Runs all steps; with `keep`, then answers look-ups until it is dropped.
 pub(crate) async fn run(keep: bool) {
     let begun = Instant::now();
     let mut stage = servers().await;
@@ -142,7 +142,7 @@ async fn an_address_changes(stage: &Stage) {
     stage.look_up(&[(STATUS, STATUS)]).await;
     let since = Instant::now();
     eventually("the old address leaves", async || {
-        // Pods go on looking it up.
+        // Pods continue to look it up.
         stage.world.coredns.ask(STATUS, RecordType::A).await;
         let addresses = stage.addresses(STATUS, Family::V4);
         let left = addresses.len() == 1

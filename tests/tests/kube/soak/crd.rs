@@ -18,7 +18,7 @@ use crate::{
     uninstall::{is_not_ready, take_crd},
 };
 
-/// The last one in the API server's order, which no rule uses.
+/// The last one in the API server's order; no rule uses it.
 const UNUSED: &str = "unused.example.com.";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -34,7 +34,8 @@ async fn deleting_the_crd_empties_no_set_that_a_rule_uses() {
     database.expect(&all, true, PATIENCE).await;
     writer.ready().await;
     if !is_long() {
-        // So few objects are gone with the CRD before any delay is over: first they go without it.
+        // With so few objects, all are deleted with the CRD before any delay is over: delete them without the CRD
+        // first.
         let objects: Api<DnsNameResolver> = Api::namespaced(server.client().await, &namespace);
         let (params, every) = (DeleteParams::default(), ListParams::default());
         objects.delete_collection(&params, &every).await.unwrap();

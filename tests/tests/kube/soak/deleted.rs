@@ -1,4 +1,4 @@
-//! Many EgressFirewalls are deleted at once, and ovn-kubernetes takes its ACLs away later.
+//! Many EgressFirewalls are deleted at once, and ovn-kubernetes removes its ACLs later.
 
 use std::time::{Duration, Instant};
 
@@ -21,18 +21,18 @@ use crate::{
     databases::{PATIENCE, Ruled, address, make_objects, names},
 };
 
-/// The ovn-writer is told whose database it is.
+/// Tells the ovn-writer that ovn-kubernetes manages the database.
 const MANAGED: &str = "--managed-by-ovn-kubernetes";
 
-/// A name that no rule uses, whose object the test makes and deletes.
+/// An unused name, whose object the test creates and deletes.
 const UNUSED: &str = "unused.example.com.";
 
-/// Enough for what the collector holds when many go at once.
+/// Enough for the collector's hold when many vanish at once.
 const HELD: Duration = Duration::from_secs(15 * 60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sets_are_emptied_when_their_acls_are_gone_and_not_before() {
-    // Of 24 names ten may go at once.
+    // Of 24 names ten may vanish at once.
     let (count, deleted) = or_long((24, 10), (500, 500));
     let server = ApiServer::start().await;
     let namespace = server.namespace().await;

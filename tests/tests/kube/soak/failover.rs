@@ -1,4 +1,4 @@
-//! Two collectors of one cluster, and the one that leads is killed, or sleeps.
+//! Two collectors of one cluster; the leader is killed or suspended.
 
 use std::{
     mem::swap,
@@ -25,7 +25,7 @@ const MOVING: &str = "moving.example.com.";
 
 const SEEN: &str = "seen.example.com.";
 
-/// Two collectors on objects of somebody else, of which the first leads; what addresses there are is known.
+/// Two collectors on foreign objects; the first leads, and the addresses are known.
 struct Pair {
     first: Collector,
     second: Collector,
@@ -33,8 +33,8 @@ struct Pair {
     history: History,
 }
 
-/// How many questions there were about the names of the objects. Names that rules of other tests want are asked for by whoever may
-/// have missed something, at the start of its stream for one.
+/// The number of queries for the names of the objects. Other tests' names do not count: a collector backfills them
+/// after a gap, such as at the start of its stream.
 fn asked(collector: &Collector) -> usize {
     let names = [STEADY, MOVING, SEEN].into_iter();
     names.map(|name| collector.nameserver.asked(name)).sum()
@@ -73,7 +73,7 @@ impl Pair {
         }
     }
 
-    /// Waits until the second leads, after the first has ended or stopped; returns how long that took from then.
+    /// Waits until the second leads, after the first has ended or stopped; returns the time since then.
     async fn second_leads_after(&self, then: Instant) -> Duration {
         eventually("the second leads", async || {
             let leads = self.second.metric("replica_leading", &[]).await;
@@ -96,7 +96,7 @@ async fn a_killed_leader_is_followed_within_15_seconds_and_nothing_leaves() {
         let before = [STEADY, MOVING, SEEN].map(|name| pair.second.nameserver.asked(name));
         pair.first.program.process().kill();
         let killed = Instant::now();
-        // Nobody leads, and what is seen is written all the same.
+        // There is no leader, and new addresses are written all the same.
         let ip = IpAddr::from([10, 0, 0, round + 1]);
         seen.push(ip.to_string());
         let texts: Vec<&str> = seen.iter().map(String::as_str).collect();
@@ -150,14 +150,14 @@ async fn a_leader_that_slept_does_nothing_before_it_leads_again() {
     pair.first.program.process().signal(Signal::STOP);
     let asleep = Instant::now();
     let leads = pair.second_leads_after(asleep).await;
-    // What it would find and remove if it still looked up.
+    // Addresses that it would remove if it still looked up.
     for name in [STEADY, MOVING, SEEN] {
         pair.first.nameserver.set(name, &["192.0.2.99"], 1);
     }
     let before = asked(&pair.first);
     pair.first.program.process().signal(Signal::CONT);
     pair.first.expect_leading(false).await;
-    // It is awake, and writes what it sees.
+    // It runs again, and writes new addresses.
     for i in 2..=9 {
         let ip = IpAddr::from([10, 0, 0, i]);
         pair.second
@@ -174,7 +174,7 @@ async fn a_leader_that_slept_does_nothing_before_it_leads_again() {
         .await;
     }
     let asked = asked(&pair.first) - before;
-    // A look-up that was under way when it fell asleep, one question in each family.
+    // A look-up that was pending when it was suspended, one query in each family.
     assert!(asked <= 2, "{asked} questions after it woke");
     for name in [STEADY, MOVING] {
         let left = pair.history.departures_of(name).await;
@@ -184,7 +184,7 @@ async fn a_leader_that_slept_does_nothing_before_it_leads_again() {
     pair.objects.expect(MOVING, &["192.0.2.2"]).await;
     assert!(pair.first.program.process().ended().is_none());
 
-    // Once the other has let go it leads again, and asks before it removes.
+    // Once the other has released the Lease it leads again, and looks up before it removes.
     pair.first.nameserver.set(STEADY, &["192.0.2.1"], 1);
     pair.second.program.process().terminate().await;
     let released = Instant::now();

@@ -1,5 +1,5 @@
-//! The chart's collectors on a cluster, of which one after the other is killed, paused, restarted or cut off from the API server, or
-//! all are rolled out.
+//! The chart's collectors on a cluster. One after the other is killed, paused, restarted or cut off from the API
+//! server, or all are rolled out.
 
 use std::{
     collections::BTreeMap,
@@ -44,15 +44,15 @@ const SECOND: Duration = Duration::from_secs(1);
 
 const TTL: Duration = Duration::from_secs(5);
 
-/// For so many answers in a row a name keeps its address.
+/// A name keeps its address for this many answers in a row.
 const SAME: u32 = 20;
 
-/// Of clients' answers, a second.
+/// Clients' queries a second.
 fn rate() -> u32 {
     or_long(100, 500)
 }
 
-/// Half of the questions are about one name, and the others about as many names as it takes for five a second each.
+/// Half of the queries are for one name. The others are for as many names as it takes for five a second each.
 fn question(number: u32, per_second: u32) -> (&'static str, String) {
     match number % 2 {
         0 => (ROTATING, ROTATING.to_owned()),
@@ -63,7 +63,7 @@ fn question(number: u32, per_second: u32) -> (&'static str, String) {
     }
 }
 
-/// Each name has an address for so many answers that no name ever had before.
+/// Each name has a globally new address after this many answers.
 pub(super) async fn upstream(same: u32, ttl: Duration) -> Scripted {
     #[derive(Default)]
     struct Given {
@@ -89,7 +89,7 @@ pub(super) async fn upstream(same: u32, ttl: Duration) -> Scripted {
     .await
 }
 
-/// The chart's collectors, each instance with a way to the API server of its own.
+/// The chart's collectors, each with its own proxy to the API server.
 pub(super) struct Instances {
     pub(super) release: Release,
     pub(super) proxies: Vec<Proxy>,
@@ -98,7 +98,7 @@ pub(super) struct Instances {
 }
 
 impl Instances {
-    /// Starts so many, which ask this DNS server.
+    /// Starts this many, which query this DNS server.
     pub(super) async fn start(
         server: &ApiServer,
         namespace: &str,
@@ -127,7 +127,7 @@ impl Instances {
         }
     }
 
-    /// Waits until every Deployment hears CoreDNS, and one collector leads. Returns whose Deployment that is.
+    /// Waits until every Deployment hears CoreDNS, and one collector leads. Returns the leader's Deployment.
     pub(super) async fn are_whole(&self) -> usize {
         eventually("all hear, and one leads", async || {
             let mut leaders = Vec::new();
@@ -146,7 +146,6 @@ impl Instances {
         .await
     }
 
-    /// Does this to an instance.
     async fn disturb(&mut self, fault: Fault, instance: usize) {
         let deployment = &mut self.release.deployments[instance];
         match fault {
@@ -178,7 +177,7 @@ impl Instances {
         }
     }
 
-    /// How many writes of statuses there were so far, by the codes of their answers.
+    /// The number of status writes so far, by the codes of their answers.
     pub(super) fn status_writes(&self) -> BTreeMap<Option<u16>, usize> {
         let mut codes = BTreeMap::new();
         for asked in self.proxies.iter().flat_map(Proxy::status_writes) {
@@ -188,7 +187,6 @@ impl Instances {
     }
 }
 
-/// Starts CoreDNS with these `dnstap` lines.
 pub(super) async fn start_coredns(
     workdir: &Workdir,
     dns: SocketAddr,
@@ -203,7 +201,7 @@ pub(super) async fn start_coredns(
     CoreDns::start_at(workdir.path(), dns).await
 }
 
-/// What is done to a collector, or to all.
+/// A fault of one collector, or of all.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Kill,
@@ -223,7 +221,7 @@ const EACH: [Fault; 6] = [
     Fault::Rollout,
 ];
 
-/// A cluster with the chart in it, and a northbound database. Fields are in the order in which they end.
+/// A cluster with the chart, and a northbound database. Fields are in the order in which they are dropped.
 struct Cluster {
     coredns: CoreDns,
     instances: Instances,
@@ -241,7 +239,7 @@ impl Cluster {
         Self::start_in(server, &namespace).await
     }
 
-    /// In a namespace that may have objects.
+    /// In a namespace that may already have objects.
     async fn start_in(server: ApiServer, namespace: &str) -> Self {
         let workdir = Workdir::new();
         allow(&server, namespace, &[ROTATING, WILDCARD]).await;
@@ -274,7 +272,7 @@ impl Cluster {
         cluster
     }
 
-    /// Clients that ask from now on, so often a second, and what is in the sets from now on.
+    /// Clients with this many queries a second, and a monitor of the sets, both from now on.
     async fn follow(&self, per_second: u32) -> (Clients, Monitor) {
         let history = Monitor::start(self.database.workdir.path()).await;
         let question = move |number| question(number, per_second);
@@ -283,11 +281,11 @@ impl Cluster {
     }
 }
 
-/// Does this to the collectors while clients are told something all the time, which is in the sets.
+/// Applies faults to the collectors while clients get answers all the time; the sets must have these.
 async fn hold(cluster: &mut Cluster, faults: &[Fault], clients: &Clients, history: Monitor) {
     let began = Instant::now();
     for fault in faults {
-        // The one that leads, and the other one.
+        // The leader, and the other one.
         for is_leader in or_long(&[true][..], &[true, false]) {
             let leader = cluster.instances.are_whole().await;
             let instance = if *is_leader { leader } else { 1 - leader };
@@ -300,7 +298,7 @@ async fn hold(cluster: &mut Cluster, faults: &[Fault], clients: &Clients, histor
         }
     }
     let told = clients.told(0);
-    // What was told last has come, and its time is over.
+    // The last answers have arrived, and their time is over.
     sleep(TTL).await;
     history.departures().await;
     told::judge(&told, &history.updates(), TTL);
@@ -344,11 +342,11 @@ async fn two_collectors_write_a_status_at_the_same_time_rarely() {
 async fn a_second_pod_of_a_deployment_does_no_harm() {
     let mut cluster = Cluster::start().await;
     cluster.instances.release.deployments[1].start().await;
-    // Three collectors hear each answer, of which one is one too many for the machine.
+    // Three collectors hear each answer, one more than the machine can run fast.
     let (clients, history) = cluster.follow(or_long(100, 200)).await;
     let faults = or_long(&[Fault::Kill][..], &EACH);
     hold(&mut cluster, faults, &clients, history).await;
-    // One leads: it is checked before each fault.
+    // One leads: this is checked before each fault.
     cluster.instances.are_whole().await;
 }
 
@@ -364,7 +362,7 @@ async fn beside_the_plugin_and_the_operator_of_openshift_nothing_is_lost() {
         operators.push(Operator::start(store.clone(), key(&namespace, object)));
     }
     let mut cluster = Cluster::start_in(server, &namespace).await;
-    // The plugin writes as often as the collectors do, and one of them is always too late.
+    // The plugin writes as often as the collectors, and one of them always has a conflict.
     let (clients, history) = cluster.follow(rate()).await;
     let faults = or_long(&[Fault::Kill][..], &EACH);
     let plugin = plugin_writes(&store, key(&namespace, "rotating"), &clients);
@@ -374,7 +372,7 @@ async fn beside_the_plugin_and_the_operator_of_openshift_nothing_is_lost() {
     }
 }
 
-/// OpenShift's plugin in CoreDNS writes what clients are told, too.
+/// OpenShift's plugin in CoreDNS also writes the answers of clients.
 async fn plugin_writes(store: &KubeStore, object: ObjectKey, clients: &Clients) {
     let (mut seen, mut last) = (0, None);
     loop {

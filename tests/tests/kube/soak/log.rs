@@ -1,4 +1,4 @@
-//! What a collector logs while the API server is away, and what it would write is new all the time.
+//! The log of a collector while the API server is down and new addresses come all the time.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -14,13 +14,13 @@ use crate::collectors::{Collector, Objects, allow};
 /// How many names get addresses.
 const NAMES: u32 = 200;
 
-/// At most one line in so much time.
+/// At most one line in this time.
 const ONE_IN: Duration = Duration::from_secs(5);
 
-/// The first lines do not count: those of what is not known any more, of the lead, and of writes after their time-out.
+/// The first lines do not count: those about the unknown state, the lead, and timed-out writes.
 const FIRST: Duration = Duration::from_secs(12);
 
-/// Each name is answered with an address that it never had, for so long, at 200 answers a second.
+/// For this long, each name gets answers with new addresses, at 200 answers a second.
 async fn hear(collector: &mut Collector, first: &mut u32, lasts: Duration) {
     let until = Instant::now() + lasts;
     let mut pace = interval(Duration::from_secs(1) / NAMES);

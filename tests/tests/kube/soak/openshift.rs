@@ -1,4 +1,5 @@
-//! OpenShift's plugin and operator beside the collector: all three write the same objects, and the two may go at any time.
+//! OpenShift's plugin and operator beside the collector: all three write the same objects, and the two may be removed
+//! at any time.
 
 use std::{
     net::IpAddr,
@@ -35,10 +36,11 @@ const GRACE: Duration = Duration::from_secs(5);
 
 const TTL: u32 = 2;
 
-/// Writes a status in the end.
+/// The metric of status writes.
 const WRITES: &str = "store_writes_total";
 
-/// What the operator does to statuses, as its sources say: it takes every address out whose stored time, TTL and grace are over.
+/// The operator's changes to statuses, by its source code: it removes every address whose stored time, TTL and grace
+/// are over.
 pub(super) struct Operator {
     removed: Arc<AtomicUsize>,
     _task: JoinSet<()>,
@@ -62,9 +64,9 @@ impl Operator {
     }
 }
 
-/// One look of the operator; how many addresses it has taken out.
+/// One pass of the operator; returns how many addresses it has removed.
 async fn reap(store: &KubeStore, key: &ObjectKey) -> usize {
-    // A server that is slow is asked again.
+    // A slow server is retried.
     let Ok(mut object) = store.get::<DnsNameResolver>(key).await else {
         return 0;
     };
@@ -89,9 +91,9 @@ async fn reap(store: &KubeStore, key: &ObjectKey) -> usize {
     }
 }
 
-/// The plugin's way with an answer: an address that the status has gets its times, another one is added.
+/// The plugin's handling of an answer: an address in the status gets new times, another one is added.
 pub(super) async fn plugin(store: &KubeStore, key: &ObjectKey, ip: IpAddr) {
-    // It tries a few times and then gives up.
+    // It retries a few times and then gives up.
     for _ in 0..5 {
         let mut object: DnsNameResolver = store.get(key).await.unwrap();
         let dns_name = object.spec.name.clone();
@@ -124,7 +126,7 @@ pub(super) async fn plugin(store: &KubeStore, key: &ObjectKey, ip: IpAddr) {
     }
 }
 
-/// When the address of a name was looked up that was looked up longest ago, as its objects say.
+/// The oldest look-up time of a name's addresses, by its objects.
 async fn oldest_time(objects: &Objects, name: &str) -> Result<Option<Timestamp>, String> {
     let objects = objects.named(name).await?;
     let statuses = objects.iter().filter_map(|object| object.status.as_ref());
@@ -143,7 +145,7 @@ async fn the_plugin_and_the_operator_may_go_and_nothing_that_is_current_does() {
     let objects = Objects::of(&server, &namespace).await;
     let made = objects.make("of-the-operator", name).await;
     allow(&server, &namespace, &[name]).await;
-    // As it is installed: times are written when it suits.
+    // With the default flags: times are written with low priority.
     let mut collector = Collector::start(&server.kubeconfig(), &namespace, &[]).await;
     let current = ["192.0.2.1", "192.0.2.2", "2001:db8::1"];
     collector.nameserver.set(name, &current, TTL);
@@ -153,7 +155,7 @@ async fn the_plugin_and_the_operator_may_go_and_nothing_that_is_current_does() {
     let object = key(&namespace, "of-the-operator");
     let operator = Operator::start(store.clone(), object.clone());
 
-    // All three: what pods are told comes to the plugin and to the collector.
+    // All three: each answer reaches the plugin and the collector.
     for _ in 0..rounds {
         for ip in current.map(|ip| ip.parse().unwrap()) {
             plugin(&store, &object, ip).await;
@@ -165,8 +167,8 @@ async fn the_plugin_and_the_operator_may_go_and_nothing_that_is_current_does() {
     let removed = operator.removed.load(Ordering::SeqCst);
     assert!(left.len() <= removed, "lost among them: {left:?}");
 
-    // The plugin goes, and with it who writes times for the operator. That takes addresses out which the collector knows to be
-    // current, once; then it finds nothing to take.
+    // The plugin is removed, which wrote the times for the operator. The operator then removes current addresses once;
+    // later it finds none.
     eventually("the operator takes the first ones out", async || {
         let removed = operator.removed.load(Ordering::SeqCst);
         (removed > 0).then_some(()).ok_or_else(String::new)
@@ -174,8 +176,8 @@ async fn the_plugin_and_the_operator_may_go_and_nothing_that_is_current_does() {
     .await;
     objects.expect(name, &current).await;
     let times = ["operation=\"replace_status\"", "outcome=\"done\""];
-    // For longer than a TTL and its grace, by the times in the status. A server that is slow at the wrong moment gives the operator
-    // another chance.
+    // For longer than a TTL and its grace, by the times in the status. A slow server may give the operator another
+    // chance.
     let lasts = (GRACE + Duration::from_secs(TTL.into())) * rounds / 3;
     let mut windows = 0;
     loop {
@@ -202,7 +204,7 @@ async fn the_plugin_and_the_operator_may_go_and_nothing_that_is_current_does() {
     }
     objects.expect(name, &current).await;
 
-    // And the operator goes, whose object remains.
+    // The operator is removed, too, and its object stays.
     drop(operator);
     collector.nameserver.set(name, &current[1..], TTL);
     objects.expect(name, &current[1..]).await;

@@ -1,4 +1,4 @@
-//! The API server is away, or does not answer, while addresses come and go.
+//! The API server is down, or does not answer, while addresses come and go.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -27,20 +27,20 @@ const CHURNING: &str = "churning.example.com.";
 
 const WILDCARD: &str = "*.wild.example.com.";
 
-/// An address of a name keeps less than 4 KiB, whatever happens; at most 1,000 of [`CHURNING`] are kept.
+/// An address of a name takes less than 4 KiB in any case; at most 1,000 of [`CHURNING`] are kept.
 const MORE_KIB: u64 = 16 * 1024;
 
 #[derive(Clone, Copy)]
 enum Outage {
     /// `kill -9`: connections are refused.
     Killed,
-    /// Connections are made, and nothing answers.
+    /// Connections succeed, and there is no answer.
     Hanging,
-    /// Its etcd does not answer: what was watched is watched on, and nothing is written.
+    /// Its etcd does not answer: watches continue, and writes fail.
     WithoutEtcd,
 }
 
-/// How long at least.
+/// The minimum duration.
 fn at_least() -> Duration {
     or_long(Duration::ZERO, Duration::from_secs(30))
 }
@@ -89,7 +89,7 @@ async fn addresses_come_and_go_during(outage: Outage) {
     collector.nameserver.set(MOVING, &["192.0.2.3"], 1);
     let mut told = Addresses::new();
     let mut churned: u32 = 0;
-    // Until it knows that it does not lead and that nothing is written, and as long as asked for.
+    // Until it knows that it does not lead and that writes fail, and for the minimum duration.
     loop {
         let [.., c, d] = u32::try_from(told.len()).unwrap().to_be_bytes();
         for name in [GROWING.to_owned(), format!("n{c}-{d}.wild.example.com.")] {
@@ -103,7 +103,7 @@ async fn addresses_come_and_go_during(outage: Outage) {
             collector.hears(CHURNING, &[ip.into()], 600).await;
         }
         let leads = collector.metric("replica_leading", &[]).await;
-        // A store that is away leaves the collector ready: its streams go on.
+        // With an unavailable store the collector stays ready: its streams continue.
         let (status, text) = collector.program.admin().get("/readyz").await.unwrap();
         assert_eq!(status, 200, "{text}");
         let is_told =
@@ -113,7 +113,7 @@ async fn addresses_come_and_go_during(outage: Outage) {
         }
         let patience = at_least() + PATIENCE;
         assert!(began.elapsed() < patience, "it leads: {leads}; {text}");
-        // The pace of what pods ask.
+        // The rate of pods' queries.
         sleep(Duration::from_millis(100)).await;
     }
     assert!(collector.is_the_process(pid), "it goes on");

@@ -1,4 +1,4 @@
-//! Many names that come at once.
+//! Many new names at once.
 
 use std::{
     net::IpAddr,
@@ -18,7 +18,7 @@ use crate::{
 
 const NAME: &str = "www.example.com.";
 
-/// How long what is seen may wait for the objects that are made.
+/// How long new addresses may be delayed by the creation of objects.
 fn delay() -> Duration {
     or_long(PATIENCE, Duration::from_secs(5))
 }

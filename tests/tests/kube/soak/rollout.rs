@@ -30,32 +30,32 @@ use tokio::{task::JoinSet, time::sleep};
 
 use crate::deployments::{Deployment, Release};
 
-/// A cluster with the chart in it, and a CoreDNS that streams to its Services.
+/// A cluster with the chart, and a CoreDNS that streams to its Services.
 struct Cluster {
     server: Arc<ApiServer>,
     namespace: String,
     release: Release,
     coredns: CoreDns,
-    /// So many names were asked for. Of these the upstream says [`NEW`], and of the others still [`OLD`].
+    /// The number of queried names. The upstream has [`NEW`] for these, and [`OLD`] for the others.
     asked: Arc<AtomicUsize>,
     _upstream: Scripted,
-    /// What makes CoreDNS write: it dials again when it cannot.
+    /// Queries that make CoreDNS write, so that it redials after a failure.
     _noise: JoinSet<()>,
     _workdir: Workdir,
 }
 
-/// A name's address until a client asks for it, which it does once.
+/// A name's address until a client's only query for it.
 const OLD: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// Its address from then on: who missed the answer to the client learns it by look-ups alone.
+/// Its address from then on: a collector that missed the client's answer can learn it by look-ups only.
 const NEW: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 
-/// For so many names a second.
+/// The names queried per second.
 fn rate() -> usize {
     or_long(10, 20)
 }
 
-/// How many names an EgressFirewall wants: for longer than a rollout takes.
+/// The names of an EgressFirewall: enough to last longer than a rollout.
 fn names() -> usize {
     or_long(60, 90) * rate()
 }
@@ -129,7 +129,7 @@ impl Cluster {
         Ok(listed.map_err(|error| error.to_string())?.items)
     }
 
-    /// Those of the first names that lack this address.
+    /// The names among the first `asked` that lack this address.
     async fn missing(&self, asked: usize, ip: Ipv4Addr) -> Result<Vec<String>, String> {
         let ip = ip.to_string();
         let has_it = |object: &DnsNameResolver| {
@@ -152,7 +152,7 @@ impl Cluster {
             .collect())
     }
 
-    /// Rolls all Deployments out at once, under load. Returns how many names were asked for meanwhile.
+    /// Rolls all Deployments out at once, under load. Returns how many names were queried meanwhile.
     async fn roll(&mut self) -> usize {
         let mut client = JoinSet::new();
         client.spawn(ask_for_names(
@@ -178,7 +178,7 @@ impl Cluster {
     }
 }
 
-/// All clusters read it, which are one to the API server.
+/// The test's clusters share one API server, so all of them read it.
 async fn allow(server: &ApiServer) {
     let namespace = server.namespace().await;
     let rule = |i| json!({"type": "Allow", "to": {"dnsName": name(i)}});
@@ -192,7 +192,7 @@ async fn allow(server: &ApiServer) {
         .unwrap();
 }
 
-/// Asks for each name once. A lost datagram is asked again, as CoreDNS did not see it.
+/// Queries each name once. A lost datagram is sent again, since CoreDNS did not see it.
 async fn ask_for_names(server: SocketAddr, asked: Arc<AtomicUsize>) {
     for i in 0..names() {
         asked.store(i + 1, Ordering::Relaxed);
@@ -201,17 +201,16 @@ async fn ask_for_names(server: SocketAddr, asked: Arc<AtomicUsize>) {
     }
 }
 
-/// Names that nobody wants, which fill CoreDNS's buffers.
+/// Queries unwanted names, which fill CoreDNS's buffers.
 async fn ask_for_others(server: SocketAddr, client: usize) {
     for i in 0_usize.. {
-        // What is lost is lost.
+        // Losses do not matter.
         let name = format!("x{i}.client{client}.noise.test.");
         let _reply = ask(server, &name, RecordType::A).await;
         sleep(Duration::from_millis(or_long(20, 4))).await;
     }
 }
 
-/// Waits until each of the first names has this address.
 async fn expect_all(cluster: &Cluster, asked: usize, ip: Ipv4Addr) {
     eventually("every address", async || {
         let missing = cluster.missing(asked, ip).await?;
@@ -223,7 +222,7 @@ async fn expect_all(cluster: &Cluster, asked: usize, ip: Ipv4Addr) {
     .await;
 }
 
-/// Two `dnstap` lines: nothing but what the streams bring is known, and nothing is missing.
+/// Two `dnstap` lines and no look-ups: the collectors know only the streams, and must not miss an answer.
 async fn two_instances(server: &Arc<ApiServer>) {
     let mut cluster = Cluster::start(server, 2, false).await;
     let began = Instant::now();
@@ -233,11 +232,12 @@ async fn two_instances(server: &Arc<ApiServer>) {
     println!("two instances: none of {asked} events lost in a rollout of {took:.1?}");
 }
 
-/// One line, and nobody asks: what is missing then was lost.
+/// One line and no look-ups: a missing answer was lost.
 async fn one_instance(server: &Arc<ApiServer>) {
     let mut cluster = Cluster::start(server, 1, false).await;
     let asked = cluster.roll().await;
-    // Of each of two streams at most what CoreDNS holds back in a second, and what it writes to nobody in another.
+    // At most, for each of two streams, CoreDNS's buffer of one second, and its writes to a closed connection in
+    // another.
     let most = 2 * 2 * rate();
     let lost = eventually("all but a few addresses", async || {
         let lost = cluster.missing(asked, NEW).await?.len();
@@ -249,7 +249,7 @@ async fn one_instance(server: &Arc<ApiServer>) {
     println!("one instance: {lost} of {asked} events lost");
 }
 
-/// One line, and the collectors ask again for what they may have missed: an address that came during the rollout.
+/// One line, and the collectors backfill: they look up addresses that changed during the rollout.
 async fn one_instance_that_asks(server: &Arc<ApiServer>) {
     let mut cluster = Cluster::start(server, 1, true).await;
     expect_all(&cluster, names(), OLD).await;

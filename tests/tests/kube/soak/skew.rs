@@ -14,7 +14,7 @@ use crate::{
     history::History,
 };
 
-/// Addresses are asked for again all the time.
+/// Short, so that look-ups are frequent.
 const TTL: u32 = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -59,7 +59,7 @@ async fn replicas_of_two_versions_share_the_lead_and_lose_nothing() {
                     .ok_or_else(|| format!("{leading} lead"))
             })
             .await;
-            // What one alone hears is in the status, whoever leads, and both keep it.
+            // An answer that only one of them hears is in the status, whichever leads, and both keep it.
             for replica in &mut replicas {
                 let ip: IpAddr = [10, 1, round, u8::try_from(heard.len() % 256).unwrap()].into();
                 replica.hears(name, &[ip], 3600).await;

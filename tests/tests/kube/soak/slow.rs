@@ -1,5 +1,5 @@
-//! An API server that takes its time for a write, or refuses it, is asked by two collectors hardly more often than by one. One
-//! collector and two others hear the same CoreDNS, and keep objects of the same names in namespaces of their own.
+//! With an API server that is slow or refuses writes, two collectors send hardly more requests than one. A single
+//! collector and a pair hear the same CoreDNS, and keep objects of the same names in separate namespaces.
 
 use std::time::Duration;
 
@@ -23,20 +23,20 @@ use crate::{
 /// How many names change their addresses.
 const NAMES: u32 = 200;
 
-/// Each name is asked for in turn, so many a second.
+/// Queries a second, for each name in turn.
 const RATE: u32 = 40;
 
-/// In a short time the first ones count: so many writes of a collector may be under way when the API server begins to refuse, by chance.
+/// In a short run the first requests count: this many writes may be pending when the API server begins to refuse.
 const FIRST: usize = 64;
 
-/// What two instances ask for, of what one asks for.
+/// The maximum ratio of requests of two instances to those of one.
 const MOST: f64 = 1.2;
 
 fn name(i: u32) -> String {
     format!("n{i}.test.")
 }
 
-/// Fields are in the order in which they end.
+/// Fields are in the order in which they are dropped.
 struct Both {
     _clients: Clients,
     _coredns: CoreDns,
@@ -51,7 +51,7 @@ impl Both {
         let names: Vec<_> = (0..NAMES).map(name).collect();
         let names: Vec<_> = names.iter().map(String::as_str).collect();
         allow(server, &server.namespace().await, &names).await;
-        // An address for ten seconds, until it is no more than ten seconds later.
+        // Each address lasts ten seconds, and its TTL at most ten seconds more.
         let (upstream, dns) = (upstream(2, Duration::from_secs(10)).await, free_port());
         let workdir = Workdir::new();
         let one = Instances::start(server, &server.namespace().await, 1, dns).await;
@@ -82,7 +82,7 @@ impl Both {
         }
     }
 
-    /// The writes of statuses in so much time, of one instance and of two.
+    /// The number of status writes in this time, of one instance and of two.
     async fn writes(&self, lasts: Duration) -> [usize; 2] {
         let so_far = || [&self.one, &self.two].map(|it| it.status_writes().values().sum::<usize>());
         let [one, two] = so_far();
@@ -94,7 +94,7 @@ impl Both {
     async fn judge(&self, what: &str, lasts: Duration) {
         let [one, two] = self.writes(lasts).await;
         let seconds = usize::try_from(lasts.as_secs()).unwrap();
-        // Where nobody leads, little is asked: each standby tries one write a minute in the end.
+        // Without a leader there are few requests: each standby ends up with one try a minute.
         let most = (one as f64 * MOST).ceil() as usize + or_long(FIRST, 0);
         let most = most.max(seconds / 2);
         println!("{what}: {one} writes of statuses by one instance, {two} by two, at most {most}");
@@ -118,7 +118,7 @@ async fn two_collectors_ask_a_slow_api_server_hardly_more_often_than_one() {
         proxies().for_each(|proxy| proxy.delay(Duration::from_secs(5)));
         both.judge(&format!("5 s for a write{which}"), lasts).await;
         proxies().for_each(|proxy| proxy.delay(Duration::ZERO));
-        // All is written.
+        // All writes are done.
         sleep(Duration::from_secs(5)).await;
         proxies().for_each(|proxy| {
             proxy.refuse(Refusal {

@@ -1,5 +1,5 @@
-//! Attacks of one tenant on others, on a whole cluster: stock CoreDNS, pods in network namespaces of their own, a real API server with
-//! etcd, and the collector. docs/security.md has the list.
+//! Attacks of one tenant on others, on a whole cluster: stock CoreDNS, pods in network namespaces, a real API server
+//! with etcd, and the collector. docs/security.md has the list.
 
 mod addresses;
 mod floods;
@@ -47,13 +47,13 @@ use crate::{
     history::addresses,
 };
 
-/// Where the objects are.
+/// The namespace of the objects.
 const NAMESPACE: &str = "ovn-kubernetes";
 
 /// The Service of all collectors.
 const COLLECTORS: &str = "collectors";
 
-/// CoreDNS answers for names in the zones, and asks the upstream for others in `test`.
+/// CoreDNS answers for names in the zones, and forwards other names in `test` to the upstream.
 const COREFILE: &str = r#"
 .:{$DNS_PORT} {
     bind ADDRESS
@@ -69,7 +69,7 @@ const COREFILE: &str = r#"
 }
 "#;
 
-/// The cluster. Fields are in the order in which they end.
+/// The cluster. Fields are in the order in which they are dropped.
 struct Cluster {
     collector: Collector,
     coredns: CoreDns,
@@ -84,7 +84,7 @@ struct Cluster {
     resolvers: Mutex<BTreeMap<String, String>>,
 }
 
-/// A collector, and where it listens.
+/// A collector, and its listener's address.
 struct Collector {
     program: Program,
     workdir: Workdir,
@@ -111,10 +111,11 @@ fn no_data(asked: &Asked) -> Vec<Say> {
 }
 
 impl Cluster {
-    /// Starts everything and waits until the collector leads. The upstream says what the script says; the flags are the collector's.
+    /// Starts everything and waits until the collector leads. `script` is that of the upstream; the flags are the
+    /// collector's.
     ///
     /// # Errors
-    /// The reason, if this process may not make networks.
+    /// The reason, if this process may not create networks.
     async fn start(
         script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static,
         flags: &[&str],
@@ -130,7 +131,7 @@ impl Cluster {
         let collector = start_collector(&server, &network, &flags).await;
         collector.leads().await;
         write_corefile(&workdir, &network, &upstream, &[&collector]);
-        // Last, as it dials the collector when it starts and then only every 10 seconds.
+        // Last, since CoreDNS dials the collector when it starts and then only every 10 seconds.
         let coredns = CoreDns::start_in(workdir.path(), &network).await;
         Ok(Self {
             collector,
@@ -146,7 +147,6 @@ impl Cluster {
         })
     }
 
-    /// Ends the collector in order, and starts it again.
     async fn restart(&mut self) {
         let program = &mut self.collector.program;
         program.process().terminate().await;
@@ -156,7 +156,7 @@ impl Cluster {
         self.coredns.restart().await;
     }
 
-    /// Another collector begins, and then the first one ends.
+    /// Another collector starts, and then the first one ends.
     async fn take_over(&mut self) {
         let other = start_collector(&self.server, &self.network, &self.flags).await;
         let both = [&self.collector, &other];
@@ -167,7 +167,7 @@ impl Cluster {
         self.collector.leads().await;
     }
 
-    /// Makes a namespace with an EgressFirewall, if there is to be one, and pods that run.
+    /// Creates a namespace with running pods, and with an EgressFirewall if there is one.
     async fn tenant(
         &mut self,
         namespace: &str,
@@ -205,7 +205,6 @@ impl Cluster {
         made
     }
 
-    /// Makes the EgressFirewall of a namespace.
     async fn set_rules(&self, namespace: &str, firewall: &EgressFirewall) {
         let firewalls: Api<EgressFirewall> = Api::namespaced(self.server.client().await, namespace);
         let made = firewalls.create(&PostParams::default(), firewall).await;
@@ -221,7 +220,7 @@ impl Cluster {
         Ok(names.collect())
     }
 
-    /// The name of this name's object. All objects are large: they are listed once.
+    /// The name of this name's object. The objects are large, so they are listed once.
     async fn object(&self, spec: &str) -> Result<String, String> {
         let known = self.resolvers.lock().unwrap().get(spec).cloned();
         if let Some(known) = known {
@@ -233,7 +232,7 @@ impl Cluster {
         Ok(resolvers.entry(spec.to_owned()).or_insert(object).clone())
     }
 
-    /// Waits until the status of an object has this name, and returns all that it has.
+    /// Waits until the status of an object has this name, and returns all of its names.
     async fn has(&self, spec: &str, name: &str) -> BTreeSet<String> {
         eventually(&format!("{name} is in the status of {spec}"), async || {
             let names = self.names(spec).await?;
@@ -245,13 +244,12 @@ impl Cluster {
         .await
     }
 
-    /// The pod asks for IPv4 addresses of a name, and they arrive in the status of an object.
+    /// The pod queries IPv4 addresses of a name, and they arrive in the status of an object.
     async fn flows(&self, pod: &Pod, spec: &str, name: &str) {
         pod.ask(name, RecordType::A).await;
         self.has(spec, name).await;
     }
 
-    /// Waits until an Event in a namespace has this reason.
     async fn tells(&self, namespace: &str, reason: &str) {
         let events: Api<Event> = Api::namespaced(self.server.client().await, namespace);
         eventually(&format!("{namespace} is told of {reason}"), async || {
@@ -265,7 +263,7 @@ impl Cluster {
     }
 }
 
-/// Says where the collectors ask from: what one looks up is no client's query to another.
+/// Registers the collectors' source addresses: their look-ups are no client queries to each other.
 async fn add_collectors(server: &ApiServer, network: &Network) {
     let slices: Api<EndpointSlice> = Api::namespaced(server.client().await, NAMESPACE);
     let slice = json!({
@@ -278,7 +276,7 @@ async fn add_collectors(server: &ApiServer, network: &Network) {
     slices.create(&PostParams::default(), &slice).await.unwrap();
 }
 
-/// Starts a collector that asks CoreDNS in the network.
+/// Starts a collector that queries CoreDNS in the network.
 async fn start_collector(server: &ApiServer, network: &Network, flags: &[String]) -> Collector {
     let workdir = Workdir::new();
     let listen = format!("unix://{}", workdir.join("dnstap.sock").display());
@@ -304,7 +302,6 @@ async fn start_collector(server: &ApiServer, network: &Network, flags: &[String]
     Collector { program, workdir }
 }
 
-/// Writes the Corefile of a CoreDNS that streams to these collectors.
 fn write_corefile(
     workdir: &Workdir,
     network: &Network,
@@ -323,7 +320,6 @@ fn write_corefile(
     fs::write(workdir.join("Corefile"), text).unwrap();
 }
 
-/// An EgressFirewall that allows these names.
 fn allow(names: &[&str]) -> Option<EgressFirewall> {
     Some(egress_firewall(names))
 }

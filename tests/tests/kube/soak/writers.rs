@@ -1,4 +1,4 @@
-//! The collector and a foreign writer at one status.
+//! The collector and a foreign writer of the same status.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -20,13 +20,13 @@ use crate::{
 
 const NAME: &str = "www.example.com.";
 
-/// Writes a status in the end.
+/// The metric of status writes.
 const WRITES: &str = "store_writes_total";
 
-/// A write of the collector takes so long, and the foreign writer pauses for less: so they meet.
+/// The duration of the collector's writes. The foreign writer's pause is shorter, so the two collide.
 const DELAY: Duration = Duration::from_millis(40);
 
-/// The `i`th address that this one writes.
+/// The `i`th address of this writer.
 fn address(writer: u8, i: u16) -> IpAddr {
     let [high, low] = i.to_be_bytes();
     [10, writer, high, low].into()

@@ -1,4 +1,4 @@
-//! A stock CoreDNS on the pods' network, a pod whose packets an EgressFirewall judges, and all else between the two.
+//! A stock CoreDNS on the pods' network, a pod with an EgressFirewall, and the programs between the two.
 
 use std::{
     fs,
@@ -17,17 +17,17 @@ use tests::{
     world::{start_collector, start_ovn_writer},
 };
 
-/// What the pod's firewall rules are about: all but the pods' own network, as ovn-kubernetes has it.
+/// The destinations of the pod's firewall rules: all but the pods' own network, as in ovn-kubernetes.
 const OUTSIDE: &str = "ip4.dst == 0.0.0.0/0 && ip4.dst != 10.128.0.0/16";
 
 const POD: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 5);
 const DNS: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 10);
 const SERVERS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// Where every server outside listens.
+/// The port of every server outside.
 pub(crate) const PORT: u16 = 443;
 
-/// Where they send back what comes.
+/// The port of the echo servers.
 pub(crate) const ECHO: u16 = 7;
 
 /// The servers outside have all addresses of these networks.
@@ -51,7 +51,7 @@ const COREFILE: &str = r#".:{$DNS_PORT} {
 }
 "#;
 
-/// All of it. Fields are in the order in which they end.
+/// Fields are in the order in which they are dropped.
 pub(crate) struct DatapathFixture {
     pub(crate) coredns: CoreDns,
     pub(crate) collector: Program,
@@ -65,8 +65,8 @@ pub(crate) struct DatapathFixture {
 }
 
 impl DatapathFixture {
-    /// Starts it with these records of `example.com` and an EgressFirewall that allows these names to the pod, and nothing else.
-    /// An error is the reason why this process may not make networks.
+    /// Starts everything with these records of `example.com`, and an EgressFirewall that allows the pod only these
+    /// names. An error is the reason why this process may not create networks.
     pub(crate) async fn start(
         zone: &str,
         names: &[&str],
@@ -110,7 +110,7 @@ impl DatapathFixture {
         })
     }
 
-    /// Starts the collector again with other flags, and CoreDNS, which would dial it only after 10 seconds.
+    /// Restarts the collector with other flags, and CoreDNS, which would otherwise redial it only after 10 seconds.
     pub(crate) async fn restart_collector(&mut self, flags: &[&str]) {
         self.collector.process().kill();
         self.collector = start_asking(&self.workdir, &self.store, &self.network, flags).await;
@@ -123,7 +123,7 @@ impl DatapathFixture {
         write_zone(&self.workdir, serial, records);
     }
 
-    /// What CoreDNS says to the pod, whose packets pass the same switch. Nothing if no answer comes in two seconds.
+    /// CoreDNS's answer to the pod, whose packets pass the same switch. Empty without an answer in two seconds.
     pub(crate) fn look_up(&self, name: &str) -> Vec<Ipv4Addr> {
         let server = SocketAddr::from((DNS, self.coredns.address().port()));
         let reply = self.pod.look_up(server, name);
@@ -152,7 +152,7 @@ fn write_zone(workdir: &Workdir, serial: u32, records: &str) {
     coredns::write_zone(&file, "example.com.", serial, records);
 }
 
-/// The rules of an EgressFirewall that allows these names and nothing else, as ovn-kubernetes makes them.
+/// The rules of an EgressFirewall that allows only these names, in ovn-kubernetes' form.
 pub(crate) fn create_rules(northbound: &Northbound, names: &[&str]) {
     northbound.nbctl(&["pg-add", "team", "pod"]).unwrap();
     let set = |name: &&str| {

@@ -1,4 +1,5 @@
-//! From a look-up at the stock CoreDNS to packets that pass, while names change, rules go, and everything is restarted.
+//! From a look-up at the stock CoreDNS to passing packets, while names change, rules are removed, and everything is
+//! restarted.
 
 use std::{
     io::{self, Read, Write},
@@ -25,25 +26,26 @@ const OTHER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 99);
 
 const NAMES: [&str; 3] = ["www.example.com.", "turns.example.com.", "*.w.example.com."];
 
-/// The first packet of a connection is sent again after 1, 3, 7, 15 and 31 seconds: in so long one of them meets a switch that forwards.
+/// The first packet of a connection is sent again after 1, 3, 7, 15 and 31 seconds: within this time one of them
+/// reaches a forwarding switch.
 const LONGEST: Duration = Duration::from_secs(45);
 
 fn zone(turns: Ipv4Addr) -> String {
     format!("www IN A {WWW}\nturns 1 IN A {turns}\nother IN A {OTHER}\n")
 }
 
-/// Connections of a pod, one after another, for as long as it lasts.
+/// Connections of a pod, one after another, until it is dropped.
 struct Traffic {
     ends: Arc<AtomicBool>,
     /// A first packet may be lost.
     may_wait: Arc<AtomicBool>,
     made: Arc<AtomicUsize>,
-    /// What was wrong, and the longest time that an allowed connection took.
+    /// The errors, and the longest time of an allowed connection.
     thread: JoinHandle<(Vec<String>, Duration)>,
 }
 
 impl Traffic {
-    /// To an address that is allowed, and to one that is not.
+    /// To an allowed address, and to another one.
     fn start(pod: Pod, allowed: Ipv4Addr, denied: Ipv4Addr) -> Self {
         let (ends, may_wait) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let made = Arc::<AtomicUsize>::default();
@@ -79,7 +81,6 @@ impl Traffic {
         }
     }
 
-    /// Waits for some more connections.
     async fn goes_on(&self) {
         let before = self.made.load(Relaxed);
         eventually("connections are made", async || {
@@ -89,10 +90,10 @@ impl Traffic {
         .await;
     }
 
-    /// How many there were, and how long the longest took.
+    /// The number of connections, and the longest time of one.
     ///
     /// # Panics
-    /// If one was not as it should be.
+    /// If one behaved wrongly.
     fn end(self) -> (usize, Duration) {
         self.ends.store(true, Relaxed);
         let (wrong, longest) = self.thread.join().unwrap();
@@ -101,7 +102,7 @@ impl Traffic {
     }
 }
 
-/// What is sent comes back.
+/// Checks that the server echoes data.
 fn echoes(mut stream: &TcpStream) {
     stream.set_read_timeout(Some(LONGEST)).unwrap();
     stream.write_all(b"still there?").unwrap();
@@ -115,24 +116,24 @@ async fn a_pod_reaches_a_looked_up_name_only_while_its_rule_allows_it() {
     let times = ["--min-ttl", "1s", "--grace", "1s", "--flush-probe", "10ms"];
     let town = or_skip!(DatapathFixture::start(&zone(FIRST), &NAMES, &times).await);
     let pod = town.pod;
-    // The collector knew the address before anybody asked.
+    // The collector knew the address before the first query.
     passes(pod, WWW).await;
     assert_eq!(town.look_up(NAMES[0]), [WWW]);
     assert_eq!(town.look_up("other.example.com."), [OTHER]);
     is_dropped(pod, OTHER).await;
-    // Of a name under a wildcard it learns from the pod's own look-up.
+    // It learns a name under a wildcard from the pod's own look-up.
     let deep = Ipv4Addr::new(198, 51, 3, 7);
     is_dropped(pod, deep).await;
     assert_eq!(town.look_up("f3-7.w.example.com."), [deep]);
     passes(pod, deep).await;
-    // An address that comes passes, and one that went is dropped when it is over.
+    // A new address passes, and an old one is dropped after its expiry.
     passes(pod, FIRST).await;
     is_dropped(pod, SECOND).await;
     town.set_zone(2, &zone(SECOND));
     passes(pod, SECOND).await;
     is_dropped(pod, FIRST).await;
     passes(pod, SECOND).await;
-    // A rule that goes closes, whatever others there are.
+    // A removed rule closes its addresses, whichever other rules exist.
     town.store.allow("team", &NAMES[..1]);
     is_dropped(pod, SECOND).await;
     is_dropped(pod, deep).await;
@@ -161,7 +162,7 @@ async fn no_allowed_connection_is_refused_while_everything_is_restarted_in_turn(
     traffic.goes_on().await;
     town.datapath.restart_controller();
     traffic.goes_on().await;
-    // Nothing is forwarded while the switch itself is away, but nothing is refused, and what was connected stays so.
+    // While the switch itself is down there is no forwarding, but no refusal either, and connections survive.
     let held = town.pod.connect((WWW, ECHO).into()).unwrap();
     echoes(&held);
     traffic.may_wait.store(true, Relaxed);
@@ -173,7 +174,7 @@ async fn no_allowed_connection_is_refused_while_everything_is_restarted_in_turn(
     traffic.may_wait.store(false, Relaxed);
     traffic.goes_on().await;
     echoes(&held);
-    // And it works: what is learned now passes.
+    // New addresses pass, too.
     let deep = Ipv4Addr::new(198, 51, 4, 1);
     eventually("a new address passes", async || {
         town.look_up("f4-1.w.example.com.");

@@ -1,4 +1,4 @@
-//! The ovn-writer and ovn-kubernetes write the same sets from the same objects, and either may hear of a status first.
+//! The ovn-writer and ovn-kubernetes write the same sets from the same objects, and either may see a status first.
 
 use std::{collections::BTreeMap, fs, net::IpAddr, path::Path, time::Duration};
 
@@ -21,7 +21,7 @@ use tokio::time::{Instant, interval};
 
 use super::address;
 
-/// The names, and after how many seconds each has a new address.
+/// The names, and the interval in seconds at which each gets a new address.
 const NAMES: [(&str, u64); 4] = [
     ("a.up.test.", 2),
     ("b.up.test.", 7),
@@ -31,17 +31,17 @@ const NAMES: [(&str, u64); 4] = [
 
 const TTL: Duration = Duration::from_secs(5);
 
-/// So many more transactions there may be than without the ovn-writer.
+/// The maximum ratio of transactions to those without the ovn-writer.
 const TRANSACTIONS: f64 = 1.05;
 
 /// One thread drives both databases, one after the other.
 const SLACK: Duration = Duration::from_millis(20);
 
-/// A machine that holds ovn-kubernetes up for longer, or its copying of objects, says nothing about the ovn-writer, which waits for
-/// 500 ms: the short form tries again.
+/// The longest delay of ovn-kubernetes, or of its copying of objects, for a valid run. The ovn-writer waits for 500 ms,
+/// so a slower machine proves nothing: the short form tries again.
 const LATE: Duration = Duration::from_millis(300);
 
-/// What a pod was told.
+/// An address in an answer to a pod.
 struct Told {
     key: (String, String),
     at: Instant,
@@ -52,7 +52,7 @@ impl Told {
         at >= self.at && at < self.at + TTL
     }
 
-    /// For how much of its TTL the address was in no set that a rule refers to.
+    /// How long within its TTL the address was in no set that a rule refers to.
     fn missing(&self, stays: &[Stay], end: Instant) -> Duration {
         let end = end.min(self.at + TTL);
         let present = stays.iter().map(|stay| {
@@ -64,7 +64,7 @@ impl Told {
     }
 }
 
-/// An upstream whose names get their next address every few seconds.
+/// An upstream whose names get a new address every few seconds.
 async fn rotating() -> Scripted {
     let start = Instant::now();
     Scripted::start(move |asked: &Asked| {
@@ -84,7 +84,6 @@ async fn rotating() -> Scripted {
     .await
 }
 
-/// Waits until every name has an address of each family.
 async fn all_have_addresses(northbound: &Northbound) {
     eventually("all names have addresses", async || {
         let rows = northbound.rows()?;
@@ -103,7 +102,7 @@ async fn all_have_addresses(northbound: &Northbound) {
     .await;
 }
 
-/// Pods ask five times a second.
+/// Pods send five queries a second.
 async fn ask(world: &World, lasts: Duration) -> Vec<Told> {
     let mut told = Vec::new();
     let mut pace = interval(Duration::from_millis(200));
@@ -130,7 +129,7 @@ async fn ask(world: &World, lasts: Duration) -> Vec<Told> {
     told
 }
 
-/// What one of the databases shows.
+/// The observations of one database.
 struct Seen {
     updates: Vec<Update>,
     stays: BTreeMap<(String, String), Vec<Stay>>,
@@ -155,7 +154,7 @@ impl Seen {
         told.missing(stays.unwrap_or_default(), self.end)
     }
 
-    /// For how long each address was missing within its TTL after it had been there.
+    /// How long each address was missing within its TTL after it had been there.
     fn gaps(&self, told: &[Told]) -> Vec<Duration> {
         let gaps = told.iter().flat_map(|told| {
             let stays = self.stays.get(&told.key).map(Vec::as_slice);
@@ -167,7 +166,7 @@ impl Seen {
         gaps.collect()
     }
 
-    /// The addresses within their TTL that the ovn-writer took out.
+    /// The addresses within their TTL that the ovn-writer removed.
     fn taken_out_by_us(&self, told: &[Told]) -> Vec<String> {
         let ours = |index: usize| self.updates[index].comment.as_deref() != Some(COMMENT);
         let taken = told.iter().flat_map(|told| {
@@ -184,17 +183,17 @@ impl Seen {
     }
 }
 
-/// What became of some seconds of queries.
+/// The result of some seconds of queries.
 struct Run {
     told: Vec<Told>,
     statuses: usize,
-    /// By the ovn-writer, of each kind.
+    /// The ovn-writer's repairs, of each kind.
     repaired: [f64; 3],
     with: Seen,
     without: Seen,
-    /// The addresses within their TTL that the ovn-writer took out.
+    /// The addresses within their TTL that the ovn-writer removed.
     taken: Vec<String>,
-    /// By how much ovn-kubernetes, or its copying of objects, was late at worst.
+    /// The longest delay of ovn-kubernetes, or of its copying of objects.
     late: Duration,
 }
 

@@ -25,14 +25,14 @@ async fn a_hundred_names_first_asked_within_a_second_are_written_within_two() {
     let upstream = numbered_upstream(300).await;
     let names: Vec<String> = (0..NAMES).map(numbered_name).collect();
     let allow: Vec<&str> = names.iter().map(String::as_str).collect();
-    // Nobody but the pods asks.
+    // Only the pods send queries.
     let world = World::start(Setup {
         allow: &allow,
         upstream: Some(upstream.address),
         ..Setup::default()
     })
     .await;
-    // And the wildcard of the fences.
+    // One more for the wildcard of the fences.
     world.expect_objects(names.len() + 1).await;
     let history = world.monitor().await;
 
@@ -49,7 +49,7 @@ async fn a_hundred_names_first_asked_within_a_second_are_written_within_two() {
         let seen = history.seen(name, Family::V4, &address).await;
         in_sets.push(seen.saturating_duration_since(asked[i].0));
     }
-    // A status is written once here, so the file tells when.
+    // A status is written once here, so the file's time is that of the write.
     let mut written = Vec::new();
     for (name, (_, answered)) in names.iter().zip(&asked) {
         let entry = world.store.resolved(name, name).expect("an entry");
@@ -68,7 +68,7 @@ async fn a_hundred_names_first_asked_within_a_second_are_written_within_two() {
 async fn fifty_names_under_one_wildcard_answered_at_once_are_all_kept() {
     const NAMES: u32 = 50;
     const WILDCARD: &str = "*.up.test.";
-    // As many as an object of the default size may hold, with both families.
+    // As many as fit into an object of the default size, with both families.
     let rounds = soak::or_long(2, 10);
     let upstream = numbered_upstream(300).await;
     let world = World::start(Setup {

@@ -1,4 +1,4 @@
-//! Rules come and go while pods ask.
+//! Rules are added and removed while pods send queries.
 
 use proto::api::Family;
 use tests::{soak, wait::eventually, world::World};
@@ -7,7 +7,7 @@ use super::{Load, address, looking_up, numbered_name, numbered_upstream};
 
 const NAMES: u32 = 50;
 
-/// Allows the numbered names that are chosen, and the wildcard above them in turn.
+/// Allows the chosen numbered names, and in turn the wildcard above them.
 fn allow(world: &World, round: u32, chosen: impl Fn(u32) -> bool) {
     let mut names: Vec<String> = (0..NAMES)
         .filter(|i| chosen(*i))
@@ -53,7 +53,7 @@ async fn rules_that_come_and_go_under_load_end_right() {
                 .collect();
             let rows = world.northbound.rows()?.into_iter();
             let rows = rows.filter(|row| !row.addresses.is_empty()).count();
-            // The ten names, and the fence, of which nothing was asked.
+            // The ten names, and the fence, which was not queried.
             (objects.len() == 11 && rows <= 22)
                 .then_some(())
                 .ok_or_else(|| format!("{rows} rows with addresses, {objects:?}"))

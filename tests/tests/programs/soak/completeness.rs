@@ -1,4 +1,4 @@
-//! Answers that do not fit a datagram, and answers that are slow.
+//! Answers that do not fit into a datagram, and slow answers.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
@@ -19,9 +19,9 @@ const WILDCARD: &str = "*.up.test.";
 #[tokio::test]
 async fn an_answer_that_was_cut_off_for_a_pod_is_completed_over_tcp() {
     const ADDRESSES: u32 = 100;
-    // As many as an object of the default size may hold.
+    // As many as fit into an object of the default size.
     let names = soak::or_long(2, 20);
-    // Each name has a hundred addresses of its own, of which three fit a datagram.
+    // Each name has a hundred addresses of its own, of which three fit into a datagram.
     let upstream = Scripted::start(|asked| {
         let Some(number) = number(&asked.name()).filter(|_| asked.is_v4()) else {
             return asked.reply(ResponseCode::NoError).say();
@@ -37,7 +37,7 @@ async fn an_answer_that_was_cut_off_for_a_pod_is_completed_over_tcp() {
     })
     .await;
     let world = looking_up(&upstream, &[WILDCARD], &[]).await;
-    // The collector does not know these names before a pod asks.
+    // The collector does not know these names before a pod queries them.
     for i in 0..names {
         let reply = world.coredns.ask(&numbered_name(i), RecordType::A).await;
         assert!(reply.message.metadata.truncation);
@@ -53,8 +53,8 @@ async fn an_answer_that_was_cut_off_for_a_pod_is_completed_over_tcp() {
 
 #[tokio::test]
 async fn names_that_are_answered_slowly_delay_no_other() {
-    // Slow names are the odd ones. A server has at most 64 queries in flight, so the long version has more than fit, until the
-    // collector knows them for what they are.
+    // Odd names are slow. A server has at most 64 queries in flight, so the long version exceeds that until the
+    // collector recognises the slow names.
     let slow = soak::or_long(16, 200);
     let others = soak::or_long(50, 300);
     let is_slow = move |number: u32| number % 2 == 1 && number < 2 * slow;
@@ -96,7 +96,7 @@ async fn names_that_are_answered_slowly_delay_no_other() {
     expect_sets(&world, &held).await;
 }
 
-/// Waits until the numbered names have their addresses. After many failures a name is asked again in 2 minutes.
+/// Waits until the numbered names have their addresses. After many failures a name is looked up again in 2 minutes.
 async fn expect_sets(world: &World, numbers: &[u32]) {
     let patience = PATIENCE + Duration::from_secs(120);
     eventually_within(patience, "addresses in their sets", async || {

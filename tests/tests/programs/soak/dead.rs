@@ -1,4 +1,4 @@
-//! An upstream that is dead for longer than any TTL.
+//! An upstream that fails for longer than any TTL.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ const WILDCARD: &str = "*.apps.up.test.";
 
 const FOUND: &str = "one.apps.up.test.";
 
-/// How it is dead.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug)]
 enum Death {
-    /// CoreDNS passes the code on.
+    /// CoreDNS forwards the code.
     Code(ResponseCode),
-    /// CoreDNS says SERVFAIL itself in the end.
+    /// CoreDNS finally answers SERVFAIL itself.
     Silence,
 }
 
@@ -74,7 +74,7 @@ async fn expect_degraded(world: &World, wanted: bool) -> String {
     reason
 }
 
-/// The upstream dies so, comes back after this many rounds of look-ups of each name, and has another address then.
+/// The upstream fails, recovers after this many rounds of look-ups of each name, and then has another address.
 async fn dies_and_comes_back(death: Death, rounds: u32) {
     let upstream = Scripted::start(alive("192.0.2.1", "2001:db8::1")).await;
     let world = looking_up(
@@ -105,10 +105,10 @@ async fn dies_and_comes_back(death: Death, rounds: u32) {
     match death {
         Death::Code(ResponseCode::Refused) => assert_eq!(reason, "REFUSED"),
         Death::Code(_) => assert_eq!(reason, "SERVFAIL"),
-        // The collector waits for less long than CoreDNS does.
+        // The collector's time-out is shorter than CoreDNS's.
         Death::Silence => assert!(["Timeout", "SERVFAIL"].contains(&&*reason), "{reason}"),
     }
-    // After the second round, 5 seconds after the first, every address is over by its TTL and grace for long.
+    // The second round comes 5 seconds after the first. By then every address has been past its TTL and grace for long.
     let wanted = f64::from(2 * rounds);
     eventually_within(PATIENCE * rounds, "rounds of failures", async || {
         let failed = failed().await.map_err(|error| error.to_string())? - before;

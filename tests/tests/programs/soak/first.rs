@@ -1,4 +1,4 @@
-//! How often the first connection to a name succeeds at once, and how long the others have to wait.
+//! How often the first connection to a name succeeds at once, and how long others have to wait.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -14,17 +14,17 @@ use tokio::time::sleep;
 
 use crate::packets::datapath_fixture::{DatapathFixture, PORT};
 
-/// How long one attempt takes where packets are dropped: for less long than the kernel waits before it sends a packet again.
+/// The time-out of one attempt when packets are dropped. It is shorter than the kernel's retransmission time.
 fn attempt() -> Duration {
     Duration::from_millis(or_long(900, 10))
 }
 
-/// What the collector sends to push CoreDNS's stream out.
+/// The intervals of the collector's flush probes.
 const PROBES: &[&str] = &["0", "100ms", "10ms", "2ms"];
 
 const WILDCARD: &str = "*.w.example.com.";
 
-/// From the answer to the first connection that succeeds, and whether that was the first attempt.
+/// The time from the answer to the first successful connection, and whether that was the first attempt.
 async fn first_connection(town: &DatapathFixture, name: &str) -> (Duration, bool) {
     let addresses = town.look_up(name);
     let answered = Instant::now();
@@ -64,7 +64,7 @@ async fn first_connections_succeed_at_once_by_name_and_soon_by_wildcard() {
         .collect();
     let names: Vec<&str> = known.iter().map(String::as_str).chain([WILDCARD]).collect();
     let mut town = or_skip!(DatapathFixture::start(&zone, &names, &[]).await);
-    // Nobody asked for these yet but the collector.
+    // So far only the collector has queried these.
     let mut delays = Vec::new();
     let sets = async || {
         let rows = town.northbound.rows()?;
@@ -97,9 +97,9 @@ async fn first_connections_succeed_at_once_by_name_and_soon_by_wildcard() {
         }
         let longest = Duration::from_millis(if probe == "0" { 1000 } else { 100 });
         let mut delays = Vec::new();
-        // The first one tells that the stream is there.
+        // The first one shows that the stream works.
         for n in 0..=count {
-            // Otherwise each would come just after CoreDNS has pushed its stream out.
+            // Otherwise each would come just after CoreDNS has flushed its stream.
             sleep(longest * (n as u32 * 37 % 100) / 100).await;
             let delay = first_connection(&town, &format!("f{mode}-{n}.w.example.com.")).await;
             delays.push(delay);

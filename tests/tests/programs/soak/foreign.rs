@@ -1,4 +1,4 @@
-//! Somebody else deletes an object and makes it again, without a status.
+//! Another client deletes an object and creates it again, without a status.
 
 use std::{fs, path::PathBuf};
 
@@ -15,7 +15,7 @@ const NAME: &str = "n7.up.test.";
 
 const OBJECT: &str = "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nmetadata: {name: dns-foreign}\nspec: {name: n7.up.test.}\n";
 
-/// A world in which others make objects, with one that has its addresses; nobody looks names up but pods.
+/// A world with foreign objects, one of which has its addresses; only pods send queries.
 async fn world() -> (World, Scripted, PathBuf) {
     let upstream = numbered_upstream(300).await;
     let world = World::start(Setup {

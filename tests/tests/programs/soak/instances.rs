@@ -1,4 +1,4 @@
-//! Two collectors that both hear CoreDNS, of which one after the other is killed, paused or restarted.
+//! Two collectors that both hear CoreDNS; one after the other is killed, paused or restarted.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn expect_heard(collectors: [&Program; 2]) {
     .await;
 }
 
-/// What is done to a collector, and for how long it does not work.
+/// Applies a fault to a collector, for some time.
 async fn disturb(collector: &mut Program, round: u32) {
     let pause = tokio::time::sleep(Duration::from_secs(4));
     match round % 3 {
@@ -69,7 +69,7 @@ async fn any_collector_may_be_killed_paused_or_restarted_without_a_lost_answer()
 
     let clients = Clients::start(world.coredns.address(), 10, |_| (NAME, NAME.to_owned()));
     for round in 0..soak::or_long(3, 30) {
-        // The one that leads, and the other one.
+        // The leader, and the other one.
         let leads = world.collector.admin().metric("replica_leading", &[]).await;
         let is_first = (leads.unwrap() > 0.5) == (round / 3 % 2 == 0);
         let collector = if is_first {
@@ -82,7 +82,7 @@ async fn any_collector_may_be_killed_paused_or_restarted_without_a_lost_answer()
         tokio::time::sleep(Duration::from_secs(3)).await;
     }
     let told = clients.told(0);
-    // What was told last has come, and its time is over.
+    // The last answers have arrived, and their time is over.
     tokio::time::sleep(TTL).await;
     history.departures().await;
     told::judge(&told, &history.updates(), TTL);

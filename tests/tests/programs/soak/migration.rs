@@ -1,4 +1,5 @@
-//! From ovn-kubernetes' own resolver to `DNSNameResolver` objects, and back: what is allowed stays allowed.
+//! The migration from ovn-kubernetes' own resolver to `DNSNameResolver` objects, and back: allowed traffic stays
+//! allowed.
 
 use std::{
     sync::{
@@ -21,25 +22,26 @@ use tests::{
     world::{Setup, World},
 };
 
-/// As two authors wrote them.
+/// The names as two authors wrote them.
 const WRITTEN: [&str; 2] = ["one.up.test", "Two.Up.Test"];
 
-/// As `DNSNameResolver` objects and their sets have them.
+/// The names in `DNSNameResolver` objects and their sets.
 const NORMALISED: [&str; 2] = ["one.up.test.", "two.up.test."];
 
 const WILDCARD: &str = "*.up.test.";
 
-/// How often ovn-kubernetes looks a name up by itself here; the writer repairs five times in ten seconds before it slows down.
+/// The interval of ovn-kubernetes' own look-ups here; the writer makes five repairs in ten seconds before it slows
+/// down.
 const EVERY: Duration = Duration::from_secs(3);
 
-/// In no gap was an address absent for longer.
+/// The longest allowed gap of an address.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// How a name begins, by which its addresses are known.
+/// The first labels of the names, which identify their addresses.
 const LABELS: [&str; 3] = ["one", "two", "three"];
 
-/// An upstream in whose zone each answer is one address of so many, in turn, and holds for as long as the test: whoever asks once
-/// knows one of them.
+/// An upstream whose answers have one of several addresses in turn, valid for the whole test. A client that queries
+/// once knows one of them.
 async fn rotating(addresses: &Arc<AtomicU32>) -> Scripted {
     let (addresses, turn) = (Arc::clone(addresses), AtomicUsize::new(0));
     Scripted::start(move |asked: &Asked| {
@@ -61,7 +63,7 @@ fn address(name: usize, index: usize) -> String {
     format!("198.18.{name}.{}", index + 1)
 }
 
-/// Pods look the names up until the rules' sets hold all addresses that there are.
+/// Pods look the names up until the rules' sets have all addresses.
 async fn pods_fill(world: &World, sets: [&str; 2], count: u32) {
     for (number, set) in sets.into_iter().enumerate() {
         let all: Vec<String> = (0..count as usize).map(|i| address(number, i)).collect();
@@ -89,7 +91,7 @@ fn sets_of(name: &str) -> [String; 2] {
     Family::ALL.map(|family| set_name(name, family))
 }
 
-/// Makes the sets of names, empty, as ovn-kubernetes does before their rules.
+/// Creates the empty sets of names, as ovn-kubernetes does before their rules.
 fn make_sets(northbound: &Northbound, names: [&str; 2]) {
     for name in names {
         for (set, family) in sets_of(name).iter().zip(Family::ALL) {
@@ -98,7 +100,7 @@ fn make_sets(northbound: &Northbound, names: [&str; 2]) {
     }
 }
 
-/// Makes the rules refer to the sets of these names, and takes those of the others away.
+/// Makes the rules refer to the sets of these names, and removes those of the other names.
 fn turn_to(northbound: &Northbound, rules: &[String], names: [&str; 2], from: [&str; 2]) {
     for (rule, name) in rules.iter().zip(names) {
         let sets = sets_of(name);
@@ -109,7 +111,7 @@ fn turn_to(northbound: &Northbound, rules: &[String], names: [&str; 2], from: [&
     }
 }
 
-/// What was absent since the last of these, and came back.
+/// The addresses that were missing since the last call, and came back.
 fn gaps(history: &Monitor, known: &mut usize, what: &str) -> Vec<Absence> {
     let all = absences(&history.updates());
     let new = all[*known..].to_vec();
@@ -132,7 +134,7 @@ async fn migration_from_ovn_kubernetes_resolver_and_back_blocks_nothing() {
         upstream: Some(upstream.address),
         ..Setup::default()
     });
-    // ovn-kubernetes has been there for long.
+    // ovn-kubernetes already runs.
     let northbound = Northbound::start(workdir.path()).await;
     northbound.create_namespace_set();
     make_sets(&northbound, WRITTEN);
@@ -147,8 +149,8 @@ async fn migration_from_ovn_kubernetes_resolver_and_back_blocks_nothing() {
     let own = OwnResolver::start(workdir.path(), upstream.address, &WRITTEN, EVERY);
     own.more(1).await;
 
-    // The programs come: what pods are told is added to what ovn-kubernetes found, which itself replaces all of it at each of its
-    // rounds.
+    // The programs start. They add the addresses of pods' answers to those of ovn-kubernetes, which replaces all of
+    // them in each of its rounds.
     let world = World::start_with(workdir, store, northbound, &[]).await;
     let northbound = &world.northbound;
     pods_fill(&world, WRITTEN, 4).await;
@@ -161,8 +163,8 @@ async fn migration_from_ovn_kubernetes_resolver_and_back_blocks_nothing() {
     let repaired = gaps(&history, &mut known, "beside its own resolver");
     assert!(!repaired.is_empty(), "it took nothing away");
 
-    // With --enable-dns-name-resolver: it finds the objects, makes their sets, fills them by the statuses, and turns its rules. What
-    // no rule refers to any more it takes away.
+    // With --enable-dns-name-resolver, ovn-kubernetes finds the objects, creates their sets, fills them from the
+    // statuses, and changes its rules. It deletes unreferenced sets.
     drop(own);
     pods_fill(&world, WRITTEN, 4).await;
     gaps(&history, &mut known, "its last round");
@@ -174,7 +176,7 @@ async fn migration_from_ovn_kubernetes_resolver_and_back_blocks_nothing() {
     pods_fill(&world, NORMALISED, 4).await;
     let lost = gaps(&history, &mut known, "to objects");
     assert!(lost.is_empty(), "{lost:?}");
-    // All goes on, and wildcards work.
+    // Everything continues, and wildcards work.
     count.store(6, Ordering::SeqCst);
     pods_fill(&world, NORMALISED, 6).await;
     northbound.create_set(&set_name(WILDCARD, Family::V4), WILDCARD, Family::V4, "[]");
@@ -187,7 +189,8 @@ async fn migration_from_ovn_kubernetes_resolver_and_back_blocks_nothing() {
     let lost = gaps(&history, &mut known, "with objects");
     assert!(lost.is_empty(), "{lost:?}");
 
-    // Back: rules with wildcards first; then the sets are empty when the rules turn to them, and its own resolver is slow.
+    // Back: rules with wildcards first. Then the sets are empty when the rules refer to them, and its own resolver is
+    // slow.
     world.store.allow("team", &WRITTEN);
     let set = set_name(WILDCARD, Family::V4);
     northbound.nbctl(&["destroy", "Address_Set", &set]).unwrap();
@@ -203,7 +206,7 @@ async fn migration_from_ovn_kubernetes_resolver_and_back_blocks_nothing() {
     }
     gaps(&history, &mut known, "beside it again");
 
-    // Where ovn-kubernetes makes the sets, nobody else made one.
+    // While ovn-kubernetes creates the sets, no other client does.
     let made = history.updates();
     let mut made = made
         .iter()

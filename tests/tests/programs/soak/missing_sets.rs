@@ -1,4 +1,4 @@
-//! Rules refer to sets that do not exist, as ovn-kubernetes deleted them or another client did.
+//! Rules refer to missing sets, deleted by ovn-kubernetes or another client.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -22,20 +22,19 @@ use tokio::time::{Instant, sleep};
 
 use super::{address, numbered_upstream};
 
-/// Rules refer for no longer to a set that does not exist, beside an idle machine.
+/// The longest allowed time of a missing set, on an idle machine.
 const LONGEST: Duration = Duration::from_millis(150);
 
-/// As authors wrote them.
+/// The names as authors wrote them.
 const WRITTEN: [&str; 2] = ["one.up.test", "Two.Up.Test"];
 
-/// As objects and their sets have them.
+/// The names in objects and their sets.
 const NORMALISED: [&str; 2] = ["one.up.test.", "two.up.test."];
 
-/// A name whose set ovn-kubernetes does not touch: when its new address is in the set, the ovn-writer has done what it had to do
-/// before.
+/// A name whose set ovn-kubernetes does not touch. Once its new address is in the set, the ovn-writer has finished its
+/// earlier work.
 const FENCE: &str = "fence.example.";
 
-/// The addresses of a name.
 fn addresses(number: u32) -> [String; 2] {
     [false, true].map(|v6| address(number, v6).to_string())
 }
@@ -51,8 +50,8 @@ struct Beside {
 }
 
 impl Beside {
-    /// Starts the ovn-writer in a database that ovn-kubernetes manages. The EgressFirewall names `written`, whose objects are there
-    /// as `normalised`, the address of each by its place.
+    /// Starts the ovn-writer on a database that ovn-kubernetes manages. The EgressFirewall has the names `written`.
+    /// Their objects have the names `normalised`, with an address by index.
     async fn start(written: &[&str], normalised: &[&str]) -> Self {
         let workdir = Workdir::new();
         let store = Store::new(workdir.join("store"));
@@ -80,14 +79,13 @@ impl Beside {
         transaction_log::read(self.workdir.path())
     }
 
-    /// Starts ovn-kubernetes, and waits until it has started.
     async fn ovnkube(&self, follow: Follow) -> OvnKube {
         let ovnkube = OvnKube::start(&[self.workdir.path()], &self.store, follow);
         ovnkube.settled().await;
         ovnkube
     }
 
-    /// The ovn-writer makes every set that a rule misses, before it has written ten more statuses, one after another.
+    /// Checks that the ovn-writer creates every missing set before it has written ten more statuses, one after another.
     async fn mends(&mut self) {
         for _ in 0..10 {
             self.fences += 1;
@@ -109,7 +107,8 @@ impl Beside {
         panic!("sets are missing: {:?}", missing_sets(&self.updates()));
     }
 
-    /// Every set that the ovn-writer made since had its addresses from the first moment, and a rule that refers to it.
+    /// Checks that every set created by the ovn-writer since then had its addresses from the first moment, and a rule
+    /// that refers to it.
     fn made_whole_and_with_a_rule(&self, names: &[&str]) {
         let updates = self.updates();
         let unused = made_without_a_rule(&updates, is_ours);
@@ -135,7 +134,7 @@ impl Beside {
     }
 }
 
-/// Whether the transaction is one of the ovn-writer's, which comments on none.
+/// Whether the transaction is the ovn-writer's, which never has a comment.
 fn is_ours(update: &Update) -> bool {
     update.comment.is_none()
 }
@@ -146,7 +145,7 @@ fn make_fence(northbound: &Northbound) {
     northbound.create_acl("allow", 1, &[&set], true);
 }
 
-/// The times since `since` during which rules referred to sets that did not exist, printed.
+/// The periods after `since` in which rules referred to missing sets; prints them.
 fn print_missing(what: &str, updates: &[Update], since: Instant) -> Vec<MissingSet> {
     let mut missing = missing_sets(updates);
     missing.retain(|missing| missing.from >= since);
@@ -160,7 +159,7 @@ fn print_missing(what: &str, updates: &[Update], since: Instant) -> Vec<MissingS
     missing
 }
 
-/// How many there were; scripts/soak judges them.
+/// Their number; scripts/soak also asserts their length.
 fn judge(what: &str, updates: &[Update], since: Instant) -> usize {
     let missing = print_missing(what, updates, since);
     let longer = missing.iter().filter(|missing| missing.length() > LONGEST);
@@ -184,7 +183,7 @@ async fn a_set_deleted_under_its_rule_is_created_again_with_its_addresses() {
     }
     beside.made_whole_and_with_a_rule(&NORMALISED);
     judge("destroyed", &beside.updates(), beside.ready);
-    // ovn-kubernetes goes on with the new rows.
+    // ovn-kubernetes continues with the new rows.
     let ovnkube = beside.ovnkube(Follow::Late(Duration::ZERO)).await;
     beside.writer.process().kill();
     let failed = ovnkube.failed();
@@ -274,7 +273,7 @@ async fn a_database_that_is_made_anew_gets_its_sets_from_ovn_kubernetes() {
 
     beside.northbound.make_anew().await;
     beside.writer.ready().await;
-    // A rule that misses its set gets it: the ovn-writer is at work.
+    // A rule with a missing set gets it: the ovn-writer works.
     let set = set_name(names[0], Family::V4);
     beside.northbound.create_acl("allow", 1, &[&set], false);
     eventually("the set of the rule is there", async || {

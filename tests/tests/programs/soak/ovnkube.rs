@@ -1,4 +1,4 @@
-//! ovn-kubernetes with its own resolver flag beside the ovn-writer: both write the same sets.
+//! ovn-kubernetes with its resolver flag beside the ovn-writer: both write the same sets.
 
 use std::time::Duration;
 
@@ -24,13 +24,14 @@ async fn full_columns_at_each_status_difference_lose_nothing_and_make_no_storm()
         ..Setup::default()
     })
     .await;
-    // A database that ovn-kubernetes manages, when the ovn-writer comes.
+    // ovn-kubernetes already manages the database when the ovn-writer starts.
     world.ovn_writer.process().kill();
     for row in world.northbound.rows().unwrap() {
         let destroy = ["destroy", "Address_Set", &row.uuid];
         world.northbound.nbctl(&destroy).unwrap();
     }
-    // It hears of a status when the collector has written the next two or three: each of its writes takes away what is new.
+    // It sees a status after the collector has written the next two or three: each of its writes removes the latest
+    // addresses.
     let behind = Follow::Late(Duration::from_millis(2500));
     let ovnkube = OvnKube::start(&[world.workdir.path()], &world.store, behind);
     ovnkube.settled().await;
@@ -47,7 +48,7 @@ async fn full_columns_at_each_status_difference_lose_nothing_and_make_no_storm()
         })
         .await;
         if i == names / 2 {
-            // Its clean-up takes a set away that a rule names, and its updates fail from then on.
+            // Its clean-up deletes a set that a rule names, and its later updates fail.
             let args = ["destroy", "Address_Set", &set_name(WILDCARD, Family::V4)];
             world.northbound.nbctl(&args).unwrap();
         }
@@ -78,7 +79,7 @@ async fn full_columns_at_each_status_difference_lose_nothing_and_make_no_storm()
         is_same.then_some(()).ok_or_else(|| "it is not".to_owned())
     })
     .await;
-    // Each status may have cost a change of theirs and one of ours a family.
+    // Each status may have caused one of its changes and one of ours per family.
     let (statuses, theirs) = (ovnkube.statuses(), ovnkube.writes());
     let changes = history.updates().len();
     println!("{names} answers, {statuses} statuses: {changes} changes, {theirs} of them theirs");

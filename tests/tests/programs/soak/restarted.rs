@@ -1,4 +1,4 @@
-//! CoreDNS and the collector are restarted while pods ask.
+//! CoreDNS and the collector are restarted while pods send queries.
 
 use std::sync::{
     Arc,
@@ -44,7 +44,7 @@ async fn coredns_may_be_restarted_under_load_and_nothing_leaves() {
         }
         world.coredns.restart().await;
         load.more(20 * NAMES).await;
-        // What is answered from now on arrives.
+        // Later answers arrive.
         let i = NAMES + round;
         let new = address(i, false).to_string();
         world
@@ -58,11 +58,11 @@ async fn coredns_may_be_restarted_under_load_and_nothing_leaves() {
     assert_eq!(history.departures().await, [""; 0]);
 }
 
-/// Addresses have a TTL of five minutes: who misses an answer is not put right by an expiry.
+/// Addresses have a TTL of five minutes, so that an expiry does not hide a missed answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reloads_of_coredns_and_restarts_of_the_collector_under_load_end_right() {
     const NAMES: u32 = 20;
-    // Every name gets another address each time that this is one more.
+    // Every name gets a new address whenever this is incremented.
     let generation = Arc::new(AtomicU32::new(0));
     let current = {
         let generation = Arc::clone(&generation);
@@ -131,7 +131,7 @@ async fn reloads_of_coredns_and_restarts_of_the_collector_under_load_end_right()
         }
         more().await;
     }
-    // From here on nobody asks but the collector.
+    // From here on only the collector sends queries.
     pods.shutdown().await;
     println!("{} answers to pods", answers.load(Ordering::SeqCst));
     eventually("every name has the address it has now", async || {

@@ -1,4 +1,4 @@
-//! A name with a new address in every answer: its set is the union of what is not over.
+//! A name with a new address in every answer: its set is the union of the unexpired ones.
 
 use std::{
     collections::BTreeMap,
@@ -24,14 +24,14 @@ const TTL: Duration = Duration::from_secs(5);
 
 const GRACE: Duration = Duration::from_secs(1);
 
-/// When an address was in a set, by its updates.
+/// The period in which an address was in a set, by the updates.
 #[derive(Debug, Default)]
 struct Stay {
     came: Option<Instant>,
     left: Option<Instant>,
 }
 
-/// The stays of all addresses in the sets of the name.
+/// The periods of all addresses in the sets of the name.
 ///
 /// # Panics
 /// If an address came twice: each was answered once.
@@ -62,9 +62,9 @@ fn stays(updates: &[Update]) -> BTreeMap<IpAddr, Stay> {
 #[tokio::test]
 async fn the_set_of_a_rotating_name_is_always_the_union_of_unexpired_answers() {
     let lasts = soak::or_long(Duration::from_secs(12), Duration::from_secs(60));
-    // An answer is in its set after CoreDNS's flush, at most a second, and the way through both programs; and its look-up,
-    // from whose end its TTL counts, ended within the same time. An expired address is looked up again within its grace, so
-    // it leaves on time: at the next tick of a clock that is looked at each second.
+    // An answer reaches its set after CoreDNS's flush, at most a second, and the way through both programs. Its
+    // look-up, from whose end its TTL counts, ended within the same time. An expired address is looked up again within
+    // its grace, so it leaves on time: at the next tick of a clock that is checked each second.
     let slack = Duration::from_secs(3);
 
     let answered = Arc::new(Mutex::new(BTreeMap::new()));
@@ -88,7 +88,7 @@ async fn the_set_of_a_rotating_name_is_always_the_union_of_unexpired_answers() {
         }
     }
     let end = Instant::now();
-    // From now on it rotates no more: only what is answered now stays, at last.
+    // From now on the answer stays the same, and finally only its address remains.
     upstream.change(|asked| {
         let fixed = ["192.0.2.1", "2001:db8:1::1"];
         asked.addresses(&fixed, 300).say()
@@ -97,7 +97,7 @@ async fn the_set_of_a_rotating_name_is_always_the_union_of_unexpired_answers() {
     world.expect_set(NAME, Family::V4, &["192.0.2.1"]).await;
     world.expect_set(NAME, Family::V6, &["2001:db8:1::1"]).await;
 
-    // Which waits until it has heard of everything.
+    // This waits until the monitor has the current state.
     history.departures().await;
     let answered = answered.lock().unwrap().clone();
     let stays = stays(&history.updates());

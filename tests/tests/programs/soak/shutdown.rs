@@ -1,4 +1,4 @@
-//! The end of programs that have much to write.
+//! The shutdown of programs with much to write.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::{ADDRESSES, large_answer, large_name};
 /// Hundreds of megabytes are written to a folder and a database.
 const LONG: Duration = Duration::from_secs(300);
 
-/// It ended in order, however much was left to do, and no task of it was aborted.
+/// Checks that it ended in order, with any amount of work left, and that no task was aborted.
 async fn expect_end(name: &str, program: &mut Program, asked: Instant) {
     let status = program.process().wait().await;
     let took = asked.elapsed();
@@ -43,7 +43,7 @@ async fn sigterm_ends_both_programs_in_order_while_large_names_are_written() {
         ..Setup::default()
     })
     .await;
-    // And the wildcard of the fences.
+    // One more for the wildcard of the fences.
     world.expect_objects(names.len() + 1).await;
     let mut sender = Sender::open(&world.dnstap_socket()).await;
     // As many at once as the queue holds.
@@ -72,7 +72,7 @@ async fn sigterm_ends_both_programs_in_order_while_large_names_are_written() {
         },
     )
     .await;
-    // One more address of each name: every status is to be written again.
+    // One more address of each name: every status must be written again.
     let more = (0..count).map(|i| large_answer(i, count * ADDRESSES + i, 1));
     sender
         .send(&more.collect::<Vec<_>>().concat())

@@ -9,14 +9,14 @@ const WILDCARD: &str = "*.up.test.";
 
 const RULE: &str = "n00001.up.test.";
 
-/// Pods ask for these all the time.
+/// The names that pods query all the time.
 const NAMES: u32 = 20;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn either_program_may_be_newer_than_the_other_and_may_go_back() {
     let (previous, this) = (Build::previous(), Build::This);
     println!("from {previous:?}");
-    // Addresses that are kept in time need a collector that looks them up, whatever its version.
+    // Any version needs look-ups to keep addresses in time.
     let upstream = numbered_upstream(5).await;
     let mut world = looking_up(
         &upstream,
@@ -33,7 +33,7 @@ async fn either_program_may_be_newer_than_the_other_and_may_go_back() {
     let rows = world.northbound.rows().unwrap();
     let made: Vec<_> = rows.into_iter().map(|row| (row.name, row.uuid)).collect();
 
-    // The collector first, as the page says that it may be; then the writer first.
+    // The collector first, as the page allows; then the writer first.
     let mut new = NAMES;
     for _ in 0..soak::or_long(1, 5) {
         let steps = [
@@ -52,7 +52,7 @@ async fn either_program_may_be_newer_than_the_other_and_may_go_back() {
             world.collector.ready().await;
             world.ovn_writer.ready().await;
             if !soak::is_long() {
-                // It dials again every 10 seconds by itself.
+                // By itself it redials every 10 seconds.
                 world.coredns.restart().await;
             }
             load.more(5 * NAMES).await;

@@ -1,4 +1,4 @@
-//! What one tenant does, and what others keep.
+//! One tenant's load, and its effect on others.
 
 use std::net::Ipv4Addr;
 
@@ -12,12 +12,12 @@ use tests::{
 
 use super::{ADDRESSES, large_answer, large_name};
 
-/// What a namespace may have.
+/// The limit of a namespace.
 const SHARE: f64 = 20_000.0;
 
 const OTHER: &str = "www.other.example.com.";
 
-/// The reason that the object gives for having no address.
+/// The object's reason for having no address.
 fn reason(world: &World, asked: &str) -> Option<String> {
     let entry = world.store.resolved(asked, asked)?;
     let degraded = entry.conditions.iter().find(|it| it.status == "True")?;
@@ -35,7 +35,7 @@ async fn a_tenant_with_names_of_a_thousand_addresses_takes_no_room_of_others() {
     })
     .await;
     world.store.allow("other", &[OTHER]);
-    // And another tenant's, and the wildcard of the fences.
+    // Two more, for another tenant's name and the wildcard of the fences.
     world.expect_objects(names.len() + 2).await;
     let mut sender = Sender::open(&world.dnstap_socket()).await;
     // As many at once as the queue holds.
@@ -65,7 +65,7 @@ async fn a_tenant_with_names_of_a_thousand_addresses_takes_no_room_of_others() {
             .ok_or_else(|| format!("{addresses} addresses, {left_out} names left out"))
     })
     .await;
-    // Of its rules the last ones are left out, and it is told.
+    // The last of its rules are left out, with an Event.
     eventually("the last name says why it has no address", async || {
         let said = reason(&world, names[names.len() - 1]);
         (said.as_deref() == Some("LimitExceeded"))
@@ -81,7 +81,7 @@ async fn a_tenant_with_names_of_a_thousand_addresses_takes_no_room_of_others() {
     let told = messages.iter().filter(|it| it["reason"] == "LimitExceeded");
     let told: Vec<_> = told.collect();
     assert!((1..=3).contains(&told.len()), "{told:?}");
-    // What another tenant's pod is told is there as ever.
+    // The answers to another tenant's pod arrive as usual.
     let other = data(&event(answer(OTHER, &[[192, 0, 2, 1].into()], 300)));
     sender.send(&other).await.unwrap();
     world.expect_set(OTHER, Family::V4, &["192.0.2.1"]).await;

@@ -1,4 +1,4 @@
-//! A wildcard under which there is no end of names.
+//! A wildcard with an endless number of names.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::{address, number, numbered_name, numbered_upstream};
 
 const WILDCARD: &str = "*.up.test.";
 
-/// Names under a wildcard, as the API page says.
+/// The maximum number of names under a wildcard, by the API page.
 const CAP: u32 = 1024;
 
 /// The numbers of the names that have an entry under the wildcard.
@@ -37,7 +37,7 @@ async fn a_full_wildcard_keeps_the_latest_seen_and_names_with_their_own_rule() {
     let world = World::start(Setup {
         allow: &allow,
         upstream: Some(upstream.address),
-        // One client asks for all of them.
+        // One client queries all of them.
         collector: &["--new-names-rate=0"],
         ..Setup::default()
     })
@@ -56,7 +56,7 @@ async fn a_full_wildcard_keeps_the_latest_seen_and_names_with_their_own_rule() {
                 .await;
         }
     }
-    // A large object is written at most once a second or so.
+    // A large object is written about once a second at most.
     let kept = eventually("the last name is written", async || {
         let kept = kept(&world)?;
         let (first, last) = (kept.first().copied(), kept.last().copied());
@@ -67,7 +67,7 @@ async fn a_full_wildcard_keeps_the_latest_seen_and_names_with_their_own_rule() {
     .await;
     let count = kept.len() as u32;
     println!("{count} names are kept of {names}");
-    // What an object may weigh can make it fewer.
+    // The size limit of an object may reduce the number.
     assert!((CAP / 2..=CAP).contains(&count), "{count}");
     let seen_last: BTreeSet<u32> = (names - count..names).collect();
     assert_eq!(kept, seen_last, "others went before the oldest-seen");
@@ -76,7 +76,7 @@ async fn a_full_wildcard_keeps_the_latest_seen_and_names_with_their_own_rule() {
         .admin()
         .metric("collector_evictions_total", &[])
         .await;
-    // A name that came back with a status of before it went, goes once more.
+    // A name that came back with an old status is evicted again.
     let evicted = evicted.unwrap();
     assert!(evicted >= f64::from(names - count), "{evicted}");
 

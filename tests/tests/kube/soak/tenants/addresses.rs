@@ -1,4 +1,4 @@
-//! Names with as many addresses as a name may have.
+//! Names with the maximum number of addresses.
 
 use std::net::Ipv4Addr;
 
@@ -17,7 +17,7 @@ use super::{Cluster, allow, zones::ONE};
 const OF_A_NAME: u32 = 1_000;
 const OF_A_NAMESPACE: usize = 20_000;
 
-/// `n7.many.test.` has a thousand addresses, which only TCP brings.
+/// `n7.many.test.` has a thousand addresses, which need TCP.
 fn many(asked: &Asked) -> Vec<Say> {
     let name = asked.name();
     let number = name
@@ -82,7 +82,7 @@ async fn one_egress_firewall_of_large_names_takes_no_more_than_its_share() {
             .ok_or(words)
     })
     .await;
-    // Names of others find room.
+    // There is room for names of others.
     cluster.flows(&team[0], ONE.wildcard, &ONE.name(1)).await;
     let left_out = all.iter().filter(|it| is_left_out(it)).count();
     let written = cluster.server.stored_bytes().await - before;

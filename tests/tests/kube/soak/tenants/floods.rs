@@ -15,9 +15,9 @@ use super::{
 
 const PER_SECOND: u32 = 3_000;
 
-/// While the first pod asks for names of this kind as fast as it can, names that the other asks for arrive.
+/// While the first pod queries names of one kind as fast as it can, the other pod's names must arrive.
 struct Stage {
-    /// From the question to the status, under another wildcard.
+    /// From the query to the status, under another wildcard.
     delays: Vec<Duration>,
     answers: u32,
     lost: f64,
@@ -60,7 +60,7 @@ impl Stage {
         }
     }
 
-    /// Prints it, and returns the median in seconds.
+    /// Prints the median in seconds, and returns it.
     fn median(&self, what: &str) -> f64 {
         println!(
             "{what}: {} answers, {} left out, {} observations lost",
@@ -79,7 +79,7 @@ async fn thousands_of_random_labels_a_second_lose_no_answer_of_others() {
     let wildcards = [ONE.wildcard, EIGHT.wildcard];
     let bad = cluster.tenant("bad", allow(&wildcards), 1).await;
     let team = cluster.tenant("team", allow(&wildcards), 1).await;
-    // More labels than the client may bring in at once.
+    // More labels than the client's burst of new names.
     let fill = [(&team[0], 40_000..40_100), (&bad[0], 0..2_500)];
     for (pod, labels) in fill {
         pod.ask_all(labels.map(|number| ONE.name(number)), ONE.kind())
@@ -100,7 +100,7 @@ async fn thousands_of_random_labels_a_second_lose_no_answer_of_others() {
     assert!(random.over_rate > 0.0);
     assert_eq!([random.lost, known.lost], [0.0, 0.0]);
     assert!(!is_long() || ratio <= 2.0, "{ratio}");
-    // Others find room under the same wildcard.
+    // There is room for others under the same wildcard.
     cluster
         .flows(pods[1], ONE.wildcard, &ONE.name(52_000))
         .await;

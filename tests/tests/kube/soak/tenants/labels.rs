@@ -1,4 +1,4 @@
-//! Pods that ask for thousands of names under wildcards that other namespaces use.
+//! Pods that query thousands of names under wildcards that other namespaces use.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::history::History;
 
-/// Without the limit of new names, which another test has: the order in which names leave is all that protects.
+/// Disables the limit of new names, which another test covers: only the order of eviction protects.
 const ANY_RATE: &str = "--new-names-rate=0";
 
 const TEAMS: [&str; 3] = ["team-a", "team-b", "team-c"];
@@ -19,16 +19,17 @@ const TEAMS: [&str; 3] = ["team-a", "team-b", "team-c"];
 /// More labels than a wildcard may have names.
 const LABELS: u32 = 1_500;
 
-/// Names under a wildcard.
+/// The maximum number of names under a wildcard.
 const CAP: usize = 1_024;
 
-/// The names that the pods of the teams use, so many. Attacks use lower numbers.
+/// The first `count` names that the teams' pods use. Attacks use lower numbers.
 fn honest_names(zone: Zone, count: u32) -> BTreeSet<String> {
     let numbers = 40_000..40_000 + count;
     numbers.map(|number| zone.name(number)).collect()
 }
 
-/// Makes the teams, whose pods may use the names in these zones and ask for so many of each. Returns when all are in the statuses.
+/// Creates the teams, whose pods may use the names in these zones and query this many of each. Returns when all are in
+/// the statuses.
 async fn work_honestly(cluster: &mut Cluster, zones: &[(Zone, u32)]) {
     let wildcards: Vec<&str> = zones.iter().map(|(zone, _)| zone.wildcard).collect();
     let mut pods = Vec::new();
@@ -57,7 +58,7 @@ async fn work_honestly(cluster: &mut Cluster, zones: &[(Zone, u32)]) {
     }
 }
 
-/// The pod asks for these labels. Returns, once the last is in the status, how many of the honest names are not.
+/// The pod queries these labels. Returns, once the last is in the status, how many of the honest names are missing.
 async fn attack(
     cluster: &Cluster,
     pod: &Pod,
@@ -75,7 +76,7 @@ async fn attack(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_of_others_stay_while_a_pod_asks_for_random_labels() {
-    // Those with 16 addresses fill most of an object.
+    // Names with 16 addresses fill most of an object.
     const HONEST: u32 = 200;
     let mut cluster = or_skip!(Cluster::start(no_data, &[ANY_RATE]).await);
     let wildcards = zones::ALL.map(|zone| zone.wildcard);
@@ -84,7 +85,7 @@ async fn names_of_others_stay_while_a_pod_asks_for_random_labels() {
     work_honestly(&mut cluster, &zones::ALL.map(|zone| (zone, HONEST))).await;
     let history = History::of(&cluster.server, super::NAMESPACE).await;
 
-    // A pod without a rule comes first: beside others its labels leave before they are written.
+    // A pod without a rule attacks first: beside other names its labels are evicted before they are written.
     let labels = (0..LABELS).map(|number| EIGHT.name(10_000 + number));
     stranger[0].ask_all(labels, EIGHT.kind()).await;
     let mut lost = Vec::new();
@@ -119,7 +120,7 @@ async fn names_stay_as_well_after_a_restart_and_a_take_over() {
     assert_eq!([restarted, taken_over], [0, 0]);
 }
 
-/// The pod asks for these labels one after another, and of all that are kept none was asked for earlier than those that are not.
+/// The pod queries these labels in order. No kept label may be older than an evicted one.
 async fn keeps_the_last(cluster: &Cluster, pod: &Pod, labels: Range<u32>) {
     for number in labels.clone() {
         pod.ask(&ONE.name(number), ONE.kind()).await;
@@ -141,19 +142,19 @@ async fn of_names_that_come_one_after_another_those_seen_last_stay() {
     keeps_the_last(&cluster, &pods[0], 0..count).await;
 }
 
-/// The wildcard is full, and then the collector that leads is another process.
+/// The wildcard is full, and then another process becomes the leading collector.
 async fn those_seen_last_stay_after(change: impl AsyncFnOnce(&mut Cluster)) {
     let full = CAP as u32;
     let mut cluster = or_skip!(Cluster::start(no_data, &[ANY_RATE]).await);
     let pods = cluster.tenant("team", allow(&[ONE.wildcard]), 1).await;
     keeps_the_last(&cluster, &pods[0], 0..full).await;
     change(&mut cluster).await;
-    // All names are looked up after a gap. A look-up under way brings a name back that left meanwhile.
+    // All names are looked up after a gap. A pending look-up brings an evicted name back.
     let program = &cluster.collector.program;
     program
         .counts("collector_lookups_total", &[], f64::from(full))
         .await;
-    // A name from a status counts for no namespace until a pod asks for it again.
+    // A name from a status counts for no namespace until a pod queries it again.
     keeps_the_last(&cluster, &pods[0], 0..2 * full).await;
 }
 

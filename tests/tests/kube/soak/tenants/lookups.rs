@@ -1,4 +1,4 @@
-//! Names whose servers are silent.
+//! Names whose servers do not answer.
 
 use hickory_proto::op::ResponseCode;
 use tests::{

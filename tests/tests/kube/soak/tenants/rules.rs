@@ -20,7 +20,7 @@ const SHARED: &str = "www.shared.test.";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deny_rule_and_random_labels_leave_the_allow_rule_of_another_alone() {
-    // More than an object has room for.
+    // More than fit into an object.
     const LABELS: u32 = 1_500;
     let mut cluster = or_skip!(Cluster::start(no_data, &["--new-names-rate=0"]).await);
     let mut deny = egress_firewall(&[ONE.wildcard]);
@@ -74,7 +74,7 @@ async fn annotations_above_the_ceilings_hold_no_address_of_others() {
     cluster.flows(&team[0], SHARED, SHARED).await;
     cluster.objects.expect(SHARED, &["203.0.113.1"]).await;
 
-    // The name is looked up all the time, and what it does not have any more leaves.
+    // The name is looked up all the time, and addresses missing in its answers leave.
     for number in 2..5 {
         last.store(number, Ordering::SeqCst);
         let address = format!("203.0.113.{number}");

@@ -1,4 +1,4 @@
-//! What names take in etcd that have one address each and were found under wildcards: for the size of an address, the most costly.
+//! The etcd size of names with one address each under wildcards: the most expensive case per address.
 
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
@@ -11,14 +11,14 @@ use tests::{kube::ApiServer, soak::or_long};
 use super::NAMESPACE;
 use crate::collectors::Objects;
 
-/// Names of a wildcard, and of all namespaces if each has one address.
+/// The maximum names of a wildcard, and of all namespaces with one address each.
 const OF_A_WILDCARD: usize = 1_024;
 const IN_ALL: f64 = 1e6;
 
-/// What etcd stores before it takes no more writes, and the part of it that all statuses and their history shall not exceed.
+/// The size at which etcd refuses writes, and the part of it that all statuses with their history may use.
 const ETCD_QUOTA: f64 = (2_u64 << 30) as f64;
 
-/// The status of a full wildcard as a collector writes it.
+/// The status of a full wildcard in the collector's form.
 fn full(wildcard: usize) -> DnsNameResolverStatus {
     let name = |number: usize| ResolvedName {
         conditions: vec![Condition {

@@ -1,4 +1,4 @@
-//! Full wildcards that change all the time.
+//! Full wildcards whose addresses change all the time.
 
 use std::{
     net::Ipv4Addr,
@@ -34,7 +34,6 @@ fn rotating() -> impl Fn(&Asked) -> Vec<Say> + Send + Sync {
 }
 
 impl Cluster {
-    /// How often the status of an object was written.
     async fn writes(&self, spec: &str) -> usize {
         let name = self.object(spec).await.unwrap();
         let answers = self
@@ -50,7 +49,8 @@ impl Cluster {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_wildcard_that_changes_all_the_time_is_written_within_the_budget() {
     const RATE: f64 = 30_000.0;
-    // What is saved for 30 s. As a debt, small objects may have as much again as they saved, and large ones half as much.
+    // The saved budget of 30 s. As a debt, small objects may add as much again as they saved, and large ones half as
+    // much.
     const SAVED: f64 = RATE * 30.0 * 1.75;
     const OBJECT: f64 = 1_100_000.0;
     // Pages of etcd are not full, and there are other objects.
@@ -73,7 +73,7 @@ async fn a_full_wildcard_that_changes_all_the_time_is_written_within_the_budget(
     let (began, bytes) = (Instant::now(), cluster.server.stored_bytes().await);
     let writes = cluster.writes(EIGHT.wildcard).await;
     let load = Load::start(&bad[0], 50, |number| format!("r{}.s8.test.", number % 20));
-    // Meanwhile another tenant's names are written as ever, as long as it has no more of them than its share of the bytes is for.
+    // Meanwhile another tenant's names are written as usual, as long as they fit into its share of the bytes.
     let lasts = or_long(15, 120);
     let mut pace = interval(Duration::from_secs(4));
     let mut number = 0;

@@ -1,4 +1,4 @@
-//! Zones with 65,536 names each, for which CoreDNS answers by itself.
+//! Zones with 65,536 names each, which CoreDNS answers itself.
 
 use hickory_proto::rr::RecordType;
 
@@ -13,10 +13,10 @@ pub(super) struct Zone {
     is_v6: bool,
 }
 
-/// One address a name.
+/// One address per name.
 pub(super) const ONE: Zone = Zone::v4("s1.test.", "*.s1.test.", 1);
 
-/// As many as a large provider answers with.
+/// As many as in the answers of a large provider.
 pub(super) const EIGHT: Zone = Zone::v4("s8.test.", "*.s8.test.", 8);
 
 pub(super) const SIXTEEN: Zone = Zone::v4("s16.test.", "*.s16.test.", 16);
@@ -50,7 +50,7 @@ impl Zone {
         }
     }
 
-    /// The block of the zone in a Corefile. What it does not match, another server answers.
+    /// The block of the zone in a Corefile. Other names fall through to another server.
     fn template(self) -> String {
         let [high, low] = [1, 2].map(|group| format!("{{{{ index .Match {group} }}}}"));
         let answers = (1..=self.count).map(|last| {
@@ -72,7 +72,6 @@ impl Zone {
     }
 }
 
-/// Their blocks in a Corefile.
 pub(super) fn templates() -> String {
     ALL.into_iter().map(Zone::template).collect()
 }
