@@ -2,8 +2,6 @@
 //!
 //! A tenth of the names are wildcards; 5 % of the events match. The limit is that of the path without remembering; what
 //! remembering costs above it is printed beside.
-#![allow(missing_docs)] // The macros make items without.
-
 mod traffic;
 
 use std::time::Duration;

@@ -14,11 +14,6 @@
 //! - [`replay`]: a file of events through the same modules; [`capture`]: such a file.
 //! - [`corefile`]: Corefiles of a CoreDNS that is to stream here.
 
-#![allow(
-    missing_docs,
-    reason = "a program: only its own modules and benches use these items"
-)]
-
 pub mod args;
 pub mod capture;
 pub mod clients;

@@ -70,6 +70,8 @@
 //! # }
 //! ```
 
+#![deny(missing_docs)]
+
 pub mod client;
 pub mod columns;
 mod error;

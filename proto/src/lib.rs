@@ -6,6 +6,8 @@
 //! - [`address`]: canonical addresses, and addresses that never go into OVN.
 //! - [`api`]: the Kubernetes objects and the names of OVN rows.
 
+#![deny(missing_docs)]
+
 pub mod address;
 pub mod api;
 pub mod dns;

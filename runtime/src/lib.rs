@@ -25,6 +25,8 @@
 //!
 //! A program parses its flags ([`args::parse`]), sets up logs and metrics, and hands its future to [`run_program`].
 
+#![deny(missing_docs)]
+
 pub mod absence;
 pub mod admin;
 pub mod args;

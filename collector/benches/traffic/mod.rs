@@ -2,7 +2,7 @@
 //!
 //! 70 % of them are NXDOMAIN, 5 % match one of the wanted names (a tenth of which are wildcards), the rest are queries,
 //! FORWARDER_RESPONSE, and answers for other names.
-#![allow(dead_code, missing_docs, unreachable_pub)] // Each bench uses a part of it.
+#![allow(dead_code, unreachable_pub)] // Each bench uses a part of it.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 pub mod minimal;

@@ -6,7 +6,6 @@
     clippy::panic,
     clippy::print_stdout,
     clippy::unwrap_used,
-    missing_docs,
     reason = "tests"
 )]
 
