@@ -1,4 +1,4 @@
-//! `collector capture`: a file of what a running collector reads.
+//! `collector capture`: saves the events that a running collector reads.
 
 use std::{
     fs::OpenOptions,
@@ -17,13 +17,13 @@ use tokio::time::timeout;
 
 use crate::{args::CaptureArgs, inspect::LONGEST_CAPTURE};
 
-/// The bytes of STOP, the last frame of a whole file.
+/// STOP, the last frame of a complete file.
 const STOP: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 3];
 
 /// Writes the file.
 ///
 /// # Errors
-/// The collector cannot be reached, refuses or breaks off; the file is there already or cannot be written.
+/// The collector cannot be reached, refuses or breaks off; the file exists or cannot be written.
 pub async fn run(args: CaptureArgs) -> anyhow::Result<()> {
     if args.duration > LONGEST_CAPTURE {
         let error = format!("--duration is over {} s", LONGEST_CAPTURE.as_secs());
@@ -48,9 +48,11 @@ pub async fn run(args: CaptureArgs) -> anyhow::Result<()> {
         file.flush().map_err(anyhow::Error::from)
     };
     let copied = timeout(args.duration + PATIENCE, copy).await;
-    copied.context("the collector does not end")??;
+    copied.context("the collector did not end the capture in time")??;
     if tail != STOP {
-        bail!("the collector broke off after {written} bytes; the file has no STOP");
+        bail!(
+            "the collector closed the connection after {written} bytes: the file is incomplete (no STOP)"
+        );
     }
     let _closed = writeln!(io::stderr(), "{written} bytes of Frame Streams");
     Ok(())
@@ -60,7 +62,7 @@ fn create(path: &Path) -> io::Result<Box<dyn Write>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdout().lock()));
     }
-    // It has every question of every client.
+    // Mode 0600: the file has every query of every client.
     let file = OpenOptions::new()
         .write(true)
         .create_new(true)

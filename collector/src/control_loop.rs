@@ -458,7 +458,7 @@ impl<S: Store> Task<S> {
 fn held_in_words(count: usize, some: &[DnsName]) -> String {
     let some: Vec<_> = some.iter().map(DnsName::as_str).collect();
     format!(
-        "{count} names without an EgressFirewall are held, such as {}: too many disappeared at once, or an EgressFirewall \
+        "{count} names are held without an EgressFirewall, such as {}: too many disappeared at once, or an EgressFirewall \
          cannot be read",
         some.join(", ")
     )

@@ -1,8 +1,9 @@
-//! What happened of late to names that are wanted, for who asks why an address is not there: refused, thrown out, expired, or
-//! looked up in vain.
+//! The recent events of wanted names, for `explain`: refused, evicted and expired addresses, and
+//! failed look-ups.
 //!
-//! It is bounded whatever happens: of each kind, so many names above which something happened, and so much of each. Names with the
-//! same parent share their part, so that whoever makes up names under a wildcard pushes out nobody else's.
+//! The size is bounded: for each kind of event, a number of parent names, and a number of events
+//! for each. Names with the same parent share these. So a client that makes up names under a
+//! wildcard displaces no other events.
 
 use std::{collections::VecDeque, net::IpAddr, num::NonZeroUsize, sync::Arc};
 
@@ -14,29 +15,29 @@ use runtime::clock::Timestamp;
 
 use crate::{failure::Failure, observation::Provenance};
 
-/// Of so many parents something is known, of each kind.
+/// The most parents for each kind of event.
 const PARENTS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
-/// So many names and addresses of a parent.
+/// The most names and addresses of a parent.
 const OF_PARENT: usize = 16;
 
-/// What happened.
+/// A kind of event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EventKind {
     /// An answer had an address that a guard refuses, for this reason.
     Refused(&'static str),
-    /// An address went because a limit was reached.
+    /// An address was evicted because of a limit.
     Evicted,
-    /// The time of an address was over, and it was in no answer again.
+    /// An address expired, and no answer had it again.
     Expired,
-    /// A look-up gave none.
+    /// A look-up failed.
     LookupFailed(Failure),
-    /// DNS servers said that there is none.
+    /// The DNS servers said that there is no address.
     NoAddress,
 }
 
 impl EventKind {
-    /// How many kinds there are.
+    /// The number of kinds.
     const KINDS: usize = 4;
 
     fn kind(self) -> usize {
@@ -49,22 +50,19 @@ impl EventKind {
     }
 }
 
-/// Something that happened, the last time that it did.
+/// The latest event of its kind for a name and address.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HistoryEntry {
-    /// The name.
     pub name: DnsName,
-    /// The address, if it is about one.
+    /// The address, if the event is about one.
     pub address: Option<IpAddr>,
-    /// What it was.
     pub what: EventKind,
-    /// Where it was seen.
+    /// Where the answer came from.
     pub source: Provenance,
-    /// When.
     pub at: Timestamp,
 }
 
-/// The notes. Clones share them.
+/// The history. Clones share it.
 #[derive(Clone, Debug)]
 pub struct EventHistory(Arc<Mutex<[Parents; EventKind::KINDS]>>);
 
@@ -78,7 +76,7 @@ impl Default for EventHistory {
 }
 
 impl EventHistory {
-    /// Takes a note, in the place of an older one that says the same.
+    /// Adds an entry, replacing an older one about the same.
     pub fn note(&self, note: HistoryEntry) {
         let mut kinds = self.0.lock();
         let Some(parents) = kinds.get_mut(note.what.kind()) else {
@@ -94,7 +92,7 @@ impl EventHistory {
         notes.push_back(note);
     }
 
-    /// Takes a note of what happened to a name, or to an address of it.
+    /// Adds an event of a name, or of an address of it.
     pub fn record(
         &self,
         name: &DnsName,
@@ -112,7 +110,7 @@ impl EventHistory {
         });
     }
 
-    /// What is known of a name, or of the names that a wildcard wants; the latest first.
+    /// The events of a name, or of the names under a wildcard; the latest first.
     pub fn of_name(&self, name: &DnsName) -> Vec<HistoryEntry> {
         let kinds = self.0.lock();
         let parent = parent(name);
@@ -120,7 +118,7 @@ impl EventHistory {
         latest_first(notes.flatten().filter(|note| name.matches(&note.name)))
     }
 
-    /// What is known of an address; the latest first.
+    /// The events of an address; the latest first.
     pub fn of_address(&self, address: IpAddr) -> Vec<HistoryEntry> {
         let kinds = self.0.lock();
         let notes = kinds.iter().flat_map(LruCache::iter);
@@ -129,7 +127,7 @@ impl EventHistory {
     }
 }
 
-/// The wildcard that wants the name, or the name itself.
+/// The wildcard above the name, or the name itself.
 fn parent(name: &DnsName) -> DnsName {
     name.wildcard().unwrap_or_else(|| name.clone())
 }

@@ -1,8 +1,8 @@
-//! Why an address is there, or is not: from what is known at this moment, in plain words.
+//! Explains in words why an address is there, or is not, from the current state.
 //!
-//! - [`KnownFacts`]: what the tasks told.
-//! - [`Explanation`]: what that means, for programs.
-//! - `reasons`: why something is not there; `render_text`: all of it as text.
+//! - [`KnownFacts`]: the state of the tasks.
+//! - [`Explanation`]: the result, for programs.
+//! - `reasons`: why an address is missing. `render_text`: all of it as text.
 
 mod reasons;
 mod render_text;
@@ -30,31 +30,31 @@ use crate::{
     state::AddressFacts,
 };
 
-/// What is known of it.
+/// The state of the tasks concerning one subject.
 #[derive(Clone, Debug)]
 pub struct KnownFacts {
-    /// The time, for what has none of its own.
+    /// The time of facts without their own.
     pub at: Timestamp,
-    /// What the controller knows; nothing of what can be no name.
+    /// The facts of the controller; `None` for a text that cannot be a name.
     pub facts: Option<Facts>,
-    /// Which rules use the names of the facts, and those that nearly want what was asked for.
+    /// The rules that use the names of the facts, and those that nearly match the subject.
     pub uses: BTreeMap<DnsName, NameUses>,
-    /// What happened of late.
+    /// The history of the subject.
     pub notes: Vec<HistoryEntry>,
-    /// Answers that are remembered since no rule wants the name.
+    /// Cached answers, if no rule wants the name.
     pub unwanted: Vec<Observation>,
-    /// What was left out of the wildcard, as clients asked for too many new names.
+    /// New names that were left out of the wildcard because of their rate.
     pub refused: Option<Refused>,
-    /// Rules without effect whose name is the text that was asked for, with why.
+    /// Rules without effect that have the given text as a name, with the reason.
     pub refused_rules: Vec<(ObjectKey, String)>,
     /// Why the EgressFirewalls cannot be read now.
     pub out_of_sync: Option<String>,
-    /// EgressFirewalls that cannot be read and were never known.
+    /// EgressFirewalls that cannot be decoded and never could.
     pub unreadable: Vec<ObjectKey>,
 }
 
-/// The wildcards that somebody may think would want the name: those with more than one label missing, and the one
-/// right under it.
+/// Wildcards that seem to match the name but do not: those with more than one label missing, and
+/// the one directly below it.
 pub fn near_misses(asked: &Asked) -> Vec<DnsName> {
     let Ok(Subject::Name(name)) = &asked.subject else {
         return Vec::new();
@@ -71,59 +71,55 @@ pub fn near_misses(asked: &Asked) -> Vec<DnsName> {
     wildcards.filter_map(Result::ok).collect()
 }
 
-/// What there is to say.
+/// The explanation.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// The name, with its trailing dot, or the address; or what was asked for, if it is neither.
+    /// The name with its trailing dot, or the address, or the given text if it is neither.
     pub about: String,
     /// Only the rules of this namespace count.
     pub namespace: Option<String>,
-    /// When this was so.
+    /// The time of the facts.
     pub at: Timestamp,
-    /// Whether the replica that tells this looks names up, and removes addresses.
+    /// Whether the answering replica leads: it looks names up, and removes addresses.
     pub leader: bool,
-    /// Whether there is an address, for a name that a rule uses.
+    /// Whether a rule uses the name, and an address is known.
     pub is_there: bool,
-    /// The names in use that concern it, at most 1,000.
+    /// The names in use that concern the subject, at most 1,000.
     pub names: Vec<NameExplained>,
-    /// How many more there are.
+    /// The number of names beyond that.
     pub more_names: usize,
-    /// Why it is not there, and what happened of late.
+    /// Why the address is missing, and its history.
     pub reasons: Vec<Reason>,
-    /// All of it in lines for people.
+    /// All of it as lines of text.
     pub text: Vec<String>,
 }
 
-/// A name in use.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NameExplained {
-    /// What the controller knows.
     #[serde(flatten)]
     pub facts: NameFacts,
-    /// Which rules use it.
+    /// The rules that use it.
     #[serde(flatten)]
     pub uses: NameUses,
     /// Its addresses, in the order of the facts.
     pub addresses: Vec<AddressExplained>,
 }
 
-/// An address.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddressExplained {
-    /// What is known of it.
     #[serde(flatten)]
     pub facts: AddressFacts,
-    /// Where it was last in an answer.
+    /// Where the last answer with it came from.
     pub seen_where: String,
-    /// Whether it stands in the status of an object.
+    /// Whether the status of an object has it.
     pub in_object: bool,
 }
 
 impl Explanation {
-    /// What it means.
+    /// Derives the explanation from the facts.
     pub fn new(asked: &Asked, known: &KnownFacts, sources: &PeerIds) -> Self {
         let facts = known.facts.as_ref();
         let names = facts.map_or(&[][..], |facts| &facts.names);

@@ -1,7 +1,7 @@
-//! What is known, shown to people: a page at `/`, and the same as JSON at `/status.json`; and what comes, at `/capture`.
+//! The status page at `/`, the same as JSON at `/status.json`, and captures at `/capture`.
 //!
-//! The controller is asked for a [`View`](crate::objects::View) at most once a second, however many look; it hands over what it has
-//! and never waits for a reader.
+//! The page asks the controller for a [`View`](crate::objects::View) at most once a second, however
+//! many requests there are. The controller hands over a copy and never waits for a reader.
 
 mod capture;
 mod explain;
@@ -44,52 +44,50 @@ use crate::{
     rules::{Overview, UsesAsked, Wanted},
 };
 
-/// How many may ask the controller at once; others wait.
+/// The most requests that wait for the controller; further ones wait at the sender.
 pub const QUEUE: usize = 4;
 
-/// For how long what was told is shown to others who ask.
+/// How long a status is reused for other requests.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// How long the controller may take.
+/// The time-out of the controller's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a capture may take longer than it was asked to last.
+/// How much longer than its duration a capture may take.
 const CAPTURE_PATIENCE: Duration = Duration::from_secs(10);
 
 const PROGRAM: &str = "collector";
 
-/// Whom to ask.
+/// The sources of the status page.
 #[derive(Clone, Debug)]
 pub struct InspectSources {
     /// The controller of the statuses.
     pub controller: mpsc::Sender<InspectRequest>,
-    /// Who knows the rules.
+    /// The task that knows the rules.
     pub rules: mpsc::Sender<UsesAsked>,
-    /// The names in use.
     pub wanted: watch::Receiver<Wanted>,
-    /// What happened of late.
+    /// The history of names and addresses.
     pub recent: EventHistory,
-    /// Answers that nobody wanted.
+    /// Cached answers for names without a rule.
     pub remembered: AnswerCache,
     /// New names that were left out.
     pub new_names: NewNames,
-    /// Whose streams there were.
+    /// The peers by their numbers.
     pub peers: observe::PeerIds,
-    /// Who is connected, and what was dropped.
+    /// The connected peers, and the dropped observations.
     pub connections: ConnectionTable,
-    /// The time, where nobody tells another.
+    /// The time of facts without their own.
     pub clock: Clock,
-    /// The EgressFirewalls.
     pub overview: watch::Receiver<Arc<Overview>>,
-    /// Where captures begin.
+    /// Where captures subscribe.
     pub taps: CaptureSubscribers,
-    /// What the readiness of the program depends on.
+    /// The conditions of readiness.
     pub health: Health,
-    /// Objects that cannot be read.
+    /// Objects that cannot be decoded.
     pub bad_objects: BadObjects,
-    /// The streams of DNS servers.
+    /// The server blocks of DNS servers.
     pub blocks: watch::Receiver<Arc<Vec<BlockView>>>,
-    /// The Corefiles in the cluster that are looked at.
+    /// The Corefiles in the cluster that are checked.
     pub corefiles: Vec<watch::Receiver<Option<LiveView>>>,
     /// Pods that bypass the cluster's DNS.
     pub pods: watch::Receiver<Option<Arc<PodsView>>>,
@@ -97,7 +95,7 @@ pub struct InspectSources {
     pub dns_servers: Option<DnsServers>,
 }
 
-/// Answers until the token is cancelled.
+/// Serves until the token is cancelled.
 ///
 /// # Errors
 /// Those of [`Inspect::serve`].
@@ -123,7 +121,7 @@ fn router(sources: InspectSources) -> Router {
         }))
 }
 
-/// Asks, and remembers for a moment what was told.
+/// Asks the controller, and caches its answer for a moment.
 #[derive(Debug)]
 struct Inspector {
     sources: InspectSources,
@@ -132,9 +130,9 @@ struct Inspector {
 }
 
 impl Inspector {
-    /// What is known now; nothing if the controller does not say.
+    /// The current status; `None` if the controller does not answer.
     async fn status(&self) -> Option<Arc<Status>> {
-        // Who comes meanwhile waits here and gets the same.
+        // Concurrent requests wait here and get the same answer.
         let mut shown = self.shown.lock().await;
         if let Some((at, status)) = &*shown
             && at.elapsed() < FRESH
@@ -181,7 +179,7 @@ async fn captured(
     Path((milliseconds, bytes)): Path<(u64, usize)>,
 ) -> Response {
     let Some(tap) = inspector.sources.taps.open() else {
-        let words = "as many captures are under way as there may be";
+        let words = "too many captures are running: try again when one has ended";
         return refusal(StatusCode::SERVICE_UNAVAILABLE, words);
     };
     let duration = Duration::from_millis(milliseconds).min(LONGEST_CAPTURE);

@@ -1,5 +1,5 @@
-//! A file of events, taken through what the collector does with a stream: which answers it would have observed, and what it
-//! would have written.
+//! Replays a file of events as a stream: which answers the collector would have observed, and which
+//! statuses it would have written.
 
 mod print;
 #[cfg(test)]
@@ -50,17 +50,17 @@ use crate::{
     state::Limits,
 };
 
-/// How long the EgressFirewalls may take to be listed.
+/// The time-out for listing the EgressFirewalls.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How much of the file is read at once, in bytes.
+/// The bytes read from the file at once.
 const CHUNK: usize = 64 << 10;
 
-/// Prints what the collector would have done about a file.
+/// Prints the collector's actions for a file.
 ///
 /// # Errors
-/// The EgressFirewalls or the file cannot be read, or stdout is closed. Of a file that breaks off or is no Frame Streams, what
-/// came before is printed first.
+/// The EgressFirewalls or the file cannot be read, or stdout is closed. If the file is truncated or
+/// no Frame Streams, the results up to there are printed first.
 pub async fn run(args: ReplayArgs) -> anyhow::Result<()> {
     let limits = Limits {
         lookups: false,
@@ -92,7 +92,7 @@ pub async fn run(args: ReplayArgs) -> anyhow::Result<()> {
     };
     let read = read.with_context(|| args.file.display().to_string());
     match replay.end() {
-        // Who reads the lines has seen enough.
+        // A closed pipe is no error: the reader of the lines has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         ended => read.and(ended.context("cannot write to stdout")),
     }
@@ -126,7 +126,7 @@ fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
     })
 }
 
-/// The collector without streams, store and clock of its own.
+/// The collector without streams, and with an in-memory store and clock.
 struct Replay<W> {
     controller: StatusController,
     index: NameIndex,
@@ -171,7 +171,7 @@ impl<W: Write> Replay<W> {
         }
     }
 
-    /// Goes through a stream to its STOP.
+    /// Reads a stream up to its STOP.
     fn read(&mut self, file: &mut dyn Read) -> anyhow::Result<()> {
         let mut reader = StreamReader::new(dnstap::CONTENT_TYPE, frame_stream::Limits::default());
         let mut buffer = BytesMut::new();
@@ -197,8 +197,8 @@ impl<W: Write> Replay<W> {
             if length == 0 {
                 reader.end(&buffer)?;
                 return Err(match reader.phase() {
-                    Phase::Streaming => anyhow!("it ends without STOP: something may be missing"),
-                    _ => anyhow!("it ends without START: it is no Frame Streams"),
+                    Phase::Streaming => anyhow!("the file ends without STOP: it may be truncated"),
+                    _ => anyhow!("the file ends without START: it is no Frame Streams"),
                 });
             }
         }
@@ -209,7 +209,7 @@ impl<W: Write> Replay<W> {
         let event = dnstap::pb::Dnstap::decode(payload).ok();
         let response = event.as_ref().and_then(dnstap::ClientResponse::of);
         let at = response.and_then(|it| pipeline::timestamp(it.time()?));
-        // One event with a time of no calendar is not to make all that follows as late.
+        // One event with an invalid time must not make all later events late.
         let at = at.filter(|at| print::is_of_a_calendar(*at));
         // Several threads of a DNS server write in no strict order.
         let now = self.clock.now().max(at.unwrap_or_default());
@@ -232,7 +232,7 @@ impl<W: Write> Replay<W> {
             &mut StreamHistory::default(),
             &mut self.counts,
         );
-        // Before it, as what is over by now had gone.
+        // Before the event, so that addresses that expired by then are gone.
         self.advance()?;
         if let Some(observation) = observation {
             self.printer.observed(&observation)?;
@@ -242,7 +242,7 @@ impl<W: Write> Replay<W> {
         Ok(())
     }
 
-    /// Carries out what is to be written now.
+    /// Carries out the writes that are due now.
     fn advance(&mut self) -> io::Result<()> {
         let now = self.clock.now();
         self.controller.tick(now);
@@ -279,9 +279,9 @@ impl<W: Write> Replay<W> {
         Ok(publish::Outcome::Stored(Box::new(object)))
     }
 
-    /// Prints what there is at the end.
+    /// Prints the final state.
     fn end(mut self) -> io::Result<()> {
-        // An object is not written twice within some milliseconds: what waits for that is written now.
+        // Writes of one object are spaced by some milliseconds: pending ones go now.
         self.controller.end();
         self.advance()?;
         let outcomes = Outcome::ALL

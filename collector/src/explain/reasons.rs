@@ -1,4 +1,4 @@
-//! Why something is not there, and what happened of late.
+//! Why an address is missing, and its history.
 
 use proto::api::DnsName;
 use runtime::{
@@ -15,19 +15,18 @@ use crate::{
     observe::PeerIds,
 };
 
-/// A reason.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
-    /// A word for programs.
+    /// The reason for programs.
     pub reason: &'static str,
-    /// The name that it is about, if it is about another than was asked for.
+    /// The name, if it differs from the subject.
     pub name: Option<String>,
-    /// The address that it is about.
+    /// The address, if the reason is about one.
     pub address: Option<String>,
-    /// What it means.
+    /// The explanation.
     pub words: String,
-    /// When it was.
+    /// The time of the event.
     pub at: Option<Timestamp>,
 }
 
@@ -43,7 +42,7 @@ impl Reason {
     }
 }
 
-/// All of them: first those why it is not there, then what happened of late, the latest first.
+/// All reasons: first why the address is missing, then its history, the latest first.
 pub(super) fn reasons(
     asked: &Asked,
     known: &KnownFacts,
@@ -70,10 +69,10 @@ pub(super) fn reasons(
 }
 
 fn of_text(why: &str, known: &KnownFacts, reasons: &mut Vec<Reason>) {
-    let words = format!("it can be the name of no rule: {why}");
+    let words = format!("no rule can have this name: {why}");
     reasons.push(Reason::new("InvalidName", words));
     for (firewall, why) in &known.refused_rules {
-        let words = format!("a rule of {firewall} has it, and has no effect: {why}");
+        let words = format!("a rule of {firewall} has it, but has no effect: {why}");
         reasons.push(Reason::new("NameRefused", words));
     }
 }
@@ -88,15 +87,16 @@ fn of_name(name: &DnsName, asked: &Asked, known: &KnownFacts, reasons: &mut Vec<
         not_wanted(name, asked, known, reasons);
         return;
     }
-    // It has no address: what was refused, and so on, follows from the notes.
+    // The history explains the missing address, for example by a refused one.
     if !known.notes.iter().any(|note| !is_over(note, known)) {
-        let words = "it was in no answer with an address that came here, as far as is remembered";
+        let words =
+            "the collector received no answer for it with an address, as far as it remembers";
         reasons.push(Reason::new("NeverSeen", words));
     }
     if let Some(refused) = known.refused {
         let words = format!(
-            "new names under the wildcard were left out, as their clients asked for more than --new-names-rate allows: {} answers, the last \
-             at {}; such a name is taken in when it is asked for again",
+            "new names under the wildcard were left out, since their clients queried more than --new-names-rate allows: {} answers, the last \
+             at {}; a later query takes such a name in",
             refused.answers, refused.last
         );
         reasons.push(Reason::new("NewNamesRefused", words));
@@ -107,11 +107,12 @@ fn of_name(name: &DnsName, asked: &Asked, known: &KnownFacts, reasons: &mut Vec<
     let fruitless = facts.names.iter().map(|it| it.fruitless_lookups).max();
     match fruitless.unwrap_or(0) {
         _ if !facts.lookups => {
-            let words = "it is not looked up (--resolver none): a pod has to ask for it";
+            let words =
+                "the collector does not look it up (--resolver none): a pod has to query it first";
             reasons.push(Reason::new("NoLookups", words));
         }
         _ if used.iter().all(|spec| spec.is_wildcard()) => {
-            let words = "only a wildcard wants it, so it is not looked up before a pod asks for it";
+            let words = "only a wildcard matches it, so the collector does not look it up before a pod queries it";
             reasons.push(Reason::new("OnlyWildcard", words));
         }
         1.. if facts.leader => {
@@ -122,7 +123,7 @@ fn of_name(name: &DnsName, asked: &Asked, known: &KnownFacts, reasons: &mut Vec<
             reasons.push(Reason::new("FruitlessLookups", words));
         }
         _ if !facts.leader => {
-            let words = "this replica does not lead: the one that does looks it up";
+            let words = "this replica does not lead: the leader looks it up";
             reasons.push(Reason::new("NotLeader", words));
         }
         _ => reasons.push(Reason::new("NotLookedUp", "it was not looked up yet")),
@@ -149,11 +150,11 @@ fn not_wanted(name: &DnsName, asked: &Asked, known: &KnownFacts, reasons: &mut V
         let is_apex = wildcard.as_str().strip_prefix("*.") == Some(name.as_str());
         let words = if is_apex {
             format!(
-                "a rule has {wildcard}, which wants the names right below, and not {name} itself"
+                "a rule has {wildcard}, which matches names with one more label, but not {name} itself"
             )
         } else {
             format!(
-                "a rule has {wildcard}, which wants names with exactly one label in the place of `*`, and this has more"
+                "a rule has {wildcard}, which matches names with exactly one label in the place of `*`, and this has more"
             )
         };
         reasons.push(Reason {
@@ -164,14 +165,14 @@ fn not_wanted(name: &DnsName, asked: &Asked, known: &KnownFacts, reasons: &mut V
     if let Some(facts) = &known.facts
         && let Some(object) = facts.names.iter().flat_map(|name| &name.objects).next()
     {
-        let words = format!("{object} is of it, though no rule that counts has it");
+        let words = format!("the object {object} is for it, though no rule that counts has it");
         reasons.push(Reason::new("ObjectWithoutRule", words));
     }
     for unwanted in &known.unwanted {
         let addresses = unwanted.addresses.iter().take(8);
         let addresses: Vec<_> = addresses.map(|(ip, _)| ip.to_string()).collect();
         let words = format!(
-            "a rule for it would begin with what a pod was told: {} has {}",
+            "a rule for it would begin with the addresses that a pod got: {} has {}",
             unwanted.name,
             addresses.join(", ")
         );
@@ -187,16 +188,19 @@ fn of_address(asked: &Asked, known: &KnownFacts, reasons: &mut Vec<Reason>) {
         return;
     };
     if let Some(guard) = facts.guarded {
-        let words = format!("no answer opens it, whatever the name: {}", refused(guard));
+        let words = format!("no rule can open it, whatever the name: {}", refused(guard));
         reasons.push(Reason::new("Guarded", words));
     } else if !facts.names.is_empty() {
         let words = match &asked.namespace {
-            None => "no rule has a name that has it".to_owned(),
-            Some(namespace) => format!("no rule of namespace {namespace} has a name that has it"),
+            None => "no rule has a name with this address".to_owned(),
+            Some(namespace) => {
+                format!("no rule of namespace {namespace} has a name with this address")
+            }
         };
         reasons.push(Reason::new("NoRule", words));
     } else if known.notes.is_empty() {
-        let words = "it was in no answer that came here for a name that a rule has, as far as is remembered";
+        let words =
+            "the collector received no answer with it for a name in a rule, as far as it remembers";
         reasons.push(Reason::new("NeverSeen", words));
     }
 }
@@ -207,15 +211,16 @@ fn refused(guard: &str) -> String {
     format!("the guard `{guard}` refuses it{advice}")
 }
 
-/// What is not known of the rules.
+/// Reasons to distrust the known rules.
 fn of_rules(known: &KnownFacts, reasons: &mut Vec<Reason>) {
     if let Some(why) = &known.out_of_sync {
-        let words =
-            format!("the EgressFirewalls cannot be read, so newer rules are not known: {why}");
+        let words = format!(
+            "the collector cannot read the EgressFirewalls, so it does not know newer rules: {why}"
+        );
         reasons.push(Reason::new("RulesOutOfSync", words));
     }
     for firewall in &known.unreadable {
-        let words = format!("{firewall} cannot be read, so its rules are not known");
+        let words = format!("the collector cannot read {firewall}, so it does not know its rules");
         reasons.push(Reason::new("RulesUnreadable", words));
     }
 }
@@ -223,21 +228,21 @@ fn of_rules(known: &KnownFacts, reasons: &mut Vec<Reason>) {
 fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {
     if name.left_out > 0 {
         let words = format!(
-            "{} stands in a Deny rule, and its object is full: addresses were left out, and are open ({} times)",
+            "{} is in a Deny rule, and its object is full: addresses were left out, and traffic to them is not blocked ({} times)",
             name.name, name.left_out
         );
         reasons.push(Reason::new("Full", words));
     }
     if name.held {
         let words = format!(
-            "no EgressFirewall has {} any more: it is kept, as too many went at once or an EgressFirewall cannot be read",
+            "no EgressFirewall has {} any more: it is held, since too many disappeared at once or an EgressFirewall cannot be read",
             name.name
         );
         reasons.push(Reason::new("Held", words));
     }
     if name.failed_writes > 0 {
         let words = format!(
-            "the store did not take the status of {}, {} times in a row; the log says why",
+            "the store refused the status of {}, {} times in a row: see the log for the reason",
             name.name, name.failed_writes
         );
         reasons.push(Reason::new("NotWritten", words));
@@ -247,14 +252,15 @@ fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {
             .failure
             .map_or("before this run".to_owned(), |it| it.to_string());
         let words = format!(
-            "{} cannot be looked up, {} times in a row ({failure})",
+            "look-ups of {} failed {} times in a row ({failure})",
             failing.name, failing.failures
         );
         reasons.push(Reason::new("Degraded", words));
     }
 }
 
-/// What is left out, as namespaces have too much. Limits of other namespaces than that of who asks are not told.
+/// Names left out because of quotas. Quotas of namespaces other than the one in the request are not
+/// revealed.
 fn of_shares(name: &NameFacts, asked: &Asked, reasons: &mut Vec<Reason>) {
     let is_asked = |share: &&NamespaceShare| {
         let namespace = asked.namespace.as_deref();
@@ -275,12 +281,12 @@ fn of_shares(name: &NameFacts, asked: &Asked, reasons: &mut Vec<Reason>) {
     let shares: Vec<_> = shares.collect();
     let what = match name.over_limit {
         true => {
-            "it is left out, as its namespaces have more addresses or names than they may have, or all together have (--max-addresses, --etcd-quota)"
+            "it is left out, since its namespaces exceed their limits of addresses or names, or all together exceed --max-addresses or 3/8 of --etcd-quota"
         }
         false if shares.is_empty() => return,
         false => {
-            "new names under it are left out if pods of these namespaces ask for them, as they have more addresses than they may have, \
-             or all together have (--max-addresses, --etcd-quota)"
+            "new names under it are left out if pods of these namespaces query them: they exceed their limit of addresses, \
+             or all together exceed --max-addresses or 3/8 of --etcd-quota"
         }
     };
     let which = match shares.is_empty() {
@@ -291,7 +297,7 @@ fn of_shares(name: &NameFacts, asked: &Asked, reasons: &mut Vec<Reason>) {
     reasons.push(Reason::new("LimitExceeded", words));
 }
 
-/// What a note says happened was undone since.
+/// Whether a later event has undone the one in the entry.
 fn is_over(note: &HistoryEntry, known: &KnownFacts) -> bool {
     if matches!(note.what, EventKind::Refused(_)) {
         return false;
@@ -320,11 +326,11 @@ fn of_note(note: &HistoryEntry, sources: &PeerIds) -> Reason {
         ),
         EventKind::Evicted => (
             "Evicted",
-            format!("{shown} of {name} was thrown out, since a limit was reached"),
+            format!("{shown} of {name} was evicted, since a limit was reached"),
         ),
         EventKind::Expired => (
             "Expired",
-            format!("{shown} of {name} went: its time was over, and no answer had it again"),
+            format!("{shown} of {name} was removed: its time was over, and no answer had it again"),
         ),
         EventKind::LookupFailed(failure) => (
             "LookupFailed",

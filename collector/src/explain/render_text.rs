@@ -1,4 +1,4 @@
-//! The lines that people read.
+//! The explanation as text.
 
 use runtime::{
     clock::Timestamp,
@@ -11,10 +11,10 @@ use runtime::{
 use super::{Explanation, NameExplained, reasons::Reason};
 use crate::state::AddressFacts;
 
-/// So many lines of a kind; the others are counted. The JSON has them.
+/// The most lines of a kind; further ones are counted. The JSON has them.
 const MOST: usize = 40;
 
-/// All of it. Every line is printable ASCII.
+/// All lines, in printable ASCII.
 pub(super) fn lines(explanation: &Explanation, asked: &Asked) -> Vec<String> {
     let mut lines = vec![first(explanation, asked)];
     for name in explanation.names.iter().take(MOST) {
@@ -111,10 +111,10 @@ fn of_name(explained: &NameExplained, asked: &Asked, now: Timestamp, lines: &mut
         let goes = when(address.goes, now);
         line += &match address.goes_once_looked_up {
             false => format!("goes {goes} if it is not seen again"),
-            true => format!("goes once a look-up no longer gives it, not before {goes}"),
+            true => format!("goes when a look-up no longer has it, not before {goes}"),
         };
         if let Some(client) = address.first_client {
-            line += &format!("; first asked for by {client}");
+            line += &format!("; first queried by {client}");
         }
         if !explained.in_object && !name.objects.is_empty() {
             line += "; not in the object yet";

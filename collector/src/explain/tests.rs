@@ -134,7 +134,7 @@ fn a_known_address_is_explained_with_its_source_time_and_expiry() {
          \x20 192.0.2.1: seen 12 s ago in the reply to this replica's own look-up; TTL 30 s; expires in 18 s; \
          goes in 23 s if it is not seen again\n\
          \x20 192.0.2.2: seen 90 s ago in the reply to this replica's own look-up; TTL 60 s; expires 30 s ago; \
-         goes once a look-up no longer gives it, not before 25 s ago; first asked for by 10.0.0.7; not in the object yet\n\
+         goes when a look-up no longer has it, not before 25 s ago; first queried by 10.0.0.7; not in the object yet\n\
          \x20 next look-up in 18 s\n\
          As of 2027-01-15T08:00:00Z, by the replica that leads."
     );
@@ -174,19 +174,19 @@ fn a_wildcard_that_a_name_just_misses_is_named_with_the_depth() {
     let deep = text("a.b.example.com", &known);
     assert!(deep.contains("- no rule has it\n"), "{deep}");
     assert!(
-        deep.contains("a rule has *.example.com., which wants names with exactly one label in the place of `*`, and this has more"),
+        deep.contains("a rule has *.example.com., which matches names with exactly one label in the place of `*`, and this has more"),
         "{deep}"
     );
     let apex = text("example.com", &known);
     assert!(
-        apex.contains("wants the names right below, and not example.com. itself"),
+        apex.contains("matches names with one more label, but not example.com. itself"),
         "{apex}"
     );
     assert_eq!(reasons("www.example.org", &known), ["NoRule"]);
     let near: BTreeSet<_> = near_misses(&Asked::new("a.b.example.com", None))
         .into_iter()
         .collect();
-    // The one that wants it is none.
+    // Without the wildcard that matches it.
     let expected = ["*.a.b.example.com", "*.example.com"].map(name);
     assert_eq!(near, expected.into());
 }
@@ -227,7 +227,7 @@ fn what_happened_of_late_is_told_unless_it_was_undone() {
         note(WWW, Some("127.0.0.1"), EventKind::Refused("loopback"), -20),
         note(WWW, Some("192.0.2.9"), EventKind::Evicted, -20),
         note(WWW, Some("192.0.2.8"), EventKind::Expired, -20),
-        // It came back, and so did an answer.
+        // The address came back, and so did an answer.
         note(WWW, Some("192.0.2.1"), EventKind::Expired, -20),
         note(WWW, None, EventKind::NoAddress, -20),
     ];

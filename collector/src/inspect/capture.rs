@@ -1,4 +1,4 @@
-//! `/capture/MILLISECONDS/BYTES`: what the streams bring from now on, as a file of Frame Streams.
+//! `/capture/MILLISECONDS/BYTES`: the events from now on, as a file of Frame Streams.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -16,10 +16,10 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::observe::CaptureSubscriber;
 
-/// A capture takes at most so long.
+/// The longest duration of a capture.
 pub const LONGEST: Duration = Duration::from_secs(600);
 
-/// What the tap gives in so much time, but no more bytes than those.
+/// The body of a capture: events for this time, but no more than these bytes.
 pub(super) fn body(tap: CaptureSubscriber, duration: Duration, bytes: usize) -> Body {
     Body::from_stream(stream(tap, duration, bytes))
 }
@@ -43,7 +43,7 @@ fn stream(
     whole.map(Ok)
 }
 
-/// How many bytes the first of these frames have that are no more than `left` together.
+/// The length of the first whole frames that fit into `left` bytes.
 fn fitting(frames: &[u8], left: usize) -> usize {
     let mut rest = frames;
     let mut fits = 0;
@@ -69,7 +69,8 @@ fn control(kind: ControlKind) -> Bytes {
         _ => Control::new(kind),
     };
     let mut bytes = BytesMut::new();
-    // These are far shorter than the limit; nothing would be a file that cannot be read.
+    // Cannot fail: these frames are far shorter than the limit. Without START and STOP the file
+    // would be unreadable.
     let _short = control.encode(&Limits::default(), &mut bytes);
     bytes.freeze()
 }

@@ -1,4 +1,4 @@
-//! `/explain` and `/explain.json`: why something is there, or is not.
+//! `/explain` and `/explain.json`: why an address is there, or is not.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -37,12 +37,13 @@ pub(super) async fn in_html(
 }
 
 impl Inspector {
-    /// Nothing if one of those who know does not say.
+    /// `None` if a task does not answer.
     pub(super) async fn explain(&self, asked: &Asked) -> Option<Explanation> {
         let known = async {
             let known = self.sources.known(asked);
             match asked.subject {
-                // Who asks for an address has every name looked through.
+                // Explaining an address searches all names, so only one such request runs at a
+                // time.
                 Ok(Subject::Address(_)) => self.turns.ask(known).await,
                 _ => known.await,
             }
@@ -92,7 +93,7 @@ impl InspectSources {
                 names.sort_unstable();
                 names.dedup();
                 let is_known = |name: &DnsName| facts.names.iter().any(|it| it.name == *name);
-                // A look at all rules for each is for those only that are in some.
+                // The rules are searched for each name, so only names in some rule are kept.
                 let wanted = self.wanted.borrow();
                 names.retain(|name| is_known(name) || wanted.names.contains_key(name));
             }
@@ -118,7 +119,7 @@ impl InspectSources {
     }
 }
 
-/// Rules without effect for the text, as far as they are named.
+/// Rules without effect for the text, as far as the overview lists them.
 fn refused(overview: &Overview, text: &str, namespace: Option<&str>) -> Vec<(ObjectKey, String)> {
     let faults = overview.faults.iter();
     let counting = faults.filter(|(key, _)| namespace.is_none_or(|it| it == key.namespace));

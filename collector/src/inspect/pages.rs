@@ -1,4 +1,4 @@
-//! The page. What stands in it is escaped by `maud`, which knows no other way.
+//! The status page. `maud` escapes every text on it.
 
 use maud::{Markup, html};
 use runtime::inspect::html::{explain_form, explain_link, filter_form, page};
@@ -11,19 +11,19 @@ use crate::{
     pods::Whose,
 };
 
-/// How many rows of a table the page shows; of names the troubled ones come first.
+/// The most rows of a table; names with trouble come first.
 const MAX_ROWS: usize = 500;
 
-/// What somebody wants to see of the names.
+/// The selected part of the names.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
-    /// Only those that hold this text, in any case, or whose objects do.
+    /// Only names that contain this text, ignoring case, or whose objects do.
     pub(super) filter: String,
-    /// Which part of them, from 1 on.
+    /// The page, from 1.
     pub(super) page: usize,
 }
 
-/// The response code of a server that does not want to answer (RFC 1035 section 4.1.1).
+/// The response code REFUSED (RFC 1035 section 4.1.1).
 const REFUSED: u8 = 5;
 
 pub(super) fn render(status: &Status, shown: &Shown) -> String {
@@ -74,11 +74,11 @@ fn faults(status: &Status) -> Markup {
         h2 { "Rules" }
         p {
             (status.egress_firewalls) " EgressFirewalls"
-            @if status.faults.is_empty() { ", nothing to say against them" }
+            @if status.faults.is_empty() { ", without faults" }
             "."
         }
         @if !status.unknown_egress_firewalls.is_empty() {
-            p.bad { "Cannot be read, so that no object is deleted: " (unknown.join(", ")) }
+            p.bad { "Cannot be read, so the collector deletes no object: " (unknown.join(", ")) }
         }
         @if !status.faults.is_empty() {
             table {
@@ -159,11 +159,11 @@ fn corefiles(status: &Status) -> Markup {
         @for corefile in &status.corefiles {
             h2 { "Corefile " (corefile.config_map) }
             @match &corefile.state {
-                CorefileState::Unknown => p { "Nothing is known of it: it was not read yet" },
-                CorefileState::Unreadable { reason } => p { "Nothing is known of it: " (reason) },
+                CorefileState::Unknown => p { "The collector has not read it yet." },
+                CorefileState::Unreadable { reason } => p { "The collector cannot read it: " (reason) },
                 CorefileState::Absent => {},
                 CorefileState::Read { findings } if findings.is_empty() => {
-                    p { "The answers of all its server blocks are seen." }
+                    p { "All its server blocks stream to the collector." }
                 },
                 CorefileState::Read { findings } => table {
                     tr { th.number { "Line" } th { "What" } }
@@ -198,14 +198,14 @@ fn pods(status: &Status) -> Markup {
 fn block_trouble(block: &BlockView) -> &'static str {
     match (block.state, block.rcode) {
         (BlockState::Forwards, _) => {
-            "it sends the probe on, so its stream may be a second late: give a name that it answers by itself (--flush-name)"
+            "it forwards the probe, so its stream may be a second late: give a name that it answers by itself (--flush-name)"
         }
-        (BlockState::NotReporting, None) => "not heard for 30 s, and it does not answer",
+        (BlockState::NotReporting, None) => "no stream for 30 s, and it does not answer",
         (BlockState::NotReporting, Some(REFUSED)) => {
-            "not heard for 30 s: it has no server block for this name"
+            "no stream for 30 s: it has no server block for this name"
         }
         (BlockState::NotReporting, Some(_)) => {
-            "not heard for 30 s, though it answers: is there a `dnstap` line in this server block?"
+            "no stream for 30 s, though it answers: check the `dnstap` line of this server block"
         }
         _ => "",
     }
@@ -217,8 +217,8 @@ fn peers(status: &Status) -> Markup {
     html! {
         h2 { "Peers" }
         p {
-            (status.peers.len()) " peers stream dnstap. Answers that were dropped, and are asked for again: "
-            (drops.queue) " as the queue was full, " (drops.share) " as a peer's part of it was, "
+            (status.peers.len()) " peers stream dnstap. Dropped answers, whose names are looked up again: "
+            (drops.queue) " since the queue was full, " (drops.share) " since a peer's share of it was full, "
             (drops.unknown) " of peers that were not known yet."
         }
         @if !status.peers.is_empty() {
@@ -241,7 +241,6 @@ fn peers(status: &Status) -> Markup {
     }
 }
 
-/// Those that have too much.
 fn namespaces(status: &Status) -> Markup {
     let rows = &status.view.namespaces;
     html! {
@@ -280,7 +279,7 @@ fn names(status: &Status, shown: &Shown) -> Markup {
     html! {
         h2 { "Names" }
         p {
-            (view.names.len()) " names, " (view.lookups) " to be looked up. Left out because a limit was reached: "
+            (view.names.len()) " names, " (view.lookups) " to be looked up. Evicted because of a limit: "
             (view.evictions.addresses) " addresses, " (view.evictions.names) " names."
         }
         (filter_form("names or objects", &shown.filter))
@@ -309,7 +308,7 @@ fn names(status: &Status, shown: &Shown) -> Markup {
     }
 }
 
-/// Another part of the same names.
+/// A link to another page of the same names.
 fn link(shown: &Shown, page: usize, words: &str) -> Markup {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.append_pair("filter", &shown.filter);
@@ -336,12 +335,12 @@ fn trouble(name: &NameView) -> Markup {
         @for failure in &name.failures { (failing(failure)) br; }
         @if more > 0 { (more) " more names cannot be looked up" br; }
         @if name.full {
-            "its object is full: what came last was left out, and is open (" (name.evictions.addresses) " times)" br;
+            "its object is full: the latest addresses were left out, and traffic to them is not blocked (" (name.evictions.addresses) " times)" br;
         } @else if name.evictions.addresses > 0 {
             (name.evictions.addresses) " addresses left out" br;
         }
         @if name.evictions.names > 0 { (name.evictions.names) " names left out" br; }
-        @if name.held { "held: no EgressFirewall has it any more" br; }
+        @if name.held { "held without an EgressFirewall" br; }
         @if name.left_out { "left out: its namespaces are over their limits, see above" br; }
         @if name.failed_writes > 0 { (name.failed_writes) " writes failed" br; }
     }

@@ -1,4 +1,4 @@
-//! What is shown: the fields of `/status.json`.
+//! The fields of `/status.json`.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -18,39 +18,39 @@ use crate::{
     rules::Overview,
 };
 
-/// So many namespaces are shown.
+/// The most namespaces in the status.
 const MOST_NAMESPACES: usize = 1_000;
 
-/// What is known. Names, and what stands in rules, are what somebody wrote: they are to be escaped where they are shown.
+/// The status. Names and texts of rules come from tenants, so a reader must escape them.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// The version of the program.
     pub version: &'static str,
-    /// What the controller knows. Of the namespaces that have too much there are at most 1,000.
+    /// The state of the controller. Of the namespaces over their quota, there are at most 1,000.
     #[serde(flatten)]
     pub view: View,
-    /// What the readiness of the program depends on.
+    /// The conditions of readiness.
     pub conditions: Vec<Condition>,
-    /// How many EgressFirewalls there are.
+    /// The number of EgressFirewalls.
     pub egress_firewalls: usize,
-    /// What is wrong with them.
     pub faults: Vec<FaultStatus>,
-    /// EgressFirewalls that do not decode and were never known; while there are any, objects that no rule is known to use are kept.
+    /// EgressFirewalls that cannot be decoded and never could. While there are any, objects without
+    /// a known rule are kept.
     pub unknown_egress_firewalls: Vec<ObjectKey>,
-    /// Objects that do not decode, at most 100 of each kind. What was known of them holds.
+    /// Objects that cannot be decoded, at most 100 of each kind. Their last known state applies.
     pub bad_objects: Vec<BadObject>,
-    /// The server blocks of DNS servers, and their dnstap streams; none if nothing is probed (`--flush-probe 0`).
+    /// The server blocks of DNS servers, and their dnstap streams; none without probes
+    /// (`--flush-probe 0`).
     pub dns_blocks: Arc<Vec<BlockView>>,
-    /// DNS servers whose dnstap streams are refused, though they are listed.
+    /// Listed DNS servers whose dnstap streams are refused.
     pub refused_dns_servers: Vec<RefusedDnsServerStatus>,
-    /// The Corefiles in the cluster that are looked at (`--corefile`, `--node-local`).
+    /// The Corefiles in the cluster that are checked (`--corefile`, `--node-local`).
     pub corefiles: Vec<LiveView>,
-    /// Pods that bypass the cluster's DNS; none if another replica leads.
+    /// Pods that bypass the cluster's DNS; `None` if another replica leads.
     pub pods: Option<Arc<PodsView>>,
-    /// Who is connected with a dnstap stream.
+    /// The peers with a dnstap stream.
     pub peers: Vec<PeerView>,
-    /// Observations that were dropped, in this process's life.
+    /// Observations that were dropped since the start of the process.
     pub drops: Drops,
 }
 
@@ -58,11 +58,10 @@ pub struct Status {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RefusedDnsServerStatus {
-    /// Its address.
     pub server: IpAddr,
-    /// Why: `host_network`, it has the address of a Node and streams without TLS or secret.
+    /// `host_network`: it has the address of a Node and streams without TLS or secret.
     pub reason: &'static str,
-    /// What it means, and what to do about it.
+    /// The explanation and the remedy.
     pub words: &'static str,
 }
 
@@ -74,9 +73,8 @@ pub struct FaultStatus {
     pub egress_firewall: ObjectKey,
     /// The reason of its Event.
     pub reason: &'static str,
-    /// What it means.
     pub meaning: &'static str,
-    /// How many rules, names or annotations it is about.
+    /// The number of rules, names or annotations with the fault.
     pub count: usize,
     /// At most 100 of them.
     pub subjects: Vec<String>,

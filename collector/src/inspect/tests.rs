@@ -93,7 +93,7 @@ fn overview() -> Overview {
     }
 }
 
-/// Sources with a controller that tells the view to whoever asks.
+/// Sources with a controller that answers with this view.
 fn sources(names: Vec<NameView>) -> InspectSources {
     let (controller, mut questions) = mpsc::channel(QUEUE);
     tokio::spawn(async move {
@@ -138,7 +138,7 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
     }
 }
 
-/// One that is refused.
+/// One DNS server is refused.
 fn dns_servers() -> DnsServers {
     let (listed, networks) = (watch::channel(None).1, watch::channel(None).1);
     let servers = DnsServers::new(listed, networks);
@@ -200,7 +200,7 @@ async fn get(socket: &Path, path: &str) -> String {
     answer
 }
 
-/// A server with a controller that tells of these names.
+/// A server with a controller that has these names.
 struct Served {
     socket: PathBuf,
     _folder: TempDir,
@@ -242,7 +242,7 @@ async fn shown(names: Vec<NameView>) -> (String, serde_json::Value) {
     (page, serde_json::from_str(body).unwrap())
 }
 
-/// Time that is paused passes only while nobody has anything to read.
+/// Paused time advances only while no task can run.
 #[tokio::test(start_paused = true)]
 async fn a_subscriber_that_stops_reading_is_dropped_and_a_capture_ends_on_time() {
     // More than the buffers of a socket hold.
@@ -297,7 +297,7 @@ async fn a_deny_rule_that_cannot_hold_all_addresses_says_that_they_are_open() {
         },
         ..name_view("www.example.com")
     };
-    let open = "what came last was left out, and is open (5 times)";
+    let open = "the latest addresses were left out, and traffic to them is not blocked (5 times)";
     let (page, json) = shown(vec![lost(true)]).await;
     assert!(page.contains(open), "{page}");
     assert_eq!(json["names"][0]["full"], true);
@@ -329,7 +329,7 @@ async fn the_page_and_the_json_say_what_is_wrong_and_what_is_known() {
     ] {
         assert!(page.contains(part), "{part:?} is missing in {page}");
     }
-    // The troubled one comes first.
+    // The name with trouble comes first.
     let place = |text: &str| page.find(text).unwrap();
     assert!(place(">*.example.com.</a>") < place(">www.example.com.</a>"));
 
@@ -440,7 +440,7 @@ async fn a_controller_that_does_not_say_is_waited_for_five_seconds() {
     let start = Instant::now();
     assert!(inspector.status().await.is_none());
     assert_eq!(start.elapsed(), PATIENCE);
-    // One that has ended is not waited for.
+    // A controller that has ended is not waited for.
     drop(questions);
     assert!(inspector.status().await.is_none());
     assert_eq!(start.elapsed(), PATIENCE);

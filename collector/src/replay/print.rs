@@ -1,4 +1,4 @@
-//! What a replay prints, line by line.
+//! The output of a replay, line by line.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,6 @@ use serde::Serialize;
 
 use crate::observation::Observation;
 
-/// Prints to anything.
 pub(super) struct Printer<W> {
     format: Output,
     out: W,
@@ -33,13 +32,13 @@ enum Line<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         client: Option<IpAddr>,
     },
-    /// An address came into the status of an object, or left it.
+    /// An address was added to the status of an object, or removed.
     Changed {
         at: String,
         #[serde(flatten)]
         change: &'a AddressChange,
     },
-    /// All of it.
+    /// The totals.
     Summary {
         frames: u64,
         events: BTreeMap<&'static str, u64>,
@@ -54,7 +53,7 @@ struct Answered {
     ttl: u32,
 }
 
-/// What a status holds at the end.
+/// The final status of an object.
 #[derive(Serialize)]
 struct FinalAddresses {
     rule: String,
@@ -62,7 +61,7 @@ struct FinalAddresses {
     addresses: Vec<String>,
 }
 
-/// An address that came or left.
+/// An address that was added or removed.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub(super) struct AddressChange {
     /// `spec.name` of the object.
@@ -72,7 +71,7 @@ pub(super) struct AddressChange {
     added: bool,
 }
 
-/// What came and left from one version of an object to the next.
+/// The differences between two versions of an object.
 pub(super) fn address_changes(
     before: Option<&DnsNameResolver>,
     after: &DnsNameResolver,
@@ -92,7 +91,7 @@ pub(super) fn address_changes(
     came.chain(left).collect()
 }
 
-/// Name and address of everything in a status.
+/// The name and address of every entry in a status.
 fn entries(object: &DnsNameResolver) -> BTreeSet<(&str, &str)> {
     let names = object.status.iter().flat_map(|it| &it.resolved_names);
     let entries = names.flat_map(|entry| {
@@ -102,7 +101,7 @@ fn entries(object: &DnsNameResolver) -> BTreeSet<(&str, &str)> {
     entries.collect()
 }
 
-/// Whether there is a date for the time: up to the year 9999.
+/// Whether the time has a date: up to the year 9999.
 pub(super) fn is_of_a_calendar(at: Timestamp) -> bool {
     jiff::Timestamp::from_millisecond(at.as_millis()).is_ok()
 }
@@ -179,7 +178,7 @@ impl<W: Write> Printer<W> {
     }
 }
 
-/// For people.
+/// The text format.
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
