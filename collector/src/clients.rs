@@ -1,4 +1,4 @@
-//! Whose pods the clients of the DNS servers are.
+//! The pods and namespaces of the clients of DNS servers.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -13,25 +13,28 @@ use runtime::{
     store::{ObjectKey, Scope},
 };
 
-/// So many addresses of pods that ended are known still: what they asked for is not taken for that of a pod without rules.
+/// The most addresses of ended pods that are remembered. Otherwise their late queries would count
+/// as those of a pod without rules.
 const MOST_ENDED: usize = 1 << 16;
 
 /// A namespace, by a number that holds for the life of the process.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Namespace(NonZeroU32);
 
-/// What a client is.
+/// The kind of a client.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Client {
-    /// A pod of this namespace. It has rules by name, unless the pods of all namespaces are watched.
+    /// A pod of this namespace, which has rules by name, unless the pods of all namespaces are
+    /// watched.
     PodOf(Namespace),
     /// A pod of any other namespace, which has no rule by name.
     OtherPod,
-    /// No pod, as far as is known: a node, a cache, or anybody where pods are not watched.
+    /// No known pod: a node, a cache, or any client if pods are not watched.
     NoPod,
 }
 
-/// The pods of namespaces with rules by name, or of all namespaces. Clones share them; the default knows none.
+/// The pods of namespaces with rules by name, or of all namespaces. Clones share them; the default
+/// has none.
 #[derive(Clone, Debug, Default)]
 pub struct Clients(Arc<RwLock<Table>>);
 
@@ -42,41 +45,39 @@ struct Table {
     names: Vec<Arc<str>>,
     by_address: HashMap<IpAddr, Holder>,
     addresses: BTreeMap<ObjectKey, Box<[IpAddr]>>,
-    /// The oldest first. A pod may have come back to an address.
+    /// The oldest first. A new pod may have the address now.
     ended: VecDeque<IpAddr>,
-    /// Where pods have their addresses, while pods are watched.
+    /// The networks of pods, while pods are watched.
     networks: Option<Arc<Networks>>,
-    /// The pods of all namespaces with rules by name are known, so that any other pod is of none of them.
+    /// The pods of all namespaces with rules by name are known, so any other pod is of none of
+    /// them.
     is_complete: bool,
 }
 
-/// The namespace of the pods that have an address, or of the pod that had it last.
+/// The namespace of the pods with an address, or of the last pod that had it.
 #[derive(Debug)]
 struct Holder {
     namespace: Namespace,
-    /// How many pods have it: a new one may be known before the end of the last.
+    /// The number of pods with the address: a new one may appear before the end of the last.
     pods: u32,
 }
 
 impl Clients {
-    /// The number of a namespace.
     pub fn number(&self, namespace: &str) -> Namespace {
         self.0.write().number(namespace)
     }
 
-    /// The name of a namespace.
     pub fn name(&self, namespace: Namespace) -> Arc<str> {
         let place = usize::try_from(namespace.0.get() - 1).unwrap_or(usize::MAX);
         let table = self.0.read();
-        // It has a number, so it has a name.
+        // Every number has a name.
         table.names.get(place).cloned().unwrap_or_default()
     }
 
-    /// The client that has this address.
     pub fn who(&self, address: IpAddr) -> Client {
         let table = self.0.read();
         if let Some(holder) = table.by_address.get(&address) {
-            // A pod of any namespace may have the address of a pod that ended.
+            // A pod of any namespace may now have the address of an ended pod.
             return match holder.pods {
                 0 => Client::NoPod,
                 _ => Client::PodOf(holder.namespace),
@@ -90,7 +91,7 @@ impl Clients {
         }
     }
 
-    /// Pods are watched, and have their addresses in these networks; or they are not watched any more.
+    /// Sets the networks of pods while pods are watched; `None` if they are not.
     pub fn watch(&self, networks: Option<Arc<Networks>>) {
         let mut table = self.0.write();
         if networks.is_none() {
@@ -101,14 +102,14 @@ impl Clients {
         table.networks = networks;
     }
 
-    /// Whether the pods of all namespaces with rules by name are known.
+    /// Sets whether the pods of all namespaces with rules by name are known.
     pub fn set_complete(&self, is_complete: bool) {
         if self.0.read().is_complete != is_complete {
             self.0.write().is_complete = is_complete;
         }
     }
 
-    /// A pod has these addresses.
+    /// Sets the addresses of a pod.
     pub fn set(&self, pod: ObjectKey, addresses: &[IpAddr]) {
         let known = self
             .0
@@ -133,12 +134,11 @@ impl Clients {
         }
     }
 
-    /// A pod ended.
     pub fn end(&self, pod: &ObjectKey) {
         self.0.write().end(pod);
     }
 
-    /// There are no pods but these in the namespace, or in all of them.
+    /// Ends all other pods in the scope.
     pub fn retain(&self, scope: &Scope, pods: &HashSet<ObjectKey>) {
         let mut table = self.0.write();
         let first = ObjectKey::before_all_in(match scope {
@@ -197,7 +197,7 @@ impl Table {
 pub(crate) mod tests {
     use super::*;
 
-    /// Pods that are watched, each with an address of its own.
+    /// Watched pods, each with an address of its own.
     pub(crate) struct Pods {
         pub(crate) clients: Clients,
         pods: Vec<String>,

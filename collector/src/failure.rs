@@ -5,23 +5,21 @@ use std::{borrow::Cow, io};
 use proto::dns;
 use serde::{Serialize, Serializer};
 
-/// Why a question of one family has no answer.
+/// Why a query of one family has no answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Failure {
-    /// The server answered with another response code than NOERROR; EDNS makes it 12 bits (RFC 6891 section 6.1.3).
+    /// A response code other than NOERROR; EDNS extends it to 12 bits (RFC 6891 section 6.1.3).
     #[error("the DNS server answered {}", rcode_text(*.0))]
     Rcode(u16),
-    /// The server did not answer in time.
     #[error("the DNS server did not answer in time")]
     Timeout,
-    /// The system could not bring the question to the server.
+    /// The system could not send the query to the server.
     #[error("the DNS server cannot be reached: {0}")]
     Network(io::ErrorKind),
-    /// The answer cannot be read.
-    #[error("the DNS server's answer cannot be read")]
+    #[error("the DNS server's answer cannot be decoded")]
     BadReply,
-    /// The collector knows no DNS server to ask.
-    #[error("there is no DNS server to ask")]
+    /// The list of DNS servers is empty.
+    #[error("the collector has no DNS server to query")]
     NoServer,
 }
 
@@ -29,7 +27,7 @@ fn rcode_text(rcode: u16) -> Cow<'static, str> {
     rcode_name(rcode).map_or_else(|| format!("RCODE{rcode}").into(), Cow::from)
 }
 
-/// The mnemonic of a code that a response to a standard query carries (IANA, "DNS RCODEs").
+/// The mnemonic of a response code to a standard query (IANA, "DNS RCODEs").
 fn rcode_name(rcode: u16) -> Option<&'static str> {
     match u8::try_from(rcode).ok()? {
         dns::RCODE_FORMERR => Some("FORMERR"),
@@ -52,8 +50,8 @@ impl Failure {
     /// The name does not exist (RFC 2308 section 2.1).
     pub const NXDOMAIN: Self = Self::Rcode(dns::RCODE_NXDOMAIN as u16);
 
-    /// The reason of a Kubernetes condition: `NXDOMAIN`, `SERVFAIL`, `RCODE16`, `Timeout`. The message is the
-    /// [`Display`](std::fmt::Display) text.
+    /// The reason of a Kubernetes condition: `NXDOMAIN`, `SERVFAIL`, `RCODE16`, `Timeout`. The
+    /// message is the [`Display`](std::fmt::Display) text.
     pub fn reason(self) -> Cow<'static, str> {
         match self {
             Self::Rcode(rcode) => rcode_text(rcode),
@@ -61,7 +59,7 @@ impl Failure {
         }
     }
 
-    /// Every word of [`Failure::label`].
+    /// Every value of [`Failure::label`].
     pub const LABELS: &[&str] = &[
         "FORMERR",
         "SERVFAIL",
@@ -75,7 +73,7 @@ impl Failure {
         "NoServer",
     ];
 
-    /// One word of a few, also for response codes that have no name here: fit for a metric label.
+    /// The metric label: one of a few values, also for response codes without a mnemonic here.
     pub fn label(self) -> &'static str {
         match self {
             Self::Rcode(rcode) => rcode_name(rcode).unwrap_or("OtherRcode"),
@@ -86,8 +84,8 @@ impl Failure {
         }
     }
 
-    /// Which of several failures counts: an answer says more than silence. NXDOMAIN lets addresses go, so it counts only if
-    /// every server that answered says so.
+    /// The precedence among several failures: an answer says more than silence. NXDOMAIN removes
+    /// addresses, so it counts only if every server that answered says so.
     fn rank(self) -> u8 {
         match self {
             Self::NoServer => 0,
@@ -99,7 +97,7 @@ impl Failure {
         }
     }
 
-    /// Whether a server answered, and not that there is no address.
+    /// Whether a server gave another answer than the absence of addresses.
     pub(crate) fn contradicts_absence(self) -> bool {
         self.rank() > Self::NXDOMAIN.rank()
     }

@@ -1,4 +1,4 @@
-//! Which addresses an answer may bring in.
+//! The guards: addresses that the collector refuses in answers.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -6,8 +6,8 @@ use arc_swap::ArcSwap;
 use ipnet::IpNet;
 use runtime::cluster_cidrs::{Networks, Purpose};
 
-/// The addresses that the collector refuses in every answer. [`proto::address`] names some, the administrator denies some, and
-/// some are the cluster's own.
+/// The addresses that the collector refuses in every answer. [`proto::address`] has fixed ones, the
+/// administrator denies some, and some are the cluster's own.
 #[derive(Clone, Debug, Default)]
 pub struct Guards {
     denied: Arc<[IpNet]>,
@@ -15,10 +15,11 @@ pub struct Guards {
     allow_nodes: bool,
 }
 
-/// The guards as readers see them: replaced as a whole, never changed, so that they need no lock.
+/// The guards that readers share. They are replaced as a whole and never changed, so readers need
+/// no lock.
 pub type SharedGuards = Arc<ArcSwap<Guards>>;
 
-/// Every word of [`Guards::admit`].
+/// Every reason of [`Guards::admit`].
 pub const REASONS: &[&str] = &[
     "unspecified",
     "loopback",
@@ -34,10 +35,10 @@ pub const REASONS: &[&str] = &[
     "node",
 ];
 
-/// What an administrator can do about it if an address that is refused for this reason is meant to be opened.
+/// How an administrator can allow addresses that are refused for this reason.
 pub fn advice(reason: &str) -> Option<&'static str> {
     (reason == Purpose::Nodes.as_str()).then_some(
-        "it is the address of a Node of this cluster; if the name is meant to lead to Nodes, allow their addresses with --allow-node-addresses",
+        "it is the address of a Node of this cluster; if the name is meant for Nodes, allow their addresses with --allow-node-addresses",
     )
 }
 
@@ -51,7 +52,7 @@ impl Guards {
         }
     }
 
-    /// The same, with the Nodes' own addresses allowed or not (`--allow-node-addresses`).
+    /// Allows or refuses the addresses of Nodes (`--allow-node-addresses`).
     #[must_use]
     pub fn allow_nodes(self, allow_nodes: bool) -> Self {
         Self {
@@ -60,7 +61,7 @@ impl Guards {
         }
     }
 
-    /// The same, with these networks as the cluster's own.
+    /// Sets the cluster's own networks.
     #[must_use]
     pub fn with(&self, cluster: Arc<Networks>) -> Self {
         Self {
@@ -69,7 +70,7 @@ impl Guards {
         }
     }
 
-    /// Whether addresses of the cluster's own with this purpose are refused.
+    /// Whether the cluster's own addresses with this purpose are refused.
     pub fn refuses(&self, purpose: Purpose) -> bool {
         !(self.allow_nodes && purpose == Purpose::Nodes)
     }
@@ -79,10 +80,10 @@ impl Guards {
         Arc::new(ArcSwap::from_pointee(self))
     }
 
-    /// The address in canonical form, if it may be programmed: neither it nor an IPv4 address inside it is refused.
+    /// The address in canonical form, if no guard refuses it or an IPv4 address embedded in it.
     ///
     /// # Errors
-    /// A word that says why not, fit for a metric label.
+    /// The reason as a metric label.
     pub fn admit(&self, address: IpAddr) -> Result<IpAddr, &'static str> {
         let address = proto::address::canonical(address);
         proto::address::check(address).map_err(proto::address::Forbidden::as_str)?;
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(admit("::ffff:10.96.0.1"), Err("deny-answer"));
         assert_eq!(admit("64:ff9b::10.96.0.1"), Err("deny-answer"));
         assert_eq!(admit("64:ff9b:1::10.96.0.1"), Err("deny-answer"));
-        // Teredo, whose client's address is stored inverted.
+        // Teredo stores the client's address inverted.
         assert_eq!(admit("2001::c000:201:0:0:f59f:fffe"), Err("deny-answer"));
         assert_eq!(admit("127.0.0.1"), Err("loopback"));
         assert_eq!(admit("10.97.0.1"), Ok("10.97.0.1".parse().unwrap()));

@@ -1,4 +1,4 @@
-//! Which DNS servers this collector hears: of which a dnstap stream comes here.
+//! Which DNS servers this collector receives: those whose dnstap stream comes here.
 
 use std::{
     collections::BTreeSet,
@@ -7,38 +7,38 @@ use std::{
 
 use crate::flush::{BlockView, plan::State, streams::Open};
 
-/// How well the DNS servers are heard.
+/// The state of the reception.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Hearing {
-    /// No stream comes here, and some should.
+    /// No stream comes here, though some should.
     pub is_deaf: bool,
-    /// A DNS server that is listed is not heard.
+    /// A listed DNS server is not received.
     pub is_missing: bool,
-    /// One that was heard is listed and no longer heard.
+    /// A listed DNS server that was received no longer is.
     pub is_broken: bool,
 }
 
-/// What there is to go by.
+/// The inputs of the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Signs<'a> {
-    /// The streams that are open.
+    /// The open streams.
     pub open: &'a Open,
-    /// The DNS servers that are listed.
+    /// The listed DNS servers.
     pub servers: &'a BTreeSet<SocketAddr>,
-    /// What flush probes found out of them.
+    /// The results of flush probes.
     pub blocks: &'a [BlockView],
 }
 
-/// Remembers which servers were heard.
+/// Remembers which servers were received.
 #[derive(Debug)]
 pub struct Tracker {
-    /// Servers that were never heard are missing, too.
+    /// Servers that were never received count as missing too.
     all_stream: bool,
     heard: BTreeSet<IpAddr>,
 }
 
 impl Tracker {
-    /// `all_stream`: every server that is listed should be heard.
+    /// `all_stream`: every listed server should stream here.
     pub fn new(all_stream: bool) -> Self {
         Self {
             all_stream,
@@ -46,7 +46,7 @@ impl Tracker {
         }
     }
 
-    /// How well they are heard now.
+    /// The reception now.
     pub fn look(&mut self, signs: Signs<'_>) -> Hearing {
         let servers = signs.servers.iter().map(|it| it.ip().to_canonical());
         let servers: BTreeSet<IpAddr> = servers.collect();
@@ -64,7 +64,8 @@ impl Tracker {
 }
 
 impl Signs<'_> {
-    /// Probes tell for sure. Where they do not, a stream from its address counts, and one over a unix socket, which has none.
+    /// Probes give certainty. Without their result, a stream from the server's address counts, or
+    /// one over a unix socket, which has no address.
     fn is_heard(&self, server: IpAddr) -> bool {
         let of_server = |block: &&BlockView| block.server.ip().to_canonical() == server;
         let mut blocks = self.blocks.iter().filter(of_server);
@@ -133,13 +134,13 @@ mod tests {
         );
         let both = [Some(1), Some(2)];
         assert_eq!(look(&mut tracker, &both, &[1, 2], &[]), [false; 3]);
-        // Packets are dropped: the streams are open still.
+        // The network drops packets while the streams stay open.
         let silent = [block(2, State::Searching, 0)];
         assert_eq!(
             look(&mut tracker, &both, &[1, 2], &silent),
             [false, true, true]
         );
-        // It was scaled down.
+        // The DNS server was scaled down.
         assert_eq!(look(&mut tracker, &[Some(1)], &[1], &[]), [false; 3]);
         // Streams over a unix socket have no address.
         assert_eq!(

@@ -1,18 +1,23 @@
-//! The collector: from the answers that CoreDNS streams to the addresses of the names that EgressFirewalls use.
+//! The collector: from the answers that CoreDNS streams to the addresses of the names that
+//! EgressFirewalls use.
 //!
-//! - [`observe`]: dnstap streams → [`observation`]s, for the names that are wanted, past the [`guards`]. [`query_origin`]: which queries are
-//!   the collectors' own. [`new_names`]: how many new names a client brings in.
-//! - [`rules`]: EgressFirewalls → the names in use; [`notices`]: what their authors are told.
-//! - [`namespaces`]: how much each namespace may have; [`pods`]: pods that bypass the cluster's DNS.
-//! - [`lookup`]: the collector's own DNS queries, when they are made, and their [`failure`]s.
-//! - [`state`]: observations → what is known of a name → its status; no IO.
-//! - [`objects`]: what is known of all names → DNSNameResolver objects: made, written by compare-and-swap, deleted.
-//! - [`controller`]: owns all of this; [`control_loop`]: the one task that runs it.
-//! - [`event_history`]: what happened of late to names that are wanted.
-//! - [`flush`]: probes that push dnstap streams out, and tell which DNS servers have none; [`hearing`]: what follows for the lead.
-//! - [`inspect`]: what is known, shown to people; [`explain`]: why an address is there, or is not.
-//! - [`replay`]: a file of events through the same modules; [`capture`]: such a file.
-//! - [`corefile`]: Corefiles of a CoreDNS that is to stream here.
+//! - [`observe`]: dnstap streams → [`observation`]s for wanted names that pass the [`guards`].
+//!   [`query_origin`]: the collectors' own queries. [`new_names`]: the rate of new names of a
+//!   client.
+//! - [`rules`]: EgressFirewalls → the names in use. [`notices`]: reports to the authors of rules.
+//! - [`namespaces`]: the quota of each namespace. [`clients`]: their pods. [`pods`]: pods that
+//!   bypass the cluster's DNS.
+//! - [`lookup`]: the collector's own DNS queries and their schedule. [`failure`]: their failures.
+//! - [`state`]: observations → the state of a name → its status; no IO.
+//! - [`objects`]: the state of all names → DNSNameResolver objects: created, written by
+//!   compare-and-swap, deleted.
+//! - [`controller`]: owns the state. [`control_loop`]: the single task that runs it.
+//! - [`event_history`]: recent events of wanted names.
+//! - [`flush`]: probes that flush dnstap streams, and find DNS servers without one. [`hearing`]:
+//!   which DNS servers are received.
+//! - [`inspect`]: the status page. [`explain`]: why an address is there, or is not.
+//! - [`replay`]: a file of events through the same modules. [`capture`]: makes such a file.
+//! - [`corefile`]: checks and patches Corefiles of a CoreDNS that streams to the collector.
 
 pub mod args;
 pub mod capture;

@@ -1,6 +1,6 @@
-//! How much each namespace may have: what the flags say, and the annotations of its Namespace.
+//! The quotas of namespaces, by flags and by the annotations of a Namespace.
 //!
-//! - [`annotations`]: a Namespace → its quota, and what is wrong with its annotations.
+//! - [`annotations`]: a Namespace → its quota, and the faults of its annotations.
 //! - [`quotas`]: the quotas as the controller reads them.
 //! - [`task`]: the watch of Namespaces, and the Events about them.
 
@@ -16,11 +16,10 @@ pub use self::{
     task::run,
 };
 
-/// The metrics of namespaces' annotations.
 pub const METRICS: &[Metric] = &[ANNOTATIONS];
 
 const ANNOTATIONS: Metric = Metric::gauge(
     "collector_namespace_annotations",
     &[Label::one_of("outcome", &["used", "clamped", "ignored"])],
-    "Annotations of Namespaces that set a limit: used as they are, above what the flags allow, or no number",
+    "Annotations of Namespaces that set a limit: used as they are, above the maximum of the flags, or no number",
 );

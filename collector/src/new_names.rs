@@ -1,8 +1,10 @@
-//! How fast a client may bring new names in under wildcards: what one client asks for must not hold up the answers of others.
+//! Limits the rate at which a client brings in new names under wildcards, so that one client cannot
+//! delay the answers of others.
 //!
-//! The controller tells which names under wildcards are known ([`KnownNames`]); an answer for such a name always counts. A client has a budget
-//! for others, and pays once for a name: for its IPv4 and its IPv6 addresses together. A name that is left out is taken in when it is
-//! asked for again and the client has budget.
+//! The controller reports which names under wildcards are known ([`KnownNames`]); an answer for
+//! such a name always passes. For other names a client has a budget, and pays once for the IPv4 and
+//! IPv6 addresses of a name. A name that is refused passes when the client queries it again within
+//! its budget.
 
 use std::{
     collections::HashSet,
@@ -24,26 +26,30 @@ use runtime::clock::Timestamp;
 
 use crate::notices::{Kind, Notices};
 
-/// So many parts of the tables, each with a lock: readers and the controller rarely wait for each other.
+/// The parts of the tables, each with a lock, so that readers and the controller rarely wait for
+/// each other.
 const PARTS: usize = 16;
 
-/// Clients that are told apart. A client that is forgotten has its whole burst again.
+/// The most clients with a budget of their own. A forgotten client gets its whole burst again.
 const MOST_CLIENTS: usize = 1 << 16;
 
-/// Wildcards of which it is known what was left out: those that lost an answer last.
+/// The most wildcards with a count of refused answers: those with the latest ones.
 const MOST_WILDCARDS: NonZeroUsize = NonZeroUsize::new(1 << 12).unwrap();
 
-/// Names that clients paid for in one family. Another name may take the place of one, which is then paid for twice.
+/// The most names paid for in one family. A hash collision evicts a name, which is then paid for
+/// twice.
 const MOST_PAID: usize = 1 << 13;
 
-/// The names under wildcards of which there is an address. Clones share them; the default knows none.
+/// The names under wildcards that have an address. Clones share them; the default is empty.
 #[derive(Clone, Debug, Default)]
 pub struct KnownNames(Arc<Parts<HashSet<u64>>>);
 
-/// Tells a wildcard that is left out from the wildcard's own name, which may have addresses.
+/// Separates the mark of a left-out wildcard from that of the wildcard's own name, which may have
+/// addresses.
 const LEFT_OUT: &str = "left out";
 
-/// Tables by hash, each with a lock. A client cannot make names collide, as the hash has a secret start.
+/// Tables by hash, each with a lock. A client cannot make names collide, since the hash is seeded
+/// with a secret.
 #[derive(Debug, Default)]
 struct Parts<T> {
     hasher: RandomState,
@@ -62,27 +68,25 @@ impl<T> Parts<T> {
 }
 
 impl KnownNames {
-    /// There is an address of this name.
     pub fn insert(&self, name: &DnsName) {
         self.mark(name, true);
     }
 
-    /// There is none any more.
     pub fn remove(&self, name: &DnsName) {
         self.mark(name, false);
     }
 
-    /// Whether there is one.
     pub fn contains(&self, name: &DnsName) -> bool {
         self.is_marked(name)
     }
 
-    /// The namespaces of a wildcard are over their limits. Nothing under it is kept, so no client pays for it.
+    /// The namespaces of a wildcard exceed their quotas. No name under it is kept, so no client
+    /// pays for any.
     pub fn leave_out(&self, wildcard: &DnsName) {
         self.mark((wildcard, LEFT_OUT), true);
     }
 
-    /// What is under the wildcard is kept again.
+    /// Names under the wildcard are kept again.
     pub fn take_in(&self, wildcard: &DnsName) {
         self.mark((wildcard, LEFT_OUT), false);
     }
@@ -106,7 +110,6 @@ impl KnownNames {
         self.0.part(hash).is_some_and(|part| part.contains(&hash))
     }
 
-    /// How many there are.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
         let parts = self.0.parts.iter();
@@ -114,11 +117,11 @@ impl KnownNames {
     }
 }
 
-/// How many new names of a client are taken in.
+/// The rate of new names of each client.
 #[derive(clap::Args, Clone, Debug)]
 pub struct NewNameLimits {
-    /// New names a second that a client may bring in under wildcards, in the long run; 0: as many as it asks for. A name beyond that is
-    /// taken in when it is asked for again later.
+    /// New names a second that a client may bring in under wildcards, in the long run; 0: no limit.
+    /// A name beyond the limit is taken in when the client queries it again later.
     #[arg(long = "new-names-rate", value_name = "N", default_value = "50")]
     pub rate: u32,
 
@@ -126,22 +129,22 @@ pub struct NewNameLimits {
     #[arg(long = "new-names-burst", value_name = "N", default_value = "1000")]
     pub burst: u32,
 
-    /// Networks of clients that may bring in any number, as they ask for many others: nodes with a NodeLocal DNSCache, proxies. May be
-    /// given several times. Default: none.
+    /// Networks of clients without this limit, as they send queries for many others: nodes with a
+    /// NodeLocal DNSCache, proxies. Repeatable. Default: none.
     #[arg(long = "new-names-exempt", value_name = "CIDR", value_delimiter = ',')]
     pub exempt: Vec<IpNet>,
 }
 
-/// What was left out of a wildcard.
+/// The refused answers of a wildcard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Refused {
-    /// How many answers, since this process started.
+    /// The number of answers, since this process started.
     pub answers: u64,
-    /// When the last one came.
+    /// The time of the last one.
     pub last: Timestamp,
 }
 
-/// Decides which new names are taken in. Clones share the budgets; the default takes in all.
+/// Decides which new names pass. Clones share the budgets; the default lets all pass.
 #[derive(Clone, Debug, Default)]
 pub struct NewNames(Option<Arc<Limited>>);
 
@@ -150,13 +153,13 @@ struct Limited {
     limits: NewNameLimits,
     known: KnownNames,
     budgets: Parts<Option<LruCache<IpAddr, Budget>>>,
-    /// Marks of names, clients and families that are paid for and did not come yet; 0 for none.
+    /// Marks of names, clients and families that are paid for and whose answer is still to come; 0
+    /// for none.
     paid: Box<[AtomicU64]>,
     refused: Mutex<LruCache<DnsName, Refused>>,
     notices: Notices,
 }
 
-/// A token bucket.
 #[derive(Clone, Copy, Debug)]
 struct Budget {
     left: f64,
@@ -164,7 +167,8 @@ struct Budget {
 }
 
 impl NewNames {
-    /// The controller tells of the names for which every answer counts, and the authors of rules are told of what is left out.
+    /// `known` has the names whose answers always pass, and `notices` reports refusals to the
+    /// authors of rules.
     pub fn new(limits: NewNameLimits, known: &KnownNames, notices: &Notices) -> Self {
         let limited = Limited {
             limits,
@@ -177,7 +181,7 @@ impl NewNames {
         Self((limited.limits.rate > 0).then(|| Arc::new(limited)))
     }
 
-    /// Whether an answer with addresses of this family for a name, which a wildcard wants, is taken in.
+    /// Whether an answer passes that has addresses of this family for a name that a wildcard wants.
     pub fn admit(&self, name: &DnsName, family: Family, client: IpAddr, now: Timestamp) -> bool {
         let Some(limited) = &self.0 else {
             return true;
@@ -188,7 +192,7 @@ impl NewNames {
         let Some(wildcard) = name.wildcard() else {
             return true;
         };
-        // It would be refused whatever the budget is.
+        // The controller refuses it whatever the budget is.
         if limited.known.is_left_out(&wildcard) || limited.pays(name, family, client, now) {
             return true;
         }
@@ -196,7 +200,7 @@ impl NewNames {
         false
     }
 
-    /// What was left out of a wildcard, if anything was.
+    /// The refused answers of a wildcard, if any.
     pub fn refused(&self, wildcard: &DnsName) -> Option<Refused> {
         let limited = self.0.as_ref()?;
         limited.refused.lock().peek(wildcard).copied()
@@ -204,7 +208,7 @@ impl NewNames {
 }
 
 impl Limited {
-    /// Whether the client pays for the name, or did when it asked for the addresses of the other family.
+    /// Whether the client pays for the name now, or has paid for it with the other family.
     fn pays(&self, name: &DnsName, family: Family, client: IpAddr, now: Timestamp) -> bool {
         let client = client.to_canonical();
         if self.limits.exempt.iter().any(|net| net.contains(&client)) {
@@ -214,7 +218,7 @@ impl Limited {
             Family::V4 => Family::V6,
             Family::V6 => Family::V4,
         };
-        // Never 0, which is no mark.
+        // Never 0, which means no mark.
         let [this, other] = [family, other].map(|it| self.budgets.hash((name, client, it)) | 1);
         if self.is_paid(this) {
             return true;
@@ -226,7 +230,7 @@ impl Limited {
         has_budget
     }
 
-    /// Whether this is paid for. It counts once.
+    /// Removes the mark, and returns whether it was there.
     fn is_paid(&self, mark: u64) -> bool {
         let relaxed = Ordering::Relaxed;
         self.place(mark)
@@ -316,7 +320,7 @@ mod tests {
         // The clock was set back.
         assert_eq!(admitted(&names, ip(1), 100, START), 0);
         assert_eq!(admitted(&names, ip(1), 100, later), 2);
-        // A cache that asks for all pods of a node.
+        // A cache that sends the queries of all pods of a node.
         assert_eq!(admitted(&names, ip(9), 100, START), 100);
         let refused = names.refused(&name("*.example.com")).unwrap();
         assert_eq!(refused.answers, 97 + 97 + 98 + 97 + 100 + 98);
@@ -356,7 +360,7 @@ mod tests {
         }
         for label in ["a", "b", "c"] {
             assert!(admit(label, Family::V6, ip(1)), "{label}");
-            // What was paid for comes once, and for this client alone.
+            // A paid family passes once, and for this client only.
             assert!(!admit(label, Family::V6, ip(1)), "{label}");
         }
         assert!(!admit("d", Family::V6, ip(1)));
@@ -371,7 +375,7 @@ mod tests {
         known.leave_out(&wildcard);
         assert_eq!(admitted(&names, ip(1), 100, START), 100);
         known.take_in(&wildcard);
-        // Answers for the wildcard's own name make none under it known.
+        // The wildcard's own name does not make names under it known.
         known.insert(&wildcard);
         assert_eq!(admitted(&names, ip(1), 100, START), 3);
         assert_eq!(names.refused(&wildcard).map(|it| it.answers), Some(97));

@@ -1,4 +1,5 @@
-//! What the authors of rules are to be told, from the tasks that find it to the one that [knows the rules](crate::rules).
+//! Reports to the authors of rules, from the tasks that find a reason to the task that [knows the
+//! rules](crate::rules).
 
 use std::net::IpAddr;
 
@@ -14,45 +15,47 @@ use crate::{
     observation::Provenance,
 };
 
-/// What waits to be told of. There is no need for each.
+/// The most waiting reports. Dropping some is harmless.
 const QUEUE: usize = 64;
 
-/// What was left out of a name.
+/// Why names or addresses were left out.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// Addresses of a name that a rule denies: they are open.
+    /// Addresses of a name in a Deny rule: traffic to them is not blocked.
     DeniedAddresses,
-    /// Names under a wildcard, of a client that asked for too many new ones in a short time.
+    /// Names under a wildcard whose client queried too many new ones.
     NewNames,
 }
 
-/// Something was left out of what rules have.
+/// Names or addresses that were left out.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum LeftOut {
-    /// Of a name, as it stands in rules.
+    /// Of a name, as rules have it.
     OfName(DnsName, Kind),
-    /// Names of a namespace, which has more than this quota, or most where all together have too much.
+    /// Names of a namespace that exceeds this quota, or that has the most while all together exceed
+    /// theirs.
     OfNamespace(Namespace, NamespaceQuota),
 }
 
-/// Takes what is to be told, and never blocks. Clones share the queue; the default has none.
+/// The sending end, which never blocks. Clones share the queue; the default has none.
 #[derive(Clone, Debug, Default)]
 pub struct Notices(Option<mpsc::Sender<LeftOut>>);
 
 impl Notices {
-    /// The sender, and the receiver for the task that tells the authors.
+    /// The sender, and the receiver for the task that reports.
     pub fn channel() -> (Self, mpsc::Receiver<LeftOut>) {
         let (queue, receiver) = mpsc::channel(QUEUE);
         (Self(Some(queue)), receiver)
     }
 
-    /// This was left out of a name.
+    /// Reports that names or addresses were left out.
     pub fn tell(&self, name: &DnsName, kind: Kind) {
-        // A full queue: enough is told.
+        // Dropped if the queue is full: enough is reported then.
         let _enough = self.send(|| LeftOut::OfName(name.clone(), kind));
     }
 
-    /// Names of a namespace were left out, which may have so much. Returns whether there is room to tell of it.
+    /// Reports that names of a namespace over this quota were left out. Returns whether there was
+    /// room.
     pub fn tell_namespace(&self, namespace: Namespace, quota: NamespaceQuota) -> bool {
         self.send(|| LeftOut::OfNamespace(namespace, quota))
     }
@@ -63,20 +66,20 @@ impl Notices {
     }
 }
 
-/// A wanted name was answered with an address that is never opened.
+/// An answer for a wanted name with an address that the guards refuse.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rebinding {
-    /// The name.
     pub name: DnsName,
-    /// The address, as the answer had it.
+    /// The address, as the answer has it.
     pub address: IpAddr,
-    /// Why the address is refused, in a word.
+    /// The reason of the refusal.
     pub reason: &'static str,
-    /// Where the answer was seen.
+    /// Where the answer came from.
     pub source: Provenance,
 }
 
-/// Takes attempts and never blocks. Clones share the queue; the default has none, and only counts.
+/// The sending end, which never blocks. Clones share the queue; the default has none, and only
+/// counts.
 #[derive(Clone, Debug, Default)]
 pub struct Rebindings(Option<Telling>);
 
@@ -88,9 +91,9 @@ struct Telling {
 }
 
 impl Rebindings {
-    /// The sender, and the receiver for the task that tells the authors.
+    /// The sender, and the receiver for the task that reports.
     ///
-    /// Each is noted in `recent` too.
+    /// Each is added to `recent` too.
     pub fn channel(recent: EventHistory, clock: Clock) -> (Self, mpsc::Receiver<Rebinding>) {
         let (queue, receiver) = mpsc::channel(QUEUE);
         let telling = Telling {
@@ -101,7 +104,7 @@ impl Rebindings {
         (Self(Some(telling)), receiver)
     }
 
-    /// There were so many answers with refused addresses, of which these are some.
+    /// Reports this number of answers with refused addresses, of which `rebindings` are some.
     pub fn tell(&self, rebindings: Vec<Rebinding>, answers: u64) {
         counter!("collector_rebinding_attempts_total").increment(answers);
         let Some(telling) = &self.0 else {
@@ -115,7 +118,7 @@ impl Rebindings {
                 source: rebinding.source,
                 at: telling.clock.now(),
             });
-            // A full queue: enough is told.
+            // Dropped if the queue is full: enough is reported then.
             let _enough = telling.queue.try_send(rebinding);
         }
     }

@@ -1,4 +1,4 @@
-//! What the collector learns from one DNS answer: the same type whoever asked.
+//! The content of one DNS answer, in the same form for queries of clients and of the collector.
 
 use std::net::IpAddr;
 
@@ -9,47 +9,49 @@ use smallvec::SmallVec;
 /// Addresses with their TTL in seconds.
 pub type Addresses = SmallVec<[(IpAddr, u32); 4]>;
 
-/// A successful look-up of a wanted name in one family.
+/// A successful answer for a wanted name in one family.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Observation {
     /// The question's name.
     pub name: DnsName,
     /// The question's type: A or AAAA.
     pub family: Family,
-    /// The addresses with their TTL in seconds, already past the guards of [`Guards`](crate::guards::Guards).
+    /// The addresses with their TTL in seconds, after the [`Guards`](crate::guards::Guards).
     pub addresses: Addresses,
     /// The collector's clock when the answer was read.
     pub at: Timestamp,
-    /// When the DNS server answered, by its own clock.
+    /// The time of the answer by the DNS server's clock.
     pub answered_at: Option<Timestamp>,
-    /// When it answered, by the collector's clock: never later than `at`. The TTLs count from then.
+    /// The time of the answer by the collector's clock, never later than `at`. The TTLs count from
+    /// here.
     pub given: Timestamp,
-    /// Who asked, if a client did; our own look-ups have none.
+    /// The client that sent the query; `None` for look-ups.
     pub client: Option<IpAddr>,
-    /// The answer was cut off: there may be more addresses.
+    /// The answer was truncated: there may be more addresses.
     pub truncated: bool,
-    /// Where it was seen.
+    /// Where the answer came from.
     pub source: Provenance,
 }
 
-/// Where an address was seen: two bytes, since it is kept for each.
+/// Where an answer came from. It takes two bytes, since every address keeps one.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Provenance(u16);
 
 impl Provenance {
-    /// In the status of an object, as another replica or an earlier life of this one wrote it.
+    /// The status of an object, as another replica or an earlier process wrote it.
     pub const STATUS: Self = Self(0);
-    /// In the reply to one of this replica's own look-ups.
+    /// The reply to a look-up of this replica.
     pub const LOOKUP: Self = Self(1);
-    /// In an answer that was remembered, since no rule wanted the name when it came.
+    /// A cached answer that came before a rule wanted the name.
     pub const REMEMBERED: Self = Self(2);
-    /// In a dnstap stream of which nobody says whose it is.
+    /// A dnstap stream of an unidentified peer.
     pub const STREAM: Self = Self(3);
 
-    /// The peers of streams that are told apart.
+    /// The most peers with a number of their own.
     pub const PEERS: usize = (u16::MAX - Self::STREAM.0) as usize;
 
-    /// The dnstap stream of a peer, by its number; [`Provenance::STREAM`] for those beyond [`Provenance::PEERS`].
+    /// The dnstap stream of a peer, by its number; [`Provenance::STREAM`] beyond
+    /// [`Provenance::PEERS`].
     pub fn peer(number: usize) -> Self {
         let number = u16::try_from(number).ok();
         let source = number.and_then(|number| number.checked_add(Self::STREAM.0 + 1));

@@ -1,11 +1,13 @@
-//! Pods that bypass the cluster's DNS, in namespaces with rules by name: their answers are not seen, so that the names of their rules
-//! may have other addresses for them. Seen, told to the authors of the rules, and asked only as far as an administrator trusts them: a
-//! pod's author must not choose who answers for everybody's rules.
+//! Pods that bypass the cluster's DNS, in namespaces with rules by name. The collector does not
+//! receive their answers, so a name of a rule may have other addresses for them. It reports such
+//! pods to the authors of the rules. It queries their name servers only as far as an administrator
+//! trusts them. Otherwise the author of a pod could choose the answers for the rules of all
+//! tenants.
 //!
-//! - [`pod`]: a Pod, as far as its DNS goes; [`resolv_conf`]: what the kubelet makes of that.
-//! - [`table`]: what is known of them. No IO.
-//! - `watches`: the watches of pods, by namespace or of all namespaces. Only the replica that leads has any.
-//! - [`task`]: what comes of them, and what is told.
+//! - [`pod`]: the DNS settings of a Pod. [`resolv_conf`]: the kubelet's result of them.
+//! - [`table`]: the state of all pods. No IO.
+//! - `watches`: the watches of pods, by namespace or of all namespaces. Only the leader has any.
+//! - [`task`]: the task that runs them, and reports.
 
 pub mod pod;
 pub mod resolv_conf;
@@ -20,12 +22,11 @@ pub use self::{
     task::{Config, Inputs, Outputs, run},
 };
 
-/// The metrics of pods.
 pub const METRICS: &[Metric] = &[BYPASSING];
 
 const BYPASSING: Metric = Metric::gauge(
     "collector_bypassing_pods",
     &[Label::one_of("name_servers", Whose::WORDS)],
-    "Pods in namespaces with rules by name that ask name servers that are not the cluster's, by whose they are; only the replica that \
-     leads shows it",
+    "Pods in namespaces with rules by name that use other name servers than the cluster's, by kind of server; only the leader \
+     shows it",
 );

@@ -1,5 +1,5 @@
-//! Where a query came from. CoreDNS shows the queries of collectors on dnstap like those of clients. Collectors ignore them when
-//! they learn what clients use.
+//! The origin of a query. CoreDNS reports the collectors' own queries on dnstap like those of
+//! clients, and collectors ignore them when they learn what clients use.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque, hash_map::Entry},
@@ -16,50 +16,51 @@ use tokio::{
     time::Instant,
 };
 
-/// For how long a closed socket is remembered. A server that answers late still tells dnstap, and the sender keeps events
-/// back for a second or more.
+/// How long a closed socket is remembered. A late answer still appears on dnstap, and the sender
+/// buffers events for a second or more.
 pub const LINGER: Duration = Duration::from_secs(10);
 
 type Endpoint = (IpAddr, u16);
 
-/// Where a query came from that a DNS server reports.
+/// The origin of a query that a DNS server reports.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum QueryOrigin {
     /// This collector or another one: a look-up or a flush probe.
     Collector,
-    /// A client.
     Client(IpAddr),
     /// The event does not say.
     Unknown,
 }
 
-/// The local addresses and ports of our queries that are under way or ended within [`LINGER`], and the addresses that the other
-/// collectors ask from. Clones share one record.
+/// The local addresses and ports of this collector's queries in flight or ended within [`LINGER`],
+/// and the source addresses of the other collectors. Clones share one record.
 #[derive(Clone, Debug, Default)]
 pub struct OwnQueries(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     record: Mutex<Record>,
-    /// Every address that we ever asked from: queries from others are not ours, and need no lock.
+    /// Every source address that this collector ever used: queries from other addresses need no
+    /// lock.
     local: ArcSwap<BTreeSet<IpAddr>>,
-    /// The addresses that the other collectors ask from.
+    /// The source addresses of the other collectors.
     others: ArcSwap<BTreeSet<IpAddr>>,
-    /// Queries to a loopback address are sent from this one, by which other collectors on this host know us.
+    /// The source address of queries to a loopback address, by which other collectors on this host
+    /// recognize them.
     loopback: Option<Ipv4Addr>,
 }
 
 #[derive(Debug, Default)]
 struct Record {
-    /// How many sockets of an endpoint are open, or were closed within [`LINGER`]: UDP and TCP may have the same port, and a port may be
-    /// used again.
+    /// The number of sockets of an endpoint that are open or were closed within [`LINGER`]: UDP and
+    /// TCP may have the same port, and a port may be reused.
     sockets: HashMap<Endpoint, u32>,
-    /// Closings in the order of their times.
+    /// Closings in order of time.
     closed: VecDeque<(Instant, Endpoint)>,
 }
 
 impl OwnQueries {
-    /// Asks servers on loopback addresses from this one.
+    /// Uses this source address for servers on loopback addresses.
     pub fn from_loopback(loopback: Option<Ipv4Addr>) -> Self {
         Self(Arc::new(Inner {
             loopback,
@@ -67,7 +68,8 @@ impl OwnQueries {
         }))
     }
 
-    /// Where a query from this address and port came from. Takes a lock only if it comes from an address of ours.
+    /// The origin of a query from this address and port. Takes a lock only for an address of this
+    /// collector.
     pub fn origin(&self, address: Option<IpAddr>, port: Option<u16>) -> QueryOrigin {
         let Some(address) = address else {
             return QueryOrigin::Unknown;
@@ -81,12 +83,13 @@ impl OwnQueries {
         }
     }
 
-    /// From now on the other collectors ask from these addresses.
+    /// Sets the source addresses of the other collectors.
     pub fn others_ask_from(&self, addresses: Addresses) {
         self.0.others.store(addresses);
     }
 
-    /// The local address to bind to for a query to this server, with a port of the system's choice; nothing if any will do.
+    /// The local address to bind to for a query to this server, with a port of the system's choice;
+    /// `None` if any will do.
     pub(crate) fn source(&self, server: SocketAddr) -> Option<SocketAddr> {
         let loopback = self.0.loopback.filter(|_| match server.ip() {
             IpAddr::V4(server) => server.is_loopback(),
@@ -95,7 +98,6 @@ impl OwnQueries {
         Some(SocketAddr::from((loopback, 0)))
     }
 
-    /// Connects to a server over TCP.
     pub(crate) async fn connect(
         &self,
         server: SocketAddr,
@@ -122,12 +124,12 @@ impl OwnQueries {
         record.sockets.contains_key(&endpoint)
     }
 
-    /// A socket of ours with this local address; it counts as open until the guard is dropped.
+    /// Records a socket with this local address as open until the guard is dropped.
     pub(crate) fn open(&self, local: SocketAddr) -> OwnSocket {
         let endpoint = (local.ip().to_canonical(), local.port());
         let mut record = self.0.record.lock();
         *record.sockets.entry(endpoint).or_default() += 1;
-        // Under the lock, so that none is lost.
+        // Under the lock, so that no concurrent update is lost.
         self.is_local(endpoint.0);
         drop(record);
         OwnSocket {

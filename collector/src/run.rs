@@ -1,4 +1,4 @@
-//! The program, put together.
+//! Starts the tasks of the program and connects them.
 
 mod corefile;
 mod farewell;
@@ -50,19 +50,19 @@ use crate::{
     state::Limits,
 };
 
-/// In a cluster, ovn-kubernetes' cluster manager may make an object first; it deletes others at once.
+/// ovn-kubernetes' cluster manager may create the object; it deletes others of the name at once.
 const CREATE_AFTER: Duration = Duration::from_secs(10);
 
-/// File descriptors for all but the connections of DNS servers.
+/// File descriptors for everything except connections of DNS servers.
 const FILES: u64 = 1024;
 
-/// The DNS servers of the cluster; `None` in it until they are listed.
+/// The DNS servers of the cluster; `None` until they are listed.
 type Found = watch::Receiver<Option<Endpoints>>;
 
-/// Runs the collector until it is told to end.
+/// Runs the collector until a signal ends it.
 ///
 /// # Errors
-/// What cannot be used or bound, and the first task that fails.
+/// A setting that is unusable, an address that cannot be bound, or the first task that fails.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let limits = args.limits()?;
     args.listen.check(args.common.store == StoreAddress::Kube)?;
@@ -184,7 +184,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         program.args.shutdown,
         &program.store,
         &program.args.common.objects_namespace,
-        program.health.gate("running", "it has not begun"),
+        program.health.gate("running", "the program is starting"),
     );
     tasks.spawn(
         "admin",
@@ -193,7 +193,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.run_with(farewell.before(), Farewell::after).await
 }
 
-/// What is bound before anything else is done.
+/// The sockets, which are bound before any task starts.
 struct Sockets {
     dnstap: Vec<Listener>,
     secrets: Option<Reloaded<Secrets>>,
@@ -225,7 +225,7 @@ impl Sockets {
     }
 }
 
-/// What the tasks share. Each method starts those of one part, and gives what they bring forth.
+/// The state shared by the tasks. Each method starts one part, and returns its outputs.
 struct Program {
     args: Args,
     store: OpenStore,
@@ -244,7 +244,6 @@ struct Program {
 }
 
 impl Program {
-    /// The names in use, and what there is to say of their rules.
     fn rules(
         &self,
         inputs: rules::Inputs,
@@ -291,7 +290,7 @@ impl Program {
         }
     }
 
-    /// The DNS servers of the cluster, where somebody has to know them: who asks them, and who is to tell them from others.
+    /// The DNS servers of the cluster, if look-ups query them or the ACL for peers needs them.
     fn endpoints(&self, tasks: &mut Tasks) -> Option<Found> {
         let OpenStore::Kube(store) = &self.store else {
             return None;
@@ -307,7 +306,7 @@ impl Program {
         Some(found)
     }
 
-    /// Which of the peers are DNS servers, and of them those on the host network, which are told of if they are refused.
+    /// The DNS servers for the ACL of peers. Refused ones on the host network are reported.
     fn dns_servers(
         &self,
         endpoints: &Option<Found>,
@@ -328,7 +327,7 @@ impl Program {
         Some(servers)
     }
 
-    /// What is to be looked up, and what that gave.
+    /// The requests of look-ups, and their results.
     fn resolver(
         &self,
         servers: Option<watch::Receiver<lookup::Servers>>,
@@ -361,7 +360,8 @@ impl Program {
         (requests, resolved)
     }
 
-    /// What the streams say of wanted names. Ends when the last reader has ended, so that the controller drains until then.
+    /// The observations of the streams. The channel closes when the last reader has ended, and the
+    /// controller drains until then.
     fn observe(
         &self,
         listeners: Vec<Listener>,
@@ -407,7 +407,7 @@ impl Program {
         let rates = self.args.rates();
         info!(
             bytes_a_second = rates.bytes.round(),
-            "statuses are written as fast as etcd has room for (--status-write-bytes)"
+            "the collector limits writes of statuses to what etcd has room for (--status-write-bytes)"
         );
         let config = controller::Config {
             objects: ObjectPolicy {
@@ -432,7 +432,7 @@ impl Program {
             writes: self.health.gate("store-writes", "unknown"),
             held: self.health.gate("names-in-use", "unknown"),
         };
-        // Until something fails there is nothing to say against them.
+        // No failure has occurred yet.
         gates.writes.ready();
         gates.held.ready();
         let (store, clock) = (self.store.clone(), self.clock.clone());
@@ -443,7 +443,7 @@ impl Program {
     }
 }
 
-/// Keeps up with files, if there are any.
+/// Reloads files when they change, if there are any.
 fn keep_up<T: Send + Sync + 'static>(
     name: &'static str,
     files: Following<T>,
@@ -466,16 +466,17 @@ fn raise_file_limit(connections: usize) {
         maximum: limit.maximum,
     };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        warn!(%error, "the limit of open files stays as it is");
+        warn!(%error, "cannot raise the limit of open files: the collector keeps the current one");
     } else if raised.current < Some(wanted) {
         warn!(
             limit = raised.current,
-            wanted, "fewer files may be open than --max-connections needs"
+            wanted,
+            "the limit of open files is lower than --max-connections needs: raise it, or lower --max-connections"
         );
     }
 }
 
-/// Passes on a value, and what it changes to, until `shutdown`.
+/// Forwards a value and its changes until `shutdown`.
 async fn follow<T: Clone>(
     mut values: watch::Receiver<T>,
     shutdown: CancellationToken,
@@ -488,7 +489,7 @@ async fn follow<T: Clone>(
             shutdown.run_until_cancelled(values.changed()).await,
             Some(Ok(()))
         ) {
-            // Without a sender the value is the last.
+            // Without a sender, the value is final.
             shutdown.cancelled().await;
             return Ok(());
         }

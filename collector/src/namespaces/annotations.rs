@@ -15,15 +15,15 @@ use super::NamespaceQuota;
 const MAX_ADDRESSES: &str = "dnsnameresolver.network.openshift.io/max-addresses";
 const MAX_NAMES: &str = "dnsnameresolver.network.openshift.io/max-names";
 
-/// More of an annotation is not kept, in bytes. It is more than an Event quotes.
+/// The most bytes of an annotation that are kept: more than an Event quotes.
 const MAX_TEXT: usize = 256;
 
-/// What the flags say of quotas, and how far annotations may go.
+/// The default quota, and the ceilings of annotations.
 #[derive(Clone, Copy, Debug)]
 pub struct QuotaRules {
-    /// Where no annotation says anything.
+    /// Without annotations.
     pub defaults: NamespaceQuota,
-    /// Annotations say no more than this, or than the defaults if these are higher.
+    /// The largest values of annotations, if the defaults are not larger.
     pub ceilings: NamespaceQuota,
 }
 
@@ -35,7 +35,7 @@ pub struct AnnotatedNamespace {
     metadata: ObjectMeta,
 }
 
-/// Name, uid, version and these annotations alone, cut: others may have kilobytes.
+/// Keeps name, UID, version and these annotations, truncated: other annotations may have kilobytes.
 fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     let metadata = ObjectMeta::deserialize(deserializer)?;
     let mut annotations = metadata.annotations.unwrap_or_default();
@@ -52,23 +52,22 @@ fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
     })
 }
 
-/// What becomes of the annotations of one Namespace.
+/// The evaluated annotations of one Namespace.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Outcome {
-    /// What the annotations give, if there are any of use.
+    /// The quota, if a valid annotation sets one.
     pub quota: Option<NamespaceQuota>,
-    /// How many are used as they are.
+    /// The number of annotations used as they are.
     pub used: usize,
-    /// What is wrong with the others.
+    /// The faults of the others.
     pub faults: Vec<AnnotationFault>,
 }
 
-/// What is wrong with an annotation of a Namespace.
+/// A fault of an annotation of a Namespace.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AnnotationFault {
-    /// The reason of an Event.
+    /// The reason of the Event.
     pub reason: &'static str,
-    /// Its note.
     pub note: String,
 }
 
@@ -78,16 +77,16 @@ impl AnnotationFault {
 }
 
 impl AnnotatedNamespace {
-    /// The object, for Events. They stand in the namespace itself, where those who may write in it can read them.
+    /// The object for Events. They are in the namespace itself, where its users can read them.
     pub fn about(&self) -> ObjectReference {
         let mut about = self.object_ref(&());
         about.namespace.clone_from(&about.name);
-        // The Event is about the object and not about one version of it.
+        // The Event is about the object, not about one of its versions.
         about.resource_version = None;
         about
     }
 
-    /// The quota that the annotations give, and what is wrong with them.
+    /// The quota by the annotations, and their faults.
     pub fn outcome(&self, rules: &QuotaRules) -> Outcome {
         let QuotaRules { defaults, ceilings } = rules;
         let mut outcome = Outcome::default();
@@ -112,7 +111,7 @@ impl AnnotatedNamespace {
 }
 
 impl Outcome {
-    /// The number that an annotation gives.
+    /// The number in an annotation.
     fn take(
         &mut self,
         (key, text): (&str, Option<&String>),
@@ -132,13 +131,13 @@ impl Outcome {
             Some(_) => (
                 AnnotationFault::CLAMPED,
                 format!(
-                    "{key} is above what an administrator allows, and counts as {ceiling} ({ceiling_flag})"
+                    "{key} is above the administrator's maximum, and counts as {ceiling} ({ceiling_flag})"
                 ),
             ),
             None => (
                 AnnotationFault::IGNORED,
                 format!(
-                    "{key}: {} is no number from 1 on, so that {default} holds ({default_flag})",
+                    "{key}: {} is not a number of at least 1, so {default} applies ({default_flag})",
                     quoted(text)
                 ),
             ),

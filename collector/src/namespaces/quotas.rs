@@ -1,5 +1,3 @@
-//! The quotas of namespaces.
-
 use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::RwLock;
@@ -7,7 +5,7 @@ use serde::Serialize;
 
 use crate::clients::Namespace;
 
-/// How much a namespace may have.
+/// The quota of a namespace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub struct NamespaceQuota {
     /// Addresses that are charged to it.
@@ -16,7 +14,7 @@ pub struct NamespaceQuota {
     pub names: usize,
 }
 
-/// The quotas of namespaces with annotations; of all others the flags hold. Clones share them.
+/// The quotas of namespaces with annotations; the flags apply to all others. Clones share them.
 ///
 /// By default no namespace has any, as with a folder.
 #[derive(Clone, Debug, Default)]
@@ -29,24 +27,25 @@ struct Table {
 }
 
 impl NamespaceQuotas {
-    /// The Namespaces are still to be read.
+    /// The Namespaces were not read yet.
     pub fn unread() -> Self {
         let quotas = Self::default();
         quotas.0.write().is_unread = true;
         quotas
     }
 
-    /// Whether the Namespaces were read, or cannot be. Before that a limit of the flags may be too low for a namespace.
+    /// Whether the Namespaces were read, or cannot be. Before that, a limit of the flags may be too
+    /// low for a namespace.
     pub fn are_known(&self) -> bool {
         !self.0.read().is_unread
     }
 
-    /// The quota that annotations give a namespace.
+    /// The quota of a namespace by annotations.
     pub fn get(&self, namespace: Namespace) -> Option<NamespaceQuota> {
         self.0.read().annotated.get(&namespace).copied()
     }
 
-    /// These are all namespaces with a quota of their own.
+    /// Replaces the quotas of all namespaces.
     pub fn replace(&self, annotated: HashMap<Namespace, NamespaceQuota>) {
         *self.0.write() = Table {
             annotated,
@@ -54,7 +53,7 @@ impl NamespaceQuotas {
         };
     }
 
-    /// A namespace has a quota of its own, or none.
+    /// Sets or removes the quota of a namespace.
     pub fn set(&self, namespace: Namespace, quota: Option<NamespaceQuota>) {
         let mut table = self.0.write();
         match quota {
@@ -63,7 +62,7 @@ impl NamespaceQuotas {
         };
     }
 
-    /// The Namespaces cannot be read: what was known of them holds.
+    /// The Namespaces cannot be read: their last known quotas apply.
     pub fn cannot_be_read(&self) {
         self.0.write().is_unread = false;
     }

@@ -1,4 +1,4 @@
-//! Follows the Namespaces, and tells their authors what is wrong with the annotations.
+//! Follows the Namespaces, and reports faults of the annotations to their authors.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -24,25 +24,24 @@ use super::{
 };
 use crate::clients::{Clients, Namespace};
 
-/// Namespaces that could not be read for so long since the start, as without the right to, are not waited for any more. Until then a limit of
-/// the flags may be too low for some, and names that pods use would be left out.
+/// How long the collector waits for Namespaces that it cannot read since the start, for example for
+/// lack of permission. Until then the default quota may be too low for some namespace, and names
+/// that pods use would be left out.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What the task tells.
 #[derive(Debug)]
 pub struct Outputs {
-    /// The quotas.
     pub quotas: NamespaceQuotas,
-    /// Gives each namespace a number.
+    /// Assigns numbers to namespaces.
     pub clients: Clients,
-    /// What the authors of Namespaces are told.
+    /// Reports Events to the authors of Namespaces.
     pub reporter: Reporter,
 }
 
 /// Follows the Namespaces until the token is cancelled.
 ///
 /// # Errors
-/// None: what goes wrong is logged and tried again.
+/// None: failures are logged and retried.
 pub async fn run(
     rules: QuotaRules,
     events: impl Stream<Item = Event<AnnotatedNamespace>>,
@@ -80,13 +79,13 @@ struct Known {
 struct Task {
     rules: QuotaRules,
     outputs: Outputs,
-    /// Those with annotations of ours, by their names.
+    /// The Namespaces with such annotations.
     known: BTreeMap<String, Known>,
-    /// That they cannot be read was said.
+    /// The failure to read them was logged.
     is_unreadable: bool,
-    /// Until when they are waited for, if they could not be read yet.
+    /// Until when the task waits for them, if they were never read.
     unread_until: Option<Instant>,
-    /// Those whose faults are still to be told.
+    /// Namespaces whose faults are not reported yet.
     untold: PendingReports<String>,
 }
 
@@ -131,11 +130,11 @@ impl Task {
                 if !std::mem::replace(&mut self.is_unreadable, true) {
                     warn!(
                         objects = "Namespaces", %reason,
-                        "cannot be read: limits of annotations that were read hold, and those of the flags for other namespaces"
+                        "cannot be read: limits by known annotations stay, and the flags apply to all others; allow the collector to watch them"
                     );
                 }
             }
-            // What was known of them holds, and the watch names them.
+            // The last known annotations stay, and the watch logs these objects.
             Event::Undecodable(_) => {}
         }
         self.count();
@@ -180,7 +179,7 @@ impl Task {
         }
     }
 
-    /// Tells what is wrong, as far as it is taken.
+    /// Reports the faults, as far as the reporter has room.
     fn tell(&mut self) {
         let now = Instant::now();
         if self.unread_until.take_if(|until| *until <= now).is_some() {

@@ -1,4 +1,4 @@
-//! A Pod, of which nothing but its DNS settings and addresses is kept.
+//! The DNS settings and addresses of a Pod; the rest is not kept.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use kube::Resource;
 use runtime::store::identity;
 use serde::Deserialize;
 
-/// What says whom a pod asks.
+/// The fields of a Pod that determine its name servers.
 #[derive(Clone, Debug, Deserialize, Resource)]
 #[resource(inherit = Pod)]
 pub struct PodDns {
@@ -46,17 +46,17 @@ struct PodIp {
 }
 
 impl PodDns {
-    /// It shares its node's network, so that no EgressFirewall is about it.
+    /// Whether it uses its node's network: no EgressFirewall applies to it then.
     pub fn is_on_host(&self) -> bool {
         self.spec.host_network == Some(true)
     }
 
-    /// Whether it runs: nobody asks for a pod that only waits.
+    /// Whether it runs: a pending pod sends no queries.
     pub fn runs(&self) -> bool {
         self.status.phase.as_deref() == Some("Running")
     }
 
-    /// `status.podIPs`: none on the host network, where they are the node's.
+    /// `status.podIPs`; none on the host network, where they are the node's.
     pub fn addresses(&self) -> Vec<IpAddr> {
         if self.is_on_host() {
             return Vec::new();

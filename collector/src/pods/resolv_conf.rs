@@ -1,30 +1,28 @@
-//! The `resolv.conf` that the kubelet makes for a pod, from its `dnsPolicy` and `dnsConfig` (Kubernetes' KEP 504, "Configurable Pod
-//! DNS", and `PodSpec`).
+//! The `resolv.conf` that the kubelet writes for a pod, from its `dnsPolicy` and `dnsConfig`
+//! (Kubernetes' KEP 504, "Configurable Pod DNS", and `PodSpec`).
 
 use std::net::IpAddr;
 
 use super::pod::PodDns;
 
-/// Resolvers take so many name servers (resolv.conf(5), `MAXNS`), and the kubelet writes no more.
+/// The most name servers that resolvers use (resolv.conf(5), `MAXNS`), and that the kubelet writes.
 const MAX_SERVERS: usize = 3;
 
-/// The name servers that a pod asks, in their order, each once, at most three.
+/// The name servers of a pod in their order, without duplicates, at most three.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ResolvConf(pub Box<[NameServer]>);
 
-/// A name server.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum NameServer {
     /// The cluster's, as the kubelet knows it.
     Cluster,
     /// Those of the node.
     Node,
-    /// This one.
+    /// At this address.
     Address(IpAddr),
 }
 
 impl ResolvConf {
-    /// Of a pod.
     pub fn of(pod: &PodDns) -> Self {
         let mut servers = match pod.policy() {
             "None" => Vec::new(),
@@ -33,7 +31,7 @@ impl ResolvConf {
             _ => vec![NameServer::Cluster],
         };
         for text in pod.nameservers() {
-            // The API server takes nothing but addresses.
+            // The API server accepts only addresses.
             if let Ok(address) = text.parse::<IpAddr>() {
                 let server = NameServer::Address(address.to_canonical());
                 if !servers.contains(&server) {
@@ -45,7 +43,7 @@ impl ResolvConf {
         Self(servers.into())
     }
 
-    /// Whether the pod asks the cluster alone.
+    /// Whether the pod uses the cluster's DNS only.
     pub fn is_plain(&self) -> bool {
         *self.0 == [NameServer::Cluster]
     }

@@ -1,4 +1,4 @@
-//! What is known of pods: those that differ from the others, by namespace. No IO.
+//! The pods with other DNS settings than the default, by namespace. No IO.
 
 use std::{
     cmp::Reverse,
@@ -18,84 +18,84 @@ use serde::Serialize;
 
 use super::resolv_conf::{NameServer, ResolvConf};
 
-/// So many servers that pods chose are asked; each costs a query for every look-up.
+/// The most name servers of pods that are queried; each costs a query for every look-up.
 pub const MAX_TRUSTED: usize = 8;
 
-/// How many pods are shown.
+/// The most pods on the status page.
 const MAX_SHOWN: usize = 1_000;
 
-/// How many servers are named in an Event.
+/// The most servers in an Event.
 const MAX_NAMED: usize = 5;
 
-/// All that is known.
+/// The state of all pods.
 #[derive(Debug, Default)]
 pub struct Table {
-    /// The addresses of the cluster's DNS; nothing is said of addresses before they are known.
+    /// The addresses of the cluster's DNS. Until they are known, servers are not classified by
+    /// address.
     cluster: Option<BTreeSet<IpAddr>>,
     trusted: Vec<IpNet>,
-    /// Where pods and Services have their addresses: anybody may run a name server there.
+    /// The networks of pods and Services: any tenant may run a name server there.
     cluster_networks: Option<Arc<Networks>>,
     /// The namespaces with rules by name, each with its EgressFirewall.
     rules: Arc<BTreeMap<String, ObjectReference>>,
-    /// The pods that are not plain, by namespace; also of namespaces without rules, as far as their pods are told of.
+    /// The pods with other settings, by namespace; also of namespaces without rules, if their pods
+    /// are watched.
     pods: BTreeMap<String, BTreeMap<String, ResolvConf>>,
 }
 
-/// Whose name servers a pod asks, from the best to the worst.
+/// The kind of a pod's name servers, from the best to the worst.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Whose {
-    /// The cluster's alone.
+    /// Only the cluster's.
     Cluster,
-    /// Others too, all of which are asked here as well (`--trusted-nameserver`).
+    /// Others too, all of which the collector queries as well (`--trusted-nameserver`).
     Trusted,
-    /// Those of the node.
+    /// The node's.
     Node,
     /// Others.
     Foreign,
 }
 
-/// A pod that differs.
+/// A pod with other settings.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodView {
-    /// Its namespace and name.
     pub pod: ObjectKey,
-    /// Whose name servers it asks.
+    /// The kind of its name servers.
     pub whose: Whose,
-    /// They, in words.
+    /// Its name servers, as text.
     #[serde(rename = "nameServers")]
     pub servers: Vec<String>,
 }
 
-/// What there is to know of all pods.
+/// A summary of all pods.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodsView {
-    /// How many ask others than the cluster's, by whose they are.
+    /// The number of pods that use other servers than the cluster's, by kind.
     #[serde(rename = "nameServers")]
     pub counts: BTreeMap<Whose, usize>,
-    /// Those that differ, at most 1,000.
+    /// These pods, at most 1,000.
     pub pods: Vec<PodView>,
 }
 
-/// What the author of an EgressFirewall is told.
+/// A report to the author of an EgressFirewall.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
-    /// The EgressFirewall.
     pub about: ObjectReference,
-    /// The same as long as the servers are: pods come and go.
+    /// Constant while the servers are, although pods come and go.
     pub text: String,
 }
 
 impl Whose {
-    /// Every word of [`Whose::as_str`], but for that of the cluster.
+    /// Every value of [`Whose::as_str`], except the cluster's.
     pub const WORDS: &[&str] = &["trusted", "node", "foreign"];
 
-    /// All but the cluster's.
+    /// All except the cluster's.
     pub const OTHERS: [Self; 3] = [Self::Trusted, Self::Node, Self::Foreign];
 
-    /// A word for metric labels and `/status.json`.
+    /// The value in metric labels and `/status.json`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cluster => "cluster",
@@ -107,7 +107,7 @@ impl Whose {
 }
 
 impl Table {
-    /// Servers in these networks may be asked, if a pod asks them.
+    /// Servers in the `trusted` networks may be queried if a pod uses them.
     pub fn new(trusted: Vec<IpNet>) -> Self {
         Self {
             trusted,
@@ -115,17 +115,16 @@ impl Table {
         }
     }
 
-    /// These namespaces have rules by name.
     pub fn set_rules(&mut self, rules: Arc<BTreeMap<String, ObjectReference>>) {
         self.rules = rules;
     }
 
-    /// The namespaces with rules by name.
     pub fn rules(&self) -> &Arc<BTreeMap<String, ObjectReference>> {
         &self.rules
     }
 
-    /// The namespaces with rules by name, their EgressFirewalls, and the pods there that are not plain.
+    /// The namespaces with rules by name, their EgressFirewalls, and their pods with other
+    /// settings.
     fn namespaces(
         &self,
     ) -> impl Iterator<Item = (&String, &ObjectReference, &BTreeMap<String, ResolvConf>)> {
@@ -133,17 +132,18 @@ impl Table {
         namespaces.filter_map(|(name, pods)| Some((name, self.rules.get(name)?, pods)))
     }
 
-    /// These are the addresses of the cluster's DNS.
+    /// Sets the addresses of the cluster's DNS.
     pub fn set_cluster(&mut self, addresses: Option<BTreeSet<IpAddr>>) {
         self.cluster = addresses;
     }
 
-    /// The networks of pods and Services are these.
+    /// Sets the networks of pods and Services.
     pub fn set_networks(&mut self, networks: Option<Arc<Networks>>) {
         self.cluster_networks = networks;
     }
 
-    /// A pod is as it says; `None` if it is gone or no rule is about it. Returns whether anything is new.
+    /// Sets the name servers of a pod; `None` if it is gone or no rule applies to it. Returns
+    /// whether anything changed.
     pub fn set(&mut self, pod: &ObjectKey, conf: Option<ResolvConf>) -> bool {
         let of_namespace = self.pods.entry(pod.namespace.clone()).or_default();
         let conf = conf.filter(|conf| !conf.is_plain());
@@ -158,7 +158,7 @@ impl Table {
         is_new
     }
 
-    /// Nothing is known any more of the pods there.
+    /// Forgets the pods of this scope.
     pub fn forget(&mut self, scope: &Scope) {
         match scope {
             Scope::All => self.pods.clear(),
@@ -168,7 +168,8 @@ impl Table {
         }
     }
 
-    /// The servers of pods that may be asked, those first that most namespaces use, and how many more there are.
+    /// The trusted servers of pods, those of the most namespaces first, and the number of further
+    /// ones.
     pub fn trusted(&self) -> (Vec<IpAddr>, usize) {
         let mut users: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for (_, _, pods) in self.namespaces() {
@@ -204,7 +205,8 @@ impl Table {
         match (server, &self.cluster) {
             (NameServer::Node, _) => Whose::Node,
             (NameServer::Cluster, _) | (NameServer::Address(_), None) => Whose::Cluster,
-            // A link-local address is the node's own: a NodeLocal DNSCache, of which its Corefile tells.
+            // A link-local address is the node's own: a NodeLocal DNSCache, whose Corefile is
+            // checked.
             (NameServer::Address(it), Some(all)) if all.contains(&it) || is_link_local(it) => {
                 Whose::Cluster
             }
@@ -218,7 +220,7 @@ impl Table {
         all.max().unwrap_or(Whose::Cluster)
     }
 
-    /// What there is to know.
+    /// The summary for the status page.
     pub fn view(&self) -> PodsView {
         let mut view = PodsView::default();
         for (name, _, pods) in self.namespaces() {
@@ -243,7 +245,7 @@ impl Table {
         view
     }
 
-    /// What the authors of EgressFirewalls are to be told, by namespace.
+    /// The reports to the authors of EgressFirewalls, by namespace.
     pub fn notes(&self) -> BTreeMap<String, Note> {
         let mut notes = BTreeMap::new();
         for (namespace, about, pods) in self.namespaces() {
@@ -253,7 +255,7 @@ impl Table {
             if !foreign.is_empty() {
                 let named = few(foreign.iter().map(|it| words(*it)), MAX_NAMED);
                 let text = format!(
-                    "pods of this namespace ask name servers that are not the cluster's, whose answers are not seen: {named}"
+                    "pods of this namespace use name servers other than the cluster's, whose answers the collector does not receive: {named}"
                 );
                 let about = about.clone();
                 notes.insert(namespace.clone(), Note { about, text });

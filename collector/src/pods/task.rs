@@ -1,4 +1,5 @@
-//! The task that watches pods, while this replica leads. An event of a pod costs by itself, however many namespaces have rules.
+//! The task that watches pods while this replica leads. The cost of a pod's event does not depend
+//! on the number of namespaces.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -44,57 +45,53 @@ use crate::{
     rules::Overview,
 };
 
-/// What changes within this time is looked at together.
+/// Changes within this time are handled together.
 const CALM: Duration = Duration::from_millis(500);
 
-/// The reason of an Event.
+/// The reason of the Event.
 const REASON: &str = "ForeignNameServers";
 
-/// The port of DNS.
 const PORT: u16 = 53;
 
-/// What the flags say.
+/// The settings by flags.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The Services of the cluster's DNS.
     pub services: Vec<ObjectKey>,
-    /// Servers in these networks are asked, if pods ask them.
+    /// Servers in these networks are queried if pods use them.
     pub trusted: Vec<IpNet>,
 }
 
-/// What the task is told.
 #[derive(Debug)]
 pub struct Inputs {
-    /// Which namespaces have rules by name.
+    /// The namespaces with rules by name.
     pub overview: watch::Receiver<Arc<Overview>>,
     /// The servers behind the Services.
     pub endpoints: Option<watch::Receiver<Option<Endpoints>>>,
     /// The cluster's own networks.
     pub networks: watch::Receiver<Option<Arc<Networks>>>,
-    /// Whether this replica leads.
     pub leader: Leader,
 }
 
-/// What it tells.
 #[derive(Debug)]
 pub struct Outputs {
-    /// Whose pods clients are. It knows none while this replica does not lead.
+    /// The pods by address. Empty while this replica does not lead.
     pub clients: Clients,
-    /// What there is to know; `None` while this replica does not lead.
+    /// The summary for the status page; `None` while this replica does not lead.
     pub view: watch::Sender<Option<Arc<PodsView>>>,
-    /// The servers that may be asked because pods ask them.
+    /// The trusted servers of pods, which look-ups query too.
     pub trusted: watch::Sender<Servers>,
-    /// What the authors of EgressFirewalls are told.
+    /// Reports Events to the authors of EgressFirewalls.
     pub reporter: Reporter,
 }
 
-/// The addresses that Services have from now on.
+/// The addresses of Services, as they change.
 type ServiceAddresses = SelectAll<BoxStream<'static, (ObjectKey, Vec<IpAddr>)>>;
 
 /// Watches until the token is cancelled.
 ///
 /// # Errors
-/// None: what goes wrong is logged and tried again.
+/// None: failures are logged and retried.
 pub async fn run(
     config: Config,
     cluster: Cluster,
@@ -107,7 +104,7 @@ pub async fn run(
     let mut task = Task::new(config, cluster, watches, outputs);
     let endpoints = inputs.endpoints.take();
     let mut endpoints = endpoints.unwrap_or_else(|| watch::channel(None).1);
-    // What is there already is new to the task.
+    // The first values count as changes too.
     inputs.overview.mark_changed();
     inputs.networks.mark_changed();
     endpoints.mark_changed();
@@ -141,14 +138,14 @@ struct Task {
     watches: PodWatches,
     services: ServiceAddresses,
     networks: Option<Arc<Networks>>,
-    /// Those of each Service, as far as they are known.
+    /// The addresses of each Service, as far as they are known.
     cluster_ips: BTreeMap<ObjectKey, Vec<IpAddr>>,
     behind: BTreeSet<IpAddr>,
     leads: bool,
-    /// Nobody was told of a change yet.
+    /// The first change that is not published yet.
     changed: Option<Instant>,
     notes: BTreeMap<String, Note>,
-    /// The namespaces whose notes are still to be told.
+    /// The namespaces whose reports are not sent yet.
     untold: PendingReports<String>,
     bypassing: Series,
 }
@@ -205,7 +202,6 @@ impl Task {
         }
     }
 
-    /// These namespaces have rules by name.
     fn set_rules(&mut self, rules: Arc<BTreeMap<String, ObjectReference>>) {
         let known = self.table.rules();
         if Arc::ptr_eq(known, &rules) || *known == rules {
@@ -247,7 +243,8 @@ impl Task {
         self.touch();
     }
 
-    /// Another pod is of no namespace with rules, once the pods of all of these were listed.
+    /// Once the pods of all namespaces with rules were listed, any other pod belongs to none of
+    /// them.
     fn show_whether_all_are_known(&self) {
         self.outputs
             .clients
@@ -280,9 +277,9 @@ impl Task {
                     self.touch();
                 }
             }
-            // What was known holds; the watch says so itself.
+            // The last known pods stay; the watch logs the reason.
             Event::OutOfSync(reason) => {
-                info!(namespace = %scope, %reason, "pods cannot be read: which of them bypass the cluster's DNS is not known");
+                info!(namespace = %scope, %reason, "cannot read pods, so the collector does not know which of them bypass the cluster's DNS: allow it to watch them");
             }
             Event::Undecodable(_) => {}
         }
@@ -303,7 +300,7 @@ impl Task {
     fn set_cluster(&mut self) {
         let all = self.cluster_ips.values().flatten().copied();
         let all: BTreeSet<IpAddr> = all.chain(self.behind.iter().copied()).collect();
-        // Of each Service it must be known whether it is there.
+        // Known only once each Service was found to exist or not.
         let is_known = self.cluster_ips.len() == self.config.services.len() && !all.is_empty();
         self.table.set_cluster(is_known.then_some(all));
     }
@@ -319,7 +316,7 @@ impl Task {
         self.changed.map_or(untold, |at| at.min(untold))
     }
 
-    /// Tells what is known now.
+    /// Publishes the state.
     fn tell(&mut self) {
         self.changed = None;
         if self.leads {
@@ -334,7 +331,7 @@ impl Task {
         });
     }
 
-    /// Shows what is known now.
+    /// Publishes the summary and the metric.
     fn show(&mut self) {
         let view = self.table.view();
         self.bypassing.replace(Whose::OTHERS.map(|whose| {
@@ -358,19 +355,19 @@ impl Task {
             .map(|address| Server::udp(SocketAddr::new(*address, PORT)))
             .collect();
         if send_if_changed(&self.outputs.trusted, servers) {
-            info!(servers = ?trusted, "name servers of pods that are asked too (--trusted-nameserver)");
+            info!(servers = ?trusted, "look-ups also query these name servers of pods (--trusted-nameserver)");
             if more > 0 {
                 warn!(
                     more,
                     most = MAX_TRUSTED,
-                    "pods ask more trusted name servers than are asked here"
+                    "pods use more trusted name servers than look-ups query: some of their answers may be missing"
                 );
             }
         }
     }
 }
 
-/// The addresses of a Service that is watched, if the event tells.
+/// The addresses of a watched Service, if the event has them.
 fn addresses(event: Event<Service>) -> Option<Vec<IpAddr>> {
     let of = |service: &Service| -> Vec<IpAddr> {
         let spec = service.spec.as_ref();
@@ -382,7 +379,7 @@ fn addresses(event: Event<Service>) -> Option<Vec<IpAddr>> {
         Event::Synced(services) => Some(services.iter().flat_map(of).collect()),
         Event::Applied(service) => Some(of(&service)),
         Event::Deleted(_) => Some(Vec::new()),
-        // What was read holds.
+        // The last addresses stay.
         Event::OutOfSync(_) | Event::Undecodable(_) => None,
     }
 }

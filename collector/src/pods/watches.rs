@@ -1,4 +1,5 @@
-//! The watches of pods: one for each namespace with rules by name, or one for all namespaces where there are too many of these.
+//! The watches of pods: one for each namespace with rules by name, or one for all namespaces if
+//! there are too many of these.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,28 +13,27 @@ use tracing::info;
 
 use super::pod::PodDns;
 
-/// The pods of so many namespaces are watched one by one: each watch is a connection to the API server.
+/// The most namespaces with a watch of their own, since each watch is a connection to the API
+/// server.
 pub(super) const MAX_WATCHES: usize = 512;
 
 type Events = BoxStream<'static, (Scope, Event<PodDns>)>;
 
-/// Begins a watch.
 type Open = Box<dyn Fn(Scope) -> BoxStream<'static, Event<PodDns>> + Send>;
 
-/// The watches that run.
 pub(super) struct PodWatches {
     open: Open,
     events: SelectAll<Events>,
-    /// The namespaces that have a watch of their own.
+    /// The namespaces with a watch of their own.
     namespaces: BTreeMap<String, CancellationToken>,
-    /// Of which the pods were listed.
+    /// Those whose pods were listed.
     listed: BTreeSet<String>,
-    /// There is one watch for all namespaces; whether their pods were listed.
+    /// `Some` if one watch covers all namespaces, with whether their pods were listed.
     all: Option<bool>,
 }
 
 impl PodWatches {
-    /// None runs yet.
+    /// Without any watch.
     pub(super) fn new(
         open: impl Fn(Scope) -> BoxStream<'static, Event<PodDns>> + Send + 'static,
     ) -> Self {
@@ -46,9 +46,11 @@ impl PodWatches {
         }
     }
 
-    /// Watches the pods of these namespaces. Returns those whose watches ended, unless the watch for all namespaces goes on with them.
+    /// Watches the pods of these namespaces. Returns those whose watches ended, unless the watch
+    /// for all namespaces covers them.
     ///
-    /// That one stays until [`PodWatches::end`]: namespaces around the limit would cause one list after the other.
+    /// That watch stays until [`PodWatches::end`]. Otherwise a number of namespaces around the
+    /// limit would cause one list after the other.
     pub(super) fn watch<T>(&mut self, namespaces: &BTreeMap<String, T>) -> Vec<String> {
         if self.all.is_some() {
             return Vec::new();
@@ -57,7 +59,7 @@ impl PodWatches {
             info!(
                 namespaces = namespaces.len(),
                 most = MAX_WATCHES,
-                "many namespaces have rules by name: the pods of all namespaces are watched at once"
+                "many namespaces have rules by name: the collector watches the pods of all namespaces with one watch"
             );
             self.end();
             self.all = Some(false);
@@ -88,7 +90,6 @@ impl PodWatches {
         self.events.push(events.boxed());
     }
 
-    /// Ends all of them.
     pub(super) fn end(&mut self) {
         self.events = SelectAll::new();
         self.namespaces.clear();
@@ -125,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// Watches of which each lists nothing and then waits, and the scopes of those that were begun.
+    /// Watches that list no pods and then wait, and the scopes of those that began.
     fn watches() -> (PodWatches, Arc<Mutex<Vec<String>>>) {
         let begun: Arc<Mutex<Vec<String>>> = Arc::default();
         let opened = Arc::clone(&begun);
@@ -174,7 +175,7 @@ mod tests {
         list(&mut watches, MAX_WATCHES).await;
         assert_eq!(watches.watch(&namespaces(MAX_WATCHES + 1)), [""; 0]);
         list(&mut watches, 1).await;
-        // It stays, whatever the rules are, until this collector leads anew.
+        // It stays, whatever the rules are, until this collector leads again.
         assert_eq!(watches.watch(&namespaces(10_000)), [""; 0]);
         assert_eq!(watches.watch(&namespaces(1)), [""; 0]);
         assert!(watches.is_complete());

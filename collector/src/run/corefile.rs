@@ -1,4 +1,4 @@
-//! What is looked at in the cluster beside the objects: Corefiles, pods and Namespaces.
+//! The watches beside those of the objects: Corefiles, pods and Namespaces.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::{
     rules::Overview,
 };
 
-/// What is known of the pods; `None` while another replica leads.
+/// The summary of the pods; `None` while another replica leads.
 pub(super) type Pods = watch::Receiver<Option<Arc<PodsView>>>;
 
 impl Program {
-    /// Looks at the cluster's Corefiles, and gives what is known of each; a folder has none.
+    /// Checks the cluster's Corefiles, and returns the state of each; a folder has none.
     pub(super) fn corefiles(
         &self,
         leader: &Leader,
@@ -48,7 +48,7 @@ impl Program {
             .collect()
     }
 
-    /// Looks at pods that bypass the cluster's DNS; `trusted` gets the servers of theirs that are asked.
+    /// Watches pods that bypass the cluster's DNS; `trusted` gets their trusted servers.
     pub(super) fn pods(
         &self,
         overview: &watch::Receiver<Arc<Overview>>,
@@ -90,7 +90,7 @@ impl Program {
         shown
     }
 
-    /// Follows how much annotations let namespaces have; a folder has no Namespaces.
+    /// Follows the quotas by annotations; a folder has no Namespaces.
     pub(super) fn namespaces(&self, tasks: &mut Tasks) {
         let OpenStore::Kube(store) = &self.store else {
             return;
@@ -108,7 +108,7 @@ impl Program {
         );
     }
 
-    /// The servers that are asked beside the others, if any may be, and what they say.
+    /// The additional servers, if any are allowed, and their results.
     pub(super) fn beside(
         &self,
     ) -> (

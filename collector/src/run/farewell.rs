@@ -1,8 +1,9 @@
-//! The end of the program, in an order that costs CoreDNS the least.
+//! Shutdown, in the order that costs CoreDNS the least.
 //!
-//! What CoreDNS had not flushed when its reader goes is lost, and it dials again once at once and then only every ten seconds. So
-//! nobody may be sent here any more when the streams are closed; and where CoreDNS streams to two collectors, they close theirs
-//! one after the other, with time for CoreDNS to come back in between.
+//! When a reader disconnects, CoreDNS loses the events that it has not flushed. It dials again once
+//! at once, and then only every ten seconds. So the Service must have stopped routing to this pod
+//! before the streams are closed. If CoreDNS streams to two collectors, they close their streams
+//! one after the other, with time for CoreDNS to reconnect in between.
 
 use std::time::Duration;
 
@@ -20,20 +21,20 @@ use tracing::{info, warn};
 
 use crate::args::ShutdownArgs;
 
-/// What is held by who closes its streams.
+/// The Lease that a collector holds while it closes its streams.
 const LEASE: &str = "collector-closing";
 
-/// How long a DNS server may take to be back elsewhere: it dials every ten seconds.
+/// How long a DNS server may take to reconnect: it dials every ten seconds.
 const REDIAL: Duration = Duration::from_secs(12);
 
-/// What is to be done around the end of the tasks.
+/// The steps before and after the end of the tasks.
 pub(super) struct Farewell {
     args: ShutdownArgs,
     turn: Option<Leadership>,
     gate: Gate,
 }
 
-/// It is the turn of this process to close its streams. It lasts until this is given back.
+/// The turn of this process to close its streams, until it is dropped.
 pub(super) struct Turn {
     contest: JoinSet<anyhow::Result<()>>,
     token: CancellationToken,
@@ -41,7 +42,7 @@ pub(super) struct Turn {
 }
 
 impl Farewell {
-    /// `gate` holds until the end begins.
+    /// `gate` is ready until shutdown begins.
     pub(super) fn new(args: ShutdownArgs, store: &OpenStore, namespace: &str, gate: Gate) -> Self {
         gate.ready();
         let has_turns = !args.shutdown_turn.is_zero();
@@ -49,21 +50,21 @@ impl Farewell {
         Self { args, turn, gate }
     }
 
-    /// Ends when the streams may be closed.
+    /// Returns when the streams may be closed.
     pub(super) async fn before(self) -> Option<Turn> {
-        self.gate.not_ready("it is about to end");
+        self.gate.not_ready("the program is shutting down");
         sleep(self.args.shutdown_delay).await;
         let mut turn = Turn::contend(self.turn?);
         let came = timeout(self.args.shutdown_turn, turn.comes()).await;
         if came.is_err() {
             warn!(
-                "others are closing their streams, or the Lease {LEASE} cannot be had: closing ours"
+                "closing the streams without the Lease {LEASE}: another collector holds it, or it cannot be acquired"
             );
         }
         Some(turn)
     }
 
-    /// Ends when others may close theirs.
+    /// Returns when others may close theirs.
     pub(super) async fn after(turn: Option<Turn>) {
         if let Some(turn) = turn {
             turn.give_back().await;

@@ -1,4 +1,4 @@
-//! The other collectors, which of them leads, and how well this one hears.
+//! The other collectors, the lead, and the reception of DNS servers.
 
 use std::{collections::BTreeSet, env, net::SocketAddr};
 
@@ -23,10 +23,10 @@ use crate::{
     query_origin::OwnQueries,
 };
 
-/// The pod's addresses, as its manifest passes them on (`status.podIPs`).
+/// The pod's addresses, which its manifest sets (`status.podIPs`).
 const POD_IPS: &str = "POD_IPS";
 
-/// The other collectors of this store, and this one's queries.
+/// The other collectors of this store, and the record of this one's queries.
 pub(super) fn peers(args: &Args, store: &OpenStore) -> (Peers, OwnQueries) {
     match store {
         OpenStore::Dir(store) => {
@@ -43,7 +43,8 @@ pub(super) fn peers(args: &Args, store: &OpenStore) -> (Peers, OwnQueries) {
 }
 
 impl Program {
-    /// Contends for the lead. A collector that hears nothing leaves it to the others.
+    /// Takes part in the election of the leader. A collector that receives no DNS server leaves the
+    /// lead to the others.
     pub(super) fn leader(
         &self,
         peers: Peers,
@@ -66,7 +67,7 @@ impl Program {
         leader
     }
 
-    /// How well the DNS servers are heard.
+    /// Which DNS servers are received.
     pub(super) fn hearing(
         &self,
         probing: &Probing,
@@ -77,7 +78,7 @@ impl Program {
         if self.args.listen.listen.is_empty() {
             return hearing;
         }
-        // Of the servers that a flag names, some may not stream.
+        // A server that a flag names may not stream.
         let tracker = Tracker::new(matches!(self.store, OpenStore::Kube(_)));
         let (open, blocks) = (probing.open.clone(), probing.blocks.clone());
         let task = hear(tracker, open, servers, blocks, sender, tasks.token());
@@ -110,7 +111,7 @@ async fn hear(
     }
 }
 
-/// How well this collector would lead, if there may be another.
+/// Publishes how well this collector would lead, if there may be another.
 async fn compare(
     mut hearing: watch::Receiver<Hearing>,
     mut alive: watch::Receiver<Option<Addresses>>,
@@ -134,7 +135,7 @@ async fn compare(
             Ok(()) = hearing.changed() => {}
             Ok(()) = alive.changed() => {}
             else => {
-                // Both are as they stay.
+                // The preference is final.
                 token.cancelled().await;
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! The DNS servers that flush probes go to.
+//! The DNS servers that get flush probes.
 
 use std::{collections::BTreeSet, net::SocketAddr, num::NonZeroU32, sync::Arc};
 
@@ -14,19 +14,20 @@ use crate::{
 
 pub(super) type Blocks = watch::Receiver<Arc<Vec<BlockView>>>;
 
-/// What is known of the streams.
+/// The inputs of the reception tracker.
 pub(super) struct Probing {
-    /// Those that are open.
+    /// The open streams.
     pub(super) open: watch::Receiver<Open>,
-    /// What probes tell of the server blocks.
+    /// The states of the server blocks.
     pub(super) blocks: Blocks,
 }
 
-/// Flush probes a second, to all DNS servers together.
+/// Flush probes a second, for all DNS servers together.
 const FLUSH_BUDGET: NonZeroU32 = NonZeroU32::new(1000).expect("it is not 0");
 
 impl Program {
-    /// The DNS servers that pods may ask: those of the cluster, or with a folder those that are asked for look-ups.
+    /// The DNS servers that pods may use: those of the cluster, or with a folder those that
+    /// look-ups query.
     pub(super) fn probed_servers(
         &self,
         endpoints: &Option<Found>,
@@ -38,7 +39,7 @@ impl Program {
             (Some(endpoints), _) => {
                 let pass_on = move |endpoints: Option<Endpoints>| {
                     if let Some(endpoints) = endpoints {
-                        // Nobody is sent to the others.
+                        // The Service routes no query to the others.
                         let serving = endpoints.iter().filter(|(_, it)| it.serving);
                         send(&sender, serving.map(|(address, _)| *address));
                     }
@@ -58,7 +59,7 @@ impl Program {
         servers
     }
 
-    /// Probes these servers. Gives what the readers tell of their streams, and how things stand.
+    /// Starts the flush task for these servers. Returns the readers' end, and the states.
     pub(super) fn probes(
         &self,
         servers: watch::Receiver<BTreeSet<SocketAddr>>,
@@ -94,7 +95,7 @@ impl Program {
     }
 }
 
-/// By the addresses that streams show, in which IPv4 is never mapped.
+/// Canonical addresses, as streams have them.
 fn send(sender: &watch::Sender<BTreeSet<SocketAddr>>, servers: impl Iterator<Item = SocketAddr>) {
     let canonical = |server: SocketAddr| SocketAddr::new(server.ip().to_canonical(), server.port());
     sender.send_replace(servers.map(canonical).collect());

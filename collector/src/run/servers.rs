@@ -1,4 +1,4 @@
-//! Which DNS servers are asked.
+//! The DNS servers that look-ups query.
 
 use runtime::{UsageError, endpoints::Endpoints, shutdown::Tasks};
 use tokio::sync::watch;
@@ -9,7 +9,7 @@ use crate::{
     lookup::{self, ResolverSpec, Server},
 };
 
-/// Where the servers to ask are listed; nothing if nothing is looked up.
+/// The list of servers to query; `None` without look-ups.
 pub(super) fn servers(
     args: &Args,
     endpoints: Option<Found>,

@@ -123,7 +123,7 @@ async fn a_collector_with_a_delay_says_that_it_ends_and_reads_on() {
     world.collector.process().signal(Signal::TERM);
     let admin = world.collector.admin();
     eventually("it says that it ends", async || match admin.ready().await {
-        Err(said) if said.contains("running: it is about to end") => Ok(()),
+        Err(said) if said.contains("running: the program is shutting down") => Ok(()),
         other => Err(format!("{other:?}")),
     })
     .await;

@@ -70,7 +70,7 @@ fn a_limit_above_the_ceiling_counts_as_the_ceiling() {
             "{fault}"
         );
     }
-    // What the flags give without an annotation is never too much.
+    // The default of the flags always passes the ceiling.
     let rules = QuotaRules {
         ceilings: NamespaceQuota {
             addresses: 1,

@@ -47,7 +47,7 @@ impl Cluster {
         Some(quotas.get(clients.number(name))?.addresses)
     }
 
-    /// The reasons of what was told, and of which Namespaces.
+    /// The reasons of the reports, with their Namespaces.
     fn told(&mut self) -> Vec<(String, &'static str)> {
         self.task.tell();
         let reports = std::iter::from_fn(|| self.reports.try_next());
@@ -87,7 +87,7 @@ async fn a_namespace_has_the_limits_of_its_annotations_until_it_is_deleted() {
         (cluster.addresses("a"), cluster.addresses("b")),
         (None, None)
     );
-    // What a new list lacks was deleted meanwhile.
+    // A namespace that a new list lacks was deleted meanwhile.
     cluster.apply("a", many("8"));
     cluster.task.take(Event::Synced(Vec::new()));
     assert_eq!(cluster.addresses("a"), None);
@@ -107,7 +107,7 @@ async fn without_the_right_to_read_namespaces_the_flags_hold_after_a_while() {
     cluster.task.tell();
     assert!(cluster.task.outputs.quotas.are_known());
     assert_eq!(cluster.addresses("a"), None);
-    // What was read once holds.
+    // The annotations that were read once apply.
     let all = vec![namespace("a", many("7"))];
     cluster.task.take(Event::Synced(all));
     cluster.task.take(forbidden());
@@ -121,7 +121,7 @@ async fn faults_are_told_when_they_change_and_every_half_hour() {
     let ignored = |name: &str| (name.to_owned(), AnnotationFault::IGNORED);
     let all = ["a", "b", "c"].map(|name| namespace(name, many("1001")));
     cluster.task.take(Event::Synced(all.to_vec()));
-    // As many as are taken at once.
+    // As many as the reporter takes at once.
     assert_eq!(cluster.told(), [clamped("a"), clamped("b")]);
     assert_eq!(cluster.told(), [clamped("c")]);
     assert_eq!(cluster.told(), []);

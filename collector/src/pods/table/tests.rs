@@ -90,7 +90,7 @@ fn the_servers_that_most_namespaces_use_are_asked() {
     let about = ObjectReference::default();
     let namespaces = ["team", "two", "three"].map(|name| (name.to_owned(), about.clone()));
     table.set_rules(Arc::new(namespaces.into()));
-    // One namespace chose many with low addresses.
+    // One namespace uses many servers with low addresses.
     for last in 1..=20 {
         let server = format!("192.0.2.{last}");
         table.set(&pod(&format!("p{last}")), Some(asking(&[&server])));
