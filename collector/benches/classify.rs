@@ -1,5 +1,5 @@
-//! The controller: how fast it takes in answers, what it remembers an address with, how often it writes, and how
-//! late names are looked up.
+//! The controller: the rate of answers, the memory for an address, the number of writes, and the
+//! lateness of look-ups.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -54,7 +54,7 @@ fn addresses(name: usize, count: usize) -> impl Iterator<Item = (IpAddr, u32)> {
     })
 }
 
-/// A controller that leads and wants these names, which are in use.
+/// A leading controller with these names in use.
 fn controller(names: &[DnsName], lookups: bool) -> (StatusController, Wanted) {
     let grace = Duration::from_secs(5);
     let mut controller = StatusController::new(Config {
@@ -95,7 +95,7 @@ fn observation(name: &DnsName, number: usize, count: usize, millis: i64) -> Obse
     }
 }
 
-/// A store that is as fast as can be, and says of every write what a cluster's says.
+/// A store without latency, with a cluster's results of writes.
 #[derive(Default)]
 struct Store {
     objects: HashMap<ObjectKey, DnsNameResolver>,
@@ -104,14 +104,14 @@ struct Store {
 }
 
 impl Store {
-    /// Returns how many writes there were.
+    /// Returns the number of writes.
     fn carry_out(&mut self, controller: &mut StatusController, now: Timestamp) -> usize {
         let writes = controller.writes(now);
         for write in &writes {
             let key = write.key();
             let stored = match write {
                 Write::Create(_) if self.objects.contains_key(&key) => {
-                    // Of so many names two may have the same object name.
+                    // Among so many names, two may have the same object name.
                     let stale = Outcome::Stale(Box::new(self.objects[&key].clone()));
                     controller.written(&key, write, stale, now);
                     continue;
@@ -141,7 +141,7 @@ impl Store {
         writes.len()
     }
 
-    /// Writes all there is to write, until there was nothing for two seconds.
+    /// Carries out all writes, until there was none for two seconds.
     fn settle(controller: &mut StatusController, millis: i64) {
         let (mut store, mut now, mut wrote) = (Self::default(), millis, millis);
         while now < wrote + 2000 {
@@ -154,7 +154,7 @@ impl Store {
     }
 }
 
-/// What a look-up of the name gave that has this many addresses, from this number on.
+/// The result of a look-up with `count` addresses, starting at `number`.
 fn round(name: DnsName, number: usize, count: usize, now: Timestamp) -> LookupResult {
     let addresses: Addresses = addresses(number, count).collect();
     let v4 = match addresses.is_empty() {
@@ -174,7 +174,7 @@ fn round(name: DnsName, number: usize, count: usize, now: Timestamp) -> LookupRe
     }
 }
 
-/// Answers from caches, which change nothing.
+/// Cached answers, which change nothing.
 fn unchanged_answers() {
     const NAMES: usize = 10_000;
     const ROUNDS: i64 = 100;
@@ -200,7 +200,7 @@ fn unchanged_answers() {
     println!("unchanged answers taken in                 {rate:>10.2} M/s            (at least 1)");
 }
 
-/// Answers that bring a new address each, or a new name under a wildcard, for which an old one has to go.
+/// Each answer brings a new address, or a new name under a wildcard, and evicts an old one.
 fn rotating_answers() {
     const ANSWERS: usize = 20_000;
     let rate = |wanted: &str, asked: &dyn Fn(usize) -> DnsName| {
@@ -222,8 +222,9 @@ fn rotating_answers() {
     println!("answers for ever new names, 1,024 kept     {wildcard:>10.0} k/s");
 }
 
-/// What each of 100,000 names takes with so many addresses, once all are looked up and written: the texts of the names, those
-/// in use, the index of the readers, and all that the controller keeps. They are in use, or a hundred wildcards above them are.
+/// The bytes for each of 100,000 names with so many addresses, after look-ups and writes. They
+/// include the names, those in use, the index of the readers, and the controller. The names are in
+/// use themselves, or a hundred wildcards above them are.
 fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
     const NAMES: usize = 100_000;
     let before = counting::allocated();
@@ -241,7 +242,7 @@ fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
             controller.observe(&seen);
         }
     }
-    // New names are looked up at a rate, and some come due again meanwhile.
+    // New names are looked up at a limited rate, and some are due again meanwhile.
     let mut numbers: HashMap<DnsName, usize> = HashMap::new();
     while numbers.len() < if wildcards { in_use.len() } else { NAMES } {
         controller.lookup_is_due(at(millis));
@@ -280,7 +281,7 @@ fn memory() {
     );
 }
 
-/// An hour of a simulated clock, in which 1,000 names keep their addresses.
+/// An hour of simulated time in which 1,000 names keep their addresses.
 fn writes_in_an_hour() {
     const NAMES: usize = 1_000;
     let names = names(NAMES);
@@ -315,7 +316,8 @@ fn writes_in_an_hour() {
     );
 }
 
-/// Random labels under a full wildcard, of eight clients each and of one, beside unchanged answers in the same wildcard.
+/// Random labels under a full wildcard, of eight clients each and of one, beside unchanged answers
+/// in the same wildcard.
 fn full_wildcard() {
     const FULL: usize = 1024;
     const NEW: usize = 20_000;
@@ -348,7 +350,7 @@ fn full_wildcard() {
             seen(&mut controller, name, FULL + i, millis);
             taken += began.elapsed();
             if i % 50 == 49 {
-                // A twentieth of a second of a thousand new names, with what there is to write.
+                // A twentieth of a second of a thousand new names, with their writes.
                 millis += 50;
                 let began = Instant::now();
                 controller.tick(at(millis));

@@ -1,7 +1,9 @@
-//! How early answers are seen: from the client's answer to our observation, with a stock CoreDNS and flush probes off, every 100 ms
-//! and every 10 ms, at several rates of queries; and what probing many CoreDNS costs.
+//! The delay from an answer to the client until its observation, with a stock CoreDNS. Flush probes
+//! are off, every 100 ms and every 10 ms, at several rates of queries. Also the cost of probing
+//! many CoreDNS servers.
 //!
-//! Client, CoreDNS and collector share the machine. `cargo bench --bench flush_latency` takes three minutes; `-- quick` one.
+//! Client, CoreDNS and collector share the machine. `cargo bench --bench flush_latency` takes three
+//! minutes; `-- quick` one.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -49,7 +51,7 @@ use tests::{
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// What 99 of 100 answers have to be seen in with a probe every 10 ms.
+/// The limit of the 99th percentile with a probe every 10 ms.
 const LIMIT: Duration = Duration::from_millis(15);
 
 const CLIENT: &str = "client";
@@ -79,7 +81,8 @@ fn name(i: usize) -> String {
     format!("n{i}.example.com.")
 }
 
-/// Asks for a name after the other at this rate, and says when each was answered. Answers come in order from 127.0.0.1.
+/// Queries one name after the other at this rate, and returns the times of the answers. Their
+/// addresses count up from 127.0.0.1.
 fn ask(server: SocketAddr, rate: usize, count: usize) -> Vec<(usize, Instant)> {
     let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
     socket.connect(server).unwrap();
@@ -120,7 +123,7 @@ fn ask(server: SocketAddr, rate: usize, count: usize) -> Vec<(usize, Instant)> {
     answers.join().unwrap()
 }
 
-/// The processor time of all threads but the client's (proc_pid_schedstat(5)).
+/// The processor time of all threads except the client's (proc_pid_schedstat(5)).
 fn of_collector() -> Duration {
     let threads = fs::read_dir("/proc/self/task").unwrap();
     let threads = threads.map(|thread| thread.unwrap().path());
@@ -133,7 +136,7 @@ fn of_collector() -> Duration {
     threads.filter_map(|path| time(&path)).sum()
 }
 
-/// The processor time of a process: all its threads.
+/// The processor time of all threads of a process.
 fn of_process(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let time = |path: std::path::PathBuf| {
@@ -215,7 +218,7 @@ async fn measure(interval: Duration, rate: usize, lasts: Duration) -> Measured {
     let asked = client.spawn(move || ask(server, rate, count)).unwrap();
     let mut seen = BTreeMap::new();
     let mut quiet = false;
-    // All of it is there a second after the last answer, at the latest.
+    // All observations come at most a second after the last answer.
     while !quiet {
         let mut batch = Vec::new();
         let next = observed.recv_many(&mut batch, 1_000);
@@ -252,7 +255,7 @@ async fn measure(interval: Duration, rate: usize, lasts: Duration) -> Measured {
     }
 }
 
-/// How many probes a second go to so many servers whose streams do not flow by themselves, by the plan alone.
+/// The probes a second to so many servers without traffic of their own, computed by the plan alone.
 fn simulate(interval: Duration, servers: u8) -> f64 {
     const LASTS: Duration = Duration::from_secs(30);
     let mut now = tokio::time::Instant::now();
@@ -271,7 +274,7 @@ fn simulate(interval: Duration, servers: u8) -> f64 {
     };
     plan.set_open(Arc::new([(1, opened)].into()));
     let (mut count, start) = (0_u32, now);
-    // The first probes are alone for a while.
+    // The first probes are sent one at a time for a while.
     let begin = start + Duration::from_secs(10);
     while now < begin + LASTS {
         let (probes, next) = plan.due(now);
@@ -317,7 +320,7 @@ fn main() {
     for millis in [0, 100, 10] {
         for rate in [3, 100, 1_000, 10_000] {
             let interval = Duration::from_millis(millis);
-            // A few queries a second need longer to say something.
+            // A few queries a second need a longer run for a meaningful result.
             let lasts = if rate < 100 { lasts * 2 } else { lasts };
             let measured = runtime.block_on(measure(interval, rate, lasts));
             let Measured { delays, asked, .. } = &measured;

@@ -1,7 +1,9 @@
-//! The ingest path from memory: bytes of a stream to observations, held against limits and peers.
+//! The ingest path in memory, from the bytes of a stream to observations, compared with lower
+//! bounds and other implementations.
 //!
-//! One run over the same frames for all, several rounds in turn, and of each part of the frames the best, so that what else
-//! the machine does in between counts little: the ratios count, not the figures.
+//! All run over the same frames, for several rounds in turn. The best time for each part of the
+//! frames counts, which reduces the effect of other load. The ratios matter, not the absolute
+//! values.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -35,14 +37,14 @@ use runtime::clock::Clock;
 use traffic::{Random, each_frame, minimal, wanted};
 
 const FRAMES: usize = 1_000_000;
-/// In so many streams, one read after the other.
+/// The number of streams, read one after the other.
 const PARTS: usize = 10;
 const NAMES: u64 = 10_000;
 const FEW_NAMES: u64 = 100;
 const MANY_NAMES: u64 = 100_000;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Counts allocations. The allocator is unsafe by its trait; all it does is to count and pass on.
+/// Counts allocations. The allocator is unsafe by its trait; it only counts and forwards.
 #[allow(unsafe_code)]
 mod counting {
     use std::{
@@ -54,7 +56,7 @@ mod counting {
 
     pub(super) struct Counting;
 
-    // SAFETY: every call goes to the system's allocator as it came.
+    // SAFETY: every call is forwarded unchanged to the system's allocator.
     unsafe impl GlobalAlloc for Counting {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -72,7 +74,7 @@ mod counting {
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;
 
-/// So many frames in [`PARTS`] streams, and how many of them match.
+/// So many frames in [`PARTS`] streams, and the number that match.
 fn streams(frames: usize, names: u64) -> (Vec<BytesMut>, u64) {
     let (mut random, mut all) = (Random::default(), 0);
     let streams = (0..PARTS).map(|_| {
@@ -83,7 +85,7 @@ fn streams(frames: usize, names: u64) -> (Vec<BytesMut>, u64) {
     (streams.collect(), all)
 }
 
-/// The plain cost of the bytes: each is loaded once.
+/// The lower bound: each byte is loaded once.
 fn read_bytes(stream: &[u8]) -> u64 {
     let (words, rest) = stream.as_chunks::<8>();
     let sum = words.iter().fold(0, |sum: u64, word| {
@@ -103,7 +105,7 @@ fn ingest(stream: &[u8], names: &NameIndex, remembered: &AnswerCache) -> u64 {
         new_names: &collector::new_names::NewNames::default(),
     };
     let (mut counts, mut observed) = (Counts::default(), 0);
-    // Every answer that matches is to become an observation.
+    // Every matching answer must become an observation.
     let mut history = StreamHistory::default();
     each_frame(stream, |payload| {
         let observation = observe(payload, context, &mut history, &mut counts);
@@ -112,7 +114,7 @@ fn ingest(stream: &[u8], names: &NameIndex, remembered: &AnswerCache) -> u64 {
     observed
 }
 
-/// Two readers, each with the whole stream, as two connections would have.
+/// Two readers, each with the whole stream, as with two connections.
 fn in_two_threads(stream: &[u8], names: &NameIndex, remembered: &AnswerCache) -> u64 {
     std::thread::scope(|scope| {
         let readers = [(); 2].map(|()| scope.spawn(|| ingest(stream, names, remembered)));
@@ -120,7 +122,7 @@ fn in_two_threads(stream: &[u8], names: &NameIndex, remembered: &AnswerCache) ->
     })
 }
 
-/// What the same costs with general libraries.
+/// The same work with general-purpose libraries.
 fn libraries(stream: &[u8], names: &NameIndex) -> u64 {
     let mut observed = 0;
     each_frame(stream, |payload| {
@@ -153,7 +155,7 @@ fn allocations(work: impl FnOnce() -> u64) -> u64 {
     load() - before
 }
 
-/// Reads a stream, and says how many events match.
+/// Reads a stream, and returns the number of matching events.
 type Work<'a> = Box<dyn Fn(&[u8]) -> u64 + 'a>;
 
 /// One way to read streams.

@@ -1,7 +1,9 @@
-//! Instructions for each event of the ingest path, counted by callgrind: the same in every run on a machine.
+//! Instructions for each event of the ingest path, counted by callgrind: the same in every run on a
+//! machine.
 //!
-//! A tenth of the names are wildcards; 5 % of the events match. The limit is that of the path without remembering; what
-//! remembering costs above it is printed beside.
+//! A tenth of the names are wildcards; 5 % of the events match. The limit applies without the cache
+//! of answers; the cost with the cache is printed too.
+
 mod traffic;
 
 use std::time::Duration;
@@ -50,7 +52,7 @@ fn input(remembered: usize) -> Input {
         own: OwnQueries::default(),
         counts: Counts::default(),
     };
-    // Names are remembered from before: the first sight of each is not what a collector spends its days with.
+    // The names are cached before: a collector sees few names for the first time.
     ingest(&mut input);
     input
 }
@@ -66,7 +68,7 @@ fn ingest(input: &mut Input) -> usize {
         new_names: &collector::new_names::NewNames::default(),
     };
     let (counts, mut observed) = (&mut input.counts, 0);
-    // Every answer that matches is to become an observation.
+    // Every matching answer must become an observation.
     let mut history = StreamHistory::default();
     traffic::each_frame(&input.stream, |payload| {
         let observation = observe(payload, context, &mut history, counts);

@@ -1,5 +1,5 @@
-//! What a hundred thousand names take in all: the watches of the store, the rules, the controller, the readers'
-//! index. Every byte that is allocated counts, whoever holds it.
+//! The memory for a hundred thousand names: the watches of the store, the rules, the controller,
+//! the readers' index. Every allocated byte counts.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -59,7 +59,8 @@ fn addresses(name: usize, count: usize) -> impl Iterator<Item = IpAddr> {
     })
 }
 
-/// The objects of all names, as a collector has left them, and the EgressFirewalls that use these.
+/// The objects of all names, as a collector leaves them, and the EgressFirewalls that use these
+/// names.
 fn fill(store: &Path, count: usize) {
     let folder = store.join(NAMESPACE).join("dnsnameresolvers");
     fs::create_dir_all(&folder).unwrap();
@@ -118,7 +119,7 @@ fn controller() -> StatusController {
     })
 }
 
-/// Looks every name up once, and finds what its object says.
+/// Looks every name up once, with the addresses of its object as the result.
 fn look_up(controller: &mut StatusController, count: usize) {
     let mut numbers: HashMap<DnsName, usize> = (0..NAMES)
         .map(|i| (DnsName::parse(&name(i)).unwrap(), i))
@@ -150,7 +151,7 @@ fn look_up(controller: &mut StatusController, count: usize) {
     }
 }
 
-/// How many bytes there are of each name with so many addresses, once all is known; and how many there were at most before.
+/// The bytes for each name with so many addresses once everything is loaded, and the peak before.
 async fn bytes_a_name(count: usize) -> (f64, f64) {
     let folder = tempfile::tempdir().unwrap();
     fill(folder.path(), count);

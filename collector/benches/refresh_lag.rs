@@ -1,9 +1,10 @@
-//! How late names are looked up: the controller's task and the resolver as the program has them, with a folder as the store, all
-//! on one core, against DNS servers in the same process on another.
+//! The lateness of look-ups. The controller's task and the resolver run as in the program, with a
+//! folder as the store, all on one core. The DNS servers are in the same process on another core.
 //!
-//! All names are new at once, so they also expire at about the same time: what evens that out is chance and the jitter.
-//! `cargo bench --bench refresh_lag` takes two minutes; `-- quick` half a minute, with a third of the names and of the TTL;
-//! `-- five` has five DNS servers instead of two, so ten queries a look-up. Whatever else runs on the machine makes it late.
+//! All names are new at once, so they also expire at about the same time. Only chance and the
+//! jitter spread them. `cargo bench --bench refresh_lag` takes two minutes. `-- quick` takes half a
+//! minute, with a third of the names and of the TTL. `-- five` has five DNS servers instead of two,
+//! so ten queries a look-up. Other load on the machine makes the result worse.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout)]
 
 mod server;
@@ -43,15 +44,15 @@ const LIMIT: Duration = Duration::from_millis(100);
 
 struct Case {
     names: usize,
-    /// Two replicas of CoreDNS, as most clusters have, or five, as many as are asked at most. A name with two addresses is
-    /// asked of all of them.
+    /// Two replicas of CoreDNS, as most clusters have, or five, the most that a look-up queries. A
+    /// name with two addresses is queried at all of them.
     servers: usize,
     /// In seconds.
     ttl: u32,
     measured: Duration,
 }
 
-/// What is known of the look-ups.
+/// Measurements of the look-ups.
 #[derive(Default)]
 struct Samples {
     due: HashMap<DnsName, Timestamp>,
@@ -61,7 +62,7 @@ struct Samples {
     phase: Phase,
 }
 
-/// What was measured in a part of the run.
+/// The measurements of one phase.
 #[derive(Default)]
 struct Phase {
     /// Only look-ups that were due after this count.
@@ -70,7 +71,7 @@ struct Phase {
     answers: Vec<Duration>,
     /// Look-ups by second.
     seconds: HashMap<i64, usize>,
-    /// Addresses that were not seen again before their expiry and grace were over.
+    /// Addresses that no answer renewed before their expiry and grace were over.
     overdue: usize,
     failed: usize,
 }
@@ -111,7 +112,7 @@ impl Samples {
     }
 }
 
-/// The store, and which of its objects are there and have their addresses.
+/// The store, with the objects that exist and those that have their addresses.
 #[derive(Clone)]
 struct Counting {
     store: DirStore,
@@ -170,13 +171,13 @@ impl Store for Counting {
     }
 }
 
-/// The processor time of all threads but the servers' (proc_pid_schedstat(5)).
+/// The processor time of all threads except the servers' (proc_pid_schedstat(5)).
 fn processor_time() -> Duration {
     let threads = fs::read_dir("/proc/self/task").unwrap();
     threads
         .map(|thread| thread.unwrap().path())
         .filter_map(|thread| {
-            // One that has ended meanwhile is none.
+            // The thread may have ended meanwhile.
             let name = fs::read_to_string(thread.join("comm")).ok()?;
             let text = fs::read_to_string(thread.join("schedstat")).ok()?;
             let nanoseconds = text.split(' ').next().unwrap().parse().unwrap();
@@ -260,7 +261,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
     let (rounds, resolved) = mpsc::channel(config.concurrency);
     let samples = Arc::new(Mutex::new(Samples::default()));
 
-    // Both channels are listened in on.
+    // Taps both channels.
     tokio::spawn({
         let samples = Arc::clone(&samples);
         async move {
@@ -428,7 +429,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
         "",
     );
 
-    // The known names are due at about this time, too.
+    // The known names are due at about this time too.
     let start = Instant::now();
     wanted_sender.send_replace(wanted(2 * case.names));
     until(&looked_up, 2 * case.names).await;

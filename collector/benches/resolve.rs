@@ -1,7 +1,8 @@
-//! Look-ups against a server in the same process, which answers at once: how many names a core can keep fresh.
+//! Look-ups against a server in the same process, which answers at once: the number of names that a
+//! core can keep fresh.
 //!
-//! The look-ups run on one thread, the server on another. The rate by the thread's processor time tells what a core of its
-//! own would do; the rate by the clock shares the machine with the server.
+//! The look-ups run on one thread, the server on another. The rate by processor time is that of a
+//! dedicated core. The rate by the clock shares the machine with the server.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout)]
 
 mod server;

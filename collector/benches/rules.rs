@@ -1,5 +1,5 @@
-//! What a change of one EgressFirewall costs beside those of others: from the event of the store until the controller and the
-//! readers of answers know it, all in one thread.
+//! The cost of changing one EgressFirewall beside many others. It is measured from the event of the
+//! store to the controller and the readers' index, all in one thread.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -33,7 +33,7 @@ use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-/// Of an EgressFirewall. One of them is in all.
+/// Of an EgressFirewall. One name is in all of them.
 const NAMES: usize = 10;
 
 const FEW: usize = 100;
@@ -42,10 +42,10 @@ const MANY: usize = 10_000;
 const ROUNDS: usize = 20;
 const EDITS: usize = 50;
 
-/// The most that an edit may cost beside many others, to one beside few.
+/// The most that an edit beside many others may cost, relative to one beside few.
 const LIMIT: f64 = 3.0;
 
-/// Tells what it is told to.
+/// A store whose watch has scripted events.
 #[derive(Clone)]
 struct Scripted(Arc<Mutex<Option<mpsc::UnboundedReceiver<Event<EgressFirewall>>>>>);
 
@@ -95,7 +95,7 @@ fn firewall(namespace: usize, edits: usize) -> EgressFirewall {
     .unwrap()
 }
 
-/// A cluster with so many namespaces, all of which have an EgressFirewall.
+/// A cluster with so many namespaces, each with an EgressFirewall.
 struct Cluster {
     namespaces: usize,
     edits: Vec<usize>,
@@ -155,11 +155,11 @@ impl Cluster {
         cluster
     }
 
-    /// The controller and the readers take in what changed.
+    /// The controller and the readers apply the changes.
     async fn take_in(&mut self) {
         self.wanted.changed().await.unwrap();
         self.controller.want(&self.wanted.borrow_and_update(), at());
-        // Without a store its names are written nowhere.
+        // Without a store, no write for its names is carried out.
         self.controller.writes(at());
         assert!(self.controller.take_index().is_some());
     }

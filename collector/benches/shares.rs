@@ -1,5 +1,5 @@
-//! What it costs to look at how much each namespace has, which the task of all statuses does once a second: beside what the metrics of the
-//! same names cost it.
+//! The cost of computing the usage of each namespace, which the controller does once a second,
+//! relative to the metrics of the same names.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,7 +36,7 @@ const SHARING: usize = 8;
 
 const TURNS: usize = 40;
 
-/// What a look may cost of what the metrics cost.
+/// The most that one computation may cost, relative to the metrics.
 const LIMIT: f64 = 3.0;
 
 fn at(millis: i64) -> Timestamp {

@@ -1,4 +1,4 @@
-//! Counts the bytes that are allocated. The allocator is unsafe by its trait; all it does is to count and pass on.
+//! Counts the allocated bytes. The allocator is unsafe by its trait; it only counts and forwards.
 #![allow(unsafe_code)]
 
 use std::{
@@ -13,7 +13,7 @@ static MOST: AtomicUsize = AtomicUsize::new(0);
 /// The system's allocator, counted.
 pub(crate) struct Counting;
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
@@ -29,19 +29,19 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// How many bytes are allocated now.
+/// The bytes allocated now.
 pub(crate) fn allocated() -> usize {
     BYTES.load(Ordering::Relaxed)
 }
 
-/// The same, and [`most`] begins anew.
+/// [`allocated`], and resets [`most`].
 #[allow(dead_code, reason = "not every bench asks for it")]
 pub(crate) fn begin() -> usize {
     MOST.store(allocated(), Ordering::Relaxed);
     allocated()
 }
 
-/// How many bytes were allocated at most since [`begin`].
+/// The most bytes allocated at once since [`begin`].
 #[allow(dead_code, reason = "not every bench asks for it")]
 pub(crate) fn most() -> usize {
     MOST.load(Ordering::Relaxed)

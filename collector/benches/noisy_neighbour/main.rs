@@ -1,8 +1,10 @@
-//! One client asks for 10,000 random labels a second under a wildcard that is full of them. How long do the new addresses of other pods
-//! take, from the frame at the socket to the status that the store acknowledged?
+//! One client queries 10,000 random labels a second under a wildcard that is full of them. The
+//! bench measures the new addresses of other pods, from the frame at the socket to the status that
+//! the store acknowledges.
 //!
-//! The reader, the queue and the task of the statuses are the program's, with its limits; the store is in memory. Parts with and without
-//! the random labels follow each other in a random order, and of each kind the middle one counts. `-- quick` makes it short.
+//! The reader, the queue and the controller's task are the program's, with its limits; the store is
+//! in memory. Phases with and without the random labels follow each other in random order, and the
+//! median of each kind counts. `-- quick` makes it short.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -58,7 +60,8 @@ const FULL: &str = "full.example.com.";
 /// Other wildcards.
 const ZONES: usize = 100;
 
-/// New addresses under other wildcards, and under the full one. That is written once a second at most, also without the random labels.
+/// New addresses under other wildcards, and under the full one. The full object is written at most
+/// once a second, also without the random labels.
 const HONEST: [Honest; 2] = [
     Honest {
         a_second: 100.0,
@@ -72,16 +75,16 @@ const HONEST: [Honest; 2] = [
     },
 ];
 
-/// What is measured, and how many times as long it may take beside the random labels.
+/// The measurements, and the most that each may grow beside the random labels.
 const LIMITS: [(&str, f64); 2] = [
     ("under another wildcard", 1.2),
     ("under the same wildcard", 2.0),
 ];
 
-/// What is on its way at the end of a part comes within this time.
+/// Addresses in flight at the end of a phase come within this time.
 const LATEST: Duration = Duration::from_secs(10);
 
-/// The wildcards, which namespaces have them in rules, and whose pods ask.
+/// The wildcards, the namespaces with rules for them, and their pods.
 fn rules(clients: &Clients) -> Wanted {
     let pods = (Purpose::Pods, "10.244.0.0/16".parse().unwrap());
     clients.watch(Some(Arc::new(Networks::new([pods]))));
@@ -117,7 +120,7 @@ fn rules(clients: &Clients) -> Wanted {
     }
 }
 
-/// A collector as the program has it, which looks nothing up.
+/// A collector as in the program, without look-ups.
 async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> JoinSet<()> {
     let shared = Shared::default();
     let (rules, mut wanted) = watch::channel(rules(&shared.clients));
@@ -176,7 +179,8 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
     let config = controller::Config {
         objects: ObjectPolicy {
             rates: Rates {
-                // With and without the random labels the full object is written as often as that allows: not what is measured here.
+                // High enough that the full object is always written as often as its spacing
+                // allows: the budget is not measured here.
                 bytes: 1e9,
                 ..Rates::default()
             },
@@ -201,7 +205,7 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
     tasks
 }
 
-/// How long the new addresses of a part took, by what they are, in their order.
+/// The delays of a phase's new addresses, by kind, sorted.
 fn part(
     sender: &mut Sender,
     store: &Scripted,
@@ -233,14 +237,14 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Measures the parts, and says whether the limits hold.
+/// Measures the phases, and returns whether the limits hold.
 fn measure(socket: &Path, store: &Scripted, quick: bool) -> bool {
     let (parts, lasts) = match quick {
         true => (3, Duration::from_secs(3)),
         false => (9, Duration::from_secs(5)),
     };
     let mut sender = Sender::open(socket, FULL, store.sent.clone(), HONEST);
-    // Until the wildcard is full, and every object is there.
+    // Until the wildcard is full, and every object exists.
     part(&mut sender, store, Duration::from_secs(3), true);
     assert_eq!(store.filled(), ZONES + 1);
     let mut order: Vec<bool> = [true, false].repeat(parts);

@@ -1,4 +1,4 @@
-//! What the DNS server streams: one client that asks for random labels, and others that are told new addresses.
+//! The stream of the DNS server: one client queries random labels, and others get new addresses.
 
 use std::{
     io::{Read, Write},
@@ -14,23 +14,23 @@ use tests::dnstap::{Control, answer, control, data, event_for};
 
 use super::store::Sent;
 
-/// Frames are written this often, all of those that are due.
+/// The interval of writes, each with all frames that are due.
 const TICK: Duration = Duration::from_millis(1);
 
 /// Random labels a second.
 pub(crate) const RANDOM_LABELS: f64 = 10_000.0;
 
-/// The client that asks for them.
+/// The client that queries them.
 pub(crate) const ATTACKER: Ipv4Addr = Ipv4Addr::new(10, 244, 9, 9);
 
-/// Nothing is looked up: an address leaves by its TTL, so that no object grows.
+/// Without look-ups an address leaves by its TTL, so no object grows.
 const TTL: u32 = 5;
 
 /// New addresses a second of the same kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Honest {
     pub(crate) a_second: f64,
-    /// Under which of so many wildcards, in turns: `*.zone0.example.com` and so on.
+    /// The number of wildcards, used in turns: `*.zone0.example.com` and so on.
     pub(crate) zones: usize,
     /// The parent of names under it; `{}` is the number of the zone.
     pub(crate) parent: &'static str,
@@ -47,7 +47,7 @@ pub(crate) struct Sender {
     digits: usize,
 }
 
-/// Something that is due at a rate.
+/// An event that is due at a rate.
 struct Pace {
     begins: Instant,
     a_second: f64,
@@ -63,7 +63,7 @@ impl Pace {
         }
     }
 
-    /// How many are due now that were not before.
+    /// The number of events that became due since the last call.
     fn due(&mut self) -> u64 {
         let due = (self.begins.elapsed().as_secs_f64() * self.a_second) as u64;
         due - std::mem::replace(&mut self.done, due)
@@ -71,7 +71,7 @@ impl Pace {
 }
 
 impl Sender {
-    /// Connects and shakes hands.
+    /// Connects and performs the handshake.
     pub(crate) fn open(socket: &Path, parent: &str, sent: Sent, honest: [Honest; 2]) -> Self {
         let mut stream = UnixStream::connect(socket).unwrap();
         let ready = control(Control::Ready, Some(CONTENT_TYPE));
@@ -95,7 +95,7 @@ impl Sender {
         }
     }
 
-    /// Sends for so long, with the random labels or without.
+    /// Sends for this time, with the random labels or without.
     pub(crate) fn send(&mut self, lasts: Duration, is_attacked: bool) {
         let began = Instant::now();
         let mut labels = Pace::new(if is_attacked { RANDOM_LABELS } else { 0.0 });
@@ -128,7 +128,7 @@ impl Sender {
         }
     }
 
-    /// A pod is told another address of a name that it uses.
+    /// A pod gets another address of a name that it uses.
     fn new_address(&mut self, what: usize) -> (IpAddr, Vec<u8>) {
         let number = self.addresses;
         self.addresses += 1;

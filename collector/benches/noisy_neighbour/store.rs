@@ -1,4 +1,5 @@
-//! A store in memory that takes some milliseconds for each write, as an API server does, and tells when addresses are acknowledged.
+//! A store in memory that takes some milliseconds for each write, as an API server does, and
+//! records when addresses are acknowledged.
 
 use std::{
     any::Any,
@@ -11,23 +12,23 @@ use futures_util::{Stream, StreamExt, stream};
 use proto::api::DnsNameResolver;
 use runtime::store::{Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError};
 
-/// How long a write takes.
+/// The time of a write.
 const WRITE: Duration = Duration::from_millis(2);
 
-/// Addresses that are waited for, by their text, with when their frames were sent.
+/// Addresses in flight, by their text, with the time of their frames.
 pub(crate) type Sent = Arc<Mutex<HashMap<String, (usize, Instant)>>>;
 
 /// Clones share the objects.
 #[derive(Clone, Default)]
 pub(crate) struct Scripted {
     objects: Arc<Mutex<HashMap<ObjectKey, DnsNameResolver>>>,
-    /// What is waited for. What came is taken out.
+    /// Addresses in flight; acknowledged ones are removed.
     pub(crate) sent: Sent,
-    /// How long each of them took, by what it is.
+    /// The delay of each acknowledged address, with its kind.
     pub(crate) took: Arc<Mutex<Vec<(usize, Duration)>>>,
 }
 
-/// One kind of object for another: there is only one here.
+/// Converts between kinds of objects; in fact there is only one here.
 fn cast<A: 'static, B: 'static>(object: A) -> B {
     let object: Box<dyn Any> = Box::new(object);
     *object.downcast().unwrap()
@@ -51,7 +52,7 @@ impl Scripted {
         object
     }
 
-    /// The status is there now.
+    /// Records the addresses of a written status.
     fn acknowledge(&self, object: &DnsNameResolver) {
         let now = Instant::now();
         let (mut sent, mut took) = (self.sent.lock().unwrap(), self.took.lock().unwrap());
@@ -65,7 +66,7 @@ impl Scripted {
 }
 
 impl Store for Scripted {
-    // Nobody else writes, so there is nothing to tell.
+    // No other process writes, so there are no events.
     fn watch<K: Kind>(&self, _scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static {
         stream::iter([Event::Synced(Vec::new())]).chain(stream::pending())
     }

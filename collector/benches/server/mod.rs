@@ -1,4 +1,4 @@
-//! A DNS server on a thread of its own, which answers every question at once.
+//! A DNS server on a thread of its own, which answers every query at once.
 
 use std::{
     io,
@@ -6,11 +6,11 @@ use std::{
     thread,
 };
 
-/// The name of the server's threads, by which their processor time can be told from the rest.
+/// The name of the server's threads, which identifies their processor time.
 pub(crate) const THREAD: &str = "dns-server";
 
-/// Starts a server that gives each name one address a family, always the same, with this TTL in seconds. `prepare` runs
-/// on its thread first.
+/// Starts a server that gives each name one constant address a family, with this TTL in seconds.
+/// `prepare` runs on its thread first.
 pub(crate) fn start(ttl: u32, prepare: fn()) -> io::Result<SocketAddr> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     let address = socket.local_addr()?;
@@ -31,7 +31,7 @@ fn serve(socket: &UdpSocket, ttl: u32) {
             end += usize::from(query[end]) + 1;
         }
         assert!(end + 5 <= length);
-        // The asker may have given up.
+        // The client may have given up.
         let _ = socket.send_to(&answer(&query, end + 5, ttl), from);
     }
 }
@@ -49,7 +49,7 @@ fn answer(query: &[u8], question_end: usize, ttl: u32) -> Vec<u8> {
     } else {
         &[]
     };
-    // Within 11.0.0.0/8, which nobody routes and no guard refuses.
+    // Within 11.0.0.0/8, which is not routed and which no guard refuses.
     let host = if network.is_empty() {
         [11, host[1], host[2], host[3]]
     } else {

@@ -1,4 +1,5 @@
-//! How many queries a stock CoreDNS answers under dnsperf, and how late, beside readers of several kinds and none.
+//! The queries that a stock CoreDNS answers under dnsperf, and their delay, with several kinds of
+//! readers and without any.
 
 use std::{fs, path::Path, process::Stdio};
 
@@ -22,10 +23,10 @@ const COREFILE: &str = "
 }
 ";
 
-/// Names that are asked for, of which every tenth is wanted.
+/// The queried names, of which every tenth is wanted.
 const NAMES: u32 = 1000;
 
-/// Who reads CoreDNS's stream.
+/// The reader of CoreDNS's stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Reader {
     Discards,
@@ -35,7 +36,7 @@ enum Reader {
     Dead,
 }
 
-/// What dnsperf measured.
+/// The results of dnsperf.
 #[derive(Clone, Copy, Default)]
 struct Answered {
     per_second: f64,
@@ -143,14 +144,15 @@ async fn one(reader: Reader, seconds: u32) -> Answered {
         }
     }
     let port = coredns.address().port();
-    // All wanted names are seen for the first time at once, and the collector writes their objects meanwhile: a second on a day.
+    // All wanted names are new at once, and the collector creates their objects meanwhile, which in
+    // production takes a second a day.
     let _first_sights = dnsperf(&workdir, port, 1).await;
     let answered = dnsperf(&workdir, port, seconds).await;
     drop(discarding);
     answered
 }
 
-/// Asks as fast as it is answered, a hundred queries at a time.
+/// Queries as fast as the answers come, a hundred at a time.
 async fn dnsperf(workdir: &Workdir, port: u16, seconds: u32) -> Answered {
     let out = workdir.join("dnsperf.out");
     let status = Command::new("dnsperf")

@@ -1,4 +1,4 @@
-//! A reader that answers the handshake and looks at nothing else.
+//! A reader that performs the handshake and discards the rest.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! Streams through real sockets: from a writer that does nothing else, and from a stock CoreDNS under load.
+//! Streams through real sockets: from a dedicated writer, and from a stock CoreDNS under load.
 //!
-//! One run, several rounds in turn; the ratios count, not the figures. `quick` makes it short, `socket` and `coredns` leave the
-//! other part out.
+//! One run has several rounds in turn. The ratios matter, not the absolute values. `quick` makes it
+//! short; `socket` and `coredns` run only that part.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ mod traffic;
 
 use std::{env, process::ExitCode};
 
-/// What is measured, the ratio, and the least that it may be.
+/// A measured ratio, and its lower limit.
 struct Ratio {
     what: &'static str,
     ratio: f64,
@@ -51,13 +51,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// The middle one.
+/// The middle value.
 fn median(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// The time on a core of a process, without the threads whose ids are left out, in nanoseconds (schedstat of proc(5)).
+/// The processor time of a process in nanoseconds, without the threads with these ids (schedstat of
+/// proc(5)).
 fn cpu_time(process: &str, without: &[String]) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let of_task = |id: String| {

@@ -1,9 +1,11 @@
 //! A million frames through a unix socket in writes of 4 KiB, as CoreDNS writes them.
 //!
-//! `fstrm_capture` is measured as it is used, into a file. Into `/dev/null` it takes 1.7 times as long as we do, and 1.8 times as long
-//! as a reader that discards: most of it is what the system takes for so many small writes.
+//! `fstrm_capture` is measured in its normal use, into a file. Into `/dev/null` it takes 1.7 times
+//! as long as the collector. It takes 1.8 times as long as a reader that discards. Most of that is
+//! the system's cost of so many small writes.
 //!
-//! The processors are kept [awake](Awake): the sender waits when the socket is full, the reader when it is empty.
+//! The processors are kept [awake](Awake): the sender waits when the socket is full, the reader
+//! when it is empty.
 
 use std::{
     io::{Read, Write},
@@ -35,10 +37,10 @@ use super::{Ratio, cpu_time, discard, median, traffic};
 const FRAMES: usize = 1_000_000;
 const NAMES: u64 = 10_000;
 
-/// What CoreDNS writes at once, at most.
+/// The largest write of CoreDNS.
 const WRITE: usize = 4096;
 
-/// One stream: how long it took until FINISH, and how long readers of this process were on a core.
+/// One stream: the time until FINISH, and the processor time of the readers in this process.
 struct Taken {
     seconds: f64,
     reading: f64,
@@ -133,7 +135,7 @@ pub(crate) async fn measure(quick: bool) -> Vec<Ratio> {
     ]
 }
 
-/// A listener as the program has it, for as many frames as come, and somebody who takes what is observed.
+/// A listener as in the program, and a task that takes the observations.
 async fn collector(socket: &Path, remembered: usize) -> JoinSet<()> {
     let (sender, mut receiver) = queue::channel(16 << 20);
     let names: NameIndex = traffic::wanted(NAMES).iter().collect();
@@ -167,7 +169,7 @@ async fn collector(socket: &Path, remembered: usize) -> JoinSet<()> {
     tasks
 }
 
-/// Sends it all and waits for FINISH, in a thread of its own. `idle`: threads that do not read.
+/// Sends everything and waits for FINISH, in a thread of its own. `idle`: threads that do not read.
 async fn send(socket: &Path, data: &Arc<[u8]>, idle: &[String]) -> Taken {
     let (socket, data, mut others) = (socket.to_owned(), Arc::clone(data), idle.to_vec());
     let sent = tokio::task::spawn_blocking(move || {

@@ -1,7 +1,8 @@
-//! The least that any collector must do with an event: type, response code, question, and whether that is wanted.
+//! The least work of any collector for an event: type, response code, question, and whether the
+//! name is wanted.
 //!
-//! It believes what it reads: nothing is checked that the next step does not need, no time, port or address is taken, and
-//! of an answer for a wanted name not even the addresses. What the collector costs above it is the price of being right.
+//! It trusts its input, and skips times, ports and addresses, even for a wanted name. The
+//! collector's cost above it is the cost of correctness.
 
 use std::collections::HashSet;
 
@@ -34,7 +35,7 @@ impl Wanted {
     }
 }
 
-/// How many events of a stream match.
+/// The number of matching events in a stream.
 pub fn matching(stream: &[u8], wanted: &Wanted) -> u64 {
     let (mut matching, mut rest) = (0, stream);
     while let Some((length, behind)) = rest.split_first_chunk::<4>() {
@@ -78,7 +79,7 @@ fn matches(event: &[u8], wanted: &Wanted) -> bool {
     matches!(kind, 1 | 28) && wanted.has(&name[..length])
 }
 
-/// The bytes behind the first such key.
+/// The bytes after the first such key.
 fn field(bytes: &[u8], wanted: u64) -> Option<&[u8]> {
     let mut at = 0;
     while at < bytes.len() {

@@ -1,7 +1,7 @@
-//! Events as a CoreDNS of a cluster sends them, the same in every run.
+//! Events as the CoreDNS of a cluster sends them, the same in every run.
 //!
-//! 70 % of them are NXDOMAIN, 5 % match one of the wanted names (a tenth of which are wildcards), the rest are queries,
-//! FORWARDER_RESPONSE, and answers for other names.
+//! Of them, 70 % are NXDOMAIN, and 5 % match one of the wanted names, of which a tenth are
+//! wildcards. The rest are queries, FORWARDER_RESPONSE, and answers for other names.
 #![allow(dead_code, unreachable_pub)] // Each bench uses a part of it.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -125,12 +125,13 @@ fn frame(random: &mut Random, names: u64, matching: &mut u64) -> Vec<u8> {
     dnstap.encode_to_vec()
 }
 
-/// START and so many events, as one stream, and how many of them match one of so many [`wanted`] names.
+/// START and so many events as one stream, and the number that match one of so many [`wanted`]
+/// names.
 pub fn stream(events: usize, names: u64) -> (BytesMut, u64) {
     stream_of(&mut Random::default(), events, names)
 }
 
-/// The same, other with every call.
+/// The same, different with every call.
 pub fn stream_of(random: &mut Random, events: usize, names: u64) -> (BytesMut, u64) {
     let mut matching = 0;
     let mut stream = BytesMut::new();
