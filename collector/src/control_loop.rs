@@ -56,8 +56,8 @@ const READER: Duration = Duration::from_millis(1);
 /// The interval of setting gauges and comparing the clocks.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The most by which the wall clock and the monotonic one may drift apart between two comparisons,
-/// and the most by which a comparison may be late. Beyond it, the process slept or the clock was
+/// The most by which the wall clock and the monotonic one may drift apart between two comparisons.
+/// Also the most by which a comparison may be late. Beyond it, the process slept or the clock was
 /// set.
 const GAP: Duration = Duration::from_secs(5);
 
@@ -336,7 +336,7 @@ impl<S: Store> Task<S> {
         self.look_for_a_gap(now);
         self.controller.tick(now);
         self.show_index();
-        // A reader with an older index caches the answer instead of observing it, so cached answers
+        // A reader with an older index caches the answer instead of observing it. So cached answers
         // are applied only after every reader has the new one.
         if self.index.is_the_only_one() {
             self.controller.recall(now, RECALL_SLICE);

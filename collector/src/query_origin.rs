@@ -52,7 +52,7 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Record {
-    /// The number of sockets of an endpoint that are open or were closed within [`LINGER`]: UDP and
+    /// The number of sockets of an endpoint that are open or were closed within [`LINGER`]. UDP and
     /// TCP may have the same port, and a port may be reused.
     sockets: HashMap<Endpoint, u32>,
     /// Closings in order of time.

@@ -6,12 +6,14 @@
 //! - [`StatusUpdate::new`] renders the status that the store should have, if it differs from the
 //!   stored one.
 //!
-//! State: `name_state` (all of an object), `name_list`, `name` (a name and its addresses), `askers`
-//! (clients that queried a name), `stored` (a status), `removed` (addresses that just left).
+//! State:
+//! - `name_state` (all of an object), `name_list`, `name` (a name and its addresses).
+//! - `askers` (clients that queried a name), `stored` (a status), `removed` (recent removals).
 //!
-//! Changes: `looked_up` and `without_addresses` (look-ups), `additions` (other writers), `removal`
-//! (when addresses leave, and every cause of removal), `evict` and `leaving` (limits, and the order
-//! in which names leave).
+//! Changes:
+//! - `looked_up` and `without_addresses` (look-ups), `additions` (other writers).
+//! - `removal` (when addresses leave, and every cause of removal).
+//! - `evict` and `leaving` (limits, and the order in which names leave).
 //!
 //! Results: `render` (the next status), `condition` (its reasons), `count`, `update_count`,
 //! `address_stats` and `failing_names`.

@@ -298,8 +298,9 @@ pub fn findings(
     Ok(found)
 }
 
-/// The findings of a NodeLocal DNSCache's Corefile, whose CoreDNS has no dnstap: blocks that send
-/// external names elsewhere than to the cluster's DNS, so that no collector receives the answers.
+/// The findings of a NodeLocal DNSCache's Corefile, whose CoreDNS has no dnstap. They are the
+/// blocks that send external names elsewhere than to the cluster's DNS, so that no collector
+/// receives the answers.
 ///
 /// # Errors
 /// The text is no Corefile.

@@ -40,8 +40,8 @@ pub const METRICS: &[Metric] = &[FAULTS];
 const FAULTS: Metric = Metric::gauge(
     "collector_corefile_faults",
     &[Label::any("config_map", "its namespace and name")],
-    "Faults in a live Corefile that hide answers: a server block without a `dnstap` line, or one of a NodeLocal \
-     DNSCache that sends names past the cluster's DNS; only the leader shows it, if it may read the ConfigMap",
+    "Faults in a live Corefile that hide answers: a server block without a `dnstap` line, or a NodeLocal \
+     DNSCache that bypasses the cluster's DNS. Only the leader shows it",
 );
 
 /// A Corefile, and its requirements.

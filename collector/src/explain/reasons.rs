@@ -95,7 +95,7 @@ fn of_name(name: &DnsName, asked: &Asked, known: &KnownFacts, reasons: &mut Vec<
     }
     if let Some(refused) = known.refused {
         let words = format!(
-            "new names under the wildcard were left out, since their clients queried more than --new-names-rate allows: {} answers, the last \
+            "new names under the wildcard were left out, over the limit of --new-names-rate: {} answers, the last \
              at {}; a later query takes such a name in",
             refused.answers, refused.last
         );

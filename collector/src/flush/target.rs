@@ -27,7 +27,7 @@ const LAPSE: Duration = Duration::from_secs(5);
 /// A block that does not report for this time is logged.
 pub const BLIND: Duration = Duration::from_secs(30);
 
-/// What the server does with probes, as far as it is known.
+/// How the server handles probes, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Verdict {
     #[default]

@@ -176,8 +176,8 @@ impl Task {
         match notice {
             Notice::Forwards(_) => warn!(
                 %server, %name,
-                "the DNS server forwards the flush probe: the collector sends it no more, and its stream may be a second late; \
-                 give a name that it answers by itself (--flush-name)"
+                "the DNS server forwards the flush probe: it gets no more of them, and its stream may be a second late. \
+                 Give a name that it answers by itself (--flush-name)"
             ),
             Notice::NotReporting(_) => warn!(
                 %server, %name,

@@ -19,8 +19,8 @@ use crate::{clients::Namespace, lookup::Group};
 /// etcd's default limit for its database: `--quota-backend-bytes`.
 pub const ETCD_QUOTA: u64 = 2 << 30;
 
-/// How long an old version of an object may stay in etcd: an API server compacts the history every
-/// five minutes, up to five minutes before.
+/// How long an old version of an object may stay in etcd. An API server compacts every five
+/// minutes, up to the time five minutes before.
 const HISTORY: Duration = Duration::from_secs(600);
 
 /// The part of etcd's quota that all objects and their history take at most.

@@ -12,7 +12,7 @@ use crate::{clients::Namespace, lookup::RoundRobin};
 /// While objects are to be created, one in this many checked names is for them.
 const ONE_IN: u32 = 4;
 
-/// Names to check. Those with an object go before those whose object is to be created, but not
+/// Names to check. Those with an object go before those whose object is to be created. But not
 /// always: the rules of one namespace may change all the time.
 #[derive(Debug, Default)]
 pub(crate) struct DirtyNames {

@@ -19,7 +19,7 @@ runtime::metrics! {
     gauge "collector_objects" "DNSNameResolver objects in the objects namespace";
     gauge "collector_addresses" "Known addresses; an address of two names counts twice";
     gauge "collector_limit_fill_ratio" [Label::one_of("limit", &["addresses_per_name", "names_per_wildcard", "object_bytes"])]
-        "Used part of the limit in the fullest name, wildcard or object: at 1 the addresses seen longest ago go, or new ones of a Deny rule are left out";
+        "Used part of the limit in the fullest name, wildcard or object. At 1 the addresses seen longest ago go, or new ones of a Deny rule";
     gauge "collector_lookups_scheduled" "Names that wait to be looked up, or are being looked up";
     counter "collector_lookups_repeated_total" [Label::one_of("reason", &["lost", "gap"])]
         "Names looked up again early, because their answer or any answers may be lost";
@@ -40,7 +40,7 @@ runtime::metrics! {
     counter "collector_standby_additions_total"
         "Addresses of answers to clients that a standby added to a status because the leader had not";
     counter "collector_standby_additions_refused_total" [Label::one_of("reason", &["full", "taken_out", "too_many"])]
-        "Addresses that a standby does not add: the object uses 90 % of a limit; the leader removed them before their TTL was over; \
+        "Addresses that a standby does not add: the object uses 90 % of a limit, the leader removed them early, or \
          too many wait";
     histogram "collector_status_lag_seconds" "From an observation to the stored status that has it";
 }

@@ -191,8 +191,8 @@ runtime::metrics! {
     counter "collector_observations_lost_total" [Label::one_of(REASON, &["queue", "peer_share", "unknown_peer"])]
         "Observations dropped: the queue was full, or a peer's share of it, or the buffer of a peer that is not known yet";
     counter "collector_stream_gaps_total" [Label::one_of(REASON, &["start", "broken", "reopened", "unknown_peer"])]
-        "Times that events may be lost, so that all wanted names were looked up again: a stream opened after the start, a \
-         stream broke, a broken one came back, or a peer that was not known yet sent too much";
+        "Times that events may be lost, so that all wanted names are looked up: a stream opened after the start, a \
+         stream broke or came back, or an unknown peer sent too much";
     counter "collector_lost_names_dropped_total"
         "Lost observations whose names were not looked up, since there were too many. Names first seen under a \
          wildcard are lost until a pod queries them again";

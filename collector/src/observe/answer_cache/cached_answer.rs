@@ -14,8 +14,8 @@ use crate::observation::{Observation, Provenance};
 /// The most addresses cached for one name and family if its answers change.
 pub const MAX_ADDRESSES: usize = 24;
 
-/// Overhead of an entry without name and addresses: its place in a list and in a hash table that
-/// may be half empty, in three allocations.
+/// The overhead of an entry without name and addresses, in three allocations. It is in a list and
+/// in a hash table that may be half empty.
 const BYTES: usize = 240;
 
 #[derive(Debug)]
