@@ -273,7 +273,7 @@ impl Desired {
             Err(error) => {
                 // Its last known state stays, as if it did not decode.
                 if self.unusable.get(&key) != Some(&error) {
-                    tracing::warn!(object = %key, name = object.spec.name, %error, "an object is ignored: its spec.name is no DNS name");
+                    tracing::warn!(object = %key, name = object.spec.name, %error, "an object is ignored: its spec.name is not a valid DNS name");
                     self.unusable.insert(key, error);
                 }
                 return;

@@ -148,7 +148,7 @@ impl Explanation {
         match &asked.subject {
             Ok(subject) => explanation.fill(subject, sides),
             Err((_, why)) => {
-                let words = format!("it can be the name of no object: {why}");
+                let words = format!("no object can have this name: {why}");
                 explanation.reason("InvalidName", words);
             }
         }
@@ -190,7 +190,7 @@ impl Explanation {
             && let Err(skip) = sides.state().desired.filter.admit(&address.to_string())
         {
             let words = format!(
-                "it stands in no set, whatever statuses say: {}",
+                "no set may have it, whatever statuses say: {}",
                 skip.as_str()
             );
             self.reason("Skipped", words);
@@ -199,7 +199,7 @@ impl Explanation {
             self.absent(asked);
         }
         if self.is_there && !self.names.iter().any(|name| name.is_wanted) {
-            let words = "the store does not want it (any more): see the differences";
+            let words = "the store does not want it, or no longer: see the differences";
             self.reason("Surplus", words);
         }
         let refused = self.names.iter().filter_map(|name| {
@@ -221,28 +221,30 @@ impl Explanation {
         let is_address = matches!(asked.subject, Ok(Subject::Address(_)));
         if self.names.is_empty() {
             let words = match is_address {
-                true => "no object has it in its status, and no set holds it",
+                true => "no status and no set has it",
                 false => "no object has the name, and no set is for it",
             };
             self.reason("Unknown", words);
         } else if !self.names.iter().any(|name| name.is_wanted) {
             let words = match is_address {
-                true => "no object has it in its status (any more)",
-                false => "no object of the name has an address (any more)",
+                true => "no status has it, or none has it any more",
+                false => "no object of the name has an address, or none has one any more",
             };
             self.reason("NotWanted", words);
         } else if !rows().any(|row| !row.addresses.is_empty()) {
             self.reason(
                 "NotWritten",
-                "it is wanted, and in no set: see the differences",
+                "the store wants it, and no set has it: see the differences",
             );
         } else if !rows().any(|row| !row.rules.is_empty()) {
-            let words = format!(
-                "nothing{whose} refers to the sets that hold it: no packet is let through by that"
-            );
+            let words =
+                format!("no rule{whose} refers to the sets that have it, so they pass no packets");
             self.reason("NoRule", words);
         } else {
-            self.reason("OtherSet", "what rules refer to holds no address of it");
+            self.reason(
+                "OtherSet",
+                "the sets that rules refer to have no address of it",
+            );
         }
     }
 
@@ -275,7 +277,7 @@ impl<'a> Sides<'a> {
             conditions.push(Reason::new("StoreOutOfSync", words));
         }
         if desired.has_unknown_object() {
-            let words = "an object cannot be read, and its name is not known: no set is emptied as its object is absent";
+            let words = "an object cannot be read and its DNS name is unknown: no set is emptied because of a missing object";
             conditions.push(Reason::new("UnreadableObject", words));
         }
         if self.replica.is_none() {

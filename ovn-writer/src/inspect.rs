@@ -47,10 +47,10 @@ pub enum Question {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NotPermitted {
     /// It does not write.
-    #[error("this process writes nothing: {0}")]
+    #[error("this process does not write: {0}")]
     Idle(&'static str),
     /// It does not know which names are absent.
-    #[error("it is not known which names are absent: {0}")]
+    #[error("the absent names are not known: {0}")]
     Unknown(&'static str),
 }
 

@@ -123,7 +123,7 @@ pub enum StartOver {
     #[error("the outcome of a transaction is unknown: {0}")]
     Unknown(ovsdb_replica::Error),
     /// The server found no row although the replica has one.
-    #[error("a row of {0} that the replica has is not in the database")]
+    #[error("the replica has a row of {0} that is not in the database")]
     ReplicaMismatch(DnsName),
 }
 

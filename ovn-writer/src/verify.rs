@@ -55,7 +55,7 @@ pub enum VerifyError {
     #[error("the session with the northbound database ended{reason}", reason = .0.as_ref().map_or(String::new(), |error| format!(": {error}")))]
     Lost(Option<Error>),
     /// The database refused to list its sets.
-    #[error("the northbound database does not tell the names of its address sets: {0}")]
+    #[error("the northbound database refuses to list its address sets: {0}")]
     Refused(Refusal),
 }
 

@@ -196,7 +196,7 @@ impl Writer {
                         let references = &self.sync.state().references;
                         dry_run
                             .say(plans, replica, references, now())
-                            .context("cannot write what would be done")?;
+                            .context("cannot write the planned changes")?;
                         None
                     }
                 }
@@ -292,9 +292,9 @@ impl Writer {
             match outcome {
                 Outcome::Done(_) => {}
                 // The refusal says that ovn-kubernetes manages the database.
-                Outcome::Refused(refusal) => debug!(%refusal, "the server refused a question"),
+                Outcome::Refused(refusal) => debug!(%refusal, "the server refused a query"),
                 Outcome::Unknown(error) => {
-                    warn!(%error, "connecting to the northbound database anew");
+                    warn!(%error, "reconnecting to the northbound database");
                     self.client.restart();
                 }
             }
@@ -305,11 +305,11 @@ impl Writer {
             Finished::Refused(refusal) => debug!(%refusal, "the server refused a transaction"),
             Finished::Managed => {
                 info!(
-                    "ovn-kubernetes manages the address sets: only those that it forgot are made"
+                    "ovn-kubernetes manages the address sets: this program creates only missing sets in use"
                 );
             }
             Finished::StartOver(reason) => {
-                warn!(%reason, "reading the northbound database anew");
+                warn!(%reason, "reading the northbound database again");
                 metrics::session_end("start_over");
                 self.database_gate.not_ready(reason.to_string());
                 match reason {
@@ -343,7 +343,7 @@ impl Writer {
                 self.store_gate.not_ready(suspect());
             } else if state.desired.has_unknown_object() {
                 self.store_gate.impaired(
-                    "an object cannot be read, and its name is not known: no set is emptied as its object is absent",
+                    "an object cannot be read and its DNS name is unknown: no set is emptied because of a missing object",
                 );
             } else {
                 self.store_gate.ready();
@@ -351,15 +351,15 @@ impl Writer {
         }
         if !is_responsive {
             self.database_gate.not_ready(
-                "the server does not answer; its connection is kept, and changes wait for it",
+                "the server does not answer: changes wait, and the connection stays open",
             );
         } else if is_read && self.sync.is_idle() {
             match self.sync.refused() {
                 0 => self.database_gate.ready(),
                 // One refused name must not take the pod out of service.
-                _ => self.database_gate.impaired(
-                    "it is not in sync: the server refuses changes, for the names in the log",
-                ),
+                _ => self
+                    .database_gate
+                    .impaired("not in sync: the server refuses changes; the log has the names"),
             }
         }
         let in_sync = is_read && self.sync.is_idle() && state.differences.count() == 0;

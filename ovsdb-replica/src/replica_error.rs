@@ -18,13 +18,13 @@ pub struct ColumnError {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ColumnProblem {
     /// It was not requested.
-    #[error("it was not asked for")]
+    #[error("the client did not request it")]
     Unknown,
     /// Its value is of another type.
     #[error(transparent)]
     Type(#[from] TypeError),
     /// It has an element or a key twice.
-    #[error("an element stands in it twice")]
+    #[error("it has an element twice")]
     Duplicate,
 }
 
@@ -45,10 +45,10 @@ pub enum ReplicaError {
     #[error("an update of the table {0}, which is not monitored")]
     Table(String),
     /// An inserted row exists already.
-    #[error("row {0} is inserted and is there already")]
+    #[error("inserted row {0} exists already")]
     Present(Uuid),
     /// A changed or deleted row does not exist.
-    #[error("row {0} is changed or deleted and is not there")]
+    #[error("changed or deleted row {0} does not exist")]
     Absent(Uuid),
     /// A row does not fit its table.
     #[error("row {uuid}: {source}")]

@@ -91,7 +91,7 @@ impl Progress {
             tracing::warn!(
                 index,
                 seen = self.index,
-                "the whole cluster went back, as after a restore: its state is taken as it is"
+                "the whole cluster went back to an older state, as after a restore: the client continues with that state"
             );
         } else if row.cid != self.cluster && self.cluster.is_some() {
             tracing::warn!(cluster = ?row.cid, before = ?self.cluster, "the database belongs to another cluster now");

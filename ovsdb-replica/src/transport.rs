@@ -68,7 +68,7 @@ pub enum TransportError {
     #[error("the server does not answer: nothing came for {0:?}")]
     Inactive(Duration),
     /// The server sends echo requests and does not read the replies.
-    #[error("the server asks for echoes and does not read them")]
+    #[error("the server sends echo requests and does not read the replies")]
     EchoFlood,
     /// A thread that parses a long message failed.
     #[error("a worker thread failed: {0}")]

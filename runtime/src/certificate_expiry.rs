@@ -32,8 +32,7 @@ const EXPIRATION: Metric = Metric::gauge(
         "certificate",
         &["listener", "client", "authority"],
     )],
-    "When a certificate in a file expires, in seconds since 1970: of those that are shown together the first, of authorities the \
-     last",
+    "The expiry of the certificates in a file, in seconds since 1970: the first expiry of a certificate chain, the last of authorities",
 );
 
 /// The use of a file of certificates.
@@ -92,7 +91,7 @@ pub async fn run(files: Vec<(Role, PathBuf)>, token: CancellationToken) -> anyho
 fn expiration(role: Role, path: &Path) -> Option<i64> {
     let found = read(path).and_then(|pem| certificates(path, &pem));
     let found = found
-        .inspect_err(|error| debug!("when it expires is not known: {error:#}"))
+        .inspect_err(|error| debug!("cannot read when the certificate expires: {error:#}"))
         .ok()?;
     let ends = found.iter().filter_map(|certificate| {
         let (_, certificate) = parse_x509_certificate(certificate).ok()?;

@@ -64,7 +64,7 @@ pub enum ConnectError {
     #[error("the pod's service account cannot be used: {0}")]
     InCluster(String),
     /// The configuration has a value that the client does not support.
-    #[error("no client can be made of the Kubernetes configuration: {0}")]
+    #[error("the Kubernetes configuration cannot be used: {0}")]
     Client(String),
 }
 

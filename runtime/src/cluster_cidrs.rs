@@ -225,7 +225,7 @@ impl Reading {
                 }
                 () = sleep_until(forgets.unwrap_or(latest)), if forgets.is_some() => self.publish(),
                 () = sleep_until(latest), if waiting => {
-                    warn!("what can be read of the cluster's own networks is not all known yet");
+                    warn!("not all networks of the cluster have been read yet: continuing with those that have");
                     for known in self.known.values_mut() {
                         known.has_begun = true;
                     }
@@ -240,7 +240,7 @@ impl Reading {
         if let Event::OutOfSync(reason) = &change {
             info!(
                 objects = source, %reason,
-                "cannot be read: the addresses that they named are refused in answers as before, and no others of theirs"
+                "these objects cannot be read: the networks read before stay refused in answers, and new ones are not refused"
             );
         }
         self.known.entry(source).or_default().take(change)

@@ -59,8 +59,7 @@ crate::metrics! {
     pub const METRICS;
 
     counter REPORTS = "reports_total" [Label::one_of("outcome", &["raised", "logged", "repeated", "failed", "overflow"])]
-        "Reports about objects: raised as Events, logged where there is no cluster, said before, not taken by the API server, or too \
-         many to wait";
+        "Reports about objects, by outcome: raised as an Event, only logged without a cluster, a repetition, refused by the API server, or dropped by a full queue";
 }
 
 /// The type of an Event.

@@ -195,7 +195,7 @@ impl Holder {
         });
         if self.is_shown {
             if has_ceased {
-                info!("not leading any more: {reason}");
+                info!("no longer leading: {reason}");
             }
             gauge!(LEADING).set(0.0);
         }

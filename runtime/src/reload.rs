@@ -22,7 +22,7 @@ crate::metrics! {
     pub const METRICS;
 
     counter RELOADS = "file_reloads_total" [Label::one_of("what", &["certificate", "secret"]), Label::one_of("outcome", &["used", "refused"])]
-        "Changes of certificates and secrets in files, by what became of them";
+        "Changes of certificates and secrets in files, by outcome";
 }
 
 /// The latest valid value of the files. Clones share it.
@@ -122,7 +122,7 @@ impl<T: Send + Sync + 'static> Reloading<T> {
                 self.contents = contents;
                 self.fault = None;
                 self.count("used");
-                info!(what = self.what, "files have changed and are used");
+                info!(what = self.what, "the changed files are in use");
             }
             Err(error) => {
                 let fault = format!("{error:#}");
@@ -131,7 +131,7 @@ impl<T: Send + Sync + 'static> Reloading<T> {
                     warn!(
                         what = self.what,
                         error = fault,
-                        "files have changed and cannot be used: the last good ones are"
+                        "the changed files cannot be used: the last valid ones stay in use"
                     );
                     self.fault = Some(fault);
                 }

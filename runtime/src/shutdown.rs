@@ -189,7 +189,7 @@ impl Tasks {
                     Some(ended) => {
                         let (_, result) = self.ended(ended);
                         if let Err(error) = &result {
-                            error!("while shutting down: {error:#}");
+                            error!("error during the shutdown: {error:#}");
                         }
                         outcome = outcome.and(result);
                     }

@@ -227,7 +227,7 @@ pub enum StoreError {
     #[error("{0} exists already")]
     AlreadyExists(ObjectKey),
     /// The object has changed: read it, compute again, write again.
-    #[error("{0} was changed by somebody else")]
+    #[error("{0} was changed by another writer")]
     Conflict(ObjectKey),
     /// The object can never be stored as it is.
     #[error("{key} is refused: {reason}")]

@@ -136,7 +136,7 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             serde_json::json!({"colour": "red"}),
-            "column colour: it was not asked for",
+            "column colour: the client did not request it",
         ),
     ] {
         let error = row(json).unwrap_err().to_string();

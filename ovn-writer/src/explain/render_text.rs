@@ -84,7 +84,7 @@ fn of_row(row: &RowExplained, lines: &mut Vec<String>) {
         let mut line = format!("    {}: ", address.address);
         line += &match address.since_seconds {
             Some(seconds) => format!("written {} ago", span(Duration::from_secs(seconds))),
-            None => "written before this run, or before what is remembered".to_owned(),
+            None => "written before this run, or before the recorded history".to_owned(),
         };
         if !address.is_wanted {
             line += "; the store does not want it";
@@ -99,7 +99,7 @@ fn of_row(row: &RowExplained, lines: &mut Vec<String>) {
     }
     if row.rules_elsewhere > 0 {
         lines.push(format!(
-            "    rules of others that refer to it: {}",
+            "    rules of other namespaces that refer to it: {}",
             row.rules_elsewhere
         ));
     }
@@ -134,11 +134,11 @@ fn of_change(changed: &Changed) -> String {
         (Cause::Repair, true, _) => {
             "made anew, as somebody else had removed it or it was forgotten"
         }
-        (Cause::Repair, ..) => "repaired, as somebody else had changed it",
+        (Cause::Repair, ..) => "repaired after a change by another client",
         (_, true, _) => "made",
-        (_, _, true) => "deleted, as nothing needed it",
-        (Cause::Reading, ..) => "corrected when the database was read",
-        _ => "changed, as the store had changed",
+        (_, _, true) => "deleted, since it was not needed",
+        (Cause::Reading, ..) => "corrected after a read of the database",
+        _ => "changed after a change of the store",
     };
     let mut line = format!("{ago} ago the {} set was {what}:", entry.family);
     let texts = |sign: char, members: Vec<String>, more: usize| {

@@ -163,8 +163,8 @@ fn beginning(text: &str) -> String {
 /// The difference of a set, and the planned action.
 fn trouble(set: &SetReport) -> String {
     let what = match set.kind {
-        Kind::MissingRow => "there is none".to_owned(),
-        Kind::NameClash => "it cannot be made".to_owned(),
+        Kind::MissingRow => "the row is missing".to_owned(),
+        Kind::NameClash => "the row cannot be created".to_owned(),
         Kind::Addresses => format!(
             "{} missing, {} too many",
             set.missing.len(),
@@ -174,7 +174,7 @@ fn trouble(set: &SetReport) -> String {
     };
     match set.action {
         Action::Now => what,
-        Action::AfterMillis(wait) => format!("{what}; to be undone in {}", short_duration(wait)),
-        Action::Left(reason) => format!("{what}; left: {reason}"),
+        Action::AfterMillis(wait) => format!("{what}; repaired in {}", short_duration(wait)),
+        Action::Left(reason) => format!("{what}; not repaired: {reason}"),
     }
 }

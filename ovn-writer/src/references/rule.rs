@@ -327,7 +327,7 @@ mod tests {
             ),
             (
                 serde_json::json!({"colour": "red"}),
-                "column colour: it was not asked for",
+                "column colour: the client did not request it",
             ),
         ] {
             assert_eq!(rule::<Acl>(json).unwrap_err(), words);

@@ -47,7 +47,7 @@ impl Reconciler {
         let closed = findings.iter().filter(|it| it.trigger == Trigger::Absence);
         let closed: Vec<_> = closed.cloned().collect();
         if !closed.is_empty() {
-            tracing::warn!(%name, changes = %ChangesText(&closed), "the address sets of a name are emptied: it has had no object for long");
+            tracing::warn!(%name, changes = %ChangesText(&closed), "the address sets of a name are emptied: its object has been absent for long");
         }
         findings
     }

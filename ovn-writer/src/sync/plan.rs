@@ -171,15 +171,15 @@ impl Reason {
     /// A text for people.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Unresolved => "its status never said which addresses it has",
+            Self::Unresolved => "no status has listed its addresses yet",
             Self::StoreOutOfSync => "the store cannot be read",
             Self::ManyAbsent => "too many names in use have no object",
             Self::UnreadableObject => "an object cannot be read, and may be the one of this name",
-            Self::Starting => "not all names were compared yet",
+            Self::Starting => "not all names have been compared yet",
             Self::Unknown => "the store never had the name",
-            Self::NoCreation => "sets are not to be made",
+            Self::NoCreation => "--create-sets does not allow its creation",
             Self::NameConflict => "another client has a set of its name",
-            Self::Refilled => "another client filled it after it was emptied here",
+            Self::Refilled => "another client added addresses after this program emptied it",
         }
     }
 }

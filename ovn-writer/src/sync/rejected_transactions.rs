@@ -129,7 +129,7 @@ impl Reconciler {
         let (name, family) = (&planned.name, set.family);
         let controller = set.controller.clone();
         if self.state.name_conflicts.refused(name, set, now) {
-            tracing::warn!(%name, %family, controller, %refusal, "an address set cannot be made: another client has one of its name");
+            tracing::warn!(%name, %family, controller, %refusal, "an address set cannot be created: another client has one of its name");
         }
         self.queue.mark(name.clone(), planned.mark);
     }

@@ -174,7 +174,7 @@ impl SyncState {
             let names = self.allow_empty();
             tracing::warn!(
                 names = names.len(),
-                "--allow-empty permits to empty the address sets of absent names"
+                "--allow-empty permits this program to empty the address sets of absent names"
             );
             again.extend(names);
         }

@@ -53,7 +53,7 @@ impl Writer {
         let names = self.sync.allow_empty();
         warn!(
             names = names.len(),
-            "an administrator permits to empty the address sets of absent names"
+            "an administrator permitted this program to empty the address sets of absent names"
         );
         Ok(names.iter().map(ToString::to_string).collect())
     }

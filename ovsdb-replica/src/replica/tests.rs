@@ -88,13 +88,13 @@ fn columns_that_are_left_out_have_their_default_or_their_value() {
 #[test]
 fn what_does_not_fit_is_refused() {
     for (json, expected) in [
-        (one("insert", r#"{"title":"z"}"#), "is there already"),
-        (one("delete", "null").replace(A, B), "is not there"),
-        (one("modify", "{}").replace(A, B), "is not there"),
+        (one("insert", r#"{"title":"z"}"#), "exists already"),
+        (one("delete", "null").replace(A, B), "does not exist"),
+        (one("modify", "{}").replace(A, B), "does not exist"),
         (r#"{"Magazine":{}}"#.to_owned(), "the table Magazine"),
         (
             one("modify", r#"{"pages":3}"#),
-            "column pages: it was not asked for",
+            "column pages: the client did not request it",
         ),
         (
             one("modify", r#"{"title":["set",[]]}"#),
@@ -122,6 +122,6 @@ fn a_row_that_stands_twice_in_one_message_is_not_lost() {
     assert!(
         apply(&mut replica, &twice)
             .unwrap_err()
-            .contains("is there already")
+            .contains("exists already")
     );
 }

@@ -69,7 +69,7 @@ pub enum TlsError {
     #[error(transparent)]
     File(#[from] FileError),
     /// A file has certificates, but none of an authority.
-    #[error("{} holds no certificate that an authority can have", .0.display())]
+    #[error("{} has no certificate of an authority", .0.display())]
     NoAuthority(PathBuf),
     /// The key does not match the certificate, or their type is not supported.
     #[error("{} and {} cannot be used: {source}", identity.private_key.display(), identity.certificate.display())]
@@ -83,7 +83,7 @@ pub enum TlsError {
     #[error("cannot set TLS up: {0}")]
     Setup(String),
     /// The server's host name cannot be in a certificate.
-    #[error("{0:?} is no name that a certificate can have")]
+    #[error("{0:?} cannot be a name in a certificate")]
     Name(String),
     /// A thread that reads files failed.
     #[error("a worker thread failed: {0}")]
@@ -150,7 +150,7 @@ fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     let (usable, others) = roots.add_parsable_certificates(certificates(path)?);
     if others > 0 {
-        tracing::debug!(usable, others, path = %path.display(), "some certificates are no authority's");
+        tracing::debug!(usable, others, path = %path.display(), "some certificates are not of an authority");
     }
     if usable == 0 {
         return Err(TlsError::NoAuthority(path.to_owned()));

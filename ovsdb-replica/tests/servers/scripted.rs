@@ -251,11 +251,11 @@ async fn updates_that_do_not_fit_end_the_session() {
     for (unasked, words) in [
         (
             update(json!({"Book": {UUID: {"insert": {}}}})),
-            "is there already",
+            "exists already",
         ),
         (
             update(json!({"Book": {unknown: {"delete": null}}})),
-            "is not there",
+            "does not exist",
         ),
         (
             update(json!({"Shop": {UUID: {"delete": null}}})),

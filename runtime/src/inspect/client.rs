@@ -123,7 +123,7 @@ async fn shown(program: &str, ask: &ExplainArgs) -> anyhow::Result<(bool, String
     let bytes = short(&ask.inspect, Method::GET, &path)
         .await
         .with_context(unreachable)?;
-    let not_ours = || format!("what answers at {} is no {program}", ask.inspect);
+    let not_ours = || format!("the server at {} is not a {program}", ask.inspect);
     let explanation: Explanation = serde_json::from_slice(&bytes).with_context(not_ours)?;
     let text = if ask.output == Output::Json {
         // Another program may listen at this address, so the answer is checked.

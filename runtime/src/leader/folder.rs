@@ -53,7 +53,7 @@ impl Folder {
                 }
                 Err(error) if said => debug!("{error}"),
                 Err(error) => {
-                    warn!("cannot contend for the lead: {error}");
+                    warn!("cannot take the lock for leader election: {error}");
                     said = true;
                 }
             }

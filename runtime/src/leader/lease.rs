@@ -142,7 +142,7 @@ impl Candidate {
             Ok(Err(refusal)) => refusal.to_string(),
             Err(_) => "no answer in time".to_owned(),
         };
-        warn!("the Lease is not released, others wait until it is over: {reason}");
+        warn!("cannot release the Lease, so other replicas wait until it expires: {reason}");
     }
 
     fn say(&mut self, failed: Option<String>) {

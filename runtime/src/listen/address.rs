@@ -53,7 +53,7 @@ pub enum ListenAddressError {
     TooLong(usize),
     /// A parameter after `?` is unknown or invalid.
     #[error(
-        "`{0}` is no parameter of a unix socket: mode=0660, uid=N, gid=N, peer-uid=N and peer-gid=N are"
+        "`{0}` is not a parameter of a unix socket; expected mode=0660, uid=N, gid=N, peer-uid=N or peer-gid=N"
     )]
     Parameter(String),
     /// The text has no IP address with a port.
@@ -61,11 +61,11 @@ pub enum ListenAddressError {
     Tcp,
     /// Other hosts could reach it.
     #[error(
-        "this listens on a unix socket or a loopback address only: whoever reaches it sees every tenant's names"
+        "only a unix socket or a loopback address is allowed here: this server shows every tenant's names"
     )]
     NotLocal,
     /// TLS is not supported for this listener.
-    #[error("this listens on unix:// or tcp:// only")]
+    #[error("TLS is not supported here: use unix:// or tcp://")]
     Tls,
 }
 

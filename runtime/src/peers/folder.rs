@@ -34,7 +34,7 @@ impl Folder {
         let own = take(&path).unwrap_or_else(|error| {
             warn!(
                 path = %path.display(), %error,
-                "no loopback address is taken: other collectors on this folder take the look-ups of this one for a client's"
+                "no loopback address is free: other collectors on this folder count this one's look-ups as client queries"
             );
             None
         });
@@ -58,10 +58,10 @@ impl Folder {
                     send_if_changed(alive, Some(Arc::new(others)));
                 }
                 Err(error) if said => {
-                    debug!(path = %path.display(), %error, "cannot look for others")
+                    debug!(path = %path.display(), %error, "cannot list the other collectors on this folder")
                 }
                 Err(error) => {
-                    warn!(path = %path.display(), %error, "cannot look for other collectors on this folder");
+                    warn!(path = %path.display(), %error, "cannot list the other collectors on this folder");
                     said = true;
                 }
             }

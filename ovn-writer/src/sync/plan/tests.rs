@@ -341,7 +341,7 @@ fn rows_are_made_for_every_name_or_when_something_refers_to_them() {
     assert_eq!(made(WhenReferenced, false, &[], &defaults), [""; 0]);
     assert_eq!(
         made(Never, true, &[], &[blue(Family::V6)]),
-        ["blue v6 [2001:db8::1] sets are not to be made"]
+        ["blue v6 [2001:db8::1] --create-sets does not allow its creation"]
     );
     // A row under the name as written is enough, unless a rule refers to another one.
     let written = row("WWW.example.com", Family::V4, None, &["10.0.0.1"]);

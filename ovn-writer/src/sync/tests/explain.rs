@@ -95,7 +95,7 @@ fn what_somebody_else_did_is_told_when_it_is_repaired_and_before() {
         before.contains("different from the store:") && before.contains(" +10.0.0.1 -10.6.6.6"),
         "{before}"
     );
-    assert!(before.contains("10.6.6.6: written before this run, or before what is remembered; the store does not want it"), "{before}");
+    assert!(before.contains("10.6.6.6: written before this run, or before the recorded history; the store does not want it"), "{before}");
     assert_eq!(reasons(&world, "10.0.0.1"), ["NotWritten"]);
     assert_eq!(reasons(&world, "10.6.6.6"), ["Surplus"]);
     world.work();
@@ -106,7 +106,7 @@ fn what_somebody_else_did_is_told_when_it_is_repaired_and_before() {
     assert_eq!(*repaired.entry.inserted, [inserted]);
     let text = after.text.join("\n");
     assert!(
-        text.contains("repaired, as somebody else had changed it: +10.0.0.1 -10.6.6.6 -\\u{1b}[2J"),
+        text.contains("repaired after a change by another client: +10.0.0.1 -10.6.6.6 -\\u{1b}[2J"),
         "{text}"
     );
     assert!(
@@ -211,7 +211,7 @@ fn the_sets_of_a_name_are_counted_and_a_repair_and_a_difference_are_told() {
     world.tell();
     let sets = Sets::new("", sides(&world)).sets;
     assert_eq!(counts(&sets)[0], ("v4", 2, None, 1));
-    assert_eq!(sets[0].trouble.as_deref(), Some("there is none"));
+    assert_eq!(sets[0].trouble.as_deref(), Some("the row is missing"));
 }
 
 #[test]

@@ -104,7 +104,7 @@ async fn an_address_says_its_row_its_acls_since_when_and_what_was_repaired() {
     assert_eq!(status, Some(0), "{text}");
     assert_has(
         &text,
-        &["repaired, as somebody else had changed it: +10.0.0.1 -<b>\\u{1b}[2J\\u{9b}"],
+        &["repaired after a change by another client: +10.0.0.1 -<b>\\u{1b}[2J\\u{9b}"],
     );
     let (_, json) = explain(&inspect, W, &["-o", "json"]).await;
     assert!(
