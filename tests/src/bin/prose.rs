@@ -1,8 +1,9 @@
 //! Counts long sentences, and sentences whose subject is a pronoun such as `who`, in pages, comments and messages.
 //!
-//! `prose [--limit PERCENT] [--list] [PATH...]` reads the files below each path, or below the working directory. It prints a table by folder:
-//! sentences, those with more than 25 words, and those with such a subject. `--list` prints these sentences first. `--limit` exits with 1 if
-//! more than that share of the sentences in pages is one of them. Fragments of fewer than three words do not count.
+//! `prose [--limit PERCENT] [--list] [PATH...]` reads the files below each path, or below the working directory. It prints
+//! a table by folder: sentences, those with more than 25 words, and those with such a subject. `--list` prints these
+//! sentences first. `--limit` exits with 1 if they exceed that share in pages, in comments or in messages. Fragments of
+//! fewer than three words do not count.
 #![allow(clippy::print_stdout, reason = "it is what the program is for")]
 
 use std::{
@@ -137,18 +138,21 @@ fn report(counts: &BTreeMap<(Kind, String), Counts>, limit: Option<f64>) -> Exit
     for (kind, counts) in &totals {
         counts.print("all", *kind);
     }
-    let pages = totals.get(&Kind::Page).copied().unwrap_or_default();
-    let share = pages.percent(pages.either);
-    match limit {
-        Some(limit) if share > limit => {
-            println!("{share:.1} % of the sentences in pages, more than {limit} %");
-            ExitCode::FAILURE
+    let mut status = ExitCode::SUCCESS;
+    for (kind, counts) in &totals {
+        let share = counts.percent(counts.either);
+        if let Some(limit) = limit.filter(|limit| share > *limit) {
+            println!(
+                "{share:.1} % of the sentences in {}, more than {limit} %",
+                kind.name()
+            );
+            status = ExitCode::FAILURE;
         }
-        _ => ExitCode::SUCCESS,
     }
+    status
 }
 
-/// All pages and sources, without hidden folders and the products of builds.
+/// All pages and sources, without hidden folders and build output.
 fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if path.is_file() {
         return Ok(vec![path.to_owned()]);
@@ -230,9 +234,10 @@ impl Sentence {
     fn has_pronoun_subject(&self) -> bool {
         let is_question = self.words.last().is_some_and(|it| it.ends_with('?'));
         let first = self.words.first().map(|it| it.to_lowercase());
+        // A placeholder such as `{what}` stands for another word.
         let first = first
             .as_deref()
-            .map(|it| it.trim_matches(|c: char| !c.is_alphanumeric()));
+            .map(|it| it.trim_matches(|c: char| !c.is_alphanumeric() && !"{}".contains(c)));
         !is_question && first.is_some_and(|it| SUBJECTS.contains(&it))
     }
 
@@ -241,7 +246,7 @@ impl Sentence {
     }
 }
 
-/// The sentences of a block: a point, a question mark or an exclamation mark at the end of a word ends one.
+/// The sentences of a block. A word with a final point, question mark or exclamation mark ends one.
 fn sentences(block: &str) -> Vec<Sentence> {
     let mut found = Vec::new();
     let mut words: Vec<String> = Vec::new();
@@ -316,7 +321,7 @@ fn list_item(line: &str) -> Option<&str> {
     bullet.or_else(|| number().map(|(_, item)| item))
 }
 
-/// The comments and the strings of a source; strings up to its tests.
+/// The comments of a source, and its strings before its tests.
 #[derive(Default)]
 struct Source {
     comments: Vec<String>,
@@ -368,7 +373,7 @@ impl Source {
     }
 }
 
-/// How many bytes to pass over: a word, a quoted character, or one character.
+/// The length in bytes of a word, a quoted character, or another character.
 fn token_len(text: &str) -> usize {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let word = text.find(|c: char| !is_word(c)).unwrap_or(text.len());
@@ -390,7 +395,7 @@ fn token_len(text: &str) -> usize {
     }
 }
 
-/// The string that the text begins with, and the text behind it.
+/// The string at the start of the text, and the rest.
 fn string_literal(text: &str) -> Option<(String, &str)> {
     let raw = text.strip_prefix('b').unwrap_or(text);
     if let Some(raw) = raw.strip_prefix('r') {
