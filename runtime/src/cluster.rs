@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use crate::store::{BadObjects, Event, ObjectKey, Scope};
 
 pub(crate) use self::{
-    answer::Refusal,
+    answer::ApiError,
     watch::{Watching, watch},
 };
 pub use self::{store::KubeStore, watch::Object};
@@ -69,8 +69,8 @@ pub enum ConnectError {
 }
 
 /// Decodes the body of an answer.
-pub(crate) fn decoded<T: DeserializeOwned>(body: Bytes) -> Result<T, Refusal> {
-    serde_json::from_slice(&body).map_err(|error| Refusal::Undecodable(error.to_string()))
+pub(crate) fn decoded<T: DeserializeOwned>(body: Bytes) -> Result<T, ApiError> {
+    serde_json::from_slice(&body).map_err(|error| ApiError::Undecodable(error.to_string()))
 }
 
 impl Cluster {
@@ -121,13 +121,13 @@ impl Cluster {
     }
 
     /// Sends a request once, and decodes the answer.
-    pub(crate) async fn send<T: DeserializeOwned>(&self, request: Prepared) -> Result<T, Refusal> {
+    pub(crate) async fn send<T: DeserializeOwned>(&self, request: Prepared) -> Result<T, ApiError> {
         self.send_for_bytes(request).await.and_then(decoded)
     }
 
     /// Sends a request once, and does not decode a successful answer.
-    pub(crate) async fn send_for_bytes(&self, request: Prepared) -> Result<Bytes, Refusal> {
-        let request = request.map_err(|error| Refusal::Invalid(in_words(&error)))?;
+    pub(crate) async fn send_for_bytes(&self, request: Prepared) -> Result<Bytes, ApiError> {
+        let request = request.map_err(|error| ApiError::Invalid(in_words(&error)))?;
         let answer = async {
             let answer = self.client.send(request.map(Body::from)).await?;
             let status = answer.status();
@@ -136,12 +136,12 @@ impl Cluster {
         };
         match timeout(REQUEST_TIMEOUT, answer).await {
             Ok(Ok((status, _, body))) if status.is_success() => Ok(body),
-            Ok(Ok((status, headers, body))) => Err(Refusal::of(status.as_u16(), &headers, &body)),
+            Ok(Ok((status, headers, body))) => Err(ApiError::of(status.as_u16(), &headers, &body)),
             Ok(Err(error)) => {
                 let error: kube::Error = error;
-                Err(Refusal::unavailable(in_words(&error)))
+                Err(ApiError::unavailable(in_words(&error)))
             }
-            Err(_) => Err(Refusal::unavailable(format!(
+            Err(_) => Err(ApiError::unavailable(format!(
                 "no answer within {REQUEST_TIMEOUT:?}"
             ))),
         }

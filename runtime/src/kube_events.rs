@@ -41,7 +41,7 @@ use self::{
 };
 use crate::{
     OpenStore,
-    cluster::{Cluster, Refusal},
+    cluster::{ApiError, Cluster},
     metrics::Label,
 };
 
@@ -264,7 +264,7 @@ impl Reporting {
                 self.waiting.works();
                 count("raised");
             }
-            Err(Refusal::Unavailable {
+            Err(ApiError::Unavailable {
                 reason,
                 retry_after,
             }) => {
@@ -331,7 +331,7 @@ async fn raise(
     report: &Report,
     id: u64,
     times: i32,
-) -> Result<(), Refusal> {
+) -> Result<(), ApiError> {
     let namespace = report.namespace();
     let mut name = report.about.name.clone().unwrap_or_default();
     name.truncate(name.floor_char_boundary(MAX_NAME - 17));
@@ -353,11 +353,11 @@ async fn raise(
         type_: Some(report.severity.as_str().to_owned()),
         ..Event::default()
     };
-    let body = serde_json::to_vec(&event).map_err(|error| Refusal::Invalid(error.to_string()))?;
+    let body = serde_json::to_vec(&event).map_err(|error| ApiError::Invalid(error.to_string()))?;
     let requests = Cluster::requests::<Event>(namespace);
     let made = requests.create(&PostParams::default(), body);
     match cluster.send_for_bytes(made).await {
-        Err(Refusal::AlreadyExists(_)) => {}
+        Err(ApiError::AlreadyExists(_)) => {}
         made => return made.map(drop),
     }
     let series = json!({ "series": { "count": times.max(2), "lastObservedTime": now } });

@@ -43,7 +43,7 @@ pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 pub struct Leadership {
     contest: Contest,
     deference: Deference,
-    standing: watch::Sender<Standing>,
+    state: watch::Sender<LeadState>,
     is_shown: bool,
 }
 
@@ -54,16 +54,16 @@ enum Contest {
 
 /// Whether this process leads.
 #[derive(Clone, Debug)]
-pub struct Leader(watch::Receiver<Standing>);
+pub struct Leader(watch::Receiver<LeadState>);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Standing {
+enum LeadState {
     Following,
     /// Until this time, or for life.
     Leading(Option<Instant>),
 }
 
-impl Standing {
+impl LeadState {
     fn is_leading(self) -> bool {
         match self {
             Self::Following => false,
@@ -90,7 +90,7 @@ impl Leadership {
         Self {
             contest,
             deference: Deference::none(),
-            standing: watch::channel(Standing::Following).0,
+            state: watch::channel(LeadState::Following).0,
             is_shown: true,
         }
     }
@@ -111,7 +111,7 @@ impl Leadership {
 
     /// Whether this process leads, now and later; never before [`Leadership::run`] and after it.
     pub fn leader(&self) -> Leader {
-        Leader(self.standing.subscribe())
+        Leader(self.state.subscribe())
     }
 
     /// Contends until the token is cancelled. Then releases the lead, which may take a second.
@@ -120,7 +120,7 @@ impl Leadership {
     /// None: errors are logged and retried.
     pub async fn run(self, token: CancellationToken) -> anyhow::Result<()> {
         let holder = Holder {
-            standing: self.standing,
+            state: self.state,
             is_shown: self.is_shown,
         };
         match self.contest {
@@ -160,23 +160,23 @@ impl Leader {
 
     /// The leader of a process without rivals.
     pub fn sole() -> Self {
-        Self(watch::channel(Standing::Leading(None)).1)
+        Self(watch::channel(LeadState::Leading(None)).1)
     }
 }
 
 /// Publishes the leader, and at its end that this process does not lead.
 struct Holder {
-    standing: watch::Sender<Standing>,
+    state: watch::Sender<LeadState>,
     is_shown: bool,
 }
 
 impl Holder {
     /// Records that this process leads, or still does.
     fn lead(&self, until: Option<Instant>) {
-        let has_begun = self.standing.send_if_modified(|standing| {
+        let has_begun = self.state.send_if_modified(|state| {
             // A lead that had expired, as after a suspend of the process, begins anew, so readers must be notified.
-            let is_new = !standing.is_leading();
-            *standing = Standing::Leading(until);
+            let is_new = !state.is_leading();
+            *state = LeadState::Leading(until);
             is_new
         });
         if self.is_shown {
@@ -188,9 +188,9 @@ impl Holder {
     }
 
     fn follow(&self, reason: &str) {
-        let has_ceased = self.standing.send_if_modified(|standing| {
-            let is_new = *standing != Standing::Following;
-            *standing = Standing::Following;
+        let has_ceased = self.state.send_if_modified(|state| {
+            let is_new = *state != LeadState::Following;
+            *state = LeadState::Following;
             is_new
         });
         if self.is_shown {

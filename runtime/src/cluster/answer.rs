@@ -10,7 +10,7 @@ const MAX_WORDS: usize = 300;
 
 /// Why a request failed, with the server's message.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub(crate) enum Refusal {
+pub(crate) enum ApiError {
     /// The object does not exist.
     #[error("{0}")]
     NotFound(String),
@@ -38,7 +38,7 @@ pub(crate) enum Refusal {
     },
 }
 
-impl Refusal {
+impl ApiError {
     pub(super) fn unavailable(reason: impl Into<String>) -> Self {
         Self::Unavailable {
             reason: reason.into(),
@@ -96,12 +96,12 @@ mod tests {
 
     use super::*;
 
-    fn refusal(code: u16, retry_after: Option<&'static str>, body: &str) -> Refusal {
+    fn refusal(code: u16, retry_after: Option<&'static str>, body: &str) -> ApiError {
         let mut headers = HeaderMap::new();
         if let Some(value) = retry_after {
             headers.insert(RETRY_AFTER, value.parse().unwrap());
         }
-        Refusal::of(code, &headers, body.as_bytes())
+        ApiError::of(code, &headers, body.as_bytes())
     }
 
     fn status(reason: &str, message: &str, details: serde_json::Value) -> String {
@@ -113,7 +113,7 @@ mod tests {
     fn what_is_not_there_is_told_from_a_kind_that_is_not_served() {
         let object = json!({ "name": "a", "kind": "dnsnameresolvers" });
         let body = status("NotFound", "\"a\" not found", object);
-        assert!(matches!(refusal(404, None, &body), Refusal::NotFound(_)));
+        assert!(matches!(refusal(404, None, &body), ApiError::NotFound(_)));
         for body in [
             "404 page not found".to_owned(),
             status(
@@ -128,7 +128,7 @@ mod tests {
             ),
         ] {
             let refusal = refusal(404, None, &body);
-            assert!(matches!(refusal, Refusal::Unavailable { .. }), "{body}");
+            assert!(matches!(refusal, ApiError::Unavailable { .. }), "{body}");
         }
     }
 
@@ -138,11 +138,11 @@ mod tests {
         let changed = status("Conflict", "x", json!({}));
         assert_eq!(
             refusal(409, None, &taken),
-            Refusal::AlreadyExists("x".to_owned())
+            ApiError::AlreadyExists("x".to_owned())
         );
         assert_eq!(
             refusal(409, None, &changed),
-            Refusal::Conflict("x".to_owned())
+            ApiError::Conflict("x".to_owned())
         );
     }
 
@@ -160,17 +160,17 @@ mod tests {
             let body = status("", words, json!({}));
             assert_eq!(
                 refusal(code, None, &body),
-                Refusal::TooLarge(words.to_owned())
+                ApiError::TooLarge(words.to_owned())
             );
         }
         let broken = refusal(500, None, "etcdserver: leader changed");
-        assert!(matches!(broken, Refusal::Unavailable { .. }));
+        assert!(matches!(broken, ApiError::Unavailable { .. }));
     }
 
     #[test]
     fn how_long_to_wait_is_read_from_the_header_or_the_body() {
         let wait = |refusal| match refusal {
-            Refusal::Unavailable { retry_after, .. } => retry_after.map(|wait| wait.as_secs()),
+            ApiError::Unavailable { retry_after, .. } => retry_after.map(|wait| wait.as_secs()),
             other => panic!("{other}"),
         };
         let body = status("", "busy", json!({ "retryAfterSeconds": 7 }));
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn the_words_are_one_line_and_not_too_many() {
         let page = format!("<html>\n{}", "x".repeat(10_000));
-        let Refusal::Unavailable { reason, .. } = refusal(502, None, &page) else {
+        let ApiError::Unavailable { reason, .. } = refusal(502, None, &page) else {
             panic!("a gateway's page");
         };
         assert!(
@@ -193,7 +193,7 @@ mod tests {
         for code in [400, 403, 422] {
             let body = status("Invalid", "spec.name: no", json!({}));
             let refused = refusal(code, None, &body);
-            assert_eq!(refused, Refusal::Invalid("spec.name: no".to_owned()));
+            assert_eq!(refused, ApiError::Invalid("spec.name: no".to_owned()));
         }
     }
 }

@@ -24,7 +24,7 @@ use kube::{
 };
 use tokio::sync::Semaphore;
 
-use super::{Cluster, Prepared, Refusal, Watching, decoded, watch};
+use super::{ApiError, Cluster, Prepared, Watching, decoded, watch};
 use crate::store::{
     Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics, names, to_be_made,
 };
@@ -67,20 +67,20 @@ impl KubeStore {
     }
 
     /// Sends a write once it has a permit, unless the server has asked for a pause meanwhile.
-    async fn send(&self, turns: &Semaphore, request: Prepared) -> Result<Bytes, Refusal> {
+    async fn send(&self, turns: &Semaphore, request: Prepared) -> Result<Bytes, ApiError> {
         let _turn = turns.acquire().await;
         let now = Instant::now();
         let left = self
             .quiet_until()
             .and_then(|until| until.checked_duration_since(now));
         if let Some(left) = left.filter(|left| !left.is_zero()) {
-            return Err(Refusal::Unavailable {
+            return Err(ApiError::Unavailable {
                 reason: "the API server has just asked to be left alone".to_owned(),
                 retry_after: Some(left),
             });
         }
         let answer = self.cluster.send_for_bytes(request).await;
-        if let Err(Refusal::Unavailable {
+        if let Err(ApiError::Unavailable {
             retry_after: Some(asked),
             ..
         }) = &answer
@@ -106,7 +106,7 @@ impl KubeStore {
     }
 
     /// Reads the metadata alone, page by page, of one version of the store.
-    async fn try_list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, Refusal> {
+    async fn try_list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, ApiError> {
         let requests = match scope {
             Scope::All => Request::new(K::url_path(&(), None)),
             Scope::Namespace(namespace) => Cluster::requests::<K>(namespace),
@@ -233,26 +233,26 @@ fn stripped<K: Kind>(mut object: K) -> K {
     object
 }
 
-fn error(refusal: Refusal, key: &ObjectKey) -> StoreError {
+fn error(refusal: ApiError, key: &ObjectKey) -> StoreError {
     let key = key.clone();
     match refusal {
-        Refusal::NotFound(_) => StoreError::NotFound(key),
-        Refusal::AlreadyExists(_) => StoreError::AlreadyExists(key),
-        Refusal::Conflict(_) => StoreError::Conflict(key),
-        Refusal::TooLarge(reason) => StoreError::TooLarge { key, reason },
-        Refusal::Invalid(reason) => StoreError::Invalid { key, reason },
-        Refusal::Undecodable(_) => StoreError::Invalid {
+        ApiError::NotFound(_) => StoreError::NotFound(key),
+        ApiError::AlreadyExists(_) => StoreError::AlreadyExists(key),
+        ApiError::Conflict(_) => StoreError::Conflict(key),
+        ApiError::TooLarge(reason) => StoreError::TooLarge { key, reason },
+        ApiError::Invalid(reason) => StoreError::Invalid { key, reason },
+        ApiError::Undecodable(_) => StoreError::Invalid {
             key,
             reason: refusal.to_string(),
         },
-        Refusal::Unavailable { .. } => unavailable(refusal),
+        ApiError::Unavailable { .. } => unavailable(refusal),
     }
 }
 
 /// A failed read means that the store is unavailable, whatever the reason.
-fn unavailable(refusal: Refusal) -> StoreError {
+fn unavailable(refusal: ApiError) -> StoreError {
     match refusal {
-        Refusal::Unavailable {
+        ApiError::Unavailable {
             reason,
             retry_after,
         } => StoreError::Unavailable {

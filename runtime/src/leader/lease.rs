@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tracing::{debug, warn};
 
 use super::{Deference, Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD};
-use crate::cluster::{Cluster, Refusal};
+use crate::cluster::{ApiError, Cluster};
 
 /// The time-out of a request, short enough for a second one before the deadline.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(3_500);
@@ -79,7 +79,7 @@ impl Candidate {
     }
 
     /// Reads the Lease, unless this process holds it, and writes it if it may be taken or renewed.
-    async fn turn(&mut self, began: Instant) -> Result<(), Refusal> {
+    async fn turn(&mut self, began: Instant) -> Result<(), ApiError> {
         if self
             .election
             .leads_until()
@@ -97,7 +97,7 @@ impl Candidate {
                 Ok(())
             }
             // Another replica was faster, or the Lease was deleted: read again.
-            Err(Refusal::Conflict(_) | Refusal::AlreadyExists(_) | Refusal::NotFound(_)) => {
+            Err(ApiError::Conflict(_) | ApiError::AlreadyExists(_) | ApiError::NotFound(_)) => {
                 let found = self.look().await?;
                 self.election.found(found, Instant::now());
                 Ok(())
@@ -106,20 +106,20 @@ impl Candidate {
         }
     }
 
-    async fn look(&self) -> Result<Option<Lease>, Refusal> {
+    async fn look(&self) -> Result<Option<Lease>, ApiError> {
         let requests = Cluster::requests::<Lease>(&self.namespace);
         let request = requests.get(&self.election.name, &GetParams::default());
         match self.cluster.send(request).await {
             Ok(lease) => Ok(Some(lease)),
-            Err(Refusal::NotFound(_)) => Ok(None),
+            Err(ApiError::NotFound(_)) => Ok(None),
             Err(refusal) => Err(refusal),
         }
     }
 
     /// Compare-and-swap.
-    async fn write(&self, lease: &Lease) -> Result<Lease, Refusal> {
+    async fn write(&self, lease: &Lease) -> Result<Lease, ApiError> {
         let body =
-            serde_json::to_vec(lease).map_err(|error| Refusal::Invalid(error.to_string()))?;
+            serde_json::to_vec(lease).map_err(|error| ApiError::Invalid(error.to_string()))?;
         let requests = Cluster::requests::<Lease>(&self.namespace);
         let params = PostParams {
             dry_run: false,

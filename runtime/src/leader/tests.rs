@@ -125,10 +125,10 @@ async fn a_folder_that_is_away_is_tried_again() {
 #[tokio::test(start_paused = true)]
 async fn the_lead_is_over_at_its_time_even_if_nobody_says_so() {
     let holder = Holder {
-        standing: watch::channel(Standing::Following).0,
+        state: watch::channel(LeadState::Following).0,
         is_shown: true,
     };
-    let mut leader = Leader(holder.standing.subscribe());
+    let mut leader = Leader(holder.state.subscribe());
     assert!(!leader.is_leading());
     holder.lead(Some(Instant::now() + RENEW_DEADLINE));
     leader.changed().await;

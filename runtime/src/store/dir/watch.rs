@@ -11,7 +11,7 @@ use std::{
 
 use tracing::{info, warn};
 
-use self::files::{Files, Known, News, keys_in};
+use self::files::{Files, Known, ObjectChange, keys_in};
 use super::{
     super::{Event, Kind, ObjectKey, Scope, undecodable::Undecodable, watched::Watched},
     fault::Fault,
@@ -241,9 +241,9 @@ impl<K: Kind> Watch<K> {
         let news = self.known(&key).take(&object);
         match (&mut self.list, news) {
             (Some(list), _) => list.push(object),
-            (None, News::Nothing) => {}
-            (None, News::Changed) => self.events.push(Event::Applied(object)),
-            (None, News::Replaced) => {
+            (None, ObjectChange::Nothing) => {}
+            (None, ObjectChange::Changed) => self.events.push(Event::Applied(object)),
+            (None, ObjectChange::Replaced) => {
                 self.events
                     .extend([Event::Deleted(key), Event::Applied(object)]);
             }

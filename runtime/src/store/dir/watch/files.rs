@@ -38,7 +38,7 @@ pub(super) struct Known {
 
 /// The change of an object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum News {
+pub(super) enum ObjectChange {
     /// The object is the delivered one.
     Nothing,
     Changed,
@@ -62,16 +62,16 @@ impl Known {
     }
 
     /// Records the current object of the file.
-    pub(super) fn take<K: Kind>(&mut self, object: &K) -> News {
+    pub(super) fn take<K: Kind>(&mut self, object: &K) -> ObjectChange {
         let before = *self;
         self.uid = object.uid().as_ref().map(hash);
         self.version = object.resource_version().as_ref().map(hash);
         if before.version.is_some() && before.version == self.version {
-            News::Nothing
+            ObjectChange::Nothing
         } else if before.uid.is_some() && self.uid.is_some() && before.uid != self.uid {
-            News::Replaced
+            ObjectChange::Replaced
         } else {
-            News::Changed
+            ObjectChange::Changed
         }
     }
 }
