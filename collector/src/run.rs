@@ -1,7 +1,7 @@
 //! Starts the tasks of the program and connects them.
 
 mod corefile;
-mod farewell;
+mod graceful_shutdown;
 mod instances;
 mod probes;
 mod servers;
@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::{farewell::Farewell, probes::Probing};
+use self::{graceful_shutdown::GracefulShutdown, probes::Probing};
 use crate::{
     METRICS,
     args::{Args, Following},
@@ -180,7 +180,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         };
         tasks.spawn("inspect", inspect::serve(inspect, sources, tasks.token()));
     }
-    let farewell = Farewell::new(
+    let shutdown = GracefulShutdown::new(
         program.args.shutdown,
         &program.store,
         &program.args.common.objects_namespace,
@@ -190,7 +190,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         "admin",
         admin.serve(program.health, prometheus, tasks.token()),
     );
-    tasks.run_with(farewell.before(), Farewell::after).await
+    tasks
+        .run_with(shutdown.before(), GracefulShutdown::after)
+        .await
 }
 
 /// The sockets, which are bound before any task starts.

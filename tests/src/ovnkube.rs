@@ -5,7 +5,7 @@ mod agenda;
 mod by_hand;
 mod controller;
 mod files;
-mod own;
+mod own_resolver;
 
 use std::{
     path::Path,
@@ -20,7 +20,7 @@ use std::{
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, address_set_name};
 
 use self::agenda::Agenda;
-pub use self::{controller::COMMENT, own::OwnResolver};
+pub use self::{controller::COMMENT, own_resolver::OwnResolver};
 use crate::{store::Store, wait::eventually};
 
 /// `ovnkube-controller`, a second writer of the address sets. It ends on drop.

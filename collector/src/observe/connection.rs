@@ -1,7 +1,7 @@
 //! One dnstap stream: handshake, frames, limits.
 
+mod deadlines;
 mod flush;
-mod patience;
 
 use std::{
     future::{Future, poll_fn},

@@ -28,7 +28,7 @@ const LEASE: &str = "collector-closing";
 const REDIAL: Duration = Duration::from_secs(12);
 
 /// The steps before and after the end of the tasks.
-pub(super) struct Farewell {
+pub(super) struct GracefulShutdown {
     args: ShutdownArgs,
     turn: Option<Leadership>,
     gate: Gate,
@@ -41,7 +41,7 @@ pub(super) struct Turn {
     leader: Leader,
 }
 
-impl Farewell {
+impl GracefulShutdown {
     /// `gate` is ready until shutdown begins.
     pub(super) fn new(args: ShutdownArgs, store: &OpenStore, namespace: &str, gate: Gate) -> Self {
         gate.ready();

@@ -1,7 +1,6 @@
 //! Long-term requirements, with CoreDNS before an upstream that changes, fails and stays silent. Each of these has a
 //! long version, see [`tests::soak`].
 
-mod beside;
 mod burst;
 mod churn;
 mod completeness;
@@ -17,6 +16,7 @@ mod rotating;
 mod shutdown;
 mod skew;
 mod tenants;
+mod two_writers;
 mod wildcard;
 
 use std::{
