@@ -463,7 +463,7 @@ fn each_of_many_namespaces_with_too_much_is_told_of_it_once() {
 }
 
 #[test]
-fn where_all_take_too_many_bytes_the_namespace_with_most_bytes_loses_names() {
+fn over_the_byte_limit_the_namespace_with_most_bytes_loses_names() {
     let mut cluster = Cluster::with(
         &[
             ("greedy", &["*.greedy.test."]),

@@ -346,7 +346,7 @@ fn namespaces_without_recent_writes_are_dropped_also_when_time_goes_back() {
 }
 
 #[test]
-fn objects_and_their_history_take_half_of_etcds_quota_however_large_the_objects_are() {
+fn objects_and_their_history_take_half_of_etcds_quota_at_any_size() {
     for quota in [ETCD_QUOTA, 4 * ETCD_QUOTA] {
         for part in [0.0, 0.112, 0.2, 0.375] {
             let stored = part * quota as f64;
