@@ -1,4 +1,4 @@
-{{/* What the names of all objects begin with. */}}
+{{/* The prefix of all objects' names. */}}
 {{- define "egress.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- if .Values.fullnameOverride -}}
@@ -40,7 +40,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{/* The names of the collectors' Deployments and Services: that of the first has no number. */}}
+{{/* The names of the collectors' Deployments and Services; the first has no number. */}}
 {{- define "egress.instances" -}}
 {{- $names := list (include "egress.collector" .) -}}
 {{- range $number := untilStep 2 (int (add .Values.collector.instances 1)) 1 -}}
@@ -49,7 +49,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ $names | toJson }}
 {{- end -}}
 
-{{/* No container of ours needs more. */}}
+{{/* The security context of all containers. */}}
 {{- define "egress.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -57,7 +57,7 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* Of those that need no user of the host's: the image's. */}}
+{{/* The image's user, for pods without access to the host. */}}
 {{- define "egress.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -78,7 +78,7 @@ readinessProbe:
   timeoutSeconds: 5
 {{- end -}}
 
-{{/* Pods of one kind on different nodes, and zones. */}}
+{{/* Spreads pods of one kind over nodes and zones. */}}
 {{- define "egress.spread" -}}
 {{- $term := dict "labelSelector" (dict "matchLabels" .labels) "topologyKey" "kubernetes.io/hostname" -}}
 affinity:
@@ -101,7 +101,7 @@ topologySpreadConstraints:
       {{- toYaml .labels | nindent 6 }}
 {{- end -}}
 
-{{- /* NAMESPACE/NAME as JSON: namespace and name; nothing in it for "none". */}}
+{{- /* Splits NAMESPACE/NAME into JSON with namespace and name; empty JSON for "none". */}}
 {{- define "egress.key" -}}
 {{- if eq . "none" }}{}{{ else }}
 {{- $parts := splitList "/" . }}
@@ -109,7 +109,7 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 
-{{- /* Whether pods are looked at: so it is where a release is upgraded that was made before there was the value. */}}
+{{- /* Whether pods are watched; true for an upgraded release from before this value. */}}
 {{- define "egress.watchPods" }}
 {{- ne (toString .Values.dns.watchPods) "false" }}
 {{- end }}
