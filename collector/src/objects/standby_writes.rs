@@ -47,6 +47,8 @@ impl WritePlan<'_> {
             return Some(not_before);
         }
         let is_due = |it: &&Waiting| it.since + wait <= now;
+        // Written with an address that is due. Alone it would have to wait for the end of that write.
+        let goes_along = |it: &&Waiting| it.since + wait / 2 <= now;
         let mut again: Vec<Timestamp> = Vec::new();
         let later = known.waiting.iter().filter(|it| !is_due(it));
         again.extend(later.map(|it| it.since + wait));
@@ -65,11 +67,11 @@ impl WritePlan<'_> {
                 let ip = it.addition.ip;
                 !object.status.has_address(ip) && guards.admit(ip).is_ok()
             };
-            let due = known.waiting.iter().filter(is_due);
-            let missing: Vec<&Waiting> = due.filter(is_missing).collect();
-            if missing.is_empty() {
+            let missing = known.waiting.iter().filter(is_missing);
+            if !missing.clone().any(|it| is_due(&it)) {
                 continue;
             }
+            let missing: Vec<&Waiting> = missing.filter(goes_along).collect();
             // Skips an object that lost all its addresses: a single one would close the others.
             if object.status.count().1 == 0 && known.lacks_some_of(memory, now) {
                 continue;
@@ -119,7 +121,7 @@ impl WritePlan<'_> {
             let made = &known.made;
             known
                 .waiting
-                .retain(|it| !is_due(&it) || was_made(made, &it.addition));
+                .retain(|it| !goes_along(&it) || was_made(made, &it.addition));
             count_refused("full", before - known.waiting.len());
         }
         again.into_iter().min()
