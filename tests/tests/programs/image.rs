@@ -11,11 +11,18 @@ use serde_json::Value;
 use tests::{or_skip, skip, soak::is_long, wait::eventually, workdir::Workdir};
 use tokio::{net::TcpListener, time::timeout};
 
-fn root() -> PathBuf {
+/// This machine's architecture, as images call it.
+pub(super) const HOST: &str = if cfg!(target_arch = "aarch64") {
+    "arm64"
+} else {
+    "amd64"
+};
+
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-fn run(what: &str, command: &mut Command) -> Output {
+pub(super) fn run(what: &str, command: &mut Command) -> Output {
     let output = command
         .output()
         .unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -183,17 +190,17 @@ mod soak {
     /// The short version uses the tests' programs, linked again; scripts/soak uses those of scripts/image.
     #[tokio::test]
     async fn the_programs_of_the_image_need_nothing_beside_them() {
-        let (programs, root_folder) = (Workdir::new(), Workdir::new());
+        let (folder, root_folder) = (Workdir::new(), Workdir::new());
+        let mut programs = folder.path().to_owned();
         if is_long() {
             let mut image = Command::new(root().join("scripts/image"));
-            run(
-                "scripts/image",
-                image.arg("--programs").arg(programs.path()),
-            );
+            image.args(["--arch", HOST, "--programs"]).arg(&programs);
+            run("scripts/image", &mut image);
+            programs.push(HOST);
         } else {
-            link(programs.path());
+            link(&programs);
         }
-        copy(programs.path(), root_folder.path());
+        copy(&programs, root_folder.path());
         or_skip!(skip::needs(&[
             "chroot",
             "--userspec=65532:65532",

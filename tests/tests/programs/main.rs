@@ -11,6 +11,7 @@
 
 mod absence;
 mod alerts;
+mod archive;
 mod bad_input;
 mod capture;
 mod clock;
