@@ -1,4 +1,4 @@
-//! The manifests under `deploy/chart/crds` must match the types.
+//! The manifests under `deploy/chart/files/crds` are those that the types give.
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ const UPDATE: &str = "UPDATE_GENERATED";
 
 #[test]
 fn the_manifests_are_current() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/chart/crds");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/chart/files/crds");
     for crd in custom_resource_definitions() {
         let name = crd.metadata.name.clone().unwrap();
         let path = folder.join(format!("{name}.yaml"));

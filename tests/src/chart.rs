@@ -50,7 +50,17 @@ pub fn helm(args: &[&str]) -> Output {
     command.output().expect("helm")
 }
 
-/// The output of `helm template`; the arguments are flags such as `--set ovnWriter.mode=none`.
+/// Without the CRDs, which the tests' API server has, and for the oldest Kubernetes that the chart accepts.
+const DEFAULTS: [&str; 6] = [
+    "--kube-version",
+    "1.30.0",
+    "--set",
+    "crds.dnsNameResolvers=false",
+    "--set",
+    "crds.egressFirewalls=false",
+];
+
+/// What helm says of the chart; the arguments are flags such as `--set ovnWriter.mode=none`.
 ///
 /// # Errors
 /// helm's error message.
@@ -58,7 +68,7 @@ pub fn template(namespace: &str, flags: &[&str]) -> Result<String, String> {
     let chart = folder();
     let chart = chart.to_str().expect("a path in UTF-8");
     let args = ["template", RELEASE, chart, "--namespace", namespace];
-    let output = helm(&[&args, flags].concat());
+    let output = helm(&[&args, &DEFAULTS[..], flags].concat());
     if output.status.success() {
         Ok(String::from_utf8(output.stdout).expect("UTF-8"))
     } else {

@@ -315,7 +315,7 @@ impl ApiServer {
     }
 
     async fn install_crds(&self) {
-        for entry in fs::read_dir(deploy("chart/crds")).expect("the CRDs") {
+        for entry in fs::read_dir(deploy("chart/files/crds")).expect("the CRDs") {
             self.create(&entry.expect("a CRD").path()).await;
         }
         self.serves_crds().await;

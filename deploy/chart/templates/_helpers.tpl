@@ -49,22 +49,54 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ $names | toJson }}
 {{- end -}}
 
-{{/* The security context of all containers. */}}
+{{/* Of a container, with the values of its component: none of ours needs more. */}}
 {{- define "egress.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
+{{- $ours := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
+{{ mergeOverwrite $ours (deepCopy .containerSecurityContext) | toYaml }}
 {{- end -}}
 
-{{/* The image's user, for pods without access to the host. */}}
+{{/* Of pods that need no user of the host's: the image's, or one that OpenShift chooses. */}}
 {{- define "egress.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile:
-  type: RuntimeDefault
+{{- $ours := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- if not .root.Values.openshift -}}
+{{- $ours = merge $ours (dict "runAsUser" 65532 "runAsGroup" 65532 "fsGroup" 65532) -}}
+{{- end -}}
+{{ mergeOverwrite $ours (deepCopy .component.podSecurityContext) | toYaml }}
+{{- end -}}
+
+{{/* What both programs' pods take from their values. */}}
+{{- define "egress.pod" -}}
+{{- with .component.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- if .component.hostNetwork }}
+hostNetwork: true
+{{- end }}
+{{- with .component.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" .component.hostNetwork) }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .component.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "egress.serviceAccount" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "egress.labels" .root | nindent 4 }}
+  {{- with .component.serviceAccountAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- end -}}
 
 {{- define "egress.probes" -}}
@@ -82,6 +114,9 @@ readinessProbe:
 {{- define "egress.spread" -}}
 {{- $term := dict "labelSelector" (dict "matchLabels" .labels) "topologyKey" "kubernetes.io/hostname" -}}
 affinity:
+  {{- if .affinity }}
+  {{- toYaml .affinity | nindent 2 }}
+  {{- else }}
   podAntiAffinity:
     {{- if eq .antiAffinity "required" }}
     requiredDuringSchedulingIgnoredDuringExecution:
@@ -92,6 +127,7 @@ affinity:
       podAffinityTerm:
         {{- toYaml $term | nindent 8 }}
     {{- end }}
+  {{- end }}
 topologySpreadConstraints:
 - maxSkew: 1
   topologyKey: topology.kubernetes.io/zone

@@ -89,7 +89,7 @@ fn manifest(flags: &[&str]) -> String {
     };
     let lines: Vec<&str> = rendered.lines().filter(|line| !is_helms(line)).collect();
     format!(
-        "# Generated from deploy/chart by `helm template`; see tests/tests/kube/chart.rs. The CRDs are in deploy/chart/crds.\n\
+        "# Generated from deploy/chart by `helm template`; see tests/tests/kube/chart.rs. The CRDs are in deploy/chart/files/crds.\n\
          apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {NAMESPACE}\n  labels:\n    \
          # The ovn-writer mounts OVN's sockets from the host.\n    \
          pod-security.kubernetes.io/enforce: privileged\n{}\n",
@@ -117,67 +117,6 @@ fn the_manifests_are_what_the_chart_renders() {
     }
 }
 
-#[test]
-fn values_that_cannot_be_are_refused_in_words_that_help() {
-    for (flags, words) in [
-        (&["collector.instances=0"][..], "/collector/instances"),
-        (&["collector.replica=3"], "'replica' not allowed"),
-        (&["podMonitor.enabled=true"], "networkPolicy.metricsFrom"),
-        (
-            &["dns.watchPods=false", "dns.trustedNameservers={10.0.0.0/8}"],
-            "dns.trustedNameservers needs dns.watchPods",
-        ),
-        (&["dnstap.tcp.enabled=false"], "neither tcp nor tls"),
-        (&["dnstap.tls.enabled=true"], "dnstap.tls.secretName"),
-        (&["ovnWriter.mode=central"], "ovnWriter.central.remotes"),
-        (
-            &[
-                "ovnWriter.mode=central",
-                "ovnWriter.central.remotes=ssl:192.0.2.1:6641",
-            ],
-            "ovnWriter.central.tls.secretName",
-        ),
-        (
-            &["dnstap.clusterIPs={collector.egress.svc}"],
-            "/dnstap/clusterIPs/0",
-        ),
-    ] {
-        let flags: Vec<&str> = flags.iter().flat_map(|flag| ["--set", flag]).collect();
-        let refused = chart::template(NAMESPACE, &flags).unwrap_err();
-        assert!(refused.contains(words), "{flags:?}: {refused}");
-    }
-}
-
-/// The programs accept the flags of the pods.
-#[test]
-fn the_programs_know_the_flags_of_their_pods() {
-    for case in chart::cases() {
-        for object in chart::render(NAMESPACE, &["--values", path(&case)]) {
-            let containers = object.data["spec"]["template"]["spec"]["containers"].clone();
-            for container in containers.as_array().into_iter().flatten() {
-                let words = |key: &str| -> Vec<String> {
-                    serde_json::from_value(container[key].clone()).unwrap()
-                };
-                let [name] = &words("command")[..] else {
-                    panic!("{container}");
-                };
-                // A program reports invalid flags before anything else.
-                let output = Command::new(program(name))
-                    .args(words("args"))
-                    .arg("--log-format=none")
-                    .output();
-                let said = String::from_utf8_lossy(&output.unwrap().stderr).into_owned();
-                let is_known = said.contains("invalid value 'none' for '--log-format");
-                let is_twice = said.contains("cannot be used multiple times");
-                assert!(
-                    is_known || is_twice && said.contains("log-format"),
-                    "{name}: {said}"
-                );
-            }
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_api_server_takes_what_every_case_renders() {
     let server = ApiServer::start().await;
@@ -189,9 +128,12 @@ async fn the_api_server_takes_what_every_case_renders() {
     ] {
         server.make_namespace(namespace).await;
     }
-    server
-        .create(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kube/monitoring.yaml"))
-        .await;
+    for kinds in ["monitoring", "openshift"] {
+        let file = format!("tests/kube/{kinds}.yaml");
+        server
+            .create(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file))
+            .await;
+    }
     let workdir = Workdir::new();
     let mut files: Vec<PathBuf> = MANIFESTS
         .iter()
@@ -328,10 +270,6 @@ async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
         "--create-namespace",
     ];
     let first = helm(&server, &install);
-    assert!(
-        first.contains("dnstap tcp://CLUSTER_IP:6000 full"),
-        "{first}"
-    );
     crds.get(firewalls).await.unwrap();
     let kept = crds.get(resolvers).await.unwrap();
     assert_eq!(kept.annotations()["of"], "somebody else");
@@ -360,7 +298,13 @@ async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
         let address = service.spec.and_then(|spec| spec.cluster_ip).unwrap();
         let line = format!("    dnstap tcp://{address}:6000 full\n");
         assert!(patched[1].contains(&line), "{patched:?}");
-        assert!(again.contains(&line), "{again}");
+    }
+    for notes in [&first, &again] {
+        let lines = printed_lines(&server, notes);
+        assert_eq!(lines.len(), 2, "{notes}");
+        for line in lines {
+            assert!(patched[1].contains(&format!("    {line}\n")), "{line}");
+        }
     }
     guards_the_statuses(&server, &client).await;
 
@@ -368,6 +312,37 @@ async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
     helm(&server, &["uninstall", RELEASE]);
     let objects: Api<DnsNameResolver> = Api::namespaced(client, "ovn-kubernetes");
     assert!(objects.get("www").await.unwrap().status.is_some());
+    crds.get(firewalls).await.unwrap();
+}
+
+/// The lines of the Corefile, as the commands of the notes print them.
+fn printed_lines(server: &ApiServer, notes: &str) -> Vec<String> {
+    let commands = notes
+        .lines()
+        .filter(|line| line.contains("jsonpath=dnstap "));
+    let printed = commands.map(|command| {
+        let script = format!(
+            "kubectl() {{ command kubectl --kubeconfig {} \"$@\"; }}\n{command}",
+            server.kubeconfig().display()
+        );
+        let mut bash = Command::new("bash");
+        let output = bash
+            .args(["-c", &script])
+            .env("PATH", path_with_tools())
+            .output();
+        succeeded(command, &output.unwrap()).trim_end().to_owned()
+    });
+    printed.collect()
+}
+
+/// The programs and the tools before what the machine has.
+fn path_with_tools() -> String {
+    let folders = [program("collector"), tool("kubectl")];
+    let folders = folders
+        .iter()
+        .map(|path| path.parent().unwrap().display().to_string());
+    let folders: Vec<String> = folders.chain(std::env::var("PATH")).collect();
+    folders.join(":")
 }
 
 /// Runs the command that the notes give for the Corefile; there is no kubelet for `kubectl exec`.
@@ -389,15 +364,10 @@ fn follow(server: &ApiServer, notes: &str) {
         server.folder().join("kubectl").display(),
         commands.join("\n"),
     );
-    let folders = [program("collector"), tool("kubectl")];
-    let folders = folders
-        .iter()
-        .map(|path| path.parent().unwrap().display().to_string());
-    let path: Vec<String> = folders.chain(std::env::var("PATH")).collect();
     let output = Command::new("bash")
         .arg("-c")
         .arg(&script)
-        .env("PATH", path.join(":"))
+        .env("PATH", path_with_tools())
         .output();
     succeeded(&script, &output.unwrap());
 }

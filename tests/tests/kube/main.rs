@@ -12,6 +12,8 @@
 mod absence;
 mod bad_input;
 mod chart;
+mod chart_readme;
+mod chart_values;
 mod cluster;
 mod collectors;
 mod contract;

@@ -224,8 +224,8 @@ async fn sets_keep_their_content_over_an_uninstall_and_a_new_install() {
     writer.process().terminate().await;
     assert_eq!(history.departures().await, [""; 0]);
 
-    // Installed again with only rules and sets left: new objects have no addresses at first.
-    for file in fs::read_dir(deploy("chart/crds")).unwrap() {
+    // Installed again with nothing left but rules and sets: the objects that are made have no addresses at first.
+    for file in fs::read_dir(deploy("chart/files/crds")).unwrap() {
         let file = file.unwrap().path();
         if file.to_str().unwrap().contains("dnsnameresolver") {
             server.create(&file).await;
