@@ -1,4 +1,4 @@
-//! Sets the version for `--version`: that of the workspace, and the commit.
+//! Which version this is, for `--version` and the metric `egress_build_info`: that of the workspace, and the commit.
 //!
 //! The commit is the variable SOURCE_COMMIT, or in an optimised build the commit that git reports. Without git there is
 //! none. Other builds leave it out, since every commit would rebuild the whole workspace.
@@ -19,11 +19,13 @@ fn main() {
     let commit = told
         .filter(|commit| !commit.is_empty())
         .or_else(|| is_release.then(commit).flatten());
-    let shown = match commit {
+    let shown = match &commit {
         Some(commit) => format!("{version} ({commit})"),
         None => version,
     };
     println!("cargo::rustc-env=VERSION_AND_COMMIT={shown}");
+    let commit = commit.as_deref().unwrap_or("unknown");
+    println!("cargo::rustc-env=BUILD_COMMIT={commit}");
 }
 
 fn commit() -> Option<String> {

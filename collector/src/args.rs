@@ -2,28 +2,33 @@
 
 mod cli;
 mod flush;
+mod guards;
 mod listen;
+mod lookups;
+mod name_limits;
 mod retention;
 mod shutdown;
+mod stream_limits;
 
 use std::{num::NonZeroU32, time::Duration};
 
-use clap::{ArgAction, Parser};
-use ipnet::IpNet;
+use clap::Parser;
 use runtime::{
     UsageError,
-    args::{CommonArgs, StoreAddress, parse_duration},
-    endpoints::parse_service,
+    args::{CommonArgs, StoreAddress, format_duration, headings, parse_duration},
     listen::{ListenAddress, parse_local},
-    store::ObjectKey,
 };
 
 pub use self::{
     cli::{CaptureArgs, Cli, ReplayArgs},
     flush::FlushArgs,
+    guards::GuardArgs,
     listen::{Following, ListenArgs},
-    retention::KeepArgs,
+    lookups::LookupArgs,
+    name_limits::NameLimitArgs,
+    retention::RetentionArgs,
     shutdown::ShutdownArgs,
+    stream_limits::StreamLimitArgs,
 };
 use crate::{
     corefile::args::LiveCorefileArgs,
@@ -32,108 +37,123 @@ use crate::{
     state::Limits,
 };
 
+/// The prefix of the environment variables.
+pub const PREFIX: &str = "COLLECTOR";
+
+/// The default of `--admin`.
+pub const ADMIN: &str = "127.0.0.1:9090";
+
+const RETENTION: &str = "How long addresses stay";
+const REFUSED_ADDRESSES: &str = "Refused addresses";
+const NAME_LIMITS: &str = "Limits of names and addresses";
+const STATUS_WRITES: &str = "Writes of statuses";
+
 /// Keeps the addresses of the DNS names in EgressFirewalls.
 ///
-/// Reads the answers that CoreDNS streams as dnstap, and writes the addresses of the names that EgressFirewalls use into
+/// The collector reads the DNS answers that CoreDNS streams as dnstap. It writes the addresses of names in EgressFirewalls into
 /// DNSNameResolver objects. CoreDNS needs a line `dnstap SOCKET full` in every server block.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "collector", version = runtime::VERSION)]
 pub struct Args {
-    /// What both programs have.
+    /// The flags of both programs.
     #[command(flatten)]
     pub common: CommonArgs,
 
-    /// Where to listen, and to whom.
+    /// Whether the collector makes and deletes DNSNameResolver objects.
+    ///
+    /// The collector deletes only objects that it made itself.
+    #[arg(long, value_enum, value_name = "MODE", default_value = "auto", help_heading = headings::STORE)]
+    pub manage_objects: ManageObjects,
+
+    /// The URL where the collector shows its state, as a page and as JSON.
+    ///
+    /// `unix:///run/inspect.sock`, or `tcp://` with a loopback address, such as `tcp://127.0.0.1:9092`. The state has the names of all
+    /// tenants, so other hosts cannot reach it. `collector explain` and `collector capture` read it. Default: none.
+    #[arg(long, value_name = "URL", value_parser = parse_local, help_heading = headings::OBSERVABILITY)]
+    pub inspect: Option<ListenAddress>,
+
+    /// The listeners, and the peers that may stream.
     #[command(flatten)]
     pub listen: ListenArgs,
 
-    /// Who makes and deletes DNSNameResolver objects: `auto` makes those that nobody else makes, `always` makes all,
-    /// `never` only uses those that are there. Only objects that it made itself are ever deleted.
-    #[arg(long, value_enum, value_name = "MODE", default_value = "auto")]
-    pub manage_objects: ManageObjects,
+    /// How long addresses stay.
+    #[command(flatten, next_help_heading = RETENTION)]
+    pub retention: RetentionArgs,
 
-    /// Which addresses are kept, and for how long.
-    #[command(flatten)]
-    pub keep: KeepArgs,
-
-    /// With a kube store, allow answers with Nodes' own addresses (`InternalIP` and `ExternalIP`), which are refused otherwise. It is
-    /// needed where a name leads to Nodes, such as an ingress on the host network (`*.apps` of a cluster without a load balancer).
-    #[arg(long)]
-    pub allow_node_addresses: bool,
-
-    /// How long an address stays after it was last in an answer while its name cannot be looked up.
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
-    pub max_stale: Duration,
-
-    /// A name under a wildcard that no client asked for in this time is no longer looked up.
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_duration)]
-    pub wildcard_idle: Duration,
-
-    /// Whom to ask when addresses expire: `kube` (the pods behind the cluster's DNS service), `resolv.conf`,
-    /// `resolv.conf-tcp`, servers such as `10.0.0.10:53,10.0.0.11`, or `none`, with which addresses leave on their times
-    /// alone. Default: `kube` with a kube store, `resolv.conf` with a folder.
-    #[arg(long, value_name = "WHOM")]
-    pub resolver: Option<ResolverSpec>,
-
-    /// With a kube store, the Services behind which the DNS servers are, which `--resolver kube` asks and which may speak over
-    /// TCP and TLS: `NAMESPACE/NAME`; may be given several times. On OpenShift it is `openshift-dns/dns-default`.
+    /// The longest time that an address stays while look-ups of its name fail.
+    ///
+    /// The time begins with the last answer that had the address.
     #[arg(
         long,
-        value_name = "SERVICE",
-        value_delimiter = ',',
-        default_value = "kube-system/kube-dns",
-        value_parser = parse_service
+        value_name = "DURATION",
+        default_value = format_duration(Limits::default().max_stale),
+        value_parser = parse_duration,
+        help_heading = RETENTION
     )]
-    pub resolver_service: Vec<ObjectKey>,
+    pub max_stale: Duration,
 
-    /// With a kube store, the Services of all collectors, this one's too: `NAMESPACE/NAME`; may be given several times. What their
-    /// pods ask the DNS servers is not taken for what clients ask. Default: there is no other collector.
-    #[arg(long, value_name = "SERVICE", value_delimiter = ',', value_parser = parse_service)]
-    pub peer_service: Vec<ObjectKey>,
+    /// Refused addresses.
+    #[command(flatten, next_help_heading = REFUSED_ADDRESSES)]
+    pub guards: GuardArgs,
 
-    /// With a kube store, the networks of name servers that are asked too if pods ask them instead of the cluster's DNS (`dnsConfig`, in
-    /// namespaces with rules by name): what they say opens for everybody's rules. May be given several times. Default: none.
-    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
-    pub trusted_nameserver: Vec<IpNet>,
+    /// Allow answers with the addresses of Nodes.
+    ///
+    /// The collector refuses each `InternalIP` and `ExternalIP` otherwise. Names that lead to Nodes need this flag, such as those of
+    /// an ingress on the host network. Only with `--store kube`.
+    #[arg(long, help_heading = REFUSED_ADDRESSES)]
+    pub allow_node_addresses: bool,
 
-    /// With a kube store, whether to look at the pods of namespaces with rules by name, to tell of those that ask other name servers
-    /// than the cluster's. `false` where it has no right to.
-    #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
-    pub watch_pods: bool,
+    /// The look-ups of names.
+    #[command(flatten, next_help_heading = "Look-ups")]
+    pub lookups: LookupArgs,
 
     /// Flush probes.
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Flush probes")]
     pub flush: FlushArgs,
 
     /// The Corefile in the cluster.
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Checks of the Corefile")]
     pub corefile: LiveCorefileArgs,
 
-    /// Nothing but times is written for an object more often than this.
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    /// The end of the program.
+    #[command(flatten, next_help_heading = "Shutdown")]
+    pub shutdown: ShutdownArgs,
+
+    /// How much peers may send.
+    #[command(flatten, next_help_heading = "Limits of streams and clients")]
+    pub stream_limits: StreamLimitArgs,
+
+    /// How many names and addresses there may be.
+    #[command(flatten, next_help_heading = NAME_LIMITS)]
+    pub name_limits: NameLimitArgs,
+
+    /// The shortest time between two writes of one object that change nothing but times.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "10m",
+        value_parser = parse_duration,
+        help_heading = STATUS_WRITES
+    )]
     pub status_times_interval: Duration,
 
-    /// Writes a second of nothing but times, in all.
-    #[arg(long, value_name = "N", default_value = "20")]
+    /// Writes a second that change nothing but times, for all objects together.
+    ///
+    /// At least 1.
+    #[arg(long, value_name = "WRITES/S", default_value = "20", help_heading = STATUS_WRITES)]
     pub status_write_qps: NonZeroU32,
 
-    /// Most bytes of the cluster's etcd: its `--quota-backend-bytes`. The objects take 3/8 of it at most, and with their history half.
-    #[arg(long, value_name = "BYTES", default_value_t = ETCD_QUOTA)]
+    /// Most bytes that etcd stores: its flag `--quota-backend-bytes`.
+    ///
+    /// All objects take 3/8 of it at most, and half with ten minutes of their history. The namespaces with the most bytes lose names first.
+    #[arg(long, value_name = "BYTES", default_value_t = ETCD_QUOTA, help_heading = NAME_LIMITS)]
     pub etcd_quota: u64,
 
-    /// Bytes a second of statuses that are written, in all. The collector saves for 30 s what it does not use. Default: what the objects
-    /// leave of half of `--etcd-quota`, over ten minutes of history.
-    #[arg(long, value_name = "BYTES")]
+    /// Bytes of statuses a second that the collector writes, for all objects together.
+    ///
+    /// At least 1. Unused bytes are saved for 30 s. Default: what the objects leave of half of `--etcd-quota`, over ten minutes of history.
+    #[arg(long, value_name = "BYTES/S", help_heading = STATUS_WRITES)]
     pub status_write_bytes: Option<NonZeroU32>,
-
-    /// Where to show what is known, as a page and as JSON: `unix:///run/inspect.sock` or `tcp://127.0.0.1:9092`. It has the
-    /// names of every tenant, so no other host can reach it. Default: nowhere.
-    #[arg(long, value_name = "URL", value_parser = parse_local)]
-    pub inspect: Option<ListenAddress>,
-
-    /// How it ends.
-    #[command(flatten)]
-    pub shutdown: ShutdownArgs,
 }
 
 impl Args {
@@ -144,30 +164,31 @@ impl Args {
     pub fn limits(&self) -> Result<Limits, UsageError> {
         Ok(Limits {
             max_stale: self.max_stale,
-            wildcard_idle: self.wildcard_idle,
+            wildcard_idle: self.lookups.wildcard_idle,
             lookups: self.resolver() != ResolverSpec::None,
-            ..self.keep.limits()?
+            ..self.retention.limits(&self.name_limits)?
         })
     }
-}
 
-impl Args {
     /// # Errors
     /// Servers that pods ask are trusted, and pods are not looked at.
     pub fn check_pods(&self) -> Result<(), UsageError> {
-        if self.watch_pods || self.trusted_nameserver.is_empty() {
+        if self.lookups.watch_pods || self.lookups.trusted_nameserver.is_empty() {
             return Ok(());
         }
-        let words = "--trusted-nameserver needs --watch-pods: it is pods that name such servers";
+        let words = "--trusted-nameserver needs --watch-pods: pods name such servers";
         Err(UsageError(words.to_owned()))
     }
 
-    /// Whom to ask.
+    /// The DNS servers that are asked.
     pub fn resolver(&self) -> ResolverSpec {
-        self.resolver.clone().unwrap_or(match self.common.store {
-            StoreAddress::Kube => ResolverSpec::Kube,
-            StoreAddress::Dir(_) => ResolverSpec::ResolvConf,
-        })
+        self.lookups
+            .resolver
+            .clone()
+            .unwrap_or(match self.common.store {
+                StoreAddress::Kube => ResolverSpec::Kube,
+                StoreAddress::Dir(_) => ResolverSpec::ResolvConf,
+            })
     }
 
     /// How much is written.

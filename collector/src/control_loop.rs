@@ -381,7 +381,7 @@ impl<S: Store> Task<S> {
                 ?drift,
                 "the process slept, or the clock was set: the collector looks names up again before it removes addresses"
             );
-            counter!("collector_clock_gaps_total").increment(1);
+            counter!("egress_collector_clock_gaps_total").increment(1);
             self.controller.gap(now);
         }
     }

@@ -137,7 +137,7 @@ impl StatusController {
             self.backfill.owe();
             self.names.hold(now);
             if self.names.entries.keys().any(DnsName::is_wildcard) {
-                counter!("collector_wildcard_gaps_total").increment(1);
+                counter!("egress_collector_wildcard_gaps_total").increment(1);
             }
         }
         for name in missing.names {

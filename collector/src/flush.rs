@@ -34,20 +34,20 @@ use runtime::metrics::{Label, Metric};
 runtime::metrics! {
     pub const METRICS;
 
-    counter "collector_flush_probes_total" "Queries sent to DNS servers to flush their dnstap streams";
-    counter "collector_flush_probes_skipped_total"
+    counter "egress_collector_flush_probes_total" "Queries sent to DNS servers to flush their dnstap streams";
+    counter "egress_collector_flush_probes_skipped_total"
         "Probes that were due but not sent: the server is unreachable, or has not answered earlier ones";
-    counter "collector_flush_reports_lost_total" "Probes that came back in a stream but were dropped, since there were too many";
-    histogram "collector_flush_delay_seconds" "From a probe to the arrival of the events that the DNS server had buffered";
-    gauge "collector_flush_interval_seconds" "The interval of flushing a stream, within the budget";
-    gauge "collector_dns_blocks" [Label::one_of("state", plan::State::WORDS)]
+    counter "egress_collector_flush_reports_lost_total" "Probes that came back in a stream but were dropped, since there were too many";
+    histogram "egress_collector_flush_delay_seconds" "From a probe to the arrival of the events that the DNS server had buffered";
+    gauge "egress_collector_flush_interval_seconds" "The interval of flushing a stream, within the budget";
+    gauge "egress_collector_dns_blocks" [Label::one_of("state", plan::State::WORDS)]
         "Server blocks of DNS servers, by the state of their dnstap streams";
     + DNS_BLOCK_BLIND;
 }
 
 /// Its series are removed with the blocks.
 const DNS_BLOCK_BLIND: Metric = Metric::gauge(
-    "collector_dns_block_blind",
+    "egress_collector_dns_block_blind",
     &[
         Label::any("server", "its address and port"),
         Label::any("name", "the name by which the block is probed"),

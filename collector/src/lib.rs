@@ -60,6 +60,7 @@ pub const METRICS: &[&[Metric]] = &[
     corefile::live::METRICS,
     pods::METRICS,
     namespaces::METRICS,
+    runtime::metrics::process::METRICS,
     runtime::store::METRICS,
     runtime::leader::METRICS,
     runtime::reload::METRICS,

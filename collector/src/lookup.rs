@@ -192,7 +192,7 @@ impl Resolver {
             (auxiliary_servers::Asking::new(&this.config), JoinSet::new());
         let mut fairness = Turns::new(this.config.room(pool.count().0));
         loop {
-            gauge!("collector_lookups_in_flight").set(rounds.len() as f64);
+            gauge!("egress_collector_lookups_in_flight").set(rounds.len() as f64);
             tokio::select! {
                 changed = inputs.servers.changed(), if lists_come => {
                     lists_come = changed.is_ok();
@@ -263,13 +263,15 @@ impl Resolver {
     async fn result(&self, request: Request, pool: &Pool) -> Option<Failure> {
         let began = Instant::now();
         let late = self.clock.now().since(request.due);
-        histogram!("collector_lookup_lateness_seconds").record(late);
+        histogram!("egress_collector_lookup_lateness_seconds").record(late);
         let result = ask::look_up(request, &self.exchange, pool, &self.config, &self.clock).await;
-        counter!("collector_lookups_total", "outcome" => metrics::outcome(&result)).increment(1);
-        histogram!("collector_lookup_duration_seconds").record(began.elapsed());
+        counter!("egress_collector_lookups_total", "outcome" => metrics::outcome(&result))
+            .increment(1);
+        histogram!("egress_collector_lookup_duration_seconds").record(began.elapsed());
         let failed = result.failed();
         if let Some(failure) = failed {
-            counter!("collector_lookup_failures_total", "reason" => failure.label()).increment(1);
+            counter!("egress_collector_lookup_failures_total", "reason" => failure.label())
+                .increment(1);
             debug!(name = %result.name, %failure, "look-up failed");
         }
         // The send fails if the controller has ended, which reports the reason itself.
@@ -289,7 +291,7 @@ impl Resolver {
         };
         // Limited apart from the other look-ups: slow additional servers delay only each other.
         if besides.len() >= self.config.concurrency.max(1) {
-            counter!("collector_trusted_lookups_total", "outcome" => "skipped").increment(1);
+            counter!("egress_collector_trusted_lookups_total", "outcome" => "skipped").increment(1);
             return;
         }
         let (this, request) = (Arc::clone(self), request.clone());
@@ -304,7 +306,7 @@ impl Resolver {
                 ..this.config.clone()
             };
             let result = ask::look_up(request, &this.exchange, &pool, &config, &this.clock).await;
-            counter!("collector_trusted_lookups_total", "outcome" => metrics::outcome(&result))
+            counter!("egress_collector_trusted_lookups_total", "outcome" => metrics::outcome(&result))
                 .increment(1);
             if result.observations().next().is_some() {
                 // The send fails if the controller has ended, which reports the reason itself.

@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use collector::args::Cli;
+use collector::args::{ADMIN, Cli, PREFIX};
 use runtime::inspect::client;
 
 fn main() -> ExitCode {
-    match runtime::args::parse("COLLECTOR", "127.0.0.1:9090") {
+    match runtime::args::parse(PREFIX, ADMIN) {
         Cli::Run(args) => {
             runtime::telemetry::init_logging(args.common.log_format);
             runtime::run_program("collector", collector::run(*args))

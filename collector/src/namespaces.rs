@@ -19,7 +19,7 @@ pub use self::{
 pub const METRICS: &[Metric] = &[ANNOTATIONS];
 
 const ANNOTATIONS: Metric = Metric::gauge(
-    "collector_namespace_annotations",
+    "egress_collector_namespace_annotations",
     &[Label::one_of("outcome", &["used", "clamped", "ignored"])],
     "Annotations of Namespaces that set a limit: used as they are, above the maximum of the flags, or no number",
 );

@@ -120,17 +120,19 @@ impl KnownNames {
 /// The rate of new names of each client.
 #[derive(clap::Args, Clone, Debug)]
 pub struct NewNameLimits {
-    /// New names a second that a client may bring in under wildcards, in the long run; 0: no limit.
-    /// A name beyond the limit is taken in when the client queries it again later.
-    #[arg(long = "new-names-rate", value_name = "N", default_value = "50")]
+    /// New names under wildcards that one client may add in a second.
+    ///
+    /// The collector adds a name beyond that when a client asks for it again later. 0: no limit.
+    #[arg(long = "new-names-rate", value_name = "NAMES/S", default_value = "50")]
     pub rate: u32,
 
-    /// New names that a client may bring in at once.
-    #[arg(long = "new-names-burst", value_name = "N", default_value = "1000")]
+    /// New names under wildcards that one client may add at once.
+    #[arg(long = "new-names-burst", value_name = "NAMES", default_value = "1000")]
     pub burst: u32,
 
-    /// Networks of clients without this limit, as they send queries for many others: nodes with a
-    /// NodeLocal DNSCache, proxies. Repeatable. Default: none.
+    /// Networks of clients that may add any number of new names; repeatable.
+    ///
+    /// Such clients ask for many others: nodes with a NodeLocal DNSCache, and proxies. Default: none.
     #[arg(long = "new-names-exempt", value_name = "CIDR", value_delimiter = ',')]
     pub exempt: Vec<IpNet>,
 }

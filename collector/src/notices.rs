@@ -106,7 +106,7 @@ impl Rebindings {
 
     /// Reports this number of answers with refused addresses, of which `rebindings` are some.
     pub fn tell(&self, rebindings: Vec<Rebinding>, answers: u64) {
-        counter!("collector_rebinding_attempts_total").increment(answers);
+        counter!("egress_collector_rebinding_attempts_total").increment(answers);
         let Some(telling) = &self.0 else {
             return;
         };

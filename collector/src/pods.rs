@@ -25,7 +25,7 @@ pub use self::{
 pub const METRICS: &[Metric] = &[BYPASSING];
 
 const BYPASSING: Metric = Metric::gauge(
-    "collector_bypassing_pods",
+    "egress_collector_bypassing_pods",
     &[Label::one_of("name_servers", Whose::WORDS)],
     "Pods in namespaces with rules by name that use other name servers than the cluster's, by kind of server; only the leader \
      shows it",

@@ -64,9 +64,9 @@ const CHUNK: usize = 64 << 10;
 pub async fn run(args: ReplayArgs) -> anyhow::Result<()> {
     let limits = Limits {
         lookups: false,
-        ..args.keep.limits()?
+        ..args.retention.limits(&args.name_limits)?
     };
-    let terms = args.keep.terms();
+    let terms = args.retention.retention_rules();
     let mut names: BTreeMap<_, _> = args
         .names
         .iter()
@@ -81,7 +81,7 @@ pub async fn run(args: ReplayArgs) -> anyhow::Result<()> {
             ..ObjectPolicy::default()
         },
         limits,
-        guards: Guards::new(args.keep.deny_answer.clone()),
+        guards: Guards::new(args.guards.deny_answer.clone()),
         ..controller::Config::default()
     };
     let out = io::BufWriter::new(io::stdout().lock());

@@ -1,7 +1,7 @@
 //! The names in use, by the EgressFirewalls of all namespaces; and the faults of EgressFirewalls,
 //! which are reported to their authors.
 //!
-//! - `firewall`: the relevant content of one EgressFirewall. [`validation`]: its faults. `terms`:
+//! - `firewall`: the relevant content of one EgressFirewall. [`validation`]: its faults. `retention`:
 //!   the retention of its names.
 //! - `rule_set`: all EgressFirewalls. `users`: those that use a name. `absence`: those that
 //!   disappeared. `list`: complete lists after that.
@@ -19,10 +19,10 @@ mod name_events;
 #[cfg(test)]
 mod published;
 pub mod rebinding;
+mod retention;
 mod rule_events;
 mod rule_references;
 mod rule_set;
-mod terms;
 #[cfg(test)]
 mod tests;
 mod users;
@@ -57,8 +57,8 @@ use self::{
     validation::Faults,
 };
 pub use self::{
+    retention::{Ceilings, OwnRetention, RetentionPolicy, RetentionRules},
     rule_references::{NameUses, RuleUse, UsesAsked},
-    terms::{Ceilings, OwnRetention, RetentionPolicy, RetentionRules},
     wanted::{Changes, RuleChange, Version, Wanted},
 };
 use crate::{
@@ -72,7 +72,7 @@ const MAX_AT_ONCE: usize = 1000;
 runtime::metrics! {
     pub const METRICS;
 
-    gauge "collector_egress_firewall_names_refused" "DNS names in EgressFirewalls that no DNSNameResolver can have";
+    gauge "egress_collector_egress_firewall_names_refused" "DNS names in EgressFirewalls that no DNSNameResolver can have";
 }
 
 /// The names that these EgressFirewalls use.
@@ -181,7 +181,7 @@ pub async fn run<S: Store>(
         outputs
             .wanted
             .send_if_modified(|wanted| state.publish(wanted, Instant::now()));
-        metrics::gauge!("collector_egress_firewall_names_refused")
+        metrics::gauge!("egress_collector_egress_firewall_names_refused")
             .set(state.rules.refused() as f64);
         let shown = &outputs.overview;
         shown.send_modify(|shown| rule_events.changed(state.show(Arc::make_mut(shown))));

@@ -68,18 +68,17 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     args.listen.check(args.common.store == StoreAddress::Kube)?;
     args.check_pods()?;
     let store = OpenStore::open(&args.common.store, "collector").await?;
-    let prometheus = telemetry::init_metrics()?;
-    runtime::metrics::describe(METRICS);
+    let exporter = telemetry::init_metrics("collector", METRICS)?;
     let mut tasks = Tasks::new();
     let admin = Admin::bind(args.common.admin).await?;
     let sockets = Sockets::bind(&args, &mut tasks).await?;
-    raise_file_limit(args.listen.max_connections.get());
+    raise_file_limit(args.stream_limits.max_connections.get());
     let (reporter, reporting) = Reporter::new(&store);
     tasks.spawn("reports", reporting.run(tasks.token()));
     let clock = Clock::system();
     let (notices, left_out) = Notices::channel();
     let shared = Shared {
-        remembered: AnswerCache::new(AnswerCache::NAMES, args.keep.max_ttl),
+        remembered: AnswerCache::new(AnswerCache::NAMES, args.retention.max_ttl),
         notices,
         quotas: match &store {
             OpenStore::Dir(_) => NamespaceQuotas::default(),
@@ -92,7 +91,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let program = Program {
         rebindings,
         new_names: NewNames::new(
-            args.listen.new_names.clone(),
+            args.stream_limits.new_names.clone(),
             &shared.known,
             &shared.notices,
         ),
@@ -100,7 +99,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         peer_ids: PeerIds::default(),
         loss_tracker: LossTracker::default(),
         taps: CaptureSubscribers::default(),
-        guards: Guards::new(args.keep.deny_answer.clone())
+        guards: Guards::new(args.guards.deny_answer.clone())
             .allow_nodes(args.allow_node_addresses)
             .shared(),
         index: SharedIndex::default(),
@@ -188,7 +187,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     );
     tasks.spawn(
         "admin",
-        admin.serve(program.health, prometheus, tasks.token()),
+        admin.serve(program.health, exporter, tasks.token()),
     );
     tasks
         .run_with(shutdown.before(), GracefulShutdown::after)
@@ -207,7 +206,7 @@ impl Sockets {
         let mut dnstap = Vec::new();
         let tls = keep_up("certificate", args.listen.tls()?, tasks);
         for address in &args.listen.listen {
-            let listener = Listener::bind(address, args.listen.keepalive, tls.as_ref());
+            let listener = Listener::bind(address, args.stream_limits.keepalive, tls.as_ref());
             dnstap.push(listener.await?);
         }
         if let Some(certificate) = args.listen.certificate.clone() {
@@ -268,7 +267,7 @@ impl Program {
             "policy",
             rules::run(
                 self.store.clone(),
-                self.args.keep.terms(),
+                self.args.retention.retention_rules(),
                 self.shared.clients.clone(),
                 outputs,
                 inputs,
@@ -302,7 +301,7 @@ impl Program {
         if !are_asked && !are_probed && !self.args.listen.is_on_the_network() {
             return None;
         }
-        let discovery = Discovery::new(store.cluster(), &self.args.resolver_service);
+        let discovery = Discovery::new(store.cluster(), &self.args.lookups.resolver_service);
         let found = discovery.found();
         tasks.spawn("discovery", discovery.run(tasks.token()));
         Some(found)
@@ -320,7 +319,7 @@ impl Program {
         if listen.is_on_the_network() && !listen.insecure_listen && !listen.insecure_host_network {
             let telling = host_network::run(
                 servers.clone(),
-                self.args.resolver_service.clone(),
+                self.args.lookups.resolver_service.clone(),
                 self.reporter.clone(),
                 tasks.token(),
             );
@@ -372,9 +371,9 @@ impl Program {
         servers: Option<DnsServers>,
         tasks: &mut Tasks,
     ) -> (queue::Receiver, ConnectionTable) {
-        let listen = &self.args.listen;
-        let (observations, observed) = queue::channel(listen.observation_queue);
-        let connections = ConnectionTable::new(listen.seat_limits(), observations);
+        let (listen, limits) = (&self.args.listen, &self.args.stream_limits);
+        let (observations, observed) = queue::channel(limits.observation_queue);
+        let connections = ConnectionTable::new(limits.max_connections(), observations);
         let observe = Ingest {
             names: Arc::clone(&self.index),
             guards: Arc::clone(&self.guards),
@@ -394,7 +393,7 @@ impl Program {
             },
             secrets,
             new_names: self.new_names.clone(),
-            limits: listen.connection_limits(),
+            limits: limits.connection_limits(),
             rebindings: self.rebindings.clone(),
             complaints: Arc::default(),
             bad_events: Arc::default(),
@@ -424,7 +423,7 @@ impl Program {
             },
             limits,
             guards: self.guards.load().as_ref().clone(),
-            namespace_limits: self.args.keep.namespace_limits(self.args.etcd_quota),
+            namespace_limits: self.args.name_limits.namespace_limits(self.args.etcd_quota),
             shared: self.shared.clone(),
         };
         let gates = Gates {

@@ -45,7 +45,7 @@ pub use self::{
     additions::Addition,
     address_stats::{AddressFacts, address_stats},
     askers::Crowd,
-    count::{Count, Kept, MAX_OWN_TERMS, OwnLimits},
+    count::{Count, Kept, MAX_OWN_RETENTION, OwnLimits},
     evict::{ADDRESS_V6_BYTES, Eviction, ObjectSize},
     failing_names::{Failing, failing_names},
     looked_up::{FamilyResult, LookupSummary},

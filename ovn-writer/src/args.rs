@@ -1,4 +1,4 @@
-//! What the program is told.
+//! The command line.
 
 mod northbound;
 mod sets;
@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 use runtime::{
-    args::{CommonArgs, StoreAddress, parse_duration, parse_namespace},
+    args::{
+        CommonArgs, StoreAddress, headings, hide_others_in_short_help, parse_duration,
+        parse_namespace,
+    },
     inspect::client::ExplainArgs,
     listen::{ListenAddress, parse_local},
 };
@@ -24,95 +27,137 @@ pub const PREFIX: &str = "OVN_WRITER";
 /// The default of `--admin`.
 pub const ADMIN: &str = "127.0.0.1:9091";
 
-/// Where `ovn-writer explain` looks for a running ovn-writer, if nobody says.
+/// The default of `--inspect` of `ovn-writer explain`.
 const INSPECT: &str = "tcp://127.0.0.1:9093";
+
+const NORTHBOUND: &str = "Northbound database";
+const WRITES: &str = "Writes";
+const ADDRESS_SETS: &str = "Address sets";
+
+/// The flags that `-h` shows; `--help` shows all.
+const EVERYDAY: [&str; 18] = [
+    "store",
+    "objects-namespace",
+    "admin",
+    "log-format",
+    "inspect",
+    "nb",
+    "private-key",
+    "certificate",
+    "ca-cert",
+    "leader-elect",
+    "dry-run",
+    "output",
+    "create-sets",
+    "managed-by-ovn-kubernetes",
+    "cluster-cidr",
+    "deny-answer",
+    "absent-after",
+    "control",
+];
 
 /// Writes the addresses of DNSNameResolver objects into the address sets of OVN's northbound database.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "ovn-writer", version = runtime::VERSION)]
 pub struct Args {
-    /// What both programs are told.
+    /// The flags of both programs.
     #[command(flatten)]
     pub common: CommonArgs,
 
-    /// Where the database is, and how to connect to it.
-    #[command(flatten)]
-    pub northbound: NorthboundArgs,
-
-    /// What the address sets are to be.
-    #[command(flatten)]
-    pub sets: SetsArgs,
-
-    /// Write nothing; say on stdout which addresses would be opened and closed, at the start and whenever that changes
-    #[arg(long)]
-    pub dry_run: bool,
-
-    /// How --dry-run says it
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub output: Format,
-
-    /// Write only while no other replica does: for several writers of one database. By the Lease `ovn-writer` in the namespace of
-    /// the objects, or a lock in the folder
-    #[arg(long)]
-    pub leader_elect: bool,
-
-    /// Where to answer `ovn-writer explain`, and show its answers and the address sets as pages: `unix:///run/inspect.sock` or
-    /// `tcp://127.0.0.1:9093`. It tells every tenant's names, so no other host can reach it. Default: nowhere
-    #[arg(long, value_name = "URL", value_parser = parse_local)]
+    /// The URL where the ovn-writer shows its state as pages.
+    ///
+    /// `unix:///run/inspect.sock`, or `tcp://` with a loopback address, such as `tcp://127.0.0.1:9093`. The state has the names of all
+    /// tenants, so other hosts cannot reach it. `ovn-writer explain` reads it. Default: none.
+    #[arg(long, value_name = "URL", value_parser = parse_local, help_heading = headings::OBSERVABILITY)]
     pub inspect: Option<ListenAddress>,
 
-    /// Where to answer `ovn-writer allow-empty`: `unix:///run/control.sock`, which only the user of this process can open. Default:
-    /// nowhere
-    #[arg(long, value_name = "URL", value_parser = parse_control)]
+    /// The database, and how to connect to it.
+    #[command(flatten, next_help_heading = NORTHBOUND)]
+    pub northbound: NorthboundArgs,
+
+    /// Write nothing, and print the addresses that would be opened and closed.
+    ///
+    /// The ovn-writer prints them to stdout at the start and whenever they change.
+    #[arg(long, help_heading = WRITES)]
+    pub dry_run: bool,
+
+    /// The format of the output of `--dry-run`.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t, help_heading = WRITES)]
+    pub output: Format,
+
+    /// Write only while no other replica writes, for several ovn-writers of one database.
+    ///
+    /// The replicas share the Lease `ovn-writer` in `--objects-namespace`, or a lock in the folder.
+    #[arg(long, help_heading = WRITES)]
+    pub leader_elect: bool,
+
+    /// The URL where the ovn-writer accepts `ovn-writer allow-empty`.
+    ///
+    /// `unix:///run/control.sock`, without options. Only the user of this process can open the socket. Default: none.
+    #[arg(long, value_name = "URL", value_parser = parse_control, help_heading = WRITES)]
     pub control: Option<ListenAddress>,
+
+    /// The contents of the address sets.
+    #[command(flatten, next_help_heading = ADDRESS_SETS)]
+    pub sets: SetsArgs,
 }
 
-/// Compares store and database once and prints the differences; exits 1 if there are any, 2 if either cannot be read or the
-/// differences cannot be printed.
+/// Compares the store and the database once, and prints the differences.
+///
+/// Exit status 0: there are none. 1: there are differences. 2: the store or the database cannot be read, or the differences cannot be
+/// printed.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "verify")]
 pub struct VerifyArgs {
-    /// Where the objects are: `dir:PATH` (YAML files in a folder) or `kube` (the Kubernetes API server)
-    #[arg(long, value_name = "ADDRESS")]
+    /// The store of the objects: `dir:PATH` or `kube`.
+    ///
+    /// `dir:PATH` is a folder with YAML manifests. `kube` is the Kubernetes API server.
+    #[arg(long, value_name = "STORE", help_heading = headings::STORE)]
     pub store: StoreAddress,
 
-    /// The namespace of the DNSNameResolver objects
-    #[arg(long, value_name = "NAMESPACE", default_value = "ovn-kubernetes", value_parser = parse_namespace)]
+    /// The namespace of the DNSNameResolver objects.
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        default_value = "ovn-kubernetes",
+        value_parser = parse_namespace,
+        help_heading = headings::STORE
+    )]
     pub objects_namespace: String,
 
-    /// Where the database is, and how to connect to it.
-    #[command(flatten)]
-    pub northbound: NorthboundArgs,
-
-    /// What the address sets are to be.
-    #[command(flatten)]
-    pub sets: SetsArgs,
-
-    /// How the differences are printed
+    /// The format of the differences.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     pub output: Format,
 
-    /// How long both sides may take to be read
+    /// How long the store and the database may take to be read.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub timeout: Duration,
+
+    /// The database, and how to connect to it.
+    #[command(flatten, next_help_heading = NORTHBOUND)]
+    pub northbound: NorthboundArgs,
+
+    /// The contents of the address sets.
+    #[command(flatten, next_help_heading = ADDRESS_SETS)]
+    pub sets: SetsArgs,
 }
 
-/// What the program is to do.
+/// The command line.
 #[derive(Clone, Debug)]
 pub enum Cli {
-    /// Write, or say what would be written, without end.
+    /// Write, or print what would be written, until a signal comes.
     Run(Box<Args>),
-    /// Compare once.
+    /// `ovn-writer verify`.
     Verify(Box<VerifyArgs>),
-    /// Say why something is in a set, or is not.
+    /// `ovn-writer explain`.
     Explain(Box<ExplainArgs>),
-    /// Permit a running writer to empty what is absent.
+    /// `ovn-writer allow-empty`.
     AllowEmpty(Box<AllowEmptyArgs>),
 }
 
 impl CommandFactory for Cli {
     fn command() -> Command {
-        Args::command()
+        hide_others_in_short_help(Args::command(), &EVERYDAY)
             .subcommand(VerifyArgs::command())
             .subcommand(ExplainArgs::command_with(INSPECT))
             .subcommand(AllowEmptyArgs::command())

@@ -26,12 +26,13 @@ use crate::{
 
 const ALLOW_EMPTY: &str = "/allow-empty";
 
-/// Permits the running ovn-writer to empty the address sets of all names that are absent at this moment, once, however many they are.
-/// Prints their names.
+/// Lets a running ovn-writer empty the address sets of all names that are absent now.
+///
+/// It does so once, for any number of names. The command prints the names.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "allow-empty")]
 pub struct AllowEmptyArgs {
-    /// The `--control` address of the running ovn-writer
+    /// The `--control` URL of the running ovn-writer.
     #[arg(long, value_name = "URL", value_parser = parse_control)]
     pub control: ListenAddress,
 }

@@ -87,8 +87,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let now = Clock::system().now();
     let policy = sets.policy(&common.store, &common.objects_namespace, now)?;
     telemetry::init_logging(common.log_format);
-    let recorder = telemetry::init_metrics()?;
-    runtime::metrics::describe(METRICS);
+    let exporter = telemetry::init_metrics(PROGRAM, METRICS)?;
     let store = OpenStore::open(&common.store, PROGRAM).await?;
     let (health, mut tasks) = (Health::new(), Tasks::new());
     let admin = Admin::bind(common.admin).await.context("--admin")?;
@@ -126,7 +125,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let objects = store.watch(Scope::Namespace(namespace));
     tasks.spawn("watch", forward(objects, sender, tasks.token()));
     let objects = stream::poll_fn(move |context| receiver.poll_recv(context));
-    tasks.spawn("admin", admin.serve(health, recorder, tasks.token()));
+    tasks.spawn("admin", admin.serve(health, exporter, tasks.token()));
     if let Some(leadership) = leadership.filter(|_| !dry_run) {
         tasks.spawn("leadership", leadership.run(tasks.token()));
     }

@@ -18,6 +18,7 @@ use crate::{
 /// The metrics of the program.
 pub const METRICS: &[&[Metric]] = &[
     WRITER,
+    runtime::metrics::process::METRICS,
     runtime::store::METRICS,
     runtime::leader::METRICS,
     runtime::certificate_expiry::METRICS,
@@ -26,35 +27,35 @@ pub const METRICS: &[&[Metric]] = &[
 runtime::metrics! {
     const WRITER;
 
-    counter TRANSACTIONS = "ovn_writer_transactions_total" [Label::one_of("outcome", &["done", "refused", "unknown"])]
+    counter TRANSACTIONS = "egress_ovn_writer_transactions_total" [Label::one_of("outcome", &["done", "refused", "unknown"])]
         "Transactions that ended";
-    counter ROWS_CHANGED = "ovn_writer_rows_changed_total" [Label::one_of("change", &["create", "mutate", "delete"])]
+    counter ROWS_CHANGED = "egress_ovn_writer_rows_changed_total" [Label::one_of("change", &["create", "mutate", "delete"])]
         "Rows changed by acknowledged transactions";
-    counter INSERTED = "ovn_writer_addresses_inserted_total" "Addresses added to rows by acknowledged transactions";
-    counter DELETED = "ovn_writer_addresses_deleted_total" "Addresses removed from rows by acknowledged transactions";
-    histogram LAG = "ovn_writer_sync_lag_seconds" "The time from a change in the store to the acknowledged transaction";
-    counter SESSIONS = "ovn_writer_sessions_total" "Sessions in which the database was read";
-    counter SESSION_ENDS = "ovn_writer_session_ends_total" [Label::one_of("reason", &["lost", "start_over"])]
+    counter INSERTED = "egress_ovn_writer_addresses_inserted_total" "Addresses added to rows by acknowledged transactions";
+    counter DELETED = "egress_ovn_writer_addresses_deleted_total" "Addresses removed from rows by acknowledged transactions";
+    histogram LAG = "egress_ovn_writer_sync_lag_seconds" "The time from a change in the store to the acknowledged transaction";
+    counter SESSIONS = "egress_ovn_writer_sessions_total" "Sessions in which the database was read";
+    counter SESSION_ENDS = "egress_ovn_writer_session_ends_total" [Label::one_of("reason", &["lost", "start_over"])]
         "Sessions that ended, by reason";
-    counter FAILURES = "ovn_writer_connection_failures_total" "Failed attempts to connect";
-    gauge CONNECTED = "ovn_writer_connected" "1 while there is a session";
-    gauge IN_SYNC = "ovn_writer_in_sync" "1 while the database matches the store, as far as known";
-    gauge ROWS = "ovn_writer_rows" "Rows for DNS names in the database";
-    gauge OBJECTS = "ovn_writer_objects" "DNSNameResolver objects in the store";
-    gauge UNUSABLE = "ovn_writer_unusable_objects" "Objects whose name no address set can have";
-    gauge REFUSED = "ovn_writer_refused_names" "Names whose changes the server refuses; they are retried";
-    gauge SKIPPED = "ovn_writer_skipped_addresses" [Label::one_of("reason", Skip::WORDS)] "Addresses in statuses that are not programmed";
-    gauge CLASHES = "ovn_writer_name_clashes" "Names whose address set cannot be created, because another client has one of its name";
-    counter REPAIRS = "ovn_writer_repairs_total" [Label::one_of("kind", &["missing_row", "missing_address", "surplus_address"])]
+    counter FAILURES = "egress_ovn_writer_connection_failures_total" "Failed attempts to connect";
+    gauge CONNECTED = "egress_ovn_writer_connected" "1 while there is a session";
+    gauge IN_SYNC = "egress_ovn_writer_in_sync" "1 while the database matches the store, as far as known";
+    gauge ROWS = "egress_ovn_writer_rows" "Rows for DNS names in the database";
+    gauge OBJECTS = "egress_ovn_writer_objects" "DNSNameResolver objects in the store";
+    gauge UNUSABLE = "egress_ovn_writer_unusable_objects" "Objects whose name no address set can have";
+    gauge REFUSED = "egress_ovn_writer_refused_names" "Names whose changes the server refuses; they are retried";
+    gauge SKIPPED = "egress_ovn_writer_skipped_addresses" [Label::one_of("reason", Skip::WORDS)] "Addresses in statuses that are not programmed";
+    gauge CLASHES = "egress_ovn_writer_name_clashes" "Names whose address set cannot be created, because another client has one of its name";
+    counter REPAIRS = "egress_ovn_writer_repairs_total" [Label::one_of("kind", &["missing_row", "missing_address", "surplus_address"])]
         "Lasting changes of other clients that were undone";
-    gauge DIFFERENCES = "ovn_writer_differences"
+    gauge DIFFERENCES = "egress_ovn_writer_differences"
         [Label::one_of("kind", &["missing_row", "missing_address", "surplus_address", "name_clash", "unwanted_row"])]
         "Current differences from the store: `name_clash` is a row that cannot be created because another client has one of its name, `unwanted_row` a row with addresses for a name that the store lacks";
-    gauge FOREIGN = "ovn_writer_foreign_addresses" "Addresses that other clients added to rows whose name is as written in a rule, and that stay";
-    gauge MANAGED = "ovn_writer_managed" "1 if ovn-kubernetes manages the address sets of the database, as far as known";
-    gauge ABSENT = "ovn_writer_absent_names"
+    gauge FOREIGN = "egress_ovn_writer_foreign_addresses" "Addresses that other clients added to rows whose name is as written in a rule, and that stay";
+    gauge MANAGED = "egress_ovn_writer_managed" "1 if ovn-kubernetes manages the address sets of the database, as far as known";
+    gauge ABSENT = "egress_ovn_writer_absent_names"
         "Names with address sets in use and no DNSNameResolver object; their sets stay unchanged";
-    gauge SUSPECT = "ovn_writer_store_suspect"
+    gauge SUSPECT = "egress_ovn_writer_store_suspect"
         "1 while too many names in use have had no object for a minute, so that no set is emptied for that";
 }
 

@@ -21,7 +21,7 @@ use crate::{
 /// The format of differences.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 pub enum Format {
-    /// For people
+    /// Plain text
     #[default]
     Text,
     /// One JSON object a line

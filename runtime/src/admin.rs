@@ -15,7 +15,6 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use metrics_exporter_prometheus::PrometheusHandle;
 use serde::Serialize;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +23,7 @@ use tracing::{info, warn};
 use crate::{
     http,
     listen::{Access, ListenAddress, Listener},
-    metrics::series,
+    telemetry::Exporter,
 };
 
 /// The Prometheus text format, version 0.0.4.
@@ -194,7 +193,7 @@ impl Admin {
     pub async fn serve(
         self,
         health: Health,
-        metrics: PrometheusHandle,
+        metrics: Exporter,
         token: CancellationToken,
     ) -> anyhow::Result<()> {
         let router = Router::new()
@@ -224,9 +223,8 @@ async fn readyz(State(health): State<Health>) -> impl IntoResponse {
     }
 }
 
-async fn render(State(metrics): State<PrometheusHandle>) -> impl IntoResponse {
-    let text = metrics.render() + &series::render();
-    ([(CONTENT_TYPE, METRICS_TYPE)], text)
+async fn render(State(metrics): State<Exporter>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, METRICS_TYPE)], metrics.render())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{ArgAction, ArgMatches, Command, Parser};
+use clap::{ArgAction, ArgMatches, Command, CommandFactory, Parser};
 
 /// Parses `500ms`, `5s`, `10m`, `1h 30m` or `7d`; `0` needs no unit. A clap `value_parser`.
 ///
@@ -20,7 +20,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, humantime::DurationError> 
     humantime::parse_duration(text)
 }
 
-/// Parses a size in bytes: `4096`, `64KiB`, `16MiB` or `1GiB`. A clap `value_parser`.
+/// Writes a duration as [`parse_duration`] reads it, in its largest whole unit up to hours: `24h`, `90s`, `100ms`.
+pub fn format_duration(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+    match units.iter().find(|(_, unit)| millis.is_multiple_of(*unit)) {
+        Some((name, unit)) if millis > 0 => format!("{}{name}", millis / unit),
+        _ => "0".to_owned(),
+    }
+}
+
+/// Reads `4096`, `64KiB`, `16MiB` or `1GiB`: bytes. A clap `value_parser`.
 ///
 /// # Errors
 /// A message that completes clap's.
@@ -84,30 +94,59 @@ impl Display for StoreAddress {
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Plain text
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object a line
     Json,
+}
+
+/// The headings of flags that both programs have.
+pub mod headings {
+    /// Where the objects are.
+    pub const STORE: &str = "Store";
+    /// What the program shows.
+    pub const OBSERVABILITY: &str = "Observability";
 }
 
 /// The flags of both programs. Flatten it into a program's own flags.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CommonArgs {
-    /// Where the objects are: `dir:PATH` (YAML files in a folder) or `kube` (the Kubernetes API server)
-    #[arg(long, value_name = "ADDRESS")]
+    /// The store of the objects: `dir:PATH` or `kube`.
+    ///
+    /// `dir:PATH` is a folder with YAML manifests. `kube` is the Kubernetes API server; the program finds it as kubectl does, or from inside
+    /// of a pod.
+    #[arg(long, value_name = "STORE", help_heading = headings::STORE)]
     pub store: StoreAddress,
 
-    /// The namespace of the DNSNameResolver objects (EgressFirewalls are read in every namespace)
-    #[arg(long, value_name = "NAMESPACE", default_value = "ovn-kubernetes", value_parser = parse_namespace)]
+    /// The namespace of the DNSNameResolver objects.
+    ///
+    /// EgressFirewalls are read in every namespace.
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        default_value = "ovn-kubernetes",
+        value_parser = parse_namespace,
+        help_heading = headings::STORE
+    )]
     pub objects_namespace: String,
 
-    /// The address of /livez, /readyz and /metrics; port 0 takes a free one, which the log names
-    #[arg(long, value_name = "ADDR")]
+    /// The address where the program serves `/livez`, `/readyz` and `/metrics`.
+    ///
+    /// Port 0 takes a free port, which the log names.
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = headings::OBSERVABILITY)]
     pub admin: SocketAddr,
 
-    /// How log lines look
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    /// The format of log lines.
+    ///
+    /// The environment variable `RUST_LOG` chooses the lines, such as `debug`.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        help_heading = headings::OBSERVABILITY
+    )]
     pub log_format: LogFormat,
 }
 
@@ -145,7 +184,21 @@ where
     A::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
-/// Adds to each flag, also of subcommands, the name of its variable in the help, and the variable's value as default.
+/// The flags as `--help` describes them without any variable set, for the documentation.
+pub fn command<A: CommandFactory>(prefix: &str, admin_default: &'static str) -> Command {
+    with_environment(A::command(), prefix, admin_default, &|_| None)
+}
+
+/// Lets `-h` show these flags only. `--help` shows all.
+#[must_use]
+pub fn hide_others_in_short_help(command: Command, everyday: &[&str]) -> Command {
+    command.mut_args(|arg| {
+        let is_everyday = arg.get_long().is_some_and(|flag| everyday.contains(&flag));
+        arg.hide_short_help(!is_everyday)
+    })
+}
+
+/// Gives each flag, those of subcommands too, the name of its variable in the help, and the value of it as its default.
 ///
 /// clap's own `env` cannot be used: it reads the environment of the process and takes no other.
 fn with_environment(
@@ -233,6 +286,16 @@ mod tests {
         }
         for text in ["", "5", "s", "-5s", "5S", "٥s", "9999999999999999h"] {
             assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_reads_as_it_is_shown() {
+        for text in [
+            "0", "100ms", "1500ms", "5s", "90s", "10m", "1h", "24h", "168h",
+        ] {
+            let duration = parse_duration(text).unwrap();
+            assert_eq!(format_duration(duration), text);
         }
     }
 

@@ -27,7 +27,7 @@ const INTERVAL: Duration = Duration::from_secs(60);
 pub const METRICS: &[Metric] = &[EXPIRATION];
 
 const EXPIRATION: Metric = Metric::gauge(
-    "certificate_expiration_timestamp_seconds",
+    "egress_certificate_expiration_timestamp_seconds",
     &[Label::one_of(
         "certificate",
         &["listener", "client", "authority"],
@@ -141,9 +141,9 @@ mod tests {
         let running = tokio::spawn(run(files, token.clone()));
         let shows = async |seconds: &str| {
             let series = format!(
-                "certificate_expiration_timestamp_seconds{{certificate=\"listener\"}} {seconds}\n"
+                "egress_certificate_expiration_timestamp_seconds{{program=\"x\",certificate=\"listener\"}} {seconds}\n"
             );
-            while !crate::metrics::series::render().contains(&series) {
+            while !crate::metrics::series::render("x").contains(&series) {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         };

@@ -58,7 +58,7 @@ crate::metrics! {
     /// The metrics of reports.
     pub const METRICS;
 
-    counter REPORTS = "reports_total" [Label::one_of("outcome", &["raised", "logged", "repeated", "failed", "overflow"])]
+    counter REPORTS = "egress_reports_total" [Label::one_of("outcome", &["raised", "logged", "repeated", "failed", "overflow"])]
         "Reports about objects, by outcome: raised as an Event, only logged without a cluster, a repetition, refused by the API server, or dropped by a full queue";
 }
 

@@ -4,6 +4,7 @@
 //! Names follow <https://prometheus.io/docs/practices/naming/>: base units, the unit at the end, `_total` for counters.
 
 mod document;
+pub mod process;
 pub(crate) mod series;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,9 @@ use std::fmt;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, histogram};
 
 pub use self::{document::section, series::Series};
+
+/// The label that every series has: the name of the program.
+pub const PROGRAM: &str = "program";
 
 /// Declares a table of metrics. Each has a type, a name, labels in brackets (if any), and a meaning. `NAME =` also
 /// defines a constant with the name of the metric. `+ METRIC` adds one that is declared elsewhere.
@@ -194,7 +198,7 @@ impl fmt::Display for MetricKind {
     }
 }
 
-/// Registers the metrics with the exporter; once, after [`crate::telemetry::init_metrics`].
-pub fn describe(tables: &[&[Metric]]) {
+/// Registers the metrics with the exporter; once.
+pub(crate) fn describe(tables: &[&[Metric]]) {
     tables.iter().copied().flatten().for_each(Metric::describe);
 }

@@ -21,7 +21,7 @@ crate::metrics! {
     /// The metrics of files that are read again.
     pub const METRICS;
 
-    counter RELOADS = "file_reloads_total" [Label::one_of("what", &["certificate", "secret"]), Label::one_of("outcome", &["used", "refused"])]
+    counter RELOADS = "egress_file_reloads_total" [Label::one_of("what", &["certificate", "secret"]), Label::one_of("outcome", &["used", "refused"])]
         "Changes of certificates and secrets in files, by outcome";
 }
 

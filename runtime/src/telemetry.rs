@@ -11,7 +11,10 @@ use tracing_subscriber::{
     EnvFilter, filter::LevelFilter, layer::SubscriberExt, util::SubscriberInitExt,
 };
 
-use crate::args::LogFormat;
+use crate::{
+    args::LogFormat,
+    metrics::{Metric, PROGRAM, describe, process, series},
+};
 
 /// Bounds for every histogram whose name ends in `_seconds`: 100 µs to 1 min.
 const SECONDS: [f64; 18] = [
@@ -47,15 +50,44 @@ fn filter(chosen: &str) -> EnvFilter {
         })
 }
 
-/// Installs the recorder of all metrics of the process. The admin server shows them and does the upkeep.
+/// The metrics of the process, as Prometheus reads them. The admin server shows it and does its upkeep.
+#[derive(Clone)]
+pub struct Exporter {
+    recorded: PrometheusHandle,
+    program: &'static str,
+}
+
+impl Exporter {
+    pub(crate) fn new(recorded: PrometheusHandle, program: &'static str) -> Self {
+        Self { recorded, program }
+    }
+
+    /// All metrics in the Prometheus text format.
+    pub(crate) fn render(&self) -> String {
+        process::record_process();
+        self.recorded.render() + &series::render(self.program)
+    }
+
+    /// Folds histograms, so that they do not grow while no client asks for them.
+    pub(crate) fn run_upkeep(&self) {
+        self.recorded.run_upkeep();
+    }
+}
+
+/// Makes the recorder that all metrics of the process go to, and tells it of the metrics in `tables`. Every series has the label
+/// `program`.
 ///
 /// # Errors
-/// A recorder is already installed.
-pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
-    PrometheusBuilder::new()
+/// There is one already.
+pub fn init_metrics(program: &'static str, tables: &[&[Metric]]) -> anyhow::Result<Exporter> {
+    let recorded = PrometheusBuilder::new()
+        .add_global_label(PROGRAM, program)
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
         .install_recorder()
-        .context("metrics cannot be set up")
+        .context("metrics cannot be set up")?;
+    describe(tables);
+    process::record_build();
+    Ok(Exporter::new(recorded, program))
 }
 
 #[cfg(test)]
@@ -63,19 +95,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_become_histograms_with_buckets() {
-        let handle = init_metrics().unwrap();
+    fn durations_become_histograms_and_the_build_and_the_process_are_shown() {
+        let exporter = init_metrics("x", &[process::METRICS]).unwrap();
         metrics::histogram!("write_seconds").record(0.003);
-        let text = handle.render();
+        let text = exporter.render();
+        for series in [
+            "egress_build_info{program=\"x\",version=\"",
+            "process_start_time_seconds{program=\"x\"} ",
+        ] {
+            assert!(text.contains(series), "{text}");
+        }
         assert!(
-            text.contains("write_seconds_bucket{le=\"0.005\"} 1"),
+            text.contains("write_seconds_bucket{program=\"x\",le=\"0.005\"} 1"),
             "{text}"
         );
         assert!(
-            text.contains("write_seconds_bucket{le=\"0.0025\"} 0"),
+            text.contains("write_seconds_bucket{program=\"x\",le=\"0.0025\"} 0"),
             "{text}"
         );
-        assert!(init_metrics().is_err());
+        assert!(init_metrics("x", &[]).is_err());
     }
 
     /// Whether a warning of hickory's, and one of our own, is logged.

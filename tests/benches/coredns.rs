@@ -141,7 +141,7 @@ async fn queries(rounds: usize, time: Duration) {
     for collector in &collectors {
         let events = collector
             .admin()
-            .metric("collector_events_total", &[])
+            .metric("egress_collector_events_total", &[])
             .await;
         println!("events that a collector read: {events:?}");
     }

@@ -7,6 +7,9 @@ use std::{
     sync::LazyLock,
 };
 
+/// The label that every series has.
+const PROGRAM: &str = "program";
+
 /// A documented metric.
 #[derive(Clone, Debug)]
 pub struct Documented {
@@ -76,7 +79,10 @@ pub fn check(exposition: &str) -> Result<(), String> {
 }
 
 fn check_labels(metric: &Documented, labels: &str) -> Result<(), String> {
-    let labels = parse_labels(labels);
+    let mut labels = parse_labels(labels);
+    if labels.remove(PROGRAM).is_none() {
+        return Err("it does not name its program".to_owned());
+    }
     let shown = labels.keys().filter(|it| *it != "le");
     if !shown.eq(metric.labels.keys()) {
         return Err(format!("its labels are documented as {:?}", metric.labels));

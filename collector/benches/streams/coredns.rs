@@ -132,7 +132,10 @@ async fn one(reader: Reader, seconds: u32) -> Answered {
     let coredns = CoreDns::start(workdir.path()).await;
     if let Some(collector) = &mut collector {
         eventually("CoreDNS streams", async || {
-            let open = collector.admin().metric("collector_connections", &[]).await;
+            let open = collector
+                .admin()
+                .metric("egress_collector_connections", &[])
+                .await;
             let open = open.map_err(|error| error.to_string())?;
             (open > 0.0).then_some(()).ok_or_else(|| open.to_string())
         })

@@ -1,85 +1,101 @@
-//! What the program is to do: its work, or one of the subcommands.
+//! The work of the program, or one of the subcommands.
 
 use std::{path::PathBuf, time::Duration};
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 use proto::api::DnsName;
 use runtime::{
-    args::{StoreAddress, parse_duration, parse_size},
+    args::{StoreAddress, hide_others_in_short_help, parse_duration, parse_size},
     inspect::client::{ExplainArgs, Output},
     listen::{ListenAddress, parse_local},
 };
 
-use super::{Args, KeepArgs};
+use super::{
+    Args, GuardArgs, NAME_LIMITS, NameLimitArgs, REFUSED_ADDRESSES, RETENTION, RetentionArgs,
+};
 use crate::corefile::args::CorefileArgs;
 
-/// Where the subcommands look for a running collector, if nobody says.
+/// The default of `--inspect` of the subcommands.
 const INSPECT: &str = "tcp://127.0.0.1:9092";
 
-/// Reads a file of dnstap events and prints what the collector would have done about them.
+/// Processes a file of dnstap events and prints which addresses the collector would have opened and closed.
 ///
-/// Nothing is looked up and nothing is written: it begins with no addresses, and one leaves when its time is over. The clock is
-/// that of the events.
+/// The command looks nothing up and writes nothing. It begins with no addresses. An address leaves when its time is over. The clock is that
+/// of the events.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "replay")]
 pub struct ReplayArgs {
-    /// Frame Streams of dnstap, as `collector capture` and `fstrm_capture` write them; `-` for stdin
+    /// The file with dnstap events as Frame Streams; `-` is stdin.
+    ///
+    /// `collector capture` and `fstrm_capture` write such files.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// Where the EgressFirewalls are whose names are wanted: `dir:PATH` or `kube`
+    /// The store with the EgressFirewalls whose names count: `dir:PATH` or `kube`.
+    ///
+    /// The command needs this flag or `--name`. Default: none.
     #[arg(long, value_name = "ADDRESS", required_unless_present = "names")]
     pub store: Option<StoreAddress>,
 
-    /// A name that is wanted, as in a rule (`www.example.com`, `*.example.com`); may be given several times
+    /// A name that counts, as in a rule; repeatable.
+    ///
+    /// Such as `www.example.com` or `*.example.com`. Default: none.
     #[arg(long = "name", value_name = "NAME", value_delimiter = ',', value_parser = DnsName::parse)]
     pub names: Vec<DnsName>,
 
-    /// Which addresses are kept, and for how long.
-    #[command(flatten)]
-    pub keep: KeepArgs,
-
-    /// How it is printed
+    /// The format of the output.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     pub output: Output,
+
+    /// How long addresses stay.
+    #[command(flatten, next_help_heading = RETENTION)]
+    pub retention: RetentionArgs,
+
+    /// Refused addresses.
+    #[command(flatten, next_help_heading = REFUSED_ADDRESSES)]
+    pub guards: GuardArgs,
+
+    /// How many names and addresses there may be.
+    #[command(flatten, next_help_heading = NAME_LIMITS)]
+    pub name_limits: NameLimitArgs,
 }
 
-/// Writes the events that a running collector reads into a file, as Frame Streams.
+/// Writes the dnstap events that a running collector reads into a file, as Frame Streams.
 ///
-/// The file has every question of every client: mind who gets it. The secret in `extra` is crossed out, if the collector asks for
-/// one.
+/// The file has every question of every client: keep it confidential. If the collector has a `--secret-file`, the secret in `extra` is
+/// crossed out.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "capture")]
 pub struct CaptureArgs {
-    /// The file, which must not be there yet; `-` for stdout
+    /// The file to write, which must not exist yet; `-` is stdout.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// The `--inspect` address of the running collector
+    /// The `--inspect` URL of the running collector.
     #[arg(long, value_name = "URL", default_value = INSPECT, value_parser = parse_local)]
     pub inspect: ListenAddress,
 
-    /// For how long, at most 10 minutes
+    /// How long the capture takes, at most 10m.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub duration: Duration,
 
-    /// How many bytes, at most
+    /// The size of the file at which the capture ends.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
     pub size: usize,
 }
 
-/// What the program is to do.
+/// The command line.
 #[derive(Clone, Debug)]
 pub enum Cli {
-    /// Its work, without end.
+    /// Run until a signal comes.
     Run(Box<Args>),
-    /// Go through a file.
+    /// `collector replay`.
     Replay(Box<ReplayArgs>),
-    /// Say why something is there, or is not.
+    /// `collector explain`.
     Explain(Box<ExplainArgs>),
-    /// Write one.
+    /// `collector capture`.
     Capture(Box<CaptureArgs>),
-    /// Work on a Corefile.
+    /// `collector corefile`.
     Corefile(Box<CorefileArgs>),
 }
 
@@ -112,11 +128,7 @@ const EVERYDAY: [&str; 23] = [
 
 impl CommandFactory for Cli {
     fn command() -> Command {
-        Args::command()
-            .mut_args(|arg| {
-                let is_everyday = arg.get_long().is_some_and(|flag| EVERYDAY.contains(&flag));
-                arg.hide_short_help(!is_everyday)
-            })
+        hide_others_in_short_help(Args::command(), &EVERYDAY)
             .subcommand(ReplayArgs::command())
             .subcommand(CaptureArgs::command())
             .subcommand(CorefileArgs::command())
@@ -154,10 +166,11 @@ mod tests {
     use runtime::args::try_parse_from;
 
     use super::*;
+    use crate::args::{ADMIN, PREFIX};
 
     fn parsed(args: &[&str]) -> Result<Cli, String> {
         let args = [&["collector"], args].concat();
-        try_parse_from("COLLECTOR", "127.0.0.1:9090", args, |_| None)
+        try_parse_from(PREFIX, ADMIN, args, |_| None)
             .map_err(|error| format!("{}: {error}", error.exit_code()))
     }
 
@@ -194,7 +207,7 @@ mod tests {
             &[&["--store=kube", "--listen=unix:///run/x"], more].concat(),
         ) {
             Ok(Cli::Run(args)) => {
-                let services = args.resolver_service.iter();
+                let services = args.lookups.resolver_service.iter();
                 services
                     .map(|it| format!("{}/{}", it.namespace, it.name))
                     .collect()
@@ -219,7 +232,7 @@ mod tests {
             Cli::Replay(args) => {
                 let names: Vec<String> = args.names.iter().map(ToString::to_string).collect();
                 assert_eq!(names, ["www.example.com.", "*.example.org."]);
-                assert_eq!(args.keep.grace, Duration::from_secs(5));
+                assert_eq!(args.retention.grace, Duration::from_secs(5));
             }
             other => panic!("{other:?}"),
         }

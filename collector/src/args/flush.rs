@@ -8,18 +8,20 @@ use runtime::args::parse_duration;
 
 use crate::flush::Template;
 
-/// What the program is told of flush probes.
+/// The flags of flush probes.
 #[derive(Args, Clone, Debug)]
 pub struct FlushArgs {
-    /// How often CoreDNS is asked to write out what it holds back of its dnstap stream, at least 1ms: it would do so once a
-    /// second. Each time is one DNS query over TCP of 4 KB, to each CoreDNS whose stream does not flow as fast by itself, while
-    /// any name is wanted. More than 45s is as 45s, so that each is looked at once a minute. 0: never, and nothing tells of a
-    /// CoreDNS without a stream.
+    /// How often the collector makes each CoreDNS flush its dnstap buffer.
+    ///
+    /// 1ms to 45s; a larger value counts as 45s. CoreDNS flushes once a second by itself. A probe is a DNS query of 4 KB over TCP. The
+    /// collector sends probes while any name is wanted, and none to a stream that flows as fast by itself. 0: no probes. The collector
+    /// then cannot find a CoreDNS without a stream.
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = parse_duration)]
     pub flush_probe: Duration,
 
-    /// What these queries are for: a name of each server block of the Corefile, which CoreDNS answers by itself and forwards
-    /// to nobody; that there is no such name is an answer too. May be given several times.
+    /// The names that flush probes ask for, one for each server block; repeatable.
+    ///
+    /// CoreDNS must answer each name by itself and must not forward it. NXDOMAIN is a valid answer. A wildcard is not allowed.
     #[arg(
         long,
         value_name = "NAME",

@@ -1,92 +1,70 @@
-//! Where the collector listens, who may speak there, and how much.
+//! The listeners: their addresses, and the peers that may stream.
 
-use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use clap::Args;
 use ipnet::IpNet;
 use runtime::{
     UsageError,
-    args::{parse_duration, parse_size},
     listen::ListenAddress,
     reload::{Reloaded, Reloading},
     tls,
 };
 use tokio_rustls::rustls::ServerConfig;
 
-use crate::{
-    new_names::NewNameLimits,
-    observe::{ConnectionLimits, MaxConnections, secret::Secrets},
-};
+use crate::observe::secret::Secrets;
 
-/// What the program is told of its listeners.
+const LISTENING: &str = "Listening";
+const PEERS: &str = "Peers that may stream";
+
+/// The flags of the listeners.
 #[derive(Args, Clone, Debug)]
 pub struct ListenArgs {
-    /// Where to listen for CoreDNS: `unix:///run/collector.sock`, `tcp://127.0.0.1:6000` or `tls://0.0.0.0:6000`; may be given
-    /// several times. A unix socket has mode 0660; `?mode=0660&uid=N&gid=N` behind the path says something else, and
-    /// `&peer-uid=N` or `&peer-gid=N`, any number of times, let only processes of these users or groups connect.
-    #[arg(long, value_name = "URL", required = true, value_delimiter = ',')]
+    /// The URL to listen on for dnstap streams of CoreDNS; repeatable.
+    ///
+    /// `unix:///run/collector.sock`, `tcp://127.0.0.1:6000` or `tls://0.0.0.0:6000`. A unix socket has mode 0660. Options behind its path
+    /// change that: `?mode=0660&uid=N&gid=N`. `&peer-uid=N` and `&peer-gid=N` admit only processes of these users or groups; both are
+    /// repeatable.
+    #[arg(long, value_name = "URL", required = true, value_delimiter = ',', help_heading = LISTENING)]
     pub listen: Vec<ListenAddress>,
 
-    /// The PEM file with the certificate of `tls://` listeners, and those between it and its authority; read again when it
-    /// changes, like the key.
-    #[arg(long, value_name = "FILE", requires = "private_key")]
+    /// The PEM file with the certificate of `tls://` listeners.
+    ///
+    /// It also has the certificates between this one and its authority. The collector reads a changed file again. Default: none.
+    #[arg(long, value_name = "FILE", requires = "private_key", help_heading = LISTENING)]
     pub certificate: Option<PathBuf>,
 
-    /// The PEM file with the key of the certificate.
-    #[arg(long, value_name = "FILE", requires = "certificate")]
+    /// The PEM file with the key of `--certificate`.
+    ///
+    /// The collector reads a changed file again. Default: none.
+    #[arg(long, value_name = "FILE", requires = "certificate", help_heading = LISTENING)]
     pub private_key: Option<PathBuf>,
 
-    /// Networks whose addresses may speak over TCP and TLS, besides the DNS servers that EndpointSlices list; may be given
-    /// several times. A DNS server on the host network that is in one of them needs neither TLS nor the secret.
-    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    /// Networks whose addresses may stream over TCP and TLS; repeatable.
+    ///
+    /// The DNS servers that EndpointSlices list may stream without this flag. A DNS server on the host network in one of these networks
+    /// needs neither TLS nor the secret. Default: none.
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', help_heading = PEERS)]
     pub allow_peer: Vec<IpNet>,
 
-    /// A file with a secret that every event must show (`extra` in the Corefile's `dnstap` block): 16 to 256 of A-Z, a-z, 0-9,
-    /// `_` and `-`. Two lines while it is changed; read again when it changes.
-    #[arg(long, value_name = "FILE")]
+    /// The file with the secret that every event must have.
+    ///
+    /// CoreDNS sends the `extra` of its `dnstap` block as the secret. A secret has 16 to 256 characters of A-Z, a-z, 0-9, `_` and `-`. While
+    /// the secret is changed, the file has the old and the new one on two lines. The collector reads a changed file again. Default: none.
+    #[arg(long, value_name = "FILE", help_heading = PEERS)]
     pub secret_file: Option<PathBuf>,
 
-    /// Whoever reaches a TCP or TLS listener may speak.
-    #[arg(long, conflicts_with = "allow_peer")]
+    /// Accept every peer that reaches a TCP or TLS listener.
+    ///
+    /// The flag turns the check of addresses off. It cannot stand beside `--allow-peer`.
+    #[arg(long, conflicts_with = "allow_peer", help_heading = PEERS)]
     pub insecure_listen: bool,
 
-    /// A DNS server on the host network may speak without TLS and secret. It has the address of its Node, and so has every pod on the
-    /// host network of that Node, which may then speak in its stead.
-    #[arg(long)]
+    /// Accept DNS servers on the host network without TLS and the secret.
+    ///
+    /// Such a server has the address of its Node. All pods on the host network of that Node have this address, and may then stream.
+    #[arg(long, help_heading = PEERS)]
     pub insecure_host_network: bool,
-
-    /// How long a peer stays that is not known: its EndpointSlice may be behind it.
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_duration)]
-    pub unknown_peer_wait: Duration,
-
-    /// Connections in all. Of these, half at most are of peers that are not known.
-    #[arg(long, value_name = "N", default_value = "1000")]
-    pub max_connections: NonZeroUsize,
-
-    /// Connections of one address, or of one process over a unix socket. CoreDNS has one for each `dnstap` line.
-    #[arg(long, value_name = "N", default_value = "64")]
-    pub max_connections_per_peer: NonZeroUsize,
-
-    /// From a frame's first byte to its last.
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
-    pub frame_timeout: Duration,
-
-    /// A TCP peer that is silent for so long is asked whether it is there, and counts as gone after as long again; whole
-    /// seconds.
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_duration)]
-    pub keepalive: Duration,
-
-    /// Frames a second that are read of a peer, over all its connections; 0: as many as it sends.
-    #[arg(long, value_name = "N", default_value = "200000")]
-    pub max_frames_per_peer: u32,
-
-    /// New names under wildcards.
-    #[command(flatten)]
-    pub new_names: NewNameLimits,
-
-    /// Bytes of answers for wanted names that wait to be taken in; one peer may fill a quarter.
-    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = parse_queue)]
-    pub observation_queue: usize,
 }
 
 /// A value that follows its files, and what makes it follow.
@@ -96,7 +74,7 @@ impl ListenArgs {
     /// `lists_peers`: there is a list of the DNS servers.
     ///
     /// # Errors
-    /// A listener that anybody could speak to, or `tls://` without a certificate.
+    /// A listener that every host may stream to, or `tls://` without a certificate.
     pub fn check(&self, lists_peers: bool) -> Result<(), UsageError> {
         let usage = |words: String| Err(UsageError(words));
         let is_guarded = lists_peers
@@ -114,8 +92,9 @@ impl ListenArgs {
                 .is_some_and(|address| !address.ip().is_loopback());
             if is_exposed && !is_guarded {
                 return usage(format!(
-                    "--listen {address}: whoever reaches this address could open what the rules name; say who may speak \
-                     (--allow-peer, --secret-file, or --store kube, which lists the DNS servers), or --insecure-listen"
+                    "--listen {address}: every host that reaches this address could open the firewall for names in rules; name the \
+                     peers that may stream (--allow-peer, --secret-file, or --store kube, which lists the DNS servers), or give \
+                     --insecure-listen"
                 ));
             }
         }
@@ -160,33 +139,6 @@ impl ListenArgs {
         };
         Reloading::begin("secret", vec![path], parse).map(Some)
     }
-
-    /// The bounds of a connection.
-    pub fn connection_limits(&self) -> ConnectionLimits {
-        ConnectionLimits {
-            frame: self.frame_timeout,
-            unknown: self.unknown_peer_wait,
-            ..ConnectionLimits::default()
-        }
-    }
-
-    /// The bounds of all connections.
-    pub fn seat_limits(&self) -> MaxConnections {
-        MaxConnections {
-            connections: self.max_connections.get(),
-            of_peer: self.max_connections_per_peer.get(),
-            frames_per_second: self.max_frames_per_peer,
-        }
-    }
-}
-
-/// The largest answer fits the part of the queue that one peer may fill.
-fn parse_queue(text: &str) -> Result<usize, String> {
-    let size = parse_size(text).map_err(|error| error.to_string())?;
-    if size < 1 << 20 {
-        return Err("it is at least 1MiB".to_owned());
-    }
-    Ok(size)
 }
 
 #[cfg(test)]

@@ -1,21 +1,23 @@
-//! How the program ends.
+//! The end of the program.
 
 use std::time::Duration;
 
 use clap::Args;
 use runtime::args::parse_duration;
 
-/// What the program is told of its end.
+/// The flags of the end of the program.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ShutdownArgs {
-    /// For how long all goes on after SIGTERM, but that /readyz says no: until nobody is sent here any more, as a Service takes a
-    /// moment to forget a pod that ends.
+    /// How long the collector keeps serving after SIGTERM while `/readyz` fails.
+    ///
+    /// In this time the Service stops routing new connections to this collector. 0: no delay.
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
     pub shutdown_delay: Duration,
 
-    /// For how long to wait then, at most, until no other collector with the same objects is closing its streams, so that of two
-    /// `dnstap` lines one is read; 0: not at all. By the Lease `collector-closing` in the namespace of the objects, or a lock in the
-    /// folder.
+    /// How long the collector then waits, at most, while another collector closes its streams.
+    ///
+    /// So of two `dnstap` lines one is always read. The collectors take turns by the Lease `collector-closing`, or by a lock in the folder.
+    /// 0: no wait.
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
     pub shutdown_turn: Duration,
 }

@@ -10,7 +10,7 @@ use super::{
     live::{self, Duty},
 };
 
-/// Patches, checks or renders the Corefile of a CoreDNS that should stream to the collector.
+/// Checks or changes the Corefile of a CoreDNS that streams to the collector.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "corefile")]
 pub struct CorefileArgs {
@@ -21,27 +21,33 @@ pub struct CorefileArgs {
 /// The subcommands of `collector corefile`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CorefileAction {
-    /// Insert the `dnstap` lines into every server block that answers for names outside of the
-    /// cluster; the rest stays as it is
+    /// Adds the `dnstap` lines to every server block that answers for names outside of the cluster.
+    ///
+    /// Everything else stays as it is.
     Patch(PatchArgs),
-    /// List the answers that the collector does not receive, and directives that hide names; exits
-    /// 1 if any answer is not received
+    /// Prints which answers the collector does not see, and which plugins hide names.
+    ///
+    /// Exit status 1: there are answers that it does not see.
     Check(InputArgs),
-    /// Generate a Corefile from named servers with zones and upstreams (the `spec` of a `DNS` of
-    /// operator.openshift.io)
+    /// Writes a Corefile of named servers with zones and upstreams.
+    ///
+    /// The input is the `spec` of a `DNS` object of operator.openshift.io.
     Render(RenderArgs),
 }
 
 /// The content of the `dnstap` lines.
 #[derive(Clone, Debug, Args)]
 pub struct LineArgs {
-    /// The address of a collector, as CoreDNS dials it: `tcp://10.96.0.53:6000`, `tls://…`, or
-    /// `/run/x.sock`. It must be an IP address, since CoreDNS would have to look up a name itself.
-    /// Repeat the flag for each collector: every one gets a line of its own
+    /// The endpoint of a collector that CoreDNS dials; repeatable, once for each collector.
+    ///
+    /// `tcp://10.96.0.53:6000`, `tls://10.96.0.53:6000` or `/run/x.sock`. The host is an IP address: CoreDNS would have to look a name up
+    /// itself. Default: none.
     #[arg(long, value_name = "ENDPOINT", value_delimiter = ',', value_parser = parse_endpoint)]
     pub dnstap: Vec<String>,
 
-    /// The `extra` field of the events: the secret of `--secret-file`
+    /// The `extra` of the `dnstap` lines: the secret in the collector's `--secret-file`.
+    ///
+    /// It has the characters A-Z, a-z, 0-9, `_` and `-`. Default: none.
     #[arg(long, value_name = "TEXT", requires = "dnstap", value_parser = parse_extra)]
     pub extra: Option<String>,
 }
@@ -49,7 +55,9 @@ pub struct LineArgs {
 /// The domains of the cluster's own names.
 #[derive(Clone, Debug, Args)]
 pub struct ScopeArgs {
-    /// The domain of the cluster's own names, whose answers the collector does not need; repeatable
+    /// The domain of the cluster's own names; repeatable.
+    ///
+    /// The collector needs no answers for these names.
     #[arg(
         long,
         value_name = "DOMAIN",
@@ -62,25 +70,31 @@ pub struct ScopeArgs {
 /// The Corefiles in the cluster, which the leading replica checks.
 #[derive(Clone, Debug, Args)]
 pub struct LiveCorefileArgs {
-    /// With a kube store, the ConfigMap with CoreDNS's Corefile, `NAMESPACE/NAME`, or `none`. The
-    /// leader checks it whenever it changes, and reports server blocks that do not stream in the
-    /// log, an Event and a metric
-    #[arg(long, value_name = "CONFIGMAP", default_value = "kube-system/coredns")]
-    pub corefile: MaybeObject,
-
-    /// With a kube store, the DaemonSet of a NodeLocal DNSCache, whose ConfigMap has the same name:
-    /// `NAMESPACE/NAME`, or `none`. The leader reports server blocks that send names past the
-    /// cluster's CoreDNS
+    /// The ConfigMap with the Corefile that the leading collector checks, or `none`.
+    ///
+    /// It checks the Corefile whenever it changes. The log, an Event and a metric name a server block that does not stream. Only with
+    /// `--store kube`.
     #[arg(
         long,
-        value_name = "DAEMONSET",
+        value_name = "NAMESPACE/NAME",
+        default_value = "kube-system/coredns"
+    )]
+    pub corefile: MaybeObject,
+
+    /// The NodeLocal DNSCache whose Corefile the leading collector checks, or `none`.
+    ///
+    /// This is the name of both its DaemonSet and its ConfigMap. The collector reports a cache that sends names past the cluster's CoreDNS.
+    /// Only with `--store kube`.
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME",
         default_value = "kube-system/node-local-dns"
     )]
     pub node_local: MaybeObject,
 
-    /// Where each server block of --corefile must stream, as in the Corefile:
-    /// `tcp://10.96.0.53:6000`; repeatable. Without it, each block must have as many lines as there
-    /// are --peer-service flags
+    /// The endpoint that each server block of `--corefile` must stream to; repeatable.
+    ///
+    /// It is written as in the Corefile, such as `tcp://10.96.0.53:6000`. Default: any endpoints, as many as there are of `--peer-service`.
     #[arg(
         long,
         value_name = "ENDPOINT",
@@ -132,7 +146,7 @@ impl LiveCorefileArgs {
 /// A Corefile, and its required lines.
 #[derive(Clone, Debug, Args)]
 pub struct InputArgs {
-    /// The Corefile; without it, standard input
+    /// The Corefile. Default: stdin.
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
 
@@ -143,7 +157,7 @@ pub struct InputArgs {
     #[command(flatten)]
     pub scope: ScopeArgs,
 
-    /// The input is a ConfigMap as `kubectl get -o yaml` prints it, and so is the output of a patch
+    /// Read a ConfigMap, as `kubectl get -o yaml` prints it, and write one.
     #[arg(long)]
     pub configmap: bool,
 }
@@ -153,24 +167,26 @@ pub struct PatchArgs {
     #[command(flatten)]
     pub input: InputArgs,
 
-    /// Remove the lines instead; without --dnstap every `dnstap` line
+    /// Remove the lines of `--dnstap`; without `--dnstap`, every `dnstap` line.
     #[arg(long)]
     pub remove: bool,
 
-    /// The Corefile is that of a NodeLocal DNSCache, whose CoreDNS has no dnstap: send names
-    /// outside of the cluster to the cluster's CoreDNS
+    /// Change the Corefile of a NodeLocal DNSCache, so that it asks the cluster's CoreDNS for all names.
+    ///
+    /// The CoreDNS of a NodeLocal DNSCache has no dnstap plugin.
     #[arg(long, conflicts_with_all = ["remove", "dnstap"])]
     pub node_local: bool,
 
-    /// With --node-local, the address of the cluster's CoreDNS, if no `forward` line for the
-    /// cluster domain has it
+    /// The address of the cluster's CoreDNS, for `--node-local`.
+    ///
+    /// Default: the address in the `forward` line for the cluster domain.
     #[arg(long, value_name = "ADDRESS", requires = "node_local")]
     pub cluster_dns: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]
 pub struct RenderArgs {
-    /// The servers, as YAML; `-` for standard input
+    /// The file with the servers, as YAML; `-` is stdin.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
@@ -181,7 +197,7 @@ pub struct RenderArgs {
     #[command(flatten)]
     pub scope: ScopeArgs,
 
-    /// The port that CoreDNS listens on
+    /// The port that CoreDNS listens on.
     #[arg(long, value_name = "PORT", default_value = "5353")]
     pub port: u16,
 }

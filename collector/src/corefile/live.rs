@@ -38,7 +38,7 @@ const REASON: &str = "AnswersNotSeen";
 pub const METRICS: &[Metric] = &[FAULTS];
 
 const FAULTS: Metric = Metric::gauge(
-    "collector_corefile_faults",
+    "egress_collector_corefile_faults",
     &[Label::any("config_map", "its namespace and name")],
     "Faults in a live Corefile that hide answers: a server block without a `dnstap` line, or a NodeLocal \
      DNSCache that bypasses the cluster's DNS. Only the leader shows it",

@@ -135,7 +135,7 @@ impl Streams {
             open,
             next: AtomicU64::new(0),
             seen,
-            lost: counter!("collector_flush_reports_lost_total"),
+            lost: counter!("egress_collector_flush_reports_lost_total"),
         };
         (Self(Some(Arc::new(shared))), told)
     }

@@ -96,7 +96,7 @@ pub async fn run(
             }
             Some(seen) = inputs.told.seen.recv() => {
                 if let Some(delay) = task.plan.seen(&seen, Instant::now()) {
-                    histogram!("collector_flush_delay_seconds").record(delay);
+                    histogram!("egress_collector_flush_delay_seconds").record(delay);
                 }
             }
             Some(Answer { probe, rcode }) = answered.recv() => {
@@ -143,8 +143,8 @@ impl Task {
         let (probes, next) = self.plan.due(Instant::now());
         for probe in probes {
             match self.prober(probe.server).try_send(probe) {
-                Ok(()) => counter!("collector_flush_probes_total").increment(1),
-                Err(_) => counter!("collector_flush_probes_skipped_total").increment(1),
+                Ok(()) => counter!("egress_collector_flush_probes_total").increment(1),
+                Err(_) => counter!("egress_collector_flush_probes_skipped_total").increment(1),
             }
         }
         for notice in self.plan.take_notices() {
@@ -191,10 +191,10 @@ impl Task {
 
     fn show(&mut self) {
         let blocks = view::view(&self.plan, Instant::now());
-        gauge!("collector_flush_interval_seconds").set(self.plan.interval());
+        gauge!("egress_collector_flush_interval_seconds").set(self.plan.interval());
         for state in State::WORDS {
             let those = blocks.iter().filter(|it| it.state.as_str() == *state);
-            gauge!("collector_dns_blocks", "state" => *state).set(those.count() as f64);
+            gauge!("egress_collector_dns_blocks", "state" => *state).set(those.count() as f64);
         }
         self.blind.replace(blocks.iter().map(|block| {
             let is_blind = block.state == State::NotReporting;

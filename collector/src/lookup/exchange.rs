@@ -143,10 +143,10 @@ impl Exchange {
         }
         match reply {
             Ok(answer) => {
-                histogram!("collector_lookup_query_duration_seconds", "transport" => transport.as_str())
+                histogram!("egress_collector_lookup_query_duration_seconds", "transport" => transport.as_str())
                     .record(sent.elapsed());
                 if transport == Transport::Udp && answer.truncated {
-                    counter!("collector_lookup_truncated_total").increment(1);
+                    counter!("egress_collector_lookup_truncated_total").increment(1);
                 }
                 Ok(answer)
             }
@@ -203,7 +203,7 @@ impl Exchange {
         request: DnsRequest,
         question: &Question,
     ) -> Result<DnsResponse, NetError> {
-        counter!("collector_lookup_queries_total", "transport" => "tcp").increment(1);
+        counter!("egress_collector_lookup_queries_total", "transport" => "tcp").increment(1);
         let dial = Dial {
             provider: &self.provider,
             server: upstream.server.address,
@@ -232,7 +232,7 @@ impl Exchange {
                     Ok(address) => addresses.push((address, ttl)),
                     Err(reason) => {
                         refused = Some((address, reason));
-                        counter!("collector_addresses_refused_total", "reason" => reason)
+                        counter!("egress_collector_addresses_refused_total", "reason" => reason)
                             .increment(1);
                     }
                 })
@@ -257,7 +257,8 @@ impl Exchange {
 }
 
 fn failed(failure: Failure) -> Result<Answer, Failure> {
-    counter!("collector_lookup_query_failures_total", "reason" => failure.label()).increment(1);
+    counter!("egress_collector_lookup_query_failures_total", "reason" => failure.label())
+        .increment(1);
     Err(failure)
 }
 

@@ -60,7 +60,7 @@ impl GapBackfill {
             names = names.len(),
             "dnstap events may have been lost: looking up all wanted names again"
         );
-        counter!("collector_lookups_repeated_total", "reason" => "gap")
+        counter!("egress_collector_lookups_repeated_total", "reason" => "gap")
             .increment(names.len() as u64);
         let all = u32::try_from(names.len()).unwrap_or(u32::MAX);
         for ((_, name), place) in names.into_iter().zip(0_u32..) {

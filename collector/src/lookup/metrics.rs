@@ -22,19 +22,19 @@ const REASON: Label = Label::one_of("reason", Failure::LABELS);
 runtime::metrics! {
     pub const METRICS;
 
-    counter "collector_lookups_total" [Label::one_of("outcome", &["addresses", "no_data", "failed"])]
+    counter "egress_collector_lookups_total" [Label::one_of("outcome", &["addresses", "no_data", "failed"])]
         "Look-ups of names, A and AAAA together, by outcome";
-    counter "collector_trusted_lookups_total" [Label::one_of("outcome", &["addresses", "no_data", "failed", "skipped"])]
+    counter "egress_collector_trusted_lookups_total" [Label::one_of("outcome", &["addresses", "no_data", "failed", "skipped"])]
         "Look-ups of names at the name servers of pods (--trusted-nameserver), by outcome; skipped if too many are in progress";
-    counter "collector_lookup_failures_total" [REASON] "Look-ups that failed for both families";
-    histogram "collector_lookup_lateness_seconds"
+    counter "egress_collector_lookup_failures_total" [REASON] "Look-ups that failed for both families";
+    histogram "egress_collector_lookup_lateness_seconds"
         "Delay of look-ups: from the time due to the start; due is an address's expiry plus up to a second of jitter";
-    histogram "collector_lookup_duration_seconds" "From a look-up's first query to its end";
-    gauge "collector_lookups_in_flight" "Look-ups in progress";
-    counter "collector_lookup_queries_total" [TRANSPORT] "Queries sent, including datagrams sent again";
-    counter "collector_lookup_query_failures_total" [REASON] "Queries without an answer that can be decoded";
-    histogram "collector_lookup_query_duration_seconds" [TRANSPORT] "From a query to its answer";
-    counter "collector_lookup_truncated_total" "Truncated answers over UDP, whose query was repeated over TCP";
-    gauge "collector_lookup_servers" "DNS servers that look-ups may query";
-    gauge "collector_lookup_servers_silent" "DNS servers that did not answer lately";
+    histogram "egress_collector_lookup_duration_seconds" "From a look-up's first query to its end";
+    gauge "egress_collector_lookups_in_flight" "Look-ups in progress";
+    counter "egress_collector_lookup_queries_total" [TRANSPORT] "Queries sent, including datagrams sent again";
+    counter "egress_collector_lookup_query_failures_total" [REASON] "Queries without an answer that can be decoded";
+    histogram "egress_collector_lookup_query_duration_seconds" [TRANSPORT] "From a query to its answer";
+    counter "egress_collector_lookup_truncated_total" "Truncated answers over UDP, whose query was repeated over TCP";
+    gauge "egress_collector_lookup_servers" "DNS servers that look-ups may query";
+    gauge "egress_collector_lookup_servers_silent" "DNS servers that did not answer lately";
 }

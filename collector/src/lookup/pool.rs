@@ -154,8 +154,8 @@ impl Pool {
     /// [`Pool::count`], after setting the metrics.
     pub(super) fn show(&self) -> (usize, usize) {
         let (all, silent) = self.count();
-        gauge!("collector_lookup_servers").set(all as f64);
-        gauge!("collector_lookup_servers_silent").set(silent as f64);
+        gauge!("egress_collector_lookup_servers").set(all as f64);
+        gauge!("egress_collector_lookup_servers_silent").set(silent as f64);
         (all, silent)
     }
 

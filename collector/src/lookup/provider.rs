@@ -62,7 +62,7 @@ impl RuntimeProvider for Provider {
             socket.connect(server).await?;
             let _own = own.open(socket.local_addr()?);
             // Counted here, since a resent query has another socket.
-            counter!("collector_lookup_queries_total", "transport" => "udp").increment(1);
+            counter!("egress_collector_lookup_queries_total", "transport" => "udp").increment(1);
             let failure = Mutex::new(Box::pin(failure_of(Arc::clone(&socket)).fuse()) as Failing);
             Ok(UdpSocket {
                 socket,

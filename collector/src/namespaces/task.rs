@@ -175,7 +175,8 @@ impl Task {
             ("clamped", of(AnnotationFault::CLAMPED)),
             ("ignored", of(AnnotationFault::IGNORED)),
         ] {
-            gauge!("collector_namespace_annotations", "outcome" => outcome).set(count as f64);
+            gauge!("egress_collector_namespace_annotations", "outcome" => outcome)
+                .set(count as f64);
         }
     }
 

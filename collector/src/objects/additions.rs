@@ -221,6 +221,6 @@ pub(crate) fn was_made(made: &[Made], addition: &Addition) -> bool {
 }
 
 pub(crate) fn count_refused(reason: &'static str, times: usize) {
-    counter!("collector_standby_additions_refused_total", "reason" => reason)
+    counter!("egress_collector_standby_additions_refused_total", "reason" => reason)
         .increment(times as u64);
 }

@@ -46,7 +46,7 @@ impl EvictionLog {
             ("address", learned.evicted_addresses),
             ("name", learned.evicted_names),
         ] {
-            counter!("collector_evictions_total", "what" => what).increment(count as u64);
+            counter!("egress_collector_evictions_total", "what" => what).increment(count as u64);
         }
         self.all.add(learned);
         if let Some(entry) = entry {

@@ -107,9 +107,9 @@ impl NamesInUse {
             if entry.with_rule != *namespaces {
                 entry.with_rule.clone_from(namespaces);
             }
-            let own = wanted.own_terms.get(name).into_iter();
+            let own = wanted.own_retention.get(name).into_iter();
             let own = own.flat_map(|it| it.iter()).map(|it| OwnLimits {
-                limits: limits_on(&it.terms),
+                limits: limits_on(&it.policy),
                 namespaces: it.namespaces.clone(),
             });
             entry.own_limits = own.collect();

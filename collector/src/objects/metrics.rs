@@ -9,40 +9,40 @@ use crate::guards;
 runtime::metrics! {
     pub const METRICS;
 
-    gauge "collector_names" "Names in use, and names of objects";
-    gauge "collector_names_without_addresses" "Names in use without a known address, not counting wildcards";
-    gauge "collector_held_names"
+    gauge "egress_collector_names" "Names in use, and names of objects";
+    gauge "egress_collector_names_without_addresses" "Names in use without a known address, not counting wildcards";
+    gauge "egress_collector_held_names"
         "Names held without an EgressFirewall, since too many disappeared at once or rules cannot be read";
-    gauge "collector_names_left_out" "Names in use that are left out because their namespaces have too many addresses or names";
-    gauge "collector_namespaces_over_limit"
+    gauge "egress_collector_names_left_out" "Names in use that are left out because their namespaces have too many addresses or names";
+    gauge "egress_collector_namespaces_over_limit"
         "Namespaces with too many addresses or names, now or within ten minutes: some of their names are left out";
-    gauge "collector_objects" "DNSNameResolver objects in the objects namespace";
-    gauge "collector_addresses" "Known addresses; an address of two names counts twice";
-    gauge "collector_limit_fill_ratio" [Label::one_of("limit", &["addresses_per_name", "names_per_wildcard", "object_bytes"])]
+    gauge "egress_collector_objects" "DNSNameResolver objects in the objects namespace";
+    gauge "egress_collector_addresses" "Known addresses; an address of two names counts twice";
+    gauge "egress_collector_limit_fill_ratio" [Label::one_of("limit", &["addresses_per_name", "names_per_wildcard", "object_bytes"])]
         "Used part of the limit in the fullest name, wildcard or object. At 1 the addresses seen longest ago go, or new ones of a Deny rule";
-    gauge "collector_lookups_scheduled" "Names that wait to be looked up, or are being looked up";
-    counter "collector_lookups_repeated_total" [Label::one_of("reason", &["lost", "gap"])]
+    gauge "egress_collector_lookups_scheduled" "Names that wait to be looked up, or are being looked up";
+    counter "egress_collector_lookups_repeated_total" [Label::one_of("reason", &["lost", "gap"])]
         "Names looked up again early, because their answer or any answers may be lost";
-    counter "collector_wildcard_gaps_total"
+    counter "egress_collector_wildcard_gaps_total"
         "Times that events may be lost while wildcards are wanted: names first seen meanwhile are unknown until clients \
          query them again";
-    counter "collector_clock_gaps_total"
+    counter "egress_collector_clock_gaps_total"
         "Times that the process slept, or the clock was set: names are looked up again before addresses are removed";
-    counter "collector_answers_recalled_total" "Cached answers applied to a rule that came later";
-    counter "collector_objects_ignored_total" "DNSNameResolver objects with an unusable spec.name";
-    counter "collector_addresses_expired_total" "Addresses removed because expiry and grace were over";
-    counter "collector_addresses_purged_total" [Label::one_of("reason", guards::REASONS)]
+    counter "egress_collector_answers_recalled_total" "Cached answers applied to a rule that came later";
+    counter "egress_collector_objects_ignored_total" "DNSNameResolver objects with an unusable spec.name";
+    counter "egress_collector_addresses_expired_total" "Addresses removed because expiry and grace were over";
+    counter "egress_collector_addresses_purged_total" [Label::one_of("reason", guards::REASONS)]
         "Addresses removed because a later guard refuses them";
-    gauge "collector_guarded_networks" [Label::one_of("purpose", Purpose::WORDS)]
+    gauge "egress_collector_guarded_networks" [Label::one_of("purpose", Purpose::WORDS)]
         "Networks of the cluster whose addresses are refused, by purpose";
-    counter "collector_evictions_total" [Label::one_of("what", &["address", "name"])]
+    counter "egress_collector_evictions_total" [Label::one_of("what", &["address", "name"])]
         "Addresses and names removed because a limit was reached";
-    counter "collector_standby_additions_total"
+    counter "egress_collector_standby_additions_total"
         "Addresses of answers to clients that a standby added to a status because the leader had not";
-    counter "collector_standby_additions_refused_total" [Label::one_of("reason", &["full", "taken_out", "too_many"])]
+    counter "egress_collector_standby_additions_refused_total" [Label::one_of("reason", &["full", "taken_out", "too_many"])]
         "Addresses that a standby does not add: the object uses 90 % of a limit, the leader removed them early, or \
          too many wait";
-    histogram "collector_status_lag_seconds" "From an observation to the stored status that has it";
+    histogram "egress_collector_status_lag_seconds" "From an observation to the stored status that has it";
 }
 
 /// Totals over all names.
@@ -77,19 +77,19 @@ impl Census {
 /// Sets the gauges.
 pub(crate) fn report(inspection: Inspection<'_>, now: Timestamp) {
     let (held, _) = inspection.in_use.held(now);
-    gauge!("collector_held_names").set(held as f64);
+    gauge!("egress_collector_held_names").set(held as f64);
     let census = Census::new(inspection.names);
-    gauge!("collector_names").set(inspection.names.entries.len() as f64);
-    gauge!("collector_names_without_addresses").set(census.bare as f64);
-    gauge!("collector_objects").set(inspection.objects.count() as f64);
-    gauge!("collector_addresses").set(census.addresses as f64);
-    gauge!("collector_lookups_scheduled").set(inspection.names.lookups.len() as f64);
+    gauge!("egress_collector_names").set(inspection.names.entries.len() as f64);
+    gauge!("egress_collector_names_without_addresses").set(census.bare as f64);
+    gauge!("egress_collector_objects").set(inspection.objects.count() as f64);
+    gauge!("egress_collector_addresses").set(census.addresses as f64);
+    gauge!("egress_collector_lookups_scheduled").set(inspection.names.lookups.len() as f64);
     let [name, wildcard, object] = census.fullest;
     for (limit, fill) in [
         ("addresses_per_name", name),
         ("names_per_wildcard", wildcard),
         ("object_bytes", object),
     ] {
-        gauge!("collector_limit_fill_ratio", "limit" => limit).set(fill);
+        gauge!("egress_collector_limit_fill_ratio", "limit" => limit).set(fill);
     }
 }

@@ -220,8 +220,8 @@ impl NamespaceShares {
             self.take_in_again(names, &mut charged, now);
         }
         self.charged = charged;
-        gauge!("collector_names_left_out").set(self.left_out.len() as f64);
-        gauge!("collector_namespaces_over_limit").set(self.over.len() as f64);
+        gauge!("egress_collector_names_left_out").set(self.left_out.len() as f64);
+        gauge!("egress_collector_namespaces_over_limit").set(self.over.len() as f64);
     }
 
     /// Reports to the namespaces whose names were left out. If the queue is full, the rest is

@@ -49,7 +49,7 @@ impl NewlyWanted {
         }
         if let Some(name) = self.to_recall.pop_first() {
             let recalled = shared.remembered.recall(&name, now, limits.min_ttl);
-            counter!("collector_answers_recalled_total").increment(recalled.len() as u64);
+            counter!("egress_collector_answers_recalled_total").increment(recalled.len() as u64);
             self.recalled = recalled;
         }
         None

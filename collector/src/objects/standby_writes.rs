@@ -112,7 +112,7 @@ impl WritePlan<'_> {
                     });
                 }
             }
-            counter!("collector_standby_additions_total").increment(added as u64);
+            counter!("egress_collector_standby_additions_total").increment(added as u64);
             self.writes
                 .push(object.write(&policy.namespace, spec, next.status()));
         }

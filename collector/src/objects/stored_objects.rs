@@ -28,11 +28,11 @@ pub(crate) const MAX_IN_FLIGHT: usize = 64;
 /// Whether the collector creates and deletes objects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum ManageObjects {
-    /// For names that no other program made an object for.
+    /// The collector makes an object for a name without one from another program.
     Auto,
     /// For every name.
     Always,
-    /// For none.
+    /// The collector makes none and uses those that are there.
     Never,
 }
 

@@ -89,7 +89,7 @@ impl ObjectUpdate<'_> {
     /// Applies the store's version of an object.
     pub(super) fn apply(&mut self, key: &ObjectKey, object: &DnsNameResolver, writer: Writer) {
         let Some(spec) = self.read_spec(object) else {
-            counter!("collector_objects_ignored_total").increment(1);
+            counter!("egress_collector_objects_ignored_total").increment(1);
             warn!(object = %key, name = ?object.spec.name, "ignoring the object: its spec.name must be a lower-case fully qualified name");
             self.remove(key);
             return;

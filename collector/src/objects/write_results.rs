@@ -125,7 +125,8 @@ impl ObjectUpdate<'_> {
     fn record_lag(&mut self, object: &DnsNameResolver) {
         let entry = self.names.entries.get_mut(&*object.spec.name);
         if let Some(unwritten) = entry.and_then(|entry| entry.writes.unwritten.take()) {
-            histogram!("collector_status_lag_seconds").record(self.now.since(unwritten.since));
+            histogram!("egress_collector_status_lag_seconds")
+                .record(self.now.since(unwritten.since));
         }
     }
 }

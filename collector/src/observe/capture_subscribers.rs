@@ -67,7 +67,8 @@ impl CaptureSubscribers {
         senders.retain(|sender| {
             let sent = sender.try_send(frames.clone());
             if let Err(mpsc::error::TrySendError::Full(frames)) = &sent {
-                counter!("collector_capture_lost_bytes_total").increment(frames.len() as u64);
+                counter!("egress_collector_capture_lost_bytes_total")
+                    .increment(frames.len() as u64);
             }
             !matches!(sent, Err(mpsc::error::TrySendError::Closed(_)))
         });

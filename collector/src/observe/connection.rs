@@ -64,7 +64,7 @@ pub(super) async fn read(
 ) -> Result<u64, Error> {
     let mut stream = pin!(stream);
     let mut reader = Reader::new(permit, standing, ingest);
-    let received = counter!("collector_received_bytes_total");
+    let received = counter!("egress_collector_received_bytes_total");
     let mut read_buffer = ReadBuffer::new(ingest.limits.buffer);
     let mut answer = BytesMut::new();
     let mut draining = None;
@@ -219,7 +219,7 @@ impl<'a> Reader<'a> {
             watched: None,
             counts: Counts::default(),
             observed: Vec::new(),
-            delays: histogram!("collector_observation_delay_seconds"),
+            delays: histogram!("egress_collector_observation_delay_seconds"),
             data_frames: 0,
             told_frames: 0,
             lost: Drops::default(),

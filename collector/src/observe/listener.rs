@@ -62,7 +62,7 @@ impl Listener {
         let mut connections = JoinSet::new();
         let listen = self.socket.address().to_string();
         let accepted =
-            counter!("collector_connections_accepted_total", "listener" => listen.clone());
+            counter!("egress_collector_connections_accepted_total", "listener" => listen.clone());
         loop {
             let stream = tokio::select! {
                 () = shutdown.cancelled() => break,
@@ -102,7 +102,7 @@ impl Listener {
             let (ingest, shutdown) = (ingest.clone(), shutdown.clone());
             let tls = self.tls.as_ref().map(Reloaded::load);
             let task = async move {
-                gauge!("collector_connections").increment(1.0);
+                gauge!("egress_collector_connections").increment(1.0);
                 let read = match tls {
                     None => connection::read(stream, permit, standing, &ingest, shutdown).await,
                     Some(tls) => {
@@ -123,7 +123,7 @@ impl Listener {
                         }
                     }
                 }
-                gauge!("collector_connections").decrement(1.0);
+                gauge!("egress_collector_connections").decrement(1.0);
             };
             connections.spawn(task.instrument(span));
         }
@@ -175,5 +175,5 @@ async fn read_tls(
 }
 
 fn count_error(reason: &'static str) {
-    counter!("collector_connection_errors_total", "reason" => reason).increment(1);
+    counter!("egress_collector_connection_errors_total", "reason" => reason).increment(1);
 }

@@ -106,7 +106,7 @@ impl LossTracker {
             lost.names.insert(name);
         } else {
             lost.gap = true;
-            counter!("collector_lost_names_dropped_total").increment(1);
+            counter!("egress_collector_lost_names_dropped_total").increment(1);
         }
         drop(lost);
         self.0.told.notify_one();
@@ -114,7 +114,7 @@ impl LossTracker {
 
     /// Records that answers for any name may be lost.
     pub(super) fn gap(&self, reason: &'static str) {
-        counter!("collector_stream_gaps_total", "reason" => reason).increment(1);
+        counter!("egress_collector_stream_gaps_total", "reason" => reason).increment(1);
         self.0.lost.lock().gap = true;
         self.0.told.notify_one();
     }

@@ -15,7 +15,7 @@ const MAX_REBINDINGS: usize = 8;
 
 macro_rules! outcomes {
     ($($(#[doc = $doc:literal])* $name:ident = $label:literal,)*) => {
-        /// The outcome of a data frame: the label `outcome` of `collector_events_total`.
+        /// The outcome of a data frame: the label `outcome` of `egress_collector_events_total`.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         pub enum Outcome { $($(#[doc = $doc])* $name,)* }
 
@@ -80,7 +80,7 @@ impl Default for Counts {
     fn default() -> Self {
         let counters = LABELS
             .iter()
-            .map(|label| counter!("collector_events_total", "outcome" => *label));
+            .map(|label| counter!("egress_collector_events_total", "outcome" => *label));
         Self {
             pending: [0; LABELS.len()],
             counters: counters.collect(),
@@ -168,7 +168,8 @@ impl Counts {
             }
         }
         for (reason, count) in std::mem::take(&mut self.refused) {
-            counter!("collector_addresses_refused_total", "reason" => reason).increment(count);
+            counter!("egress_collector_addresses_refused_total", "reason" => reason)
+                .increment(count);
         }
     }
 }
@@ -179,25 +180,25 @@ runtime::metrics! {
     /// The metrics of ingest.
     pub const METRICS;
 
-    counter "collector_events_total" [Label::one_of("outcome", LABELS)] "dnstap events by outcome";
-    counter "collector_addresses_refused_total" [Label::one_of(REASON, guards::REASONS)] "Addresses in answers that the guards refused, since they are never programmed";
-    counter "collector_rebinding_attempts_total"
+    counter "egress_collector_events_total" [Label::one_of("outcome", LABELS)] "dnstap events by outcome";
+    counter "egress_collector_addresses_refused_total" [Label::one_of(REASON, guards::REASONS)] "Addresses in answers that the guards refused, since they are never programmed";
+    counter "egress_collector_rebinding_attempts_total"
         "Answers for wanted names, in dnstap streams or to look-ups, with an address that is never programmed";
-    counter "collector_connections_accepted_total" [Label::any("listener", "the URL")] "Connections from dnstap senders";
-    gauge "collector_connections" "Connections from dnstap senders that are open";
-    counter "collector_connection_errors_total" [Label::one_of(REASON, ERRORS)] "Connections that were refused, or ended with an error";
-    counter "collector_read_pauses_total" "Pauses in reading a peer that sends more frames than it may";
-    counter "collector_received_bytes_total" "Bytes read from dnstap senders";
-    counter "collector_observations_lost_total" [Label::one_of(REASON, &["queue", "peer_share", "unknown_peer"])]
+    counter "egress_collector_connections_accepted_total" [Label::any("listener", "the URL")] "Connections from dnstap senders";
+    gauge "egress_collector_connections" "Connections from dnstap senders that are open";
+    counter "egress_collector_connection_errors_total" [Label::one_of(REASON, ERRORS)] "Connections that were refused, or ended with an error";
+    counter "egress_collector_read_pauses_total" "Pauses in reading a peer that sends more frames than it may";
+    counter "egress_collector_received_bytes_total" "Bytes read from dnstap senders";
+    counter "egress_collector_observations_lost_total" [Label::one_of(REASON, &["queue", "peer_share", "unknown_peer"])]
         "Observations dropped: the queue was full, or a peer's share of it, or the buffer of a peer that is not known yet";
-    counter "collector_stream_gaps_total" [Label::one_of(REASON, &["start", "broken", "reopened", "unknown_peer"])]
+    counter "egress_collector_stream_gaps_total" [Label::one_of(REASON, &["start", "broken", "reopened", "unknown_peer"])]
         "Times that events may be lost, so that all wanted names are looked up: a stream opened after the start, a \
          stream broke or came back, or an unknown peer sent too much";
-    counter "collector_lost_names_dropped_total"
+    counter "egress_collector_lost_names_dropped_total"
         "Lost observations whose names were not looked up, since there were too many. Names first seen under a \
          wildcard are lost until a pod queries them again";
-    counter "collector_capture_lost_bytes_total" "Bytes of events missing from captures, since the client did not read fast enough";
-    histogram "collector_observation_delay_seconds" "From the DNS server's answer to its observation, by the two clocks";
+    counter "egress_collector_capture_lost_bytes_total" "Bytes of events missing from captures, since the client did not read fast enough";
+    histogram "egress_collector_observation_delay_seconds" "From the DNS server's answer to its observation, by the two clocks";
 }
 
 /// The reasons why connections are refused or end: [`super::error::Error::reason`],

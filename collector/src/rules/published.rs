@@ -36,7 +36,7 @@ struct Read {
     names: BTreeMap<DnsName, RetentionPolicy>,
     namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
     /// The retention by which a namespace is charged for a name, where it is not the longest.
-    own_terms: BTreeMap<DnsName, BTreeMap<Namespace, RetentionPolicy>>,
+    own_retention: BTreeMap<DnsName, BTreeMap<Namespace, RetentionPolicy>>,
     order: BTreeMap<Namespace, Arc<[DnsName]>>,
     absent: BTreeMap<DnsName, bool>,
 }
@@ -96,7 +96,7 @@ impl Published {
         let Wanted {
             names,
             namespaces,
-            own_terms,
+            own_retention,
             order,
             absent,
             ..
@@ -104,11 +104,11 @@ impl Published {
         let all = Read {
             names: names.clone(),
             namespaces: namespaces.clone(),
-            own_terms: own_terms
+            own_retention: own_retention
                 .iter()
                 .map(|(name, own)| {
                     let own = own.iter();
-                    let each = own.flat_map(|it| it.namespaces.iter().map(|of| (*of, it.terms)));
+                    let each = own.flat_map(|it| it.namespaces.iter().map(|of| (*of, it.policy)));
                     (name.clone(), each.collect())
                 })
                 .collect(),
@@ -173,7 +173,7 @@ impl Published {
             let each = with.map(|namespace| (*namespace, longest(&|it| it == *namespace)));
             let own: BTreeMap<_, _> = each.filter(|(_, terms)| *terms != of_all).collect();
             if !own.is_empty() {
-                all.own_terms.insert(name, own);
+                all.own_retention.insert(name, own);
             }
         }
         let present: BTreeSet<DnsName> = all.names.keys().cloned().collect();
@@ -209,7 +209,7 @@ impl Read {
             RuleChange::Name(name) => {
                 copy(&mut self.names, &all.names, name);
                 copy(&mut self.namespaces, &all.namespaces, name);
-                copy(&mut self.own_terms, &all.own_terms, name);
+                copy(&mut self.own_retention, &all.own_retention, name);
                 copy(&mut self.absent, &all.absent, name);
             }
             RuleChange::Order(namespace) => copy(&mut self.order, &all.order, namespace),

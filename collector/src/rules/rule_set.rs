@@ -184,7 +184,7 @@ impl Rules {
             return Some(InUse {
                 terms,
                 namespaces,
-                own_terms: users.own_terms(self.terms.defaults),
+                own_retention: users.own_retention(self.terms.defaults),
                 absent: None,
             });
         }
@@ -192,7 +192,7 @@ impl Rules {
         Some(InUse {
             terms: joined(users.away())?,
             namespaces,
-            own_terms: None,
+            own_retention: None,
             absent: Some(users.away().all(|user| is_listed(user) == Some(true))),
         })
     }

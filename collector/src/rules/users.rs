@@ -4,10 +4,10 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use runtime::store::ObjectKey;
 
-use super::{RetentionPolicy, firewall::Firewall, terms::OwnRetention};
+use super::{RetentionPolicy, firewall::Firewall, retention::OwnRetention};
 use crate::{
     clients::Namespace,
-    state::{MAX_OWN_TERMS, make_room},
+    state::{MAX_OWN_RETENTION, make_room},
 };
 
 /// Sorted.
@@ -76,7 +76,7 @@ impl Users {
     /// The retention of namespaces that keep the name for less time than others. If there are too
     /// many values, the default ones come first, and then those of the most namespaces. So a few
     /// namespaces with unusual values do not cause charges for others.
-    pub(super) fn own_terms(&self, defaults: RetentionPolicy) -> Option<Arc<[OwnRetention]>> {
+    pub(super) fn own_retention(&self, defaults: RetentionPolicy) -> Option<Arc<[OwnRetention]>> {
         let longest = joined(self.present())?.times();
         if self.present().all(|user| user.terms.times() == longest) {
             return None;
@@ -94,9 +94,9 @@ impl Users {
         }
         let mut own: Vec<_> = own.into_iter().collect();
         own.sort_by_key(|(terms, of)| (*terms != defaults.times(), Reverse(of.len())));
-        let own = own.into_iter().take(MAX_OWN_TERMS);
+        let own = own.into_iter().take(MAX_OWN_RETENTION);
         let own = own.map(|(terms, of)| OwnRetention {
-            terms,
+            policy: terms,
             namespaces: of.into(),
         });
         let own: Arc<[OwnRetention]> = own.collect();
@@ -116,7 +116,7 @@ mod tests {
         rule_set::Rules,
         tests::{annotate, firewall},
     };
-    use crate::{clients::Clients, state::MAX_OWN_TERMS};
+    use crate::{clients::Clients, state::MAX_OWN_RETENTION};
     use std::{collections::BTreeMap, time::Duration};
 
     /// The grace and retain in seconds by which namespaces with these annotations are charged for a
@@ -133,9 +133,9 @@ mod tests {
         }
         let mut wanted = Wanted::default();
         rules.settle(&mut wanted);
-        let own = wanted.own_terms.values().flat_map(|it| it.iter());
+        let own = wanted.own_retention.values().flat_map(|it| it.iter());
         let times = |it: &RetentionPolicy| [it.grace.as_secs(), it.retain.as_secs()];
-        own.flat_map(|own| own.namespaces.iter().map(|of| (*of, times(&own.terms))))
+        own.flat_map(|own| own.namespaces.iter().map(|of| (*of, times(&own.policy))))
             .map(|(of, times)| (clients.name(of).to_string(), times))
             .collect()
     }
@@ -178,6 +178,6 @@ mod tests {
         let own = own(&all);
         // The namespace without retain has that of the flags too.
         assert_eq!(own["honest"], [5, 0]);
-        assert_eq!(own.len(), MAX_OWN_TERMS + 1);
+        assert_eq!(own.len(), MAX_OWN_RETENTION + 1);
     }
 }

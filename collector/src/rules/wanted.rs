@@ -7,7 +7,7 @@ use std::{
 
 use proto::api::DnsName;
 
-use super::{RetentionPolicy, terms::OwnRetention};
+use super::{RetentionPolicy, retention::OwnRetention};
 use crate::clients::Namespace;
 
 /// The most changes kept. A reader that missed more must read everything again.
@@ -23,7 +23,7 @@ pub struct Wanted {
     /// The namespaces with the name in a rule, sorted.
     pub namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
     /// For names with different retentions, those that are not the longest.
-    pub own_terms: BTreeMap<DnsName, Arc<[OwnRetention]>>,
+    pub own_retention: BTreeMap<DnsName, Arc<[OwnRetention]>>,
     /// The names of each namespace, in the order in which they are left out if it exceeds its
     /// quota.
     pub order: BTreeMap<Namespace, Arc<[DnsName]>>,
@@ -43,7 +43,7 @@ pub struct Wanted {
 pub(super) struct InUse {
     pub(super) terms: RetentionPolicy,
     pub(super) namespaces: Box<[Namespace]>,
-    pub(super) own_terms: Option<Arc<[OwnRetention]>>,
+    pub(super) own_retention: Option<Arc<[OwnRetention]>>,
     /// As in [`Wanted::absent`].
     pub(super) absent: Option<bool>,
 }
@@ -101,8 +101,13 @@ impl Wanted {
         if self.get(name) == in_use {
             return false;
         }
-        let (terms, namespaces, own_terms, absent) = match in_use {
-            Some(it) => (Some(it.terms), Some(it.namespaces), it.own_terms, it.absent),
+        let (terms, namespaces, own_retention, absent) = match in_use {
+            Some(it) => (
+                Some(it.terms),
+                Some(it.namespaces),
+                it.own_retention,
+                it.absent,
+            ),
             None => (None, None, None, None),
         };
         replace(&mut self.names, name, terms);
@@ -111,7 +116,7 @@ impl Wanted {
             name,
             namespaces.filter(|it| !it.is_empty()),
         );
-        replace(&mut self.own_terms, name, own_terms);
+        replace(&mut self.own_retention, name, own_retention);
         replace(&mut self.absent, name, absent);
         self.changes.add(RuleChange::Name(name.clone()));
         true
@@ -121,7 +126,7 @@ impl Wanted {
         Some(InUse {
             terms: *self.names.get(name)?,
             namespaces: self.namespaces.get(name).cloned().unwrap_or_default(),
-            own_terms: self.own_terms.get(name).cloned(),
+            own_retention: self.own_retention.get(name).cloned(),
             absent: self.absent.get(name).copied(),
         })
     }
@@ -168,7 +173,7 @@ mod tests {
         let in_use = || InUse {
             terms: RetentionPolicy::default(),
             namespaces: Box::default(),
-            own_terms: None,
+            own_retention: None,
             absent: None,
         };
         assert!(wanted.set(&name(0), Some(in_use())));

@@ -42,7 +42,7 @@ impl Program {
         };
         self.args
             .corefile
-            .configs(self.args.peer_service.len().max(1))
+            .configs(self.args.lookups.peer_service.len().max(1))
             .into_iter()
             .map(look)
             .collect()
@@ -60,12 +60,12 @@ impl Program {
     ) -> Pods {
         let (view, shown) = watch::channel(None);
         let store = match &self.store {
-            OpenStore::Kube(store) if self.args.watch_pods => store,
+            OpenStore::Kube(store) if self.args.lookups.watch_pods => store,
             _ => return shown,
         };
         let config = pods::Config {
-            services: self.args.resolver_service.clone(),
-            trusted: self.args.trusted_nameserver.clone(),
+            services: self.args.lookups.resolver_service.clone(),
+            trusted: self.args.lookups.trusted_nameserver.clone(),
         };
         let inputs = pods::Inputs {
             overview: overview.clone(),
@@ -101,7 +101,7 @@ impl Program {
             reporter: self.reporter.clone(),
         };
         let events = store.cluster().watch_all();
-        let rules = self.args.keep.quota_rules();
+        let rules = self.args.name_limits.quota_rules();
         tasks.spawn(
             "namespaces",
             namespaces::run(rules, events, outputs, tasks.token()),
@@ -118,7 +118,7 @@ impl Program {
     ) {
         let (trusted, servers) = watch::channel(Servers::default());
         let (rounds, said) = mpsc::channel(CONCURRENCY);
-        let may_be = !self.args.trusted_nameserver.is_empty();
+        let may_be = !self.args.lookups.trusted_nameserver.is_empty();
         (
             trusted,
             may_be.then_some(AuxiliaryServers { servers, rounds }),

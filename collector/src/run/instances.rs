@@ -36,7 +36,7 @@ pub(super) fn peers(args: &Args, store: &OpenStore) -> (Peers, OwnQueries) {
         OpenStore::Kube(store) => {
             let own = env::var(POD_IPS).unwrap_or_default();
             let own = own.split(',').filter_map(|ip| ip.trim().parse().ok());
-            let peers = Peers::of_services(store.cluster(), &args.peer_service, own);
+            let peers = Peers::of_services(store.cluster(), &args.lookups.peer_service, own);
             (peers, OwnQueries::default())
         }
     }

@@ -13,7 +13,7 @@ use crate::clients::Namespace;
 
 /// The most retentions of a name that are counted apart. A further namespace is charged as if it
 /// had the longest.
-pub const MAX_OWN_TERMS: usize = 8;
+pub const MAX_OWN_RETENTION: usize = 8;
 
 /// A number of addresses.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -22,7 +22,7 @@ pub struct Count {
     /// What they take in a stored object, with the name if a wildcard found it.
     pub bytes: usize,
     /// Those that remain under each of the shorter retentions, in the order of [`Kept::own`].
-    on_own: [usize; MAX_OWN_TERMS],
+    on_own: [usize; MAX_OWN_RETENTION],
 }
 
 impl From<usize> for Count {

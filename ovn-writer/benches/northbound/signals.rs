@@ -68,7 +68,7 @@ impl Signals {
     pub(crate) fn transactions(&self) -> u64 {
         let text = self.handle.render();
         let line = text.lines().find_map(|line| {
-            line.strip_prefix(r#"ovn_writer_transactions_total{outcome="done"} "#)
+            line.strip_prefix(r#"egress_ovn_writer_transactions_total{outcome="done"} "#)
         });
         line.map_or(0, |count| count.parse().unwrap())
     }
@@ -112,7 +112,7 @@ impl Recorder for Listening {
 
     fn register_gauge(&self, key: &Key, metadata: &Metadata<'_>) -> Gauge {
         let gauge = self.recorder.register_gauge(key, metadata);
-        if key.name() != "ovn_writer_in_sync" {
+        if key.name() != "egress_ovn_writer_in_sync" {
             return gauge;
         }
         static IN_SYNC: AtomicBool = AtomicBool::new(false);
@@ -125,7 +125,7 @@ impl Recorder for Listening {
 
     fn register_histogram(&self, key: &Key, metadata: &Metadata<'_>) -> Histogram {
         let histogram = self.recorder.register_histogram(key, metadata);
-        if key.name() != "ovn_writer_sync_lag_seconds" {
+        if key.name() != "egress_ovn_writer_sync_lag_seconds" {
             return histogram;
         }
         Histogram::from_arc(Arc::new(Lag {

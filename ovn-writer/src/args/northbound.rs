@@ -1,4 +1,4 @@
-//! Where the northbound database is, and how to connect to it. The flags of TLS are called as OVN's programs call them.
+//! The northbound database, and how to connect to it. The flags of TLS have the names that they have in OVN's programs.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -19,10 +19,12 @@ const SHORTEST_PROBE: Duration = Duration::from_secs(1);
 /// The reply that holds the whole database must fit; `_Server` alone needs some hundred bytes.
 const SMALLEST_MESSAGE: usize = 64 << 10;
 
-/// What the program is told of the northbound database.
+/// The flags of the northbound database.
 #[derive(Args, Clone, Debug)]
 pub struct NorthboundArgs {
-    /// The northbound database: unix:PATH, tcp:HOST:PORT or ssl:HOST:PORT, or several servers of it with commas between them
+    /// The northbound database: `unix:PATH`, `tcp:HOST:PORT` or `ssl:HOST:PORT`.
+    ///
+    /// Commas separate several servers of one cluster.
     #[arg(
         long,
         value_name = "REMOTES",
@@ -30,32 +32,43 @@ pub struct NorthboundArgs {
     )]
     pub nb: Remotes,
 
-    /// The PEM file with the key that is shown to ssl: remotes; it is read anew for each connection, like the next two
+    /// The PEM file with the key of `--certificate`.
+    ///
+    /// The ovn-writer reads it for each new connection. Default: none.
     #[arg(long, value_name = "FILE")]
     pub private_key: Option<PathBuf>,
 
-    /// The PEM file with the certificate of the key
+    /// The PEM file with the certificate that the ovn-writer shows to `ssl:` remotes.
+    ///
+    /// The ovn-writer reads it for each new connection. It needs `--private-key`. Default: none.
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
 
-    /// The PEM file with the authority that signs the certificates of ssl: remotes
+    /// The PEM file with the authority that signs the certificates of `ssl:` remotes.
+    ///
+    /// The ovn-writer reads it for each new connection. An `ssl:` remote needs this flag. Default: none.
     #[arg(long, value_name = "FILE")]
     pub ca_cert: Option<PathBuf>,
 
-    /// What of an ssl: remote's certificate must be right
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    /// The checks of the certificate of an `ssl:` remote.
+    #[arg(long, value_name = "CHECKS", value_enum, default_value_t)]
     pub verify: VerifyArg,
 
-    /// Whether a server of a cluster must be the one that leads it; if it is not said: with several remotes
+    /// Whether to connect to the leader of a cluster only.
+    ///
+    /// Without a value: `true`. Default: `true` with several remotes, `false` with one.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub leader_only: Option<bool>,
 
-    /// After how long a silence a tcp: or ssl: remote is asked whether it is there, and dropped after as long again; 0 never asks
+    /// How long a `tcp:` or `ssl:` remote may be silent before the ovn-writer checks that it is there.
+    ///
+    /// 0, or at least 1s. The session ends after as long a silence again. 0: no checks.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_probe)]
     pub inactivity_probe: Duration,
 
-    /// The longest message that is accepted of a server; the first one holds all rows that are wanted. If it is not said: a quarter
-    /// of the memory that the container may have, and at most 512MiB
+    /// The longest message of a server that the ovn-writer accepts.
+    ///
+    /// At least 64KiB. The first message has all rows that are wanted. Default: a quarter of the container's memory, at most 512MiB.
     #[arg(long, value_name = "SIZE", value_parser = parse_message_size)]
     pub max_message: Option<usize>,
 }
@@ -63,10 +76,10 @@ pub struct NorthboundArgs {
 /// [`Verify`], as a flag.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub enum VerifyArg {
-    /// That the authority signed it, as OVN's programs verify it
+    /// The authority of `--ca-cert` signed it, as OVN's programs check it
     #[default]
     Chain,
-    /// That the authority signed it for the host that the remote names
+    /// The authority also signed it for the host of the remote
     Full,
 }
 

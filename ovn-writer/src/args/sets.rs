@@ -1,4 +1,4 @@
-//! What the address sets are to be.
+//! The contents of the address sets.
 
 use std::time::Duration;
 
@@ -17,40 +17,48 @@ use crate::{
     sync::{CreateSets, Policy},
 };
 
-/// What the program is told of the address sets.
+/// The flags of the address sets.
 #[derive(Args, Clone, Debug)]
 pub struct SetsArgs {
-    /// The networks of the cluster's pods. Addresses in them stand in no set, as ovn-kubernetes leaves them out too, and only the
-    /// families that they have are in use; may be given several times
+    /// The networks of the cluster's pods; repeatable.
+    ///
+    /// No set has addresses of these networks; ovn-kubernetes leaves them out, too. Sets have only the IP families of these networks.
+    /// Default: none, and both families.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub cluster_cidr: Vec<IpNet>,
 
-    /// Networks whose addresses stand in no set, whatever a status says, as with the collector's flag of this name; may be given
-    /// several times
+    /// Networks whose addresses stand in no set, even if a status has them; repeatable.
+    ///
+    /// Loopback, link-local, multicast and cloud metadata addresses and the like stand in no set either. Default: none.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub deny_answer: Vec<IpNet>,
 
-    /// Which address sets are made that are not there
+    /// The missing address sets that the ovn-writer makes.
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     pub create_sets: CreateSets,
 
-    /// ovn-kubernetes manages this database: address sets that no rule refers to are left to it, even while the database is empty.
-    /// Without this flag the ovn-writer goes by what it sees in the database
+    /// Leave address sets that no rule refers to to ovn-kubernetes, even while the database is empty.
+    ///
+    /// Without this flag the ovn-writer sees in the database whether ovn-kubernetes manages it.
     #[arg(long)]
     pub managed_by_ovn_kubernetes: bool,
 
-    /// Rows that were made for this store are this ovn-writer's too: the text in `ovn-writer/created` of their external_ids, such as
-    /// `kube/ovn-kubernetes`, as `ovn-writer verify` names it; may be given several times. For a store that moved or was renamed
+    /// An earlier name of the store, whose rows belong to this ovn-writer, too; repeatable.
+    ///
+    /// It is the text in `ovn-writer/created` of their external_ids, such as `kube/ovn-kubernetes`. `ovn-writer verify` prints it. The flag
+    /// is for a store that was moved or renamed. Default: none.
     #[arg(long, value_name = "STORE", value_parser = parse_former_store)]
     pub former_store: Vec<String>,
 
-    /// How long an address set in use keeps its addresses after its DNSNameResolver object went. It keeps them for ever while more
-    /// than 5 % of the names in use, and more than 10, are absent, or more than half of them
+    /// How long an address set in use keeps its addresses after its DNSNameResolver object disappeared.
+    ///
+    /// It keeps them for longer while too many names in use are absent. This means over half of them, or over 10 and over 5 %.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
     pub absent_after: Duration,
 
-    /// Until this time, at most an hour ahead, allow the names that are absent when this process starts to be emptied, however many
-    /// they are. An RFC 3339 time, such as 2026-01-31T15:04:05Z; afterwards the flag has no effect
+    /// Until this time, empty the sets of names that are absent at the start, for any number of names.
+    ///
+    /// An RFC 3339 time within the next hour, such as 2026-01-31T15:04:05Z. Later the flag has no effect. Default: none.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub allow_empty: Option<Timestamp>,
 }

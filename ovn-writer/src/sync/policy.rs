@@ -8,10 +8,10 @@ use crate::desired::Filter;
 /// Which sets are made.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 pub enum CreateSets {
-    /// All that the store wants; but where ovn-kubernetes manages address sets, only those that a rule refers to
+    /// All; where ovn-kubernetes manages address sets, only those that a rule refers to
     #[default]
     Auto,
-    /// All that the store wants
+    /// All
     Always,
     /// None
     Never,

@@ -20,7 +20,8 @@ async fn server() -> Server {
     let (health, token) = (Health::new(), CancellationToken::new());
     let recorder = PrometheusBuilder::new().build_recorder();
     metrics::with_local_recorder(&recorder, || metrics::counter!("seen_total").increment(3));
-    let task = tokio::spawn(admin.serve(health.clone(), recorder.handle(), token.clone()));
+    let exporter = Exporter::new(recorder.handle(), "x");
+    let task = tokio::spawn(admin.serve(health.clone(), exporter, token.clone()));
     Server {
         addr,
         health,

@@ -36,25 +36,25 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest short answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// Says why an address is there, or is not, from what a running program knows.
+/// Prints why a running program has an address for a name, or why it has none.
 ///
-/// Exit status 0: it is there, for a rule. 1: it is not. 2: nothing can be told.
+/// Exit status 0: it has one, for a rule. 1: it has none. 2: the program did not answer.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "explain")]
 pub struct ExplainArgs {
-    /// A name, a wildcard as it stands in a rule, or an address
+    /// A DNS name, a wildcard as it stands in a rule, or an IP address.
     #[arg(value_name = "NAME|ADDRESS")]
     pub about: String,
 
-    /// Only the rules of this namespace count
+    /// The namespace whose rules count. Default: all namespaces.
     #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace)]
     pub namespace: Option<String>,
 
-    /// The `--inspect` address of the running program
+    /// The `--inspect` URL of the running program.
     #[arg(long, value_name = "URL", value_parser = parse_local)]
     pub inspect: ListenAddress,
 
-    /// How it is printed
+    /// The format of the output.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     pub output: Output,
 }
@@ -69,7 +69,7 @@ impl ExplainArgs {
 /// How something is printed.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub enum Output {
-    /// For people
+    /// Plain text
     #[default]
     Text,
     /// JSON, one object a line

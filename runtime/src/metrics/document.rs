@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use super::{Label, Metric, Values};
 
-/// A section of `docs/metrics.md`: its title, and a table of all metrics by name.
-pub fn section(title: &str, tables: &[&[Metric]]) -> String {
-    let mut metrics: Vec<&Metric> = tables.iter().copied().flatten().collect();
+/// A section of `docs/metrics.md`: its title, and a table of these metrics by name.
+pub fn section<'a>(title: &str, metrics: impl Iterator<Item = &'a Metric>) -> String {
+    let mut metrics: Vec<&Metric> = metrics.collect();
     metrics.sort_by_key(|metric| metric.name);
     let mut text = format!(
         "## {title}\n\n| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n"

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{Metric, MetricKind};
+use super::{Metric, MetricKind, PROGRAM};
 
 /// All shown series, by the name of their metric.
 static SHOWN: Mutex<BTreeMap<&str, Shown>> = Mutex::new(BTreeMap::new());
@@ -60,20 +60,25 @@ impl Series {
     }
 }
 
-/// All series in the Prometheus text format.
-pub(crate) fn render() -> String {
+/// All of them in the Prometheus text format. `program` is the label of that name, which all series of a program have.
+pub(crate) fn render(program: &str) -> String {
     let mut text = String::new();
     let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     for Shown { metric, values } in shown.values() {
         let values = values.lock().unwrap_or_else(PoisonError::into_inner);
         if !values.is_empty() {
-            render_metric(metric, &values, &mut text);
+            render_metric(metric, program, &values, &mut text);
         }
     }
     text
 }
 
-fn render_metric(metric: &Metric, values: &BTreeMap<Vec<String>, f64>, text: &mut String) {
+fn render_metric(
+    metric: &Metric,
+    program: &str,
+    values: &BTreeMap<Vec<String>, f64>,
+    text: &mut String,
+) {
     let name = metric.name;
     // Writing to a String cannot fail.
     let _ok = write!(
@@ -83,13 +88,10 @@ fn render_metric(metric: &Metric, values: &BTreeMap<Vec<String>, f64>, text: &mu
     );
     for (labels, value) in values {
         let labels = metric.labels.iter().zip(labels);
-        let labels: Vec<String> = labels
-            .map(|(label, value)| format!("{}=\"{}\"", label.name, escaped(value)))
+        let labels: String = labels
+            .map(|(label, value)| format!(",{}=\"{}\"", label.name, escaped(value)))
             .collect();
-        let _ok = match labels.as_slice() {
-            [] => writeln!(text, "{name} {value}"),
-            labels => writeln!(text, "{name}{{{}}} {value}", labels.join(",")),
-        };
+        let _ok = writeln!(text, "{name}{{{PROGRAM}=\"{program}\"{labels}}} {value}");
     }
     text.push('\n');
 }

@@ -9,29 +9,33 @@ const COLOURS: &Metric = &Metric::gauge(
 #[test]
 fn a_series_is_shown_until_it_is_not_there_any_more() {
     let series = Series::of(COLOURS);
-    assert!(!series::render().contains("colours"));
+    assert!(!series::render("x").contains("colours"));
     series.replace([(["a \"b\"\\\n".to_owned()], 1.0), (["c".to_owned()], 2.5)]);
     let expected = "# HELP metrics_tests_colours Colours of things\n\
                     # TYPE metrics_tests_colours gauge\n\
-                    metrics_tests_colours{of=\"a \\\"b\\\"\\\\\\n\"} 1\n\
-                    metrics_tests_colours{of=\"c\"} 2.5\n";
-    assert!(series::render().contains(expected), "{}", series::render());
-    // A second handle of the same metric has the same series.
-    Series::of(COLOURS).replace([(["c".to_owned()], 3.0)]);
-    let text = series::render();
+                    metrics_tests_colours{program=\"x\",of=\"a \\\"b\\\"\\\\\\n\"} 1\n\
+                    metrics_tests_colours{program=\"x\",of=\"c\"} 2.5\n";
     assert!(
-        text.contains("{of=\"c\"} 3\n") && !text.contains("a \\\""),
+        series::render("x").contains(expected),
+        "{}",
+        series::render("x")
+    );
+    // Another one of the same metric has the same series.
+    Series::of(COLOURS).replace([(["c".to_owned()], 3.0)]);
+    let text = series::render("x");
+    assert!(
+        text.contains("of=\"c\"} 3\n") && !text.contains("a \\\""),
         "{text}"
     );
     series.put(["d".to_owned()], Some(4.0));
     series.put(["c".to_owned()], None);
-    let text = series::render();
+    let text = series::render("x");
     assert!(
-        text.contains("{of=\"d\"} 4\n") && !text.contains("{of=\"c\"}"),
+        text.contains("of=\"d\"} 4\n") && !text.contains("of=\"c\"}"),
         "{text}"
     );
     series.replace::<1>([]);
-    assert!(!series::render().contains("colours"));
+    assert!(!series::render("x").contains("colours"));
 }
 
 #[test]

@@ -30,12 +30,12 @@ crate::metrics! {
     /// The metrics of the store.
     pub const METRICS;
 
-    gauge IN_SYNC = "store_in_sync" [KIND, SCOPE] "1 while the watch knows the whole content";
-    gauge BAD = "store_undecodable_objects" [KIND, SCOPE] "Objects that are there now and do not decode";
-    counter BAD_TOTAL = "store_decode_failures_total" [KIND, SCOPE] "Undecodable objects that were found; each change of one counts";
-    counter GAPS = "store_watch_gaps_total" [KIND, SCOPE] "Times that a watch lost changes and read everything again";
-    counter WRITES = "store_writes_total" [KIND, OPERATION, OUTCOME] "Requested writes, by outcome";
-    histogram WRITE_DURATION = "store_write_duration_seconds" [KIND, OPERATION] "The duration of a write, without the wait for its turn";
+    gauge IN_SYNC = "egress_store_in_sync" [KIND, SCOPE] "1 while the watch knows the whole content";
+    gauge BAD = "egress_store_undecodable_objects" [KIND, SCOPE] "Objects that are there now and do not decode";
+    counter BAD_TOTAL = "egress_store_decode_failures_total" [KIND, SCOPE] "Undecodable objects that were found; each change of one counts";
+    counter GAPS = "egress_store_watch_gaps_total" [KIND, SCOPE] "Times that a watch lost changes and read everything again";
+    counter WRITES = "egress_store_writes_total" [KIND, OPERATION, OUTCOME] "Requested writes, by outcome";
+    histogram WRITE_DURATION = "egress_store_write_duration_seconds" [KIND, OPERATION] "The duration of a write, without the wait for its turn";
 }
 
 pub(super) fn in_sync(kind: &str, scope: &str, yes: bool) {

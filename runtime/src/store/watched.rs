@@ -156,7 +156,7 @@ mod tests {
         });
         let text = recorder.handle().render();
         for sample in ["scope=\"kube-system\"} 1\n", "scope=\"openshift-dns\"} 0\n"] {
-            let sample = format!("store_in_sync{{kind=\"EgressFirewall\",{sample}");
+            let sample = format!("egress_store_in_sync{{kind=\"EgressFirewall\",{sample}");
             assert!(text.contains(&sample), "{text}");
         }
     }
@@ -173,7 +173,7 @@ mod tests {
             assert_eq!(bad.list().len(), MAX_NAMED);
         });
         let text = recorder.handle().render();
-        let gauge = "store_undecodable_objects{kind=\"EgressFirewall\",scope=\"*\"} 500\n";
+        let gauge = "egress_store_undecodable_objects{kind=\"EgressFirewall\",scope=\"*\"} 500\n";
         assert!(text.contains(gauge), "{text}");
     }
 }

@@ -122,8 +122,8 @@ impl Cluster {
         };
         until("all names are known", async || {
             let metric = async |name| cluster.collector.admin().metric(name, &[]).await;
-            let known = metric("collector_objects").await.unwrap_or(0.0);
-            let without = metric("collector_names_without_addresses").await;
+            let known = metric("egress_collector_objects").await.unwrap_or(0.0);
+            let without = metric("egress_collector_names_without_addresses").await;
             known >= names as f64 && without.is_ok_and(|without| without == 0.0)
         })
         .await;
@@ -147,8 +147,8 @@ impl Cluster {
         for zone in &self.zones {
             until("a zone is in sync", async || {
                 let metric = async |name| zone.writer.admin().metric(name, &[]).await;
-                let objects = metric("ovn_writer_objects").await.unwrap_or(0.0);
-                let in_sync = metric("ovn_writer_in_sync").await.unwrap_or(0.0);
+                let objects = metric("egress_ovn_writer_objects").await.unwrap_or(0.0);
+                let in_sync = metric("egress_ovn_writer_in_sync").await.unwrap_or(0.0);
                 objects >= names as f64 && in_sync == 1.0
             })
             .await;

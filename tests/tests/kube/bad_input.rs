@@ -173,7 +173,7 @@ async fn what_a_laxer_crd_takes_costs_itself_alone() {
     .await;
     collector
         .program
-        .counts("store_undecodable_objects", &["EgressFirewall"], 1.0)
+        .counts("egress_store_undecodable_objects", &["EgressFirewall"], 1.0)
         .await;
 
     // An object that does not decode: its last known state stays, and is written when that is possible.
@@ -183,7 +183,11 @@ async fn what_a_laxer_crd_takes_costs_itself_alone() {
     write(&objects, "b", undecodable).await.unwrap();
     collector
         .program
-        .counts("store_undecodable_objects", &["DNSNameResolver"], 1.0)
+        .counts(
+            "egress_store_undecodable_objects",
+            &["DNSNameResolver"],
+            1.0,
+        )
         .await;
     let pid = collector.program.process().pid();
     for name in [NAME, OTHER] {
@@ -203,7 +207,7 @@ async fn what_a_laxer_crd_takes_costs_itself_alone() {
     write(&objects, "b", Value::Null).await.unwrap();
     objects.expect(OTHER, &["192.0.2.1", "10.0.0.9"]).await;
     let bad = collector
-        .metric("store_undecodable_objects", &["DNSNameResolver"])
+        .metric("egress_store_undecodable_objects", &["DNSNameResolver"])
         .await;
     assert_eq!(bad, 0.0);
     assert!(collector.is_the_process(pid));
@@ -242,7 +246,7 @@ async fn an_egress_firewall_of_8000_rules_or_of_etcds_limit_is_taken() {
         expected += counted;
         collector
             .program
-            .counts("collector_names", &[], f64::from(expected))
+            .counts("egress_collector_names", &[], f64::from(expected))
             .await;
         took.push((bytes, made.elapsed()));
     }
@@ -250,7 +254,7 @@ async fn an_egress_firewall_of_8000_rules_or_of_etcds_limit_is_taken() {
         took[1].0 > ETCD_LIMIT * 9 / 10 && took[1].0 < ETCD_LIMIT,
         "{took:?}"
     );
-    let names = collector.metric("collector_names", &[]).await;
+    let names = collector.metric("egress_collector_names", &[]).await;
     assert_eq!(
         names,
         f64::from(expected),

@@ -98,7 +98,12 @@ impl Collector {
     pub(crate) async fn expect_leading(&self, leads: bool) {
         let wanted = f64::from(u8::from(leads));
         eventually(&format!("it leads: {leads}"), async || {
-            match self.program.admin().metric("replica_leading", &[]).await {
+            match self
+                .program
+                .admin()
+                .metric("egress_replica_leading", &[])
+                .await
+            {
                 Ok(found) if found == wanted => Ok(()),
                 other => Err(format!("{other:?}")),
             }

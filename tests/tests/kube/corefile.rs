@@ -93,8 +93,10 @@ async fn the_live_corefile_is_changed_by_kubectl_and_watched_by_the_leader() {
     let faults = async |wanted: f64| {
         eventually(&format!("{wanted} faults are shown"), async || {
             let (_, text) = collector.program.admin().get("/metrics").await.unwrap();
-            let shown = text.contains("collector_corefile_faults{");
-            let found = collector.metric("collector_corefile_faults", &labels).await;
+            let shown = text.contains("egress_collector_corefile_faults{");
+            let found = collector
+                .metric("egress_collector_corefile_faults", &labels)
+                .await;
             (shown && found == wanted)
                 .then_some(())
                 .ok_or(format!("{shown}: {found}"))
@@ -163,7 +165,7 @@ async fn the_live_corefile_is_changed_by_kubectl_and_watched_by_the_leader() {
     maps.delete("coredns", &Default::default()).await.unwrap();
     eventually("nothing is said of what is not there", async || {
         let (_, text) = collector.program.admin().get("/metrics").await.unwrap();
-        (!text.contains("collector_corefile_faults{"))
+        (!text.contains("egress_collector_corefile_faults{"))
             .then_some(())
             .ok_or(text)
     })
@@ -212,7 +214,7 @@ async fn a_node_local_cache_that_bypasses_coredns_is_reported_once_it_runs() {
             let (_, text) = collector.program.admin().get("/metrics").await.unwrap();
             let series = text
                 .lines()
-                .find(|line| line.starts_with("collector_corefile_faults{"));
+                .find(|line| line.starts_with("egress_collector_corefile_faults{"));
             let found = series.and_then(|line| line.rsplit(' ').next());
             (found == wanted)
                 .then_some(())

@@ -230,6 +230,6 @@ impl Deployment {
 
     /// How many dnstap streams its pods read.
     pub(crate) async fn streams(&self) -> Result<f64, String> {
-        self.sum("collector_connections").await
+        self.sum("egress_collector_connections").await
     }
 }

@@ -22,9 +22,9 @@ const NAME: &str = "www.example.com.";
 /// Longer than any test.
 const TTL: u32 = 3600;
 
-const REFUSED: &str = "collector_addresses_refused_total";
+const REFUSED: &str = "egress_collector_addresses_refused_total";
 
-const PURGED: &str = "collector_addresses_purged_total";
+const PURGED: &str = "egress_collector_addresses_purged_total";
 
 /// Adds an address of the API server.
 async fn add_endpoint(server: &ApiServer, address: &str) {
@@ -281,7 +281,7 @@ async fn an_address_of_a_node_is_refused_unless_a_flag_allows_it() {
 async fn guarded(collector: &Collector) -> f64 {
     let labels = ["purpose=\"node\""];
     collector
-        .metric("collector_guarded_networks", &labels)
+        .metric("egress_collector_guarded_networks", &labels)
         .await
 }
 

@@ -36,7 +36,7 @@ const ANSWER: &str = "203.0.113.7";
 
 const SECRET: &str = "0123456789abcdef";
 
-const REFUSED: &str = "collector_connection_errors_total";
+const REFUSED: &str = "egress_collector_connection_errors_total";
 
 /// CoreDNS itself answers a probe of its block, which flushes its stream.
 const COREFILE: &str = r#"

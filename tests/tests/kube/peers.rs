@@ -20,7 +20,7 @@ use tests::{
 };
 
 const NAME: &str = "www.example.com.";
-const ERRORS: &str = "collector_connection_errors_total";
+const ERRORS: &str = "egress_collector_connection_errors_total";
 
 fn slice(service: &str, address: IpAddr) -> EndpointSlice {
     let slice = json!({
@@ -108,7 +108,7 @@ async fn a_peer_missing_in_slices_is_heard_once_listed_and_closed_when_gone() {
     early.send(&frame(1)).await.unwrap();
     let observed = ["outcome=\"observed\""];
     collector
-        .counts("collector_events_total", &observed, 1.0)
+        .counts("egress_collector_events_total", &observed, 1.0)
         .await;
     assert_eq!(known().await, Vec::<String>::new());
     let listed = slice("dns", address);

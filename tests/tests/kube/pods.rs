@@ -107,7 +107,9 @@ async fn pods_that_bypass_cluster_dns_are_reported_and_queried_if_trusted() {
             let mut found = [0.0; 3];
             for (count, whose) in found.iter_mut().zip(["trusted", "node", "foreign"]) {
                 let labels = [&*format!("name_servers=\"{whose}\"")];
-                *count = collector.metric("collector_bypassing_pods", &labels).await;
+                *count = collector
+                    .metric("egress_collector_bypassing_pods", &labels)
+                    .await;
             }
             (found == wanted).then_some(()).ok_or(format!("{found:?}"))
         })
@@ -206,7 +208,9 @@ async fn pods_are_known_however_many_namespaces_have_rules() {
     let count = async |wanted: f64| {
         eventually(&format!("{wanted} pods"), async || {
             let labels = ["name_servers=\"node\""];
-            let found = collector.metric("collector_bypassing_pods", &labels).await;
+            let found = collector
+                .metric("egress_collector_bypassing_pods", &labels)
+                .await;
             (found == wanted).then_some(()).ok_or(format!("{found}"))
         })
         .await;

@@ -17,7 +17,7 @@ use tests::{
     workdir::Workdir,
 };
 
-const PROBES: &str = "collector_flush_probes_total";
+const PROBES: &str = "egress_collector_flush_probes_total";
 
 /// A stream to each collector.
 const COREFILE: &str = "
@@ -133,7 +133,10 @@ async fn of_two_collectors_one_probes_and_the_other_takes_over_when_it_dies() {
     println!("the owner sent 40 probes, the other {probed}");
     assert!(probed < 10.0, "{probed}");
     for collector in [&*owner, &*other] {
-        assert_eq!(collector.metric("collector_dns_block_blind").await, 0.0);
+        assert_eq!(
+            collector.metric("egress_collector_dns_block_blind").await,
+            0.0
+        );
     }
 
     owner.program.process().kill();
@@ -146,7 +149,7 @@ async fn of_two_collectors_one_probes_and_the_other_takes_over_when_it_dies() {
     .await;
     let blocks = async || {
         let (_, metrics) = other.program.admin().get("/metrics").await.unwrap();
-        metrics.matches("collector_dns_block_blind{").count()
+        metrics.matches("egress_collector_dns_block_blind{").count()
     };
     assert_eq!(blocks().await, 1);
     slices.delete("dns", &Default::default()).await.unwrap();

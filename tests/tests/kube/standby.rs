@@ -79,7 +79,9 @@ impl Cluster {
 }
 
 async fn changes(program: &Program) -> f64 {
-    let metric = program.admin().metric("ovn_writer_rows_changed_total", &[]);
+    let metric = program
+        .admin()
+        .metric("egress_ovn_writer_rows_changed_total", &[]);
     metric.await.unwrap()
 }
 
@@ -87,7 +89,7 @@ async fn changes(program: &Program) -> f64 {
 async fn a_standby_ovn_writer_replaces_a_killed_leader_and_closes_nothing() {
     let cluster = Cluster::start().await;
     let mut first = cluster.writer(&cluster.kubeconfig).await;
-    first.counts("replica_leading", &[], 1.0).await;
+    first.counts("egress_replica_leading", &[], 1.0).await;
     cluster
         .database
         .expect(&cluster.names, true, PATIENCE)
@@ -95,7 +97,7 @@ async fn a_standby_ovn_writer_replaces_a_killed_leader_and_closes_nothing() {
     let second = cluster.writer(&cluster.kubeconfig).await;
     second.ready().await;
     // A standby knows whether store and database agree, and leaves repairs to the leader.
-    second.counts("ovn_writer_in_sync", &[], 1.0).await;
+    second.counts("egress_ovn_writer_in_sync", &[], 1.0).await;
     cluster.write("203.0.113.2").await;
     cluster.expect("203.0.113.2").await;
     assert!(changes(&second).await.abs() < 0.5);
@@ -104,9 +106,9 @@ async fn a_standby_ovn_writer_replaces_a_killed_leader_and_closes_nothing() {
     cluster.lose(8..12).await;
     cluster.write("203.0.113.3").await;
     cluster.expect("203.0.113.3").await;
-    second.counts("replica_leading", &[], 1.0).await;
+    second.counts("egress_replica_leading", &[], 1.0).await;
     second
-        .counts("ovn_writer_rows_changed_total", &[], 1.0)
+        .counts("egress_ovn_writer_rows_changed_total", &[], 1.0)
         .await;
     // The first one restarts as standby.
     first.restart().await;
@@ -124,7 +126,7 @@ async fn a_leader_that_loses_its_lease_hands_the_sets_over_and_closes_nothing() 
     let cluster = Cluster::start().await;
     let (workdir, proxy) = (Workdir::new(), Proxy::start(&cluster.server).await);
     let first = cluster.writer(&proxy.kubeconfig(&workdir)).await;
-    first.counts("replica_leading", &[], 1.0).await;
+    first.counts("egress_replica_leading", &[], 1.0).await;
     cluster
         .database
         .expect(&cluster.names, true, PATIENCE)
@@ -134,7 +136,7 @@ async fn a_leader_that_loses_its_lease_hands_the_sets_over_and_closes_nothing() 
     cluster.lose(1..8).await;
     // The leader cannot reach the API server, and another one leads.
     proxy.hang(true);
-    second.counts("replica_leading", &[], 1.0).await;
+    second.counts("egress_replica_leading", &[], 1.0).await;
     cluster.write("203.0.113.2").await;
     cluster.expect("203.0.113.2").await;
     // It has an old view of the store, and must not undo newer writes.

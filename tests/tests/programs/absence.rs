@@ -96,7 +96,10 @@ async fn many_egress_firewalls_that_go_at_once_take_nothing_with_them() {
     }
     let held = format!("names-in-use: ok, but {TENANTS} names are held");
     expect_words(&world.collector, &held).await;
-    let metric = world.collector.admin().metric("collector_held_names", &[]);
+    let metric = world
+        .collector
+        .admin()
+        .metric("egress_collector_held_names", &[]);
     assert_eq!(metric.await.unwrap(), TENANTS as f64);
     // Their addresses are still updated.
     world.set_zone(2, "t0 IN A 192.0.2.99").await;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use regex::Regex;
+use runtime::metrics::PROGRAM;
 use serde_json::Value;
 use tests::metrics::documented;
 
@@ -148,8 +149,8 @@ fn alerts_and_dashboard_ask_for_metrics_and_labels_that_the_programs_have() {
     let metric = Regex::new(r"\b([a-z]+(?:_[a-z]+)+)\b(?:\{([^}]*)\})?(\s*\()?").unwrap();
     let matcher = Regex::new(r#"([a-z_]+)\s*(?:=~|=|!=|!~)\s*"([^"]*)""#).unwrap();
     let words = Regex::new(r"\b(?:by|without|on|ignoring)\s*\([^)]*\)").unwrap();
-    // Labels added by the scraper.
-    let of_targets = ["namespace", "pod"];
+    // Labels that every series has. The scraper adds the first two.
+    let of_all = ["namespace", "pod", PROGRAM];
     let mut expressions = expressions_of_the_dashboard();
     expressions.extend(
         alerts()
@@ -167,9 +168,15 @@ fn alerts_and_dashboard_ask_for_metrics_and_labels_that_the_programs_have() {
             let name = &found[1];
             let known = documented(name).unwrap_or_else(|| panic!("{name} in {expression}"));
             metrics += 1;
-            for label in matcher.captures_iter(found.get(2).map_or("", |it| it.as_str())) {
+            // Other applications have series of the same name.
+            let labels = found.get(2).map_or("", |it| it.as_str());
+            assert!(
+                name.starts_with("egress_") || labels.contains("program="),
+                "{name} in {expression}"
+            );
+            for label in matcher.captures_iter(labels) {
                 let (label, value) = (&label[1], &label[2]);
-                if of_targets.contains(&label) {
+                if of_all.contains(&label) {
                     continue;
                 }
                 let values = known.labels.get(label);
@@ -195,7 +202,7 @@ fn alerts_and_dashboard_ask_for_metrics_and_labels_that_the_programs_have() {
                         .any(|it| it.labels.contains_key(label))
                 };
                 assert!(
-                    of_targets.contains(&label) || label == "le" || of_any(),
+                    of_all.contains(&label) || label == "le" || of_any(),
                     "{label} in {expression}"
                 );
             }

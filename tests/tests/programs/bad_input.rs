@@ -46,7 +46,7 @@ async fn a_rule_with_a_bad_name_costs_itself_alone() {
     let metric = world
         .collector
         .admin()
-        .metric("collector_egress_firewall_names_refused", &[])
+        .metric("egress_collector_egress_firewall_names_refused", &[])
         .await;
     assert_eq!(metric.unwrap(), 4.0);
 }
@@ -159,7 +159,7 @@ async fn a_name_whose_rows_the_server_refuses_is_logged_and_harms_no_other() {
     world.look_up(NAME).await;
     world
         .ovn_writer
-        .counts("ovn_writer_refused_names", &[], 1.0)
+        .counts("egress_ovn_writer_refused_names", &[], 1.0)
         .await;
     expect_in_log(&world.ovn_writer, "the server refuses").await;
     world
@@ -173,7 +173,13 @@ async fn a_name_whose_rows_the_server_refuses_is_logged_and_harms_no_other() {
         }
     })
     .await;
-    assert_eq!(admin.metric("ovn_writer_in_sync", &[]).await.unwrap(), 0.0);
+    assert_eq!(
+        admin
+            .metric("egress_ovn_writer_in_sync", &[])
+            .await
+            .unwrap(),
+        0.0
+    );
 
     world
         .northbound

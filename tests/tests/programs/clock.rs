@@ -72,7 +72,7 @@ async fn a_clock_set_an_hour_ahead_or_back_removes_and_stops_nothing() {
         let gaps = f64::from(gaps);
         world
             .collector
-            .counts("collector_clock_gaps_total", &[], gaps)
+            .counts("egress_collector_clock_gaps_total", &[], gaps)
             .await;
         // New addresses arrive as before.
         world

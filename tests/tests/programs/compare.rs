@@ -94,7 +94,7 @@ async fn verify_exits_by_what_it_finds_and_the_metrics_say_the_same() {
         eventually("the metrics say the same", async || {
             let metric = dry
                 .admin()
-                .metric("ovn_writer_differences", &[&label])
+                .metric("egress_ovn_writer_differences", &[&label])
                 .await;
             let found = metric.map_err(|error| error.to_string())?;
             (found == f64::from(count))
@@ -135,10 +135,22 @@ async fn a_set_that_cannot_be_made_is_counted_alike_everywhere() {
     assert_eq!(said["differences"]["missing_row"], 0, "{said}");
     world.ovn_writer.restart().await;
     for (metric, labels, count) in [
-        ("ovn_writer_name_clashes", &[][..], 1.0),
-        ("ovn_writer_differences", &["kind=\"name_clash\""], 1.0),
-        ("ovn_writer_differences", &["kind=\"missing_row\""], 0.0),
-        ("ovn_writer_differences", &["kind=\"missing_address\""], 0.0),
+        ("egress_ovn_writer_name_clashes", &[][..], 1.0),
+        (
+            "egress_ovn_writer_differences",
+            &["kind=\"name_clash\""],
+            1.0,
+        ),
+        (
+            "egress_ovn_writer_differences",
+            &["kind=\"missing_row\""],
+            0.0,
+        ),
+        (
+            "egress_ovn_writer_differences",
+            &["kind=\"missing_address\""],
+            0.0,
+        ),
     ] {
         eventually("the metrics say the same", async || {
             let found = world.ovn_writer.admin().metric(metric, labels).await;
@@ -228,18 +240,22 @@ async fn an_ovn_writer_that_stands_by_takes_over_from_one_that_is_killed() {
         .map(str::to_owned)
         .to_vec();
     let mut first = Program::start(world.workdir.path(), "ovn-writer", args.clone()).await;
-    first.counts("replica_leading", &[], 1.0).await;
+    first.counts("egress_replica_leading", &[], 1.0).await;
     let mut second = Program::start(world.workdir.path(), "ovn-writer", args).await;
     second.ready().await;
     assert_eq!(
-        second.admin().metric("replica_leading", &[]).await.unwrap(),
+        second
+            .admin()
+            .metric("egress_replica_leading", &[])
+            .await
+            .unwrap(),
         0.0
     );
     spoil(&world);
     world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
     let changed = second
         .admin()
-        .metric("ovn_writer_transactions_total", &[])
+        .metric("egress_ovn_writer_transactions_total", &[])
         .await;
     assert_eq!(changed.unwrap(), 0.0, "who stands by writes nothing");
     first.process().kill();

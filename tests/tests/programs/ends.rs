@@ -61,7 +61,11 @@ async fn what_was_observed_is_written_before_the_end() {
     world.look_up(name).await;
     world
         .collector
-        .counts("collector_events_total", &["outcome=\"observed\""], 1.0)
+        .counts(
+            "egress_collector_events_total",
+            &["outcome=\"observed\""],
+            1.0,
+        )
         .await;
     let status = world.collector.process().terminate().await;
     assert_eq!(status.code(), Some(0));
@@ -87,7 +91,7 @@ async fn a_second_signal_ends_at_once_with_its_own_status() {
         world.store.allow("late", &["late.example.com"]);
         eventually("a write waits for the lock", async || {
             let admin = world.collector.admin();
-            match admin.metric("collector_names", &[]).await {
+            match admin.metric("egress_collector_names", &[]).await {
                 Ok(names) if names >= 3.0 => Ok(()),
                 other => Err(format!("{other:?}")),
             }

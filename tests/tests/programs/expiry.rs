@@ -107,10 +107,13 @@ async fn nothing_leaves_by_look_ups_while_a_dns_server_is_not_heard() {
     // Each look-up shows that a second has passed.
     let rounds = async || {
         let metric = world.collector.admin();
-        metric.metric("collector_lookups_total", &[]).await.unwrap()
+        metric
+            .metric("egress_collector_lookups_total", &[])
+            .await
+            .unwrap()
     };
     let enough = rounds().await + 5.0;
-    let looked_up = "collector_lookups_total";
+    let looked_up = "egress_collector_lookups_total";
     world.collector.counts(looked_up, &[], enough).await;
     assert_eq!(history.departures().await, [""; 0]);
     fs::write(&file, corefile).unwrap();

@@ -208,7 +208,11 @@ async fn what_is_asked_for_and_what_came_in_frames_is_printable_whatever_it_is()
     );
     it.world
         .collector
-        .counts("collector_events_total", &["outcome=\"bad_name\""], 1.0)
+        .counts(
+            "egress_collector_events_total",
+            &["outcome=\"bad_name\""],
+            1.0,
+        )
         .await;
 }
 

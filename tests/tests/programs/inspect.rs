@@ -49,7 +49,7 @@ async fn the_status_page_says_what_is_refused_and_why_and_what_is_known() {
     world
         .collector
         .counts(
-            "store_undecodable_objects",
+            "egress_store_undecodable_objects",
             &["kind=\"EgressFirewall\""],
             1.0,
         )

@@ -57,7 +57,7 @@ async fn an_address_that_is_still_answered_stays_and_one_that_is_not_leaves() {
     let history = world.monitor().await;
     world
         .collector
-        .counts("collector_lookups_total", &[], 6.0)
+        .counts("egress_collector_lookups_total", &[], 6.0)
         .await;
     assert!(history.departures().await.is_empty());
     world.set_zone(2, "www 1 IN A 192.0.2.11").await;
@@ -77,7 +77,7 @@ async fn a_name_found_under_a_wildcard_is_looked_up_when_it_expires() {
     let history = world.monitor().await;
     world
         .collector
-        .counts("collector_lookups_total", &[], 8.0)
+        .counts("egress_collector_lookups_total", &[], 8.0)
         .await;
     assert!(history.departures().await.is_empty());
 }
@@ -97,7 +97,7 @@ async fn a_dead_upstream_empties_no_set_and_is_told() {
     // Long enough for the address to expire many times.
     world
         .collector
-        .counts("collector_lookups_total", &["failed"], 7.0)
+        .counts("egress_collector_lookups_total", &["failed"], 7.0)
         .await;
     assert!(history.departures().await.is_empty());
     world.coredns.restart().await;
@@ -118,7 +118,7 @@ async fn a_name_that_is_gone_leaves_after_five_failures() {
     let failed = world
         .collector
         .admin()
-        .metric("collector_lookups_total", &["failed"])
+        .metric("egress_collector_lookups_total", &["failed"])
         .await;
     assert!(failed.unwrap() >= 5.0);
 }
@@ -135,7 +135,7 @@ async fn after_a_restart_nothing_leaves_before_it_was_asked_again() {
     world.collector.ready().await;
     world
         .collector
-        .counts("collector_lookups_total", &["failed"], 2.0)
+        .counts("egress_collector_lookups_total", &["failed"], 2.0)
         .await;
     assert!(history.departures().await.is_empty());
     world.coredns.restart().await;

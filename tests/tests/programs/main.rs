@@ -20,6 +20,7 @@ mod corefile;
 mod ends;
 mod expiry;
 mod explain;
+mod flags;
 mod flow;
 mod image;
 mod inspect;

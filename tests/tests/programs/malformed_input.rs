@@ -11,8 +11,8 @@ use tests::{
 };
 
 const NAME: &str = "www.example.com.";
-const ERRORS: &str = "collector_connection_errors_total";
-const EVENTS: &str = "collector_events_total";
+const ERRORS: &str = "egress_collector_connection_errors_total";
+const EVENTS: &str = "egress_collector_events_total";
 
 async fn world() -> World {
     World::start(Setup {
@@ -31,7 +31,7 @@ async fn expect_others_unharmed(world: &World) {
     let connections = world
         .collector
         .admin()
-        .metric("collector_connections_accepted_total", &[])
+        .metric("egress_collector_connections_accepted_total", &[])
         .await;
     assert!(connections.unwrap() >= 2.0);
 }
@@ -265,7 +265,7 @@ async fn addresses_that_no_answer_may_open_are_refused() {
         .counts(EVENTS, &["outcome=\"refused\""], 4.0)
         .await;
     // The authors of the rule get an Event.
-    let attempts = "collector_rebinding_attempts_total";
+    let attempts = "egress_collector_rebinding_attempts_total";
     world.collector.counts(attempts, &[], 4.0).await;
     eventually("it is reported", async || {
         let messages = world.collector.messages();

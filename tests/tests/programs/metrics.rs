@@ -2,7 +2,7 @@
 
 use std::{fs, process::Stdio};
 
-use runtime::metrics::{Metric, MetricKind, Values, section};
+use runtime::metrics::{Metric, MetricKind, PROGRAM, Values, section};
 use tests::{metrics, world::World};
 use tokio::{io::AsyncWriteExt, process::Command};
 
@@ -10,19 +10,31 @@ use tokio::{io::AsyncWriteExt, process::Command};
 const UPDATE: &str = "UPDATE_GENERATED";
 
 const HEAD: &str = "<!-- Generated from the programs; see tests/tests/programs/metrics.rs. -->\n\n# Metrics\n\n\
-Both programs show them on `--admin` under `/metrics`. Names, types and labels follow the version of the program: what is \
-renamed or taken away stands in the changelog.\n";
+Both programs show their metrics at `/metrics` of `--admin`. Every series has the label `program`, which is `collector` or \
+`ovn-writer`. A later version may rename or remove a metric; the changelog says so.\n";
+
+fn metrics_of(tables: &'static [&'static [Metric]]) -> impl Iterator<Item = &'static Metric> {
+    tables.iter().copied().flatten()
+}
 
 fn all() -> impl Iterator<Item = &'static Metric> {
-    let both = [collector::METRICS, ovn_writer::METRICS];
-    both.into_iter().flatten().copied().flatten()
+    metrics_of(collector::METRICS).chain(metrics_of(ovn_writer::METRICS))
 }
 
 #[test]
 fn the_page_of_metrics_is_current() {
+    let is_shared = |metric: &&Metric| {
+        let is_same = |other: &Metric| other.name == metric.name;
+        metrics_of(collector::METRICS).any(is_same) && metrics_of(ovn_writer::METRICS).any(is_same)
+    };
+    let own = |tables| metrics_of(tables).filter(|metric| !is_shared(metric));
     let sections = [
-        section("collector", collector::METRICS),
-        section("ovn-writer", ovn_writer::METRICS),
+        section(
+            "Both programs",
+            metrics_of(collector::METRICS).filter(is_shared),
+        ),
+        section("collector", own(collector::METRICS)),
+        section("ovn-writer", own(ovn_writer::METRICS)),
     ];
     let generated = format!("{HEAD}\n{}", sections.join("\n"));
     if std::env::var_os(UPDATE).is_some() {
@@ -52,6 +64,7 @@ fn every_metric_is_named_by_the_conventions() {
             *kind == MetricKind::Histogram,
             name.ends_with("_seconds")
                 && !name.ends_with("_interval_seconds")
+                && !name.ends_with("_start_time_seconds")
                 && !name.ends_with("_timestamp_seconds"),
             "{name}: other than histograms only intervals and timestamps are in seconds"
         );
@@ -59,23 +72,15 @@ fn every_metric_is_named_by_the_conventions() {
             !meaning.is_empty() && !meaning.ends_with('.') && !meaning.contains(" | "),
             "{name}"
         );
-        let prefixes = [
-            "collector_",
-            "ovn_writer_",
-            "store_",
-            "replica_",
-            "file_",
-            "reports_",
-            "certificate_",
-        ];
+        // Those of processes are named by Prometheus.
         assert!(
-            prefixes.iter().any(|prefix| name.starts_with(prefix)),
+            name.starts_with("egress_") || name.starts_with("process_"),
             "{name}"
         );
         for label in *labels {
             assert!(!name.contains(&format!("_by_{}", label.name)), "{name}");
             assert!(
-                !["le", "job", "instance", "pod", "namespace"].contains(&label.name),
+                !["le", "job", "instance", "pod", "namespace", PROGRAM].contains(&label.name),
                 "{name}"
             );
             if let Values::OneOf(values) = label.values {
@@ -103,7 +108,7 @@ async fn exposed_metrics_match_the_documentation_and_pass_promtool() {
         let (status, text) = program.admin().get("/metrics").await.unwrap();
         assert_eq!(status, 200);
         metrics::check(&text).unwrap();
-        let missing = tables.iter().copied().flatten().filter(|metric| {
+        let missing = metrics_of(tables).filter(|metric| {
             let is_known = metric
                 .labels
                 .iter()

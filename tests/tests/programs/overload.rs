@@ -24,8 +24,8 @@ use tokio::{task::JoinSet, time::Instant};
 
 const FLOODED: &str = "www.example.com.";
 const QUIET: &str = "quiet.example.com.";
-const ERRORS: &str = "collector_connection_errors_total";
-const LOST: &str = "collector_observations_lost_total";
+const ERRORS: &str = "egress_collector_connection_errors_total";
+const LOST: &str = "egress_collector_observations_lost_total";
 
 async fn start(flags: &[&str]) -> (Workdir, Store, Program) {
     let workdir = Workdir::new();
@@ -42,7 +42,10 @@ fn frame(name: &str, address: Ipv4Addr) -> Vec<u8> {
 
 async fn open(collector: &Program, wanted: f64) {
     eventually(&format!("{wanted} connections"), async || {
-        let open = collector.admin().metric("collector_connections", &[]).await;
+        let open = collector
+            .admin()
+            .metric("egress_collector_connections", &[])
+            .await;
         match open {
             Ok(open) if open == wanted => Ok(()),
             other => Err(format!("{other:?}")),
@@ -223,7 +226,9 @@ mod soak {
             let answer = answer(FLOODED, &many(0xc613_0000 + i * 900, 900), 300);
             sender.send(&data(&event(answer))).await.unwrap();
         }
-        collector.counts("collector_addresses", &[], 1000.0).await;
+        collector
+            .counts("egress_collector_addresses", &[], 1000.0)
+            .await;
         let [idle, _] = collector.process().memory();
         let mut floods = JoinSet::new();
         for number in 0..SENDERS {
@@ -233,7 +238,9 @@ mod soak {
         let names = or_long(20_000.0, 500_000.0);
         let labels = ["outcome=\"not_wanted\""];
         eventually_within(PATIENCE * 5, "all of it is read", async || {
-            let metric = collector.admin().metric("collector_events_total", &labels);
+            let metric = collector
+                .admin()
+                .metric("egress_collector_events_total", &labels);
             let read = metric.await.map_err(|error| error.to_string())?;
             (read >= names)
                 .then_some(())
@@ -274,7 +281,7 @@ async fn a_flood_does_not_keep_what_is_known_from_being_written_at_the_end() {
     let _flood = tokio::spawn(flood(sender, frames));
     let names = ["what=\"name\""];
     collector
-        .counts("collector_evictions_total", &names, 1000.0)
+        .counts("egress_collector_evictions_total", &names, 1000.0)
         .await;
     collector
         .counts(LOST, &["reason=\"peer_share\""], 1.0)

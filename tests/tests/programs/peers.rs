@@ -20,8 +20,8 @@ use tests::{
 };
 
 const NAME: &str = "www.example.com.";
-const ERRORS: &str = "collector_connection_errors_total";
-const EVENTS: &str = "collector_events_total";
+const ERRORS: &str = "egress_collector_connection_errors_total";
+const EVENTS: &str = "egress_collector_events_total";
 
 /// Without an upstream, and without look-ups of the collector: all addresses come over dnstap.
 fn write_corefile(folder: &Path, dnstap: &str, bind: IpAddr) {
@@ -97,7 +97,9 @@ async fn a_stock_coredns_streams_over_tls_and_renewed_certificates_are_used() {
     refused(&collector, "tls", 1.0).await;
     let used = async |times| {
         let labels = ["what=\"certificate\"", "outcome=\"used\""];
-        collector.counts("file_reloads_total", &labels, times).await;
+        collector
+            .counts("egress_file_reloads_total", &labels, times)
+            .await;
     };
     // It accepts a valid one when it redials.
     authority.sign("collector", &["127.0.0.1"], Validity::Now);
@@ -116,7 +118,9 @@ async fn a_stock_coredns_streams_over_tls_and_renewed_certificates_are_used() {
     used(3.0).await;
     fs::copy(&foreign.key, &side.key).unwrap();
     let labels = ["what=\"certificate\"", "outcome=\"refused\""];
-    collector.counts("file_reloads_total", &labels, 1.0).await;
+    collector
+        .counts("egress_file_reloads_total", &labels, 1.0)
+        .await;
     coredns.restart().await;
     expect_flow(&coredns, &store).await;
     collector.ready().await;
@@ -147,7 +151,9 @@ async fn events_of_a_stock_coredns_show_the_secret_of_its_corefile() {
     expect_flow(&coredns, &store).await;
     fs::write(&file, format!("{new}\n")).unwrap();
     let labels = ["what=\"secret\"", "outcome=\"used\""];
-    collector.counts("file_reloads_total", &labels, 2.0).await;
+    collector
+        .counts("egress_file_reloads_total", &labels, 2.0)
+        .await;
     let before = collector.admin().metric(EVENTS, &wrong).await.unwrap();
     coredns.look_up(NAME).await;
     collector.counts(EVENTS, &wrong, before + 1.0).await;
@@ -160,7 +166,9 @@ async fn events_of_a_stock_coredns_show_the_secret_of_its_corefile() {
     // An invalid file leaves the last valid secret.
     fs::write(&file, "short").unwrap();
     let labels = ["what=\"secret\"", "outcome=\"refused\""];
-    collector.counts("file_reloads_total", &labels, 1.0).await;
+    collector
+        .counts("egress_file_reloads_total", &labels, 1.0)
+        .await;
     coredns.look_up(NAME).await;
     collector.counts(EVENTS, &observed, before + 2.0).await;
     for text in [old, new, "short"] {
@@ -241,7 +249,10 @@ async fn an_unreachable_coredns_is_dropped_and_streams_again_once_reachable() {
     expect_flow(&coredns, &store).await;
     let open = async |wanted: f64| {
         eventually(&format!("{wanted} connections"), async || {
-            let open = collector.admin().metric("collector_connections", &[]).await;
+            let open = collector
+                .admin()
+                .metric("egress_collector_connections", &[])
+                .await;
             match open {
                 Ok(open) if open == wanted => Ok(()),
                 other => Err(format!("{other:?}")),

@@ -22,8 +22,8 @@ use tests::{
 };
 
 const NAME: &str = "www.example.com.";
-const PROBES: &str = "collector_flush_probes_total";
-const BLIND: &str = "collector_dns_block_blind";
+const PROBES: &str = "egress_collector_flush_probes_total";
+const BLIND: &str = "egress_collector_dns_block_blind";
 const LOCAL: &str = "flush.cluster.local.";
 
 /// A server block for a zone, which answers names under `cluster.local` and `example.com` itself.
@@ -125,7 +125,7 @@ async fn streams_are_flushed_while_a_name_is_wanted_and_after_a_coredns_restart(
     probing.store.allow("team", &[NAME]);
     let block = probing.expect(probing.server, LOCAL, "flushed").await;
     assert_eq!(block["streams"], 1);
-    let delay = "collector_flush_delay_seconds_count";
+    let delay = "egress_collector_flush_delay_seconds_count";
     probing.collector.counts(delay, &[], 50.0).await;
     println!("the delay of the last probe: {}", block["delaySeconds"]);
     probing.collector.counts(PROBES, &[], before + 50.0).await;
@@ -297,7 +297,7 @@ async fn a_coredns_whose_packets_are_dropped_is_named_until_they_pass() {
     let connections = probing
         .collector
         .admin()
-        .metric("collector_connections", &[])
+        .metric("egress_collector_connections", &[])
         .await;
     assert_eq!(connections.unwrap(), 1.0);
     assert_eq!(

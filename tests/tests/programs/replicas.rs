@@ -21,7 +21,7 @@ async fn second(world: &World) -> Program {
 
 async fn expect_leading(program: &Program, leading: f64) {
     eventually("the lead", async || {
-        match program.admin().metric("replica_leading", &[]).await {
+        match program.admin().metric("egress_replica_leading", &[]).await {
             Ok(found) if found == leading => Ok(()),
             other => Err(format!("{other:?}")),
         }
@@ -44,7 +44,7 @@ async fn a_replica_takes_over_when_the_leader_is_killed_and_nothing_leaves() {
     world.expect_flow(NAME, Family::V4, "192.0.2.10").await;
     let asked = replica
         .admin()
-        .metric("collector_lookups_total", &[])
+        .metric("egress_collector_lookups_total", &[])
         .await
         .unwrap();
     assert!(asked == 0.0, "who follows looks nothing up: {asked}");
@@ -52,7 +52,9 @@ async fn a_replica_takes_over_when_the_leader_is_killed_and_nothing_leaves() {
     let history = world.monitor().await;
     world.collector.process().kill();
     expect_leading(&replica, 1.0).await;
-    replica.counts("collector_lookups_total", &[], 1.0).await;
+    replica
+        .counts("egress_collector_lookups_total", &[], 1.0)
+        .await;
     assert!(history.departures().await.is_empty());
     // It now creates and deletes objects.
     world.store.allow("team", &["late.example.com"]);
@@ -120,7 +122,9 @@ async fn with_two_dnstap_lines_a_collector_that_is_away_is_no_blackout() {
     let replica = second(&world).await;
     world.stream_to(SOCKET).await;
     for collector in [&world.collector, &replica] {
-        collector.counts("collector_connections", &[], 1.0).await;
+        collector
+            .counts("egress_collector_connections", &[], 1.0)
+            .await;
     }
 
     world.collector.process().kill();

@@ -290,7 +290,7 @@ async fn several_senders_and_listeners_work_at_once() {
     let open = world
         .collector
         .admin()
-        .metric("collector_connections", &[])
+        .metric("egress_collector_connections", &[])
         .await
         .unwrap();
     assert_eq!(open, 21.0);

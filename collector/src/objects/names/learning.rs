@@ -115,7 +115,8 @@ impl NameTable {
             entry.writes.wake = None;
             if removes {
                 let expired = entry.memory.expire(now, &entry.limits);
-                counter!("collector_addresses_expired_total").increment(expired.len() as u64);
+                counter!("egress_collector_addresses_expired_total")
+                    .increment(expired.len() as u64);
                 for (name, ip) in expired {
                     debug!(%name, %ip, "expired");
                     self.reschedule(&name);
@@ -194,7 +195,8 @@ impl NameTable {
             } else {
                 0
             };
-            gauge!("collector_guarded_networks", "purpose" => purpose.as_str()).set(count as f64);
+            gauge!("egress_collector_guarded_networks", "purpose" => purpose.as_str())
+                .set(count as f64);
         }
         self.guards = self.guards.with(networks);
         let mut purged: BTreeMap<&str, u64> = BTreeMap::new();
@@ -223,7 +225,8 @@ impl NameTable {
             );
         }
         for (reason, count) in purged {
-            counter!("collector_addresses_purged_total", "reason" => reason).increment(count);
+            counter!("egress_collector_addresses_purged_total", "reason" => reason)
+                .increment(count);
         }
         for name in changed {
             self.reschedule(&name);
@@ -246,7 +249,7 @@ pub(crate) fn guarded(
     left.addresses.retain(|(ip, _)| match guards.admit(*ip) {
         Ok(_) => true,
         Err(reason) => {
-            counter!("collector_addresses_purged_total", "reason" => reason).increment(1);
+            counter!("egress_collector_addresses_purged_total", "reason" => reason).increment(1);
             let (what, at) = (EventKind::Refused(reason), observation.at);
             recent.record(&observation.name, Some(*ip), what, observation.source, at);
             false

@@ -147,8 +147,8 @@ impl NameTable {
         let mut specs = once(name.clone()).chain(name.wildcard());
         if self.lookups.is_active() && specs.any(|it| self.entries.contains_key(&it)) {
             match self.lookups.ask_lost(name, now) {
-                true => counter!("collector_lookups_repeated_total", "reason" => "lost"),
-                false => counter!("collector_lost_names_dropped_total"),
+                true => counter!("egress_collector_lookups_repeated_total", "reason" => "lost"),
+                false => counter!("egress_collector_lost_names_dropped_total"),
             }
             .increment(1);
         }

@@ -71,7 +71,7 @@ impl Reader<'_> {
     pub(super) fn pause(&self, before: u64) -> Option<Duration> {
         let frames = u32::try_from(self.data_frames - before).unwrap_or(u32::MAX);
         let pause = self.permit.pause(frames)?;
-        counter!("collector_read_pauses_total").increment(1);
+        counter!("egress_collector_read_pauses_total").increment(1);
         Some(pause)
     }
 }

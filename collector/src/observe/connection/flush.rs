@@ -17,7 +17,8 @@ impl Reader<'_> {
             (lost.unknown, "unknown_peer"),
         ] {
             if count > 0 {
-                counter!("collector_observations_lost_total", "reason" => reason).increment(count);
+                counter!("egress_collector_observations_lost_total", "reason" => reason)
+                    .increment(count);
             }
         }
         let unreadable =

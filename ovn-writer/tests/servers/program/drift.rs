@@ -13,7 +13,7 @@ use super::World;
 use crate::harness::Database;
 
 const W: &str = "www.example.com.";
-const REPAIRS: &str = "ovn_writer_repairs_total";
+const REPAIRS: &str = "egress_ovn_writer_repairs_total";
 
 mod soak {
     use super::*;
@@ -74,7 +74,7 @@ async fn a_set_that_ovn_kubernetes_lost_is_made_and_counted() {
     let database = Database::start().await;
     database.northbound.create_namespace_set();
     let world = World::on(database, &[(W, &["10.0.0.1", "2001:db8::1"])], &[]).await;
-    world.shows("ovn_writer_managed", &[], 1.0).await;
+    world.shows("egress_ovn_writer_managed", &[], 1.0).await;
     assert!(world.database.northbound.sets(W, V4).unwrap().is_empty());
     world
         .database
@@ -93,7 +93,7 @@ async fn managed() -> World {
     northbound.create_set(&set(V4), W, V4, "\"10.0.0.1\",\"10.0.0.2\"");
     northbound.create_acl("allow", 10000, &[&set(V4)], true);
     let world = World::on(database, &[(W, &["10.0.0.1", "10.0.0.2"])], &[]).await;
-    world.shows("ovn_writer_managed", &[], 1.0).await;
+    world.shows("egress_ovn_writer_managed", &[], 1.0).await;
     world
 }
 
@@ -174,12 +174,16 @@ async fn a_clash_of_names_is_shown_and_left_alone() {
     let objects: [(&str, &[&str]); 2] = [(W, &["10.0.0.1"]), ("b.example.", &["10.0.0.2"])];
     let world = World::on(database, &objects, &[]).await;
     world.database.expect("b.example.", V4, &["10.0.0.2"]).await;
-    world.shows("ovn_writer_name_clashes", &[], 1.0).await;
+    world
+        .shows("egress_ovn_writer_name_clashes", &[], 1.0)
+        .await;
     world.says("the server refuses changes").await;
     let rows = world.database.northbound.rows().unwrap();
     let theirs = rows.iter().find(|row| row.name == set).unwrap();
     assert!(theirs.external_ids.is_empty() && theirs.addresses.iter().eq(["10.0.0.7"]));
     world.nbctl(&["destroy", "Address_Set", &theirs.uuid]);
     world.database.expect(W, V4, &["10.0.0.1"]).await;
-    world.shows("ovn_writer_name_clashes", &[], 0.0).await;
+    world
+        .shows("egress_ovn_writer_name_clashes", &[], 0.0)
+        .await;
 }

@@ -149,7 +149,7 @@ async fn many_names_and_a_large_set_are_written_beside_many_foreign_rows() {
     }
     let written = started.elapsed();
     eventually_within(patience, "all names have both sets", async || {
-        let count = world.metric("ovn_writer_rows", &[]).await;
+        let count = world.metric("egress_ovn_writer_rows", &[]).await;
         let is_whole = (count - 2.0 * names as f64).abs() < f64::EPSILON;
         is_whole.then_some(()).ok_or_else(|| count.to_string())
     })

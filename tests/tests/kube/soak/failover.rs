@@ -76,7 +76,7 @@ impl Pair {
     /// Waits until the second leads, after the first has ended or stopped; returns the time since then.
     async fn second_leads_after(&self, then: Instant) -> Duration {
         eventually("the second leads", async || {
-            let leads = self.second.metric("replica_leading", &[]).await;
+            let leads = self.second.metric("egress_replica_leading", &[]).await;
             (leads == 1.0).then_some(()).ok_or_else(String::new)
         })
         .await;

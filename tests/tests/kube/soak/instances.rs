@@ -135,7 +135,7 @@ impl Instances {
                 if deployment.streams().await? < 0.5 {
                     return Err(format!("{i} hears nothing"));
                 }
-                let leading = deployment.sum("replica_leading").await?;
+                let leading = deployment.sum("egress_replica_leading").await?;
                 leaders.extend(std::iter::repeat_n(i, leading.round() as usize));
             }
             match leaders[..] {

@@ -37,7 +37,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const TTL: u32 = 2;
 
 /// The metric of status writes.
-const WRITES: &str = "store_writes_total";
+const WRITES: &str = "egress_store_writes_total";
 
 /// The operator's changes to statuses, by its source code: it removes every address whose stored time, TTL and grace
 /// are over.

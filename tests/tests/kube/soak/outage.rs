@@ -102,7 +102,7 @@ async fn addresses_come_and_go_during(outage: Outage) {
             let ip = Ipv4Addr::from(0x0b00_0000 + churned);
             collector.hears(CHURNING, &[ip.into()], 600).await;
         }
-        let leads = collector.metric("replica_leading", &[]).await;
+        let leads = collector.metric("egress_replica_leading", &[]).await;
         // With an unavailable store the collector stays ready: its streams continue.
         let (status, text) = collector.program.admin().get("/readyz").await.unwrap();
         assert_eq!(status, 200, "{text}");

@@ -45,7 +45,9 @@ async fn while_objects_are_made_for_many_names_at_once_what_is_seen_is_written()
     let created = ["operation=\"create\"", "outcome=\"done\""];
     let mut most = 0;
     loop {
-        let made = collector.metric("store_writes_total", &created).await;
+        let made = collector
+            .metric("egress_store_writes_total", &created)
+            .await;
         most = most.max(collector.resident_kib().saturating_sub(kib));
         if made >= names as f64 {
             break;
@@ -67,7 +69,7 @@ async fn while_objects_are_made_for_many_names_at_once_what_is_seen_is_written()
     }
     let made = began.elapsed();
     let failed = collector
-        .metric("store_writes_total", &["outcome=\"unavailable\""])
+        .metric("egress_store_writes_total", &["outcome=\"unavailable\""])
         .await;
     assert_eq!(failed, 0.0);
     assert!(seen.len() > 2, "it was over before anything was seen");

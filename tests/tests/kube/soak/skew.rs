@@ -52,7 +52,7 @@ async fn replicas_of_two_versions_share_the_lead_and_lose_nothing() {
             eventually("one of them leads", async || {
                 let mut leading = 0.0;
                 for replica in &replicas {
-                    leading += replica.metric("replica_leading", &[]).await;
+                    leading += replica.metric("egress_replica_leading", &[]).await;
                 }
                 (leading == 1.0)
                     .then_some(())

@@ -96,7 +96,9 @@ impl Collector {
     }
 
     async fn leads(&self) {
-        self.program.counts("replica_leading", &[], 1.0).await;
+        self.program
+            .counts("egress_replica_leading", &[], 1.0)
+            .await;
     }
 
     async fn metric(&self, name: &str, labels: &[&str]) -> f64 {

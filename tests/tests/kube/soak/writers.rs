@@ -21,7 +21,7 @@ use crate::{
 const NAME: &str = "www.example.com.";
 
 /// The metric of status writes.
-const WRITES: &str = "store_writes_total";
+const WRITES: &str = "egress_store_writes_total";
 
 /// The duration of the collector's writes. The foreign writer's pause is shorter, so the two collide.
 const DELAY: Duration = Duration::from_millis(40);

@@ -137,7 +137,7 @@ async fn a_name_with_twenty_new_addresses_a_second_keeps_every_answer() {
     let writes = world
         .collector
         .admin()
-        .metric("store_writes_total", &["replace_status"])
+        .metric("egress_store_writes_total", &["replace_status"])
         .await;
     println!("{} addresses in {} writes", told.len(), writes.unwrap());
 }

@@ -98,7 +98,7 @@ async fn dies_and_comes_back(death: Death, rounds: u32) {
         world
             .collector
             .admin()
-            .metric("collector_lookups_total", &["failed"])
+            .metric("egress_collector_lookups_total", &["failed"])
     };
     let before = failed().await.expect("the metric");
     let reason = expect_degraded(&world, true).await;

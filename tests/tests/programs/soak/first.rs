@@ -92,7 +92,7 @@ async fn first_connections_succeed_at_once_by_name_and_soon_by_wildcard() {
         if probe != "0" {
             let flushed = ["state=\"flushed\""];
             town.collector
-                .counts("collector_dns_blocks", &flushed, 1.0)
+                .counts("egress_collector_dns_blocks", &flushed, 1.0)
                 .await;
         }
         let longest = Duration::from_millis(if probe == "0" { 1000 } else { 100 });

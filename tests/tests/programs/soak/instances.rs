@@ -21,12 +21,17 @@ const TTL: Duration = Duration::from_secs(5);
 
 async fn expect_heard(collectors: [&Program; 2]) {
     for collector in collectors {
-        collector.counts("collector_connections", &[], 1.0).await;
+        collector
+            .counts("egress_collector_connections", &[], 1.0)
+            .await;
     }
     eventually("one leads", async || {
         let mut leading = 0.0;
         for collector in collectors {
-            let metric = collector.admin().metric("replica_leading", &[]).await;
+            let metric = collector
+                .admin()
+                .metric("egress_replica_leading", &[])
+                .await;
             leading += metric.map_err(|error| error.to_string())?;
         }
         (leading == 1.0)
@@ -69,8 +74,12 @@ async fn any_collector_may_be_killed_paused_or_restarted_without_a_lost_answer()
 
     let clients = Clients::start(world.coredns.address(), 10, |_| (NAME, NAME.to_owned()));
     for round in 0..soak::or_long(3, 30) {
-        // The leader, and the other one.
-        let leads = world.collector.admin().metric("replica_leading", &[]).await;
+        // The one that leads, and the other one.
+        let leads = world
+            .collector
+            .admin()
+            .metric("egress_replica_leading", &[])
+            .await;
         let is_first = (leads.unwrap() > 0.5) == (round / 3 % 2 == 0);
         let collector = if is_first {
             &mut world.collector

@@ -74,7 +74,10 @@ async fn full_columns_at_each_status_difference_lose_nothing_and_make_no_storm()
     let mark = made[0].external_ids.get("ovn-writer/created");
     assert!(mark.is_some(), "{made:?}");
     eventually("all is as the store says", async || {
-        let metric = world.ovn_writer.admin().metric("ovn_writer_in_sync", &[]);
+        let metric = world
+            .ovn_writer
+            .admin()
+            .metric("egress_ovn_writer_in_sync", &[]);
         let is_same = metric.await.map_err(|error| error.to_string())? > 0.0;
         is_same.then_some(()).ok_or_else(|| "it is not".to_owned())
     })

@@ -58,11 +58,11 @@ async fn sigterm_ends_both_programs_in_order_while_large_names_are_written() {
         let so_far = f64::from((part[0] + part.len() as u32) * ADDRESSES);
         world
             .collector
-            .counts("collector_addresses", &[], so_far)
+            .counts("egress_collector_addresses", &[], so_far)
             .await;
     }
     let written = f64::from(count * ADDRESSES);
-    let inserted = "ovn_writer_addresses_inserted_total";
+    let inserted = "egress_ovn_writer_addresses_inserted_total";
     eventually_within(
         LONG,
         "all addresses are in the database",
@@ -81,7 +81,7 @@ async fn sigterm_ends_both_programs_in_order_while_large_names_are_written() {
     let all = f64::from(count * (ADDRESSES + 1));
     world
         .collector
-        .counts("collector_addresses", &[], all)
+        .counts("egress_collector_addresses", &[], all)
         .await;
     let asked = Instant::now();
     for program in [&mut world.collector, &mut world.ovn_writer] {

@@ -50,14 +50,14 @@ async fn a_tenant_with_names_of_a_thousand_addresses_takes_no_room_of_others() {
         let so_far = f64::from(part[0] + part.len() as u32);
         world
             .collector
-            .counts("collector_events_total", &observed, so_far)
+            .counts("egress_collector_events_total", &observed, so_far)
             .await;
     }
     let admin = world.collector.admin();
     eventually("the tenant has its share", async || {
-        let left_out = admin.metric("collector_names_left_out", &[]).await;
+        let left_out = admin.metric("egress_collector_names_left_out", &[]).await;
         let left_out = left_out.map_err(|error| error.to_string())?;
-        let addresses = admin.metric("collector_addresses", &[]).await;
+        let addresses = admin.metric("egress_collector_addresses", &[]).await;
         let addresses = addresses.map_err(|error| error.to_string())?;
         let is_cut = addresses <= SHARE && left_out > 0.0;
         is_cut

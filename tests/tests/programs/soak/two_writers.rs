@@ -271,7 +271,9 @@ async fn repairs(world: &World) -> [f64; 3] {
     for (count, kind) in repairs.iter_mut().zip(kinds) {
         let label = format!("kind=\"{kind}\"");
         let admin = world.ovn_writer.admin();
-        let value = admin.metric("ovn_writer_repairs_total", &[&label]).await;
+        let value = admin
+            .metric("egress_ovn_writer_repairs_total", &[&label])
+            .await;
         *count = value.expect("a metric");
     }
     repairs

@@ -52,7 +52,7 @@ async fn a_full_wildcard_keeps_the_latest_seen_and_names_with_their_own_rule() {
             let all = f64::from(i + 1);
             world
                 .collector
-                .counts("collector_events_total", &observed, all)
+                .counts("egress_collector_events_total", &observed, all)
                 .await;
         }
     }
@@ -74,7 +74,7 @@ async fn a_full_wildcard_keeps_the_latest_seen_and_names_with_their_own_rule() {
     let evicted = world
         .collector
         .admin()
-        .metric("collector_evictions_total", &[])
+        .metric("egress_collector_evictions_total", &[])
         .await;
     // A name that came back with an old status is evicted again.
     let evicted = evicted.unwrap();

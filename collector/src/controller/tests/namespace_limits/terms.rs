@@ -33,10 +33,10 @@ fn paid(
     let own = own
         .filter(|(it, _)| it != terms)
         .map(|(terms, number)| OwnRetention {
-            terms,
+            policy: terms,
             namespaces: [number].into(),
         });
-    wanted.own_terms.insert(name(in_rules), own.collect());
+    wanted.own_retention.insert(name(in_rules), own.collect());
     let world = &mut cluster.world;
     world.controller.want(&wanted, at(world.now));
     for turn in 0..30 {

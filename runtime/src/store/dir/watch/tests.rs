@@ -304,10 +304,13 @@ fn bad_files_are_counted() {
         subject.look();
         let metrics = recorder.handle().render();
         assert!(
-            metrics.contains(&text("store_undecodable_objects", 2)),
+            metrics.contains(&text("egress_store_undecodable_objects", 2)),
             "{metrics}"
         );
-        assert!(metrics.contains(&text("store_in_sync", 1)), "{metrics}");
+        assert!(
+            metrics.contains(&text("egress_store_in_sync", 1)),
+            "{metrics}"
+        );
 
         subject.write("a", &text_of("two.example.com."));
         fs::remove_file(subject.path("Upper.yaml")).unwrap();
@@ -315,17 +318,20 @@ fn bad_files_are_counted() {
         subject.look();
         let metrics = recorder.handle().render();
         assert!(
-            metrics.contains(&text("store_undecodable_objects", 0)),
+            metrics.contains(&text("egress_store_undecodable_objects", 0)),
             "{metrics}"
         );
-        let total = text("store_decode_failures_total", 2);
+        let total = text("egress_store_decode_failures_total", 2);
         assert!(metrics.contains(&total), "{metrics}");
 
         fs::remove_dir_all(subject.path("")).unwrap();
         subject.hint(subject.path(""));
         subject.look();
         let metrics = recorder.handle().render();
-        assert!(metrics.contains(&text("store_in_sync", 0)), "{metrics}");
+        assert!(
+            metrics.contains(&text("egress_store_in_sync", 0)),
+            "{metrics}"
+        );
     });
 }
 

@@ -68,7 +68,7 @@ async fn one_egress_firewall_of_large_names_takes_no_more_than_its_share() {
     let over = names.len() - OF_A_NAMESPACE / OF_A_NAME as usize;
     collector
         .program
-        .counts("collector_names_left_out", &[], over as f64)
+        .counts("egress_collector_names_left_out", &[], over as f64)
         .await;
     let (all, stored) = eventually("each name has its addresses or is left out", async || {
         let all = cluster.objects.api.list(&Default::default()).await;

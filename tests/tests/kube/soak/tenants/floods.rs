@@ -36,9 +36,11 @@ impl Stage {
             let over_rate = ["outcome=\"new_name_over_rate\""];
             [
                 collector
-                    .metric("collector_observations_lost_total", &[])
+                    .metric("egress_collector_observations_lost_total", &[])
                     .await,
-                collector.metric("collector_events_total", &over_rate).await,
+                collector
+                    .metric("egress_collector_events_total", &over_rate)
+                    .await,
             ]
         };
         let before = counters().await;
@@ -88,7 +90,7 @@ async fn thousands_of_random_labels_a_second_lose_no_answer_of_others() {
     cluster
         .collector
         .program
-        .counts("collector_evictions_total", &[], 1.0)
+        .counts("egress_collector_evictions_total", &[], 1.0)
         .await;
 
     let pods = [&bad[0], &team[0]];

@@ -93,7 +93,9 @@ async fn names_of_others_stay_while_a_pod_asks_for_random_labels() {
         let honest = honest_names(zone, HONEST);
         lost.push(attack(&cluster, &bad[0], zone, 0..LABELS, &honest).await);
     }
-    let evicted = cluster.collector.metric("collector_evictions_total", &[]);
+    let evicted = cluster
+        .collector
+        .metric("egress_collector_evictions_total", &[]);
     println!("{lost:?} of {HONEST} lost, {} evictions", evicted.await);
     assert_eq!(lost, [0; zones::ALL.len()]);
     let honest = zones::ALL.into_iter();
@@ -152,7 +154,7 @@ async fn those_seen_last_stay_after(change: impl AsyncFnOnce(&mut Cluster)) {
     // All names are looked up after a gap. A pending look-up brings an evicted name back.
     let program = &cluster.collector.program;
     program
-        .counts("collector_lookups_total", &[], f64::from(full))
+        .counts("egress_collector_lookups_total", &[], f64::from(full))
         .await;
     // A name from a status counts for no namespace until a pod queries it again.
     keeps_the_last(&cluster, &pods[0], 0..2 * full).await;

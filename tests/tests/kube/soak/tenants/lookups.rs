@@ -40,7 +40,7 @@ async fn a_new_name_does_not_wait_for_those_of_others_whose_servers_are_silent()
         async || {
             let scheduled = cluster
                 .collector
-                .metric("collector_lookups_scheduled", &[])
+                .metric("egress_collector_lookups_scheduled", &[])
                 .await;
             let asked = cluster.upstream.count(is_silent);
             let begun = scheduled >= f64::from(count) && asked > 20;

@@ -30,7 +30,9 @@ async fn a_deny_rule_and_random_labels_leave_the_allow_rule_of_another_alone() {
     let labels = (0..LABELS).map(|number| ONE.name(number));
     bad[0].ask_all(labels, ONE.kind()).await;
     eventually("the wildcard is full", async || {
-        let evicted = cluster.collector.metric("collector_evictions_total", &[]);
+        let evicted = cluster
+            .collector
+            .metric("egress_collector_evictions_total", &[]);
         let full = cluster.names(ONE.wildcard).await?.len() >= 1_000;
         (full || evicted.await > 0.0)
             .then_some(())

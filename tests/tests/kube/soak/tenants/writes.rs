@@ -67,7 +67,7 @@ async fn a_full_wildcard_that_changes_all_the_time_is_written_within_the_budget(
     cluster
         .collector
         .program
-        .counts("collector_evictions_total", &[], 1.0)
+        .counts("egress_collector_evictions_total", &[], 1.0)
         .await;
 
     let (began, bytes) = (Instant::now(), cluster.server.stored_bytes().await);

@@ -23,7 +23,7 @@ pub struct RetentionPolicy {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OwnRetention {
     /// The times only.
-    pub terms: RetentionPolicy,
+    pub policy: RetentionPolicy,
     /// Sorted; at least one.
     pub namespaces: Box<[Namespace]>,
 }

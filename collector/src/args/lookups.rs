@@ -1,0 +1,68 @@
+//! Look-ups: which DNS servers are asked, and for which names.
+
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
+use ipnet::IpNet;
+use runtime::{
+    args::{format_duration, parse_duration},
+    endpoints::parse_service,
+    store::ObjectKey,
+};
+
+use crate::{lookup::ResolverSpec, state::Limits};
+
+/// The flags of look-ups.
+#[derive(Args, Clone, Debug)]
+pub struct LookupArgs {
+    /// The DNS servers that the collector asks for the addresses of names.
+    ///
+    /// `kube`: the pods of `--resolver-service`. `resolv.conf`: the servers in /etc/resolv.conf. `resolv.conf-tcp`: the same, over TCP only.
+    /// A list such as `10.0.0.10:53,10.0.0.11`: these servers, at port 53 by default. `none`: no look-ups; an address leaves when its times
+    /// are over. Default: `kube` with `--store kube`, `resolv.conf` with a folder.
+    #[arg(long, value_name = "SERVERS")]
+    pub resolver: Option<ResolverSpec>,
+
+    /// The Services of the cluster's DNS; repeatable.
+    ///
+    /// `--resolver kube` asks their pods. These pods may also stream over TCP and TLS. On OpenShift it is `openshift-dns/dns-default`.
+    /// Only with `--store kube`.
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME",
+        value_delimiter = ',',
+        default_value = "kube-system/kube-dns",
+        value_parser = parse_service
+    )]
+    pub resolver_service: Vec<ObjectKey>,
+
+    /// The Services of all collectors, this one included; repeatable.
+    ///
+    /// Queries from their pods do not count as queries of clients. Only with `--store kube`. Default: none, for a collector without others.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_delimiter = ',', value_parser = parse_service)]
+    pub peer_service: Vec<ObjectKey>,
+
+    /// Networks of other name servers that the collector may ask; repeatable.
+    ///
+    /// The collector asks such a server if the `dnsConfig` of pods names it. These are pods in namespaces with rules by name. Its answers
+    /// open addresses for the rules of all namespaces. The flag needs `--watch-pods`. Only with `--store kube`. Default: none.
+    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
+    pub trusted_nameserver: Vec<IpNet>,
+
+    /// Whether the collector reads the pods of namespaces with rules by name.
+    ///
+    /// It reports pods that ask other name servers than the cluster's. `false` needs no right to read pods. Only with `--store kube`.
+    #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
+    pub watch_pods: bool,
+
+    /// How long the collector looks up a name under a wildcard that no client asks for.
+    ///
+    /// The time begins with the last query of a client.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = format_duration(Limits::default().wildcard_idle),
+        value_parser = parse_duration
+    )]
+    pub wildcard_idle: Duration,
+}

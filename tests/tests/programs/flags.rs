@@ -1,0 +1,182 @@
+//! The page of flags: what `--help` says, in tables.
+
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use clap::{Arg, Command};
+
+/// Set to anything to write the page instead of comparing it.
+const UPDATE: &str = "UPDATE_GENERATED";
+
+const HEAD: &str = "<!-- Generated from the programs; see tests/tests/programs/flags.rs. -->\n\n# Flags\n\n\
+The tables have the texts of `--help`. `-h` prints the flags of every day only.\n\n\
+- Each flag has an environment variable. The flag wins over the variable. An empty variable counts as none.\n\
+- A repeatable flag, and its variable, may have a list with commas.\n\
+- A duration has a unit: `100ms`, `5s`, `10m`, `2h`, `7d` or `1h 30m`. `0` needs none.\n\
+- A size is a number of bytes, or has a unit: `65536`, `64KiB`, `16MiB` or `1GiB`.\n";
+
+fn commands() -> [Command; 2] {
+    use runtime::args::command;
+    [
+        command::<collector::args::Cli>(collector::args::PREFIX, collector::args::ADMIN),
+        command::<ovn_writer::Cli>(ovn_writer::PREFIX, ovn_writer::ADMIN),
+    ]
+}
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/flags.md")
+}
+
+#[test]
+fn the_page_of_flags_is_current() {
+    let mut page = HEAD.to_owned();
+    for command in commands() {
+        document(&[&command], &mut page);
+    }
+    if std::env::var_os(UPDATE).is_some() {
+        fs::write(path(), &page).unwrap();
+    }
+    assert!(
+        fs::read_to_string(path()).unwrap_or_default() == page,
+        "docs/flags.md is not what the programs give; run this test with {UPDATE}=1"
+    );
+}
+
+/// A section of the last of these commands, and those of its subcommands. Flags that a command above it has, too, are only named.
+fn document(path: &[&Command], page: &mut String) {
+    let (command, above) = path.split_last().unwrap();
+    let names: Vec<&str> = path.iter().map(|command| command.get_name()).collect();
+    let about = command.get_long_about().or(command.get_about());
+    let about = text(&about.unwrap().to_string());
+    write!(page, "\n## {}\n\n{about}\n", names.join(" ")).unwrap();
+    let above = above.iter().flat_map(|command| command.get_arguments());
+    let above: BTreeSet<String> = above.map(row).collect();
+    let args = command.get_arguments();
+    let (shared, own): (Vec<&Arg>, Vec<&Arg>) = args.partition(|arg| above.contains(&row(arg)));
+    let mut titles: Vec<&str> = Vec::new();
+    for title in own.iter().map(|arg| heading(arg)) {
+        if !titles.contains(&title) {
+            titles.push(title);
+        }
+    }
+    for title in titles {
+        if !title.is_empty() {
+            write!(page, "\n### {title}\n").unwrap();
+        }
+        page.push_str("\n| flag | variable | default | unit | meaning |\n|---|---|---|---|---|\n");
+        page.extend(
+            own.iter()
+                .filter(|arg| heading(arg) == title)
+                .map(|arg| row(arg)),
+        );
+    }
+    if !shared.is_empty() {
+        let flags = shared
+            .iter()
+            .filter_map(|arg| Some(format!("`--{}`", arg.get_long()?)));
+        let flags: Vec<String> = flags.collect();
+        write!(page, "\nThese flags are as above: {}.\n", flags.join(", ")).unwrap();
+    }
+    for subcommand in command.get_subcommands() {
+        document(&[path, &[subcommand]].concat(), page);
+    }
+}
+
+fn heading(arg: &Arg) -> &str {
+    arg.get_help_heading().unwrap_or_default()
+}
+
+fn row(arg: &Arg) -> String {
+    let (help, variable) = help(arg);
+    let value = || arg.get_value_names().unwrap_or_default().join(" ");
+    let (flag, unit) = match (arg.get_long(), arg.get_action().takes_values()) {
+        (Some(long), true) => (format!("`--{long}`"), value()),
+        (Some(long), false) => (format!("`--{long}`"), "switch".to_owned()),
+        (None, _) => (format!("`{}`", value()), String::new()),
+    };
+    let short = arg.get_short().map(|short| format!(", `-{short}`"));
+    let defaults: Vec<_> = arg.get_default_values().iter().collect();
+    let default = match defaults.as_slice() {
+        [] if arg.is_required_set() => "required".to_owned(),
+        [] => String::new(),
+        values => {
+            let values = values.iter().map(|value| value.to_str().unwrap());
+            format!("`{}`", values.collect::<Vec<_>>().join(","))
+        }
+    };
+    let values: String = arg
+        .get_possible_values()
+        .iter()
+        .filter_map(|value| Some(format!(" `{}`: {}.", value.get_name(), value.get_help()?)))
+        .collect();
+    let variable = variable.map(|it| format!("`{it}`")).unwrap_or_default();
+    let cells = [
+        flag + &short.unwrap_or_default(),
+        variable,
+        default,
+        unit.replace('|', "\\|"),
+        text(&help) + &values,
+    ];
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// The long help of a flag without the note about its variable, and the variable.
+fn help(arg: &Arg) -> (String, Option<String>) {
+    let help = arg.get_long_help().or(arg.get_help()).unwrap().to_string();
+    match help.rsplit_once(" [env: ") {
+        Some((help, variable)) => (
+            help.to_owned(),
+            Some(variable.trim_end_matches(']').to_owned()),
+        ),
+        None => (help, None),
+    }
+}
+
+/// Paragraphs in one line, which ends in a full stop.
+fn text(help: &str) -> String {
+    let line = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let end = if line.ends_with('.') { "" } else { "." };
+    line.replace('|', "\\|") + end
+}
+
+/// What an administrator reads first at night: short sentences about named things.
+#[test]
+fn every_help_text_is_plain() {
+    const LONGEST: usize = 20;
+    let vague: BTreeSet<&str> = [
+        "who",
+        "whom",
+        "whoever",
+        "nobody",
+        "somebody",
+        "anybody",
+        "everybody",
+    ]
+    .into();
+    fn check(command: &Command, check_text: &impl Fn(&str, &str)) {
+        let name = command.get_name();
+        let about = command.get_long_about().or(command.get_about()).unwrap();
+        check_text(name, &about.to_string());
+        for arg in command.get_arguments() {
+            check_text(&format!("{name} {}", arg.get_id()), &help(arg).0);
+        }
+        command
+            .get_subcommands()
+            .for_each(|it| check(it, check_text));
+    }
+    for command in commands() {
+        check(&command, &|of, help| {
+            for sentence in text(help).split(". ") {
+                let words: Vec<&str> = sentence.split_whitespace().collect();
+                assert!(words.len() <= LONGEST, "{of}: {sentence}");
+                let is_vague =
+                    |word: &&&str| vague.contains(word.trim_matches(',').to_lowercase().as_str());
+                assert_eq!(words.iter().find(is_vague), None, "{of}: {sentence}");
+            }
+        });
+    }
+}
