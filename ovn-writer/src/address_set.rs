@@ -18,9 +18,7 @@ use crate::{
 /// The name of the northbound database.
 pub const NORTHBOUND: &str = "OVN_Northbound";
 
-/// The table.
 pub(crate) const TABLE: &str = "Address_Set";
-/// Its column of addresses.
 pub(crate) const ADDRESSES: &str = "addresses";
 const NAME: &str = "name";
 
@@ -43,7 +41,6 @@ const KEYS: [&str; 6] = [
     MANAGED,
 ];
 
-/// A row.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AddressSet {
     name: Box<str>,
@@ -64,7 +61,6 @@ pub struct AddressSet {
 pub struct Identity {
     /// The DNS name, normalised.
     pub name: DnsName,
-    /// The family of its addresses.
     pub family: Family,
     /// The form of the name in the row.
     pub form: NameForm,
@@ -85,7 +81,6 @@ impl AddressSet {
         &self.name
     }
 
-    /// The members that are addresses.
     pub fn addresses(&self) -> AddressesRef<'_> {
         self.addresses.all()
     }

@@ -6,7 +6,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proto::api::Family;
 
-/// The set.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Addresses {
     v4: Box<[Ipv4Addr]>,
@@ -54,12 +53,10 @@ impl FromIterator<IpAddr> for Addresses {
 }
 
 impl<'a> AddressesRef<'a> {
-    /// The number of addresses.
     pub fn len(self) -> usize {
         self.v4.len().saturating_add(self.v6.len())
     }
 
-    /// Whether there are none.
     pub fn is_empty(self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()
     }

@@ -164,7 +164,6 @@ impl Desired {
         names.filter_map(|(name, state)| state.objects.is_empty().then_some(name))
     }
 
-    /// The objects of this name.
     pub fn objects_of(&self, name: &DnsName) -> impl Iterator<Item = &ObjectKey> {
         let state = self.names.get(name).into_iter();
         state.flat_map(|state| state.objects.iter().map(|key| &**key))

@@ -34,7 +34,6 @@ pub struct Sides<'a> {
     pub replica: Option<&'a NorthboundReplica>,
     /// Why this process writes nothing, if so.
     pub idle: Option<&'static str>,
-    /// The time.
     pub now: Instant,
 }
 
@@ -62,7 +61,6 @@ pub struct Explanation {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NameExplained {
-    /// The name.
     pub name: String,
     /// Its objects, `NAMESPACE/NAME`.
     pub objects: Vec<String>,
@@ -76,17 +74,14 @@ pub struct NameExplained {
     pub history: Vec<Changed>,
 }
 
-/// A row of `Address_Set`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RowExplained {
-    /// `_uuid`.
     pub uuid: Uuid,
     /// `name`.
     pub set: String,
     /// `k8s.ovn.org/owner-controller`.
     pub controller: String,
-    /// `v4` or `v6`.
     pub family: &'static str,
     /// The matching addresses, at most 1,000.
     pub addresses: Vec<AddressExplained>,
@@ -100,11 +95,9 @@ pub struct RowExplained {
     pub rules_elsewhere: usize,
 }
 
-/// An address in a row.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddressExplained {
-    /// The address.
     pub address: String,
     /// For how many seconds, if this process wrote it and still knows the time.
     pub since_seconds: Option<u64>,
@@ -116,9 +109,7 @@ pub struct AddressExplained {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Changed {
-    /// Its age in seconds.
     pub seconds_ago: u64,
-    /// The change.
     #[serde(flatten)]
     pub entry: LoggedChange,
 }

@@ -15,7 +15,6 @@ use crate::{
     sync::{Done, Reconciler},
 };
 
-/// The metrics of the program.
 pub const METRICS: &[&[Metric]] = &[
     WRITER,
     runtime::metrics::process::METRICS,

@@ -46,9 +46,7 @@ pub struct References {
 /// The sets whose references may have changed.
 #[derive(Clone, Debug, Default)]
 pub struct Touched {
-    /// By name.
     pub names: HashSet<SetName>,
-    /// By row.
     pub rows: HashSet<Uuid>,
     /// The names that rules of EgressFirewalls in other networks than the default one have or had, by the controller of
     /// the network.

@@ -31,7 +31,6 @@ pub enum Format {
 /// The differences of the sets of a name.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct NameReport {
-    /// The DNS name.
     pub name: String,
     /// The sets that differ; empty if none does.
     pub sets: Vec<SetReport>,
@@ -44,15 +43,12 @@ pub struct SetReport {
     pub set: String,
     /// `k8s.ovn.org/owner-controller`.
     pub controller: String,
-    /// Its family.
     pub family: Family,
-    /// The kind of difference.
     pub kind: Kind,
     /// Addresses that it lacks.
     pub missing: Vec<SmolStr>,
     /// Surplus members, as written in the row.
     pub surplus: Vec<SmolStr>,
-    /// The planned action.
     pub action: Action,
     /// The rules that refer to the set.
     pub rules: Vec<RuleReport>,
@@ -109,9 +105,7 @@ pub struct RuleReport {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
-    /// The packets pass.
     Opens,
-    /// They are dropped.
     Closes,
     /// Another effect, or an unknown one.
     Changes,

@@ -106,7 +106,6 @@ pub enum SyncEvent<'a> {
 /// The end of a transaction, and its consequence.
 #[derive(Debug)]
 pub enum Finished {
-    /// It took effect.
     Done(Done),
     /// The server refused it; its names will be retried.
     Refused(Refusal),
@@ -147,7 +146,6 @@ impl Reconciler {
         &self.state
     }
 
-    /// Applies an event.
     pub fn handle(&mut self, event: SyncEvent<'_>, now: Instant) {
         match event {
             SyncEvent::Store(event) => {

@@ -15,7 +15,6 @@ use crate::{
     sync::{Differences, Policy, Reconciler, SyncEvent, absence::Absence},
 };
 
-/// The result of the comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verified {
     /// Names in the store.
@@ -36,7 +35,6 @@ pub struct Verified {
     pub names: Vec<NameReport>,
 }
 
-/// Why the comparison failed.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
     /// The store was not read in time.

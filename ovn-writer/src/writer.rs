@@ -96,7 +96,6 @@ impl Writer {
         Self { mode, ..self }
     }
 
-    /// Answers queries.
     #[must_use]
     pub fn inspected(self, questions: mpsc::Receiver<Question>) -> Self {
         Self { questions, ..self }
@@ -324,7 +323,6 @@ impl Writer {
         }
     }
 
-    /// Reports the current state.
     fn report(&self) {
         let rows = self.client.replica().map(|replica| replica.0.len());
         let is_responsive = self.client.is_responsive();

@@ -13,7 +13,6 @@ use crate::{monitor::Update, northbound::Row};
 /// A period in which an address of a DNS name was in a set that a rule refers to.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Stay {
-    /// The start.
     pub from: Instant,
     /// The end, and the index of its update; `None` if the address is still there.
     pub to: Option<(Instant, usize)>,
@@ -26,7 +25,6 @@ pub struct Absence {
     pub name: String,
     /// The address as it is spelt in sets.
     pub address: String,
-    /// The start.
     pub from: Instant,
     /// The end; `None` if it did not come back.
     pub to: Option<Instant>,
@@ -42,9 +40,7 @@ impl Absence {
 /// A period in which a rule referred to a missing set.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct MissingSet {
-    /// The name of the set.
     pub set: String,
-    /// The start.
     pub from: Instant,
     /// The end; `None` if it has not ended.
     pub to: Option<Instant>,
@@ -152,7 +148,6 @@ pub fn made_without_a_rule(updates: &[Update], fits: impl Fn(&Update) -> bool) -
 pub struct Closing {
     /// The row of the set before the change.
     pub row: Row,
-    /// The address as written.
     pub address: String,
 }
 

@@ -9,7 +9,6 @@ use kube::{ResourceExt, api::DynamicObject};
 
 use crate::{kube::deploy, programs::tool};
 
-/// The release's name.
 pub const RELEASE: &str = "egress-by-name";
 
 /// The collector's ServiceAccount, roles and Service.
@@ -26,7 +25,6 @@ pub const CENTRAL: [&str; 4] = [
     "ovnWriter.central.remotes=tcp:192.0.2.1:6641",
 ];
 
-/// The folder.
 pub fn folder() -> PathBuf {
     deploy("chart")
 }
@@ -104,7 +102,6 @@ pub fn find<'a>(objects: &'a [DynamicObject], kind: &str, name: &str) -> &'a Dyn
     found.unwrap_or_else(|| panic!("there is no {kind} {name}"))
 }
 
-/// The kind of an object.
 pub fn kind_of(object: &DynamicObject) -> &str {
     object.types.as_ref().map_or("", |types| &types.kind)
 }

@@ -17,7 +17,6 @@ use crate::{
     wait::eventually,
 };
 
-/// A running CoreDNS.
 #[derive(Debug)]
 pub struct CoreDns {
     process: Process,
@@ -121,7 +120,6 @@ impl CoreDns {
         self.address
     }
 
-    /// Its process.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }

@@ -18,12 +18,9 @@ use tokio::{
 /// The time-out of one datagram.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// A reply.
 #[derive(Debug)]
 pub struct Reply {
-    /// The whole message.
     pub message: Message,
-    /// When it was received.
     pub at: Instant,
 }
 

@@ -22,10 +22,8 @@ use tokio::{
 
 use crate::{upstream::data as data_of, wait::eventually};
 
-/// The content type of dnstap.
 pub const DNSTAP: &[u8] = b"protobuf:dnstap.Dnstap";
 
-/// The types of control frames.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub enum Control {
@@ -52,7 +50,6 @@ pub fn control(kind: Control, content_type: Option<&[u8]>) -> Vec<u8> {
     [&[0; 4], &length(&payload)[..], &payload].concat()
 }
 
-/// A data frame.
 pub fn data(payload: &[u8]) -> Vec<u8> {
     [&length(payload)[..], payload].concat()
 }

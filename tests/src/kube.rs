@@ -126,7 +126,6 @@ impl ApiServer {
         self.server.process.signal(Signal::STOP);
     }
 
-    /// Resumes both.
     pub fn resume(&self) {
         for kept in [&self.etcd, &self.server] {
             kept.process.signal(Signal::CONT);

@@ -17,7 +17,6 @@ pub struct Documented {
     pub kind: String,
     /// Its labels and their values; `None` for arbitrary values.
     pub labels: BTreeMap<String, Option<BTreeSet<String>>>,
-    /// Its meaning.
     pub meaning: String,
 }
 

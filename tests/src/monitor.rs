@@ -96,7 +96,6 @@ impl Monitor {
         }
     }
 
-    /// All updates so far.
     pub fn updates(&self) -> Vec<Update> {
         self.updates.lock().expect("no panic under it").clone()
     }

@@ -15,23 +15,19 @@ use crate::{process::Process, wait::eventually};
 
 const SCHEMA: &str = "/usr/share/ovn/ovn-nb.ovsschema";
 
-/// A running northbound database.
 #[derive(Debug)]
 pub struct Northbound {
     process: Process,
     folder: PathBuf,
 }
 
-/// An `Address_Set` row.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Row {
-    /// `_uuid`.
     pub uuid: String,
     /// `name`, which ACLs refer to.
     pub name: String,
     /// `addresses`, as written.
     pub addresses: BTreeSet<String>,
-    /// `external_ids`.
     pub external_ids: BTreeMap<String, String>,
 }
 
@@ -68,7 +64,6 @@ impl Northbound {
         remote(&self.folder)
     }
 
-    /// Its process.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
@@ -230,7 +225,6 @@ pub(crate) fn read_row(uuid: String, line: &BTreeMap<&str, &Value>) -> Row {
     }
 }
 
-/// A map of strings.
 pub(crate) fn read_map(value: &Value) -> BTreeMap<String, String> {
     let string = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     items(&value[1])

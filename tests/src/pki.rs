@@ -27,12 +27,9 @@ pub struct Side {
     pub ca: PathBuf,
 }
 
-/// The validity of a certificate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Validity {
-    /// Valid now.
     Now,
-    /// Expired.
     Past,
 }
 

@@ -65,7 +65,6 @@ impl Process {
         }
     }
 
-    /// The process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -108,7 +107,6 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a process id");
         kill_process(pid, signal)

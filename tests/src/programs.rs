@@ -80,12 +80,10 @@ impl Program {
         .await;
     }
 
-    /// Its admin server.
     pub fn admin(&self) -> Admin {
         self.admin
     }
 
-    /// Its process.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }

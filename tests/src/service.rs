@@ -36,7 +36,6 @@ impl Service {
         }
     }
 
-    /// The address of the Service.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -10,7 +10,6 @@ use proto::api::{DnsNameResolver, ResolvedName};
 /// The namespace of the `DNSNameResolver` objects unless a flag says otherwise.
 pub const OBJECTS_NAMESPACE: &str = "ovn-kubernetes";
 
-/// A store's folder.
 #[derive(Clone, Debug)]
 pub struct Store {
     path: PathBuf,
@@ -23,12 +22,10 @@ impl Store {
         Self { path }
     }
 
-    /// The value for `--store`.
     pub fn address(&self) -> String {
         format!("dir:{}", self.path.display())
     }
 
-    /// The folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -55,7 +52,6 @@ impl Store {
         fs::write(file, text).expect("a manifest");
     }
 
-    /// Removes the namespace's EgressFirewall.
     pub fn remove_egress_firewall(&self, namespace: &str) {
         fs::remove_file(self.egress_firewall(namespace)).expect("the manifest was there");
     }
@@ -149,7 +145,6 @@ impl Store {
             .collect()
     }
 
-    /// The object of a name.
     pub fn object(&self, name: &str) -> Option<DnsNameResolver> {
         let mut objects = self.objects();
         objects.retain(|object| object.spec.name == name);

@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 
 use crate::ovsdb::Client;
 
-/// Rows per transaction.
 const BATCH: usize = 1_000;
 
 /// One in this many ACLs names an address set of pods, like a NetworkPolicy with a peer; the others have addresses.
@@ -35,7 +34,6 @@ pub struct Surroundings {
     pub acls: usize,
     /// The minimum length of an ACL's `match`, in bytes.
     pub match_length: usize,
-    /// Port groups.
     pub port_groups: usize,
     /// User-defined networks, each with an EgressFirewall.
     pub networks: usize,

@@ -24,7 +24,6 @@ pub const LATEST: Duration = Duration::from_millis(2_500);
 pub struct Told {
     /// The name of the rule that covers the name.
     pub rule: &'static str,
-    /// The address.
     pub ip: IpAddr,
     /// When the client got the answer.
     pub at: Instant,

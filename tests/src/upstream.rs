@@ -27,21 +27,17 @@ use tokio::{
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A received query.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// The whole message.
     pub message: Message,
     /// Whether it came over TCP.
     pub tcp: bool,
     /// The client's address.
     pub from: SocketAddr,
-    /// When it was received.
     pub at: Instant,
 }
 
 impl Asked {
-    /// The question.
     pub fn query(&self) -> &Query {
         &self.message.queries[0]
     }
@@ -109,11 +105,9 @@ pub fn name(text: &str) -> Name {
 /// The data that the server sends.
 #[derive(Debug)]
 pub enum Say {
-    /// A message.
     Reply(Message),
     /// A message, once the gate has a permit, which it keeps. A closed gate holds it back for ever.
     Gated(Arc<Semaphore>, Message),
-    /// Arbitrary bytes.
     Octets(Vec<u8>),
     /// A message from another socket than the queried one; not for TCP.
     FromElsewhere(Message),

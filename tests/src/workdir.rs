@@ -21,7 +21,6 @@ pub struct Workdir {
 }
 
 impl Workdir {
-    /// An empty folder.
     pub fn new() -> Self {
         let dir = tempfile::Builder::new()
             .prefix("egress-")
@@ -42,12 +41,10 @@ impl Workdir {
         workdir
     }
 
-    /// The folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path in it.
     pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
         self.path.join(name)
     }

@@ -47,7 +47,6 @@ const ORIGIN: &str = "example.com.";
 
 const FENCES: &str = "*.fence.test.";
 
-/// The options of a world.
 #[derive(Clone, Debug, Default)]
 pub struct Setup<'a> {
     /// The records of `example.com`, with names relative to it; the default TTL is 300 seconds.
@@ -71,7 +70,6 @@ pub struct World {
     pub collector: Program,
     /// Reads the store, writes the database.
     pub ovn_writer: Program,
-    /// The database.
     pub northbound: Northbound,
     /// The store that both programs share.
     pub store: Store,

@@ -25,7 +25,6 @@ pub enum Skip {
 }
 
 impl Skip {
-    /// Every reason.
     pub const ALL: [Self; 10] = [
         Self::Unparsable,
         Self::Forbidden(Forbidden::Unspecified),

@@ -38,13 +38,11 @@ pub struct Sets {
 /// An address set, whether its row exists or not.
 #[derive(Clone, Debug)]
 pub struct SetShown {
-    /// The DNS name.
     pub name: String,
     /// `name` of the row.
     pub set: String,
     /// `k8s.ovn.org/owner-controller`.
     pub controller: String,
-    /// `v4` or `v6`.
     pub family: &'static str,
     /// The number of addresses that the store wants in it.
     pub wanted: usize,

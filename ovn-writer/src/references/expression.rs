@@ -57,7 +57,6 @@ enum Token<'a> {
     Not,
     /// `{`, `,`, and other elements of a list: numbers, addresses.
     Listing,
-    /// Anything else.
     Other,
 }
 

@@ -30,11 +30,8 @@ const IDS: Column = Column::optional(
 /// A table of rules.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum RuleTable {
-    /// `ACL`.
     Acl,
-    /// `QoS`.
     Qos,
-    /// `Logical_Router_Policy`.
     Policy,
 }
 
@@ -51,7 +48,6 @@ impl RuleTable {
 
 /// The table of a [`Rule`].
 pub trait OfTable: Clone + fmt::Debug + Send + 'static {
-    /// The table.
     const TABLE: RuleTable;
     /// The columns that are read.
     const COLUMNS: &'static [Column];
@@ -89,7 +85,6 @@ impl OfTable for Policy {
 pub enum SetName {
     /// `a123`.
     Number(u64),
-    /// Anything else.
     Text(Box<str>),
 }
 
@@ -132,7 +127,6 @@ impl SetNames {
         self.0.iter().flat_map(|sets| sets.iter())
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
@@ -174,11 +168,9 @@ impl<T> Default for Rule<T> {
 /// The columns of a rule, independent of its table.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleDetails<'a> {
-    /// The table.
     pub table: RuleTable,
     /// The address sets that it names.
     pub sets: &'a SetNames,
-    /// `priority`.
     pub priority: i64,
     /// `direction`; empty if the table has none.
     pub direction: &'a str,

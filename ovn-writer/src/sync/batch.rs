@@ -23,7 +23,6 @@ use crate::{
 /// The limits of one transaction. A single name is allowed at any size.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BatchLimits {
-    /// Changed rows.
     pub rows: usize,
     /// Bytes on the wire, roughly.
     pub bytes: usize,
@@ -188,15 +187,10 @@ pub(super) fn unmanaged() -> Operation {
 /// The effects of a finished transaction.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Done {
-    /// Created rows.
     pub created: usize,
-    /// Rows whose addresses changed.
     pub mutated: usize,
-    /// Deleted rows.
     pub deleted: usize,
-    /// Addresses added to rows.
     pub inserted_addresses: usize,
-    /// Addresses removed from rows.
     pub deleted_addresses: usize,
     /// For each name that changed in the store: the time since then.
     pub lags: Vec<Duration>,
@@ -204,10 +198,8 @@ pub struct Done {
     pub repaired: Repaired,
 }
 
-/// Repairs.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Repaired {
-    /// Rows that were missing.
     pub missing_rows: usize,
     /// Addresses that were missing in rows.
     pub missing_addresses: usize,

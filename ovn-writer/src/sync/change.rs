@@ -19,7 +19,6 @@ const NAMED: usize = 10;
 pub enum Change {
     /// The row is missing: create it.
     Create {
-        /// The set.
         set: SetOf,
         /// Its initial addresses.
         addresses: Vec<IpAddr>,
@@ -30,9 +29,7 @@ pub enum Change {
     },
     /// The row lacks members, or has surplus ones.
     Mutate {
-        /// The row.
         uuid: Uuid,
-        /// Its family.
         family: Family,
         /// The missing addresses.
         insert: Vec<IpAddr>,
@@ -41,9 +38,7 @@ pub enum Change {
     },
     /// The row is no longer needed, and this program created it.
     Delete {
-        /// The row.
         uuid: Uuid,
-        /// Its family.
         family: Family,
         /// Its mark.
         store: String,
@@ -53,7 +48,6 @@ pub enum Change {
 }
 
 impl Change {
-    /// The family of the row.
     pub fn family(&self) -> Family {
         match self {
             Self::Create { set, .. } => set.family,
@@ -69,7 +63,6 @@ impl Change {
         }
     }
 
-    /// Whether it creates a row.
     pub fn is_creation(&self) -> bool {
         matches!(self, Self::Create { .. })
     }

@@ -21,7 +21,6 @@ const OF_NAME: usize = 8;
 /// The maximum number of members per change; the rest is counted.
 const MEMBERS: usize = 16;
 
-/// The cause of a change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cause {
@@ -39,16 +38,11 @@ pub enum Cause {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoggedChange {
-    /// The time.
     #[serde(skip)]
     pub at: Instant,
-    /// The cause.
     pub cause: Cause,
-    /// The family of the set.
     pub family: Family,
-    /// Whether the set was created.
     pub created: bool,
-    /// Whether the set was deleted.
     pub deleted: bool,
     /// Added addresses, at most 16.
     pub inserted: Box<[IpAddr]>,

@@ -11,7 +11,6 @@ use crate::references::SetName;
 /// A set that probably cannot be created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NameConflict {
-    /// The set.
     pub set: SetOf,
     /// When to try again to create it; `None` in a process that does not write.
     pub until: Option<Instant>,
@@ -27,7 +26,6 @@ pub(crate) struct NameConflicts {
 }
 
 impl NameConflicts {
-    /// The names with a conflict.
     pub(crate) fn names(&self) -> impl Iterator<Item = &DnsName> {
         self.refused.keys()
     }

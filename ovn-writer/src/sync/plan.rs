@@ -36,18 +36,15 @@ pub enum Creation {
     AtOnce,
     /// When a rule refers to it, in any network.
     WhenReferenced,
-    /// Never.
     Never,
 }
 
 /// The desired and the actual state of one name.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
-    /// The name.
     pub name: &'a DnsName,
     /// The desired state; `None` if the store never had the name, and no row of ours has it.
     pub wanted: Option<&'a Wanted<'a>>,
-    /// All rows of the name.
     pub rows: &'a [SetRow<'a>],
     /// Sets of the name that rules refer to and that do not exist.
     pub missed: &'a [SetOf],
@@ -65,12 +62,9 @@ pub struct Case<'a> {
     pub closes_from: Option<Instant>,
 }
 
-/// A row.
 #[derive(Clone, Copy, Debug)]
 pub struct SetRow<'a> {
-    /// Its `_uuid`.
     pub uuid: Uuid,
-    /// Its columns.
     pub set: &'a AddressSet,
     /// Whether a rule refers to it.
     pub is_referred_to: bool,
@@ -112,7 +106,6 @@ impl Clocks {
 pub struct Finding {
     /// The change that resolves it.
     pub change: Change,
-    /// The planned action.
     pub verdict: Verdict,
     /// Its origin.
     pub trigger: Trigger,
@@ -149,7 +142,6 @@ pub enum Verdict {
 pub enum Reason {
     /// No status has listed the addresses of the name yet, or that it has none.
     Unresolved,
-    /// The store cannot be read.
     StoreOutOfSync,
     /// Too many names in use are absent, so their absence is not believed.
     ManyAbsent,
@@ -184,7 +176,6 @@ impl Reason {
     }
 }
 
-/// The plan for one name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Every difference.

@@ -28,7 +28,6 @@ pub struct Policy {
     pub allow_empty_until: Option<Instant>,
     /// The options for the sets of all names.
     pub options: PlanOptions,
-    /// The limits of a transaction.
     pub limits: BatchLimits,
 }
 

@@ -32,7 +32,6 @@ impl Mark {
     }
 }
 
-/// The queued names.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// Their marks, and whether they are in the order; if not, they wait for a timer, or are held.
@@ -64,7 +63,6 @@ impl Queue {
         self.order.len()
     }
 
-    /// Queues the name.
     pub(super) fn mark(&mut self, name: DnsName, mark: Mark) {
         let is_free = self.held.is_empty() || !self.held.contains(&name);
         match self.marks.entry(name) {

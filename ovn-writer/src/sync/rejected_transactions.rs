@@ -22,7 +22,6 @@ use crate::{
 /// The first wait after the server refused the changes of a name; each further refusal doubles it.
 pub(super) const FIRST_WAIT: Duration = Duration::from_millis(100);
 
-/// The longest wait after refusals.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// The error for a row that cannot be created (RFC 7047 section 3.1).

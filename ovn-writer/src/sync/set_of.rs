@@ -7,7 +7,6 @@ use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family};
 pub struct SetOf {
     /// `k8s.ovn.org/owner-controller`.
     pub controller: Box<str>,
-    /// Its family.
     pub family: Family,
 }
 

@@ -15,7 +15,6 @@ use ovsdb_replica::{
 pub(super) struct Model {
     /// `Address_Set`.
     pub(super) rows: BTreeMap<Uuid, ModelRow>,
-    /// `ACL`.
     pub(super) acls: BTreeMap<Uuid, ModelAcl>,
     pub(super) made: u128,
 }
