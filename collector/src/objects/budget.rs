@@ -174,13 +174,13 @@ impl Budget {
         Ok(())
     }
 
-    /// Of these namespaces the one for which times were written longest ago, and when.
+    /// The namespace whose times were written longest ago, and when that was.
     pub(crate) fn last_times(&self, namespaces: &[Namespace]) -> (Group, Timestamp) {
         least(&self.times_at, namespaces)
     }
 
-    /// Takes a write of addresses or of a new object, or tells when its turn is. `turn` keeps that time until the write is taken; zero if it
-    /// does not wait.
+    /// Takes a write of addresses or of a new object, or returns when its turn is. `turn` keeps
+    /// that time until the write is taken; it is zero if the write does not wait.
     pub(crate) fn take(
         &mut self,
         cost: &WriteCost<'_>,
