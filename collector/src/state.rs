@@ -15,8 +15,8 @@
 //! - `removal` (when addresses leave, and every cause of removal).
 //! - `evict` and `leaving` (limits, and the order in which names leave).
 //!
-//! Results: `render` (the next status), `condition` (its reasons), `count`, `update_count`,
-//! `address_stats` and `failing_names`.
+//! Results: `render` (the next status), `condition` (its reasons), `count`, `address_stats`
+//! and `failing_names`.
 
 mod additions;
 mod address_stats;
@@ -36,7 +36,6 @@ mod render;
 mod stored;
 #[cfg(test)]
 mod tests;
-mod update_count;
 mod without_addresses;
 
 use std::time::Duration;

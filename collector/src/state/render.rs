@@ -11,12 +11,11 @@ use super::{
     name::{Address, Name},
     stored::{StoredAddress, StoredName, expiries},
     tolerance,
-    update_count::UpdateCount,
     without_addresses::own_entry,
 };
 
 /// A status that differs from the stored one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatusUpdate {
     next: Stored,
     /// New addresses; an address of two names counts twice.
@@ -43,10 +42,10 @@ impl StatusUpdate {
         let ended = stored.is_no_rule(&state.list.spec).then(Stored::default);
         let (stored, was_ended) = (ended.as_ref().unwrap_or(stored), ended.is_some());
         let covered = covered(&state.list, stored);
-        let mut count = UpdateCount {
+        let mut update = Self {
             removed: usize::try_from(stored.rubbish).unwrap_or(usize::MAX),
             flipped: was_ended,
-            ..UpdateCount::default()
+            ..Self::default()
         };
         let mut names: Vec<StoredName> = Vec::with_capacity(state.list.names.len());
         let mut done: BTreeSet<&DnsName> = BTreeSet::new();
@@ -63,10 +62,10 @@ impl StatusUpdate {
                     .filter(|own| own.dns_name != old.dns_name);
                 let stays = |ip: &IpAddr| own.is_some_and(|own| own.address(ip).is_some());
                 let gone = old.addresses.iter().filter(|it| !stays(&it.ip));
-                count.removed += gone.count();
+                update.removed += gone.count();
                 continue;
             };
-            names.push(entry(name, Some(old), now, &mut count));
+            names.push(entry(name, Some(old), now, &mut update));
             done.insert(&name.dns_name);
         }
         for name in &state.list.names {
@@ -74,8 +73,7 @@ impl StatusUpdate {
             if covered.contains(dns_name) || done.contains(dns_name) {
                 continue;
             }
-            let mut added = UpdateCount::default();
-            let new = entry(name, None, now, &mut added);
+            let new = entry(name, None, now, &mut Self::default());
             // An address that the wildcard's own entry had before is not new.
             let own = stored
                 .names
@@ -83,7 +81,7 @@ impl StatusUpdate {
                 .find(|it| it.dns_name == state.list.spec);
             let own = own.filter(|_| state.list.spec.is_wildcard() && !dns_name.is_wildcard());
             let has = |ip| own.is_some_and(|own| own.addresses.iter().any(|it| it.ip == ip));
-            count.added += new.addresses.iter().filter(|it| !has(it.ip)).count();
+            update.added += new.addresses.iter().filter(|it| !has(it.ip)).count();
             if dns_name.is_wildcard() {
                 names.insert(0, new)
             } else {
@@ -91,7 +89,7 @@ impl StatusUpdate {
             }
         }
         if state.list.names.is_empty() {
-            names.extend(own_entry(state, stored, now, &mut count));
+            names.extend(own_entry(state, stored, now, &mut update));
         }
         for address in state
             .list
@@ -101,17 +99,8 @@ impl StatusUpdate {
         {
             address.rendered = address.expiry();
         }
-        let next = Stored {
-            names: names.into(),
-            ..Stored::default()
-        };
-        (was_ended || next != *stored).then_some(Self {
-            next,
-            added: count.added,
-            removed: count.removed,
-            flipped: count.flipped,
-            nearest: count.nearest,
-        })
+        update.next.names = names.into();
+        (was_ended || update.next != *stored).then_some(update)
     }
 
     /// Whether it has more than changed times and counts.
@@ -182,13 +171,13 @@ fn entry(
     name: &Name,
     old: Option<&StoredName>,
     now: Timestamp,
-    count: &mut UpdateCount,
+    update: &mut StatusUpdate,
 ) -> StoredName {
     let mut addresses = Vec::with_capacity(name.addresses.len());
     for stored in old.iter().flat_map(|old| &old.addresses) {
         match name.address(&stored.ip) {
-            Some(address) => addresses.push(refreshed(stored, address, count)),
-            None => count.removed += 1,
+            Some(address) => addresses.push(refreshed(stored, address, update)),
+            None => update.removed += 1,
         }
     }
     if addresses.len() < name.addresses.len() {
@@ -196,11 +185,11 @@ fn entry(
         placed.sort_unstable();
         let new = |address: &&Address| placed.binary_search(&address.ip).is_err();
         addresses.extend(name.addresses.iter().filter(new).map(StoredAddress::fresh));
-        count.added += addresses.len() - placed.len();
+        update.added += addresses.len() - placed.len();
     }
     let was = old.map_or(&ConditionWords::Nothing, |old| &old.told);
     let told = was.next(name.verdict, now);
-    count.flip_if(old.is_some() && told.differs(was));
+    update.flipped |= old.is_some() && told.differs(was);
     StoredName {
         dns_name: name.dns_name.clone(),
         addresses: addresses.into(),
@@ -210,13 +199,17 @@ fn entry(
 }
 
 /// The stored address, with its old times if they are close enough.
-fn refreshed(stored: &StoredAddress, address: &Address, count: &mut UpdateCount) -> StoredAddress {
+fn refreshed(
+    stored: &StoredAddress,
+    address: &Address,
+    update: &mut StatusUpdate,
+) -> StoredAddress {
     if is_near(stored, address) {
         return *stored;
     }
     let (was, is) = (stored.expiry(), address.expiry());
     if was < is {
-        count.nearest = count.nearest.into_iter().chain([was]).min();
+        update.nearest = update.nearest.into_iter().chain([was]).min();
     }
     StoredAddress::fresh(address)
 }

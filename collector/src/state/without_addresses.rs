@@ -5,12 +5,11 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
-    NameState, Stored,
+    NameState, StatusUpdate, Stored,
     condition::ConditionWords,
     looked_up::{FamilyResult, LookupSummary},
     name::Verdict,
     stored::StoredName,
-    update_count::UpdateCount,
 };
 
 /// Why an object has no address, after it had some.
@@ -109,7 +108,7 @@ pub(super) fn own_entry(
     state: &mut NameState,
     stored: &Stored,
     now: Timestamp,
-    count: &mut UpdateCount,
+    update: &mut StatusUpdate,
 ) -> Option<StoredName> {
     let (_, addresses) = stored.count();
     if state.without_addresses.is_none() && addresses > 0 {
@@ -126,7 +125,7 @@ pub(super) fn own_entry(
     let was = old.map_or(&ConditionWords::Nothing, |old| &old.told);
     let told = was.next(verdict, now);
     told.reason()?;
-    count.flip_if(told.differs(was));
+    update.flipped |= told.differs(was);
     Some(StoredName {
         dns_name: spec.clone(),
         addresses: Box::default(),
