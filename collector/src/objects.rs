@@ -58,7 +58,7 @@ pub use self::{
     metrics::METRICS,
     namespace_limits::{NamespaceLimits, NamespaceShare},
     stored_objects::{ManageObjects, ObjectPolicy},
-    view::{FailureView, NameView, View},
+    view::{NameView, View},
 };
 pub(crate) use self::{
     in_use::NamesInUse,

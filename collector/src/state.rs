@@ -46,7 +46,7 @@ pub use self::{
     askers::Crowd,
     count::{Count, Kept, MAX_OWN_RETENTION, OwnLimits},
     evict::{ADDRESS_V6_BYTES, Eviction, ObjectSize},
-    failing_names::{Failing, failing_names},
+    failing_names::{FailureView, failing_names},
     looked_up::{FamilyResult, LookupSummary},
     name_list::{NameList, NameSnapshot},
     name_state::{After, NameState, UpdateEffect},

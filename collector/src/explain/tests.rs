@@ -9,8 +9,9 @@ use crate::{
     event_history::EventKind,
     failure::Failure,
     namespaces::NamespaceQuota,
-    objects::{FailureView, NamespaceShare},
+    objects::NamespaceShare,
     observation::Provenance,
+    state::FailureView,
 };
 
 const WWW: &str = "www.example.com.";

@@ -7,8 +7,9 @@ use super::status::{Status, is_troubled};
 use crate::{
     corefile::live::State as CorefileState,
     flush::{BlockView, plan::State as BlockState},
-    objects::{FailureView, NameView},
+    objects::NameView,
     pods::Whose,
+    state::FailureView,
 };
 
 /// The most rows of a table; names with trouble come first.

@@ -21,9 +21,10 @@ use crate::{
     failure::Failure,
     flush::plan::State,
     namespaces::NamespaceQuota,
-    objects::{Evictions, FailureView, NameView, NamespaceShare, View},
+    objects::{Evictions, NameView, NamespaceShare, View},
     pods::{PodView, Whose},
     rules::validation::{Fault, Faults},
+    state::FailureView,
 };
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";

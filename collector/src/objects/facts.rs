@@ -10,9 +10,9 @@ use super::{
     NamespaceShare,
     entry::Entry,
     inspection::Inspection,
-    view::{FailureView, MAX_FAILING},
+    view::MAX_FAILING,
 };
-use crate::state::{AddressFacts, address_stats, failing_names};
+use crate::state::{AddressFacts, FailureView, address_stats, failing_names};
 
 /// The most addresses, and the most names, that are listed; the others are counted.
 const MOST: usize = 1_000;
@@ -137,7 +137,7 @@ impl Inspection<'_> {
         let due = names.chain(asked).filter(|name| is_asked(name));
         let due = due.filter_map(|name| self.names.lookups.due(name)).min();
         let failing = failing_names(&entry.memory);
-        let failing = failing.filter(|failing| is_asked(failing.dns_name));
+        let failing = failing.filter(|failing| is_asked(&failing.name));
         NameFacts {
             name: spec.clone(),
             wanted: entry.wanted,
@@ -153,7 +153,7 @@ impl Inspection<'_> {
             more_addresses,
             next_lookup: due.map(|due| due.max(now)),
             fruitless_lookups: self.names.lookups.barren(asked.unwrap_or(spec)),
-            failures: failing.take(MAX_FAILING).map(FailureView::of).collect(),
+            failures: failing.take(MAX_FAILING).collect(),
             left_out: match &entry.evicted {
                 Some(evicted) if entry.denied => evicted.evictions.addresses,
                 _ => 0,

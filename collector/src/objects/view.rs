@@ -9,10 +9,7 @@ use serde::Serialize;
 use super::{
     Evictions, NamespaceShare, entry::Entry, inspection::Inspection, stored_object::StoredObject,
 };
-use crate::{
-    failure::Failure,
-    state::{Failing, failing_names},
-};
+use crate::state::{FailureView, failing_names};
 
 /// The most failing names listed for each name in use.
 pub(crate) const MAX_FAILING: usize = 10;
@@ -72,29 +69,6 @@ pub struct NameView {
     pub failed_writes: u32,
 }
 
-/// A name whose look-ups fail.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct FailureView {
-    pub name: DnsName,
-    /// Failed look-ups since the last answer.
-    pub failures: i32,
-    /// The last failure, as the condition `Degraded` has it; unknown if it was before this process
-    /// started.
-    #[serde(rename = "degraded")]
-    pub failure: Option<Failure>,
-}
-
-impl FailureView {
-    pub(crate) fn of(failing: Failing<'_>) -> Self {
-        Self {
-            name: failing.dns_name.clone(),
-            failures: failing.failures,
-            failure: failing.failure,
-        }
-    }
-}
-
 impl Inspection<'_> {
     pub(crate) fn view(&self, now: Timestamp) -> View {
         let mut names: Vec<_> = self
@@ -119,7 +93,6 @@ impl Inspection<'_> {
         let evicted = entry.evicted.as_deref().copied().unwrap_or_default();
         let due = once(name).chain(entry.memory.list().names());
         let due = due.filter_map(|name| self.names.lookups.due(name)).min();
-        let failures = failing_names(&entry.memory).take(MAX_FAILING);
         NameView {
             name: name.clone(),
             objects: entry.objects.iter().map(key).collect(),
@@ -134,7 +107,7 @@ impl Inspection<'_> {
             next_lookup: due.map(|due| due.max(now)),
             fruitless_lookups: self.names.lookups.barren(name),
             failing: failing_names(&entry.memory).count(),
-            failures: failures.map(FailureView::of).collect(),
+            failures: failing_names(&entry.memory).take(MAX_FAILING).collect(),
             evictions: evicted.evictions,
             failed_writes: entry.writes.failures,
         }

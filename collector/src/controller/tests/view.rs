@@ -4,7 +4,8 @@ use super::{World, at, name};
 use crate::{
     failure::Failure,
     lookup::{FamilyOutcome, LookupResult},
-    objects::{FailureView, ManageObjects},
+    objects::ManageObjects,
+    state::FailureView,
 };
 
 fn fail(world: &mut World, asked: &str) {
