@@ -27,11 +27,10 @@ use runtime::UsageError;
 
 use self::args::{CorefileAction, CorefileArgs, InputArgs, PatchArgs};
 pub use self::{
-    config_map::ConfigMapError,
     lint::{Finding, Imports, Line, Scope, bypasses, findings},
     parse::SyntaxError,
-    patch::{PatchError, add, forward_to_cluster, remove},
-    render::{RenderError, Servers},
+    patch::{add, forward_to_cluster, remove},
+    render::Servers,
 };
 
 /// Runs `collector corefile`. Returns whether no fault was found.

@@ -2,60 +2,48 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Context, anyhow, bail};
 use serde_json::Value;
 
 pub(super) const KEY: &str = "Corefile";
 
-/// Why a text is not a ConfigMap with a Corefile.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum ConfigMapError {
-    #[error("no YAML: {0}")]
-    Yaml(String),
-    /// Another kind of object.
-    #[error("the input is not a ConfigMap, but {0}")]
-    Kind(String),
-    /// The ConfigMap has no Corefile.
-    #[error("the ConfigMap has no data under `Corefile`")]
-    NoCorefile,
-}
+const NO_COREFILE: &str = "the ConfigMap has no data under `Corefile`";
 
-fn parse(text: &str) -> Result<Value, ConfigMapError> {
-    let map: Value =
-        serde_saphyr::from_str(text).map_err(|error| ConfigMapError::Yaml(error.to_string()))?;
+fn parse(text: &str) -> anyhow::Result<Value> {
+    let map: Value = serde_saphyr::from_str(text).map_err(|error| anyhow!("no YAML: {error}"))?;
     match map.get("kind").and_then(Value::as_str) {
         Some("ConfigMap") => Ok(map),
-        Some(kind) => Err(ConfigMapError::Kind(format!("a {}", kind.escape_debug()))),
-        None => Err(ConfigMapError::Kind("something without a kind".to_owned())),
+        Some(kind) => bail!("the input is not a ConfigMap, but a {}", kind.escape_debug()),
+        None => bail!("the input is not a ConfigMap, but something without a kind"),
     }
 }
 
 /// The Corefile, and the other files of its folder when the ConfigMap is mounted.
-pub(super) fn read(text: &str) -> Result<(String, BTreeMap<String, String>), ConfigMapError> {
+pub(super) fn read(text: &str) -> anyhow::Result<(String, BTreeMap<String, String>)> {
     let map = parse(text)?;
     let data = map.get("data").and_then(Value::as_object);
     let data = data.into_iter().flatten();
     let mut files: BTreeMap<String, String> = data
         .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
         .collect();
-    let corefile = files.remove(KEY).ok_or(ConfigMapError::NoCorefile)?;
+    let corefile = files.remove(KEY).context(NO_COREFILE)?;
     Ok((corefile, files))
 }
 
 /// The ConfigMap with another Corefile, for `kubectl apply`. Fields that the API server sets are
 /// left out. `resourceVersion` stays, so that the apply fails if the ConfigMap was changed
 /// meanwhile.
-pub(super) fn with_corefile(text: &str, corefile: &str) -> Result<String, ConfigMapError> {
+pub(super) fn with_corefile(text: &str, corefile: &str) -> anyhow::Result<String> {
     let mut map = parse(text)?;
     if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
         for kept in ["managedFields", "creationTimestamp", "uid", "selfLink"] {
             metadata.remove(kept);
         }
     }
-    match map.get_mut("data").and_then(Value::as_object_mut) {
-        Some(data) => data.insert(KEY.to_owned(), corefile.into()),
-        None => return Err(ConfigMapError::NoCorefile),
-    };
-    serde_saphyr::to_string(&map).map_err(|error| ConfigMapError::Yaml(error.to_string()))
+    let data = map.get_mut("data").and_then(Value::as_object_mut);
+    let data = data.context(NO_COREFILE)?;
+    data.insert(KEY.to_owned(), corefile.into());
+    serde_saphyr::to_string(&map).map_err(|error| anyhow!("no YAML: {error}"))
 }
 
 #[cfg(test)]

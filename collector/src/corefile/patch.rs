@@ -2,25 +2,12 @@
 
 use std::ops::Range;
 
+use anyhow::{Context, bail};
+
 use super::{
     lint::{Effective, INDENT, Imports, Line, Scope, said},
     parse::{Block, Corefile, Directive, SyntaxError, parse},
 };
-
-/// Why a Corefile cannot be changed.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum PatchError {
-    #[error(transparent)]
-    Syntax(#[from] SyntaxError),
-    /// The address of the cluster's DNS is not in the file.
-    #[error(
-        "no server block of the cluster domain has a `forward` line with the address of the cluster's DNS: give --cluster-dns"
-    )]
-    NoClusterDns,
-    /// There is no line to change.
-    #[error("no server block for names outside of the cluster has a `forward` line")]
-    NoForward,
-}
 
 /// Replacements of byte ranges.
 #[derive(Debug, Default)]
@@ -57,13 +44,13 @@ fn newline(text: &str) -> &'static str {
 /// Changes nothing if all do.
 ///
 /// # Errors
-/// [`PatchError::Syntax`].
+/// The text is no Corefile.
 pub fn add(
     text: &str,
     line: &Line,
     scope: &Scope,
     imports: &Imports,
-) -> Result<String, PatchError> {
+) -> Result<String, SyntaxError> {
     let corefile = parse(text)?;
     let mut edits = Edits::default();
     let blocks = corefile.blocks.iter();
@@ -155,8 +142,8 @@ fn complete(text: &str, directive: &Directive, line: &Line, edits: &mut Edits) {
 /// Removes the lines that stream to this endpoint, or all lines.
 ///
 /// # Errors
-/// [`PatchError::Syntax`].
-pub fn remove(text: &str, line: Option<&Line>) -> Result<String, PatchError> {
+/// The text is no Corefile.
+pub fn remove(text: &str, line: Option<&Line>) -> Result<String, SyntaxError> {
     let corefile = parse(text)?;
     let mut edits = Edits::default();
     for directive in written(&corefile) {
@@ -189,7 +176,7 @@ pub fn forward_to_cluster(
     text: &str,
     scope: &Scope,
     cluster_dns: Option<&str>,
-) -> Result<String, PatchError> {
+) -> anyhow::Result<String> {
     let corefile = parse(text)?;
     let forwards = |block: &Block| {
         let forwards = block.directives.iter().filter(|it| it.name == "forward");
@@ -203,7 +190,9 @@ pub fn forward_to_cluster(
     let own = corefile.blocks.iter().filter(|it| scope.is_cluster(it));
     let own = own.flat_map(forwards).find_map(|it| servers(&it));
     let own = own.and_then(|place| text.get(place));
-    let cluster_dns = cluster_dns.or(own).ok_or(PatchError::NoClusterDns)?;
+    let cluster_dns = cluster_dns.or(own).context(
+        "no server block of the cluster domain has a `forward` line with the address of the cluster's DNS: give --cluster-dns",
+    )?;
     let mut edits = Edits::default();
     let external = corefile.blocks.iter().filter(|it| scope.is_external(it));
     for forward in external.flat_map(forwards) {
@@ -212,7 +201,7 @@ pub fn forward_to_cluster(
         }
     }
     if edits.0.is_empty() {
-        return Err(PatchError::NoForward);
+        bail!("no server block for names outside of the cluster has a `forward` line");
     }
     Ok(edits.apply(text))
 }

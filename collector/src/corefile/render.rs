@@ -7,6 +7,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
+use anyhow::{anyhow, bail};
 use serde::Deserialize;
 
 use super::lint::{INDENT, Line, Scope};
@@ -45,25 +46,17 @@ struct Document {
     servers: Option<Vec<Server>>,
 }
 
-/// All reasons why a Corefile cannot be generated.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{}", .0.join("; "))]
-pub struct RenderError(Vec<String>);
-
 impl Servers {
     /// Reads a `DNS` object, or only its `spec`.
     ///
     /// # Errors
     /// The text is no YAML, or another object.
-    pub fn read(text: &str) -> Result<Self, RenderError> {
-        let document: Document =
-            serde_saphyr::from_str(text).map_err(|error| RenderError(vec![error.to_string()]))?;
+    pub fn read(text: &str) -> anyhow::Result<Self> {
+        let document: Document = serde_saphyr::from_str(text).map_err(|error| anyhow!("{error}"))?;
         match (document.spec, document.servers) {
             (Some(spec), _) => Ok(spec),
             (None, Some(servers)) => Ok(Self { servers }),
-            (None, None) => Err(RenderError(vec![
-                "the input has neither a `spec` nor a list of `servers`".to_owned(),
-            ])),
+            (None, None) => bail!("the input has neither a `spec` nor a list of `servers`"),
         }
     }
 
@@ -73,7 +66,7 @@ impl Servers {
     ///
     /// # Errors
     /// The servers violate a rule of the proposal.
-    pub fn render(&self, lines: &[Line], scope: &Scope, port: u16) -> Result<String, RenderError> {
+    pub fn render(&self, lines: &[Line], scope: &Scope, port: u16) -> anyhow::Result<String> {
         self.check(scope)?;
         let shown = |line: &Line| format!("{INDENT}{}\n", line.shown(INDENT, "\n"));
         let dnstap: String = lines.iter().map(shown).collect();
@@ -115,7 +108,7 @@ impl Servers {
         Ok(out)
     }
 
-    fn check(&self, scope: &Scope) -> Result<(), RenderError> {
+    fn check(&self, scope: &Scope) -> anyhow::Result<()> {
         let mut faults = Vec::new();
         let (mut names, mut zones) = (BTreeSet::new(), BTreeSet::new());
         for Server {
@@ -166,11 +159,10 @@ impl Servers {
                 }
             }
         }
-        if faults.is_empty() {
-            Ok(())
-        } else {
-            Err(RenderError(faults))
+        if !faults.is_empty() {
+            bail!("{}", faults.join("; "));
         }
+        Ok(())
     }
 }
 
