@@ -51,7 +51,7 @@ pub(crate) use self::{
 pub use self::{
     result::{FamilyOutcome, LookupResult, Request},
     servers::{Server, ServerSource, Servers},
-    spec::{ResolverSpec, SpecError},
+    spec::ResolverSpec,
 };
 use crate::{
     failure::Failure, guards::SharedGuards, notices::Rebindings, query_origin::OwnQueries,
