@@ -35,25 +35,6 @@ pub struct MaxConnections {
     pub frames_per_second: u32,
 }
 
-/// The limit that refuses a connection.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum LimitExceeded {
-    All,
-    OfPeer,
-    OfUnknown,
-}
-
-impl LimitExceeded {
-    /// The value of the metric label.
-    pub(super) fn reason(self) -> &'static str {
-        match self {
-            Self::All => "too_many",
-            Self::OfPeer => "too_many_of_peer",
-            Self::OfUnknown => "too_many_unknown",
-        }
-    }
-}
-
 /// All connections. Clones share them.
 #[derive(Clone, Debug)]
 pub struct ConnectionTable {
@@ -235,12 +216,12 @@ impl ConnectionTable {
         &self.observations
     }
 
-    /// Takes a permit for a connection, or returns the limit that refuses it.
+    /// Takes a permit for a connection, or returns the limit that refuses it, as a metric label.
     pub(super) fn take(
         &self,
         peer: &Peer,
         is_known: bool,
-    ) -> Result<ConnectionPermit, LimitExceeded> {
+    ) -> Result<ConnectionPermit, &'static str> {
         let key = match peer {
             Peer::Process { pid, .. } => Key::Process(*pid),
             Peer::Address(address) => Key::Address(address.ip().to_canonical()),
@@ -249,13 +230,13 @@ impl ConnectionTable {
         let of_peer = table.peers.get(&(key, is_known));
         let of_peer = of_peer.map_or(0, |guest| guest.connections);
         if table.taken >= self.limits.connections {
-            return Err(LimitExceeded::All);
+            return Err("too_many");
         }
         if of_peer >= self.limits.of_peer {
-            return Err(LimitExceeded::OfPeer);
+            return Err("too_many_of_peer");
         }
         if !is_known && table.unknown >= self.limits.connections.div_ceil(UNKNOWN_PART) {
-            return Err(LimitExceeded::OfUnknown);
+            return Err("too_many_unknown");
         }
         table.sweep();
         table.taken += 1;

@@ -150,8 +150,7 @@ impl Listener {
         if !standing.is_known() && !standing.may_change() {
             return Err("unknown_peer");
         }
-        let permit = ingest.connections.take(peer, standing.is_known());
-        let permit = permit.map_err(super::connection_limits::LimitExceeded::reason)?;
+        let permit = ingest.connections.take(peer, standing.is_known())?;
         Ok((permit, standing))
     }
 }

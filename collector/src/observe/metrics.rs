@@ -202,7 +202,7 @@ runtime::metrics! {
 }
 
 /// The reasons why connections are refused or end: [`super::error::Error::reason`],
-/// [`super::connection_limits::LimitExceeded::reason`], and those of listeners.
+/// [`super::connection_limits::ConnectionTable::take`], and those of listeners.
 const ERRORS: &[&str] = &[
     "read",
     "write",
