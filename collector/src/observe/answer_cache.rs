@@ -8,7 +8,7 @@ mod cached_answer;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, hash::BuildHasher, net::IpAddr, sync::Arc, time::Duration};
+use std::{hash::BuildHasher, net::IpAddr, sync::Arc, time::Duration};
 
 use foldhash::fast::RandomState;
 use lru::LruCache;
@@ -31,9 +31,10 @@ const NAME_BYTES: usize = 640;
 const NAMES_PER_SHARD: usize = 2048;
 
 /// The cache. Clones share it.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct AnswerCache(Option<Arc<Shards>>);
 
+#[derive(Debug)]
 struct Shards {
     hasher: RandomState,
     max_ttl: Duration,
@@ -42,6 +43,7 @@ struct Shards {
     all: Box<[Mutex<Shard>]>,
 }
 
+#[derive(Debug)]
 struct Shard {
     answers: LruCache<u64, CachedAnswer, RandomState>,
     bytes: usize,
@@ -168,21 +170,10 @@ impl AnswerCache {
     }
 
     /// The number of cached answers.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         let shards = self.0.iter().flat_map(|shards| &shards.all);
         shards.map(|shard| shard.lock().answers.len()).sum()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-impl fmt::Debug for AnswerCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Remembered")
-            .field("answers", &self.len())
-            .finish()
     }
 }
 
