@@ -50,7 +50,7 @@ pub(crate) use self::{
 };
 pub use self::{
     result::{FamilyOutcome, LookupResult, Request},
-    servers::{Server, ServerSource, Servers},
+    servers::{ResolvConf, Server, Servers},
     spec::ResolverSpec,
 };
 use crate::{

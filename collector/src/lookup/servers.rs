@@ -1,4 +1,4 @@
-//! The DNS servers to query, and the sources of the list.
+//! The DNS servers to query, and the file that lists them.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::spec::{DNS_PORT, ResolverSpec, is_host};
+use super::spec::{DNS_PORT, is_host};
 
 /// The resolver configuration of the host or the pod.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -48,35 +48,25 @@ impl Server {
 /// The servers to query now, in a [`watch`] channel; their order has no meaning.
 pub type Servers = Arc<[Server]>;
 
-/// A list of servers from outside Kubernetes.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum ServerSource {
-    Fixed(Servers),
-    /// The `nameserver` lines of a file (resolv.conf(5)), followed as it changes.
-    ResolvConf {
-        path: PathBuf,
-        /// Whether the servers are queried over TCP only, whatever the file's options say.
-        tcp_only: bool,
-        interval: Duration,
-    },
+/// The `nameserver` lines of a file (resolv.conf(5)), followed as it changes.
+#[derive(Debug)]
+pub struct ResolvConf {
+    path: PathBuf,
+    tcp_only: bool,
+    interval: Duration,
+    /// The content at the last reading, or why reading failed: the same is not logged twice.
+    seen: Option<Result<Vec<u8>, String>>,
 }
 
-impl ServerSource {
-    /// The source for a `--resolver`; `None` for `kube`, where another task finds the servers, and
-    /// for `none`.
-    pub fn of(spec: &ResolverSpec) -> Option<Self> {
-        let file = |tcp_only| Self::ResolvConf {
+impl ResolvConf {
+    /// The file of the host or the pod. `tcp_only`: the servers are queried over TCP only, whatever
+    /// the file's options say.
+    pub fn of_host(tcp_only: bool) -> Self {
+        Self {
             path: RESOLV_CONF.into(),
             tcp_only,
             interval: INTERVAL,
-        };
-        match spec {
-            ResolverSpec::Kube | ResolverSpec::None => None,
-            ResolverSpec::ResolvConf => Some(file(false)),
-            ResolverSpec::ResolvConfTcp => Some(file(true)),
-            ResolverSpec::Servers(servers) => Some(Self::Fixed(
-                servers.iter().copied().map(Server::udp).collect(),
-            )),
+            seen: None,
         }
     }
 
@@ -86,47 +76,21 @@ impl ServerSource {
     /// # Errors
     /// None.
     pub async fn run(
-        self,
+        mut self,
         servers: watch::Sender<Servers>,
         shutdown: CancellationToken,
     ) -> anyhow::Result<()> {
-        match self {
-            Self::Fixed(fixed) => {
-                servers.send_replace(fixed);
-                shutdown.cancelled().await;
-            }
-            Self::ResolvConf {
-                path,
-                tcp_only,
-                interval: every,
-            } => {
-                let mut file = ResolvConf {
-                    path,
-                    tcp_only,
-                    seen: None,
-                };
-                let mut ticks = interval(every);
-                ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                // The first list is sent even if it is empty, since look-ups wait for it.
-                file.read(&servers).await;
-                servers.send_modify(|_| ());
-                while shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
-                    file.read(&servers).await;
-                }
-            }
+        let mut ticks = interval(self.interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first list is sent even if it is empty, since look-ups wait for it.
+        self.read(&servers).await;
+        servers.send_modify(|_| ());
+        while shutdown.run_until_cancelled(ticks.tick()).await.is_some() {
+            self.read(&servers).await;
         }
         Ok(())
     }
-}
 
-struct ResolvConf {
-    path: PathBuf,
-    tcp_only: bool,
-    /// The content at the last reading, or why reading failed: the same is not logged twice.
-    seen: Option<Result<Vec<u8>, String>>,
-}
-
-impl ResolvConf {
     async fn read(&mut self, servers: &watch::Sender<Servers>) {
         let read = self.content().await.map_err(|error| error.to_string());
         if self.seen.as_ref() == Some(&read) {

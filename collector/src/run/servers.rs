@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use super::{Found, follow};
 use crate::{
     args::Args,
-    lookup::{self, ResolverSpec, Server},
+    lookup::{self, ResolvConf, ResolverSpec, Server},
 };
 
 /// The list of servers to query; `None` without look-ups.
@@ -30,10 +30,12 @@ pub(super) fn servers(
         (ResolverSpec::Kube, None) => {
             return Err(UsageError("--resolver kube needs --store kube".to_owned()).into());
         }
-        (resolver, _) => {
-            if let Some(source) = lookup::ServerSource::of(&resolver) {
-                tasks.spawn("resolver servers", source.run(sender, tasks.token()));
-            }
+        (ResolverSpec::Servers(fixed), _) => {
+            sender.send_replace(fixed.into_iter().map(Server::udp).collect());
+        }
+        (resolver @ (ResolverSpec::ResolvConf | ResolverSpec::ResolvConfTcp), _) => {
+            let file = ResolvConf::of_host(resolver == ResolverSpec::ResolvConfTcp);
+            tasks.spawn("resolver servers", file.run(sender, tasks.token()));
         }
     }
     Ok(Some(servers))

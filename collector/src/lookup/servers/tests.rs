@@ -43,25 +43,6 @@ fn an_option_or_the_flag_keeps_to_tcp() {
     assert_eq!(parse(text, true).0, [server("10.0.0.1:53", true)]);
 }
 
-#[test]
-fn a_list_of_servers_is_its_own_source() {
-    let source = |text: &str| ServerSource::of(&text.parse().unwrap());
-    let servers = Servers::from([
-        server("10.0.0.1:53", false),
-        server("[fd00::1]:5353", false),
-    ]);
-    assert_eq!(
-        source("10.0.0.1,[fd00::1]:5353"),
-        Some(ServerSource::Fixed(servers))
-    );
-    assert_eq!(source("kube"), None);
-    assert_eq!(source("none"), None);
-    assert!(matches!(
-        source("resolv.conf-tcp"),
-        Some(ServerSource::ResolvConf { tcp_only: true, .. })
-    ));
-}
-
 async fn expect(servers: &mut watch::Receiver<Servers>, addresses: &[&str]) {
     let expected: Vec<_> = addresses.iter().map(|text| server(text, false)).collect();
     timeout(
@@ -79,10 +60,10 @@ async fn the_file_is_read_again_when_it_changes() {
     let path = folder.path().join("resolv.conf");
     let (sender, mut servers) = watch::channel(Servers::default());
     let shutdown = CancellationToken::new();
-    let source = ServerSource::ResolvConf {
+    let source = ResolvConf {
         path: path.clone(),
-        tcp_only: false,
         interval: Duration::from_millis(1),
+        ..ResolvConf::of_host(false)
     };
     let task = tokio::spawn(source.run(sender, shutdown.clone()));
     // Replaced by rename, as editors and kubelets do.
@@ -109,8 +90,7 @@ async fn a_file_that_goes_or_is_emptied_leaves_the_servers() {
     let (sender, servers) = watch::channel(Servers::default());
     let mut file = ResolvConf {
         path: path.clone(),
-        tcp_only: false,
-        seen: None,
+        ..ResolvConf::of_host(false)
     };
     file.read(&sender).await;
     assert_eq!(**servers.borrow(), []);
@@ -133,10 +113,10 @@ async fn that_the_file_names_no_server_is_told_too() {
     let folder = tempfile::tempdir().unwrap();
     let (sender, mut servers) = watch::channel(Servers::default());
     let shutdown = CancellationToken::new();
-    let source = ServerSource::ResolvConf {
+    let source = ResolvConf {
         path: folder.path().join("missing"),
-        tcp_only: false,
         interval: Duration::from_secs(3600),
+        ..ResolvConf::of_host(false)
     };
     let task = tokio::spawn(source.run(sender, shutdown.clone()));
     timeout(Duration::from_secs(20), servers.changed())
