@@ -9,7 +9,6 @@
 //! flight, and a silent server is skipped while others answer.
 
 mod ask;
-mod auxiliary_servers;
 mod due_names;
 mod exchange;
 mod fairness;
@@ -188,8 +187,7 @@ impl Resolver {
         let mut pool = Arc::new(this.pool(&Pool::default(), &mut inputs));
         listed |= pool.count().0 > 0;
         let (mut rounds, mut retries) = (JoinSet::new(), JoinSet::new());
-        let (mut auxiliary_servers, mut besides) =
-            (auxiliary_servers::Asking::new(&this.config), JoinSet::new());
+        let (mut auxiliary_pool, mut besides) = (Arc::default(), JoinSet::new());
         let mut fairness = Turns::new(this.config.room(pool.count().0));
         loop {
             gauge!("egress_collector_lookups_in_flight").set(rounds.len() as f64);
@@ -215,7 +213,7 @@ impl Resolver {
                 }
             }
             while let Some(turn) = fairness.next() {
-                this.ask_beside(auxiliary_servers.as_mut(), &turn.request, &mut besides);
+                this.ask_beside(&mut auxiliary_pool, &turn.request, &mut besides);
                 this.begin(turn, &pool, &mut rounds);
             }
         }
@@ -282,19 +280,25 @@ impl Resolver {
     /// Queries the additional servers for the name.
     fn ask_beside(
         self: &Arc<Self>,
-        asking: Option<&mut auxiliary_servers::Asking>,
+        pool: &mut Arc<Pool>,
         request: &Request,
         besides: &mut JoinSet<()>,
     ) {
-        let Some((pool, rounds)) = asking.and_then(auxiliary_servers::Asking::pool) else {
+        let Some(auxiliary) = &self.config.auxiliary_servers else {
             return;
         };
+        let servers = Arc::clone(&auxiliary.servers.borrow());
+        *pool = Arc::new(pool.with(&servers, self.config.per_server.max(1)));
+        if servers.is_empty() {
+            return;
+        }
         // Limited apart from the other look-ups: slow additional servers delay only each other.
         if besides.len() >= self.config.concurrency.max(1) {
             counter!("egress_collector_trusted_lookups_total", "outcome" => "skipped").increment(1);
             return;
         }
-        let (this, request) = (Arc::clone(self), request.clone());
+        let (this, pool, rounds) = (Arc::clone(self), Arc::clone(pool), auxiliary.rounds.clone());
+        let request = request.clone();
         besides.spawn(async move {
             let request = Request {
                 known: usize::MAX,
