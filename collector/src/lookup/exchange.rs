@@ -8,6 +8,7 @@ use hickory_net::{
         op::{DnsRequest, DnsRequestOptions, DnsResponse, Query},
         rr::{Name, RecordType},
     },
+    tcp::TcpClientStream,
     udp::UdpClientStream,
     xfer::{DnsRequestSender, FirstAnswer},
 };
@@ -26,7 +27,6 @@ use super::{
     pool::{Pool, Transport, Upstream},
     provider::Provider,
     result::Answer,
-    tcp::Dial,
 };
 use crate::{
     failure::Failure,
@@ -204,15 +204,13 @@ impl Exchange {
         question: &Question,
     ) -> Result<DnsResponse, NetError> {
         counter!("egress_collector_lookup_queries_total", "transport" => "tcp").increment(1);
-        let dial = Dial {
-            provider: &self.provider,
-            server: upstream.server.address,
-            timeout: self.config.timeout,
-        };
+        let (server, timeout) = (upstream.server.address, self.config.timeout);
+        let connect =
+            TcpClientStream::exchange(server, None, timeout, Some(1), self.provider.clone());
         let fits = |response: &DnsResponse| {
             dns::Response::parse(response.as_buffer()).is_ok_and(|reply| question.is_of(&reply))
         };
-        upstream.connections.ask(&dial, &request, fits).await
+        upstream.connections.ask(connect, &request, fits).await
     }
 
     /// Decodes with the same decoder as dnstap events, so that both give the same addresses.

@@ -2,33 +2,15 @@
 //! time. CoreDNS answers the queries of a connection in order, so a slow name would delay those
 //! behind it.
 
-use std::{net::SocketAddr, time::Duration};
-
 use futures_util::StreamExt;
 use hickory_net::{
     NetError,
     proto::op::{DnsRequest, DnsResponse},
-    tcp::TcpClientStream,
     xfer::{DnsExchange, DnsHandle},
 };
 use parking_lot::Mutex;
 
 use super::provider::Provider;
-
-/// The parameters of a new connection.
-pub(super) struct Dial<'a> {
-    pub(super) provider: &'a Provider,
-    pub(super) server: SocketAddr,
-    /// The time-out of an answer.
-    pub(super) timeout: Duration,
-}
-
-impl Dial<'_> {
-    async fn connect(&self) -> Result<DnsExchange<Provider>, NetError> {
-        let provider = self.provider.clone();
-        TcpClientStream::exchange(self.server, None, self.timeout, Some(1), provider).await
-    }
-}
 
 /// The idle connections, never more than the most queries that ran at once.
 #[derive(Default)]
@@ -37,7 +19,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// Sends the query and returns the first answer that `fits`. If the server has closed a reused
+    /// Sends the query and returns the first answer that `fits`. `connect` makes a new connection. If the server has closed a reused
     /// connection, as it may at any time, the query is sent over a new one. A connection without an
     /// answer is not reused.
     ///
@@ -45,7 +27,7 @@ impl Connections {
     /// No connection, every connection broke, or no answer in time.
     pub(super) async fn ask(
         &self,
-        dial: &Dial<'_>,
+        connect: impl Future<Output = Result<DnsExchange<Provider>, NetError>>,
         request: &DnsRequest,
         fits: impl Fn(&DnsResponse) -> bool,
     ) -> Result<DnsResponse, NetError> {
@@ -60,7 +42,7 @@ impl Connections {
                 Err(_) => {}
             }
         }
-        let connection = dial.connect().await?;
+        let connection = connect.await?;
         let response = first(&connection, request, &fits).await?;
         self.idle.lock().push(connection);
         Ok(response)
