@@ -41,9 +41,8 @@ use crate::{
     notices::{Notices, Rebindings},
     objects::{ObjectPolicy, Shared},
     observe::{
-        CaptureSubscribers, ConnectionTable, DnsServers, Ingest, Listener, LossTracker, PeerAcl,
-        PeerIds, answer_cache::AnswerCache, host_network, names::SharedIndex, queue,
-        secret::Secrets,
+        ConnectionTable, DnsServers, Ingest, Listener, PeerAcl, answer_cache::AnswerCache,
+        host_network, names::SharedIndex, queue, secret::Secrets,
     },
     query_origin::OwnQueries,
     rules::{self, Wanted},
@@ -96,10 +95,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             &shared.notices,
         ),
         shared,
-        peer_ids: PeerIds::default(),
-        loss_tracker: LossTracker::default(),
-        taps: CaptureSubscribers::default(),
-        guards: Guards::new(args.guards.deny_answer.clone())
+        guards: Guards::new(args.keep.deny_answer.clone())
             .allow_nodes(args.allow_node_addresses)
             .shared(),
         index: SharedIndex::default(),
@@ -138,11 +134,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let pods = program.pods(
         &overview, &endpoints, &networks, &leader, trusted, &mut tasks,
     );
-    let (observations, connections) =
+    let (observations, ingest) =
         program.observe(listeners, secrets, streams, dns_servers.clone(), &mut tasks);
     let channels = Channels {
         observations,
-        loss_tracker: program.loss_tracker.clone(),
+        loss_tracker: ingest.loss_tracker,
         wanted,
         networks: networks.clone(),
         rounds,
@@ -165,11 +161,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             recent: program.shared.recent.clone(),
             remembered: program.shared.remembered.clone(),
             new_names: program.new_names.clone(),
-            peers: program.peer_ids.clone(),
-            connections,
+            peers: ingest.peer_ids,
+            connections: ingest.connections,
             clock: program.clock.clone(),
             overview,
-            taps: program.taps.clone(),
+            taps: ingest.taps,
             health: program.health.clone(),
             bad_objects: program.store.bad_objects(),
             blocks,
@@ -239,9 +235,6 @@ struct Program {
     shared: Shared,
     rebindings: Rebindings,
     new_names: NewNames,
-    peer_ids: PeerIds,
-    loss_tracker: LossTracker,
-    taps: CaptureSubscribers,
 }
 
 impl Program {
@@ -370,21 +363,15 @@ impl Program {
         probed: crate::flush::Streams,
         servers: Option<DnsServers>,
         tasks: &mut Tasks,
-    ) -> (queue::Receiver, ConnectionTable) {
-        let (listen, limits) = (&self.args.listen, &self.args.stream_limits);
-        let (observations, observed) = queue::channel(limits.observation_queue);
-        let connections = ConnectionTable::new(limits.max_connections(), observations);
-        let observe = Ingest {
-            names: Arc::clone(&self.index),
+    ) -> (queue::Receiver, Ingest) {
+        let listen = &self.args.listen;
+        let (observations, observed) = queue::channel(listen.observation_queue);
+        let connections = ConnectionTable::new(listen.seat_limits(), observations);
+        let ingest = Ingest {
             guards: Arc::clone(&self.guards),
-            clock: self.clock.clone(),
             remembered: self.shared.remembered.clone(),
             own: self.own.clone(),
             probed,
-            connections: connections.clone(),
-            loss_tracker: self.loss_tracker.clone(),
-            peer_ids: self.peer_ids.clone(),
-            taps: self.taps.clone(),
             peer_acl: PeerAcl {
                 anyone: listen.insecure_listen,
                 allowed: listen.allow_peer.clone().into(),
@@ -395,13 +382,12 @@ impl Program {
             new_names: self.new_names.clone(),
             limits: limits.connection_limits(),
             rebindings: self.rebindings.clone(),
-            complaints: Arc::default(),
-            bad_events: Arc::default(),
+            ..Ingest::new(Arc::clone(&self.index), self.clock.clone(), connections)
         };
         for listener in listeners {
-            tasks.spawn("listener", listener.run(observe.clone(), tasks.token()));
+            tasks.spawn("listener", listener.run(ingest.clone(), tasks.token()));
         }
-        (observed, connections)
+        (observed, ingest)
     }
 
     fn controller(&self, limits: Limits, channels: Channels, tasks: &mut Tasks) {
