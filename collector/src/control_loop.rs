@@ -146,39 +146,23 @@ pub async fn run<S: Store>(
     config: Config,
     store: S,
     clock: Clock,
-    channels: Channels,
+    mut channels: Channels,
     gates: Gates,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut events =
         pin!(store.watch::<DnsNameResolver>(Scope::Namespace(config.objects.namespace.clone())));
-    let Channels {
-        mut observations,
-        loss_tracker,
-        mut wanted,
-        mut networks,
-        mut rounds,
-        mut beside,
-        mut hearing,
-        rank,
-        mut leader,
-        requests,
-        index,
-        guards,
-        reporter,
-        mut questions,
-    } = channels;
     let looked = (clock.now(), Instant::now());
     let mut task = Task {
         controller: StatusController::new(config),
         store,
         clock,
-        index: Index::new(index),
-        guards,
+        index: Index::new(channels.index),
+        guards: channels.guards,
         guarded: false,
         writes: JoinSet::new(),
         gates,
-        reporter,
+        reporter: channels.reporter,
         was_in_sync: false,
         failed_writes: 0,
         outage: Arc::new(LogRateLimiter::every(OUTAGE_LOG)),
@@ -187,7 +171,7 @@ pub async fn run<S: Store>(
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut batch = Vec::with_capacity(BATCH);
-    task.guard(&mut networks);
+    task.guard(&mut channels.networks);
     let mut networks_come = true;
     loop {
         let lookup_is_due = task.controller.lookup_is_due(task.clock.now());
@@ -198,44 +182,44 @@ pub async fn run<S: Store>(
                 let Some(event) = event else { bail!("the watch of DNSNameResolver objects ended") };
                 task.event(event);
             }
-            changed = wanted.changed() => {
+            changed = channels.wanted.changed() => {
                 if changed.is_err() {
                     // The task of the EgressFirewalls has ended, and reports the reason itself.
                     shutdown.cancelled().await;
                     break;
                 }
                 let now = task.clock.now();
-                task.controller.want(&wanted.borrow_and_update(), now);
+                task.controller.want(&channels.wanted.borrow_and_update(), now);
             }
-            changed = networks.changed(), if networks_come => {
+            changed = channels.networks.changed(), if networks_come => {
                 networks_come = changed.is_ok();
-                task.guard(&mut networks);
+                task.guard(&mut channels.networks);
             }
-            () = receive(&mut observations, &mut batch) => task.observe(&mut batch),
-            missing = loss_tracker.next() => task.controller.missed(missing, task.clock.now()),
-            Ok(()) = hearing.changed() => {
-                let hearing = *hearing.borrow_and_update();
+            () = receive(&mut channels.observations, &mut batch) => task.observe(&mut batch),
+            missing = channels.loss_tracker.next() => task.controller.missed(missing, task.clock.now()),
+            Ok(()) = channels.hearing.changed() => {
+                let hearing = *channels.hearing.borrow_and_update();
                 task.controller.hear(hearing, task.clock.now());
             }
-            () = leader.changed() => {}
-            Some(round) = beside.recv() => task.controller.beside(&round, task.clock.now()),
-            Some(round) = rounds.recv() => task.controller.round(&round, task.clock.now()),
-            Some(request) = questions.recv() => request.answer(task.controller.inspect(), task.clock.now()),
+            () = channels.leader.changed() => {}
+            Some(round) = channels.beside.recv() => task.controller.beside(&round, task.clock.now()),
+            Some(round) = channels.rounds.recv() => task.controller.round(&round, task.clock.now()),
+            Some(request) = channels.questions.recv() => request.answer(task.controller.inspect(), task.clock.now()),
             Some(written) = task.writes.join_next() => task.written(written)?,
             // There is room for a request, which is sent below.
-            Ok(_) = requests.reserve(), if lookup_is_due => {}
+            Ok(_) = channels.requests.reserve(), if lookup_is_due => {}
             () = sleep(wake) => {}
             _ = ticks.tick() => {
-                task.controller.objects.standby.set_rank(*rank.borrow());
+                task.controller.objects.standby.set_rank(*channels.rank.borrow());
                 task.report();
             }
         }
         // Read each time: a lead that is not renewed ends by itself.
-        task.controller.lead(leader.is_leading(), task.clock.now());
+        task.controller.lead(channels.leader.is_leading(), task.clock.now());
         task.advance();
-        task.request(&requests);
+        task.request(&channels.requests);
     }
-    task.drain(observations, batch).await
+    task.drain(channels.observations, batch).await
 }
 
 /// Waits for observations, unless there are some left.
