@@ -18,17 +18,6 @@ pub struct Hearing {
     pub is_broken: bool,
 }
 
-/// The inputs of the decision.
-#[derive(Clone, Copy, Debug)]
-pub struct Signs<'a> {
-    /// The open streams.
-    pub open: &'a Open,
-    /// The listed DNS servers.
-    pub servers: &'a BTreeSet<SocketAddr>,
-    /// The results of flush probes.
-    pub blocks: &'a [BlockView],
-}
-
 /// Remembers which servers were received.
 #[derive(Debug)]
 pub struct Tracker {
@@ -46,37 +35,40 @@ impl Tracker {
         }
     }
 
-    /// The reception now.
-    pub fn look(&mut self, signs: Signs<'_>) -> Hearing {
-        let servers = signs.servers.iter().map(|it| it.ip().to_canonical());
+    /// The reception now, by the open streams, the listed DNS servers and the results of flush
+    /// probes.
+    pub fn look(
+        &mut self,
+        open: &Open,
+        servers: &BTreeSet<SocketAddr>,
+        blocks: &[BlockView],
+    ) -> Hearing {
+        let servers = servers.iter().map(|it| it.ip().to_canonical());
         let servers: BTreeSet<IpAddr> = servers.collect();
         let (heard, silent): (BTreeSet<IpAddr>, BTreeSet<IpAddr>) =
-            servers.iter().partition(|server| signs.is_heard(**server));
+            servers.iter().partition(|server| is_heard(**server, open, blocks));
         self.heard.retain(|server| servers.contains(server));
         let is_broken = silent.iter().any(|server| self.heard.contains(server));
         self.heard.extend(heard);
         Hearing {
-            is_deaf: signs.open.is_empty(),
+            is_deaf: open.is_empty(),
             is_missing: is_broken || (self.all_stream && !silent.is_empty()),
             is_broken,
         }
     }
 }
 
-impl Signs<'_> {
-    /// Probes give certainty. Without their result, a stream from the server's address counts, or
-    /// one over a unix socket, which has no address.
-    fn is_heard(&self, server: IpAddr) -> bool {
-        let of_server = |block: &&BlockView| block.server.ip().to_canonical() == server;
-        let mut blocks = self.blocks.iter().filter(of_server);
-        if blocks.any(|block| matches!(block.state, State::Searching | State::NotReporting)) {
-            return false;
-        }
-        let mut blocks = self.blocks.iter().filter(of_server);
-        let may_be = |peer: Option<IpAddr>| peer.is_none_or(|peer| peer == server);
-        blocks.any(|block| block.streams > 0)
-            || self.open.values().any(|opened| may_be(opened.peer))
+/// Probes give certainty. Without their result, a stream from the server's address counts, or one
+/// over a unix socket, which has no address.
+fn is_heard(server: IpAddr, open: &Open, blocks: &[BlockView]) -> bool {
+    let of_server = |block: &&BlockView| block.server.ip().to_canonical() == server;
+    let mut own = blocks.iter().filter(of_server);
+    if own.any(|block| matches!(block.state, State::Searching | State::NotReporting)) {
+        return false;
     }
+    let mut own = blocks.iter().filter(of_server);
+    let may_be = |peer: Option<IpAddr>| peer.is_none_or(|peer| peer == server);
+    own.any(|block| block.streams > 0) || open.values().any(|opened| may_be(opened.peer))
 }
 
 #[cfg(test)]
@@ -116,11 +108,8 @@ mod tests {
         servers: &[u8],
         blocks: &[BlockView],
     ) -> [bool; 3] {
-        let hearing = tracker.look(Signs {
-            open: &open(peers),
-            servers: &servers.iter().map(|last| server(*last)).collect(),
-            blocks,
-        });
+        let servers = servers.iter().map(|last| server(*last)).collect();
+        let hearing = tracker.look(&open(peers), &servers, blocks);
         [hearing.is_deaf, hearing.is_missing, hearing.is_broken]
     }
 

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     args::Args,
     flush::streams::Open,
-    hearing::{Hearing, Signs, Tracker},
+    hearing::{Hearing, Tracker},
     query_origin::OwnQueries,
 };
 
@@ -96,11 +96,11 @@ async fn hear(
     token: CancellationToken,
 ) -> anyhow::Result<()> {
     loop {
-        let now = tracker.look(Signs {
-            open: &open.borrow_and_update(),
-            servers: &servers.borrow_and_update(),
-            blocks: &blocks.borrow_and_update(),
-        });
+        let now = tracker.look(
+            &open.borrow_and_update(),
+            &servers.borrow_and_update(),
+            &blocks.borrow_and_update(),
+        );
         send_if_changed(&hearing, now);
         tokio::select! {
             () = token.cancelled() => return Ok(()),
