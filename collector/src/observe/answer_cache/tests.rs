@@ -226,7 +226,7 @@ fn nothing_is_remembered_with_a_size_of_0() {
     let remembered = of_size(0);
     keep(&remembered, "www.example.com", "1.1.1.1", 30);
     assert!(recall(&remembered, "www.example.com", 0).is_empty());
-    assert!(remembered.is_empty() && !remembered.is_enabled());
+    assert!(remembered.len() == 0 && !remembered.is_enabled());
 }
 
 #[test]
