@@ -64,25 +64,17 @@ pub(crate) struct Made {
     pub(crate) stood: bool,
 }
 
-/// An address of an answer to a client that a status lacks.
-pub(crate) struct MissingAddress<'a> {
-    pub(crate) observation: &'a Observation,
-    pub(crate) client: IpAddr,
-    pub(crate) ip: IpAddr,
-    /// Its TTL in seconds, within the limits.
-    pub(crate) ttl: u32,
-}
-
 impl Additions {
-    /// Queues a missing address, unless the leader removed it before. Returns whether it waits, or
-    /// would if there were room.
-    pub(crate) fn add(&mut self, spec: &DnsName, missing: &MissingAddress<'_>) -> bool {
-        let MissingAddress {
-            observation,
-            client,
-            ip,
-            ttl,
-        } = *missing;
+    /// Queues an address of an answer to a client that a status lacks, unless the leader removed it
+    /// before. `ttl` is within the limits. Returns whether it waits, or would if there were room.
+    pub(crate) fn add(
+        &mut self,
+        spec: &DnsName,
+        observation: &Observation,
+        client: IpAddr,
+        ip: IpAddr,
+        ttl: u32,
+    ) -> bool {
         if self.is_refused(spec, &observation.name, ip, client, observation.at) {
             return false;
         }

@@ -6,7 +6,7 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
-    additions::{Additions, MissingAddress},
+    additions::Additions,
     evictions::Evicted,
     stored_object::StoredObject,
 };
@@ -232,14 +232,9 @@ impl Entry {
             if StoredObject::all_have(&self.objects, *ip) {
                 continue;
             }
-            let missing = MissingAddress {
-                observation,
-                client,
-                ip: *ip,
-                ttl: self.limits.clamp(*ttl),
-            };
             let additions = self.additions.get_or_insert_default();
-            is_missing |= additions.add(self.memory.list().spec(), &missing);
+            let (spec, ttl) = (self.memory.list().spec(), self.limits.clamp(*ttl));
+            is_missing |= additions.add(spec, observation, client, *ip, ttl);
         }
         is_missing
     }
