@@ -2,15 +2,14 @@
 
 use runtime::metrics::Label;
 
-use super::result::{FamilyOutcome, LookupResult};
+use super::result::LookupResult;
 use crate::failure::Failure;
 
 /// The value of the label `outcome`.
 pub(super) fn outcome(result: &LookupResult) -> &'static str {
-    let found = |outcome: &FamilyOutcome| matches!(outcome, FamilyOutcome::Addresses { .. });
     match result.failed() {
         Some(_) => "failed",
-        None if found(&result.v4) || found(&result.v6) => "addresses",
+        None if result.v4.has_addresses() || result.v6.has_addresses() => "addresses",
         None => "no_data",
     }
 }

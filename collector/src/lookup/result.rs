@@ -61,6 +61,10 @@ impl FamilyOutcome {
         }
     }
 
+    pub fn has_addresses(&self) -> bool {
+        matches!(self, Self::Addresses { .. })
+    }
+
     /// Whether every server that answered said that there is no address.
     pub fn is_absence(&self) -> bool {
         matches!(self, Self::NoData | Self::Failed(Failure::NXDOMAIN))

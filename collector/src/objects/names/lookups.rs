@@ -89,9 +89,7 @@ impl NameTable {
     /// `leads`.
     pub(crate) fn looked_up(&mut self, round: &LookupResult, leads: bool, now: Timestamp) {
         let outcomes = [&round.v4, &round.v6];
-        let has_addresses =
-            |outcome: &&FamilyOutcome| matches!(outcome, FamilyOutcome::Addresses { .. });
-        let fruitful = outcomes.iter().any(has_addresses);
+        let fruitful = outcomes.iter().any(|outcome| outcome.has_addresses());
         if !fruitful {
             let what = round
                 .worst()
@@ -120,16 +118,8 @@ impl NameTable {
         }
         self.lookups.done(&round.name, fruitful, now);
         self.reschedule(&round.name);
-        let cut_off = |outcome: &FamilyOutcome| {
-            matches!(
-                outcome,
-                FamilyOutcome::Addresses {
-                    complete: false,
-                    ..
-                }
-            )
-        };
-        if outcomes.into_iter().any(cut_off) {
+        let is_whole = |outcome: &FamilyOutcome| FamilyResult::from(outcome) == FamilyResult::Complete;
+        if outcomes.into_iter().any(|it| it.has_addresses() && !is_whole(it)) {
             self.ask_over_tcp(&round.name, now);
         }
     }
