@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::{graceful_shutdown::GracefulShutdown, probes::Probing};
+use self::farewell::Farewell;
 use crate::{
     METRICS,
     args::{Args, Following},
@@ -120,10 +120,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let servers = servers::servers(&program.args, endpoints.clone(), &mut tasks)?;
     let probed_servers = program.probed_servers(&endpoints, &servers, &mut tasks);
     let (collectors, rank) = (peers.asking(), peers.rank());
-    let (streams, probing) =
+    let (streams, open, blocks) =
         program.probes(probed_servers.clone(), &wanted, collectors, &mut tasks);
-    let hearing = program.hearing(&probing, probed_servers, &mut tasks);
-    let Probing { blocks, .. } = probing;
+    let hearing = program.hearing(open, blocks.clone(), probed_servers, &mut tasks);
     let (trusted, beside, said_beside) = program.beside();
     let (requests, rounds) = program.resolver(servers, beside, &mut tasks);
     let (asked_of_controller, questions) = mpsc::channel(inspect::QUEUE);

@@ -12,10 +12,7 @@ use runtime::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Program, follow,
-    probes::{Blocks, Probing},
-};
+use super::{Program, follow, probes::Blocks};
 use crate::{
     args::Args,
     flush::streams::Open,
@@ -70,7 +67,8 @@ impl Program {
     /// Which DNS servers are received.
     pub(super) fn hearing(
         &self,
-        probing: &Probing,
+        open: watch::Receiver<Open>,
+        blocks: Blocks,
         servers: watch::Receiver<BTreeSet<SocketAddr>>,
         tasks: &mut Tasks,
     ) -> watch::Receiver<Hearing> {
@@ -80,7 +78,6 @@ impl Program {
         }
         // A server that a flag names may not stream.
         let tracker = Tracker::new(matches!(self.store, OpenStore::Kube(_)));
-        let (open, blocks) = (probing.open.clone(), probing.blocks.clone());
         let task = hear(tracker, open, servers, blocks, sender, tasks.token());
         tasks.spawn("hearing", task);
         hearing

@@ -14,14 +14,6 @@ use crate::{
 
 pub(super) type Blocks = watch::Receiver<Arc<Vec<BlockView>>>;
 
-/// The inputs of the reception tracker.
-pub(super) struct Probing {
-    /// The open streams.
-    pub(super) open: watch::Receiver<Open>,
-    /// The states of the server blocks.
-    pub(super) blocks: Blocks,
-}
-
 /// Flush probes a second, for all DNS servers together.
 const FLUSH_BUDGET: NonZeroU32 = NonZeroU32::new(1000).expect("it is not 0");
 
@@ -59,23 +51,21 @@ impl Program {
         servers
     }
 
-    /// Starts the flush task for these servers. Returns the readers' end, and the states.
+    /// Starts the flush task for these servers. Returns the readers' end, the open streams, and the
+    /// states of the server blocks.
     pub(super) fn probes(
         &self,
         servers: watch::Receiver<BTreeSet<SocketAddr>>,
         wanted: &watch::Receiver<Wanted>,
         collectors: watch::Receiver<Addresses>,
         tasks: &mut Tasks,
-    ) -> (Streams, Probing) {
+    ) -> (Streams, watch::Receiver<Open>, Blocks) {
         let (blocks, shown) = watch::channel(Arc::default());
         let templates = self.args.flush.templates();
         let (streams, told) = Streams::new(templates.clone().unwrap_or_default());
-        let probing = Probing {
-            open: told.open.clone(),
-            blocks: shown,
-        };
+        let open = told.open.clone();
         let Some(templates) = templates else {
-            return (streams, probing);
+            return (streams, open, shown);
         };
         let config = Config {
             interval: self.args.flush.flush_probe,
@@ -91,7 +81,7 @@ impl Program {
         let own = self.own.clone();
         let task = flush::run(config, templates, inputs, blocks, own, tasks.token());
         tasks.spawn("flush probes", task);
-        (streams, probing)
+        (streams, open, shown)
     }
 }
 
