@@ -60,8 +60,7 @@ impl StatusController {
         if !self.lead.set(leads, now) {
             return;
         }
-        let are_looked_up = leads && self.names.limits.lookups;
-        self.names.lookups.set_active(are_looked_up);
+        self.names.lookups.is_active = leads && self.names.limits.lookups;
         if leads {
             self.names.take_over(now);
         }
@@ -134,7 +133,7 @@ impl StatusController {
     /// every name up when it begins to lead.
     pub fn missed(&mut self, missing: Backfill, now: Timestamp) {
         if missing.anything {
-            self.backfill.owe();
+            self.backfill.is_owed = true;
             self.names.hold(now);
             if self.names.entries.keys().any(DnsName::is_wildcard) {
                 counter!("egress_collector_wildcard_gaps_total").increment(1);
@@ -197,12 +196,12 @@ impl StatusController {
             backfill,
         } = self;
         lead.tick(names, now);
-        let is_all_known = in_use.is_in_sync() && objects.are_in_sync();
+        let is_all_known = in_use.is_in_sync && objects.are_in_sync;
         if lead.leads() && is_all_known && backfill.next().is_some_and(|at| at <= now) {
             names.backfill(backfill, now);
         }
-        in_use.look_at_absences(names, objects.are_in_sync(), now);
-        shares.look(names, lead, in_use.is_in_sync(), now);
+        in_use.look_at_absences(names, objects.are_in_sync, now);
+        shares.look(names, lead, in_use.is_in_sync, now);
         objects.budget.set_stored(shares.charged.stored);
         names.expire(lead.removes(), now);
     }
@@ -216,11 +215,11 @@ impl StatusController {
     /// When [`StatusController::tick`] or [`StatusController::next_request`] has something to do.
     pub fn next_wake(&self) -> Option<Timestamp> {
         // A backfill needs to know the names in use and their objects.
-        let is_all_known = self.in_use.is_in_sync() && self.objects.are_in_sync();
+        let is_all_known = self.in_use.is_in_sync && self.objects.are_in_sync;
         let backfills = self.lead.leads() && is_all_known;
         let all = [
             self.names.wakes.next(),
-            self.objects.paused_until(),
+            self.objects.paused_until,
             self.backfill.next().filter(|_| backfills),
             self.in_use.next_look(),
             self.names.lookups.next(),

@@ -21,7 +21,7 @@ const INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct GapBackfill {
     /// Events may have been lost, and the backfill has not begun.
-    is_owed: bool,
+    pub(crate) is_owed: bool,
     /// The end of the last backfill.
     over: Timestamp,
     /// When [`ROUNDS`] backfills in a row are allowed again.
@@ -29,10 +29,6 @@ pub(crate) struct GapBackfill {
 }
 
 impl GapBackfill {
-    pub(crate) fn owe(&mut self) {
-        self.is_owed = true;
-    }
-
     /// When the next backfill may begin, if one is due.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         let allowed = self.rested.before(INTERVAL * (ROUNDS - 1));
@@ -49,7 +45,7 @@ impl GapBackfill {
         self.is_owed = false;
         self.over = now + OVER;
         self.rested = self.rested.max(now) + INTERVAL;
-        if !lookups.is_active() {
+        if !lookups.is_active {
             return;
         }
         let mut names: Vec<(Timestamp, &DnsName)> = wanted.collect();

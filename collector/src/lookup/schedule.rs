@@ -46,8 +46,9 @@ const MAX_LOST: usize = 4_096;
 
 #[derive(Debug, Default)]
 pub(crate) struct LookupScheduler {
-    /// Whether names are looked up: this collector leads, and has a resolver.
-    is_active: bool,
+    /// Whether names are looked up: this collector leads, and has a resolver. A change must
+    /// reschedule every name.
+    pub(crate) is_active: bool,
     names: HashMap<DnsName, Lookup>,
     /// The number of names that are here only because an answer was lost.
     lost: usize,
@@ -94,15 +95,6 @@ pub(crate) enum NextLookup {
 }
 
 impl LookupScheduler {
-    /// Turns look-ups on or off. The caller must reschedule every name then.
-    pub(crate) fn set_active(&mut self, is_active: bool) {
-        self.is_active = is_active;
-    }
-
-    pub(crate) fn is_active(&self) -> bool {
-        self.is_active
-    }
-
     pub(crate) fn reschedule(&mut self, name: &DnsName, next: NextLookup) {
         match next {
             NextLookup::Initial(namespaces) => self.enqueue_initial_lookup(name, &namespaces),

@@ -23,7 +23,7 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// Evictions that are not reported yet, and their sum.
 #[derive(Debug, Default)]
 pub(crate) struct EvictionLog {
-    all: Evictions,
+    pub(crate) all: Evictions,
     /// Names whose evictions are not reported yet.
     untold: BTreeSet<DnsName>,
 }
@@ -93,11 +93,6 @@ impl EvictionLog {
             });
             !are_taken
         });
-    }
-
-    /// The evictions in total.
-    pub(crate) fn all(&self) -> Evictions {
-        self.all
     }
 
     /// Whether every eviction was reported.

@@ -22,7 +22,7 @@ const MAX_NAMED: usize = 3;
 #[derive(Debug, Default)]
 pub(crate) struct NamesInUse {
     /// Whether every name in use is known, so that any other name is unused.
-    pub(super) is_in_sync: bool,
+    pub(crate) is_in_sync: bool,
     /// Some rules cannot be read, so their names are unknown.
     unknown_rules: bool,
     /// The version of the wanted names that was applied last.
@@ -174,11 +174,6 @@ impl NamesInUse {
         for name in believed {
             names.release(&name);
         }
-    }
-
-    /// Whether every name in use is known.
-    pub(crate) fn is_in_sync(&self) -> bool {
-        self.is_in_sync
     }
 
     /// The number of held names, and some of them.

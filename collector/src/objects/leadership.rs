@@ -25,7 +25,7 @@ pub(crate) struct Leadership {
     /// The last time when all names were marked as in use because a DNS server was missing.
     not_idle_at: Timestamp,
     /// Another program removes addresses by the stored times.
-    foreign_gc_detected: bool,
+    pub(crate) foreign_gc_detected: bool,
 }
 
 impl Leadership {
@@ -102,12 +102,4 @@ impl Leadership {
         !self.foreign_gc_detected && self.leads_for(LEASE_DURATION, now)
     }
 
-    /// Another program removes addresses by the stored times.
-    pub(crate) fn detect_foreign_gc(&mut self) {
-        self.foreign_gc_detected = true;
-    }
-
-    pub(crate) fn is_foreign_gc_detected(&self) -> bool {
-        self.foreign_gc_detected
-    }
 }

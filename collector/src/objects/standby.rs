@@ -38,7 +38,7 @@ pub(crate) struct Standby {
     latest: Duration,
     latest_at: Timestamp,
     /// No write begins before this time, after a failed one.
-    not_before: Timestamp,
+    pub(crate) not_before: Timestamp,
 }
 
 impl Default for Standby {
@@ -66,10 +66,6 @@ impl Standby {
     /// Sets the number of collectors that come before this one.
     pub(crate) fn set_rank(&mut self, rank: usize) {
         self.rank = u32::try_from(rank).unwrap_or(u32::MAX / 4);
-    }
-
-    pub(crate) fn not_before(&self) -> Timestamp {
-        self.not_before
     }
 
     /// How long an address must be missing.

@@ -27,7 +27,7 @@ impl WritePlan<'_> {
             standby,
             ..
         } = &mut *self.objects;
-        let (wait, not_before) = (standby.wait(now), standby.not_before());
+        let (wait, not_before) = (standby.wait(now), standby.not_before);
         let Entry {
             memory,
             additions,

@@ -99,7 +99,7 @@ pub(crate) struct StoredObjects {
     /// The name that each object is for, by the object's own name.
     pub(super) by_name: HashMap<Arc<str>, DnsName>,
     /// Whether every object of the store is known, so that an unknown one does not exist.
-    pub(super) are_in_sync: bool,
+    pub(crate) are_in_sync: bool,
     /// They were in sync before, in this process.
     pub(super) were_in_sync: bool,
     /// Objects that cannot be decoded.
@@ -107,7 +107,7 @@ pub(crate) struct StoredObjects {
     /// Objects with a write in flight, with the watch events that came meanwhile.
     pub(super) in_flight: HashMap<ObjectKey, VecDeque<Event<DnsNameResolver>>>,
     /// The store asked for a pause until then.
-    pub(super) paused_until: Option<Timestamp>,
+    pub(crate) paused_until: Option<Timestamp>,
     pub(crate) in_flight_limit: InFlightLimit,
     pub(crate) budget: Budget,
     pub(crate) standby: Standby,
@@ -152,10 +152,6 @@ impl StoredObjects {
         names.entries.get_mut(spec)?.object_mut(&key.name)
     }
 
-    pub(crate) fn are_in_sync(&self) -> bool {
-        self.are_in_sync
-    }
-
     pub(super) fn count(&self) -> usize {
         self.by_name.len()
     }
@@ -163,10 +159,6 @@ impl StoredObjects {
     /// Whether no write is in flight.
     pub(crate) fn is_settled(&self) -> bool {
         self.in_flight.is_empty()
-    }
-
-    pub(crate) fn paused_until(&self) -> Option<Timestamp> {
-        self.paused_until
     }
 
     /// The program ends: writes that only wait for their spacing go at once.

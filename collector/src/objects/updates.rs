@@ -189,7 +189,7 @@ impl ObjectUpdate<'_> {
             && !is_no_rule
             && before.was_reaped(&status, &entry.memory, now)
         {
-            self.lead.detect_foreign_gc();
+            self.lead.foreign_gc_detected = true;
             info!(object = %key, "another program removes addresses by the stored times: the collector writes them more often from now on");
         }
         if writer == Writer::Other && after == After::Change && before != status {

@@ -81,7 +81,7 @@ impl Inspection<'_> {
         View {
             at: now,
             leader: self.lead.leads(),
-            evictions: self.names.evictions.all(),
+            evictions: self.names.evictions.all,
             lookups: self.names.lookups.len(),
             namespaces: self.shares.over(),
             names,

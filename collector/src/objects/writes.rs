@@ -222,7 +222,7 @@ impl<'a> WritePlan<'a> {
             return (None, false);
         };
         let mut again: Vec<Timestamp> = Vec::new();
-        let is_unused = manages && self.in_use.is_in_sync() && entry.released;
+        let is_unused = manages && self.in_use.is_in_sync && entry.released;
         let mut waiting = false;
         let StoredObjects {
             policy,
@@ -293,7 +293,7 @@ impl<'a> WritePlan<'a> {
                 continue;
             };
             let urgent = update.is_urgent();
-            let is_reaped = self.lead.is_foreign_gc_detected();
+            let is_reaped = self.lead.foreign_gc_detected;
             let at = match update.nearest.filter(|_| is_reaped) {
                 _ if urgent => paid,
                 // Another program removes addresses once their stored times are over, so they are

@@ -44,7 +44,7 @@ fn evictions_are_told_of_once_there_is_an_object_and_then_once_a_minute() {
     assert_eq!(tell(&mut world, at(59_999)), []);
     assert_eq!(tell(&mut world, at(60_000)), told);
     assert_eq!(tell(&mut world, at(600_000)), []);
-    assert_eq!(world.controller.names.evictions.all().addresses, 2);
+    assert_eq!(world.controller.names.evictions.all.addresses, 2);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn names_that_a_full_wildcard_loses_are_told_of_on_its_object() {
     let told = tell(&mut world, at(0));
     let reasons: Vec<_> = told.iter().map(|told| told.reason).collect();
     assert_eq!(reasons, ["NamesEvicted"]);
-    assert_eq!(world.controller.names.evictions.all().names, 1);
+    assert_eq!(world.controller.names.evictions.all.names, 1);
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn a_status_that_is_too_large_loses_a_tenth_until_the_store_takes_it() {
     world.until(60_000, |world| world.stored(WWW) > 0);
     let stored = world.stored(WWW);
     assert!((600..750).contains(&stored), "{stored}");
-    let evicted = world.controller.names.evictions.all().addresses;
+    let evicted = world.controller.names.evictions.all.addresses;
     assert_eq!(evicted, 1000 - stored as u64, "each is counted");
     // The larger size is not tried again.
     world.now += 60_000;

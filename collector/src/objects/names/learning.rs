@@ -70,7 +70,7 @@ impl NameTable {
         learned: &UpdateEffect,
         now: Timestamp,
     ) {
-        if self.lookups.is_active() {
+        if self.lookups.is_active {
             for name in &learned.from_others {
                 self.lookups.ask(name, now);
                 self.lookups.use_tcp(name);

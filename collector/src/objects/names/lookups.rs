@@ -33,7 +33,7 @@ impl NameTable {
         let mut at: Option<Timestamp> = None;
         let mut grace = Duration::MAX;
         let mut is_unknown = false;
-        if self.lookups.is_active() {
+        if self.lookups.is_active {
             for spec in once(name.clone()).chain(name.wildcard()) {
                 let Some(entry) = self.entries.get(&spec).filter(|it| !it.left_out) else {
                     continue;
@@ -126,7 +126,7 @@ impl NameTable {
 
     /// There may be more addresses than the datagram had.
     pub(super) fn ask_over_tcp(&mut self, name: &DnsName, now: Timestamp) {
-        if self.lookups.is_active() {
+        if self.lookups.is_active {
             self.lookups.hurry(name, now);
             self.lookups.use_tcp(name);
         }
@@ -135,7 +135,7 @@ impl NameTable {
     /// The answer for a name was lost: looks it up again, if it is wanted.
     pub(crate) fn ask_lost(&mut self, name: &DnsName, now: Timestamp) {
         let mut specs = once(name.clone()).chain(name.wildcard());
-        if self.lookups.is_active() && specs.any(|it| self.entries.contains_key(&it)) {
+        if self.lookups.is_active && specs.any(|it| self.entries.contains_key(&it)) {
             match self.lookups.ask_lost(name, now) {
                 true => counter!("egress_collector_lookups_repeated_total", "reason" => "lost"),
                 false => counter!("egress_collector_lost_names_dropped_total"),
