@@ -215,7 +215,8 @@ pub async fn run<S: Store>(
             }
         }
         // Read each time: a lead that is not renewed ends by itself.
-        task.controller.lead(channels.leader.is_leading(), task.clock.now());
+        task.controller
+            .lead(channels.leader.is_leading(), task.clock.now());
         task.advance();
         task.request(&channels.requests);
     }

@@ -45,8 +45,9 @@ impl Tracker {
     ) -> Hearing {
         let servers = servers.iter().map(|it| it.ip().to_canonical());
         let servers: BTreeSet<IpAddr> = servers.collect();
-        let (heard, silent): (BTreeSet<IpAddr>, BTreeSet<IpAddr>) =
-            servers.iter().partition(|server| is_heard(**server, open, blocks));
+        let (heard, silent): (BTreeSet<IpAddr>, BTreeSet<IpAddr>) = servers
+            .iter()
+            .partition(|server| is_heard(**server, open, blocks));
         self.heard.retain(|server| servers.contains(server));
         let is_broken = silent.iter().any(|server| self.heard.contains(server));
         self.heard.extend(heard);

@@ -13,7 +13,10 @@ fn parse(text: &str) -> anyhow::Result<Value> {
     let map: Value = serde_saphyr::from_str(text).map_err(|error| anyhow!("no YAML: {error}"))?;
     match map.get("kind").and_then(Value::as_str) {
         Some("ConfigMap") => Ok(map),
-        Some(kind) => bail!("the input is not a ConfigMap, but a {}", kind.escape_debug()),
+        Some(kind) => bail!(
+            "the input is not a ConfigMap, but a {}",
+            kind.escape_debug()
+        ),
         None => bail!("the input is not a ConfigMap, but something without a kind"),
     }
 }

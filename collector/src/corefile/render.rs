@@ -52,7 +52,8 @@ impl Servers {
     /// # Errors
     /// The text is no YAML, or another object.
     pub fn read(text: &str) -> anyhow::Result<Self> {
-        let document: Document = serde_saphyr::from_str(text).map_err(|error| anyhow!("{error}"))?;
+        let document: Document =
+            serde_saphyr::from_str(text).map_err(|error| anyhow!("{error}"))?;
         match (document.spec, document.servers) {
             (Some(spec), _) => Ok(spec),
             (None, Some(servers)) => Ok(Self { servers }),

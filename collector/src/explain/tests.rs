@@ -6,12 +6,8 @@ use runtime::store::ObjectKey;
 use super::*;
 use crate::rules::RuleUse;
 use crate::{
-    event_history::EventKind,
-    failure::Failure,
-    namespaces::NamespaceQuota,
-    objects::NamespaceShare,
-    observation::Provenance,
-    state::FailureView,
+    event_history::EventKind, failure::Failure, namespaces::NamespaceQuota,
+    objects::NamespaceShare, observation::Provenance, state::FailureView,
 };
 
 const WWW: &str = "www.example.com.";

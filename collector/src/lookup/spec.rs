@@ -109,7 +109,10 @@ mod tests {
             "KUBE",
         ] {
             let error = error(text);
-            assert!(error.starts_with(&format!("`{text}` is not an IP")), "{error}");
+            assert!(
+                error.starts_with(&format!("`{text}` is not an IP")),
+                "{error}"
+            );
         }
         for text in [
             "0.0.0.0",

@@ -5,11 +5,7 @@ use std::sync::Arc;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::{
-    additions::Additions,
-    evictions::Evicted,
-    stored_object::StoredObject,
-};
+use super::{additions::Additions, evictions::Evicted, stored_object::StoredObject};
 use crate::{
     clients::{Clients, Namespace},
     new_names::KnownNames,

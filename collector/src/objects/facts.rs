@@ -6,12 +6,7 @@ use proto::api::DnsName;
 use runtime::{clock::Timestamp, inspect::Subject, store::ObjectKey};
 use serde::Serialize;
 
-use super::{
-    NamespaceShare,
-    entry::Entry,
-    inspection::Inspection,
-    view::MAX_FAILING,
-};
+use super::{NamespaceShare, entry::Entry, inspection::Inspection, view::MAX_FAILING};
 use crate::state::{AddressFacts, FailureView, address_stats, failing_names};
 
 /// The most addresses, and the most names, that are listed; the others are counted.

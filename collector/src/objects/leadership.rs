@@ -101,5 +101,4 @@ impl Leadership {
     pub(super) fn looks_for_foreign_gc(&self, now: Timestamp) -> bool {
         !self.foreign_gc_detected && self.leads_for(LEASE_DURATION, now)
     }
-
 }

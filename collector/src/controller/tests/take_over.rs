@@ -209,8 +209,7 @@ fn a_loss_soon_after_a_take_over_is_no_sign_of_a_foreign_gc() {
         let object = world.put(object);
         world.controller.event(Event::Applied(object), at(now));
         assert_eq!(
-            world.controller.lead.foreign_gc_detected,
-            foreign_gc_detected,
+            world.controller.lead.foreign_gc_detected, foreign_gc_detected,
             "{now}"
         );
     }

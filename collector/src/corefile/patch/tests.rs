@@ -204,7 +204,10 @@ fn a_node_local_cache_asks_the_clusters_dns() {
     assert!(error.to_string().contains("give --cluster-dns"), "{error}");
     let nothing = ".:53 {\n  whoami\n}\n";
     let error = forward_to_cluster(nothing, &scope(), Some("10.0.0.10")).unwrap_err();
-    assert!(error.to_string().ends_with("has a `forward` line"), "{error}");
+    assert!(
+        error.to_string().ends_with("has a `forward` line"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -118,8 +118,12 @@ impl NameTable {
         }
         self.lookups.done(&round.name, fruitful, now);
         self.reschedule(&round.name);
-        let is_whole = |outcome: &FamilyOutcome| FamilyResult::from(outcome) == FamilyResult::Complete;
-        if outcomes.into_iter().any(|it| it.has_addresses() && !is_whole(it)) {
+        let is_whole =
+            |outcome: &FamilyOutcome| FamilyResult::from(outcome) == FamilyResult::Complete;
+        if outcomes
+            .into_iter()
+            .any(|it| it.has_addresses() && !is_whole(it))
+        {
             self.ask_over_tcp(&round.name, now);
         }
     }

@@ -25,10 +25,7 @@ fn connections_are_limited_per_peer_and_in_total_and_closing_frees_one() {
     let take = |text, is_known| connections.take(&peer(text), is_known);
     let first = take("192.0.2.1:1", true).unwrap();
     let _second = take("[::ffff:192.0.2.1]:2", true).unwrap();
-    assert_eq!(
-        take("192.0.2.1:3", true).unwrap_err(),
-        "too_many_of_peer"
-    );
+    assert_eq!(take("192.0.2.1:3", true).unwrap_err(), "too_many_of_peer");
     drop(first);
     let _third = take("192.0.2.1:3", true).unwrap();
     let _fourth = take("192.0.2.2:1", true).unwrap();
@@ -42,18 +39,12 @@ fn peers_that_are_not_known_leave_half_of_the_seats() {
     let take = |text, is_known| connections.take(&peer(text), is_known);
     let mut one = take("192.0.2.1:1", false).unwrap();
     let _two = take("192.0.2.2:1", false).unwrap();
-    assert_eq!(
-        take("192.0.2.3:1", false).unwrap_err(),
-        "too_many_unknown"
-    );
+    assert_eq!(take("192.0.2.3:1", false).unwrap_err(), "too_many_unknown");
     let _three = take("192.0.2.3:1", true).unwrap();
     one.set_known(true);
     let _four = take("192.0.2.4:1", false).unwrap();
     drop(one);
-    assert_eq!(
-        take("192.0.2.5:1", false).unwrap_err(),
-        "too_many_unknown"
-    );
+    assert_eq!(take("192.0.2.5:1", false).unwrap_err(), "too_many_unknown");
     take("192.0.2.5:1", true).unwrap();
 }
 
