@@ -111,7 +111,7 @@ impl Ingest {
 pub struct ConnectionLimits {
     /// The largest frames.
     pub frames: frame_stream::Limits,
-    /// The size of the read buffer in bytes, at least 72 KiB: room for the largest frame and its length.
+    /// The size of the read buffer in bytes, at least [`ConnectionLimits::SMALLEST_BUFFER`].
     pub buffer: usize,
     /// From the connection to START. A TLS handshake before it may take as long again.
     pub handshake: Duration,
@@ -121,6 +121,11 @@ pub struct ConnectionLimits {
     pub unknown: Duration,
     /// Bytes of observations that wait until the peer is known.
     pub held: usize,
+}
+
+impl ConnectionLimits {
+    /// Room for the largest frame and its length.
+    pub const SMALLEST_BUFFER: usize = 72 << 10;
 }
 
 impl Default for ConnectionLimits {
