@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::farewell::Farewell;
+use self::graceful_shutdown::GracefulShutdown;
 use crate::{
     METRICS,
     args::{Args, Following},
@@ -95,7 +95,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             &shared.notices,
         ),
         shared,
-        guards: Guards::new(args.keep.deny_answer.clone())
+        guards: Guards::new(args.guards.deny_answer.clone())
             .allow_nodes(args.allow_node_addresses)
             .shared(),
         index: SharedIndex::default(),
@@ -363,9 +363,9 @@ impl Program {
         servers: Option<DnsServers>,
         tasks: &mut Tasks,
     ) -> (queue::Receiver, Ingest) {
-        let listen = &self.args.listen;
-        let (observations, observed) = queue::channel(listen.observation_queue);
-        let connections = ConnectionTable::new(listen.seat_limits(), observations);
+        let (listen, limits) = (&self.args.listen, &self.args.stream_limits);
+        let (observations, observed) = queue::channel(limits.observation_queue);
+        let connections = ConnectionTable::new(limits.max_connections(), observations);
         let ingest = Ingest {
             guards: Arc::clone(&self.guards),
             remembered: self.shared.remembered.clone(),
