@@ -48,7 +48,7 @@ pub struct LineArgs {
     /// The `extra` of the `dnstap` lines: the secret in the collector's `--secret-file`.
     ///
     /// It has the characters A-Z, a-z, 0-9, `_` and `-`. Default: none.
-    #[arg(long, value_name = "TEXT", requires = "dnstap", value_parser = parse_extra)]
+    #[arg(long, value_name = "TEXT", requires = "dnstap", hide_default_value = true, value_parser = parse_extra)]
     pub extra: Option<String>,
 }
 
