@@ -34,7 +34,7 @@ pub struct ReplayArgs {
     /// The store with the EgressFirewalls whose names count: `dir:PATH` or `kube`.
     ///
     /// The command needs this flag or `--name`. Default: none.
-    #[arg(long, value_name = "ADDRESS", required_unless_present = "names")]
+    #[arg(long, value_name = "STORE", required_unless_present = "names")]
     pub store: Option<StoreAddress>,
 
     /// A name that counts, as in a rule; repeatable.

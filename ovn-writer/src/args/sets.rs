@@ -37,7 +37,7 @@ pub struct SetsArgs {
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     pub create_sets: CreateSets,
 
-    /// Leave address sets that no rule refers to to ovn-kubernetes, even while the database is empty.
+    /// Leave address sets without a rule to ovn-kubernetes, even while the database is empty.
     ///
     /// Without this flag the ovn-writer sees in the database whether ovn-kubernetes manages it.
     #[arg(long)]

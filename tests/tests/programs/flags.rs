@@ -13,7 +13,7 @@ use clap::{Arg, Command};
 const UPDATE: &str = "UPDATE_GENERATED";
 
 const HEAD: &str = "<!-- Generated from the programs; see tests/tests/programs/flags.rs. -->\n\n# Flags\n\n\
-The tables have the texts of `--help`. `-h` prints the flags of every day only.\n\n\
+The tables have the texts of `--help`. `-h` prints the everyday flags only.\n\n\
 - Each flag has an environment variable. The flag wins over the variable. An empty variable counts as none.\n\
 - A repeatable flag, and its variable, may have a list with commas.\n\
 - A duration has a unit: `100ms`, `5s`, `10m`, `2h`, `7d` or `1h 30m`. `0` needs none.\n\
@@ -57,12 +57,14 @@ fn document(path: &[&Command], page: &mut String) {
     let above: BTreeSet<String> = above.map(row).collect();
     let args = command.get_arguments();
     let (shared, own): (Vec<&Arg>, Vec<&Arg>) = args.partition(|arg| above.contains(&row(arg)));
+    // As in `--help`, those without a heading come first.
     let mut titles: Vec<&str> = Vec::new();
     for title in own.iter().map(|arg| heading(arg)) {
         if !titles.contains(&title) {
             titles.push(title);
         }
     }
+    titles.sort_by_key(|title| !title.is_empty());
     for title in titles {
         if !title.is_empty() {
             write!(page, "\n### {title}\n").unwrap();
@@ -115,7 +117,7 @@ fn row(arg: &Arg) -> String {
         .collect();
     let variable = variable.map(|it| format!("`{it}`")).unwrap_or_default();
     let cells = [
-        flag + &short.unwrap_or_default(),
+        flag.replace('|', "\\|") + &short.unwrap_or_default(),
         variable,
         default,
         unit.replace('|', "\\|"),
@@ -141,6 +143,17 @@ fn text(help: &str) -> String {
     let line = help.split_whitespace().collect::<Vec<_>>().join(" ");
     let end = if line.ends_with('.') { "" } else { "." };
     line.replace('|', "\\|") + end
+}
+
+#[test]
+fn the_short_help_shows_few_flags() {
+    for command in commands() {
+        let shown = command
+            .get_arguments()
+            .filter(|arg| !arg.is_hide_short_help_set());
+        // `--help` and `--version` come on top.
+        assert!(shown.count() + 2 <= 25, "{}", command.get_name());
+    }
 }
 
 /// What an administrator reads first at night: short sentences about named things.
