@@ -362,9 +362,9 @@ impl<S: Store> Task<S> {
         let drift = drift(wall, passed, now);
         if drift > GAP || passed > GAP {
             warn!(
-                ?passed,
-                ?drift,
-                "the process slept, or the clock was set: the collector looks names up again before it removes addresses"
+                since_last_check = ?passed,
+                clock_step = ?drift,
+                "the process was suspended, or the clock was set: the collector looks names up again before it removes addresses"
             );
             counter!("egress_collector_clock_gaps_total").increment(1);
             self.controller.gap(now);
@@ -430,7 +430,7 @@ impl<S: Store> Task<S> {
             self.advance();
         }
         match self.controller.inspect().unwritten() {
-            0 => info!("all statuses are written"),
+            0 => info!("shutdown: all statuses are written"),
             names => warn!(
                 names,
                 "shutdown: the statuses of some names were not written"

@@ -97,7 +97,7 @@ pub async fn serve(
             Err(error) => {
                 if let Some(left_out) = complaints.allow() {
                     let listen = listener.address();
-                    warn!(%listen, %error, left_out, "cannot accept a connection");
+                    warn!(%listen, %error, suppressed_lines = left_out, "cannot accept a connection");
                 }
                 sleep(ACCEPT_PAUSE).await;
             }

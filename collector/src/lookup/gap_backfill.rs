@@ -54,7 +54,7 @@ impl GapBackfill {
         names.sort_by_key(|(seen, _)| std::cmp::Reverse(*seen));
         info!(
             names = names.len(),
-            "dnstap events may have been lost: looking up all wanted names again"
+            "dnstap events may have been lost: looking up again all names in rules, and the known names under wildcards"
         );
         counter!("egress_collector_lookups_repeated_total", "reason" => "gap")
             .increment(names.len() as u64);

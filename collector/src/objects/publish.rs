@@ -93,11 +93,11 @@ fn failed(
     if let StoreError::Unavailable { retry_after, .. } = error {
         // Limited, since an outage affects all objects.
         if let Some(left_out) = outage.allow() {
-            warn!(object = %key, write = label, %error, left_out, "the store refuses writes: the collector tries again");
+            warn!(object = %key, write = label, %error, suppressed_lines = left_out, "the store refuses writes: the collector tries again");
         }
         return Outcome::Failed(*retry_after);
     }
-    warn!(object = %key, write = label, %error, "cannot write");
+    warn!(object = %key, write = label, %error, "the store refuses a write of this object: the collector tries again");
     match error {
         StoreError::TooLarge { .. } => Outcome::TooLarge,
         _ => Outcome::Refused,

@@ -190,7 +190,7 @@ impl ObjectUpdate<'_> {
             && before.was_reaped(&status, &entry.memory, now)
         {
             self.lead.foreign_gc_detected = true;
-            info!(object = %key, "another program removes addresses by the stored times: the collector writes them more often from now on");
+            info!(object = %key, "another program removes addresses as soon as their stored times are over: the collector renews these times before that, until it is restarted");
         }
         if writer == Writer::Other && after == After::Change && before != status {
             // Charged to the budget, or two collectors together would write twice as much.

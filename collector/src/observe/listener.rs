@@ -81,7 +81,7 @@ impl Listener {
                 Err(error) => {
                     count_error("accept");
                     if let Some(left_out) = ingest.complaints.allow() {
-                        warn!(listen, %error, left_out, "cannot accept a connection");
+                        warn!(listen, %error, suppressed_lines = left_out, "cannot accept a connection");
                     }
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
@@ -93,7 +93,7 @@ impl Listener {
                 Err(reason) => {
                     count_error(reason);
                     if let Some(left_out) = ingest.complaints.allow() {
-                        warn!(listen, %peer, reason, left_out, "connection refused");
+                        warn!(listen, %peer, reason, suppressed_lines = left_out, "refusing a dnstap connection of this peer");
                     }
                     continue;
                 }
@@ -119,7 +119,7 @@ impl Listener {
                             // reports it once.
                             debug!(%error, "stream closed");
                         } else if let Some(left_out) = ingest.complaints.allow() {
-                            warn!(%error, left_out, "stream closed");
+                            warn!(%error, suppressed_lines = left_out, "stream closed");
                         }
                     }
                 }

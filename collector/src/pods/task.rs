@@ -279,7 +279,7 @@ impl Task {
             }
             // The last known pods stay; the watch logs the reason.
             Event::OutOfSync(reason) => {
-                info!(namespace = %scope, %reason, "cannot read pods, so the collector does not know which of them bypass the cluster's DNS: allow it to watch them");
+                warn!(namespace = %scope, %reason, "cannot read pods: the collector keeps the last known ones. It does not know which new pods bypass the cluster's DNS, and to which namespace a new client belongs. Allow it to list and watch pods");
             }
             Event::Undecodable(_) => {}
         }

@@ -58,8 +58,8 @@ impl PodWatches {
         if namespaces.len() > MAX_WATCHES {
             info!(
                 namespaces = namespaces.len(),
-                most = MAX_WATCHES,
-                "many namespaces have rules by name: the collector watches the pods of all namespaces with one watch"
+                limit = MAX_WATCHES,
+                "more namespaces than the limit have rules by name: one watch of the pods of all namespaces replaces the watches of each"
             );
             self.end();
             self.all = Some(false);

@@ -58,7 +58,7 @@ impl GracefulShutdown {
         let came = timeout(self.args.shutdown_turn, turn.comes()).await;
         if came.is_err() {
             warn!(
-                "closing the streams without the Lease {LEASE}: another collector holds it, or it cannot be acquired"
+                "shutdown: closing the dnstap streams without the Lease {LEASE}: another collector holds it, or it cannot be acquired"
             );
         }
         Some(turn)
@@ -89,7 +89,7 @@ impl Turn {
         while !self.leader.is_leading() {
             self.leader.changed().await;
         }
-        info!("closing the streams");
+        info!("shutdown: closing the dnstap streams");
     }
 
     async fn give_back(mut self) {

@@ -41,7 +41,7 @@ impl Reconciler {
         if !repairs.is_empty() {
             self.queue.look_at(name.clone(), now + drift_backoff::QUIET);
             if let Some(left_out) = self.repair_log.allow() {
-                tracing::warn!(%name, changes = %ChangesText(&repairs), left_out, "the address sets of a name were changed by another client");
+                tracing::warn!(%name, changes = %ChangesText(&repairs), suppressed_lines = left_out, "the address sets of a name were changed by another client: the ovn-writer undoes that");
             }
         }
         let closed = findings.iter().filter(|it| it.trigger == Trigger::Absence);

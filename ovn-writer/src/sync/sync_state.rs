@@ -9,7 +9,7 @@ use std::{
 use foldhash::{HashMap, HashSet};
 use ovsdb_replica::Outcome;
 use proto::api::{DnsName, DnsNameResolver};
-use runtime::store::Event;
+use runtime::{inspect::text::few, store::Event};
 use uuid::Uuid;
 
 use super::{
@@ -173,8 +173,9 @@ impl SyncState {
         {
             let names = self.allow_empty();
             tracing::warn!(
-                names = names.len(),
-                "--allow-empty permits this program to empty the address sets of absent names"
+                count = names.len(),
+                names = few(names.iter(), 3),
+                "--allow-empty: names in use have no DNSNameResolver object, and their address sets are emptied after 5 s. To keep them, stop this program and remove the flag"
             );
             again.extend(names);
         }

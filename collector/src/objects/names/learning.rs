@@ -207,7 +207,7 @@ impl NameTable {
                 *purged.entry(reason).or_default() += 1;
                 count += 1;
                 if count <= MAX_NAMED {
-                    warn!(%name, %ip, reason, "removing a known address: a guard refuses it now");
+                    warn!(%name, %ip, reason, "removing a known address: the collector refuses it from now on, and rules with this name no longer apply to it");
                 }
                 let (what, source) = (EventKind::Refused(reason), Provenance::STATUS);
                 let recent = &self.shared.recent;
@@ -221,7 +221,7 @@ impl NameTable {
         if count > MAX_NAMED {
             warn!(
                 addresses = count - MAX_NAMED,
-                "further addresses that a guard refuses now are counted, not named"
+                "removing further known addresses that the collector refuses from now on"
             );
         }
         for (reason, count) in purged {

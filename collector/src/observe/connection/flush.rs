@@ -30,7 +30,7 @@ impl Reader<'_> {
             warn!(
                 events = unreadable,
                 before_byte = offset,
-                left_out,
+                suppressed_lines = left_out,
                 "events that are no dnstap, or hold no DNS response"
             );
         }

@@ -58,7 +58,7 @@ mod soak {
         }
         let said = world.program.messages();
         let said = said.iter().find(|m| {
-            m["message"] == "the address sets of a name were changed by another client"
+            m["message"] == "the address sets of a name were changed by another client: the ovn-writer undoes that"
                 && m["name"] == W
         });
         assert_eq!(said.expect("a line")["changes"], "mutate v4 -10.6.6.6");
