@@ -109,14 +109,16 @@ fn notes(
 ) -> impl Iterator<Item = (&'static str, String)> {
     let addresses = (evictions.addresses > 0).then(|| {
         let note = format!(
-            "{spec} has more addresses than the limits allow ({} of a name, {} bytes of an object): those seen longest ago are left out",
+            "{spec} has more addresses than one of the limits allows: {} addresses of a name (--max-addresses-per-name), {} bytes of an object. \
+             The collector removes the addresses that it saw longest ago, and Allow rules no longer open them",
             limits.addresses_per_name, limits.object_bytes
         );
         ("AddressesEvicted", note)
     });
     let names = (evictions.names > 0).then(|| {
         let note = format!(
-            "{spec} has more names than the limit allows ({}): those seen longest ago are left out, of the namespace and the client with the most",
+            "{spec} has more names than the limit allows: {} (--max-names-per-wildcard). The collector removes names of the namespace and the \
+             client with the most, those queried longest ago first, and Allow rules no longer open their addresses",
             limits.names_per_wildcard
         );
         ("NamesEvicted", note)

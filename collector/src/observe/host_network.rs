@@ -19,7 +19,8 @@ const REASON: &str = "HostNetworkRefused";
 
 /// The explanation and the remedy, for the log, for Events and for the status page.
 pub const ADVICE: &str = "a DNS server on the host network shares its Node's address with other pods. Let it stream over TLS (tls:// in the \
-    Corefile) with the shared secret (--secret-file), or allow it with --insecure-host-network";
+    Corefile) with the shared secret (--secret-file). The flag --insecure-host-network accepts it without both; every pod on the host network \
+    of that Node can then send false answers";
 
 /// Delay of the first Event, so that it names all DNS servers that dial together.
 const GATHER: Duration = Duration::from_secs(5);
@@ -47,7 +48,7 @@ pub async fn run(
         refusals.mark_unchanged();
         if listing.lacks_nodes() && !std::mem::replace(&mut said_unknown, true) {
             warn!(
-                "cannot read Nodes: the collector accepts DNS servers on the host network without TLS and secret; allow it to list Nodes"
+                "cannot read Nodes: the collector accepts DNS servers on the host network without TLS and secret. Allow it to list Nodes"
             );
         }
         servers.retain_refused(&listing);

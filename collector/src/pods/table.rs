@@ -255,7 +255,9 @@ impl Table {
             if !foreign.is_empty() {
                 let named = few(foreign.iter().map(|it| words(*it)), MAX_NAMED);
                 let text = format!(
-                    "pods of this namespace use name servers other than the cluster's, whose answers the collector does not receive: {named}"
+                    "pods of this namespace use name servers other than the cluster's: {named}. The collector does not receive their answers, so \
+                     rules by name may miss addresses that these pods use. Let the pods use the cluster's DNS, or ask an administrator to \
+                     trust these servers (--trusted-nameserver)"
                 );
                 let about = about.clone();
                 notes.insert(namespace.clone(), Note { about, text });

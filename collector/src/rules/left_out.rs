@@ -24,7 +24,7 @@ pub(super) fn tell(
             let note = || {
                 format!(
                     "{name}, which a rule denies, has more addresses than are kept: traffic to the others is not blocked. A Deny rule by name is \
-                     no barrier to a pod that queries many names"
+                     no barrier to a pod that queries many names: deny a CIDR instead"
                 )
             };
             let reason = "DeniedAddressesLeftOut";
@@ -33,8 +33,8 @@ pub(super) fn tell(
         Kind::NewNames => {
             let note = || {
                 format!(
-                    "clients queried more new names under {name} than the rate allows (--new-names-rate, --new-names-burst): names beyond \
-                     that are left out until they are queried again"
+                    "a client queried new names under {name} faster than --new-names-rate and --new-names-burst allow. The collector ignored \
+                     the answers beyond that: these names have no address until a client queries them again. Known names are not affected"
                 )
             };
             let reason = "NewNamesRefused";

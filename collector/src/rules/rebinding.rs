@@ -24,8 +24,9 @@ fn note(wanted: &DnsName, reason: &str) -> String {
         false => "",
     };
     let note = format!(
-        "an answer for {what}{wanted} has an address that no rule opens ({reason}): the address is left out. Either the zone is \
-         misconfigured, or its owner tries to reach addresses that are not his (DNS rebinding)"
+        "an answer for {what}{wanted} has an address that the collector always refuses, whatever the rules say. Its kind is ({reason}). Other \
+         addresses of the name are not affected. Either the zone is misconfigured, or its owner tries to reach addresses of others (DNS \
+         rebinding). `collector explain` shows the address"
     );
     match advice(reason) {
         Some(advice) => format!("{note}. For an administrator: {advice}"),
@@ -77,8 +78,8 @@ mod tests {
         let first = told();
         let notes: Vec<_> = first.iter().map(|report| report.note.as_str()).collect();
         assert_eq!(notes.len(), 2, "{notes:?}");
-        assert!(notes[0].starts_with("a name under *.wild.example.com. was"));
-        assert!(notes[1].starts_with("www.example.com. was") && notes[1].contains("loopback"));
+        assert!(notes[0].contains(" a name under *.wild.example.com. has"));
+        assert!(notes[1].contains(" www.example.com. has") && notes[1].contains("loopback"));
         assert_eq!(first[0].about.namespace.as_deref(), Some("team"));
         tell(
             &mut teller,
@@ -155,7 +156,7 @@ mod tests {
                 tell(&mut teller, &rules, &attempt(name), now);
             }
             let report = reports.try_next().unwrap();
-            assert!(report.note.starts_with(told), "{report:?}");
+            assert!(report.note.contains(told), "{report:?}");
         }
         tell(&mut teller, &rules, &attempt("b.example.com"), now);
         assert_eq!(reports.try_next(), None);

@@ -14,7 +14,8 @@ use super::rule_set::Rules;
 use crate::namespaces::NamespaceQuota;
 
 /// The note for an object that cannot be decoded.
-const UNREADABLE: &str = "the collector cannot read it: its names are unknown, and DNSNameResolvers without a known rule are kept until it is corrected";
+const UNREADABLE: &str = "the collector cannot decode this EgressFirewall, and its log has the reason. Names that no other EgressFirewall has get no \
+    new addresses, and lose the known ones after ten minutes";
 
 /// The Events to be raised.
 #[derive(Debug)]
@@ -86,9 +87,11 @@ impl RuleEvents {
 /// repeats them rarely.
 fn over_limit(NamespaceQuota { addresses, names }: NamespaceQuota) -> (&'static str, String) {
     let note = format!(
-        "this namespace exceeds its limit of {addresses} addresses or {names} names (--max-addresses-per-namespace, \
-         --max-names-per-namespace, annotations of the Namespace), or all namespaces together exceed --max-addresses or 3/8 of --etcd-quota. \
-         Names of its rules are left out, the last first, and names that its pods query under wildcards"
+        "this namespace exceeds its limits of {addresses} addresses or {names} names, or all namespaces together have too many. The collector \
+         leaves names out: first names under wildcards, then those of the last rules. It removes their addresses, so an Allow rule opens \
+         nothing for them, and a Deny rule blocks nothing. Use fewer names. For an administrator: `collector explain NAME` shows usage and \
+         limit. --max-addresses-per-namespace, --max-names-per-namespace and annotations of the Namespace set the limits of a namespace; \
+         --max-addresses and --etcd-quota those of all"
     );
     ("LimitExceeded", note)
 }

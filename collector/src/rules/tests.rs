@@ -106,7 +106,7 @@ fn a_name_that_can_be_no_object_costs_only_itself_and_says_why() {
         panic!("{notes:?}");
     };
     for part in [
-        "3 rules without effect",
+        "3 rules have no effect",
         "\"localhost\" (the name has a single label",
         "\"a_b.example.com\" (label `\"a_b\"` is not",
         "…",
@@ -174,7 +174,7 @@ fn annotations_override_the_flags_and_the_largest_wins() {
     };
     assert_eq!(terms("api.example.com"), (60, 1, 0));
     assert_eq!(terms("www.example.com"), (60, 5, 0));
-    let note = "1 annotations that are ignored, since they are no durations such as 30s: retain: \"soon\\u{a}<b>\"";
+    let note = "1 annotations are ignored, since they are no durations such as 30s: retain: \"soon\\u{a}<b>\"";
     assert_eq!(
         notes(&mut rules, "a"),
         [(Fault::AnnotationIgnored, note.to_owned())]
@@ -200,7 +200,7 @@ fn an_annotation_says_no_more_than_an_administrator_allows() {
     assert_eq!(terms.grace, hours(1));
     assert_eq!(terms.min_ttl, Duration::from_secs(600));
     assert_eq!(terms.retain, hours(168));
-    let note = "2 annotations above the administrator's maximum: grace: \"5000000000h\" (counts as 3600s), \
+    let note = "2 annotations are above the administrator's maximum, which counts instead: grace: \"5000000000h\" (counts as 3600s), \
          min-ttl: \"24h\" (counts as 600s)";
     assert_eq!(
         notes(&mut rules, "a"),
@@ -254,7 +254,7 @@ fn rules_over_the_limit_are_ignored_counted_and_cost_only_the_limit() {
         notes(&mut rules, "a"),
         [(
             Fault::TooManyRules,
-            "42000 rules over the limit, which are ignored".to_owned()
+            "42000 rules are over the limit of 8,000 and are ignored".to_owned()
         )]
     );
     // Applying the same again reports no change.

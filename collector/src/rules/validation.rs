@@ -53,17 +53,21 @@ impl Fault {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::NameRefused => {
-                "rules without effect, since no DNSNameResolver can have their names"
+                "rules have no effect, since their names are not valid here: an Allow rule opens nothing, and a Deny rule blocks nothing"
             }
             Self::DenyRuleByName => {
-                "Deny rules by name, which block an address only after it was in an answer"
+                "Deny rules have a name: they block an address only after it was in an answer"
             }
-            Self::AllowedAndDenied => "names in both an Allow and a Deny rule",
+            Self::AllowedAndDenied => {
+                "names are in both an Allow and a Deny rule: for their addresses the rule that comes first decides"
+            }
             Self::AnnotationIgnored => {
-                "annotations that are ignored, since they are no durations such as 30s"
+                "annotations are ignored, since they are no durations such as 30s"
             }
-            Self::AnnotationClamped => "annotations above the administrator's maximum",
-            Self::TooManyRules => "rules over the limit, which are ignored",
+            Self::AnnotationClamped => {
+                "annotations are above the administrator's maximum, which counts instead"
+            }
+            Self::TooManyRules => "rules are over the limit of 8,000 and are ignored",
         }
     }
 }
@@ -144,8 +148,8 @@ mod tests {
         assert_eq!(fault.reason(), "NameRefused");
         assert_eq!(
             note,
-            "1000 rules without effect, since no DNSNameResolver can have their names: \
-             \"n0000\", \"n0001\", \"n0002\", \"n0003\" and 996 more"
+            "1000 rules have no effect, since their names are not valid here: an Allow rule opens nothing, and a Deny rule \
+             blocks nothing: \"n0000\", \"n0001\", \"n0002\", \"n0003\" and 996 more"
         );
         let subjects = faults.get(Fault::NameRefused).unwrap();
         assert_eq!((subjects.count, subjects.kept.len()), (1_000, MAX_KEPT));
@@ -156,6 +160,9 @@ mod tests {
         let mut faults = Faults::default();
         faults.count(Fault::TooManyRules, 7);
         let notes: Vec<_> = faults.notes().map(|(_, note)| note).collect();
-        assert_eq!(notes, ["7 rules over the limit, which are ignored"]);
+        assert_eq!(
+            notes,
+            ["7 rules are over the limit of 8,000 and are ignored"]
+        );
     }
 }

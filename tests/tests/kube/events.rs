@@ -140,7 +140,7 @@ async fn faults_of_rules_and_left_out_names_are_events_on_the_objects() {
         assert!(note.contains(part), "{part:?} is missing in {note:?}");
     }
     let said = events(&client, &second, 1).await;
-    let over = "100 rules over the limit, which are ignored";
+    let over = "100 rules are over the limit of 8,000 and are ignored";
     let expected = ("TooManyRules".to_owned(), over.to_owned(), other);
     assert_eq!(said, [expected]);
 
@@ -182,5 +182,8 @@ async fn faults_of_rules_and_left_out_names_are_events_on_the_objects() {
         .await
         .unwrap();
     let said = events(&client, &second, 2).await;
-    assert_eq!(said[1].1, "99 rules over the limit, which are ignored");
+    assert_eq!(
+        said[1].1,
+        "99 rules are over the limit of 8,000 and are ignored"
+    );
 }
