@@ -76,7 +76,7 @@ impl Leadership {
     /// For the programs that share a store: the Lease of this name in a namespace, or the folder's lock.
     pub fn of(store: &OpenStore, namespace: &str, name: &str) -> Self {
         Self::new(match store {
-            OpenStore::Dir(store) => Contest::Folder(Folder::new(store.path(), file(name))),
+            OpenStore::Dir(store) => Contest::Folder(Folder(store.path().join(file(name)))),
             OpenStore::Kube(store) => Contest::Lease(Box::new(Candidate::new(
                 store.cluster().clone(),
                 namespace,

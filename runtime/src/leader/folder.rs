@@ -17,25 +17,15 @@ use crate::store::dir::Lock;
 /// How often the lock is tried, and how often a held lock's file is checked.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-pub(super) struct Folder {
-    root: PathBuf,
-    /// The locked file, in the folder.
-    file: String,
-}
+/// The path of the locked file.
+pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
-    pub(super) fn new(root: &Path, file: String) -> Self {
-        Self {
-            root: root.to_owned(),
-            file,
-        }
-    }
-
     /// Takes the lock when it is free, and holds it, without end.
     pub(super) async fn contend(self, holder: &Holder, mut deference: Deference) {
         let (mut said, mut free_since) = (false, None);
         loop {
-            match self.blocking(Lock::of_file).await {
+            match self.blocking(Lock::try_acquire).await {
                 Ok(Some(lock)) => {
                     said = false;
                     let now = Instant::now();
@@ -68,13 +58,13 @@ impl Folder {
             if deference.yields(Instant::now()) {
                 return "others would lead better".to_owned();
             }
-            let looked = self.blocking(move |root, file| {
-                let is_in_place = lock.is_in_place(root, file)?;
+            let looked = self.blocking(move |path| {
+                let is_in_place = lock.is_in_place(path)?;
                 Ok((lock, is_in_place))
             });
             match looked.await {
                 Ok((back, true)) => lock = back,
-                Ok((_, false)) => return format!("{} was removed", self.file),
+                Ok((_, false)) => return format!("{} was removed", self.0.display()),
                 Err(error) => return error,
             }
         }
@@ -83,11 +73,11 @@ impl Folder {
     /// The file system may block.
     async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Path, &str) -> std::io::Result<T> + Send + 'static,
+        work: impl FnOnce(&Path) -> std::io::Result<T> + Send + 'static,
     ) -> Result<T, String> {
-        let (root, file) = (self.root.clone(), self.file.clone());
+        let path = self.0.clone();
         let done = spawn_blocking(move || {
-            work(&root, &file).map_err(|error| format!("{}: {error}", root.join(&file).display()))
+            work(&path).map_err(|error| format!("{}: {error}", path.display()))
         });
         done.await.unwrap_or_else(|error| Err(error.to_string()))
     }

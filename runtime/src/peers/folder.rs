@@ -93,7 +93,7 @@ fn take(path: &Path) -> io::Result<Option<(Ipv4Addr, Lock)>> {
         let address = Ipv4Addr::new(127, x, y, z);
         // Some systems do not have all of 127.0.0.0/8.
         UdpSocket::bind((address, 0))?;
-        if let Some(lock) = Lock::of_file(path, &address.to_string())? {
+        if let Some(lock) = Lock::try_acquire(&path.join(address.to_string()))? {
             return Ok(Some((address, lock)));
         }
     }
@@ -112,11 +112,12 @@ fn others(path: &Path, own: Option<Ipv4Addr>) -> io::Result<BTreeSet<IpAddr>> {
         let Some(address) = address.filter(|it| it.is_loopback() && Some(*it) != own) else {
             continue;
         };
-        match Lock::of_file(path, name)? {
+        let path = path.join(name);
+        match Lock::try_acquire(&path)? {
             None => {
                 others.insert(IpAddr::V4(address));
             }
-            Some(_stale) => fs::remove_file(path.join(name))?,
+            Some(_stale) => fs::remove_file(path)?,
         }
     }
     Ok(others)

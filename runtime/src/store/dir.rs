@@ -23,12 +23,12 @@
 //!   unless it contains one.
 //! - Symbolic links are followed when reading, since a mounted `ConfigMap` has them. Such an object is never written or
 //!   deleted.
-//! - A write holds `flock` on `PATH/.lock` over read, compare and rename, and waits at most 10 s for it. Up to 64
-//!   waiting writes share one lock.
-//! - The files are synced before they are renamed, and their folders before a write is acknowledged. An acknowledged
-//!   write survives a crash, also of the machine.
-//! - A killed process leaves files `.tmp0` to `.tmp63` in the folder of a kind. They are never read, and later writes
-//!   replace them. A status write keeps the rest of the document, but not its comments and layout.
+//! - A write holds `flock` on `PATH/.lock` over compare and rename, and waits at most 10 s for it. 16 writes prepare
+//!   their files at once.
+//! - A file is synced before it is renamed, and its folder before the write is acknowledged. An acknowledged write
+//!   survives a crash, also of the machine.
+//! - A killed process leaves files `.tmp0` to `.tmp15` in the folder of a kind. They are never read, and later writes
+//!   remove them. A status write keeps the rest of the document, but not its comments and layout.
 //! - Notifications of the file system only say where to look. Every 10 s, and after lost notifications, everything is
 //!   read.
 
@@ -36,77 +36,53 @@ mod fault;
 mod file;
 mod folder;
 mod layout;
-mod list;
 mod lock;
 mod manifest;
 mod notifications;
 mod objects;
 mod watch;
-mod writer;
 
-use std::{
-    collections::BTreeSet,
-    fs, io,
-    panic::resume_unwind,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, fs, panic::resume_unwind, path::Path, sync::Arc, time::Duration};
 
+use anyhow::Context;
 use futures_util::Stream;
-use tokio::{task::spawn_blocking, time::sleep_until};
+use tokio::{sync::Semaphore, task::spawn_blocking, time::sleep_until};
 
 pub(crate) use self::lock::Lock;
-use self::{
-    folder::Folder,
-    notifications::Notifications,
-    watch::Watch,
-    writer::{Batch, Writer},
-};
-use super::{BadObjects, Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError};
+use self::{file::FileError, folder::Folder, notifications::Notifications, watch::Watch};
+use super::{BadObjects, Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics};
 
 /// How long a write waits for other processes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many writes are under way at once. They mostly wait for the disk, which handles many requests in parallel.
+const WRITES: usize = 16;
 
 /// A store in a folder. Clones share it.
 #[derive(Clone)]
 pub struct DirStore {
     folder: Arc<Folder>,
-    writer: Writer,
-}
-
-/// The folder cannot be a store.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot open the folder {path} of the store")]
-pub struct OpenError {
-    /// The path as given.
-    pub path: PathBuf,
-    /// The folder cannot be read, or is something else.
-    pub source: io::Error,
+    turns: Arc<Semaphore>,
 }
 
 impl DirStore {
     /// Opens the store in a folder, which must exist.
     ///
     /// # Errors
-    /// [`OpenError`].
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+    /// The folder cannot be read, or is something else.
+    pub fn open(path: impl AsRef<Path>) -> anyhow::Result<Self> {
         let path = path.as_ref();
-        let failed = |source| OpenError {
-            path: path.to_owned(),
-            source,
-        };
-        fs::read_dir(path).map_err(failed)?;
-        let root = std::path::absolute(path).map_err(failed)?;
-        Self::start(Folder::new(root, LOCK_TIMEOUT)).map_err(failed)
+        let root = fs::read_dir(path).and_then(|_| std::path::absolute(path));
+        let root = root
+            .with_context(|| format!("cannot open the folder {} of the store", path.display()))?;
+        Ok(Self::of(Folder::new(root, LOCK_TIMEOUT)))
     }
 
-    fn start(folder: Folder) -> io::Result<Self> {
-        let folder = Arc::new(folder);
-        Ok(Self {
-            writer: Writer::start(Arc::clone(&folder))?,
-            folder,
-        })
+    fn of(folder: Folder) -> Self {
+        Self {
+            folder: Arc::new(folder),
+            turns: Arc::new(Semaphore::new(WRITES)),
+        }
     }
 
     /// The files that a watch could not read.
@@ -132,14 +108,13 @@ impl Store for DirStore {
     }
 
     async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
-        let (folder, key) = (Arc::clone(&self.folder), key.clone());
-        blocking(move || folder.get(&key)).await
+        self.run::<K, _>(key.clone(), Folder::get).await
     }
 
     async fn create<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         let (key, object) = (ObjectKey::of(object), object.clone());
-        let create = move |batch: &Batch| batch.folder.create(batch, &object);
-        self.writer.write::<K, _>("create", key, create).await
+        let create = move |folder: &Folder, _: &ObjectKey| folder.create(&object);
+        self.write::<K, _>("create", key, create).await
     }
 
     async fn delete<K: Kind>(
@@ -147,19 +122,41 @@ impl Store for DirStore {
         key: &ObjectKey,
         precondition: &Precondition,
     ) -> Result<(), StoreError> {
-        let (of, precondition) = (key.clone(), precondition.clone());
-        let delete = move |batch: &Batch| batch.folder.delete::<K>(batch, &of, &precondition);
-        self.writer
-            .write::<K, _>("delete", key.clone(), delete)
-            .await
+        let precondition = precondition.clone();
+        let delete = move |folder: &Folder, key: &ObjectKey| folder.delete::<K>(key, &precondition);
+        self.write::<K, _>("delete", key.clone(), delete).await
     }
 
     async fn replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         let (key, object) = (ObjectKey::of(object), object.clone());
-        let replace = move |batch: &Batch| batch.folder.replace_status(batch, &object);
-        self.writer
-            .write::<K, _>("replace_status", key, replace)
-            .await
+        let replace = move |folder: &Folder, _: &ObjectKey| folder.replace_status(&object);
+        self.write::<K, _>("replace_status", key, replace).await
+    }
+}
+
+impl DirStore {
+    /// Carries a write out when its turn comes.
+    async fn write<K: Kind, T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        key: ObjectKey,
+        write: impl FnOnce(&Folder, &ObjectKey) -> Result<T, FileError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let _turn = self.turns.acquire().await;
+        metrics::timed::<K, T>(operation, self.run::<K, T>(key, write)).await
+    }
+
+    async fn run<K: Kind, T: Send + 'static>(
+        &self,
+        key: ObjectKey,
+        work: impl FnOnce(&Folder, &ObjectKey) -> Result<T, FileError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let folder = Arc::clone(&self.folder);
+        blocking(move || {
+            let done = work(&folder, &key);
+            done.map_err(|error| error.in_store(&folder.file_of::<K>(&key), &key))
+        })
+        .await
     }
 }
 

@@ -1,6 +1,6 @@
 //! The metrics of every store, in one place.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use metrics::{counter, gauge, histogram};
 
@@ -65,16 +65,7 @@ pub(crate) async fn timed<K: Kind, T>(
 ) -> Result<T, StoreError> {
     let started = Instant::now();
     let result = write.await;
-    self::write::<K, T>(operation, started.elapsed(), &result);
-    result
-}
-
-pub(crate) fn write<K: Kind, T>(
-    operation: &'static str,
-    took: Duration,
-    result: &Result<T, StoreError>,
-) {
-    let outcome = match result {
+    let outcome = match &result {
         Ok(_) => "done",
         Err(StoreError::NotFound(_)) => "not_found",
         Err(StoreError::AlreadyExists(_)) => "already_exists",
@@ -85,5 +76,7 @@ pub(crate) fn write<K: Kind, T>(
     };
     counter!(WRITES, "kind" => K::kind(&()), "operation" => operation, "outcome" => outcome)
         .increment(1);
-    histogram!(WRITE_DURATION, "kind" => K::kind(&()), "operation" => operation).record(took);
+    histogram!(WRITE_DURATION, "kind" => K::kind(&()), "operation" => operation)
+        .record(started.elapsed());
+    result
 }

@@ -1,20 +1,18 @@
 //! The folder of a store. Everything here blocks.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fmt::Display,
-    fs::File,
-    io,
-    os::fd::AsFd,
+    fs, io,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use super::{
-    super::{BadObjects, Kind, ObjectKey, StoreError},
+    super::{BadObjects, Kind, ObjectKey, Scope, StoreError, names::is_namespace},
     file,
-    layout::{self, file_name},
+    layout::{self, Entry, file_name},
     lock::Lock,
 };
 
@@ -23,7 +21,7 @@ pub(super) struct Folder {
     /// Absolute.
     pub(super) root: PathBuf,
     /// How long a write waits for other processes.
-    pub(super) lock_timeout: Duration,
+    lock_timeout: Duration,
     /// Folders that had objects: if one vanishes, that is a fault.
     populated: Mutex<HashSet<PathBuf>>,
     /// The files that a watch could not read.
@@ -57,46 +55,118 @@ impl Folder {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens the root.
+    /// Checks that the root is there.
     ///
     /// # Errors
-    /// A text: the folder is gone, or cannot be read.
-    pub(super) fn open_root(&self) -> Result<File, String> {
-        match file::open_folder(&self.root) {
-            Ok(Some(root)) => Ok(root),
-            Ok(None) => Err(format!("the folder {} is gone", self.root.display())),
-            Err(error) => Err(at(&self.root, error)),
-        }
+    /// A text: the root is gone, or cannot be read.
+    pub(super) fn check_root(&self) -> Result<(), String> {
+        let found = fs::metadata(&self.root);
+        found.map(drop).map_err(|error| at(&self.root, error))
     }
 
-    /// Opens the folder of a kind in a namespace; `None` if there is none.
-    pub(super) fn open<K: Kind>(root: impl AsFd, namespace: &str) -> io::Result<Option<File>> {
-        match file::open_in(root, namespace)? {
-            Some(folder) => file::open_kind(folder, &K::plural(&())),
-            None => Ok(None),
-        }
+    /// Takes the lock of writes.
+    pub(super) fn lock(&self) -> Result<Lock, StoreError> {
+        let path = self.root.join(layout::LOCK);
+        let (lock, timeout) = (Lock::acquire(&path, self.lock_timeout), self.lock_timeout);
+        lock.map_err(|error| {
+            StoreError::unavailable(match error.kind() {
+                io::ErrorKind::TimedOut => {
+                    let path = path.display();
+                    format!("{path} is held by another process for more than {timeout:?}")
+                }
+                _ => at(&path, error),
+            })
+        })
     }
 
-    /// Opens the root and takes the lock.
-    pub(super) fn lock(&self) -> Result<(File, Lock), StoreError> {
-        let root = self.open_root().map_err(StoreError::unavailable)?;
-        match Lock::acquire(&root, self.lock_timeout) {
-            Ok(lock) => Ok((root, lock)),
-            Err(error) => {
-                let path = self.root.join(layout::LOCK);
-                Err(StoreError::unavailable(match error.kind() {
-                    io::ErrorKind::TimedOut => format!(
-                        "{} is held by another process for more than {:?}",
-                        path.display(),
-                        self.lock_timeout
-                    ),
-                    _ => at(&path, error),
-                }))
+    /// The keys of all objects of a kind in the scope, by their files' names alone.
+    ///
+    /// # Errors
+    /// A text: a part of the list is unavailable.
+    pub(super) fn list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, String> {
+        let (mut keys, mut found) = (BTreeSet::new(), BTreeSet::new());
+        let mut namespaces = self.names_in_scope(scope)?;
+        namespaces.retain(|name| is_namespace(name));
+        for namespace in namespaces {
+            let path = self.path_of::<K>(&namespace);
+            match file::names(&path) {
+                Ok(None) => continue,
+                Ok(Some(names)) => {
+                    keys.extend(names.iter().filter_map(|name| match layout::entry(name) {
+                        Entry::Object(name) => Some(ObjectKey {
+                            namespace: namespace.clone(),
+                            name: name.to_owned(),
+                        }),
+                        _ => None,
+                    }));
+                }
+                Err(_) if *scope == Scope::All => {
+                    keys.insert(ObjectKey::all_in(&namespace));
+                }
+                Err(error) => return Err(at(&path, error)),
             }
+            found.insert(namespace);
+        }
+        self.missing::<K>(scope, &found)?;
+        Ok(keys)
+    }
+
+    /// The names of namespaces, and of other files in the root if all are in scope.
+    ///
+    /// # Errors
+    /// A text: the root is gone, or cannot be read.
+    pub(super) fn names_in_scope(&self, scope: &Scope) -> Result<Vec<String>, String> {
+        self.check_root()?;
+        match scope {
+            Scope::Namespace(only) => Ok(vec![only.clone()]),
+            Scope::All => match file::names(&self.root) {
+                Ok(names) => Ok(names.unwrap_or_default()),
+                Err(error) => Err(at(&self.root, error)),
+            },
+        }
+    }
+
+    /// The namespaces that had objects and are not found.
+    ///
+    /// # Errors
+    /// A text: so many vanished at once that nothing was deleted. A mount went away, or the folders are being restored.
+    /// A single namespace in scope cannot be compared with others.
+    pub(super) fn missing<K: Kind>(
+        &self,
+        scope: &Scope,
+        found: &BTreeSet<String>,
+    ) -> Result<Vec<String>, String> {
+        let plural = K::plural(&());
+        let populated = self.populated();
+        let of_kind = populated.iter().filter(|path| path.ends_with(&*plural));
+        let namespaces = of_kind.filter_map(|path| path.parent()?.file_name()?.to_str());
+        let had: BTreeSet<&str> = namespaces
+            .filter(|namespace| match scope {
+                Scope::All => true,
+                Scope::Namespace(only) => only == namespace,
+            })
+            .collect();
+        let missing = had.iter().filter(|namespace| !found.contains(**namespace));
+        let missing: Vec<String> = missing.map(|namespace| (*namespace).to_owned()).collect();
+        let at_most = match scope {
+            Scope::All => had.len() / 2,
+            Scope::Namespace(_) => 0,
+        };
+        match missing.first() {
+            Some(first) if missing.len() > at_most => Err(vanished(&self.path_of::<K>(first))),
+            _ => Ok(missing),
         }
     }
 }
 
 pub(super) fn at(path: &Path, error: impl Display) -> String {
     format!("{}: {error}", path.display())
+}
+
+/// The error text for a folder that had objects and is gone.
+pub(super) fn vanished(path: &Path) -> String {
+    format!(
+        "the folder {} had objects and is gone: put it back, or make it empty if they are to go",
+        path.display()
+    )
 }

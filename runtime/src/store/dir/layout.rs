@@ -24,7 +24,7 @@ pub(super) fn file_name(name: &str) -> String {
     format!("{name}{EXTENSION}")
 }
 
-/// The name of a temporary file, by its place in a batch of writes.
+/// The name of a temporary file. Each of the writes at one time has another slot.
 pub(super) fn temporary(slot: usize) -> String {
     format!("{TEMPORARY}{slot}")
 }

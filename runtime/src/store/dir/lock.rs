@@ -1,79 +1,66 @@
-//! The lock that makes read, compare and write atomic across processes.
+//! The lock that makes compare and rename atomic across processes.
 
 use std::{
-    fs::{File, TryLockError},
+    fs::{self, File, OpenOptions, TryLockError},
     io,
-    os::fd::AsFd,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::{
-    fs::{AtFlags, Mode, OFlags, fstat, openat, statat},
-    io::Errno,
-};
-
-use super::{file::open_folder, layout::LOCK};
+use rustix::fs::OFlags;
 
 /// How often a lock that another process holds is retried.
-pub(super) const RETRY: Duration = Duration::from_millis(1);
+const RETRY: Duration = Duration::from_millis(1);
 
 /// `flock` on a file, until it is dropped or its process ends.
-pub(crate) struct Lock(File);
+pub(crate) struct Lock(pub(super) File);
 
 impl Lock {
-    /// Takes the lock on a file of this name in the folder, which is created if needed; `None` if another process has
-    /// it.
+    /// Takes the lock on a file, which is created if needed; `None` if another process, or another part of this one,
+    /// has it.
     ///
     /// # Errors
     /// The file cannot be created or opened.
-    pub(crate) fn of_file(root: &Path, name: &str) -> io::Result<Option<Self>> {
-        Self::try_acquire(&open_root(root)?, name)
-    }
-
-    /// Whether the locked file is still the one of this name in the folder. Otherwise other processes would lock
-    /// another file.
-    ///
-    /// # Errors
-    /// The folder cannot be read.
-    pub(crate) fn is_in_place(&self, root: &Path, name: &str) -> io::Result<bool> {
-        self.is_in(&open_root(root)?, name)
-    }
-
-    fn is_in(&self, root: impl AsFd, name: &str) -> io::Result<bool> {
-        let ours = fstat(&self.0)?;
-        match statat(root, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(found) => Ok((found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino)),
-            Err(Errno::NOENT) => Ok(false),
-            Err(errno) => Err(errno.into()),
-        }
-    }
-
-    fn try_acquire(root: impl AsFd, name: &str) -> io::Result<Option<Self>> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = openat(root.as_fd(), name, flags, Mode::from_raw_mode(0o666))?;
-        let lock = Self(file.into());
+    pub(crate) fn try_acquire(path: &Path) -> io::Result<Option<Self>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+        let lock = Self(options.open(path)?);
         match lock.0.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Another process may have removed the file since it was opened.
-        let is_in_place = lock.is_in(root, name)?;
+        // Another process may have removed or renamed the file since it was opened.
+        let is_in_place = lock.is_in_place(path)?;
         Ok(is_in_place.then_some(lock))
     }
 
-    /// Takes the lock of the folder. The calling thread sleeps meanwhile.
+    /// Whether the locked file is still the one at this path. Otherwise other processes would lock another file.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub(crate) fn is_in_place(&self, path: &Path) -> io::Result<bool> {
+        let ours = self.0.metadata()?;
+        match fs::symlink_metadata(path) {
+            Ok(found) => Ok((found.dev(), found.ino()) == (ours.dev(), ours.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for the lock. The calling thread sleeps meanwhile.
     ///
     /// It polls instead of blocking, so that nothing is written after the time-out was reported.
     ///
     /// # Errors
     /// The lock file cannot be created or opened; [`io::ErrorKind::TimedOut`].
-    pub(super) fn acquire(root: impl AsFd, timeout: Duration) -> io::Result<Self> {
+    pub(super) fn acquire(path: &Path, timeout: Duration) -> io::Result<Self> {
         let deadline = Instant::now() + timeout;
         loop {
-            if let Some(lock) = Self::try_acquire(root.as_fd(), LOCK)? {
+            if let Some(lock) = Self::try_acquire(path)? {
                 return Ok(lock);
             }
             if Instant::now() >= deadline {
@@ -84,13 +71,9 @@ impl Lock {
     }
 }
 
-fn open_root(root: &Path) -> io::Result<File> {
-    open_folder(root)?.ok_or_else(|| io::ErrorKind::NotFound.into())
-}
-
 #[cfg(test)]
 mod tests {
-    use std::{fs, sync::mpsc};
+    use std::sync::mpsc;
 
     use super::*;
 
@@ -99,13 +82,13 @@ mod tests {
     #[test]
     fn a_second_holder_waits_for_the_first() {
         let dir = tempfile::tempdir().unwrap();
-        let root = open_folder(dir.path()).unwrap().unwrap();
-        let first = Lock::acquire(&root, LONG).unwrap();
-        let error = Lock::acquire(&root, Duration::from_millis(5)).err();
+        let path = dir.path().join("lock");
+        let first = Lock::acquire(&path, LONG).unwrap();
+        let error = Lock::acquire(&path, Duration::from_millis(5)).err();
         assert_eq!(error.unwrap().kind(), io::ErrorKind::TimedOut);
 
         let (got, second) = mpsc::channel();
-        let thread = thread::spawn(move || got.send(Lock::acquire(&root, LONG).is_ok()));
+        let thread = thread::spawn(move || got.send(Lock::acquire(&path, LONG).is_ok()));
         assert!(second.try_recv().is_err());
         drop(first);
         assert!(second.recv_timeout(LONG).unwrap());
@@ -115,16 +98,16 @@ mod tests {
     #[test]
     fn a_lock_file_that_was_removed_does_not_split_the_lock() {
         let dir = tempfile::tempdir().unwrap();
-        let root = open_folder(dir.path()).unwrap().unwrap();
-        let first = Lock::acquire(&root, LONG).unwrap();
+        let path = dir.path().join("lock");
+        let first = Lock::acquire(&path, LONG).unwrap();
         let waiting = thread::spawn({
-            let root = open_folder(dir.path()).unwrap().unwrap();
-            move || Lock::acquire(root, LONG).unwrap()
+            let path = path.clone();
+            move || Lock::acquire(&path, LONG).unwrap()
         });
-        fs::remove_file(dir.path().join(LOCK)).unwrap();
+        fs::remove_file(&path).unwrap();
         drop(first);
         let _second = waiting.join().unwrap();
-        let error = Lock::acquire(&root, Duration::from_millis(5)).err();
+        let error = Lock::acquire(&path, Duration::from_millis(5)).err();
         assert_eq!(error.unwrap().kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -1,9 +1,7 @@
 //! From YAML to an object and back.
 
 use rapidhash::v3::rapidhash_v3;
-use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value};
-use serde_saphyr::Spanned;
 
 use super::{
     super::{Kind, ObjectKey, to_be_made},
@@ -53,7 +51,7 @@ pub(super) fn parse<K: Kind>(
         ("/metadata/namespace", key.namespace.as_str(), true),
         ("/metadata/name", key.name.as_str(), true),
     ] {
-        expect(text, &document, field, expected, is_optional)?;
+        expect(&document, field, expected, is_optional)?;
     }
     let mut object =
         K::deserialize(&document).map_err(|error| locate::<K>(text, has_metadata, &error))?;
@@ -106,52 +104,16 @@ fn fields_of<K: Kind>(object: &K) -> Result<Map<String, Value>, Fault> {
     }
 }
 
-fn expect(
-    text: &str,
-    document: &Value,
-    field: &str,
-    expected: &str,
-    is_optional: bool,
-) -> Result<(), Fault> {
-    let name = field.rsplit('/').next().unwrap_or(field);
+fn expect(document: &Value, field: &str, expected: &str, is_optional: bool) -> Result<(), Fault> {
+    let name = field.trim_start_matches('/');
     match document.pointer(field) {
         Some(Value::String(found)) if found == expected => Ok(()),
         None | Some(Value::Null) if is_optional => Ok(()),
         None => Err(Fault::new(format!("`{name}` is missing"))),
         Some(found) => {
-            let header = serde_saphyr::from_str_with_options(text, options()).ok();
-            Err(Fault {
-                line: header.and_then(|header: Header| header.line_of(field)),
-                reason: format!("`{name}` is {found}, not \"{expected}\" as its place says"),
-            })
+            let reason = format!("`{name}` is {found}, not \"{expected}\" as its place says");
+            Err(Fault::new(reason))
         }
-    }
-}
-
-/// The header fields, with their positions.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Header {
-    api_version: Option<Spanned<IgnoredAny>>,
-    kind: Option<Spanned<IgnoredAny>>,
-    metadata: Option<HeaderMetadata>,
-}
-
-#[derive(Deserialize)]
-struct HeaderMetadata {
-    namespace: Option<Spanned<IgnoredAny>>,
-    name: Option<Spanned<IgnoredAny>>,
-}
-
-impl Header {
-    fn line_of(self, field: &str) -> Option<u64> {
-        let at = match field {
-            "/apiVersion" => self.api_version,
-            "/kind" => self.kind,
-            "/metadata/namespace" => self.metadata?.namespace,
-            _ => self.metadata?.name,
-        };
-        Some(at?.referenced.line())
     }
 }
 

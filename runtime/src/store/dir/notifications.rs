@@ -62,7 +62,7 @@ pub(super) struct Notifications {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Place {
     Root,
-    Namespace(String),
+    Namespace,
     /// The folder of the kind, in this namespace.
     Objects(String),
 }
@@ -103,15 +103,11 @@ impl Notifications {
         };
         let flags = match place {
             Place::Objects(_) => OBJECTS,
-            Place::Root | Place::Namespace(_) => FOLDERS,
+            Place::Root | Place::Namespace => FOLDERS,
         };
         match inotify::add_watch(&**inotify, path, flags) {
-            Ok(id) if self.folders.get(&id) == Some(&place) => {}
+            // The previous folder at this path may still be watched: its events lead to a look at this one.
             Ok(id) => {
-                // The watch of the previous folder at this path ends.
-                for (before, _) in self.folders.extract_if(|_, other| *other == place) {
-                    let _gone = inotify::remove_watch(&**inotify, before);
-                }
                 self.folders.insert(id, place);
             }
             // The periodic look notices a folder that vanished meanwhile.
@@ -163,10 +159,6 @@ impl Notifications {
                 Ok(event) => {
                     let (id, flags) = (event.wd(), event.events());
                     let name = event.file_name().map(|name| name.to_string_lossy());
-                    if flags.contains(ReadFlags::MOVE_SELF) {
-                        // The folder has moved away, so its further events do not matter.
-                        let _gone = inotify::remove_watch(inotify, id);
-                    }
                     if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
                         self.work.lost = true;
                     } else if flags.contains(ReadFlags::IGNORED) {
@@ -188,7 +180,7 @@ impl Notifications {
         match (place, name) {
             (_, None) => work.everything = true,
             (Place::Root, Some(name)) => work.everything |= !name.starts_with('.'),
-            (Place::Namespace(_), Some(name)) => work.everything |= name == self.plural,
+            (Place::Namespace, Some(name)) => work.everything |= name == self.plural,
             (Place::Objects(namespace), Some(name)) => match layout::entry(name) {
                 Entry::Object(name) => {
                     let key = ObjectKey {

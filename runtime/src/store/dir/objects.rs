@@ -1,16 +1,11 @@
 //! Reads and writes of one object. Everything here blocks.
 
 use std::{
-    fs::File,
+    fs,
     io::{self, Write},
-    os::fd::AsFd,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-use rustix::{
-    fs::{AtFlags, Mode, OFlags, fchmod, fsync, mkdirat, openat, unlinkat},
-    io::Errno,
-};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -18,51 +13,36 @@ use super::{
     super::{Kind, ObjectKey, Precondition, StoreError},
     fault::{Fault, MAX_SIZE, too_large},
     file::{self, Content, FileError, Fingerprint},
-    folder::Folder,
-    layout::{self, file_name},
+    folder::{Folder, vanished},
+    layout,
+    lock::Lock,
     manifest::{self, Manifest},
-    writer::{Batch, Edit, Staged},
 };
 
 /// An object's file as it was read.
-struct Stored<K> {
-    folder: File,
-    manifest: Manifest<K>,
-    content: Content,
-}
+type Stored<K> = (Manifest<K>, Content);
 
 impl Folder {
-    pub(super) fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
-        let root = self.open_root().map_err(StoreError::unavailable)?;
-        match self.stored(root, key) {
-            Ok(stored) => Ok(stored.manifest.object),
-            Err(error) => Err(error.in_store(&self.file_of::<K>(key), key)),
-        }
+    pub(super) fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, FileError> {
+        let (manifest, _) = self.existing(key)?;
+        Ok(manifest.object)
     }
 
-    pub(super) fn create<K: Kind>(
-        &self,
-        batch: &Batch,
-        object: &K,
-    ) -> Result<Staged<K>, FileError> {
+    pub(super) fn create<K: Kind>(&self, object: &K) -> Result<K, FileError> {
         let key = ObjectKey::of(object);
-        layout::check(&key).map_err(Fault::new)?;
-        let document = manifest::create(object, &key, Uuid::new_v4().to_string())?;
-        let folder = match self.open_for::<K>(&batch.root, &key)? {
-            Some(folder) => folder,
-            None => make_in(make_in(&batch.root, &key.namespace)?, &K::plural(&()))?,
-        };
-        match read::<K>(&folder, &key)? {
-            Some(_) => Err(StoreError::AlreadyExists(key).into()),
-            None => self.put(batch, folder, key, &document, None),
+        if self.read::<K>(&key)?.is_some() {
+            return Err(StoreError::AlreadyExists(key).into());
         }
+        let document = manifest::create(object, &key, Uuid::new_v4().to_string())?;
+        let folder = self.path_of::<K>(&key.namespace);
+        if !folder.is_dir() {
+            make(&self.root.join(&key.namespace))?;
+            make(&folder)?;
+        }
+        self.put(&key, &document, None)
     }
 
-    pub(super) fn replace_status<K: Kind>(
-        &self,
-        batch: &Batch,
-        object: &K,
-    ) -> Result<Staged<K>, FileError> {
+    pub(super) fn replace_status<K: Kind>(&self, object: &K) -> Result<K, FileError> {
         let key = ObjectKey::of(object);
         let expected = Precondition {
             uid: object.meta().uid.clone(),
@@ -71,67 +51,54 @@ impl Folder {
         if expected.resource_version.is_none() {
             return Err(Fault::new("it has no resourceVersion to compare").into());
         }
-        let stored = self.writable::<K>(&batch.root, &key, &expected)?;
-        let document = manifest::with_status(stored.manifest.document.clone(), object)?;
-        if document == stored.manifest.document {
-            return Ok((stored.manifest.object, None));
+        let (stored, content) = self.writable::<K>(&key, &expected)?;
+        let document = manifest::with_status(stored.document.clone(), object)?;
+        if document == stored.document {
+            return Ok(stored.object);
         }
-        self.put(batch, stored.folder, key, &document, Some(&stored.content))
+        self.put(&key, &document, Some(&content))
     }
 
     pub(super) fn delete<K: Kind>(
         &self,
-        batch: &Batch,
         key: &ObjectKey,
         precondition: &Precondition,
-    ) -> Result<Staged<()>, FileError> {
-        let stored = self.writable::<K>(&batch.root, key, precondition)?;
-        let edit = Edit {
-            folder: stored.folder,
-            path: self.file_of::<K>(key),
-            key: key.clone(),
-            before: Some(stored.content.fingerprint),
-            replacement: None,
-        };
-        Ok(((), Some(edit)))
+    ) -> Result<(), FileError> {
+        let (_, content) = self.writable::<K>(key, precondition)?;
+        let path = self.file_of::<K>(key);
+        self.change(key, &path, Some(&content), |path| fs::remove_file(path))?;
+        Ok(file::sync(&self.path_of::<K>(&key.namespace))?)
     }
 
-    /// Opens the folder of the object; `None` if there never was one.
-    fn open_for<K: Kind>(
-        &self,
-        root: impl AsFd,
-        key: &ObjectKey,
-    ) -> Result<Option<File>, FileError> {
-        let folder = Self::open::<K>(root, &key.namespace)?;
-        let path = self.path_of::<K>(&key.namespace);
-        if folder.is_none() && self.populated().contains(&path) {
-            return Err(StoreError::unavailable(vanished(&path)).into());
-        }
-        Ok(folder)
-    }
-
-    fn stored<K: Kind>(&self, root: impl AsFd, key: &ObjectKey) -> Result<Stored<K>, FileError> {
+    /// The object and its file; `None` if it does not exist.
+    fn read<K: Kind>(&self, key: &ObjectKey) -> Result<Option<Stored<K>>, FileError> {
         layout::check(key).map_err(Fault::new)?;
-        let missing = || StoreError::NotFound(key.clone());
-        let folder = self.open_for::<K>(root, key)?.ok_or_else(missing)?;
-        let (manifest, content) = read(&folder, key)?.ok_or_else(missing)?;
-        self.populated().insert(self.path_of::<K>(&key.namespace));
-        Ok(Stored {
-            folder,
-            manifest,
-            content,
-        })
+        self.check_root().map_err(StoreError::unavailable)?;
+        let folder = self.path_of::<K>(&key.namespace);
+        let Some(content) = file::read(&self.file_of::<K>(key))? else {
+            if self.populated().contains(&folder) && !folder.is_dir() {
+                return Err(StoreError::unavailable(vanished(&folder)).into());
+            }
+            return Ok(None);
+        };
+        let manifest = manifest::parse(&content.bytes, key, &content.fingerprint)?;
+        self.populated().insert(folder);
+        Ok(Some((manifest, content)))
+    }
+
+    fn existing<K: Kind>(&self, key: &ObjectKey) -> Result<Stored<K>, FileError> {
+        let missing = || StoreError::NotFound(key.clone()).into();
+        self.read(key)?.ok_or_else(missing)
     }
 
     /// The object, if it is still the expected one and its file is not a link.
     fn writable<K: Kind>(
         &self,
-        root: impl AsFd,
         key: &ObjectKey,
         expected: &Precondition,
     ) -> Result<Stored<K>, FileError> {
-        let stored = self.stored::<K>(root, key)?;
-        let meta = stored.manifest.object.meta();
+        let stored = self.existing::<K>(key)?;
+        let meta = stored.0.object.meta();
         let differs = |expected: &Option<String>, found: &Option<String>| {
             expected.is_some() && expected != found
         };
@@ -140,102 +107,89 @@ impl Folder {
         {
             return Err(StoreError::Conflict(key.clone()).into());
         }
-        if file::is_link(&stored.folder, &file_name(&key.name))? {
+        if file::is_link(&self.file_of::<K>(key)) {
             return Err(Fault::new("a symbolic link is read but never written").into());
         }
         Ok(stored)
     }
 
-    /// Writes a document to a temporary file that will replace the object's file.
+    /// Writes a document to the object's file, in place of the one that was read.
     fn put<K: Kind>(
         &self,
-        batch: &Batch,
-        folder: File,
-        key: ObjectKey,
+        key: &ObjectKey,
         document: &Value,
         before: Option<&Content>,
-    ) -> Result<Staged<K>, FileError> {
+    ) -> Result<K, FileError> {
         let text = manifest::emit(document)?;
         if text.len() > MAX_SIZE {
-            let reason = too_large().reason;
+            let (key, reason) = (key.clone(), too_large().reason);
             return Err(StoreError::TooLarge { key, reason }.into());
         }
         let mut object = K::deserialize(document).map_err(|error| Fault::new(error.to_string()))?;
-        let temporary = batch.temporary();
-        let mode = before.map(|content| content.mode);
-        let (file, fingerprint) = write(&folder, &temporary, text.as_bytes(), mode)?;
+        let folder = self.path_of::<K>(&key.namespace);
+        let (temporary, mut lock) = temporary(&folder)?;
+        let written = (|| {
+            lock.0.write_all(text.as_bytes())?;
+            if let Some(before) = before {
+                lock.0.set_permissions(before.permissions.clone())?;
+            }
+            lock.0.sync_all()?;
+            let path = self.file_of::<K>(key);
+            self.change(key, &path, before, |path| fs::rename(&temporary, path))
+        })();
+        if let Err(error) = written {
+            // On a full disk the temporary file must not stay. If this fails too, a later write removes it.
+            let _left = fs::remove_file(&temporary);
+            return Err(error);
+        }
+        file::sync(&folder)?;
+        let fingerprint = Fingerprint::from(&lock.0.metadata()?);
         let version = manifest::version(text.as_bytes(), &fingerprint);
-        manifest::complete(&mut object, &key, version);
-        let edit = Edit {
-            folder,
-            path: self.file_of::<K>(&key),
-            key,
-            before: before.map(|content| content.fingerprint),
-            replacement: Some((temporary, file)),
-        };
-        Ok((object, Some(edit)))
+        manifest::complete(&mut object, key, version);
+        self.populated().insert(folder);
+        Ok(object)
+    }
+
+    /// Changes a file under the lock, unless it was edited since it was read.
+    fn change(
+        &self,
+        key: &ObjectKey,
+        path: &Path,
+        before: Option<&Content>,
+        change: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<(), FileError> {
+        let _lock = self.lock()?;
+        match (before, file::fingerprint(path)?) {
+            (None, None) => {}
+            (None, Some(_)) => return Err(StoreError::AlreadyExists(key.clone()).into()),
+            (Some(before), now) if now == Some(before.fingerprint) => {}
+            (Some(_), _) => return Err(StoreError::Conflict(key.clone()).into()),
+        }
+        Ok(change(path)?)
     }
 }
 
-fn read<K: Kind>(
-    folder: &File,
-    key: &ObjectKey,
-) -> Result<Option<(Manifest<K>, Content)>, FileError> {
-    let Some(content) = file::read(folder, &file_name(&key.name))? else {
-        return Ok(None);
-    };
-    let manifest = manifest::parse(&content.bytes, key, &content.fingerprint)?;
-    Ok(Some((manifest, content)))
-}
-
-/// Writes a temporary file; returns it with its fingerprint. A file left by a killed process is replaced.
-fn write(
-    folder: &File,
-    name: &str,
-    bytes: &[u8],
-    mode: Option<Mode>,
-) -> io::Result<(File, Fingerprint)> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let open = || openat(folder, name, flags, Mode::from_raw_mode(0o666));
-    let temporary = match open() {
-        Err(Errno::EXIST) => {
-            unlinkat(folder, name, AtFlags::empty())?;
-            open()?
+/// A new temporary file in the folder, under a name that no other write uses. The lock tells that it is in use.
+fn temporary(folder: &Path) -> io::Result<(PathBuf, Lock)> {
+    let mut slot = 0;
+    loop {
+        let path = folder.join(layout::temporary(slot));
+        if let Some(lock) = Lock::try_acquire(&path)? {
+            if lock.0.metadata()?.len() == 0 {
+                return Ok((path, lock));
+            }
+            // Left by a killed process, perhaps with the mode of another object's file.
+            fs::remove_file(&path)?;
         }
-        opened => opened?,
-    };
-    let mut file = File::from(temporary);
-    let written = (|| {
-        file.write_all(bytes)?;
-        if let Some(mode) = mode {
-            fchmod(&file, mode)?;
-        }
-        Fingerprint::of(&file)
-    })();
-    match written {
-        Ok(fingerprint) => Ok((file, fingerprint)),
-        Err(error) => {
-            // On a full disk the temporary file must not stay. If this fails too, the next write replaces it.
-            let _left = unlinkat(folder, name, AtFlags::empty());
-            Err(error)
-        }
+        slot += 1;
     }
 }
 
 /// Creates a folder, durably.
-fn make_in(parent: impl AsFd, name: &str) -> io::Result<File> {
-    match mkdirat(parent.as_fd(), name, Mode::from_raw_mode(0o777)) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(errno.into()),
+fn make(folder: &Path) -> io::Result<()> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
     }
-    fsync(parent.as_fd())?;
-    file::open_in(parent, name)?.ok_or_else(|| io::ErrorKind::NotADirectory.into())
-}
-
-/// The error text for a folder that had objects and is gone.
-pub(super) fn vanished(path: &Path) -> String {
-    format!(
-        "the folder {} had objects and is gone: put it back, or make it empty if they are to go",
-        path.display()
-    )
+    folder.parent().map_or(Ok(()), file::sync)
 }

@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader},
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    path::PathBuf,
     pin::Pin,
     process::{Command, Stdio},
     thread,
@@ -28,7 +29,7 @@ async fn subject() -> contract::Subject<DirStore> {
     }
 }
 
-mod batches;
+mod concurrent;
 mod files;
 mod processes;
 mod watching;

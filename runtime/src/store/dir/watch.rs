@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
     mem,
     path::PathBuf,
     sync::Arc,
@@ -17,7 +16,6 @@ use super::{
     fault::Fault,
     file::{self, FileError, Fingerprint},
     folder::Folder,
-    layout::file_name,
     manifest,
     notifications::Notifications,
 };
@@ -153,10 +151,11 @@ impl<K: Kind> Watch<K> {
         if files.is_empty() {
             return Some(());
         }
-        let root = self.folder.open_root().ok()?;
         for key in files {
-            let folder = Folder::open::<K>(&root, &key.namespace).ok()??;
-            self.look_at_file(&folder, key);
+            if !self.folder.path_of::<K>(&key.namespace).is_dir() {
+                return None;
+            }
+            self.look_at_file(key);
         }
         Some(())
     }
@@ -201,19 +200,19 @@ impl<K: Kind> Watch<K> {
     }
 
     /// Looks at a file, and reads it if it has changed.
-    fn look_at_file(&mut self, folder: &File, key: ObjectKey) {
+    fn look_at_file(&mut self, key: ObjectKey) {
         let since = self.gone.remove(&key);
         if self.notifications.is_being_written(&key) {
             return self.unread(key, &FileError::Changing);
         }
-        let name = file_name(&key.name);
-        if let Ok(Some(file)) = file::fingerprint(folder, &name)
+        let path = self.folder.file_of::<K>(&key);
+        if let Ok(Some(file)) = file::fingerprint(&path)
             && let Some(known) = self.files.get(&key)
             && known.has_fingerprint(&file)
         {
             return;
         }
-        match file::read(folder, &name) {
+        match file::read(&path) {
             Ok(None) => self.absent(key, since),
             Ok(Some(content)) => {
                 let file = &content.fingerprint;
@@ -263,13 +262,22 @@ impl<K: Kind> Watch<K> {
         }
     }
 
+    /// Whether the folder of a namespace is the one that was listed. A file that is missing from another one is not gone.
+    fn is_in_place(&self, namespace: &str) -> bool {
+        let now = file::fingerprint(&self.folder.path_of::<K>(namespace));
+        let listed = self.folders.get(namespace);
+        listed
+            .zip(now.ok().flatten())
+            .is_some_and(|(listed, now)| listed.is_same_file(&now))
+    }
+
     /// Records a missing file, since the given time if that was noticed earlier.
     fn absent(&mut self, key: ObjectKey, since: Option<Instant>) {
         if !self.files.contains_key(&key) {
             return;
         }
         let since = since.unwrap_or_else(Instant::now);
-        let is_listed = self.is_anew && self.list.is_some();
+        let is_listed = self.is_anew && self.list.is_some() && self.is_in_place(&key.namespace);
         if !is_listed && since.elapsed() < GONE_AFTER {
             self.gone.insert(key.clone(), since);
             return self.unread(key, "it has just gone");

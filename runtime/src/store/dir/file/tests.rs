@@ -6,7 +6,7 @@ impl Fingerprint {
     /// A fingerprint without a file.
     pub(in super::super) fn made_up(inode: u64, created: Duration) -> Self {
         Self {
-            device: (0, 0),
+            device: 0,
             inode,
             created: UNIX_EPOCH + created,
             size: 0,
@@ -19,9 +19,8 @@ impl Fingerprint {
 #[test]
 fn a_replaced_or_modified_file_is_distinguished_from_the_old_one() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = open_folder(dir.path()).unwrap().unwrap();
     let (path, other) = (dir.path().join("a"), dir.path().join("b"));
-    let now = || fingerprint(&folder, "a").unwrap().unwrap();
+    let now = || fingerprint(&path).unwrap().unwrap();
     fs::write(&path, "one").unwrap();
     let first = now();
     assert_eq!(now(), first);
@@ -38,15 +37,15 @@ fn a_replaced_or_modified_file_is_distinguished_from_the_old_one() {
 #[test]
 fn a_file_is_read_by_its_name_and_through_a_link() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = open_folder(dir.path()).unwrap().unwrap();
     fs::write(dir.path().join("a"), "text").unwrap();
     symlink("a", dir.path().join("link")).unwrap();
     for name in ["a", "link"] {
-        let content = read(&folder, name).unwrap().unwrap();
+        let path = dir.path().join(name);
+        let content = read(&path).unwrap().unwrap();
         assert_eq!(content.bytes, b"text");
-        let file = fingerprint(&folder, "a").unwrap();
+        let file = fingerprint(&dir.path().join("a")).unwrap();
         assert_eq!(file, Some(content.fingerprint));
-        assert_eq!(is_link(&folder, name).unwrap(), name == "link");
+        assert_eq!(is_link(&path), name == "link");
     }
-    assert!(read(&folder, "none").unwrap().is_none());
+    assert!(read(&dir.path().join("none")).unwrap().is_none());
 }

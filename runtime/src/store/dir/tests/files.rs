@@ -6,7 +6,7 @@ use super::*;
 fn a_missing_folder_is_one_clear_error() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("missing");
-    let error = anyhow::Error::from(DirStore::open(&missing).err().unwrap());
+    let error = DirStore::open(&missing).err().unwrap();
     let text = format!("{error:#}");
     assert!(
         text.contains(missing.to_str().unwrap()) && text.contains("No such file"),
@@ -15,7 +15,8 @@ fn a_missing_folder_is_one_clear_error() {
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
     let error = DirStore::open(&file).err().unwrap();
-    assert_eq!(error.source.kind(), io::ErrorKind::NotADirectory);
+    let error = error.downcast::<std::io::Error>().unwrap();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotADirectory);
 }
 
 #[tokio::test]
@@ -106,7 +107,10 @@ async fn a_malformed_file_is_named_with_its_line_and_never_overwritten() {
             "a.yaml:3: ",
         ),
         (&manifest("[]"), "a.yaml:4: "),
-        (&(manifest("a.") + "metadata: { name: b }\n"), "a.yaml:5: "),
+        (
+            &(manifest("a.") + "metadata: { name: b }\n"),
+            "a.yaml: `metadata/name` is",
+        ),
         (
             &(manifest("a.") + "---\n" + &manifest("b.")),
             "more than one YAML document",

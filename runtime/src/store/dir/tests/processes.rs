@@ -46,9 +46,9 @@ fn processes_that_race_lose_no_update() {
 async fn a_process_that_sits_on_the_lock_stops_neither_reads_nor_the_program() {
     let dir = tempfile::tempdir().unwrap();
     let folder = Folder::new(dir.path().to_owned(), Duration::from_millis(300));
-    let store = DirStore::start(folder).unwrap();
+    let store = DirStore::of(folder);
     store.create(&resolver("ns", "a")).await.unwrap();
-    let _lock = Lock::acquire(file::open_folder(dir.path()).unwrap().unwrap(), DEADLINE).unwrap();
+    let _lock = Lock::acquire(&dir.path().join(layout::LOCK), DEADLINE).unwrap();
     let other = resolver("ns", "b");
     let write = store.create(&other);
     tokio::pin!(write);

@@ -3,7 +3,7 @@
 //! If all namespaces are in scope, their folders may belong to tenants. A fault of one tenant's folder says nothing
 //! about the others. If only one namespace is in scope, its folder is the store.
 
-use std::{collections::BTreeSet, fs::File, io};
+use std::{collections::BTreeSet, io};
 
 use tracing::warn;
 
@@ -11,8 +11,8 @@ use super::{
     super::{
         super::{Kind, ObjectKey, Scope, names::is_namespace},
         fault::Fault,
-        file::{self, Fingerprint},
-        folder::{Folder, at},
+        file,
+        folder::at,
         layout::{self, Entry},
         notifications::Place,
     },
@@ -37,15 +37,15 @@ impl<K: Kind> Watch<K> {
     }
 
     fn look_at_namespaces(&mut self, found: &mut BTreeSet<String>) -> Result<(), String> {
-        let root = self.folder.open_root()?;
         self.notifications.watch(&self.folder.root, Place::Root);
+        let names = self.folder.names_in_scope(&self.scope)?;
         self.faults.retain(|key, _| !key.is_all());
-        for name in self.folder.names_in_scope(&root, &self.scope)? {
+        for name in names {
             if !is_namespace(&name) {
-                self.look_at_misnamed(&root, &name);
+                self.look_at_misnamed(&name);
                 continue;
             }
-            match self.look_at_namespace(&root, &name) {
+            match self.look_at_namespace(&name) {
                 Ok(false) => continue,
                 Ok(true) => {}
                 Err(error) if self.scope == Scope::All => {
@@ -62,25 +62,20 @@ impl<K: Kind> Watch<K> {
     }
 
     /// Looks at a namespace; `false` if it has no folder of the kind.
-    fn look_at_namespace(&mut self, root: &File, namespace: &str) -> io::Result<bool> {
-        let Some(folder) = file::open_in(root, namespace)? else {
-            return Ok(false);
-        };
-        let (path, place) = (self.folder.root.join(namespace), namespace.to_owned());
-        self.notifications
-            .watch(&path, Place::Namespace(place.clone()));
-        let Some(folder) = file::open_kind(folder, &K::plural(&()))? else {
-            return Ok(false);
-        };
+    fn look_at_namespace(&mut self, namespace: &str) -> io::Result<bool> {
         let path = self.folder.path_of::<K>(namespace);
-        self.notifications
-            .watch(&path, Place::Objects(place.clone()));
-        let now = Fingerprint::of(&folder)?;
-        let before = self.folders.insert(place, now);
+        let parent = self.folder.root.join(namespace);
+        self.notifications.watch(&parent, Place::Namespace);
+        let place = Place::Objects(namespace.to_owned());
+        self.notifications.watch(&path, place);
+        let (Some(names), Some(now)) = (file::names(&path)?, file::fingerprint(&path)?) else {
+            return Ok(false);
+        };
+        let before = self.folders.insert(namespace.to_owned(), now);
         self.is_anew |= before.is_some_and(|before| !before.is_same_file(&now));
         // A listing may miss a file that is renamed meanwhile, so known files are checked by name.
         let mut keys: BTreeSet<ObjectKey> = keys_in(&self.files, namespace).cloned().collect();
-        for name in file::names(&folder)? {
+        for name in names {
             match layout::entry(&name) {
                 Entry::Object(name) => {
                     keys.insert(ObjectKey {
@@ -103,16 +98,16 @@ impl<K: Kind> Watch<K> {
             list.reserve(keys.len());
         }
         for key in keys {
-            self.look_at_file(&folder, key);
+            self.look_at_file(key);
         }
         Ok(true)
     }
 
     /// A folder without a valid namespace name matters only if it has objects. An unreadable one is foreign, such as a
     /// lost+found.
-    fn look_at_misnamed(&mut self, root: &File, name: &str) {
-        if !name.starts_with('.') && matches!(Folder::open::<K>(root, name), Ok(Some(_))) {
-            let path = self.folder.path_of::<K>(name);
+    fn look_at_misnamed(&mut self, name: &str) {
+        let path = self.folder.path_of::<K>(name);
+        if !name.starts_with('.') && path.is_dir() {
             let reason = "its folder is not the name of a namespace";
             self.misnamed.insert(path, Fault::new(reason));
         }
@@ -120,9 +115,7 @@ impl<K: Kind> Watch<K> {
 
     /// Deletes the objects of vanished namespaces, unless too many vanished.
     fn look_for_vanished(&mut self, found: &BTreeSet<String>) -> Result<(), String> {
-        let had: BTreeSet<&str> = self.files.keys().map(|key| &*key.namespace).collect();
-        let had = had.into_iter().map(str::to_owned).collect();
-        for namespace in self.folder.missing::<K>(&self.scope, had, found)? {
+        for namespace in self.folder.missing::<K>(&self.scope, found)? {
             let keys: Vec<ObjectKey> = keys_in(&self.files, &namespace).cloned().collect();
             for key in keys {
                 let since = self.gone.remove(&key);

@@ -9,7 +9,10 @@ use proto::api::DnsNameResolver;
 use rustix::fs::inotify::ReadFlags;
 use tempfile::TempDir;
 
-use super::{super::notifications::Place, *};
+use super::{
+    super::{layout::file_name, notifications::Place},
+    *,
+};
 
 mod namespaces;
 
@@ -70,7 +73,7 @@ impl Subject {
         let (place, name) = match names.as_slice() {
             [] => (Place::Root, None),
             [namespace] => (Place::Root, Some(*namespace)),
-            [namespace, kind] => (Place::Namespace((*namespace).to_owned()), Some(*kind)),
+            [_, kind] => (Place::Namespace, Some(*kind)),
             [namespace, _, file] => (Place::Objects((*namespace).to_owned()), Some(*file)),
             _ => panic!("{path:?}"),
         };

@@ -1,16 +1,10 @@
-//! Batches of writes.
+//! Writes at the same time.
 
-use std::{collections::BTreeSet, future::Future};
+use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 
-use super::{
-    super::{
-        file::FileError,
-        writer::{Batch, Staged},
-    },
-    *,
-};
+use super::*;
 
 /// The names in the folder of objects.
 fn listed(dir: &Dir) -> BTreeSet<String> {
@@ -90,21 +84,22 @@ async fn a_write_that_fails_costs_only_itself() {
     assert_eq!(listed(&dir).len(), 3);
 }
 
-/// A write of `a`, with `meanwhile` run during it.
-async fn disturbed<T: Send + 'static>(
+/// The result of a write, with `meanwhile` run between its read of the file and its rename.
+async fn disturbed<T>(
     dir: &Dir,
-    stage: impl FnOnce(&Batch) -> Result<Staged<T>, FileError> + Send + 'static,
-    meanwhile: impl FnOnce() + Send + 'static,
+    write: impl Future<Output = Result<T, StoreError>>,
+    meanwhile: impl FnOnce(),
 ) -> Result<T, StoreError> {
-    let stage = move |batch: &Batch| {
-        let staged = stage(batch)?;
+    let lock = Lock::acquire(&dir.dir.path().join(layout::LOCK), DEADLINE).unwrap();
+    let prepared = dir.folder().join(layout::temporary(0));
+    let meanwhile = async {
+        while !prepared.exists() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         meanwhile();
-        Ok(staged)
+        drop(lock);
     };
-    dir.store
-        .writer
-        .write::<DnsNameResolver, _>("test", key("a"), stage)
-        .await
+    tokio::join!(write, meanwhile).0
 }
 
 #[tokio::test]
@@ -112,12 +107,8 @@ async fn an_edit_during_a_write_is_not_overwritten() {
     let dir = Dir::new();
     let new = resolver("ns", "a");
     let by_hand = manifest("by.hand.example.com.");
-    let edit = |dir: &Dir| {
-        let (file, text) = (dir.file("a"), by_hand.clone());
-        move || fs::write(file, text).unwrap()
-    };
-    let create = move |batch: &Batch| batch.folder.create(batch, &new);
-    let made = disturbed(&dir, create, edit(&dir)).await;
+    let edit = || fs::write(dir.file("a"), &by_hand).unwrap();
+    let made = disturbed(&dir, dir.store.create(&new), edit).await;
     assert!(
         matches!(made, Err(StoreError::AlreadyExists(_))),
         "{made:?}"
@@ -126,43 +117,11 @@ async fn an_edit_during_a_write_is_not_overwritten() {
     fs::write(dir.file("a"), manifest("www.example.com.")).unwrap();
     let mut object = dir.get("a").await.unwrap();
     object.status = Some(status(&["www.example.com."]));
-    let replace = move |batch: &Batch| batch.folder.replace_status(batch, &object);
-    let written = disturbed(&dir, replace, edit(&dir)).await;
+    let written = disturbed(&dir, dir.store.replace_status(&object), edit).await;
     assert!(
         matches!(written, Err(StoreError::Conflict(_))),
         "{written:?}"
     );
-
-    fs::write(dir.file("a"), manifest("www.example.com.")).unwrap();
-    let delete = |batch: &Batch| {
-        let any = Precondition::default();
-        batch
-            .folder
-            .delete::<DnsNameResolver>(batch, &key("a"), &any)
-    };
-    let deleted = disturbed(&dir, delete, edit(&dir)).await;
-    assert!(
-        matches!(deleted, Err(StoreError::Conflict(_))),
-        "{deleted:?}"
-    );
     assert_eq!(fs::read_to_string(dir.file("a")).unwrap(), by_hand);
     assert_eq!(listed(&dir), ["a.yaml".to_owned()].into());
-}
-
-#[tokio::test]
-async fn a_write_that_nobody_waits_for_any_more_is_not_begun() {
-    let dir = Dir::new();
-    let root = file::open_folder(dir.dir.path()).unwrap().unwrap();
-    let lock = Lock::acquire(root, DEADLINE).unwrap();
-    let object = resolver("ns", "a");
-    let mut abandoned = Box::pin(dir.store.create(&object));
-    std::future::poll_fn(|cx| {
-        assert!(abandoned.as_mut().poll(cx).is_pending());
-        std::task::Poll::Ready(())
-    })
-    .await;
-    drop(abandoned);
-    drop(lock);
-    dir.store.create(&resolver("ns", "b")).await.unwrap();
-    assert_eq!(listed(&dir), ["b.yaml".to_owned()].into());
 }
