@@ -4,11 +4,18 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use ipnet::IpNet;
-use k8s_openapi::{api::core::v1::Node, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::core::v1::{Node, NodeAddress},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::Resource;
 use serde::Deserialize;
 
 use super::{Found, Purpose};
+
+/// OVN-Kubernetes assigns the nodes' networks itself and may leave `spec.podCIDRs` empty. It writes them as JSON in this
+/// annotation, keyed by the layer 3 network.
+const NODE_SUBNETS: &str = "k8s.ovn.org/node-subnets";
 
 /// The cluster's own layer 3 network. Other networks may reuse addresses of the outside world.
 const DEFAULT: &str = "default";
@@ -16,7 +23,7 @@ const DEFAULT: &str = "default";
 /// The networks of a Node's pods, and its own addresses.
 #[derive(Clone, Debug, Deserialize, Resource)]
 #[resource(inherit = Node)]
-#[serde(from = "Read")]
+#[serde(from = "Node")]
 pub(super) struct NodeNetworks {
     /// Name, uid and version alone.
     metadata: ObjectMeta,
@@ -29,60 +36,6 @@ impl NodeNetworks {
     }
 }
 
-#[derive(Deserialize)]
-struct Read {
-    metadata: Metadata,
-    #[serde(default)]
-    spec: Spec,
-    #[serde(default)]
-    status: Status,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    name: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-    #[serde(default)]
-    annotations: Option<Annotations>,
-}
-
-/// OVN-Kubernetes assigns the nodes' networks itself and may leave `spec.podCIDRs` empty. It writes them as JSON, keyed
-/// by the layer 3 network.
-#[derive(Deserialize)]
-struct Annotations {
-    #[serde(rename = "k8s.ovn.org/node-subnets")]
-    subnets: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-struct Spec {
-    #[serde(rename = "podCIDRs")]
-    pod_cidrs: Option<Vec<String>>,
-}
-
-/// The kubelet writes the status every few minutes, mostly for fields that are left out here.
-#[derive(Default, Deserialize)]
-struct Status {
-    addresses: Option<Vec<Address>>,
-}
-
-#[derive(Deserialize)]
-struct Address {
-    #[serde(rename = "type")]
-    kind: String,
-    address: String,
-}
-
-impl Address {
-    /// The other types are names; a DNS server may return any address for them.
-    fn ip(&self) -> Option<IpAddr> {
-        let is_ip = matches!(self.kind.as_str(), "InternalIP" | "ExternalIP");
-        is_ip.then(|| self.address.parse().ok()).flatten()
-    }
-}
-
 /// OVN-Kubernetes once wrote one network as a text, and now writes lists.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -91,25 +44,21 @@ enum Subnets {
     Many(Vec<String>),
 }
 
-impl From<Read> for NodeNetworks {
-    fn from(read: Read) -> Self {
-        let Metadata {
-            name,
-            uid,
-            resource_version,
-            annotations,
-        } = read.metadata;
-        let mut texts = read.spec.pod_cidrs.unwrap_or_default();
-        let subnets = annotations.and_then(|annotations| annotations.subnets);
-        texts.extend(subnets.iter().flat_map(|text| default_subnets(text)));
-        let pods = texts.iter().filter_map(|text| text.parse().ok());
-        let addresses = read.status.addresses.iter().flatten();
-        let own = addresses.filter_map(Address::ip).map(IpNet::from);
+impl From<Node> for NodeNetworks {
+    fn from(node: Node) -> Self {
+        let spec = node.spec.unwrap_or_default();
+        let mut pods = spec.pod_cidrs.unwrap_or_default();
+        let subnets = node.metadata.annotations.iter().flatten();
+        let subnets = subnets.filter(|(key, _)| *key == NODE_SUBNETS);
+        pods.extend(subnets.flat_map(|(_, text)| default_subnets(text)));
+        let pods = pods.iter().filter_map(|text| text.parse().ok());
+        let addresses = node.status.and_then(|status| status.addresses);
+        let own = addresses.iter().flatten().filter_map(ip).map(IpNet::from);
         Self {
             metadata: ObjectMeta {
-                name,
-                uid,
-                resource_version,
+                name: node.metadata.name,
+                uid: node.metadata.uid,
+                resource_version: node.metadata.resource_version,
                 ..ObjectMeta::default()
             },
             networks: pods
@@ -118,6 +67,12 @@ impl From<Read> for NodeNetworks {
                 .collect(),
         }
     }
+}
+
+/// The other types of addresses are names; a DNS server may return any address for them.
+fn ip(address: &NodeAddress) -> Option<IpAddr> {
+    let is_ip = matches!(address.type_.as_str(), "InternalIP" | "ExternalIP");
+    is_ip.then(|| address.address.parse().ok()).flatten()
 }
 
 fn default_subnets(text: &str) -> Vec<String> {
