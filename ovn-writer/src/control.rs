@@ -3,6 +3,7 @@
 
 use std::io::{self, Write as _};
 
+use anyhow::bail;
 use axum::{
     Router,
     extract::State,
@@ -14,7 +15,7 @@ use clap::Parser;
 use runtime::{
     UsageError,
     inspect::{Inspect, busy, client, json, refusal, text::printable},
-    listen::{ListenAddress, ListenAddressError},
+    listen::ListenAddress,
 };
 use tokio::{sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -41,17 +42,17 @@ pub struct AllowEmptyArgs {
 ///
 /// # Errors
 /// It is no unix socket, or its mode admits others.
-pub(crate) fn parse_control(text: &str) -> Result<ListenAddress, String> {
-    let address = text
-        .parse()
-        .map_err(|error: ListenAddressError| error.to_string())?;
+pub(crate) fn parse_control(text: &str) -> anyhow::Result<ListenAddress> {
+    let address: ListenAddress = text.parse()?;
     match &address {
         ListenAddress::Unix(unix)
             if unix.mode.is_none() && unix.uid.is_none() && unix.gid.is_none() =>
         {
             Ok(address)
         }
-        _ => Err("it is a unix socket without further options, such as unix:///run/ovn-writer/control.sock".to_owned()),
+        _ => bail!(
+            "it is a unix socket without further options, such as unix:///run/ovn-writer/control.sock"
+        ),
     }
 }
 

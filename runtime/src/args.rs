@@ -39,20 +39,15 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
     usize::try_from(size.as_u64()).map_err(|error| error.to_string())
 }
 
-/// The text is not the name of a namespace.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("a namespace is of 1 to 63 lower-case letters, digits and inner `-`")]
-pub struct NamespaceError;
-
 /// Parses the name of a Kubernetes namespace, a label of RFC 1123. A clap `value_parser`.
 ///
 /// # Errors
-/// [`NamespaceError`], whose message completes clap's.
-pub fn parse_namespace(text: &str) -> Result<String, NamespaceError> {
+/// A message that completes clap's.
+pub fn parse_namespace(text: &str) -> Result<String, &'static str> {
     if crate::store::names::is_namespace(text) {
         Ok(text.to_owned())
     } else {
-        Err(NamespaceError)
+        Err("a namespace is of 1 to 63 lower-case letters, digits and inner `-`")
     }
 }
 
@@ -65,19 +60,14 @@ pub enum StoreAddress {
     Kube,
 }
 
-/// The text is not the address of a store.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("a store is `dir:PATH` or `kube`")]
-pub struct StoreAddressError;
-
 impl FromStr for StoreAddress {
-    type Err = StoreAddressError;
+    type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.strip_prefix("dir:") {
             Some(path) if !path.is_empty() => Ok(Self::Dir(path.into())),
             None if text == "kube" => Ok(Self::Kube),
-            _ => Err(StoreAddressError),
+            _ => Err("a store is `dir:PATH` or `kube`"),
         }
     }
 }
@@ -321,7 +311,7 @@ mod tests {
             assert_eq!(address.to_string(), text);
         }
         for text in ["", "dir", "dir:", "kube:", "/var/lib/store"] {
-            assert_eq!(text.parse::<StoreAddress>(), Err(StoreAddressError));
+            assert!(text.parse::<StoreAddress>().is_err());
         }
     }
 

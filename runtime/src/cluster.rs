@@ -10,18 +10,22 @@ mod watch;
 
 use std::{env, error::Error, time::Duration};
 
+use anyhow::anyhow;
 use bytes::Bytes;
 use futures_util::Stream;
 use kube::{
     Client, Config,
     client::Body,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
     core::{Request, request},
 };
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::store::{BadObjects, Event, ObjectKey, Scope};
+use crate::{
+    UsageError,
+    store::{BadObjects, Event, ObjectKey, Scope},
+};
 
 pub(crate) use self::{
     answer::ApiError,
@@ -49,25 +53,6 @@ pub struct Cluster {
     bad_objects: BadObjects,
 }
 
-/// Why there is no client of a cluster.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum ConnectError {
-    /// No configuration names a cluster.
-    #[error(
-        "no Kubernetes cluster is known: KUBECONFIG is not set, there is no ~/.kube/config, and this is not a pod"
-    )]
-    Unknown,
-    /// The kubeconfig cannot be used, for this reason.
-    #[error("the kubeconfig cannot be used: {0}")]
-    Kubeconfig(String),
-    /// The service account of this pod cannot be used, for this reason.
-    #[error("the pod's service account cannot be used: {0}")]
-    InCluster(String),
-    /// The configuration has a value that the client does not support.
-    #[error("the Kubernetes configuration cannot be used: {0}")]
-    Client(String),
-}
-
 /// Decodes the body of an answer.
 pub(crate) fn decoded<T: DeserializeOwned>(body: Bytes) -> Result<T, ApiError> {
     serde_json::from_slice(&body).map_err(|error| ApiError::Undecodable(error.to_string()))
@@ -80,20 +65,25 @@ impl Cluster {
     /// `manager` names this process in `managedFields` and in Events.
     ///
     /// # Errors
-    /// [`ConnectError`].
-    pub async fn find(manager: &'static str) -> Result<Self, ConnectError> {
+    /// [`UsageError`]: no configuration names a cluster. Other errors: the configuration cannot be used.
+    pub async fn find(manager: &'static str) -> anyhow::Result<Self> {
         Self::of(configuration().await?, manager)
     }
 
     /// The cluster of a configuration, with the time-outs and retries of this module.
     ///
     /// # Errors
-    /// [`ConnectError::Client`].
-    pub fn of(mut config: Config, manager: &'static str) -> Result<Self, ConnectError> {
+    /// The configuration has a value that the client does not support.
+    pub fn of(mut config: Config, manager: &'static str) -> anyhow::Result<Self> {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.read_timeout = Some(READ_TIMEOUT);
         config.default_retry = false;
-        let client = Client::try_from(config).map_err(|e| ConnectError::Client(in_words(&e)))?;
+        let client = Client::try_from(config).map_err(|error| {
+            anyhow!(
+                "no client can be made of the Kubernetes configuration: {}",
+                in_words(&error)
+            )
+        })?;
         Ok(Self::with_client(client, manager))
     }
 
@@ -177,22 +167,29 @@ impl Cluster {
     }
 }
 
-async fn configuration() -> Result<Config, ConnectError> {
-    let options = KubeConfigOptions::default();
-    let in_words =
-        |error: kube::config::KubeconfigError| ConnectError::Kubeconfig(in_words(&error));
-    if let Some(kubeconfig) = Kubeconfig::from_env().map_err(in_words)? {
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-        return config.map_err(in_words);
-    }
-    if env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
-        return Config::incluster().map_err(|e| ConnectError::InCluster(self::in_words(&e)));
-    }
-    let path = env::home_dir().map(|home| home.join(".kube/config"));
-    let path = path.filter(|path| path.exists());
-    let kubeconfig = Kubeconfig::read_from(path.ok_or(ConnectError::Unknown)?).map_err(in_words)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    config.map_err(in_words)
+async fn configuration() -> anyhow::Result<Config> {
+    let unusable =
+        |error: KubeconfigError| anyhow!("the kubeconfig cannot be used: {}", in_words(&error));
+    let kubeconfig = match Kubeconfig::from_env().map_err(unusable)? {
+        Some(kubeconfig) => kubeconfig,
+        None if env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
+            return Config::incluster().map_err(|error| {
+                anyhow!(
+                    "the pod's service account cannot be used: {}",
+                    in_words(&error)
+                )
+            });
+        }
+        None => {
+            let path = env::home_dir().map(|home| home.join(".kube/config"));
+            let path = path.filter(|path| path.exists()).ok_or_else(|| {
+                UsageError("no Kubernetes cluster is known: KUBECONFIG is not set, there is no ~/.kube/config, and this is not a pod".to_owned())
+            })?;
+            Kubeconfig::read_from(path).map_err(unusable)?
+        }
+    };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    config.map_err(unusable)
 }
 
 /// An error and its causes in one line, without repetitions.

@@ -19,9 +19,7 @@ use tokio::{
     net::{TcpListener, UnixListener, UnixStream},
 };
 
-pub use self::address::{
-    ListenAddress, ListenAddressError, MAX_SOCKET_PATH, UnixAddress, parse_local,
-};
+pub use self::address::{ListenAddress, MAX_SOCKET_PATH, UnixAddress, parse_local};
 
 /// Unanswered keepalive probes before a silent peer counts as gone (tcp(7), TCP_KEEPCNT).
 const KEEPALIVE_PROBES: u32 = 3;

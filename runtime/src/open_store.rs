@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::Context;
 use futures_util::{Stream, future::Either};
 
 use crate::{
-    UsageError,
     args::StoreAddress,
-    cluster::{Cluster, ConnectError, KubeStore},
+    cluster::{Cluster, KubeStore},
     store::{
         BadObjects, Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, dir::DirStore,
     },
@@ -27,22 +27,18 @@ impl OpenStore {
     /// the field manager of writes to a cluster.
     ///
     /// # Errors
-    /// [`OpenError`](crate::store::dir::OpenError), [`ConnectError`]; [`UsageError`] if no cluster is configured.
+    /// The folder cannot be read, or the configuration of the cluster cannot be used.
+    /// [`UsageError`](crate::UsageError) if no cluster is configured.
     pub async fn open(address: &StoreAddress, manager: &'static str) -> anyhow::Result<Self> {
         Ok(match address {
             StoreAddress::Dir(path) => Self::Dir(DirStore::open(path)?),
-            StoreAddress::Kube => match Cluster::find(manager).await {
-                Ok(cluster) => Self::Kube(KubeStore::new(cluster)),
-                Err(error @ ConnectError::Unknown) => {
-                    return Err(UsageError(format!("--store kube: {error}")).into());
-                }
-                Err(error) => return Err(error.into()),
-            },
+            StoreAddress::Kube => {
+                let cluster = Cluster::find(manager).await.context("--store kube")?;
+                Self::Kube(KubeStore::new(cluster))
+            }
         })
     }
-}
 
-impl OpenStore {
     /// The objects that a watch could not decode.
     pub fn bad_objects(&self) -> BadObjects {
         match self {

@@ -119,23 +119,19 @@ pub(crate) fn to_be_made<K: Kind>(object: &K, key: &ObjectKey) -> K {
     made
 }
 
-/// The text does not name an object.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("an object is named `NAMESPACE/NAME`, as in `kube-system/coredns`")]
-pub struct ObjectKeyError;
-
 impl FromStr for ObjectKey {
-    type Err = ObjectKeyError;
+    type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (namespace, name) = text.split_once('/').ok_or(ObjectKeyError)?;
-        if !names::is_namespace(namespace) || !names::is_object_name(name) {
-            return Err(ObjectKeyError);
-        }
-        Ok(Self {
+        let (namespace, name) = text.split_once('/').unwrap_or_default();
+        let key = Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-        })
+        };
+        match names::check(&key) {
+            Ok(()) => Ok(key),
+            Err(_) => Err("an object is named `NAMESPACE/NAME`, as in `kube-system/coredns`"),
+        }
     }
 }
 

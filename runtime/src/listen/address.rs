@@ -8,6 +8,8 @@ use std::{
     str::FromStr,
 };
 
+use anyhow::{Context, anyhow, bail, ensure};
+
 /// The longest path of a unix socket, in bytes (`sun_path` of unix(7), without its final zero).
 pub const MAX_SOCKET_PATH: usize = 107;
 
@@ -37,36 +39,6 @@ pub struct UnixAddress {
     pub peer_uids: Vec<u32>,
     /// `peer-gid`, repeatable: a process may connect if one of these is its group.
     pub peer_gids: Vec<u32>,
-}
-
-/// The text is no [`ListenAddress`].
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum ListenAddressError {
-    /// The scheme is unknown.
-    #[error("an address starts with unix://, tcp:// or tls://")]
-    Scheme,
-    /// The path of the socket is relative, or there is none.
-    #[error("a unix socket needs an absolute path: unix:///run/collector.sock")]
-    Relative,
-    /// The path is longer than the system allows, with its length in bytes.
-    #[error("the path of a unix socket has at most {MAX_SOCKET_PATH} bytes, and this one {0}")]
-    TooLong(usize),
-    /// A parameter after `?` is unknown or invalid.
-    #[error(
-        "`{0}` is not a parameter of a unix socket; expected mode=0660, uid=N, gid=N, peer-uid=N or peer-gid=N"
-    )]
-    Parameter(String),
-    /// The text has no IP address with a port.
-    #[error("tcp and tls need an IP address and a port: tcp://127.0.0.1:6000, tls://[::1]:6000")]
-    Tcp,
-    /// Other hosts could reach it.
-    #[error(
-        "only a unix socket or a loopback address is allowed here: this server shows every tenant's names"
-    )]
-    NotLocal,
-    /// TLS is not supported for this listener.
-    #[error("TLS is not supported here: use unix:// or tcp://")]
-    Tls,
 }
 
 impl UnixAddress {
@@ -109,22 +81,25 @@ impl From<PathBuf> for UnixAddress {
 }
 
 impl FromStr for UnixAddress {
-    type Err = ListenAddressError;
+    type Err = anyhow::Error;
 
     /// Parses the part after the scheme.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (path, query) = text.split_once('?').unwrap_or((text, ""));
-        if !path.starts_with('/') {
-            return Err(ListenAddressError::Relative);
-        }
+        ensure!(
+            path.starts_with('/'),
+            "a unix socket needs an absolute path: unix:///run/collector.sock"
+        );
         let mut address = Self::from(PathBuf::from(path));
         let length = address.path.as_os_str().as_bytes().len();
-        if length > MAX_SOCKET_PATH {
-            return Err(ListenAddressError::TooLong(length));
-        }
+        ensure!(
+            length <= MAX_SOCKET_PATH,
+            "the path of a unix socket has at most {MAX_SOCKET_PATH} bytes, and this one {length}"
+        );
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
-            let understood = address.parameter(parameter);
-            understood.ok_or_else(|| ListenAddressError::Parameter(parameter.to_owned()))?;
+            address.parameter(parameter).with_context(|| {
+                format!("`{parameter}` is no parameter of a unix socket: mode=0660, uid=N, gid=N, peer-uid=N and peer-gid=N are")
+            })?;
         }
         Ok(address)
     }
@@ -155,10 +130,14 @@ impl fmt::Display for UnixAddress {
 }
 
 impl FromStr for ListenAddress {
-    type Err = ListenAddressError;
+    type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let socket = |address: &str| address.parse().map_err(|_| ListenAddressError::Tcp);
+        let socket = |address: &str| {
+            address.parse().map_err(|_| {
+                anyhow!("tcp and tls need an IP address and a port: tcp://127.0.0.1:6000, tls://[::1]:6000")
+            })
+        };
         if let Some(address) = text.strip_prefix("unix://") {
             address.parse().map(Self::Unix)
         } else if let Some(address) = text.strip_prefix("tcp://") {
@@ -166,7 +145,7 @@ impl FromStr for ListenAddress {
         } else if let Some(address) = text.strip_prefix("tls://") {
             socket(address).map(Self::Tls)
         } else {
-            Err(ListenAddressError::Scheme)
+            bail!("an address starts with unix://, tcp:// or tls://")
         }
     }
 }
@@ -184,13 +163,13 @@ impl ListenAddress {
 /// Parses a [`ListenAddress`] that other hosts cannot reach, without TLS. A clap `value_parser`.
 ///
 /// # Errors
-/// The errors of [`ListenAddress`], [`ListenAddressError::NotLocal`] and [`ListenAddressError::Tls`].
-pub fn parse_local(text: &str) -> Result<ListenAddress, ListenAddressError> {
+/// The errors of [`ListenAddress`]; other hosts could reach it; TLS is not supported.
+pub fn parse_local(text: &str) -> anyhow::Result<ListenAddress> {
     match text.parse()? {
-        ListenAddress::Tls(_) => Err(ListenAddressError::Tls),
-        ListenAddress::Tcp(address) if !address.ip().is_loopback() => {
-            Err(ListenAddressError::NotLocal)
-        }
+        ListenAddress::Tls(_) => bail!("this listens on unix:// or tcp:// only"),
+        ListenAddress::Tcp(address) if !address.ip().is_loopback() => bail!(
+            "this listens on a unix socket or a loopback address only: whoever reaches it sees every tenant's names"
+        ),
         address => Ok(address),
     }
 }

@@ -40,7 +40,7 @@ async fn the_longest_path_of_a_socket_can_be_bound_and_a_longer_one_is_an_error(
     UnixStream::connect(path(MAX_SOCKET_PATH)).await.unwrap();
     drop(listener);
     let error = format!("unix://{}", path(MAX_SOCKET_PATH + 1)).parse::<ListenAddress>();
-    assert_eq!(error, Err(ListenAddressError::TooLong(MAX_SOCKET_PATH + 1)));
+    assert!(error.unwrap_err().to_string().contains("at most 107 bytes"));
 }
 
 #[test]
@@ -48,14 +48,16 @@ fn what_other_hosts_can_reach_is_not_local() {
     for text in ["unix:///run/x.sock", "tcp://127.1.2.3:1", "tcp://[::1]:1"] {
         assert_eq!(parse_local(text).unwrap().to_string(), text);
     }
-    for text in ["tcp://0.0.0.0:1", "tcp://[::]:1", "tcp://10.0.0.1:1"] {
-        assert_eq!(parse_local(text), Err(ListenAddressError::NotLocal));
+    for (text, why) in [
+        ("tcp://0.0.0.0:1", "loopback"),
+        ("tcp://[::]:1", "loopback"),
+        ("tcp://10.0.0.1:1", "loopback"),
+        ("x", "starts with"),
+        ("tls://127.0.0.1:1", "tcp:// only"),
+    ] {
+        let error = parse_local(text).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
     }
-    assert_eq!(parse_local("x"), Err(ListenAddressError::Scheme));
-    assert_eq!(
-        parse_local("tls://127.0.0.1:1"),
-        Err(ListenAddressError::Tls)
-    );
 }
 
 #[tokio::test]
