@@ -83,34 +83,10 @@ impl Column {
     }
 }
 
-/// The database does not fit the client's tables.
+/// The database does not fit the client's tables: which column is missing, or has another type.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum SchemaError {
-    /// The table or column does not exist.
-    #[error("the schema of {schema} has no column {table}.{column}")]
-    Missing {
-        /// The name and the version of the schema.
-        schema: String,
-        /// The table.
-        table: &'static str,
-        /// The column.
-        column: &'static str,
-    },
-    /// The column has another type.
-    #[error("in the schema of {schema}, {table}.{column} is not {expected} but {found}")]
-    Type {
-        /// The name and the version of the schema.
-        schema: String,
-        /// The table.
-        table: &'static str,
-        /// The column.
-        column: &'static str,
-        /// The required type.
-        expected: ColumnType,
-        /// Its type in the schema's own words.
-        found: String,
-    },
-}
+#[error("{0}")]
+pub struct SchemaError(String);
 
 impl Schema {
     /// The existing ones of these columns; `None` if the table is missing and no column is required.
@@ -123,7 +99,7 @@ impl Schema {
         wanted: &'static [Column],
     ) -> Result<Option<Vec<&'static str>>, SchemaError> {
         let columns = self.tables.get(table).map(|table| &table.columns);
-        let schema = || format!("{} {}", self.name, self.version);
+        let schema = format!("{} {}", self.name, self.version);
         let mut present = Vec::with_capacity(wanted.len());
         for wanted in wanted {
             let column = wanted.name;
@@ -132,21 +108,14 @@ impl Schema {
                     present.push(column);
                 }
                 Some(found) => {
-                    return Err(SchemaError::Type {
-                        schema: schema(),
-                        table,
-                        column,
-                        expected: wanted.kind,
-                        found: found.kind.to_string(),
-                    });
+                    return Err(SchemaError(format!(
+                        "in the schema of {schema}, {table}.{column} is not {} but {}",
+                        wanted.kind, found.kind
+                    )));
                 }
                 None if wanted.required => {
-                    let schema = schema();
-                    return Err(SchemaError::Missing {
-                        schema,
-                        table,
-                        column,
-                    });
+                    let words = format!("the schema of {schema} has no column {table}.{column}");
+                    return Err(SchemaError(words));
                 }
                 None => {}
             }
