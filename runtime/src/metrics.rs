@@ -133,15 +133,11 @@ impl Metric {
     /// Registers the metric with the exporter. If all series of a counter or histogram are known, they exist from then
     /// on, so that the first event shows as an increase.
     fn describe(&self) {
-        match (self.kind, self.unit()) {
-            (MetricKind::Counter, Some(unit)) => describe_counter!(self.name, unit, self.meaning),
-            (MetricKind::Counter, None) => describe_counter!(self.name, self.meaning),
-            (MetricKind::Gauge, Some(unit)) => describe_gauge!(self.name, unit, self.meaning),
-            (MetricKind::Gauge, None) => describe_gauge!(self.name, self.meaning),
-            (MetricKind::Histogram, Some(unit)) => {
-                describe_histogram!(self.name, unit, self.meaning);
-            }
-            (MetricKind::Histogram, None) => describe_histogram!(self.name, self.meaning),
+        let unit = self.unit().unwrap_or(Unit::Count);
+        match self.kind {
+            MetricKind::Counter => describe_counter!(self.name, unit, self.meaning),
+            MetricKind::Gauge => describe_gauge!(self.name, unit, self.meaning),
+            MetricKind::Histogram => describe_histogram!(self.name, unit, self.meaning),
         }
         for labels in self.series() {
             match self.kind {

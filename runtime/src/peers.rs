@@ -44,7 +44,6 @@ pub struct Peers {
 }
 
 enum Source {
-    Nobody,
     Services(Discovery),
     Folder(Folder),
 }
@@ -67,11 +66,8 @@ impl Peers {
         own: impl IntoIterator<Item = IpAddr>,
     ) -> Self {
         let own = own.into_iter().map(|ip| ip.to_canonical()).collect();
-        let source = match services {
-            [] => Source::Nobody,
-            services => Source::Services(Discovery::of_hosts(cluster, services)),
-        };
-        Self::new(source, own)
+        let discovery = Discovery::of_hosts(cluster, services);
+        Self::new(Source::Services(discovery), own)
     }
 
     /// The instances of the program `name` that share this folder. Takes a loopback address as this instance's source
@@ -122,10 +118,6 @@ impl Peers {
         };
         let finding = async {
             match source {
-                Source::Nobody => {
-                    alive.send_replace(Some(Addresses::default()));
-                    std::future::pending().await
-                }
                 Source::Services(discovery) => {
                     let mut found = discovery.found();
                     let pass_on = async {
