@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(step(Error::TooOld { found: None }), NextStep::Refuse);
         assert_eq!(step(Error::NotLeader), NextStep::Reconnect);
         assert_eq!(step(TransportError::Closed.into()), NextStep::Reconnect);
-        let tls = crate::transport::TlsError("no file".to_owned());
+        let tls = crate::transport::TlsError::NotConfigured;
         assert_eq!(step(Error::Connect(tls.into())), NextStep::Refuse);
     }
 }

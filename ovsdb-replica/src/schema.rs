@@ -83,10 +83,34 @@ impl Column {
     }
 }
 
-/// The database does not fit the client's tables: which column is missing, or has another type.
+/// The database does not fit the client's tables.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{0}")]
-pub struct SchemaError(String);
+pub enum SchemaError {
+    /// The table or column does not exist.
+    #[error("the schema of {schema} has no column {table}.{column}")]
+    Missing {
+        /// The name and the version of the schema.
+        schema: String,
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+    },
+    /// The column has another type.
+    #[error("in the schema of {schema}, {table}.{column} is not {expected} but {found}")]
+    Type {
+        /// The name and the version of the schema.
+        schema: String,
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// The required type.
+        expected: ColumnType,
+        /// Its type in the schema's own words.
+        found: String,
+    },
+}
 
 impl Schema {
     /// The existing ones of these columns; `None` if the table is missing and no column is required.
@@ -99,7 +123,7 @@ impl Schema {
         wanted: &'static [Column],
     ) -> Result<Option<Vec<&'static str>>, SchemaError> {
         let columns = self.tables.get(table).map(|table| &table.columns);
-        let schema = format!("{} {}", self.name, self.version);
+        let schema = || format!("{} {}", self.name, self.version);
         let mut present = Vec::with_capacity(wanted.len());
         for wanted in wanted {
             let column = wanted.name;
@@ -108,14 +132,21 @@ impl Schema {
                     present.push(column);
                 }
                 Some(found) => {
-                    return Err(SchemaError(format!(
-                        "in the schema of {schema}, {table}.{column} is not {} but {}",
-                        wanted.kind, found.kind
-                    )));
+                    return Err(SchemaError::Type {
+                        schema: schema(),
+                        table,
+                        column,
+                        expected: wanted.kind,
+                        found: found.kind.to_string(),
+                    });
                 }
                 None if wanted.required => {
-                    let words = format!("the schema of {schema} has no column {table}.{column}");
-                    return Err(SchemaError(words));
+                    let schema = schema();
+                    return Err(SchemaError::Missing {
+                        schema,
+                        table,
+                        column,
+                    });
                 }
                 None => {}
             }

@@ -29,6 +29,7 @@ pub(crate) use self::{
 pub use self::{
     framing::{Framing, FramingError, Limits},
     message::MessageError,
+    pem::FileError,
     tls::{TlsError, TlsIdentity, TlsOptions, Verify},
 };
 

@@ -43,9 +43,7 @@ pub(crate) async fn connect(
             Connection::new(stream, network_probe, options)
         }
         Remote::Ssl(address) => {
-            let no_authority = "an ssl: remote needs the certificate of an authority";
-            let tls = options.tls.as_ref();
-            let tls = tls.ok_or_else(|| TlsError(no_authority.to_owned()))?;
+            let tls = options.tls.as_ref().ok_or(TlsError::NotConfigured)?;
             let handshake = within(limit, Handshake::prepare(tls, &address.host)).await??;
             let stream = tcp(address, limit).await?;
             let stream = within(limit, handshake.make(stream))

@@ -25,7 +25,7 @@ use tokio_rustls::{
     },
 };
 
-use super::pem::{certificates, private_key};
+use super::pem::{FileError, certificates, private_key};
 
 /// The trusted authorities, and the client's own certificate.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -61,8 +61,34 @@ pub enum Verify {
 
 /// Why TLS cannot be set up with the current files.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct TlsError(pub(crate) String);
+pub enum TlsError {
+    /// No authority was given.
+    #[error("an ssl: remote needs the certificate of an authority")]
+    NotConfigured,
+    /// A file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A file has certificates, but none of an authority.
+    #[error("{} has no certificate of an authority", .0.display())]
+    NoAuthority(PathBuf),
+    /// The key does not match the certificate, or their type is not supported.
+    #[error("{} and {} cannot be used: {source}", identity.private_key.display(), identity.certificate.display())]
+    Identity {
+        /// The files.
+        identity: TlsIdentity,
+        /// The reason.
+        source: rustls::Error,
+    },
+    /// The TLS library cannot be set up.
+    #[error("cannot set TLS up: {0}")]
+    Setup(String),
+    /// The server's host name cannot be in a certificate.
+    #[error("{0:?} cannot be a name in a certificate")]
+    Name(String),
+    /// A thread that reads files failed.
+    #[error("a worker thread failed: {0}")]
+    Worker(#[from] tokio::task::JoinError),
+}
 
 /// A prepared handshake.
 pub(super) struct Handshake {
@@ -75,14 +101,11 @@ impl Handshake {
     pub(super) async fn prepare(options: &TlsOptions, host: &str) -> Result<Self, TlsError> {
         let name = match host.parse::<IpAddr>() {
             Ok(address) => ServerName::from(address),
-            Err(_) => ServerName::try_from(host.to_owned()).map_err(|_| {
-                TlsError(format!("{host:?} is no name that a certificate can have"))
-            })?,
+            Err(_) => ServerName::try_from(host.to_owned())
+                .map_err(|_| TlsError::Name(host.to_owned()))?,
         };
         let options = options.clone();
-        let config = spawn_blocking(move || client_config(&options))
-            .await
-            .map_err(|error| TlsError(format!("a worker thread failed: {error}")))??;
+        let config = spawn_blocking(move || client_config(&options)).await??;
         let connector = TlsConnector::from(Arc::new(config));
         Ok(Self { connector, name })
     }
@@ -94,7 +117,6 @@ impl Handshake {
 }
 
 fn client_config(options: &TlsOptions) -> Result<ClientConfig, TlsError> {
-    let setup = |error: &dyn fmt::Display| TlsError(format!("cannot set TLS up: {error}"));
     let provider = Arc::new(ring::default_provider());
     let roots = Arc::new(authorities(&options.ca_cert)?);
     let verifier: Arc<dyn ServerCertVerifier> = match options.verify {
@@ -104,11 +126,11 @@ fn client_config(options: &TlsOptions) -> Result<ClientConfig, TlsError> {
         }),
         Verify::Full => WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
             .build()
-            .map_err(|error| setup(&error))?,
+            .map_err(|error| TlsError::Setup(error.to_string()))?,
     };
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| setup(&error))?
+        .map_err(|error| TlsError::Setup(error.to_string()))?
         .dangerous()
         .with_custom_certificate_verifier(verifier);
     let Some(identity) = &options.identity else {
@@ -118,10 +140,9 @@ fn client_config(options: &TlsOptions) -> Result<ClientConfig, TlsError> {
     let certificates = certificates(&identity.certificate)?;
     builder
         .with_client_auth_cert(certificates, key)
-        .map_err(|error| {
-            let (key, certificate) = (&identity.private_key, &identity.certificate);
-            let (key, certificate) = (key.display(), certificate.display());
-            TlsError(format!("{key} and {certificate} cannot be used: {error}"))
+        .map_err(|source| TlsError::Identity {
+            identity: identity.clone(),
+            source,
         })
 }
 
@@ -132,9 +153,7 @@ fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
         tracing::debug!(usable, others, path = %path.display(), "some certificates are not of an authority");
     }
     if usable == 0 {
-        let path = path.display();
-        let words = format!("{path} holds no certificate that an authority can have");
-        return Err(TlsError(words));
+        return Err(TlsError::NoAuthority(path.to_owned()));
     }
     Ok(roots)
 }
