@@ -3,7 +3,7 @@
 use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser, Subcommand};
-use runtime::store::{ObjectKey, ObjectKeyError};
+use runtime::store::ObjectKey;
 
 use super::{
     Line, Scope,
@@ -112,7 +112,7 @@ pub struct LiveCorefileArgs {
 pub struct MaybeObject(pub Option<ObjectKey>);
 
 impl FromStr for MaybeObject {
-    type Err = ObjectKeyError;
+    type Err = <ObjectKey as FromStr>::Err;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {

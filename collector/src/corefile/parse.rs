@@ -254,7 +254,7 @@ c.example {
     #[test]
     fn what_is_no_corefile_is_an_error_with_its_line() {
         for (text, line, words) in [
-            (". {\n  errors\n", 1, "never closed"),
+            (". {\n  errors\n", 1, "has no `}`"),
             (". {\n  errors }\n", 2, "behind `errors`"),
             (". {\n  kubernetes x {\n", 2, "`kubernetes`"),
             ("}\n", 1, "too many"),

@@ -264,13 +264,13 @@ servers:
             .render(&[], &scope(), 53)
             .unwrap_err();
         for words in [
-            "`a--b`: its name is no service name",
-            "`-x.com` is no subdomain",
+            "`a--b`: its name is not a service name",
+            "`-x.com` is not a subdomain",
             "`Cluster.local` is the cluster's",
             "16 upstreams",
             "`a.com` is a zone twice",
-            "`ns.example` is no IP",
-            "`1.1.1.1:0` is no IP",
+            "`ns.example` is not an IP",
+            "`1.1.1.1:0` is not an IP",
             "another server has the same name",
             "it has no zones",
             "0 upstreams",

@@ -120,7 +120,7 @@ fn what_makes_no_sense_is_refused() {
     for (json, expected) in [
         (
             serde_json::json!({"addresses": ["set", ["x", "x"]]}),
-            "column addresses: an element",
+            "column addresses: it has an element twice",
         ),
         (
             serde_json::json!({"addresses": ["set", [1]]}),

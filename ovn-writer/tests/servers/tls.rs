@@ -218,7 +218,7 @@ async fn files_that_cannot_be_used_are_named() {
         (&long, "long.pem: more than 4194304 bytes"),
         (
             &hollow,
-            "hollow.pem holds no certificate that an authority can have",
+            "hollow.pem has no certificate of an authority",
         ),
     ] {
         let mut options = good.clone();

@@ -154,7 +154,7 @@ fn a_value_of_another_type_is_refused_with_the_column() {
         ),
         (
             json!({"notes": ["map", [["k", "1"], ["k", "2"]]]}),
-            "column notes: an element stands",
+            "column notes: it has an element twice",
         ),
         (
             json!({"works": "yes"}),

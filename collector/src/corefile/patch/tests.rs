@@ -215,7 +215,7 @@ fn each_collector_needs_a_line_of_its_own() {
     let block = |lines: &str| format!(". {{\n{lines}    forward . 192.0.2.1\n}}\n");
     let [one, two] = ["1", "2"].map(|it| format!("    dnstap tcp://10.0.0.{it}:6000 full\n"));
     for (lines, expected) in [
-        (String::new(), "has no line `dnstap ENDPOINT full`"),
+        (String::new(), "add the line `dnstap ENDPOINT full`"),
         (one.clone(), "`.` streams to 1 of 2 collectors"),
         (format!("{one}{one}"), "`.` streams to 1 of 2 collectors"),
         (format!("{one}{two}"), ""),

@@ -96,7 +96,7 @@ fn an_annotation_that_is_no_number_is_ignored_and_told() {
             "{fault}"
         );
         assert!(
-            fault.contains("10 holds (--max-names-per-namespace)"),
+            fault.contains("10 applies (--max-names-per-namespace)"),
             "{fault}"
         );
         assert!(fault.is_ascii(), "{fault}");

@@ -91,7 +91,7 @@ async fn an_address_says_its_row_its_acls_since_when_and_what_was_repaired() {
     );
     let (status, text) = explain(&inspect, "10.0.0.1", &["--namespace", "other"]).await;
     assert_eq!(status, Some(1), "{text}");
-    assert_has(&text, &["rules of others that refer to it: 1"]);
+    assert_has(&text, &["rules of other namespaces that refer to it: 1"]);
 
     // Another client removes an address, and adds control characters that must not reach a terminal.
     let members = "addresses=\"10.0.0.2\",\"<b>\u{1b}[2J\u{9b}\"";
