@@ -116,7 +116,7 @@ async fn annotations_of_a_namespace_set_its_limits() {
     team.expect_told("AnnotationClamped", "counts as 8").await;
     team.expect_all().await;
     team.annotate(json!("many")).await;
-    team.expect_told("AnnotationIgnored", "4 holds").await;
+    team.expect_told("AnnotationIgnored", "4 applies").await;
     team.expect_last_left_out().await;
     team.annotate(json!("8")).await;
     team.expect_all().await;
