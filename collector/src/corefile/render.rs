@@ -268,7 +268,7 @@ servers:
             "`-x.com` is not a subdomain",
             "`Cluster.local` is the cluster's",
             "16 upstreams",
-            "`a.com` is a zone twice",
+            "the zone `a.com` occurs twice",
             "`ns.example` is not an IP",
             "`1.1.1.1:0` is not an IP",
             "another server has the same name",

@@ -168,7 +168,7 @@ async fn a_name_whose_rows_the_server_refuses_is_logged_and_harms_no_other() {
     let admin = world.ovn_writer.admin();
     tests::wait::eventually("/readyz says so and is ready", async || {
         match admin.get("/readyz").await {
-            Ok((200, body)) if body.contains("northbound: ok, but it is not in sync") => Ok(()),
+            Ok((200, body)) if body.contains("northbound: ok, but not in sync") => Ok(()),
             other => Err(format!("{other:?}")),
         }
     })
