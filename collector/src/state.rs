@@ -73,7 +73,7 @@ pub struct Limits {
     pub lookups: bool,
     /// Addresses of a name. Beyond it, the addresses seen longest ago go.
     pub addresses_per_name: usize,
-    /// Regular names under a wildcard. Beyond it, names go in the order of [`leaving`], which
+    /// Regular names under a wildcard. Beyond it, names go in the order of `leaving`, which
     /// protects each namespace's names from the others.
     pub names_per_wildcard: usize,
     /// Bytes of an object as the API server stores it, with `managedFields` (etcd's limit is 1.5

@@ -35,7 +35,7 @@ struct Shared {
 pub struct CaptureSubscriber(mpsc::Receiver<Bytes>);
 
 impl CaptureSubscribers {
-    /// Begins a capture, or returns `None` if [`MOST`] are open.
+    /// Begins a capture, or returns `None` if `MOST` are open.
     pub fn open(&self) -> Option<CaptureSubscriber> {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let mut senders = self.0.senders.lock();

@@ -132,7 +132,7 @@ impl NameState {
     }
 
     /// Removes names that the wildcard found. Asks `goes` for each name in the order of
-    /// [`Leaving`], with the clients that queried it and its number of addresses. Returns what was
+    /// `Leaving`, with the clients that queried it and its number of addresses. Returns what was
     /// removed.
     pub fn drop_found(
         &mut self,

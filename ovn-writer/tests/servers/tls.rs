@@ -216,10 +216,7 @@ async fn files_that_cannot_be_used_are_named() {
         (&empty, "empty.pem holds no usable certificate"),
         (&garbage, "garbage.pem holds no usable certificate"),
         (&long, "long.pem: more than 4194304 bytes"),
-        (
-            &hollow,
-            "hollow.pem has no certificate of an authority",
-        ),
+        (&hollow, "hollow.pem has no certificate of an authority"),
     ] {
         let mut options = good.clone();
         options.ca_cert = path.clone();
