@@ -72,7 +72,7 @@ const MAX_AT_ONCE: usize = 1000;
 runtime::metrics! {
     pub const METRICS;
 
-    gauge "egress_collector_egress_firewall_names_refused" "DNS names in EgressFirewalls that no DNSNameResolver can have";
+    gauge "egress_collector_egress_firewall_names_refused" "DNS names in EgressFirewalls that are not valid for a DNSNameResolver: their rules have no effect";
 }
 
 /// The names that these EgressFirewalls use.

@@ -27,7 +27,7 @@ runtime::metrics! {
     const WRITER;
 
     counter TRANSACTIONS = "egress_ovn_writer_transactions_total" [Label::one_of("outcome", &["done", "refused", "unknown"])]
-        "Transactions that ended";
+        "Transactions that ended. `refused`: the server returned an error, and they are retried. `unknown`: the connection ended before the answer, and the database is read again";
     counter ROWS_CHANGED = "egress_ovn_writer_rows_changed_total" [Label::one_of("change", &["create", "mutate", "delete"])]
         "Rows changed by acknowledged transactions";
     counter INSERTED = "egress_ovn_writer_addresses_inserted_total" "Addresses added to rows by acknowledged transactions";
@@ -35,27 +35,27 @@ runtime::metrics! {
     histogram LAG = "egress_ovn_writer_sync_lag_seconds" "The time from a change in the store to the acknowledged transaction";
     counter SESSIONS = "egress_ovn_writer_sessions_total" "Sessions in which the database was read";
     counter SESSION_ENDS = "egress_ovn_writer_session_ends_total" [Label::one_of("reason", &["lost", "start_over"])]
-        "Sessions that ended, by reason";
+        "Sessions with the database that ended. `lost`: the connection ended. `start_over`: the ovn-writer ended it, since the outcome of a transaction was unknown or its copy of the database was wrong. Each is followed by a new session; more than a few an hour need a look at the log";
     counter FAILURES = "egress_ovn_writer_connection_failures_total" "Failed attempts to connect";
-    gauge CONNECTED = "egress_ovn_writer_connected" "1 while there is a session";
-    gauge IN_SYNC = "egress_ovn_writer_in_sync" "1 while the database matches the store, as far as known";
+    gauge CONNECTED = "egress_ovn_writer_connected" "1 while the ovn-writer is connected to the database and has read it";
+    gauge IN_SYNC = "egress_ovn_writer_in_sync" "1 while the database has the addresses of the objects. 0 while the ovn-writer is not connected";
     gauge ROWS = "egress_ovn_writer_rows" "Rows for DNS names in the database";
     gauge OBJECTS = "egress_ovn_writer_objects" "DNSNameResolver objects in the store";
     gauge UNUSABLE = "egress_ovn_writer_unusable_objects" "Objects whose name no address set can have";
     gauge REFUSED = "egress_ovn_writer_refused_names" "Names whose changes the server refuses; they are retried";
-    gauge SKIPPED = "egress_ovn_writer_skipped_addresses" [Label::one_of("reason", Skip::WORDS)] "Addresses in statuses that are not programmed";
-    gauge CLASHES = "egress_ovn_writer_name_clashes" "Names whose address set cannot be created, because another client has one of its name";
+    gauge SKIPPED = "egress_ovn_writer_skipped_addresses" [Label::one_of("reason", Skip::WORDS)] "Addresses in statuses that the ovn-writer does not write to the database, by reason";
+    gauge CLASHES = "egress_ovn_writer_name_clashes" "Names whose address set cannot be created, because another client has a set of the same name for another purpose";
     counter REPAIRS = "egress_ovn_writer_repairs_total" [Label::one_of("kind", &["missing_row", "missing_address", "surplus_address"])]
-        "Lasting changes of other clients that were undone";
+        "Changes by other OVSDB clients that the ovn-writer undid, since no object explained them within 500 ms";
     gauge DIFFERENCES = "egress_ovn_writer_differences"
         [Label::one_of("kind", &["missing_row", "missing_address", "surplus_address", "name_clash", "unwanted_row"])]
-        "Current differences from the store: `name_clash` is a row that cannot be created because another client has one of its name, `unwanted_row` a row with addresses for a name that the store lacks";
-    gauge FOREIGN = "egress_ovn_writer_foreign_addresses" "Addresses that other clients added to rows whose name is as written in a rule, and that stay";
-    gauge MANAGED = "egress_ovn_writer_managed" "1 if ovn-kubernetes manages the address sets of the database, as far as known";
+        "Current differences between objects and database. `name_clash`: a row cannot be created, because another client has one of its name. `unwanted_row`: a row has addresses for a name without an object";
+    gauge FOREIGN = "egress_ovn_writer_foreign_addresses" "Addresses that ovn-kubernetes' own resolver added to its rows, without `--enable-dns-name-resolver`. They stay; the number needs no action";
+    gauge MANAGED = "egress_ovn_writer_managed" "1 if ovn-kubernetes manages the address sets of the database: then no set is created that no rule refers to";
     gauge ABSENT = "egress_ovn_writer_absent_names"
-        "Names with address sets in use and no DNSNameResolver object; their sets stay unchanged";
+        "Names whose address sets rules use, and that have no DNSNameResolver object. If they are few, their sets are emptied after `--absent-after`";
     gauge SUSPECT = "egress_ovn_writer_store_suspect"
-        "1 while too many names in use have had no object for a minute, so that no set is emptied for that";
+        "1 if more than a few names that rules use have had no object for a minute: over 10 and over 5 %, or over half. Their sets keep their addresses until `ovn-writer allow-empty`";
 }
 
 /// The label of a transaction's outcome.

@@ -32,7 +32,7 @@ const EXPIRATION: Metric = Metric::gauge(
         "certificate",
         &["listener", "client", "authority"],
     )],
-    "The expiry of the certificates in a file, in seconds since 1970: the first expiry of a certificate chain, the last of authorities",
+    "When a certificate expires, in seconds since 1970. Of a certificate chain the earliest expiry, of a file with authorities (CAs) the latest",
 );
 
 /// The use of a file of certificates.

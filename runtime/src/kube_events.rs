@@ -59,7 +59,7 @@ crate::metrics! {
     pub const METRICS;
 
     counter REPORTS = "egress_reports_total" [Label::one_of("outcome", &["raised", "logged", "repeated", "failed", "overflow"])]
-        "Reports about objects, by outcome: raised as an Event, only logged without a cluster, a repetition, refused by the API server, or dropped by a full queue";
+        "Reports about objects. `raised`: an Event was written. `logged`: there is no cluster, so only the log has it. `repeated`: the same report within ten minutes. `failed`: the API server refused it. `overflow`: the queue was full, and it is reported again later";
 }
 
 /// The type of an Event.

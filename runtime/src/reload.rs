@@ -22,7 +22,7 @@ crate::metrics! {
     pub const METRICS;
 
     counter RELOADS = "egress_file_reloads_total" [Label::one_of("what", &["certificate", "secret"]), Label::one_of("outcome", &["used", "refused"])]
-        "Changes of certificates and secrets in files, by outcome";
+        "Changes of files with certificates and secrets. `refused`: the file is not valid, and its last valid content stays in use";
 }
 
 /// The latest valid value of the files. Clones share it.

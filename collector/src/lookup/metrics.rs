@@ -22,10 +22,10 @@ runtime::metrics! {
     pub const METRICS;
 
     counter "egress_collector_lookups_total" [Label::one_of("outcome", &["addresses", "no_data", "failed"])]
-        "Look-ups of names, A and AAAA together, by outcome";
+        "Look-ups of names, A and AAAA together. `no_data`: NOERROR without an address. `failed`: no server answered NOERROR for either family; NXDOMAIN counts here";
     counter "egress_collector_trusted_lookups_total" [Label::one_of("outcome", &["addresses", "no_data", "failed", "skipped"])]
-        "Look-ups of names at the name servers of pods (--trusted-nameserver), by outcome; skipped if too many are in progress";
-    counter "egress_collector_lookup_failures_total" [REASON] "Look-ups that failed for both families";
+        "Look-ups of names at the name servers of pods (`--trusted-nameserver`). `no_data`: NOERROR without an address. `failed`: no server answered NOERROR for either family. `skipped`: too many are in progress";
+    counter "egress_collector_lookup_failures_total" [REASON] "Look-ups without NOERROR for either family. NXDOMAIN is normal for names that do not exist";
     histogram "egress_collector_lookup_lateness_seconds"
         "Delay of look-ups: from the time due to the start; due is an address's expiry plus up to a second of jitter";
     histogram "egress_collector_lookup_duration_seconds" "From a look-up's first query to its end";
@@ -35,5 +35,5 @@ runtime::metrics! {
     histogram "egress_collector_lookup_query_duration_seconds" [TRANSPORT] "From a query to its answer";
     counter "egress_collector_lookup_truncated_total" "Truncated answers over UDP, whose query was repeated over TCP";
     gauge "egress_collector_lookup_servers" "DNS servers that look-ups may query";
-    gauge "egress_collector_lookup_servers_silent" "DNS servers that did not answer lately";
+    gauge "egress_collector_lookup_servers_silent" "DNS servers that did not answer the last queries";
 }

@@ -9,40 +9,38 @@ use crate::guards;
 runtime::metrics! {
     pub const METRICS;
 
-    gauge "egress_collector_names" "Names in use, and names of objects";
-    gauge "egress_collector_names_without_addresses" "Names in use without a known address, not counting wildcards";
+    gauge "egress_collector_names" "Names that rules have, and names of DNSNameResolver objects";
+    gauge "egress_collector_names_without_addresses" "Names in rules without a known address, not counting wildcards";
     gauge "egress_collector_held_names"
-        "Names held without an EgressFirewall, since too many disappeared at once or rules cannot be read";
-    gauge "egress_collector_names_left_out" "Names in use that are left out because their namespaces have too many addresses or names";
+        "Names that no EgressFirewall has and whose objects stay for now, since many EgressFirewalls disappeared at once or one cannot be read";
+    gauge "egress_collector_names_left_out" "Names in rules whose addresses were removed because their namespaces are over a limit: Allow rules open nothing for them, and Deny rules block nothing";
     gauge "egress_collector_namespaces_over_limit"
-        "Namespaces with too many addresses or names, now or within ten minutes: some of their names are left out";
+        "Namespaces over a limit of addresses or names, now or in the last ten minutes: addresses of some of their names were removed";
     gauge "egress_collector_objects" "DNSNameResolver objects in the objects namespace";
     gauge "egress_collector_addresses" "Known addresses; an address of two names counts twice";
     gauge "egress_collector_limit_fill_ratio" [Label::one_of("limit", &["addresses_per_name", "names_per_wildcard", "object_bytes"])]
-        "Used part of the limit in the fullest name, wildcard or object. At 1 the addresses seen longest ago go, or new ones of a Deny rule";
+        "Used part of the limit in the fullest name, wildcard or object. At 1, the addresses that were seen longest ago leave, or names under the wildcard. The addresses that leave a Deny rule are not blocked";
     gauge "egress_collector_lookups_scheduled" "Names that wait to be looked up, or are being looked up";
     counter "egress_collector_lookups_repeated_total" [Label::one_of("reason", &["lost", "gap"])]
-        "Names looked up again early, because their answer or any answers may be lost";
+        "Names looked up before they were due. `lost`: an answer for this name was dropped. `gap`: dnstap events may have been lost, so every name is looked up";
     counter "egress_collector_wildcard_gaps_total"
-        "Times that events may be lost while wildcards are wanted: names first seen meanwhile are unknown until clients \
-         query them again";
+        "Times that dnstap events may have been lost while rules had wildcards. Names under a wildcard that were first queried during that time have no address until a pod queries them again";
     counter "egress_collector_clock_gaps_total"
-        "Times that the process slept, or the clock was set: names are looked up again before addresses are removed";
-    counter "egress_collector_answers_recalled_total" "Cached answers applied to a rule that came later";
+        "Times that the process was suspended, or the clock was set. Names are looked up again before addresses are removed";
+    counter "egress_collector_answers_recalled_total" "Answers from before a rule was made that the new rule used";
     counter "egress_collector_objects_ignored_total" "DNSNameResolver objects with an unusable spec.name";
     counter "egress_collector_addresses_expired_total" "Addresses removed because expiry and grace were over";
     counter "egress_collector_addresses_purged_total" [Label::one_of("reason", guards::REASONS)]
-        "Addresses removed because a later guard refuses them";
+        "Known addresses that were removed, since a network was added whose addresses the collector refuses";
     gauge "egress_collector_guarded_networks" [Label::one_of("purpose", Purpose::WORDS)]
         "Networks of the cluster whose addresses are refused, by purpose";
     counter "egress_collector_evictions_total" [Label::one_of("what", &["address", "name"])]
         "Addresses and names removed because a limit was reached";
     counter "egress_collector_standby_additions_total"
-        "Addresses of answers to clients that a standby added to a status because the leader had not";
+        "Addresses of answers to pods that a standby added to a status, since the leader had not within two seconds";
     counter "egress_collector_standby_additions_refused_total" [Label::one_of("reason", &["full", "taken_out", "too_many"])]
-        "Addresses that a standby does not add: the object uses 90 % of a limit, the leader removed them early, or \
-         too many wait";
-    histogram "egress_collector_status_lag_seconds" "From an observation to the stored status that has it";
+        "Addresses that a standby did not add to a status. `full`: the object uses 90 % of a limit. `taken_out`: the leader had removed the address before its TTL was over, because of a limit or a guard. `too_many`: 256 addresses of the object wait already";
+    histogram "egress_collector_status_lag_seconds" "Seconds from the receipt of an answer to the stored status with its addresses";
 }
 
 /// Totals over all names.

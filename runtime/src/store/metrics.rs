@@ -30,9 +30,9 @@ crate::metrics! {
     /// The metrics of the store.
     pub const METRICS;
 
-    gauge IN_SYNC = "egress_store_in_sync" [KIND, SCOPE] "1 while the watch knows the whole content";
-    gauge BAD = "egress_store_undecodable_objects" [KIND, SCOPE] "Objects that are there now and do not decode";
-    counter BAD_TOTAL = "egress_store_decode_failures_total" [KIND, SCOPE] "Undecodable objects that were found; each change of one counts";
+    gauge IN_SYNC = "egress_store_in_sync" [KIND, SCOPE] "1 while the watch of these objects is complete. 0 for minutes: the log has the reason";
+    gauge BAD = "egress_store_undecodable_objects" [KIND, SCOPE] "Objects that exist and cannot be decoded";
+    counter BAD_TOTAL = "egress_store_decode_failures_total" [KIND, SCOPE] "Times that an object could not be decoded; each change of it counts";
     counter GAPS = "egress_store_watch_gaps_total" [KIND, SCOPE] "Times that a watch lost changes and read everything again";
     counter WRITES = "egress_store_writes_total" [KIND, OPERATION, OUTCOME] "Requested writes, by outcome";
     histogram WRITE_DURATION = "egress_store_write_duration_seconds" [KIND, OPERATION] "The duration of a write, without the wait for its turn";
