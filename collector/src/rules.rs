@@ -16,8 +16,6 @@ mod firewall;
 pub mod left_out;
 mod list;
 mod name_events;
-#[cfg(test)]
-mod published;
 pub mod rebinding;
 mod retention;
 mod rule_events;

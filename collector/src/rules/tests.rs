@@ -1,3 +1,5 @@
+pub(super) mod published;
+
 use std::time::Duration;
 
 use kube::ResourceExt;
@@ -5,9 +7,9 @@ use proto::api::{DnsName, RuleType};
 use runtime::kube_events::{AGAIN, Reports};
 use tokio::time::{Instant, timeout};
 
+use self::published::Published;
 use super::{
     firewall::{ANNOTATIONS, DENY_RETAIN, MAX_RULES},
-    published::Published,
     validation::Fault,
     *,
 };

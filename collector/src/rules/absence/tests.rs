@@ -1,10 +1,7 @@
 //! EgressFirewalls that disappear: which names are absent, and until when.
 
 use super::*;
-use crate::rules::{
-    published::Published,
-    tests::{firewall, key},
-};
+use crate::rules::tests::{firewall, key, published::Published};
 
 const MINUTES: Duration = Duration::from_secs(60);
 

@@ -13,16 +13,17 @@ use runtime::store::ObjectKey;
 use tokio::time::{Duration, Instant};
 
 use super::{
-    Overview, RetentionPolicy, RetentionRules, RuleChange, Version, Wanted,
-    firewall::Firewall,
-    rule_set::Rules,
-    tests::{annotate, firewall, key},
+    super::{
+        Overview, RetentionPolicy, RetentionRules, RuleChange, Version, Wanted, firewall::Firewall,
+        rule_set::Rules,
+    },
+    annotate, firewall, key,
 };
 use crate::clients::{Clients, Namespace};
 
 /// The rules, and the published names.
 #[derive(Default)]
-pub(super) struct Published {
+pub(in crate::rules) struct Published {
     rules: Rules,
     wanted: Wanted,
     overview: Overview,
@@ -56,7 +57,7 @@ impl DerefMut for Published {
 }
 
 impl Published {
-    pub(super) fn new(terms: RetentionRules) -> Self {
+    pub(in crate::rules) fn new(terms: RetentionRules) -> Self {
         Self {
             rules: Rules::new(terms, Clients::default()),
             ..Self::default()
@@ -64,7 +65,7 @@ impl Published {
     }
 
     /// Publishes, and returns the names of existing EgressFirewalls.
-    pub(super) fn settle(&mut self) -> BTreeMap<DnsName, RetentionPolicy> {
+    pub(in crate::rules) fn settle(&mut self) -> BTreeMap<DnsName, RetentionPolicy> {
         self.publish();
         let names = self.wanted.names.iter();
         let present = names.filter(|(name, _)| !self.wanted.absent.contains_key(*name));
@@ -74,19 +75,19 @@ impl Published {
     }
 
     /// Publishes, and returns the names of EgressFirewalls that disappeared.
-    pub(super) fn absent(&mut self) -> BTreeMap<DnsName, bool> {
+    pub(in crate::rules) fn absent(&mut self) -> BTreeMap<DnsName, bool> {
         self.publish();
         self.wanted.absent.clone()
     }
 
-    pub(super) fn update_limit(&mut self, now: Instant) {
+    pub(in crate::rules) fn update_limit(&mut self, now: Instant) {
         self.publish();
         let (absent, present) = (self.wanted.absent.len(), self.wanted.present());
         self.rules.absences.update_limit(absent, present, now);
     }
 
     /// Those whose faults changed since the last call.
-    pub(super) fn take_changed(&mut self) -> BTreeSet<ObjectKey> {
+    pub(in crate::rules) fn take_changed(&mut self) -> BTreeSet<ObjectKey> {
         self.publish();
         self.rules.show(&mut self.overview)
     }
