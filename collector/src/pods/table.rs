@@ -32,12 +32,12 @@ const MAX_NAMED: usize = 5;
 pub struct Table {
     /// The addresses of the cluster's DNS. Until they are known, servers are not classified by
     /// address.
-    cluster: Option<BTreeSet<IpAddr>>,
+    pub cluster: Option<BTreeSet<IpAddr>>,
     trusted: Vec<IpNet>,
     /// The networks of pods and Services: any tenant may run a name server there.
-    cluster_networks: Option<Arc<Networks>>,
+    pub networks: Option<Arc<Networks>>,
     /// The namespaces with rules by name, each with its EgressFirewall.
-    rules: Arc<BTreeMap<String, ObjectReference>>,
+    pub rules: Arc<BTreeMap<String, ObjectReference>>,
     /// The pods with other settings, by namespace; also of namespaces without rules, if their pods
     /// are watched.
     pods: BTreeMap<String, BTreeMap<String, ResolvConf>>,
@@ -115,14 +115,6 @@ impl Table {
         }
     }
 
-    pub fn set_rules(&mut self, rules: Arc<BTreeMap<String, ObjectReference>>) {
-        self.rules = rules;
-    }
-
-    pub fn rules(&self) -> &Arc<BTreeMap<String, ObjectReference>> {
-        &self.rules
-    }
-
     /// The namespaces with rules by name, their EgressFirewalls, and their pods with other
     /// settings.
     fn namespaces(
@@ -130,16 +122,6 @@ impl Table {
     ) -> impl Iterator<Item = (&String, &ObjectReference, &BTreeMap<String, ResolvConf>)> {
         let namespaces = self.pods.iter();
         namespaces.filter_map(|(name, pods)| Some((name, self.rules.get(name)?, pods)))
-    }
-
-    /// Sets the addresses of the cluster's DNS.
-    pub fn set_cluster(&mut self, addresses: Option<BTreeSet<IpAddr>>) {
-        self.cluster = addresses;
-    }
-
-    /// Sets the networks of pods and Services.
-    pub fn set_networks(&mut self, networks: Option<Arc<Networks>>) {
-        self.cluster_networks = networks;
     }
 
     /// Sets the name servers of a pod; `None` if it is gone or no rule applies to it. Returns
@@ -191,7 +173,7 @@ impl Table {
 
     /// Whether an administrator trusts the server, and no tenant can run it as a pod or a Service.
     fn is_trusted(&self, server: IpAddr) -> bool {
-        let Some(networks) = &self.cluster_networks else {
+        let Some(networks) = &self.networks else {
             return false;
         };
         let is_inside = matches!(

@@ -137,7 +137,6 @@ struct Task {
     table: Table,
     watches: PodWatches,
     services: ServiceAddresses,
-    networks: Option<Arc<Networks>>,
     /// The addresses of each Service, as far as they are known.
     cluster_ips: BTreeMap<ObjectKey, Vec<IpAddr>>,
     behind: BTreeSet<IpAddr>,
@@ -159,7 +158,6 @@ impl Task {
             outputs,
             watches,
             services: SelectAll::new(),
-            networks: None,
             cluster_ips: BTreeMap::new(),
             behind: BTreeSet::new(),
             leads: false,
@@ -184,7 +182,7 @@ impl Task {
                 });
                 self.services.push(events.boxed());
             }
-            self.outputs.clients.watch(self.networks.clone());
+            self.outputs.clients.watch(self.table.networks.clone());
             self.watch();
             self.touch();
         } else {
@@ -203,11 +201,11 @@ impl Task {
     }
 
     fn set_rules(&mut self, rules: Arc<BTreeMap<String, ObjectReference>>) {
-        let known = self.table.rules();
+        let known = &self.table.rules;
         if Arc::ptr_eq(known, &rules) || *known == rules {
             return;
         }
-        self.table.set_rules(rules);
+        self.table.rules = rules;
         self.watch();
         self.touch();
     }
@@ -217,7 +215,7 @@ impl Task {
         if !self.leads {
             return;
         }
-        for namespace in self.watches.watch(self.table.rules()) {
+        for namespace in self.watches.watch(&self.table.rules) {
             let scope = Scope::Namespace(namespace);
             self.outputs.clients.retain(&scope, &HashSet::new());
             self.table.forget(&scope);
@@ -232,11 +230,10 @@ impl Task {
     }
 
     fn set_networks(&mut self, networks: Option<Arc<Networks>>) {
-        if self.networks == networks {
+        if self.table.networks == networks {
             return;
         }
-        self.networks.clone_from(&networks);
-        self.table.set_networks(networks.clone());
+        self.table.networks.clone_from(&networks);
         if self.leads && networks.is_some() {
             self.outputs.clients.watch(networks);
         }
@@ -302,7 +299,7 @@ impl Task {
         let all: BTreeSet<IpAddr> = all.chain(self.behind.iter().copied()).collect();
         // Known only once each Service was found to exist or not.
         let is_known = self.cluster_ips.len() == self.config.services.len() && !all.is_empty();
-        self.table.set_cluster(is_known.then_some(all));
+        self.table.cluster = is_known.then_some(all);
     }
 
     fn touch(&mut self) {

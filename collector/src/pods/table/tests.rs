@@ -18,11 +18,11 @@ fn asking(servers: &[&str]) -> ResolvConf {
 fn table(trusted: &[&str]) -> Table {
     let mut table = Table::new(trusted.iter().map(|net| net.parse().unwrap()).collect());
     let about = ObjectReference::default();
-    table.set_rules(Arc::new([("team".to_owned(), about)].into()));
-    table.set_cluster(Some(["10.96.0.10".parse().unwrap()].into()));
+    table.rules = Arc::new([("team".to_owned(), about)].into());
+    table.cluster = Some(["10.96.0.10".parse().unwrap()].into());
     let pods = (Purpose::Pods, "10.244.0.0/16".parse().unwrap());
     let services = (Purpose::Services, "10.96.0.0/12".parse().unwrap());
-    table.set_networks(Some(Arc::new(Networks::new([pods, services]))));
+    table.networks = Some(Arc::new(Networks::new([pods, services])));
     table
 }
 
@@ -80,7 +80,7 @@ fn a_name_server_in_the_networks_of_pods_and_services_is_never_trusted() {
     table.set(&pod("a"), Some(asking(&servers)));
     assert_eq!(table.trusted(), (vec!["10.1.0.1".parse().unwrap()], 0));
     assert_eq!(counts(&table), [0, 0, 1]);
-    table.set_networks(None);
+    table.networks = None;
     assert_eq!(table.trusted().0, Vec::<IpAddr>::new(), "not known yet");
 }
 
@@ -89,7 +89,7 @@ fn the_servers_that_most_namespaces_use_are_asked() {
     let mut table = table(&["192.0.2.0/24"]);
     let about = ObjectReference::default();
     let namespaces = ["team", "two", "three"].map(|name| (name.to_owned(), about.clone()));
-    table.set_rules(Arc::new(namespaces.into()));
+    table.rules = Arc::new(namespaces.into());
     // One namespace uses many servers with low addresses.
     for last in 1..=20 {
         let server = format!("192.0.2.{last}");
@@ -107,7 +107,7 @@ fn the_servers_that_most_namespaces_use_are_asked() {
 #[test]
 fn nobody_is_called_foreign_before_the_clusters_servers_are_known() {
     let mut table = table(&[]);
-    table.set_cluster(None);
+    table.cluster = None;
     table.set(&pod("a"), Some(asking(&["10.96.0.10"])));
     assert_eq!(counts(&table), [0; 3]);
 }
@@ -118,11 +118,11 @@ fn a_pod_that_differs_is_told_of_as_soon_as_its_namespace_has_rules() {
     let other = "other/a".parse().unwrap();
     table.set(&other, Some(asking(&["8.8.8.8"])));
     assert_eq!(counts(&table), [0; 3]);
-    let team = table.rules()["team"].clone();
+    let team = table.rules["team"].clone();
     let rules = ["team", "other"].map(|name| (name.to_owned(), team.clone()));
-    table.set_rules(Arc::new(rules.into()));
+    table.rules = Arc::new(rules.into());
     assert_eq!(counts(&table), [0, 0, 1]);
-    table.set_rules(Arc::default());
+    table.rules = Arc::default();
     assert_eq!(counts(&table), [0; 3]);
 }
 
