@@ -266,7 +266,7 @@ fn simulate(interval: Duration, servers: u8) -> f64 {
     };
     let mut plan = Plan::new(config, now);
     let server = |i| SocketAddr::from(([10, 0, 0, i], 53));
-    plan.set_wanted(true);
+    plan.is_wanted = true;
     plan.set_servers(&(0..servers).map(server).collect());
     let opened = Opened {
         peer: None,

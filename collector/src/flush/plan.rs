@@ -84,10 +84,11 @@ pub type Collectors = Arc<BTreeSet<IpAddr>>;
 #[derive(Debug)]
 pub struct Plan {
     config: Config,
-    is_wanted: bool,
+    /// Whether any name is wanted.
+    pub is_wanted: bool,
     targets: BTreeMap<Key, Target>,
     /// The source addresses of the other collectors' queries.
-    collectors: Collectors,
+    pub collectors: Collectors,
     open: Open,
     /// When the whole budget is available again.
     full_at: Instant,
@@ -123,15 +124,6 @@ impl Plan {
             }
             stays
         });
-    }
-
-    /// Sets whether any name is wanted.
-    pub fn set_wanted(&mut self, is_wanted: bool) {
-        self.is_wanted = is_wanted;
-    }
-
-    pub fn set_collectors(&mut self, collectors: Collectors) {
-        self.collectors = collectors;
     }
 
     /// Sets the open streams. A new one may come from a server that was not received before.

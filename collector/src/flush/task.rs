@@ -84,11 +84,11 @@ pub async fn run(
             }
             Ok(()) = inputs.wanted.changed() => {
                 let is_wanted = !inputs.wanted.borrow_and_update().names.is_empty();
-                task.plan.set_wanted(is_wanted);
+                task.plan.is_wanted = is_wanted;
             }
             Ok(()) = inputs.collectors.changed() => {
                 let collectors = Arc::clone(&inputs.collectors.borrow_and_update());
-                task.plan.set_collectors(collectors);
+                task.plan.collectors = collectors;
             }
             Ok(()) = inputs.told.open.changed() => {
                 let open = Arc::clone(&inputs.told.open.borrow_and_update());

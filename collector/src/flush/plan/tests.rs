@@ -40,7 +40,7 @@ impl World {
             names: (0..names).map(name).collect(),
         };
         let mut plan = Plan::new(config, now);
-        plan.set_wanted(true);
+        plan.is_wanted = true;
         Self {
             plan,
             now,
@@ -140,7 +140,7 @@ impl World {
     /// Adds another collector, with the source address of its probes.
     fn another(&mut self) {
         let address = "192.0.2.2".parse().unwrap();
-        self.plan.set_collectors(Arc::new([address].into()));
+        self.plan.collectors = Arc::new([address].into());
     }
 
     /// Shows a probe of the other collector in the stream.
@@ -232,16 +232,16 @@ async fn a_block_that_sends_the_probe_on_gets_no_more_of_them() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_sent_while_no_name_is_wanted_and_nobody_is_named() {
     let mut world = World::new(MS * 10, 1000, 1);
-    world.plan.set_wanted(false);
+    world.plan.is_wanted = false;
     world.plan.set_servers(&servers(1..=3));
     world.open(7, None);
     world.run(S * 600, World::silent);
     assert_eq!(world.count(), 0);
     assert_eq!(world.state(server(1), 0), State::Resting);
-    world.plan.set_wanted(true);
+    world.plan.is_wanted = true;
     world.run(S * 31, World::silent);
     assert_eq!(world.state(server(1), 0), State::NotReporting);
-    world.plan.set_wanted(false);
+    world.plan.is_wanted = false;
     world.run(S, World::silent);
     let sighted = |notice: &&Notice| matches!(notice, Notice::Reporting(_));
     let notices = world.plan.take_notices();
