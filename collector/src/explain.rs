@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// The state of the tasks concerning one subject.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct KnownFacts {
     /// The time of facts without their own.
     pub at: Timestamp,

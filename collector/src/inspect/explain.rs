@@ -1,6 +1,6 @@
 //! `/explain` and `/explain.json`: why an address is there, or is not.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     extract::{RawQuery, State},
@@ -58,14 +58,9 @@ impl InspectSources {
         let overview = Arc::clone(&self.overview.borrow());
         let mut known = KnownFacts {
             at: self.clock.now(),
-            facts: None,
-            uses: BTreeMap::new(),
-            notes: Vec::new(),
-            unwanted: Vec::new(),
-            refused: None,
-            refused_rules: Vec::new(),
             out_of_sync: overview.out_of_sync.clone(),
             unreadable: overview.undecodable.iter().take(10).cloned().collect(),
+            ..KnownFacts::default()
         };
         let subject = match &asked.subject {
             Ok(subject) => subject,

@@ -111,10 +111,4 @@ impl DueNames {
         let let_at = Timestamp::from_millis(self.next_new.saturating_add(999).div_euclid(1000));
         self.unknown.first().map(|at| let_at.max(at))
     }
-
-    pub(super) fn clear(&mut self) {
-        self.known.clear();
-        self.unknown.clear();
-        self.next_new = 0;
-    }
 }

@@ -1,10 +1,7 @@
 //! Due names, served round-robin over the namespaces whose rules use them: thousands of names of
 //! one namespace do not delay another.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    mem,
-};
+use std::collections::{BTreeSet, HashMap};
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
@@ -120,10 +117,6 @@ impl RoundRobin {
             }
         }
         None
-    }
-
-    pub(crate) fn clear(&mut self) {
-        drop(mem::take(self));
     }
 
     fn leave(&mut self, group: Group) {

@@ -239,7 +239,7 @@ impl LookupScheduler {
     /// is dropped too.
     pub(crate) fn gap(&mut self, now: Timestamp) -> bool {
         let was_asking = self.names.values().any(|lookup| lookup.hurried);
-        self.queue.clear();
+        self.queue = DueNames::default();
         self.arrived.clear();
         self.budgets.clear();
         self.now = now;

@@ -182,11 +182,6 @@ impl Additions {
             || name != spec && leaves_names_out(&self.refused, spec, client, now)
     }
 
-    /// The object was created again, without the addresses that it had.
-    pub(crate) fn forget_made(&mut self) {
-        self.made.clear();
-    }
-
     pub(crate) fn forget_past(&mut self, now: Timestamp) {
         self.waiting.retain(|it| it.addition.expiry() > now);
         self.made.retain(|made| made.until > now);

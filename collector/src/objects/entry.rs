@@ -47,7 +47,7 @@ pub(crate) struct Entry {
 }
 
 /// The progress of the writes of a name.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct WriteState {
     /// Since when there is no object.
     pub(crate) missing_since: Timestamp,
@@ -67,19 +67,6 @@ pub(crate) struct WriteState {
 }
 
 impl WriteState {
-    fn new(now: Timestamp) -> Self {
-        Self {
-            missing_since: now,
-            creating: false,
-            collisions: 0,
-            failures: 0,
-            retry_at: Timestamp::default(),
-            unwritten: None,
-            turn: Timestamp::default(),
-            wake: None,
-        }
-    }
-
     /// Whether the turn of its next write has come.
     pub(crate) fn has_turn(&self) -> bool {
         self.turn > Timestamp::default()
@@ -146,7 +133,10 @@ impl Entry {
             released: false,
             fresh: true,
             objects: Vec::new(),
-            writes: WriteState::new(now),
+            writes: WriteState {
+                missing_since: now,
+                ..WriteState::default()
+            },
             evicted: None,
             additions: None,
         }

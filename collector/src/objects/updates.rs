@@ -158,7 +158,7 @@ impl ObjectUpdate<'_> {
         if before.is_none()
             && let Some(additions) = &mut entry.additions
         {
-            additions.forget_made();
+            additions.made.clear();
         }
         let before = before.unwrap_or_default();
         let after = match self.objects.are_in_sync {

@@ -90,9 +90,7 @@ impl<S: BuildHasher> NameIndex<S> {
     pub(crate) fn hash(&self, it: impl Hash) -> u64 {
         self.hasher.hash_one(it)
     }
-}
 
-impl<S: BuildHasher> NameIndex<S> {
     pub fn insert(&mut self, name: &DnsName) {
         let (names, hash) = self.place(name);
         names.insert(hash, name);
