@@ -26,7 +26,7 @@ use proto::frame_stream;
 use runtime::{clock::Clock, log_rate_limiter::LogRateLimiter, reload::Reloaded};
 
 pub use self::{
-    capture_subscribers::{CaptureSubscriber, CaptureSubscribers},
+    capture_subscribers::CaptureSubscribers,
     connection_limits::{ConnectionTable, Drops, MaxConnections, PeerView},
     dns_servers::DnsServers,
     listener::{Acceptor, Listener},

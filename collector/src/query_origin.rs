@@ -147,13 +147,6 @@ impl OwnQueries {
         local.insert(address);
         self.0.local.store(Arc::new(local));
     }
-
-    fn close(&self, endpoint: Endpoint) {
-        let now = Instant::now();
-        let mut record = self.0.record.lock();
-        record.closed.push_back((now, endpoint));
-        record.forget(now);
-    }
 }
 
 impl Record {
@@ -179,7 +172,10 @@ pub(crate) struct OwnSocket {
 
 impl Drop for OwnSocket {
     fn drop(&mut self) {
-        self.own.close(self.endpoint);
+        let now = Instant::now();
+        let mut record = self.own.0.record.lock();
+        record.closed.push_back((now, self.endpoint));
+        record.forget(now);
     }
 }
 

@@ -12,20 +12,21 @@ use proto::{
     dnstap,
     frame_stream::{Control, ControlKind, Limits},
 };
-use tokio::time::{Instant, timeout_at};
-
-use crate::observe::CaptureSubscriber;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
 
 /// The longest duration of a capture.
 pub const LONGEST: Duration = Duration::from_secs(600);
 
 /// The body of a capture: events for this time, but no more than these bytes.
-pub(super) fn body(tap: CaptureSubscriber, duration: Duration, bytes: usize) -> Body {
+pub(super) fn body(tap: mpsc::Receiver<Bytes>, duration: Duration, bytes: usize) -> Body {
     Body::from_stream(stream(tap, duration, bytes))
 }
 
 fn stream(
-    tap: CaptureSubscriber,
+    tap: mpsc::Receiver<Bytes>,
     duration: Duration,
     bytes: usize,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {

@@ -29,14 +29,10 @@ struct Shared {
     senders: Mutex<Vec<mpsc::Sender<Bytes>>>,
 }
 
-/// A capture: the data frames of all streams with their lengths, in order of arrival. Dropping it
-/// ends the capture.
-#[derive(Debug)]
-pub struct CaptureSubscriber(mpsc::Receiver<Bytes>);
-
 impl CaptureSubscribers {
-    /// Begins a capture, or returns `None` if `MOST` are open.
-    pub fn open(&self) -> Option<CaptureSubscriber> {
+    /// Begins a capture, or returns `None` if `MOST` are open. It gets the data frames of all
+    /// streams with their lengths, in order of arrival, until the receiver is dropped.
+    pub fn open(&self) -> Option<mpsc::Receiver<Bytes>> {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let mut senders = self.0.senders.lock();
         senders.retain(|sender| !sender.is_closed());
@@ -45,7 +41,7 @@ impl CaptureSubscribers {
             senders.push(sender);
         }
         self.0.open.store(senders.len(), Ordering::Relaxed);
-        room.then_some(CaptureSubscriber(receiver))
+        room.then_some(receiver)
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -73,13 +69,6 @@ impl CaptureSubscribers {
             !matches!(sent, Err(mpsc::error::TrySendError::Closed(_)))
         });
         self.0.open.store(senders.len(), Ordering::Relaxed);
-    }
-}
-
-impl CaptureSubscriber {
-    /// The next frames, or `None` if the program ends. Cancel safe.
-    pub async fn recv(&mut self) -> Option<Bytes> {
-        self.0.recv().await
     }
 }
 
@@ -160,7 +149,7 @@ mod tests {
         for i in 0..QUEUE {
             assert_eq!(capture.recv().await.unwrap(), frames(&[&[i as u8]]));
         }
-        assert!(capture.0.is_empty());
+        assert!(capture.is_empty());
     }
 
     #[tokio::test]
