@@ -1,7 +1,7 @@
-//! A stock CoreDNS with a `dnstap` line, as scripts/setup builds it.
+//! A stock CoreDNS with a `dnstap` line: as scripts/setup builds it, or the program that `COREDNS_PROGRAM` names.
 
 use std::{
-    fs, iter,
+    env, fs, iter,
     net::{SocketAddr, TcpListener, UdpSocket},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
@@ -90,7 +90,9 @@ impl CoreDns {
         if authority.exists() {
             environment.push(("SSL_CERT_FILE", authority.display().to_string()));
         }
-        let program = programs::tool("coredns").display().to_string();
+        // scripts/soak has tests run with the versions of platforms.
+        let program = env::var("COREDNS_PROGRAM")
+            .unwrap_or_else(|_| programs::tool("coredns").display().to_string());
         // Blocks without a port use it too: another server may have port 53.
         let port = address.port().to_string();
         let own = ["-conf", "Corefile", "-dns.port", &port].map(str::to_owned);
