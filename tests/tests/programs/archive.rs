@@ -18,7 +18,7 @@ const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
 const OTHER_USER: [&str; 4] = ["unshare", "--user", "--map-user=1234", "--map-group=1234"];
 
 /// What stands for the programs in the short version.
-fn stand_ins(folder: &Path) {
+pub(super) fn stand_ins(folder: &Path) {
     for arch in ARCHITECTURES {
         fs::create_dir_all(folder.join(arch)).unwrap();
         for name in ["collector", "ovn-writer"] {
@@ -50,7 +50,7 @@ fn script(sources: &Path, workdir: &Workdir, prefix: &[&str]) -> Command {
 }
 
 /// The sources in another folder.
-fn copy_of_sources(to: &Path) {
+pub(super) fn copy_of_sources(to: &Path) {
     fs::create_dir(to).unwrap();
     let copy = "git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents --target-directory \"$0\"";
     let mut command = Command::new("sh");

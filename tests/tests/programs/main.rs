@@ -32,6 +32,7 @@ mod packets;
 mod pages;
 mod peers;
 mod probes;
+mod release;
 mod replicas;
 mod restarts;
 mod rules;

@@ -1,0 +1,117 @@
+//! scripts/release, in a copy of the sources.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use tests::workdir::Workdir;
+
+use crate::{
+    archive::{copy_of_sources, stand_ins},
+    image::{root, run},
+};
+
+fn copy(workdir: &Workdir) -> PathBuf {
+    let copy = workdir.join("copy");
+    copy_of_sources(&copy);
+    copy
+}
+
+/// The version that the manifest of the workspace has.
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+fn release(sources: &Path) -> Command {
+    let mut command = Command::new(sources.join("scripts/release"));
+    command.env("SOURCE_DATE_EPOCH", "0");
+    command
+}
+
+#[test]
+fn release_version_is_written_wherever_the_version_stands() {
+    let workdir = Workdir::new();
+    let sources = copy(&workdir);
+    // In place of cargo: it keeps its arguments.
+    let cargo = workdir.join("cargo");
+    let calls = workdir.join("calls");
+    let shim = format!(
+        "#!/bin/sh\necho \"$UPDATE_GENERATED $*\" >>{}\n",
+        calls.display()
+    );
+    fs::write(&cargo, shim).unwrap();
+    run("chmod", Command::new("chmod").arg("+x").arg(&cargo));
+    let changelog = sources.join("CHANGELOG.md");
+    let text = fs::read_to_string(&changelog).unwrap();
+    let heading = "## [9.8.7] - Unreleased\n\n- **New:** all.\n\n## [";
+    fs::write(&changelog, text.replacen("## [", heading, 1)).unwrap();
+
+    let mut path = std::ffi::OsString::from(workdir.path());
+    path.push(format!(":{}", std::env::var("PATH").unwrap()));
+    let mut command = release(&sources);
+    run(
+        "scripts/release",
+        command.args(["version", "9.8.7"]).env("PATH", path),
+    );
+
+    let grep = ["-rnIF", "--exclude-dir=fixtures", "--exclude=*.lock"];
+    let old = [format!("egress-by-name:{}", version()), format!("\"{}\"", version())];
+    for old in old {
+        let mut left = Command::new("grep");
+        left.args(grep).arg(&old).current_dir(&sources);
+        let left = left.args(["Cargo.toml", "Dockerfile", "README.md", "docs", "deploy/chart"]);
+        let left = String::from_utf8(left.output().unwrap().stdout).unwrap();
+        assert_eq!(left, "", "{old}");
+    }
+    let chart = fs::read_to_string(sources.join("deploy/chart/Chart.yaml")).unwrap();
+    assert!(chart.contains("\nversion: 9.8.7\nappVersion: 9.8.7\n"), "{chart}");
+    let changelog = fs::read_to_string(&changelog).unwrap();
+    assert!(changelog.contains("## [9.8.7] - 2"), "the heading has no date");
+    let calls = fs::read_to_string(calls).unwrap();
+    assert!(calls.contains("1 test") && calls.contains("update"), "{calls}");
+}
+
+#[test]
+fn release_files_are_image_chart_sboms_notes_and_their_checksums() {
+    let workdir = Workdir::new();
+    let sources = copy(&workdir);
+    let built = workdir.join("built");
+    stand_ins(&built);
+    fs::create_dir(sources.join("target")).unwrap();
+    let tools = root().join("target/tools").canonicalize().unwrap();
+    std::os::unix::fs::symlink(tools, sources.join("target/tools")).unwrap();
+    let files = workdir.join("files");
+    let mut command = release(&sources);
+    command.arg("files").arg(&files).arg("--from").arg(&built);
+    run("scripts/release", &mut command);
+
+    let mut check = Command::new("sha256sum");
+    run(
+        "sha256sum",
+        check.args(["--check", "SHA256SUMS"]).current_dir(&files),
+    );
+    let mut names: Vec<_> = fs::read_dir(&files)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let name = format!("egress-by-name-{}", version());
+    let wanted = [
+        "NOTES.md".to_owned(),
+        "SHA256SUMS".to_owned(),
+        format!("{name}-amd64.cdx.json"),
+        format!("{name}-arm64.cdx.json"),
+        format!("{name}-image.tar"),
+        format!("{name}.tgz"),
+    ];
+    assert_eq!(names, wanted);
+    let notes = fs::read_to_string(files.join("NOTES.md")).unwrap();
+    assert!(notes.contains("### Added") && !notes.contains("## ["), "{notes}");
+    let page = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    for ending in ["-image.tar", ".tgz", "-ARCH.cdx.json"] {
+        let file = format!("`egress-by-name-VERSION{ending}`");
+        assert!(page.contains(&file), "CONTRIBUTING.md does not list {file}");
+    }
+}
