@@ -249,16 +249,20 @@ mod tests {
     }
 
     #[test]
-    fn verify_has_flags_and_variables_of_its_own() {
-        let variables = [("OVN_WRITER_STORE", "dir:y"), ("OVN_WRITER_NB", "tcp:a:1")];
+    fn verify_has_flags_of_its_own_and_a_variable_for_the_store() {
+        let variables = [("OVN_WRITER_STORE", "dir:y"), ("OVN_WRITER_NB", "tcp:b:1")];
         for (args, variables, store) in [
             (
                 &["verify", "--store=dir:x", "--nb=tcp:a:1"][..],
                 &[][..],
                 "dir:x",
             ),
-            (&["verify"], &variables, "dir:y"),
-            (&["verify", "--store=dir:x"], &variables, "dir:x"),
+            (&["verify", "--nb=tcp:a:1"], &variables, "dir:y"),
+            (
+                &["verify", "--store=dir:x", "--nb=tcp:a:1"],
+                &variables,
+                "dir:x",
+            ),
         ] {
             match parsed(args, variables).unwrap() {
                 Cli::Verify(args) => {

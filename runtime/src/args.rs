@@ -140,11 +140,16 @@ pub struct CommonArgs {
     pub log_format: LogFormat,
 }
 
+/// The flags of subcommands that have a variable: they say where to read, or keep a secret off the command line. A variable
+/// that is left over in the environment must not change what a subcommand does.
+pub const SUBCOMMAND_VARIABLES: [&str; 3] = ["inspect", "store", "extra"];
+
 /// Parses the command line and the environment of the process.
 ///
-/// Every flag can also be set by the environment variable `PREFIX_FLAG`, which `--help` names. The variable of
-/// `--min-ttl` with the prefix `COLLECTOR` is `COLLECTOR_MIN_TTL`. The flag wins; an empty variable counts as unset. A
-/// repeatable flag takes a comma-separated list in either place. `admin_default` is the default of `--admin`.
+/// Every flag of the program can also be set by the environment variable `PREFIX_FLAG`, which `--help` names. The
+/// variable of `--min-ttl` with the prefix `COLLECTOR` is `COLLECTOR_MIN_TTL`. Of the flags of subcommands only
+/// [`SUBCOMMAND_VARIABLES`] have one. The flag wins; an empty variable counts as unset. A repeatable flag takes a
+/// comma-separated list in either place. `admin_default` is the default of `--admin`.
 ///
 /// A usage error ends the program with status 2. `--help` and `--version` (where `A` has `#[command(version)]`) end it
 /// with status 0.
@@ -169,14 +174,14 @@ where
     A: Parser,
     I: IntoIterator<Item: Into<OsString> + Clone>,
 {
-    let mut command = with_environment(A::command(), prefix, admin_default, &variable);
+    let mut command = with_environment(A::command(), false, prefix, admin_default, &variable);
     let mut matches: ArgMatches = command.try_get_matches_from_mut(args)?;
     A::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 /// The flags as `--help` describes them without any variable set, for the documentation.
 pub fn command<A: CommandFactory>(prefix: &str, admin_default: &'static str) -> Command {
-    with_environment(A::command(), prefix, admin_default, &|_| None)
+    with_environment(A::command(), false, prefix, admin_default, &|_| None)
 }
 
 /// Lets `-h` show these flags only. `--help` shows all.
@@ -188,17 +193,18 @@ pub fn hide_others_in_short_help(command: Command, everyday: &[&str]) -> Command
     })
 }
 
-/// Gives each flag, those of subcommands too, the name of its variable in the help, and the value of it as its default.
+/// Gives each flag that has a variable the name of it in the help, and the value of it as its default.
 ///
 /// clap's own `env` cannot be used: it reads the environment of the process and takes no other.
 fn with_environment(
     command: Command,
+    is_subcommand: bool,
     prefix: &str,
     admin_default: &'static str,
     variable: &impl Fn(&str) -> Option<OsString>,
 ) -> Command {
     let command = command.mut_subcommands(|subcommand| {
-        with_environment(subcommand, prefix, admin_default, variable)
+        with_environment(subcommand, true, prefix, admin_default, variable)
     });
     command.mut_args(|mut arg| {
         let Some(flag) = arg.get_long() else {
@@ -211,11 +217,15 @@ fn with_environment(
             return arg;
         }
         let name = format!("{prefix}_{}", flag.to_ascii_uppercase().replace('-', "_"));
+        let has_variable = !is_subcommand || SUBCOMMAND_VARIABLES.contains(&flag);
         if flag == "admin" {
             arg = arg.required(false).default_value(admin_default);
         }
         if matches!(arg.get_action(), ArgAction::Append) {
             arg = arg.value_delimiter(',');
+        }
+        if !has_variable {
+            return arg;
         }
         if let Some(value) = variable(&name).filter(|value| !value.is_empty()) {
             arg = arg.required(false).default_values([value]);

@@ -166,7 +166,10 @@ mod tests {
     use runtime::args::try_parse_from;
 
     use super::*;
-    use crate::args::{ADMIN, PREFIX};
+    use crate::{
+        args::{ADMIN, PREFIX},
+        corefile::args::CorefileAction,
+    };
 
     fn parsed(args: &[&str]) -> Result<Cli, String> {
         let args = [&["collector"], args].concat();
@@ -217,6 +220,25 @@ mod tests {
         assert_eq!(of(&[]), ["kube-system/kube-dns"]);
         let named = ["--resolver-service", "openshift-dns/dns-default"];
         assert_eq!(of(&named), ["openshift-dns/dns-default"]);
+    }
+
+    #[test]
+    fn a_leftover_variable_does_not_turn_a_patch_into_a_removal() {
+        let args = ["collector", "corefile", "patch", "--dnstap=/run/x.sock"];
+        let variable = |name: &str| match name {
+            "COLLECTOR_EXTRA" => Some("the-secret-of-events".into()),
+            "COLLECTOR_REMOVE" | "COLLECTOR_CONFIGMAP" => Some("true".into()),
+            _ => None,
+        };
+        let Ok(Cli::Corefile(args)) = try_parse_from(PREFIX, ADMIN, args, variable) else {
+            panic!("a usage error");
+        };
+        let CorefileAction::Patch(args) = args.action else {
+            panic!("{args:?}");
+        };
+        assert!(!args.remove && !args.input.configmap);
+        let lines = args.input.line.lines();
+        assert_eq!(lines[0].extra.as_deref(), Some("the-secret-of-events"));
     }
 
     #[test]

@@ -14,7 +14,8 @@ const UPDATE: &str = "UPDATE_GENERATED";
 
 const HEAD: &str = "<!-- Generated from the programs; see tests/tests/programs/flags.rs. -->\n\n# Flags\n\n\
 The tables have the texts of `--help`. `-h` prints the everyday flags only.\n\n\
-- Each flag has an environment variable. The flag wins over the variable. An empty variable counts as none.\n\
+- Each flag of the two programs has an environment variable. Of the flags of subcommands, only those have one that tell\n  \
+where to read, and `--extra`. The flag wins over the variable. An empty variable counts as none.\n\
 - A repeatable flag, and its variable, may have a list with commas.\n\
 - A duration has a unit: `100ms`, `5s`, `10m`, `2h`, `7d` or `1h 30m`. `0` needs none.\n\
 - A size is a number of bytes, or has a unit: `65536`, `64KiB`, `16MiB` or `1GiB`.\n";
@@ -46,7 +47,8 @@ fn the_page_of_flags_is_current() {
     );
 }
 
-/// A section of the last of these commands, and those of its subcommands. Flags that a command above it has, too, are only named.
+/// A section of the last of these commands, and those of its subcommands. Flags that a command above it has, too, are only
+/// named if they have no variable here.
 fn document(path: &[&Command], page: &mut String) {
     let (command, above) = path.split_last().unwrap();
     let names: Vec<&str> = path.iter().map(|command| command.get_name()).collect();
@@ -54,9 +56,10 @@ fn document(path: &[&Command], page: &mut String) {
     let about = text(&about.unwrap().to_string());
     write!(page, "\n## {}\n\n{about}\n", names.join(" ")).unwrap();
     let above = above.iter().flat_map(|command| command.get_arguments());
-    let above: BTreeSet<String> = above.map(row).collect();
+    let above: BTreeSet<String> = above.map(|arg| row(arg, None)).collect();
     let args = command.get_arguments();
-    let (shared, own): (Vec<&Arg>, Vec<&Arg>) = args.partition(|arg| above.contains(&row(arg)));
+    let is_shared = |arg: &&Arg| help(arg).1.is_none() && above.contains(&row(arg, None));
+    let (shared, own): (Vec<&Arg>, Vec<&Arg>) = args.partition(is_shared);
     // As in `--help`, those without a heading come first.
     let mut titles: Vec<&str> = Vec::new();
     for title in own.iter().map(|arg| heading(arg)) {
@@ -73,7 +76,7 @@ fn document(path: &[&Command], page: &mut String) {
         page.extend(
             own.iter()
                 .filter(|arg| heading(arg) == title)
-                .map(|arg| row(arg)),
+                .map(|arg| row(arg, help(arg).1)),
         );
     }
     if !shared.is_empty() {
@@ -81,7 +84,12 @@ fn document(path: &[&Command], page: &mut String) {
             .iter()
             .filter_map(|arg| Some(format!("`--{}`", arg.get_long()?)));
         let flags: Vec<String> = flags.collect();
-        write!(page, "\nThese flags are as above: {}.\n", flags.join(", ")).unwrap();
+        write!(
+            page,
+            "\nThese flags are as above, without variables: {}.\n",
+            flags.join(", ")
+        )
+        .unwrap();
     }
     for subcommand in command.get_subcommands() {
         document(&[path, &[subcommand]].concat(), page);
@@ -92,8 +100,8 @@ fn heading(arg: &Arg) -> &str {
     arg.get_help_heading().unwrap_or_default()
 }
 
-fn row(arg: &Arg) -> String {
-    let (help, variable) = help(arg);
+fn row(arg: &Arg, variable: Option<String>) -> String {
+    let (help, _) = help(arg);
     let value = || arg.get_value_names().unwrap_or_default().join(" ");
     let (flag, unit) = match (arg.get_long(), arg.get_action().takes_values()) {
         (Some(long), true) => (format!("`--{long}`"), value()),
@@ -124,6 +132,26 @@ fn row(arg: &Arg) -> String {
         text(&help) + &values,
     ];
     format!("| {} |\n", cells.join(" | "))
+}
+
+/// A variable that is left over in the environment must not turn a patch into a removal.
+#[test]
+fn subcommands_take_no_variable_for_what_they_do() {
+    use runtime::args::SUBCOMMAND_VARIABLES;
+    fn variables<'a>(command: &'a Command, found: &mut BTreeSet<&'a str>) {
+        for subcommand in command.get_subcommands() {
+            let args = subcommand.get_arguments();
+            let flags = args.filter(|arg| help(arg).1.is_some());
+            found.extend(flags.filter_map(Arg::get_long));
+            variables(subcommand, found);
+        }
+    }
+    let commands = commands();
+    let mut found = BTreeSet::new();
+    for command in &commands {
+        variables(command, &mut found);
+    }
+    assert_eq!(found, BTreeSet::from(SUBCOMMAND_VARIABLES));
 }
 
 /// The long help of a flag without the note about its variable, and the variable.
