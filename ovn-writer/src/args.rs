@@ -7,18 +7,22 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 use runtime::{
+    UsageError,
     args::{
         CommonArgs, StoreAddress, headings, hide_others_in_short_help, parse_duration,
         parse_namespace,
     },
+    clock::Timestamp,
     inspect::client::ExplainArgs,
     listen::{ListenAddress, parse_local},
 };
 
+use self::sets::{parse_time, permission_end};
 pub use self::{northbound::NorthboundArgs, sets::SetsArgs};
 use crate::{
     control::{AllowEmptyArgs, parse_control},
     report::Format,
+    sync::Policy,
 };
 
 /// The prefix of the environment variables.
@@ -100,6 +104,27 @@ pub struct Args {
     /// The contents of the address sets.
     #[command(flatten, next_help_heading = ADDRESS_SETS)]
     pub sets: SetsArgs,
+
+    /// Until this time, empty the sets of names that are absent at the start, for any number of names.
+    ///
+    /// An RFC 3339 time within the next hour, such as 2026-01-31T15:04:05Z. Later the flag has no effect. Default: none.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = ADDRESS_SETS)]
+    pub allow_empty_until: Option<Timestamp>,
+}
+
+impl Args {
+    /// The policy for the objects of the store. `now` is the time of day.
+    ///
+    /// # Errors
+    /// [`UsageError`] for a time of `--allow-empty-until` that is too far ahead.
+    pub fn policy(&self, now: Timestamp) -> Result<Policy, UsageError> {
+        let sets = self.sets.clone();
+        let mut policy = sets.policy(&self.common.store, &self.common.objects_namespace);
+        if let Some(until) = self.allow_empty_until {
+            policy.allow_empty_until = permission_end(until, now)?;
+        }
+        Ok(policy)
+    }
 }
 
 /// Compares the store and the database once, and prints the differences.

@@ -73,19 +73,18 @@ const OBJECTS: usize = 16;
 /// # Errors
 /// A store that cannot be opened, an address in use, and any error that ends a task.
 pub async fn run(args: Args) -> anyhow::Result<()> {
+    let policy = args.policy(Clock::system().now())?;
     let Args {
         common,
         northbound,
-        sets,
         dry_run,
         output,
         leader_elect,
         inspect,
         control,
+        ..
     } = args;
     let options = usage(northbound.client_options())?;
-    let now = Clock::system().now();
-    let policy = sets.policy(&common.store, &common.objects_namespace, now)?;
     telemetry::init_logging(common.log_format);
     let exporter = telemetry::init_metrics(PROGRAM, METRICS)?;
     let store = OpenStore::open(&common.store, PROGRAM).await?;
@@ -171,7 +170,7 @@ pub async fn run_verify(args: VerifyArgs) -> anyhow::Result<bool> {
         timeout,
     } = args;
     let options = usage(northbound.client_options())?;
-    let policy = sets.policy(&store, &objects_namespace, Clock::system().now())?;
+    let policy = sets.policy(&store, &objects_namespace);
     telemetry::init_logging(LogFormat::Text);
     let store = usage(
         OpenStore::open(&store, PROGRAM)

@@ -1,4 +1,5 @@
-//! The northbound database, and how to connect to it. The flags of TLS have the names that they have in OVN's programs.
+//! The northbound database, and how to connect to it. The flags of keys and
+//! certificates have the names that they have in OVN's programs.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -52,7 +53,7 @@ pub struct NorthboundArgs {
 
     /// The checks of the certificate of an `ssl:` remote.
     #[arg(long, value_name = "CHECKS", value_enum, default_value_t)]
-    pub verify: VerifyArg,
+    pub verify_certificate: VerifyArg,
 
     /// Whether to connect to the leader of a cluster only.
     ///
@@ -118,7 +119,7 @@ impl NorthboundArgs {
         transport.tls = self.ca_cert.clone().map(|ca_cert| TlsOptions {
             ca_cert,
             identity,
-            verify: match self.verify {
+            verify: match self.verify_certificate {
                 VerifyArg::Chain => Verify::Chain,
                 VerifyArg::Full => Verify::Full,
             },
@@ -195,7 +196,11 @@ mod tests {
         for (flag, value, words) in [
             ("--nb", "nonsense", "none of unix:, tcp: and ssl:"),
             ("--nb", "unix:/a,", "an empty remote"),
-            ("--verify", "none", "possible values: chain, full"),
+            (
+                "--verify-certificate",
+                "none",
+                "possible values: chain, full",
+            ),
             ("--inactivity-probe", "10ms", "at least 1s"),
             ("--inactivity-probe", "5", "time unit needed"),
             ("--max-message", "1", "at least 64KiB"),
@@ -229,7 +234,7 @@ mod tests {
             "--private-key=/k",
             "--certificate=/c",
             "--ca-cert=/ca",
-            "--verify=full",
+            "--verify-certificate=full",
             "--leader-only",
             "--inactivity-probe=0",
             "--max-message=1GiB",

@@ -1,6 +1,6 @@
 //! The contents of the address sets.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use ipnet::IpNet;
@@ -10,14 +10,13 @@ use runtime::{
     args::{StoreAddress, parse_duration},
     clock::Timestamp,
 };
-use tokio::time::Instant;
 
 use crate::{
     desired::Filter,
     sync::{CreateSets, Policy},
 };
 
-/// The flags of the address sets.
+/// The flags of the address sets, which verify has too.
 #[derive(Args, Clone, Debug)]
 pub struct SetsArgs {
     /// The networks of the cluster's pods; repeatable.
@@ -55,43 +54,39 @@ pub struct SetsArgs {
     /// It keeps them for longer while too many names in use are absent. This means over half of them, or over 10 and over 5 %.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
     pub absent_after: Duration,
-
-    /// Until this time, empty the sets of names that are absent at the start, for any number of names.
-    ///
-    /// An RFC 3339 time within the next hour, such as 2026-01-31T15:04:05Z. Later the flag has no effect. Default: none.
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    pub allow_empty: Option<Timestamp>,
 }
 
-/// The longest time ahead for `--allow-empty`.
+/// The longest time ahead for `--allow-empty-until`.
 const LONGEST_PERMISSION: Duration = Duration::from_secs(3600);
 
 impl SetsArgs {
-    /// The policy for the objects in a namespace of a store. `now` is the time of day.
-    ///
-    /// # Errors
-    /// [`UsageError`] for a time of `--allow-empty` that is too far ahead.
-    pub fn policy(
-        self,
-        store: &StoreAddress,
-        namespace: &str,
-        now: Timestamp,
-    ) -> Result<Policy, UsageError> {
-        let allowed_for = self.allow_empty.map(|until| until.since(now));
-        if allowed_for.is_some_and(|it| it > LONGEST_PERMISSION) {
-            let words =
-                "--allow-empty is more than an hour ahead; give a time within the next hour";
-            return Err(UsageError(words.to_owned()));
-        }
+    /// The policy for the objects in a namespace of a store.
+    pub fn policy(self, store: &StoreAddress, namespace: &str) -> Policy {
         let filter = Filter::new(self.cluster_cidr).deny(self.deny_answer);
         let mut policy = Policy::new(format!("{store}/{namespace}"), filter, self.create_sets);
         policy.is_managed = self.managed_by_ovn_kubernetes;
         policy.options.former_stores = self.former_store;
         policy.options.delays.absent = self.absent_after;
-        let allowed_for = allowed_for.filter(|it| !it.is_zero());
-        policy.allow_empty_until = allowed_for.map(|it| Instant::now().into_std() + it);
-        Ok(policy)
+        policy
     }
+}
+
+/// The end of the permission of `--allow-empty-until`; `None` if it is over. `now` is the time of day.
+///
+/// # Errors
+/// [`UsageError`] for a time that is too far ahead.
+pub(super) fn permission_end(
+    until: Timestamp,
+    now: Timestamp,
+) -> Result<Option<Instant>, UsageError> {
+    let allowed_for = until.since(now);
+    if allowed_for > LONGEST_PERMISSION {
+        let words =
+            "--allow-empty-until is more than an hour ahead; give a time within the next hour";
+        return Err(UsageError(words.to_owned()));
+    }
+    let allowed_for = Some(allowed_for).filter(|it| !it.is_zero());
+    Ok(allowed_for.map(|it| tokio::time::Instant::now().into_std() + it))
 }
 
 /// The address of a store and a namespace, as [`SetsArgs::policy`] joins them.
@@ -104,7 +99,7 @@ fn parse_former_store(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn parse_time(text: &str) -> Result<Timestamp, String> {
+pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
     let time: jiff::Timestamp = text
         .parse()
         .map_err(|_| "it is an RFC 3339 time, such as 2026-01-31T15:04:05Z".to_owned())?;
@@ -122,10 +117,14 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
     fn policy(args: &[&str]) -> Result<Policy, String> {
-        let args = [&["ovn-writer", "--store", "kube"], args].concat();
+        let args = [
+            &["ovn-writer", "--store=kube", "--objects-namespace=ns"],
+            args,
+        ]
+        .concat();
         match try_parse_from(PREFIX, ADMIN, args, |_| None) {
             Ok(Cli::Run(args)) => {
-                let policy = args.sets.policy(&args.common.store, "ns", NOW);
+                let policy = args.policy(NOW);
                 policy.map_err(|error| error.to_string())
             }
             Ok(other) => panic!("{other:?}"),
@@ -194,7 +193,7 @@ mod tests {
             ("2026-01-01T00:00:01Z", true),
             ("2026-01-01T02:00:00+01:00", true),
         ] {
-            let policy = policy(&[&format!("--allow-empty={time}")]).unwrap();
+            let policy = policy(&[&format!("--allow-empty-until={time}")]).unwrap();
             assert_eq!(policy.allow_empty_until.is_some(), is_permitted, "{time}");
         }
     }
@@ -204,8 +203,11 @@ mod tests {
         for (arg, words) in [
             ("--cluster-cidr=10.0.0.1", "--cluster-cidr"),
             ("--create-sets=some", "possible values: auto, always, never"),
-            ("--allow-empty=true", "RFC 3339"),
-            ("--allow-empty=2026-01-01T01:00:01Z", "more than an hour"),
+            ("--allow-empty-until=true", "RFC 3339"),
+            (
+                "--allow-empty-until=2026-01-01T01:00:01Z",
+                "more than an hour",
+            ),
             ("--absent-after=10", "time unit needed"),
         ] {
             let error = policy(&[arg]).unwrap_err();

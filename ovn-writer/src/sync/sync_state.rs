@@ -175,7 +175,7 @@ impl SyncState {
             tracing::warn!(
                 count = names.len(),
                 names = few(names.iter(), 3),
-                "--allow-empty: names in use have no DNSNameResolver object, and their address sets are emptied after 5 s. To keep them, stop this program and remove the flag"
+                "--allow-empty-until: names in use have no DNSNameResolver object, and their address sets are emptied after 5 s. To keep them, stop this program and remove the flag"
             );
             again.extend(names);
         }

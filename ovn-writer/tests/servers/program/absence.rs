@@ -88,14 +88,14 @@ async fn a_time_for_allow_empty_that_cannot_be_is_a_usage_error() {
     for (time, words) in [
         (time("+61 minutes"), "an hour"),
         ("tomorrow".to_owned(), "RFC 3339"),
-        (String::new(), "--allow-empty"),
+        (String::new(), "--allow-empty-until"),
     ] {
         let flags = [
             "--store",
             "dir:.",
             "--nb",
             "unix:nb.sock",
-            "--allow-empty",
+            "--allow-empty-until",
             &time,
         ];
         let output = programs::run("ovn-writer", &flags).await;
@@ -113,7 +113,7 @@ async fn allow_empty_removes_names_absent_at_start_and_none_after_its_time() {
     world.store.remove_object(B);
     for (from_now, closes) in [("-1 second", false), ("+50 minutes", true)] {
         let time = time(from_now);
-        let flags = ["--allow-empty", time.as_str()];
+        let flags = ["--allow-empty-until", time.as_str()];
         let (folder, remote) = (
             world.database.workdir.path(),
             world.database.northbound.remote(),
