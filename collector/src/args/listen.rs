@@ -43,7 +43,7 @@ pub struct ListenArgs {
     /// Networks whose addresses may stream over TCP and TLS; repeatable.
     ///
     /// The DNS servers that EndpointSlices list may stream without this flag. A DNS server on the host network in one of these networks
-    /// needs neither TLS nor the secret. Default: none.
+    /// needs no TLS, and the secret only if `--secret-file` is set. Default: none.
     #[arg(long, value_name = "CIDR", value_delimiter = ',', help_heading = PEERS)]
     pub allow_peer: Vec<IpNet>,
 
@@ -60,9 +60,10 @@ pub struct ListenArgs {
     #[arg(long, conflicts_with = "allow_peer", help_heading = PEERS)]
     pub insecure_listen: bool,
 
-    /// Accept DNS servers on the host network without TLS and the secret.
+    /// Accept DNS servers on the host network without TLS.
     ///
-    /// Such a server has the address of its Node. All pods on the host network of that Node have this address, and may then stream.
+    /// They need no TLS, and the secret only if `--secret-file` is set. Such a server has the address of its Node. All pods on the host
+    /// network of that Node have this address, and may then stream.
     #[arg(long, help_heading = PEERS)]
     pub insecure_host_network: bool,
 }

@@ -19,8 +19,8 @@ const REASON: &str = "HostNetworkRefused";
 
 /// The explanation and the remedy, for the log, for Events and for the status page.
 pub const ADVICE: &str = "a DNS server on the host network shares its Node's address with other pods. Let it stream over TLS (tls:// in the \
-    Corefile) with the shared secret (--secret-file). The flag --insecure-host-network accepts it without both; every pod on the host network \
-    of that Node can then send false answers";
+    Corefile) with the shared secret (--secret-file). The flag --insecure-host-network accepts it without TLS, and without the secret if there is \
+    no --secret-file; every pod on the host network of that Node can then send false answers";
 
 /// Delay of the first Event, so that it names all DNS servers that dial together.
 const GATHER: Duration = Duration::from_secs(5);

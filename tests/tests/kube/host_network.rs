@@ -249,7 +249,7 @@ async fn a_host_network_dns_server_is_heard_over_tls_with_a_secret_or_a_flag() {
     coredns.restart().await;
     hears(&coredns, &objects, NAMES[2]).await;
 
-    // With the flag it needs neither.
+    // With the flag, and no secret file, it needs neither.
     drop(collector);
     add_node(&server, "a", "10.244.1.0/24").await;
     set_status(&server, "a", &[("InternalIP", &address)]).await;
