@@ -48,12 +48,20 @@ const REFUSED_ADDRESSES: &str = "Refused addresses";
 const NAME_LIMITS: &str = "Limits of names and addresses";
 const STATUS_WRITES: &str = "Writes of statuses";
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  In a cluster:          collector --store kube --listen tcp://0.0.0.0:6000 --inspect tcp://127.0.0.1:9092
+  Without Kubernetes:    collector --store dir:/var/lib/egress --listen unix:///run/collector/dnstap.sock
+  Ask a running one:     collector explain www.example.com";
+
 /// Keeps the addresses of the DNS names in EgressFirewalls.
 ///
 /// The collector reads the DNS answers that CoreDNS streams as dnstap. It writes the addresses of names in EgressFirewalls into
-/// DNSNameResolver objects. CoreDNS needs a line `dnstap SOCKET full` in every server block.
+/// DNSNameResolver objects. CoreDNS needs a line `dnstap SOCKET full` in each server
+/// block that answers for names outside of the cluster.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "collector", version = runtime::VERSION)]
+#[command(name = "collector", version = runtime::VERSION, after_help = EXAMPLES)]
 pub struct Args {
     /// The flags of both programs.
     #[command(flatten)]
@@ -127,7 +135,9 @@ pub struct Args {
     #[command(flatten, next_help_heading = NAME_LIMITS)]
     pub name_limits: NameLimitArgs,
 
-    /// The shortest time between two writes of one object that change nothing but times.
+    /// The shortest time between two writes of one object that only refresh the times in its status.
+    ///
+    /// Such times are `lastLookupTime` and `ttlSeconds`. The collector writes new and removed addresses at once.
     #[arg(
         long,
         value_name = "DURATION",
@@ -137,9 +147,9 @@ pub struct Args {
     )]
     pub status_times_interval: Duration,
 
-    /// Writes a second that change nothing but times, for all objects together.
+    /// Writes a second that only refresh times, at most, for all objects together.
     ///
-    /// At least 1.
+    /// At least 1. Writes that add or remove addresses do not count.
     #[arg(long, value_name = "WRITES/S", default_value = "20", help_heading = STATUS_WRITES)]
     pub status_write_qps: NonZeroU32,
 
@@ -149,9 +159,10 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = ETCD_QUOTA, help_heading = NAME_LIMITS)]
     pub etcd_quota: u64,
 
-    /// Bytes of statuses a second that the collector writes, for all objects together.
+    /// Bytes of statuses that the collector writes a second, at most, for all objects together.
     ///
-    /// At least 1. Unused bytes are saved for 30 s. Default: what the objects leave of half of `--etcd-quota`, over ten minutes of history.
+    /// At least 1. Unused bytes are saved for 30 s. Default: 1.2 MB/s with the default `--etcd-quota`, and less while the objects take more
+    /// than 240 MB. It follows from `--etcd-quota`: half of it has all objects and ten minutes of their history.
     #[arg(long, value_name = "BYTES/S", help_heading = STATUS_WRITES)]
     pub status_write_bytes: Option<NonZeroU32>,
 }

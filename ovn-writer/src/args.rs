@@ -39,7 +39,7 @@ const WRITES: &str = "Writes";
 const ADDRESS_SETS: &str = "Address sets";
 
 /// The flags that `-h` shows; `--help` shows all.
-const EVERYDAY: [&str; 18] = [
+const EVERYDAY: [&str; 17] = [
     "store",
     "objects-namespace",
     "admin",
@@ -51,7 +51,6 @@ const EVERYDAY: [&str; 18] = [
     "ca-cert",
     "leader-elect",
     "dry-run",
-    "output",
     "create-sets",
     "managed-by-ovn-kubernetes",
     "cluster-cidr",
@@ -60,9 +59,17 @@ const EVERYDAY: [&str; 18] = [
     "control",
 ];
 
+/// The end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  In a cluster:          ovn-writer --store kube --nb unix:/run/ovn/ovnnb_db.sock --inspect tcp://127.0.0.1:9093
+  Without Kubernetes:    ovn-writer --store dir:/var/lib/egress --nb unix:/run/ovn/ovnnb_db.sock
+  Write nothing:         ovn-writer --store kube --dry-run
+  Ask a running one:     ovn-writer explain www.example.com";
+
 /// Writes the addresses of DNSNameResolver objects into the address sets of OVN's northbound database.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "ovn-writer", version = runtime::VERSION)]
+#[command(name = "ovn-writer", version = runtime::VERSION, after_help = EXAMPLES)]
 pub struct Args {
     /// The flags of both programs.
     #[command(flatten)]

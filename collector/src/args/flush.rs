@@ -14,14 +14,15 @@ pub struct FlushArgs {
     /// How often the collector makes each CoreDNS flush its dnstap buffer.
     ///
     /// 1ms to 45s; a larger value counts as 45s. CoreDNS flushes once a second by itself. A probe is a DNS query of 4 KB over TCP. The
-    /// collector sends probes while any name is wanted, and none to a stream that flows as fast by itself. 0: no probes. The collector
-    /// then cannot find a CoreDNS without a stream.
+    /// collector sends probes while an EgressFirewall has a DNS name. It sends none to a stream that flows as fast by itself. 0: no probes.
+    /// The collector then cannot find a CoreDNS without a stream.
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = parse_duration)]
     pub flush_probe: Duration,
 
     /// The names that flush probes ask for, one for each server block; repeatable.
     ///
-    /// CoreDNS must answer each name by itself and must not forward it. NXDOMAIN is a valid answer. A wildcard is not allowed.
+    /// CoreDNS must answer each name by itself and must not forward it. NXDOMAIN is a valid answer. A wildcard is not allowed. Given names
+    /// replace the default; repeat it to keep it.
     #[arg(
         long,
         value_name = "NAME",

@@ -30,7 +30,7 @@ pub struct ListenArgs {
 
     /// The PEM file with the certificate of `tls://` listeners.
     ///
-    /// It also has the certificates between this one and its authority. The collector reads a changed file again. Default: none.
+    /// Intermediate certificates follow in the same file. The collector reads a changed file again. Default: none.
     #[arg(long, value_name = "FILE", requires = "private_key", help_heading = LISTENING)]
     pub certificate: Option<PathBuf>,
 
@@ -43,7 +43,7 @@ pub struct ListenArgs {
     /// Networks whose addresses may stream over TCP and TLS; repeatable.
     ///
     /// The DNS servers that EndpointSlices list may stream without this flag. A DNS server on the host network in one of these networks
-    /// needs no TLS, and the secret only if `--secret-file` is set. Default: none.
+    /// needs no TLS. It needs the secret only if `--secret-file` is set. Default: none.
     #[arg(long, value_name = "CIDR", value_delimiter = ',', help_heading = PEERS)]
     pub allow_peer: Vec<IpNet>,
 
@@ -56,13 +56,13 @@ pub struct ListenArgs {
 
     /// Accept every peer that reaches a TCP or TLS listener.
     ///
-    /// The flag turns the check of addresses off. It cannot stand beside `--allow-peer`.
+    /// The flag turns the check of addresses off. It cannot stand beside `--allow-peer`. `--secret-file` still applies.
     #[arg(long, conflicts_with = "allow_peer", help_heading = PEERS)]
     pub insecure_listen: bool,
 
     /// Accept DNS servers on the host network without TLS.
     ///
-    /// They need no TLS, and the secret only if `--secret-file` is set. Such a server has the address of its Node. All pods on the host
+    /// They need the secret only if `--secret-file` is set. Such a server has the address of its Node. All pods on the host
     /// network of that Node have this address, and may then stream.
     #[arg(long, help_heading = PEERS)]
     pub insecure_host_network: bool,

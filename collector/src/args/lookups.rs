@@ -38,7 +38,8 @@ pub struct LookupArgs {
 
     /// The Services of all collectors, this one included; repeatable.
     ///
-    /// Queries from their pods do not count as queries of clients. Only with `--store kube`. Default: none, for a collector without others.
+    /// The collector ignores DNS queries from their pods when it learns which names clients use. Only with `--store kube`. Default: none,
+    /// for a collector without others.
     #[arg(long, value_name = "NAMESPACE/NAME", value_delimiter = ',', value_parser = parse_service)]
     pub peer_service: Vec<ObjectKey>,
 

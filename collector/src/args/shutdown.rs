@@ -14,9 +14,9 @@ pub struct ShutdownArgs {
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
     pub shutdown_delay: Duration,
 
-    /// How long the collector then waits, at most, while another collector closes its streams.
+    /// How long the collector waits after `--shutdown-delay`, at most, while another collector closes its streams.
     ///
-    /// So of two `dnstap` lines one is always read. The collectors take turns by the Lease `collector-closing`, or by a lock in the folder.
+    /// So two collectors do not close at the same time. The collectors take turns by the Lease `collector-closing`, or by a lock in the folder.
     /// 0: no wait.
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = parse_duration)]
     pub shutdown_turn: Duration,

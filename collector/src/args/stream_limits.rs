@@ -13,9 +13,9 @@ use crate::{
 /// The flags of how much peers may send.
 #[derive(Args, Clone, Debug)]
 pub struct StreamLimitArgs {
-    /// How long an unknown peer stays connected.
+    /// How long the collector keeps the connection of a peer that no EndpointSlice lists yet.
     ///
-    /// The EndpointSlice with its address may arrive later than its stream. Its events count once it is known.
+    /// The collector holds the events of such a peer meanwhile. After that it closes the connection and drops them.
     #[arg(
         long,
         value_name = "DURATION",
@@ -36,7 +36,7 @@ pub struct StreamLimitArgs {
     #[arg(long, value_name = "CONNECTIONS", default_value = "64")]
     pub max_connections_per_peer: NonZeroUsize,
 
-    /// How long a peer may take to send one frame.
+    /// How long a frame may take from its first byte to its last.
     ///
     /// The collector closes the connection of a slower peer.
     #[arg(

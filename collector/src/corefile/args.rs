@@ -23,7 +23,7 @@ pub struct CorefileArgs {
 pub enum CorefileAction {
     /// Adds the `dnstap` lines to every server block that answers for names outside of the cluster.
     ///
-    /// Everything else stays as it is.
+    /// Everything else stays as it is. With `--configmap` the output is a ConfigMap, too.
     Patch(PatchArgs),
     /// Prints which answers the collector does not see, and which plugins hide names.
     ///
@@ -94,7 +94,8 @@ pub struct LiveCorefileArgs {
 
     /// The endpoint that each server block of `--corefile` must stream to; repeatable.
     ///
-    /// It is written as in the Corefile, such as `tcp://10.96.0.53:6000`. Default: any endpoints, as many as there are of `--peer-service`.
+    /// It is written as in the Corefile, such as `tcp://10.96.0.53:6000`. Default: each server block must have as many `dnstap` lines as
+    /// there are `--peer-service` flags, to any endpoints.
     #[arg(
         long,
         value_name = "ENDPOINT",
@@ -157,7 +158,7 @@ pub struct InputArgs {
     #[command(flatten)]
     pub scope: ScopeArgs,
 
-    /// Read a ConfigMap, as `kubectl get -o yaml` prints it, and write one.
+    /// The input is a ConfigMap, as `kubectl get -o yaml` prints it.
     #[arg(long)]
     pub configmap: bool,
 }

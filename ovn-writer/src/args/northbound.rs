@@ -69,7 +69,8 @@ pub struct NorthboundArgs {
 
     /// The longest message of a server that the ovn-writer accepts.
     ///
-    /// At least 64KiB. The first message has all rows that are wanted. Default: a quarter of the container's memory, at most 512MiB.
+    /// At least 64KiB. The first message has all rows that the ovn-writer monitors, such as Address_Set and ACL. So the flag bounds the size
+    /// of the database. Default: a quarter of the container's memory limit, at most 512MiB.
     #[arg(long, value_name = "SIZE", value_parser = parse_message_size)]
     pub max_message: Option<usize>,
 }

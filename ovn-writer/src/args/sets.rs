@@ -21,8 +21,8 @@ use crate::{
 pub struct SetsArgs {
     /// The networks of the cluster's pods; repeatable.
     ///
-    /// No set has addresses of these networks; ovn-kubernetes leaves them out, too. Sets have only the IP families of these networks.
-    /// Default: none, and both families.
+    /// No set has addresses of these networks; ovn-kubernetes leaves them out, too. If all are IPv4 networks, sets have only
+    /// IPv4 addresses, and likewise for IPv6. Default: none, and both families.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub cluster_cidr: Vec<IpNet>,
 
@@ -33,6 +33,8 @@ pub struct SetsArgs {
     pub deny_answer: Vec<IpNet>,
 
     /// The missing address sets that the ovn-writer makes.
+    ///
+    /// `ovn-writer verify` reports a missing set if a rule refers to it, or if the ovn-writer would make it.
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     pub create_sets: CreateSets,
 
@@ -42,16 +44,17 @@ pub struct SetsArgs {
     #[arg(long)]
     pub managed_by_ovn_kubernetes: bool,
 
-    /// An earlier name of the store, whose rows belong to this ovn-writer, too; repeatable.
+    /// An earlier name of the store; the ovn-writer takes over the rows that it made for that store; repeatable.
     ///
-    /// It is the text in `ovn-writer/created` of their external_ids, such as `kube/ovn-kubernetes`. `ovn-writer verify` prints it. The flag
-    /// is for a store that was moved or renamed. Default: none.
+    /// A row has the name of its store in `external_ids:ovn-writer/created`, such as `kube/ovn-kubernetes`. `ovn-writer verify` prints it.
+    /// Use the flag after the store or its namespace was renamed. Default: none.
     #[arg(long, value_name = "STORE", value_parser = parse_former_store)]
     pub former_store: Vec<String>,
 
     /// How long an address set in use keeps its addresses after its DNSNameResolver object disappeared.
     ///
     /// It keeps them for longer while too many names in use are absent. This means over half of them, or over 10 and over 5 %.
+    /// `ovn-writer verify` only prints when the set would be emptied.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
     pub absent_after: Duration,
 }

@@ -38,7 +38,8 @@ const MAX_ANSWER: usize = 64 << 20;
 
 /// Prints why a running program has an address for a name, or why it has none.
 ///
-/// Exit status 0: it has one, for a rule. 1: it has none. 2: the program did not answer.
+/// Exit status 0: a rule has the name, and there is an address. The rule may be Allow or Deny. 1: there is no rule, or no address. 2: the
+/// program did not answer.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "explain")]
 pub struct ExplainArgs {
