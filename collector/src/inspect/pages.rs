@@ -123,7 +123,7 @@ fn dns_blocks(status: &Status) -> Markup {
             table {
                 tr {
                     th { "Server" } th { "Probed for" } th { "State" } th.number { "Streams" }
-                    th.number { "Heard" } th.number { "Delay" } th { "Trouble" }
+                    th.number { "Last dnstap" } th.number { "Delay" } th { "Trouble" }
                 }
                 @for block in rows.iter().take(MAX_ROWS) {
                     tr {
