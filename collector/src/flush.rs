@@ -52,5 +52,5 @@ const DNS_BLOCK_BLIND: Metric = Metric::gauge(
         Label::any("server", "its address and port"),
         Label::any("name", "the name by which the block is probed"),
     ],
-    "1 for a DNS server's block without a dnstap event for 30 s in spite of probes, 0 for the others",
+    "1 for a server block whose dnstap events have not arrived for 30 s, although the collector probes it; 0 for the others. Its answers are not seen",
 );

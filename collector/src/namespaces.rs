@@ -21,5 +21,6 @@ pub const METRICS: &[Metric] = &[ANNOTATIONS];
 const ANNOTATIONS: Metric = Metric::gauge(
     "egress_collector_namespace_annotations",
     &[Label::one_of("outcome", &["used", "clamped", "ignored"])],
-    "Annotations of Namespaces that set a limit: used as they are, above the maximum of the flags, or no number",
+    "Annotations of Namespaces that set a limit. `used`: it counts. `clamped`: it is above the maximum of the flags, which counts \
+     instead. `ignored`: it is not a number from 1 on",
 );

@@ -27,6 +27,7 @@ pub const METRICS: &[Metric] = &[BYPASSING];
 const BYPASSING: Metric = Metric::gauge(
     "egress_collector_bypassing_pods",
     &[Label::one_of("name_servers", Whose::WORDS)],
-    "Pods in namespaces with rules by name that use other name servers than the cluster's, by kind of server; only the leader \
-     shows it",
+    "Pods in namespaces with rules by name that use other name servers than the cluster's, by kind of server. `trusted`: the collector \
+     queries them, too (`--trusted-nameserver`). `node`: those of the node (`dnsPolicy: Default`). `foreign`: all others. The collector does \
+     not see the answers of the last two. Only the leader shows it",
 );

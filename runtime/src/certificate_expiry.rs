@@ -32,7 +32,7 @@ const EXPIRATION: Metric = Metric::gauge(
         "certificate",
         &["listener", "client", "authority"],
     )],
-    "When a certificate expires, in seconds since 1970. Of a certificate chain the earliest expiry, of a file with authorities (CAs) the latest",
+    "When a certificate file expires, in seconds since 1970. `listener`: `--certificate` of the collector. `client`: `--certificate` of the ovn-writer. `authority`: `--ca-cert` of the ovn-writer. Of a certificate chain the earliest expiry, of a file with authorities (CAs) the latest",
 );
 
 /// The use of a file of certificates.

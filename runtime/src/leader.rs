@@ -27,7 +27,7 @@ crate::metrics! {
     /// The metrics of the election.
     pub const METRICS;
 
-    gauge LEADING = "egress_replica_leading" "1 while this replica is the leader. Over all replicas the sum is 1";
+    gauge LEADING = "egress_replica_leading" "1 while this replica is the leader. Over all collectors the sum is 1, and likewise over ovn-writers with `--leader-elect`; other ovn-writers lack this metric";
 }
 
 /// How long others wait after they saw the last renewal of a Lease.

@@ -9,7 +9,7 @@ use crate::guards;
 runtime::metrics! {
     pub const METRICS;
 
-    gauge "egress_collector_names" "Names that rules have, and names of DNSNameResolver objects";
+    gauge "egress_collector_names" "Names in rules and names of DNSNameResolver objects; a wildcard counts once";
     gauge "egress_collector_names_without_addresses" "Names in rules without a known address, not counting wildcards";
     gauge "egress_collector_held_names"
         "Names that no EgressFirewall has and whose objects stay for now, since many EgressFirewalls disappeared at once or one cannot be read";
@@ -27,17 +27,17 @@ runtime::metrics! {
         "Times that dnstap events may have been lost while rules had wildcards. Names under a wildcard that were first queried during that time have no address until a pod queries them again";
     counter "egress_collector_clock_gaps_total"
         "Times that the process was suspended, or the clock was set. Names are looked up again before addresses are removed";
-    counter "egress_collector_answers_recalled_total" "Answers from before a rule was made that the new rule used";
-    counter "egress_collector_objects_ignored_total" "DNSNameResolver objects with an unusable spec.name";
-    counter "egress_collector_addresses_expired_total" "Addresses removed because expiry and grace were over";
+    counter "egress_collector_answers_recalled_total" "Answers that the collector had seen before a rule for their name was made, and that the new rule used at once";
+    counter "egress_collector_objects_ignored_total" "Times that a DNSNameResolver object was ignored, since its spec.name is no lower-case fully qualified DNS name; the log names it";
+    counter "egress_collector_addresses_expired_total" "Addresses removed because their TTL and `--grace` were over, and no look-up or answer had them again";
     counter "egress_collector_addresses_purged_total" [Label::one_of("reason", guards::REASONS)]
-        "Known addresses that were removed, since a network was added whose addresses the collector refuses";
+        "Known addresses that were removed, since the collector refuses their network from now on. `deny-answer`: a network in `--deny-answer`. `api-server`, `service-cidr`, `pod-cidr`, `user-defined-network`, `node`: the cluster's own addresses. The other kinds are always refused";
     gauge "egress_collector_guarded_networks" [Label::one_of("purpose", Purpose::WORDS)]
-        "Networks of the cluster whose addresses are refused, by purpose";
+        "Networks of the cluster whose addresses the collector refuses, by purpose. 0 if it cannot read them, and the log has the reason; for `node` also with `--allow-node-addresses`";
     counter "egress_collector_evictions_total" [Label::one_of("what", &["address", "name"])]
-        "Addresses and names removed because a limit was reached";
+        "Addresses and names removed because a name, a wildcard or an object was full. `address`: an address left. `name`: a name under a wildcard left, with its addresses. An Event on the DNSNameResolver names them";
     counter "egress_collector_standby_additions_total"
-        "Addresses of answers to pods that a standby added to a status, since the leader had not within two seconds";
+        "Addresses of answers to pods that a standby added to a status, since the leader had not within two seconds. A standby is a collector that does not lead. Growth shows that the leader is slow, or misses a stream";
     counter "egress_collector_standby_additions_refused_total" [Label::one_of("reason", &["full", "taken_out", "too_many"])]
         "Addresses that a standby did not add to a status. `full`: the object uses 90 % of a limit. `taken_out`: the leader had removed the address before its TTL was over, because of a limit or a guard. `too_many`: 256 addresses of the object wait already";
     histogram "egress_collector_status_lag_seconds" "Seconds from the receipt of an answer to the stored status with its addresses";

@@ -181,13 +181,13 @@ runtime::metrics! {
     pub const METRICS;
 
     counter "egress_collector_events_total" [Label::one_of("outcome", LABELS)] "dnstap events. `observed`: used. `collector`: answer to a collector's own look-up. `repeated`: same answer within 0.1 s. `not_wanted`: no rule has the name. `other_kind`: no response to a client. `other_type`: neither A nor AAAA. `failure`: not NOERROR. `no_address`: NOERROR without an address. All others are answers that are lost by a fault. `wrong_secret`: no valid secret. `no_message`: the `dnstap` line lacks `full`. `bad_event`: no dnstap. `bad_message`: no valid DNS message. `bad_name`: no DNSNameResolver can have the name. `refused`: the collector refuses all addresses. `new_name_over_rate`: beyond `--new-names-rate`";
-    counter "egress_collector_addresses_refused_total" [Label::one_of(REASON, guards::REASONS)] "Addresses in answers that the collector refused, by the kind of the address";
+    counter "egress_collector_addresses_refused_total" [Label::one_of(REASON, guards::REASONS)] "Addresses in answers that the collector refused, by kind. `deny-answer`: a network in `--deny-answer`. `api-server`, `service-cidr`, `pod-cidr`, `user-defined-network`, `node`: the cluster's own addresses. The other kinds are always refused";
     counter "egress_collector_rebinding_attempts_total"
-        "Answers for names in rules, in dnstap streams or to look-ups, with an address that the collector refuses";
+        "Answers for names in rules, in dnstap streams or to look-ups, with an address that the collector refuses. The Event `AddressRefused` on the EgressFirewall names the name";
     counter "egress_collector_connections_accepted_total" [Label::any("listener", "the URL")] "Connections from dnstap senders";
     gauge "egress_collector_connections" "Open connections from dnstap senders";
-    counter "egress_collector_connection_errors_total" [Label::one_of(REASON, ERRORS)] "Connections that were refused, or ended with an error";
-    counter "egress_collector_read_pauses_total" "Pauses in reading from a DNS server that sends more frames than `--max-frames-per-peer`. It drops events if it has to wait for more than 4 s";
+    counter "egress_collector_connection_errors_total" [Label::one_of(REASON, ERRORS)] "Connections that were refused, or ended with an error. `unknown_peer`: no EndpointSlice and no `--allow-peer` has the address. `host_network`: a DNS server on the host network without TLS or the secret. `peer_credentials`: a process of another user or group at a unix socket. `too_many`: over `--max-connections`. `too_many_of_peer`: over `--max-connections-per-peer`. `too_many_unknown`: unknown peers have half of all connections. `handshake_timeout`: the peer began no stream in time. `frame_timeout`: a frame took longer than `--frame-timeout`. `handshake`, `frame`: not valid as Frame Streams. `truncated`: the stream ended within a frame. `tls`, `read`, `write`: an error of TLS or of the network. `accept`: no connection could be accepted, as without free file descriptors";
+    counter "egress_collector_read_pauses_total" "Pauses in reading from a DNS server that sends more frames than `--max-frames-per-peer`. A DNS server that has to wait for more than 4 s drops events";
     counter "egress_collector_received_bytes_total" "Bytes read from dnstap senders";
     counter "egress_collector_observations_lost_total" [Label::one_of(REASON, &["queue", "peer_share", "unknown_peer"])]
         "Answers that were dropped; their names are looked up at once. `queue`: the queue was full. `peer_share`: the quarter of the queue for one sender was full. `unknown_peer`: the buffer was full for a sender that no EndpointSlice lists yet";
@@ -195,13 +195,14 @@ runtime::metrics! {
         "Times that dnstap events may have been lost, so that all names are looked up. `start`: a stream opened within 30 s after the start, which is normal. `broken`: a stream broke. `reopened`: it came back. `unknown_peer`: a sender that no EndpointSlice listed yet sent too much";
     counter "egress_collector_lost_names_dropped_total"
         "Dropped answers whose names were not looked up, since too many names waited. Such a name under a wildcard has no address until a pod queries it again";
-    counter "egress_collector_capture_lost_bytes_total" "Bytes of events missing from captures, since the client did not read fast enough";
+    counter "egress_collector_capture_lost_bytes_total" "Bytes of events missing from the files of `collector capture`, since that command did not read fast enough";
     histogram "egress_collector_observation_delay_seconds" "Seconds from the DNS server's answer to its receipt, by the clocks of the two hosts";
 }
 
 /// The reasons why connections are refused or end: [`super::error::Error::reason`],
 /// [`super::connection_limits::ConnectionTable::take`], and those of listeners.
 const ERRORS: &[&str] = &[
+    "accept",
     "read",
     "write",
     "tls",

@@ -12,7 +12,8 @@ const UPDATE: &str = "UPDATE_GENERATED";
 const HEAD: &str = "<!-- Generated from the programs; see tests/tests/programs/metrics.rs. -->\n\n# Metrics\n\n\
 Both programs show their metrics at `/metrics` of `--admin`. Every series has the label `program`, which is `collector` or \
 `ovn-writer`. The port of `--admin` is 9090 for the collector and 9091 for the ovn-writer by default. \
-[troubleshooting.md](troubleshooting.md) has the alerts. A later version may rename or remove a metric; the changelog says so.\n";
+The chart's value `podMonitor.enabled` lets the Prometheus operator read them. `networkPolicy.metricsFrom` must then admit Prometheus. \
+[troubleshooting.md](troubleshooting.md) has the alerts, and [limits.md](limits.md#terms) defines terms such as *left out*. A later version may rename or remove a metric; the changelog says so.\n";
 
 fn metrics_of(tables: &'static [&'static [Metric]]) -> impl Iterator<Item = &'static Metric> {
     tables.iter().copied().flatten()
