@@ -153,9 +153,10 @@ pub struct Args {
     #[arg(long, value_name = "WRITES/S", default_value = "20", help_heading = STATUS_WRITES)]
     pub status_write_qps: NonZeroU32,
 
-    /// Most bytes that etcd stores: its flag `--quota-backend-bytes`.
+    /// The most bytes that etcd stores, as in its flag `--quota-backend-bytes`.
     ///
-    /// All objects take 3/8 of it at most, and half with ten minutes of their history. The namespaces with the most bytes lose names first.
+    /// The collector keeps all objects within 3/8 of it, and within half of it together with their versions of the last ten minutes. Beyond
+    /// that, names of the namespaces with the most bytes are left out.
     #[arg(long, value_name = "BYTES", default_value_t = ETCD_QUOTA, help_heading = NAME_LIMITS)]
     pub etcd_quota: u64,
 

@@ -111,7 +111,7 @@ pub struct CommonArgs {
 
     /// The namespace of the DNSNameResolver objects.
     ///
-    /// EgressFirewalls are read in every namespace.
+    /// The collector reads EgressFirewalls in every namespace.
     #[arg(
         long,
         value_name = "NAMESPACE",
@@ -129,7 +129,7 @@ pub struct CommonArgs {
 
     /// The format of log lines.
     ///
-    /// The environment variable `RUST_LOG` chooses the lines, such as `debug`.
+    /// The environment variable `RUST_LOG` chooses the lines, such as `debug`. Its default is `info`.
     #[arg(
         long,
         value_name = "FORMAT",

@@ -45,8 +45,8 @@ pub struct LookupArgs {
 
     /// Networks of other name servers that the collector may ask; repeatable.
     ///
-    /// The collector asks such a server if the `dnsConfig` of pods names it. These are pods in namespaces with rules by name. Its answers
-    /// open addresses for the rules of all namespaces. The flag needs `--watch-pods`. Only with `--store kube`. Default: none.
+    /// The collector asks such a server if pods in namespaces with rules by name have it in their `dnsConfig`. Its answers open addresses
+    /// for the rules of all namespaces. The flag needs `--watch-pods`. Only with `--store kube`. Default: none.
     #[arg(long, value_name = "CIDR", value_delimiter = ',')]
     pub trusted_nameserver: Vec<IpNet>,
 
@@ -58,7 +58,7 @@ pub struct LookupArgs {
 
     /// How long the collector looks up a name under a wildcard that no client asks for.
     ///
-    /// The time begins with the last query of a client.
+    /// The time begins with the last query of a client. After that the addresses of the name leave when their times are over.
     #[arg(
         long,
         value_name = "DURATION",

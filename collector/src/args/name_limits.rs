@@ -25,19 +25,20 @@ pub struct NameLimitArgs {
 
     /// Addresses of one namespace, at most.
     ///
-    /// At least 1. They are those of names in its rules, and those under wildcards that its pods asked for. Further names are left out.
+    /// At least 1. They are those of names in its rules, and those under wildcards that its pods asked for. Further names are left out:
+    /// Allow rules open nothing for them, and Deny rules block nothing.
     #[arg(long, value_name = "ADDRESSES", default_value = NamespaceLimits::default().each.addresses.to_string())]
     pub max_addresses_per_namespace: NonZeroUsize,
 
     /// Names in the rules of one namespace, at most.
     ///
-    /// At least 1. Further names are left out.
+    /// At least 1. Further names are left out: Allow rules open nothing for them, and Deny rules block nothing.
     #[arg(long, value_name = "NAMES", default_value = NamespaceLimits::default().each.names.to_string())]
     pub max_names_per_namespace: NonZeroUsize,
 
     /// Addresses of all names together, at most.
     ///
-    /// At least 1. The namespaces with the most addresses lose names first.
+    /// At least 1. Beyond that, names of the namespaces with the most addresses are left out.
     #[arg(long, value_name = "ADDRESSES", default_value = NamespaceLimits::default().addresses.to_string())]
     pub max_addresses: NonZeroUsize,
 

@@ -49,7 +49,7 @@ pub struct RetentionArgs {
 
     /// How long an address stays after the last answer that had it, at least.
     ///
-    /// The flag has no effect while TTL and `--grace` together are longer.
+    /// The flag has no effect while TTL and `--grace` together are longer. For names in Deny rules it counts as at least 24h.
     #[arg(
         long,
         value_name = "DURATION",

@@ -29,9 +29,9 @@ pub enum CorefileAction {
     ///
     /// Exit status 1: there are answers that it does not see.
     Check(InputArgs),
-    /// Writes a Corefile of named servers with zones and upstreams.
+    /// Writes a Corefile from the configuration of OpenShift's DNS operator.
     ///
-    /// The input is the `spec` of a `DNS` object of operator.openshift.io.
+    /// The input is the `spec` of its `DNS` object. The output has a server block for each of its servers, with zones and upstreams.
     Render(RenderArgs),
 }
 

@@ -28,9 +28,9 @@ pub(crate) const MAX_IN_FLIGHT: usize = 64;
 /// Whether the collector creates and deletes objects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum ManageObjects {
-    /// The collector makes an object for a name without one from another program.
+    /// The collector makes an object for a name if no other program made one within ten seconds.
     Auto,
-    /// For every name.
+    /// The collector makes an object at once for every name that lacks one.
     Always,
     /// The collector makes none and uses those that are there.
     Never,
