@@ -246,7 +246,7 @@ impl RuleEvents<'_> {
         self.series.put(labels, shown);
         if !leads || faults.is_empty() {
             if leads && is_known && !self.told.is_empty() {
-                info!(config_map = %self.config.config_map, "all server blocks of the live Corefile stream to the collector");
+                info!(config_map = %self.config.config_map, "the live Corefile has no faults any more");
             }
             self.told.clear();
             self.untold = PendingReports::default();

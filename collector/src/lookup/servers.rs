@@ -104,14 +104,14 @@ impl ResolvConf {
             Ok(content) => {
                 let (found, malformed) = parse(&String::from_utf8_lossy(content), self.tcp_only);
                 for (line, error) in malformed {
-                    warn!(%path, line, error, "line skipped");
+                    warn!(%path, line, error, "skipping a line of the file of DNS servers");
                 }
                 if found.is_empty() {
                     warn!(%path, "the file names no DNS server: look-ups keep using the last list; add a `nameserver` line");
                 } else {
                     let found: Servers = found.into();
                     if send_if_changed(servers, Arc::clone(&found)) {
-                        info!(%path, servers = ?found, "DNS servers");
+                        info!(%path, servers = ?found, "look-ups query these DNS servers");
                     }
                 }
             }

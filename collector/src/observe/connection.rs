@@ -338,9 +338,9 @@ impl<'a> Reader<'a> {
         }
         if self.frames.phase() == Phase::Streaming {
             match self.standing.is_known() {
-                true => info!("stream open"),
+                true => info!("the dnstap stream is open"),
                 // Not `info`: an unknown peer can open any number of streams.
-                false => debug!("stream open, of a peer that is not known"),
+                false => debug!("the dnstap stream of an unknown peer is open"),
             }
             self.watch();
         }
@@ -458,12 +458,14 @@ impl<'a> Reader<'a> {
             if std::mem::take(&mut self.lost_held) {
                 self.ingest.loss_tracker.gap("unknown_peer");
             }
-            info!("the peer has become known");
+            info!("an EndpointSlice lists the peer now: its events count, also those held");
         } else {
             if let Some(watched) = self.watched.take() {
                 watched.ended();
             }
-            info!("the peer is no longer known");
+            info!(
+                "no EndpointSlice lists the peer any more: the collector closes its stream, unless one lists it within --unknown-peer-wait"
+            );
         }
     }
 }

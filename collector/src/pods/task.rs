@@ -357,7 +357,7 @@ impl Task {
                 warn!(
                     more,
                     most = MAX_TRUSTED,
-                    "pods use more trusted name servers than look-ups query: some of their answers may be missing"
+                    "pods use more trusted name servers than look-ups query, so some of their answers may be missing. Let pods use fewer"
                 );
             }
         }

@@ -24,7 +24,7 @@ fn note(wanted: &DnsName, reason: &str) -> String {
         false => "",
     };
     let note = format!(
-        "an answer for {what}{wanted} has an address that the collector always refuses, whatever the rules say. Its kind is ({reason}). Other \
+        "an answer for {what}{wanted} has an address ({reason}) that the collector refuses, whatever the rules say. Other \
          addresses of the name are not affected. Either the zone is misconfigured, or its owner tries to reach addresses of others (DNS \
          rebinding). `collector explain` shows the address"
     );

@@ -56,7 +56,7 @@ impl Fault {
                 "rules have no effect, since their names are not valid here: an Allow rule opens nothing, and a Deny rule blocks nothing"
             }
             Self::DenyRuleByName => {
-                "Deny rules have a name: they block an address only after it was in an answer"
+                "Deny rules have a name, and block an address only after it was in an answer (deny networks by cidrSelector to block it before)"
             }
             Self::AllowedAndDenied => {
                 "names are in both an Allow and a Deny rule: for their addresses the rule that comes first decides"

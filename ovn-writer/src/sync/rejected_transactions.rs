@@ -128,7 +128,7 @@ impl Reconciler {
         let (name, family) = (&planned.name, set.family);
         let controller = set.controller.clone();
         if self.state.name_conflicts.refused(name, set, now) {
-            tracing::warn!(%name, %family, controller, %refusal, "an address set cannot be created: another client has one of its name");
+            tracing::warn!(%name, %family, controller, %refusal, "an address set cannot be created: another client has one of its name. `ovn-writer verify` names the row; remove the row if nothing needs it");
         }
         self.queue.mark(name.clone(), planned.mark);
     }
@@ -137,7 +137,7 @@ impl Reconciler {
         let name: DnsName = planned.name;
         let times = self.refused.get(&name).map_or(0, |refused| refused.times);
         if times == 0 {
-            tracing::warn!(%name, %refusal, "the server refuses to change the address sets of a name");
+            tracing::warn!(%name, %refusal, "the database server refuses to change the address sets of a name; the ovn-writer tries again");
         }
         let until = now + back_off(times);
         let times = times.saturating_add(1);
