@@ -202,7 +202,7 @@ impl StatusController {
         }
         in_use.look_at_absences(names, objects.are_in_sync, now);
         shares.look(names, lead, in_use.is_in_sync, now);
-        objects.budget.set_stored(shares.charged.stored);
+        objects.budget.set_stored(shares.charged.stored, now);
         names.expire(lead.removes(), now);
     }
 

@@ -104,6 +104,10 @@ pub fn most_stored(etcd_quota: u64) -> usize {
 #[derive(Debug)]
 pub(crate) struct Budget {
     rates: Rates,
+    /// The most bytes that all objects took in this period of [`HISTORY`] and in the last one.
+    stored: [usize; 2],
+    /// When this period began.
+    stored_since: Timestamp,
     writes: f64,
     /// Negative is a debt.
     bytes: f64,
@@ -133,6 +137,8 @@ impl Budget {
     pub(crate) fn new(rates: Rates) -> Self {
         Self {
             rates,
+            stored: [0; 2],
+            stored_since: Timestamp::default(),
             writes: rates.writes,
             bytes: rates.bytes * SAVED.as_secs_f64(),
             filled: Timestamp::default(),
@@ -144,10 +150,17 @@ impl Budget {
         }
     }
 
-    /// Sets the rate by the bytes that all objects take now: they and their history share a part of etcd's quota.
-    pub(crate) fn set_stored(&mut self, bytes: usize) {
+    /// Sets the rate by the most bytes that all objects took lately: they and their history share a
+    /// part of etcd's quota. Deleted objects stay in the history.
+    pub(crate) fn set_stored(&mut self, bytes: usize, now: Timestamp) {
+        if self.stored_since + HISTORY <= now {
+            self.stored = [0, self.stored[0]];
+            self.stored_since = now;
+        }
+        let most = self.stored[0].max(bytes);
+        self.stored[0] = most;
         if let Some(quota) = self.rates.etcd_quota {
-            self.rates.bytes = Rates::bytes_within(quota, bytes);
+            self.rates.bytes = Rates::bytes_within(quota, most.max(self.stored[1]));
         }
     }
 
@@ -262,6 +275,7 @@ impl Budget {
         self.paid_at.clear();
         self.times_at.clear();
         self.forgotten_at = Timestamp::default();
+        self.stored_since = Timestamp::default();
         self.promised_until = 0.0;
     }
 

@@ -354,7 +354,7 @@ fn objects_and_their_history_take_half_of_etcds_quota_at_any_size() {
                 etcd_quota: Some(quota),
                 ..Rates::default()
             });
-            budget.set_stored(stored as usize);
+            budget.set_stored(stored as usize, START);
             let history = budget.rates.bytes * (HISTORY + 3 * SAVED).as_secs_f64();
             assert!(
                 stored + history <= PART * quota as f64 * 1.001,
@@ -364,4 +364,24 @@ fn objects_and_their_history_take_half_of_etcds_quota_at_any_size() {
         }
         assert!(most_stored(quota) as u64 <= quota * 3 / 8);
     }
+}
+
+#[test]
+fn deleted_objects_count_while_they_are_in_the_history() {
+    let mut budget = Budget::new(Rates {
+        etcd_quota: Some(ETCD_QUOTA),
+        ..Rates::default()
+    });
+    let mut rate = |part: f64, seconds| {
+        budget.set_stored((part * ETCD_QUOTA as f64) as usize, after(seconds));
+        budget.rates.bytes
+    };
+    let full = rate(0.375, 0.0);
+    assert_eq!(rate(0.0, 1.0), full);
+    assert_eq!(rate(0.0, 599.0), full);
+    // A second time, just before the first one is out of the history.
+    assert_eq!(rate(0.375, 600.0), full);
+    assert_eq!(rate(0.0, 1199.0), full);
+    assert_eq!(rate(0.0, 1200.0), full);
+    assert!(rate(0.0, 1800.0) > 3.0 * full);
 }
