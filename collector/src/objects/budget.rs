@@ -47,6 +47,9 @@ const OVERDUE: f64 = 1.9;
 /// Writes of up to this size within the share go at any debt.
 const NEVER_TOO_MUCH: usize = 16 << 10;
 
+/// How often a small write within the share is tried again at the most debt.
+const TRY_AGAIN: f64 = 1.0;
+
 /// The most debt, in multiples of the most that can be saved. Without a limit, other writes would
 /// wait for hours after the cause of the debt is over.
 const MOST_DEBT: f64 = 3.0;
@@ -221,8 +224,13 @@ impl Budget {
         if self.waits_for_nothing(cost, now) {
             return Ok(());
         }
+        let is_small = cost.bytes <= SMALL;
+        if is_small && self.is_within_share(cost, now) {
+            // It waits for a few bytes only, and no write beyond its share goes at this debt.
+            return Err(later(now, TRY_AGAIN));
+        }
         let overdue_at = cost.since + LARGE_WAITS;
-        let is_small = cost.bytes <= SMALL || overdue_at <= now;
+        let is_small = is_small || overdue_at <= now;
         // More debt is allowed the longer a write has waited. Otherwise writes whose turns are a
         // moment earlier could starve it.
         let overdue = now.since(overdue_at).as_secs_f64() / HISTORY.as_secs_f64();

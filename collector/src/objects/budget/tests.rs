@@ -385,3 +385,18 @@ fn deleted_objects_count_while_they_are_in_the_history() {
     assert_eq!(rate(0.0, 1200.0), full);
     assert!(rate(0.0, 1800.0) > 3.0 * full);
 }
+
+#[test]
+fn at_the_most_debt_a_write_within_the_share_waits_a_second_or_not_at_all() {
+    let clients = Clients::default();
+    let [greedy, modest, other] = numbers(&clients);
+    let mut budget = budget();
+    budget.charge(&cost(&[greedy], 1 << 30), START);
+    let mut take = |namespace, bytes, now| {
+        let taken = budget.take(&cost(&[namespace], bytes), &mut NO_TURN.clone(), now);
+        taken.map_err(|turn| turn.since(now))
+    };
+    assert_eq!(take(other, NEVER_TOO_MUCH, START), Ok(()));
+    assert_eq!(take(modest, SMALL, START), Err(Duration::from_secs(1)));
+    assert_eq!(take(modest, SMALL, after(1.0)), Ok(()));
+}
