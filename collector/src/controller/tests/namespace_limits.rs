@@ -1,5 +1,6 @@
 //! The quotas of namespaces, in the controller.
 
+mod of_all;
 mod standby;
 mod terms;
 mod turns;

@@ -42,6 +42,16 @@ impl Usage {
             Measure::Bytes => self.bytes,
         }
     }
+
+    fn add(&mut self, more: Self) {
+        self.addresses += more.addresses;
+        self.bytes += more.bytes;
+    }
+
+    fn subtract(&mut self, less: Self) {
+        self.addresses = self.addresses.saturating_sub(less.addresses);
+        self.bytes = self.bytes.saturating_sub(less.bytes);
+    }
 }
 
 /// The usage of all namespaces.
@@ -52,7 +62,7 @@ pub(crate) struct Charged {
     /// Bytes of all objects as stored.
     pub(crate) stored: usize,
     /// Of each wildcard that has any, what no namespace pays for.
-    pub(super) unpaid: Vec<Unpaid>,
+    pub(super) unpaid: HashMap<DnsName, Unpaid>,
     namespaces: HashMap<Namespace, (NamespaceQuota, usize), FixedState>,
 }
 
@@ -90,8 +100,7 @@ impl Charged {
     }
 
     pub(super) fn add(&mut self, cost: &Cost<'_>) {
-        self.all.addresses += cost.count.all;
-        self.all.bytes += cost.count.bytes;
+        self.all.add(cost.usage());
         for namespace in cost.payers {
             let (used, bytes) = self.namespaces.entry(*namespace).or_insert((NOTHING, 0));
             used.addresses += cost.of(*namespace);
@@ -102,8 +111,7 @@ impl Charged {
 
     /// The opposite of [`Charged::add`].
     pub(super) fn remove(&mut self, cost: &Cost<'_>) {
-        self.all.addresses = self.all.addresses.saturating_sub(cost.count.all);
-        self.all.bytes = self.all.bytes.saturating_sub(cost.count.bytes);
+        self.all.subtract(cost.usage());
         for namespace in cost.payers {
             if let Some((used, bytes)) = self.namespaces.get_mut(namespace) {
                 used.addresses = used.addresses.saturating_sub(cost.of(*namespace));
@@ -132,17 +140,17 @@ impl Charged {
 
     /// Adds all usage of a name in use that is not left out.
     fn add_entry(&mut self, entry: &Entry, clients: &Clients, now: Timestamp) {
-        let (mut all, mut asked) = (0, 0);
+        let mut unpaid = Unpaid::default();
         each_cost(entry, clients, now, |cost| {
             self.add(cost);
             if cost.is_unpaid() {
-                all += cost.count.all;
-                asked += if cost.is_asked { cost.count.all } else { 0 };
+                unpaid.all.add(cost.usage());
+                unpaid.asked += if cost.is_asked { cost.count.all } else { 0 };
             }
         });
-        if all > 0 {
+        if unpaid.all.bytes > 0 {
             let spec = entry.memory.list().spec().clone();
-            self.unpaid.push(Unpaid { spec, all, asked });
+            self.unpaid.insert(spec, unpaid);
         }
     }
 
@@ -165,6 +173,11 @@ impl Charged {
             let goes = goes(&cost, self);
             if goes {
                 self.remove(&cost);
+                if cost.is_unpaid()
+                    && let Some(unpaid) = self.unpaid.get_mut(spec)
+                {
+                    unpaid.all.subtract(cost.usage());
+                }
             }
             goes
         });
@@ -179,12 +192,12 @@ impl Charged {
     }
 }
 
-/// The addresses of names under a wildcard that no namespace pays for.
-#[derive(Clone, Debug)]
+/// The usage of names under a wildcard that no namespace pays for.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Unpaid {
-    pub(super) spec: DnsName,
-    pub(super) all: usize,
-    /// Those of names with a known client. A status does not record clients.
+    pub(super) all: Usage,
+    /// Addresses of names with a known client, as of the last check. A status does not record
+    /// clients.
     pub(super) asked: usize,
 }
 
@@ -232,6 +245,14 @@ impl<'a> Cost<'a> {
     /// The addresses charged to one of the payers.
     pub(super) fn of(&self, namespace: Namespace) -> usize {
         self.count.of(namespace, self.own)
+    }
+
+    /// Its usage of the limits of all.
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            addresses: self.count.all,
+            bytes: self.count.bytes,
+        }
     }
 
     /// Whether a wildcard found it, and no namespace pays for it.

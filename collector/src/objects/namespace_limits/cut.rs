@@ -62,8 +62,8 @@ impl Limit {
     }
 }
 
-/// The most addresses a namespace may keep so that all namespaces together lose `excess`.
-fn level(mut used: Vec<usize>, excess: usize) -> usize {
+/// The most that a namespace may keep so that all namespaces together lose `excess`.
+pub(super) fn level(mut used: Vec<usize>, excess: usize) -> usize {
     used.sort_unstable_by_key(|it| Reverse(*it));
     let next = used.iter().skip(1).copied().chain([0]);
     let mut all = 0;

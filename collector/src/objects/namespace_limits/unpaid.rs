@@ -12,17 +12,19 @@ use runtime::clock::Timestamp;
 use super::{
     super::names::NameTable,
     charged::{Charged, Cost, Measure, Unpaid},
+    cut::level,
 };
 use crate::clients::Namespace;
 
 /// A new leader takes some time to know the pods.
 pub(super) const PODS_KNOWN_AFTER: Duration = Duration::from_secs(600);
 
-/// The unpaid addresses of all wildcards that count for one namespace, or for none if no namespace
-/// has a rule.
+/// The unpaid names of all wildcards that count for one namespace, or for none if no namespace has
+/// a rule.
 #[derive(Debug, Default)]
 struct OfNamespace {
-    addresses: usize,
+    /// Their addresses or bytes.
+    amount: usize,
     /// Those with the most first.
     wildcards: Vec<(usize, DnsName)>,
 }
@@ -36,31 +38,30 @@ pub(super) fn limit(
 ) {
     for (namespace, unpaid) in OfNamespace::all(names, charged, |it| it.asked) {
         let quota = namespace.map_or(usize::MAX, &quota);
-        let mut excess = unpaid.addresses.saturating_sub(quota);
-        for (_, spec) in &unpaid.wildcards {
-            let is_asked = |cost: &Cost<'_>| cost.is_asked;
-            excess = drop_unpaid(names, spec, is_asked, excess, charged, now);
-        }
+        let excess = unpaid.amount.saturating_sub(quota);
+        unpaid.drop(names, charged, excess, now, |cost| {
+            cost.is_asked.then_some(cost.count.all)
+        });
     }
 }
 
-/// Removes unpaid names while all addresses together exceed the limit, from the namespaces with the
-/// most first.
+/// Removes unpaid names while all names together exceed the limit. The namespaces with the most
+/// lose them, down to one level.
 pub(super) fn drop_of_all(
     names: &mut NameTable,
     charged: &mut Charged,
     (measure, most): (Measure, usize),
     now: Timestamp,
 ) {
-    let mut unpaid = OfNamespace::all(names, charged, |it| it.all);
-    unpaid.sort_by_key(|(_, unpaid)| Reverse(unpaid.addresses));
-    for (_, spec) in unpaid.iter().flat_map(|(_, unpaid)| &unpaid.wildcards) {
-        // The order of all names takes long to find out.
-        if charged.all.of(measure) <= most {
-            return;
-        }
-        charged.drop_found(names, spec, now, |cost, charged| {
-            cost.is_unpaid() && charged.all.of(measure) > most
+    let excess = |charged: &Charged| charged.all.of(measure).saturating_sub(most);
+    let mut unpaid = OfNamespace::all(names, charged, |it| it.all.of(measure));
+    unpaid.sort_by_key(|(namespace, unpaid)| (Reverse(unpaid.amount), *namespace));
+    let amounts = unpaid.iter().map(|(_, unpaid)| unpaid.amount);
+    let level = level(amounts.collect(), excess(charged));
+    for (_, unpaid) in unpaid {
+        let excess = unpaid.amount.saturating_sub(level).min(excess(charged));
+        unpaid.drop(names, charged, excess, now, |cost| {
+            Some(cost.usage().of(measure))
         });
     }
 }
@@ -70,48 +71,51 @@ impl OfNamespace {
     fn all(
         names: &NameTable,
         charged: &Charged,
-        count: impl Fn(&Unpaid) -> usize,
+        amount: impl Fn(&Unpaid) -> usize,
     ) -> Vec<(Option<Namespace>, Self)> {
-        let wildcards = charged.unpaid.iter().filter_map(|unpaid| {
-            let with_rule = &*names.entries.get(&unpaid.spec)?.with_rule;
-            let count = count(unpaid);
-            (count > 0).then_some((with_rule, count, &unpaid.spec))
+        let wildcards = charged.unpaid.iter().filter_map(|(spec, unpaid)| {
+            let with_rule = &*names.entries.get(spec)?.with_rule;
+            let amount = amount(unpaid);
+            (amount > 0).then_some((with_rule, amount, spec))
         });
         let mut wildcards: Vec<_> = wildcards.collect();
         // Wildcards of several namespaces come last, when the sums of the others are known.
-        wildcards.sort_by_key(|(with_rule, count, spec)| (with_rule.len(), Reverse(*count), *spec));
+        wildcards
+            .sort_by_key(|(with_rule, amount, spec)| (with_rule.len(), Reverse(*amount), *spec));
         let mut of: HashMap<Option<Namespace>, Self> = HashMap::new();
-        for (with_rule, count, spec) in wildcards {
-            let has = |it: &Namespace| of.get(&Some(*it)).map_or(0, |of| of.addresses);
+        for (with_rule, amount, spec) in wildcards {
+            let has = |it: &Namespace| of.get(&Some(*it)).map_or(0, |of| of.amount);
             let namespace = with_rule.iter().copied().min_by_key(has);
             let of = of.entry(namespace).or_default();
-            of.addresses += count;
-            of.wildcards.push((count, spec.clone()));
+            of.amount += amount;
+            of.wildcards.push((amount, spec.clone()));
         }
         for unpaid in of.values_mut() {
             unpaid.wildcards.sort_by(|one, other| other.cmp(one));
         }
         of.into_iter().collect()
     }
-}
 
-/// Removes unpaid names of a wildcard while there are too many addresses. Returns the remaining
-/// excess.
-fn drop_unpaid(
-    names: &mut NameTable,
-    spec: &DnsName,
-    goes: impl Fn(&Cost<'_>) -> bool,
-    mut excess: usize,
-    charged: &mut Charged,
-    now: Timestamp,
-) -> usize {
-    // Sorting all names is expensive, so it is skipped without an excess.
-    if excess > 0 {
-        charged.drop_found(names, spec, now, |cost, _| {
-            let goes = excess > 0 && cost.is_unpaid() && goes(cost);
-            excess = excess.saturating_sub(if goes { cost.count.all } else { 0 });
-            goes
-        });
+    /// Removes names while there is an excess. `amount` tells how much of it a name takes, or that
+    /// it stays.
+    fn drop(
+        &self,
+        names: &mut NameTable,
+        charged: &mut Charged,
+        mut excess: usize,
+        now: Timestamp,
+        amount: impl Fn(&Cost<'_>) -> Option<usize>,
+    ) {
+        for (_, spec) in &self.wildcards {
+            // Sorting all names is expensive, so it is skipped without an excess.
+            if excess == 0 {
+                return;
+            }
+            charged.drop_found(names, spec, now, |cost, _| {
+                let amount = amount(cost).filter(|_| excess > 0 && cost.is_unpaid());
+                excess = excess.saturating_sub(amount.unwrap_or(0));
+                amount.is_some()
+            });
+        }
     }
-    excess
 }

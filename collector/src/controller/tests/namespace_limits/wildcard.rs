@@ -328,15 +328,15 @@ fn wildcard_names_of_others_are_not_evicted_for_names_without_a_payer() {
     let mut unpaid = Unpaid::new();
     let node = Some("192.0.2.1".parse().unwrap());
     for number in 0..2 {
-        unpaid.tell(node, &format!("h{number}.w.test"), 100 + number, 15);
+        unpaid.tell(node, &format!("h{number}.w.test"), 100 + number, 10);
     }
     // Too many for all together, under four wildcards that each have fewer than the other
     // namespace's.
     unpaid.attack(72);
-    assert_eq!(unpaid.stored()[..2], ["evil 40", "wild 30"]);
-    unpaid.cluster.world.controller.shares.limits.addresses = 80;
+    assert_eq!(unpaid.stored()[..2], ["evil 40", "wild 20"]);
+    unpaid.cluster.world.controller.shares.limits.addresses = 70;
     unpaid.cluster.pass(2);
-    assert_eq!(unpaid.stored()[..2], ["evil 20", "wild 30"]);
+    assert_eq!(unpaid.stored()[..2], ["evil 20", "wild 20"]);
 }
 
 #[test]

@@ -1,0 +1,66 @@
+//! The limits of all namespaces together.
+
+use std::net::IpAddr;
+
+use super::Cluster;
+use crate::controller::tests::{answer, name};
+
+/// A client queries a name, and the answer has so many addresses, from number `first` on.
+fn tell(cluster: &mut Cluster, client: Option<IpAddr>, asked: &str, first: usize, count: usize) {
+    let world = &mut cluster.world;
+    let mut observation = answer(asked, "1.1.1.1", world.now);
+    let ip = |i: usize| IpAddr::from((0x0b00_0000 + (first + i) as u32).to_be_bytes());
+    observation.addresses = (0..count).map(|i| (ip(i), 86_400)).collect();
+    observation.client = client;
+    world.controller.observe(&observation);
+}
+
+fn kept(cluster: &Cluster, spec: &str) -> usize {
+    let entries = &cluster.world.controller.names.entries;
+    entries[&name(spec)].memory.list().addresses()
+}
+
+/// Names under wildcards that no namespace pays for.
+#[test]
+fn unpaid_names_that_take_the_most_bytes_go_first() {
+    let rules: [(&str, &[&str]); 2] = [("few", &["*.f.test."]), ("wild", &["*.w.test."])];
+    let mut cluster = Cluster::with(&rules, |config| {
+        config.namespace_limits.addresses = 10_000;
+        config.namespace_limits.bytes = 80_000;
+        config.namespace_limits.each.addresses = 1_000;
+    });
+    let node = Some([192, 0, 2, 1].into());
+    for i in 0..2 {
+        tell(&mut cluster, node, &format!("h{i}.f.test"), i * 100, 90);
+    }
+    for i in 0..60 {
+        tell(&mut cluster, node, &format!("x{i}.w.test"), 1000 + i, 1);
+    }
+    cluster.pass(2);
+    assert_eq!(kept(&cluster, "*.f.test."), 180);
+    let wild = kept(&cluster, "*.w.test.");
+    assert!((30..55).contains(&wild), "{wild}");
+}
+
+#[test]
+fn namespaces_with_about_as_many_unpaid_names_lose_about_as_many() {
+    let rules: [(&str, &[&str]); 3] = [
+        ("a", &["*.a.test."]),
+        ("b", &["*.b.test."]),
+        ("c", &["*.c.test."]),
+    ];
+    let mut cluster = Cluster::with(&rules, |config| {
+        config.namespace_limits.each.addresses = 100;
+    });
+    let node = Some([192, 0, 2, 1].into());
+    for (place, (label, count)) in [("a", 40), ("b", 39), ("c", 39)].into_iter().enumerate() {
+        for i in 0..count {
+            let asked = format!("x{i}.{label}.test");
+            tell(&mut cluster, node, &asked, 100 * place + i, 1);
+        }
+    }
+    cluster.pass(2);
+    let kept = ["*.a.test.", "*.b.test.", "*.c.test."].map(|it| kept(&cluster, it));
+    assert!(kept.iter().all(|it| *it >= 33), "{kept:?}");
+    assert_eq!(kept.iter().sum::<usize>(), 100, "{kept:?}");
+}
