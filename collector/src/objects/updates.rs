@@ -194,8 +194,9 @@ impl ObjectUpdate<'_> {
         }
         if writer == Writer::Other && after == After::Change && before != status {
             // Charged to the budget, or two collectors together would write twice as much.
+            let payers = entry.payers();
             let cost = WriteCost {
-                payers: &entry.with_rule,
+                payers: &payers,
                 bytes: entry.memory.size().bytes(),
                 since: now,
             };

@@ -6,6 +6,7 @@ use super::{
     super::{answer, name},
     *,
 };
+use crate::{clients::tests::Pods, objects::WriteCost};
 
 #[test]
 fn a_standby_does_not_write_what_there_is_no_room_for() {
@@ -62,4 +63,37 @@ fn a_standby_owes_no_more_than_was_written() {
     pair.run(3_000);
     let www = pair.www();
     assert!(www.contains(" 1.1.1.1"), "{www}");
+}
+
+#[test]
+fn a_write_of_a_standby_is_charged_to_the_namespace_whose_pods_asked() {
+    let pods = Pods::of(&["evil/a", "victim/a"]);
+    let mut pair = Pair::with(|config| {
+        config.shared.clients = pods.clients.clone();
+        config.objects.rates.bytes = 1_000.0;
+        config.limits.lookups = false;
+    });
+    let now = pair.leader.now;
+    let both = pods.numbers(&["evil", "victim"]);
+    let mut wanted = wanted(&[WWW, WILDCARD, "*.example.net"], 0);
+    wanted.namespaces = [(name(WILDCARD), both.into())].into();
+    pair.leader.controller.want(&wanted, at(now));
+    let [evil, victim] = ["evil", "victim"].map(|it| pods.numbers(&[it]));
+    let cost = |payers, bytes| WriteCost {
+        payers,
+        bytes,
+        since: at(now),
+    };
+    let budget = &mut pair.leader.controller.objects.budget;
+    budget.charge(&cost(&evil, 20_000), at(now));
+    // The leader does not write it, since it is beyond the share. The standby does.
+    pair.is_cut_off = true;
+    let mut observation = answer("a.example.com", "203.0.113.1", now);
+    observation.client = Some(pods.address("evil/a"));
+    pair.leader.controller.observe(&observation);
+    pair.standby.observe(&observation);
+    pair.run(5_000);
+    assert_eq!(pair.stored[1], 1);
+    let budget = &pair.leader.controller.objects.budget;
+    assert!(budget.waits_for_nothing(&cost(&victim, 0), at(pair.leader.now)));
 }
