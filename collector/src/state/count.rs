@@ -6,7 +6,7 @@ use runtime::clock::Timestamp;
 
 use super::{
     Limits, NameList,
-    evict::{bytes_of, name_bytes},
+    evict::{ADDRESS_V6_BYTES, bytes_of, name_bytes},
     name::Name,
 };
 use crate::clients::Namespace;
@@ -26,11 +26,12 @@ pub struct Count {
 }
 
 impl From<usize> for Count {
-    /// A count under the longest retention. The counts under shorter ones are unknown.
+    /// A count under the longest retention, of IPv6 addresses: the most bytes. The counts under
+    /// shorter retentions are unknown.
     fn from(all: usize) -> Self {
         Self {
             all,
-            bytes: 0,
+            bytes: all * ADDRESS_V6_BYTES,
             on_own: Default::default(),
         }
     }

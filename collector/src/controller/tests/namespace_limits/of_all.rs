@@ -64,3 +64,31 @@ fn namespaces_with_about_as_many_unpaid_names_lose_about_as_many() {
     assert!(kept.iter().all(|it| *it >= 33), "{kept:?}");
     assert_eq!(kept.iter().sum::<usize>(), 100, "{kept:?}");
 }
+
+#[test]
+fn names_come_back_only_as_far_as_there_are_bytes() {
+    let all: Vec<&str> = (0..30).map(|i| &*format!("n{i}.test.").leak()).collect();
+    let mut cluster = Cluster::with(&[("greedy", &all)], |config| {
+        config.namespace_limits.addresses = 10_000;
+        config.namespace_limits.bytes = 100_000;
+        config.namespace_limits.each.addresses = 1_000;
+        config.namespace_limits.each.names = 100;
+    });
+    for (i, asked) in all.iter().enumerate() {
+        tell(&mut cluster, None, asked, i * 100, 30);
+    }
+    cluster.pass(2);
+    let left_out = |cluster: &Cluster| {
+        let stored = cluster.stored();
+        stored.iter().filter(|it| it.ends_with("Exceeded")).count()
+    };
+    let before = left_out(&cluster);
+    assert!((12..15).contains(&before), "{before}");
+    cluster.rules.insert("greedy", all[3..].to_vec());
+    cluster.want();
+    cluster.pass(2);
+    cluster.pass(610);
+    cluster.pass(2);
+    let after = left_out(&cluster);
+    assert!((before - 2..before).contains(&after), "{before} {after}");
+}
