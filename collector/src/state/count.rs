@@ -44,6 +44,12 @@ impl Count {
         let own = counts.find(|(own, _)| own.namespaces.binary_search(&namespace).is_ok());
         own.map_or(self.all, |(_, count)| count)
     }
+
+    /// The bytes of those, in proportion.
+    pub fn bytes_of(&self, namespace: Namespace, own: &[OwnLimits]) -> usize {
+        let bytes = self.bytes * self.of(namespace, own);
+        bytes.checked_div(self.all).unwrap_or(self.bytes)
+    }
 }
 
 /// The limits that some namespaces would have for a name if no other asked for longer retention.

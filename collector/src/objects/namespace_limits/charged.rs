@@ -105,7 +105,7 @@ impl Charged {
             let (used, bytes) = self.namespaces.entry(*namespace).or_insert((NOTHING, 0));
             used.addresses += cost.of(*namespace);
             used.names += cost.names;
-            *bytes += cost.count.bytes;
+            *bytes += cost.bytes_of(*namespace);
         }
     }
 
@@ -116,7 +116,7 @@ impl Charged {
             if let Some((used, bytes)) = self.namespaces.get_mut(namespace) {
                 used.addresses = used.addresses.saturating_sub(cost.of(*namespace));
                 used.names = used.names.saturating_sub(cost.names);
-                *bytes = bytes.saturating_sub(cost.count.bytes);
+                *bytes = bytes.saturating_sub(cost.bytes_of(*namespace));
             }
         }
     }
@@ -245,6 +245,10 @@ impl<'a> Cost<'a> {
     /// The addresses charged to one of the payers.
     pub(super) fn of(&self, namespace: Namespace) -> usize {
         self.count.of(namespace, self.own)
+    }
+
+    fn bytes_of(&self, namespace: Namespace) -> usize {
+        self.count.bytes_of(namespace, self.own)
     }
 
     /// Its usage of the limits of all.

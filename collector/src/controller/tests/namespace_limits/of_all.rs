@@ -1,9 +1,12 @@
 //! The limits of all namespaces together.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use super::Cluster;
-use crate::controller::tests::{answer, name};
+use crate::{
+    controller::tests::{answer, at, name},
+    rules::OwnRetention,
+};
 
 /// A client queries a name, and the answer has so many addresses, from number `first` on.
 fn tell(cluster: &mut Cluster, client: Option<IpAddr>, asked: &str, first: usize, count: usize) {
@@ -63,6 +66,35 @@ fn namespaces_with_about_as_many_unpaid_names_lose_about_as_many() {
     let kept = ["*.a.test.", "*.b.test.", "*.c.test."].map(|it| kept(&cluster, it));
     assert!(kept.iter().all(|it| *it >= 33), "{kept:?}");
     assert_eq!(kept.iter().sum::<usize>(), 100, "{kept:?}");
+}
+
+#[test]
+fn bytes_kept_for_another_namespaces_longer_terms_count_only_there() {
+    let rules: [(&str, &[&str]); 2] = [
+        ("long", &["s.test.", "l.test."]),
+        ("short", &["s.test.", "x.test."]),
+    ];
+    let mut cluster = Cluster::with(&rules, |config| config.namespace_limits.bytes = 8_200);
+    let mut wanted = cluster.wanted();
+    let shared = name("s.test");
+    let longest = wanted.names.get_mut(&shared).unwrap();
+    let own = OwnRetention {
+        policy: *longest,
+        namespaces: [cluster.number("short")].into(),
+    };
+    longest.retain = Duration::from_secs(24 * 3600);
+    wanted.own_retention.insert(shared, [own].into());
+    let world = &mut cluster.world;
+    world.controller.want(&wanted, at(world.now));
+    for turn in 0..30 {
+        world.observe_as("s.test", &format!("203.0.113.{turn}"), None);
+        world.settle();
+        world.now += 120_000;
+    }
+    tell(&mut cluster, None, "l.test", 0, 5);
+    tell(&mut cluster, None, "x.test", 5, 10);
+    cluster.pass(2);
+    assert_eq!(cluster.stored(), ["l LimitExceeded", "s 30", "x 10"]);
 }
 
 #[test]
