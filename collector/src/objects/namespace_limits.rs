@@ -19,6 +19,7 @@
 mod candidates;
 mod charged;
 mod cut;
+mod level;
 mod refused;
 mod take_in;
 mod unpaid;

@@ -57,20 +57,38 @@ fn release_version_is_written_wherever_the_version_stands() {
     );
 
     let grep = ["-rnIF", "--exclude-dir=fixtures", "--exclude=*.lock"];
-    let old = [format!("egress-by-name:{}", version()), format!("\"{}\"", version())];
+    let old = [
+        format!("egress-by-name:{}", version()),
+        format!("\"{}\"", version()),
+    ];
     for old in old {
         let mut left = Command::new("grep");
         left.args(grep).arg(&old).current_dir(&sources);
-        let left = left.args(["Cargo.toml", "Dockerfile", "README.md", "docs", "deploy/chart"]);
+        let left = left.args([
+            "Cargo.toml",
+            "Dockerfile",
+            "README.md",
+            "docs",
+            "deploy/chart",
+        ]);
         let left = String::from_utf8(left.output().unwrap().stdout).unwrap();
         assert_eq!(left, "", "{old}");
     }
     let chart = fs::read_to_string(sources.join("deploy/chart/Chart.yaml")).unwrap();
-    assert!(chart.contains("\nversion: 9.8.7\nappVersion: 9.8.7\n"), "{chart}");
+    assert!(
+        chart.contains("\nversion: 9.8.7\nappVersion: 9.8.7\n"),
+        "{chart}"
+    );
     let changelog = fs::read_to_string(&changelog).unwrap();
-    assert!(changelog.contains("## [9.8.7] - 2"), "the heading has no date");
+    assert!(
+        changelog.contains("## [9.8.7] - 2"),
+        "the heading has no date"
+    );
     let calls = fs::read_to_string(calls).unwrap();
-    assert!(calls.contains("1 test") && calls.contains("update"), "{calls}");
+    assert!(
+        calls.contains("1 test") && calls.contains("update"),
+        "{calls}"
+    );
 }
 
 #[test]
@@ -108,7 +126,10 @@ fn release_files_are_image_chart_sboms_notes_and_their_checksums() {
     ];
     assert_eq!(names, wanted);
     let notes = fs::read_to_string(files.join("NOTES.md")).unwrap();
-    assert!(notes.contains("### Added") && !notes.contains("## ["), "{notes}");
+    assert!(
+        notes.contains("### Added") && !notes.contains("## ["),
+        "{notes}"
+    );
     let page = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
     for ending in ["-image.tar", ".tgz", "-ARCH.cdx.json"] {
         let file = format!("`egress-by-name-VERSION{ending}`");

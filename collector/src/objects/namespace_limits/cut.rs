@@ -1,6 +1,6 @@
 //! Leaves out names of namespaces over their quota.
 
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::collections::BTreeSet;
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
@@ -11,6 +11,7 @@ use super::{
     NamespaceShares, Over, TOLD_AGAIN,
     candidates::{Candidates, TooMuch},
     charged::{Charged, Measure},
+    level::level,
     unpaid,
 };
 use crate::{clients::Namespace, namespaces::NamespaceQuota};
@@ -60,19 +61,6 @@ impl Limit {
     fn is_exceeded(self, charged: &Charged) -> bool {
         self.has_too_many_names(charged) || self.has_too_much(charged)
     }
-}
-
-/// The most that a namespace may keep so that all namespaces together lose `excess`.
-pub(super) fn level(mut used: Vec<usize>, excess: usize) -> usize {
-    used.sort_unstable_by_key(|it| Reverse(*it));
-    let next = used.iter().skip(1).copied().chain([0]);
-    let mut all = 0;
-    let levels = (1..).zip(used.iter().zip(next)).map(|(count, (it, next))| {
-        all += it;
-        let is_enough = all - count * next >= excess;
-        is_enough.then(|| all.saturating_sub(excess) / count)
-    });
-    levels.flatten().next().unwrap_or(0)
 }
 
 impl NamespaceShares {

@@ -12,7 +12,7 @@ use runtime::clock::Timestamp;
 use super::{
     super::names::NameTable,
     charged::{Charged, Cost, Measure, Unpaid},
-    cut::level,
+    level::level,
 };
 use crate::clients::Namespace;
 
