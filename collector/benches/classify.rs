@@ -20,7 +20,7 @@ use std::{
 use collector::{
     controller::{Config, StatusController},
     lookup::{FamilyOutcome, LookupResult},
-    objects::publish::{Outcome, Write},
+    objects::publish::{Write, WriteOutcome},
     observation::{Addresses, Observation, Provenance},
     rules::{RetentionPolicy, Wanted},
     state::Limits,
@@ -112,7 +112,7 @@ impl Store {
             let stored = match write {
                 Write::Create(_) if self.objects.contains_key(&key) => {
                     // Among so many names, two may have the same object name.
-                    let stale = Outcome::Stale(Box::new(self.objects[&key].clone()));
+                    let stale = WriteOutcome::Stale(Box::new(self.objects[&key].clone()));
                     controller.written(&key, write, stale, now);
                     continue;
                 }
@@ -134,7 +134,7 @@ impl Store {
             let object = self.objects.entry(key.clone()).or_insert(stored.clone());
             *object = stored;
             object.metadata.resource_version = Some(format!("{:010}", self.versions));
-            let stored = Outcome::Stored(Box::new(object.clone()));
+            let stored = WriteOutcome::Stored(Box::new(object.clone()));
             controller.written(&key, write, stored, now);
             controller.event(Event::Applied(object.clone()), now);
         }

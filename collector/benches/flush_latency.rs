@@ -25,8 +25,8 @@ use collector::{
     flush::{
         Streams, Template,
         plan::{Config, Plan},
-        probe::Mark,
-        streams::{Flow, Opened, Seen},
+        probe::ProbeMark,
+        streams::{Flow, Opened, SeenProbe},
         task::{self, Inputs},
     },
     observe::{
@@ -279,11 +279,11 @@ fn simulate(interval: Duration, servers: u8) -> f64 {
     while now < begin + LASTS {
         let (probes, next) = plan.due(now);
         for probe in &probes {
-            let mark = Mark {
+            let mark = ProbeMark {
                 server: probe.server,
                 nonce: probe.nonce,
             };
-            let seen = Seen {
+            let seen = SeenProbe {
                 stream: 1,
                 mark,
                 name: probe.name,
@@ -351,7 +351,7 @@ fn main() {
     let mut message = Vec::new();
     let template = Template::new(&DnsName::parse("flush.cluster.local").unwrap()).unwrap();
     let server = SocketAddr::from(([10, 0, 0, 1], 53));
-    let mark = Mark {
+    let mark = ProbeMark {
         server,
         nonce: [0; 16],
     };

@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use http_body_util::BodyExt;
 use runtime::{
     UsageError,
-    inspect::client::{PATIENCE, get, unreachable},
+    inspect::client::{ANSWER_TIMEOUT, get, unreachable},
 };
 use tokio::time::timeout;
 
@@ -31,7 +31,7 @@ pub async fn run(args: CaptureArgs) -> anyhow::Result<()> {
     }
     let path = format!("/capture/{}/{}", args.duration.as_millis(), args.size);
     let unreachable = || unreachable("collector", &args.inspect);
-    let body = timeout(PATIENCE, get(&args.inspect, &path)).await;
+    let body = timeout(ANSWER_TIMEOUT, get(&args.inspect, &path)).await;
     let mut body = body.with_context(unreachable)?.with_context(unreachable)?;
     let mut file = create(&args.file).with_context(|| args.file.display().to_string())?;
     let (mut written, mut tail) = (0_usize, Vec::new());
@@ -47,7 +47,7 @@ pub async fn run(args: CaptureArgs) -> anyhow::Result<()> {
         }
         file.flush().map_err(anyhow::Error::from)
     };
-    let copied = timeout(args.duration + PATIENCE, copy).await;
+    let copied = timeout(args.duration + ANSWER_TIMEOUT, copy).await;
     copied.context("the collector did not end the capture in time")??;
     if tail != STOP {
         bail!(

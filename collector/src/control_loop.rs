@@ -30,7 +30,7 @@ use crate::{
     lookup::{LookupResult, Request},
     objects::{
         InspectRequest,
-        publish::{Outcome, Write},
+        publish::{Write, WriteOutcome},
     },
     observation::Observation,
     observe::{
@@ -116,7 +116,7 @@ const OUTAGE_LOG: Duration = Duration::from_secs(5);
 /// After this many failed writes in a row, the store counts as refusing all.
 const FAILED_WRITES: u32 = 3;
 
-type Written = (ObjectKey, Write, Outcome);
+type Written = (ObjectKey, Write, WriteOutcome);
 
 struct Task<S> {
     controller: StatusController,
@@ -294,7 +294,7 @@ impl<S: Store> Task<S> {
     fn written(&mut self, written: Result<Written, tokio::task::JoinError>) -> anyhow::Result<()> {
         let (key, write, outcome) = written.context("a write to the store failed")?;
         match outcome {
-            Outcome::Failed(_) => {
+            WriteOutcome::Failed(_) => {
                 self.failed_writes = self.failed_writes.saturating_add(1);
                 if self.failed_writes == FAILED_WRITES {
                     // Only impaired: one tenant may cause this, with names that the store writes
@@ -304,8 +304,8 @@ impl<S: Store> Task<S> {
                         .impaired("the store refuses writes: see the log for the reason");
                 }
             }
-            Outcome::Refused | Outcome::TooLarge => {}
-            Outcome::Stored(_) | Outcome::Stale(_) | Outcome::Gone => {
+            WriteOutcome::Refused | WriteOutcome::TooLarge => {}
+            WriteOutcome::Stored(_) | WriteOutcome::Stale(_) | WriteOutcome::Gone => {
                 self.failed_writes = 0;
                 self.gates.writes.ready();
             }

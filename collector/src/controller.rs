@@ -22,7 +22,7 @@ use crate::{
     objects::{
         EvictionNotice, Inspection, Leadership, NameTable, NamesInUse, NamespaceShares,
         ObjectUpdate, StoredObjects, View, WritePlan, guarded,
-        publish::{Outcome, Write},
+        publish::{Write, WriteOutcome},
         report,
     },
     observation::Observation,
@@ -170,7 +170,13 @@ impl StatusController {
     }
 
     /// Applies the result of a write.
-    pub fn written(&mut self, key: &ObjectKey, write: &Write, outcome: Outcome, now: Timestamp) {
+    pub fn written(
+        &mut self,
+        key: &ObjectKey,
+        write: &Write,
+        outcome: WriteOutcome,
+        now: Timestamp,
+    ) {
         self.update(now).written(key, write, outcome);
     }
 

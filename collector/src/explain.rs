@@ -22,7 +22,7 @@ use serde::Serialize;
 pub use self::reasons::Reason;
 use crate::{
     event_history::HistoryEntry,
-    new_names::Refused,
+    new_names::RefusedAnswers,
     objects::{Facts, NameFacts},
     observation::Observation,
     observe::PeerIds,
@@ -44,7 +44,7 @@ pub struct KnownFacts {
     /// Cached answers, if no rule wants the name.
     pub unwanted: Vec<Observation>,
     /// New names that were left out of the wildcard because of their rate.
-    pub refused: Option<Refused>,
+    pub refused: Option<RefusedAnswers>,
     /// Rules without effect that have the given text as a name, with the reason.
     pub refused_rules: Vec<(ObjectKey, String)>,
     /// Why the EgressFirewalls cannot be read now.

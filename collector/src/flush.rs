@@ -40,7 +40,7 @@ runtime::metrics! {
     counter "egress_collector_flush_reports_lost_total" "Flush probes that came back in a stream and were dropped, since more than 4,096 waited. Streams may then be probed more often; no answer is lost";
     histogram "egress_collector_flush_delay_seconds" "From a probe to the arrival of the events that the DNS server had buffered";
     gauge "egress_collector_flush_interval_seconds" "Seconds between two flush probes of a stream: `--flush-probe`, or more if there are over 1,000 probes a second in all";
-    gauge "egress_collector_dns_blocks" [Label::one_of("state", plan::State::WORDS)]
+    gauge "egress_collector_dns_blocks" [Label::one_of("state", plan::BlockState::WORDS)]
         "Server blocks of DNS servers, by the state of their dnstap streams. Good: `resting` (no rule has a name, so no probes), `flushed` (stream received, probed by this collector), `standby` (stream received, probed by another collector). For less than 30 s: `trying` (first probe under way), `searching` (no probe came back yet, or not lately). Bad: `blind` (none for 30 s: answers are not seen), `forwards` (the block forwards probes, so answers come up to a second late)";
     + DNS_BLOCK_BLIND;
 }

@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use crate::flush::{BlockView, plan::State, streams::Open};
+use crate::flush::{BlockView, plan::BlockState, streams::Open};
 
 /// The state of the reception.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -64,7 +64,12 @@ impl Tracker {
 fn is_heard(server: IpAddr, open: &Open, blocks: &[BlockView]) -> bool {
     let of_server = |block: &&BlockView| block.server.ip().to_canonical() == server;
     let mut own = blocks.iter().filter(of_server);
-    if own.any(|block| matches!(block.state, State::Searching | State::NotReporting)) {
+    if own.any(|block| {
+        matches!(
+            block.state,
+            BlockState::Searching | BlockState::NotReporting
+        )
+    }) {
         return false;
     }
     let mut own = blocks.iter().filter(of_server);
@@ -91,7 +96,7 @@ mod tests {
         Arc::new((0..).zip(opened).collect())
     }
 
-    fn block(last: u8, state: State, streams: usize) -> BlockView {
+    fn block(last: u8, state: BlockState, streams: usize) -> BlockView {
         BlockView {
             server: server(last),
             name: "flush.test.".to_owned(),
@@ -125,7 +130,7 @@ mod tests {
         let both = [Some(1), Some(2)];
         assert_eq!(look(&mut tracker, &both, &[1, 2], &[]), [false; 3]);
         // The network drops packets while the streams stay open.
-        let silent = [block(2, State::Searching, 0)];
+        let silent = [block(2, BlockState::Searching, 0)];
         assert_eq!(
             look(&mut tracker, &both, &[1, 2], &silent),
             [false, true, true]
@@ -137,14 +142,17 @@ mod tests {
             look(&mut Tracker::new(true), &[None], &[1, 2], &[]),
             [false; 3]
         );
-        let flushed = [block(1, State::Flushed, 1), block(1, State::Forwards, 0)];
+        let flushed = [
+            block(1, BlockState::Flushed, 1),
+            block(1, BlockState::Forwards, 0),
+        ];
         assert_eq!(
             look(&mut Tracker::new(true), &[Some(9)], &[1], &flushed),
             [false; 3]
         );
         let one_blind = [
-            block(1, State::Flushed, 1),
-            block(1, State::NotReporting, 0),
+            block(1, BlockState::Flushed, 1),
+            block(1, BlockState::NotReporting, 0),
         ];
         let found = look(&mut Tracker::new(true), &[Some(1)], &[1], &one_blind);
         assert_eq!(found, [false, true, false]);

@@ -23,7 +23,7 @@ use runtime::{
     admin::Health,
     clock::Clock,
     http::Exchange,
-    inspect::{Inspect, busy, explain::Turns, json, page, query, refusal},
+    inspect::{Inspect, busy, explain::QueryPacer, json, page, query, refusal},
     store::BadObjects,
 };
 use tokio::{
@@ -51,10 +51,10 @@ pub const QUEUE: usize = 4;
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The time-out of the controller's answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How much longer than its duration a capture may take.
-const CAPTURE_PATIENCE: Duration = Duration::from_secs(10);
+const CAPTURE_EXTRA_TIME: Duration = Duration::from_secs(10);
 
 const PROGRAM: &str = "collector";
 
@@ -117,7 +117,7 @@ fn router(sources: InspectSources) -> Router {
         .with_state(Arc::new(Inspector {
             sources,
             shown: Mutex::default(),
-            turns: Turns::default(),
+            pacer: QueryPacer::default(),
         }))
 }
 
@@ -126,7 +126,7 @@ fn router(sources: InspectSources) -> Router {
 struct Inspector {
     sources: InspectSources,
     shown: Mutex<Option<(Instant, Arc<Status>)>>,
-    turns: Turns,
+    pacer: QueryPacer,
 }
 
 impl Inspector {
@@ -145,7 +145,7 @@ impl Inspector {
             self.sources.controller.send(question).await.ok()?;
             told.await.ok()
         };
-        let view = timeout(PATIENCE, asked).await.ok().flatten()?;
+        let view = timeout(ANSWER_DEADLINE, asked).await.ok().flatten()?;
         let status = Arc::new(Status::new(view, &self.sources));
         *shown = Some((Instant::now(), Arc::clone(&status)));
         Some(status)
@@ -183,7 +183,7 @@ async fn captured(
         return refusal(StatusCode::SERVICE_UNAVAILABLE, words);
     };
     let duration = Duration::from_millis(milliseconds).min(LONGEST_CAPTURE);
-    exchange.last(duration + CAPTURE_PATIENCE);
+    exchange.last(duration + CAPTURE_EXTRA_TIME);
     let body = capture::body(tap, duration, bytes);
     ([(CONTENT_TYPE, "application/octet-stream")], body).into_response()
 }

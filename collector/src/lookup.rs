@@ -80,7 +80,7 @@ pub struct Config {
     pub timeout: Duration,
     /// How long a look-up continues after the first NOERROR, for the other family and for other
     /// servers. More than `resend`, so that one lost datagram loses no answer.
-    pub patience: Duration,
+    pub remaining_wait: Duration,
     /// The longest time of a look-up, from its first query.
     pub total: Duration,
     /// Reports answers with refused addresses to the authors of rules.
@@ -126,7 +126,7 @@ impl Default for Config {
             fanout: 5,
             resend: Duration::from_secs(1),
             timeout: Duration::from_secs(2),
-            patience: Duration::from_millis(1500),
+            remaining_wait: Duration::from_millis(1500),
             total: Duration::from_secs(5),
             rebindings: Rebindings::default(),
             auxiliary_servers: None,

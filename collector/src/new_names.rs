@@ -139,7 +139,7 @@ pub struct NewNameLimits {
 
 /// The refused answers of a wildcard.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Refused {
+pub struct RefusedAnswers {
     /// The number of answers, since this process started.
     pub answers: u64,
     /// The time of the last one.
@@ -158,7 +158,7 @@ struct Limited {
     /// Marks of names, clients and families that are paid for and whose answer is still to come; 0
     /// for none.
     paid: Box<[AtomicU64]>,
-    refused: Mutex<LruCache<DnsName, Refused>>,
+    refused: Mutex<LruCache<DnsName, RefusedAnswers>>,
     notices: Notices,
 }
 
@@ -203,7 +203,7 @@ impl NewNames {
     }
 
     /// The refused answers of a wildcard, if any.
-    pub fn refused(&self, wildcard: &DnsName) -> Option<Refused> {
+    pub fn refused(&self, wildcard: &DnsName) -> Option<RefusedAnswers> {
         let limited = self.0.as_ref()?;
         limited.refused.lock().peek(wildcard).copied()
     }
@@ -268,7 +268,7 @@ impl Limited {
     #[cold]
     fn refuse(&self, wildcard: DnsName, now: Timestamp) {
         self.notices.tell(&wildcard, Kind::NewNames);
-        let none = || Refused {
+        let none = || RefusedAnswers {
             answers: 0,
             last: now,
         };

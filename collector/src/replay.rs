@@ -51,7 +51,7 @@ use crate::{
 };
 
 /// The time-out for listing the EgressFirewalls.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The bytes read from the file at once.
 const CHUNK: usize = 64 << 10;
@@ -112,9 +112,9 @@ async fn egress_firewalls(address: &StoreAddress) -> anyhow::Result<Vec<EgressFi
         }
         Err(anyhow!("{reason}"))
     };
-    let listed = timeout(PATIENCE, listed).await;
+    let listed = timeout(LIST_TIMEOUT, listed).await;
     listed
-        .unwrap_or_else(|_| Err(anyhow!("not within {PATIENCE:?}")))
+        .unwrap_or_else(|_| Err(anyhow!("not within {LIST_TIMEOUT:?}")))
         .with_context(|| format!("cannot list the EgressFirewalls of {address}"))
 }
 
@@ -258,12 +258,12 @@ impl<W: Write> Replay<W> {
         }
     }
 
-    fn carry_out(&mut self, write: &publish::Write) -> io::Result<publish::Outcome> {
+    fn carry_out(&mut self, write: &publish::Write) -> io::Result<publish::WriteOutcome> {
         let key = write.key();
         let object = match write {
             publish::Write::Delete(..) => {
                 self.stored.remove(&key);
-                return Ok(publish::Outcome::Gone);
+                return Ok(publish::WriteOutcome::Gone);
             }
             publish::Write::Create(object) | publish::Write::Status(object) => object,
         };
@@ -276,7 +276,7 @@ impl<W: Write> Replay<W> {
         for change in address_changes(before.as_ref(), &object) {
             self.printer.changed(self.clock.now(), &change)?;
         }
-        Ok(publish::Outcome::Stored(Box::new(object)))
+        Ok(publish::WriteOutcome::Stored(Box::new(object)))
     }
 
     /// Prints the final state.

@@ -137,7 +137,7 @@ pub async fn run<S: Store>(
         gate,
         was_in_sync: false,
     };
-    let mut state = State::new(Rules::new(terms, clients));
+    let mut state = RulesTask::new(Rules::new(terms, clients));
     let mut teller = NameEvents::new(outputs.reporter.clone());
     let mut rule_events = RuleEvents::new(outputs.reporter);
     let mut events = pin!(store.watch::<EgressFirewall>(Scope::All).fuse());
@@ -187,7 +187,7 @@ pub async fn run<S: Store>(
 }
 
 /// The state of the task.
-struct State {
+struct RulesTask {
     rules: Rules,
     /// Those that cannot be decoded now.
     unreadable: BTreeSet<ObjectKey>,
@@ -197,7 +197,7 @@ struct State {
     out_of_sync: Option<String>,
 }
 
-impl State {
+impl RulesTask {
     fn new(rules: Rules) -> Self {
         Self {
             rules,

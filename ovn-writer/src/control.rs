@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     PROGRAM,
-    inspect::{ANSWER_DEADLINE, Question, ask},
+    inspect::{ANSWER_DEADLINE, WriterQuery, ask},
 };
 
 const ALLOW_EMPTY: &str = "/allow-empty";
@@ -62,7 +62,7 @@ pub(crate) fn parse_control(text: &str) -> anyhow::Result<ListenAddress> {
 /// The errors of [`Inspect::serve`].
 pub async fn serve(
     listener: Inspect,
-    writer: mpsc::Sender<Question>,
+    writer: mpsc::Sender<WriterQuery>,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
     let router = Router::new()
@@ -71,8 +71,8 @@ pub async fn serve(
     listener.serve(router, token).await
 }
 
-async fn allow_empty(State(writer): State<mpsc::Sender<Question>>) -> Response {
-    let asked = ask(&writer, Question::AllowEmpty);
+async fn allow_empty(State(writer): State<mpsc::Sender<WriterQuery>>) -> Response {
+    let asked = ask(&writer, WriterQuery::AllowEmpty);
     match timeout(ANSWER_DEADLINE, asked).await.ok().flatten() {
         Some(Ok(names)) => json(&names),
         Some(Err(reason)) => refusal(StatusCode::CONFLICT, &reason.to_string()).into_response(),

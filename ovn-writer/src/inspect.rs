@@ -12,7 +12,7 @@ use axum::{
 };
 use runtime::inspect::{
     Asked, Inspect, busy,
-    explain::{self, Turns},
+    explain::{self, QueryPacer},
     page, query,
 };
 use tokio::{
@@ -34,7 +34,7 @@ pub(crate) const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A query to the writer, with the channel for its answer.
 #[derive(Debug)]
-pub enum Question {
+pub enum WriterQuery {
     /// Explains a name or an address.
     Explain(Asked, oneshot::Sender<Explanation>),
     /// Permits to empty the sets of the names that are absent now; the answer has these names.
@@ -56,9 +56,9 @@ pub enum NotPermitted {
 
 #[derive(Debug)]
 struct Inspector {
-    writer: mpsc::Sender<Question>,
+    writer: mpsc::Sender<WriterQuery>,
     /// A query searches all names, and must not delay the writer.
-    turns: Turns,
+    pacer: QueryPacer,
 }
 
 /// Answers until the token is cancelled.
@@ -67,19 +67,19 @@ struct Inspector {
 /// The errors of [`Inspect::serve`].
 pub async fn serve(
     inspect: Inspect,
-    writer: mpsc::Sender<Question>,
+    writer: mpsc::Sender<WriterQuery>,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
     inspect.serve(router(writer), token).await
 }
 
-fn router(writer: mpsc::Sender<Question>) -> Router {
-    let turns = Turns::default();
+fn router(writer: mpsc::Sender<WriterQuery>) -> Router {
+    let pacer = QueryPacer::default();
     Router::new()
         .route("/", get(sets))
         .route("/explain", get(explain_html))
         .route("/explain.json", get(explain_json))
-        .with_state(Arc::new(Inspector { writer, turns }))
+        .with_state(Arc::new(Inspector { writer, pacer }))
 }
 
 async fn sets(State(inspector): State<Arc<Inspector>>, RawQuery(asked): RawQuery) -> Response {
@@ -87,7 +87,7 @@ async fn sets(State(inspector): State<Arc<Inspector>>, RawQuery(asked): RawQuery
         Ok([filter]) => filter.unwrap_or_default(),
         Err(error) => return error.into_response(),
     };
-    let question = |sender| Question::Sets(filter.clone(), sender);
+    let question = |sender| WriterQuery::Sets(filter.clone(), sender);
     match inspector.ask(question).await {
         Some(sets) => page(pages::render(&sets, &filter)),
         None => busy(PROGRAM),
@@ -112,20 +112,20 @@ async fn explain_html(
 
 impl Inspector {
     async fn explain(&self, asked: Asked) -> Option<Explanation> {
-        self.ask(|sender| Question::Explain(asked, sender)).await
+        self.ask(|sender| WriterQuery::Explain(asked, sender)).await
     }
 
     /// `None` if the writer does not answer.
-    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Option<T> {
-        let asked = self.turns.ask(ask(&self.writer, question));
+    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> WriterQuery) -> Option<T> {
+        let asked = self.pacer.ask(ask(&self.writer, question));
         timeout(ANSWER_DEADLINE, asked).await.ok().flatten()
     }
 }
 
 /// Queries the writer; `None` if it has ended.
 pub(crate) async fn ask<T>(
-    writer: &mpsc::Sender<Question>,
-    question: impl FnOnce(oneshot::Sender<T>) -> Question,
+    writer: &mpsc::Sender<WriterQuery>,
+    question: impl FnOnce(oneshot::Sender<T>) -> WriterQuery,
 ) -> Option<T> {
     let (sender, told) = oneshot::channel();
     writer.send(question(sender)).await.ok()?;

@@ -49,8 +49,8 @@ use self::{
     batch::Batch,
     change_log::{ChangeLog, ChangesText},
     drift_backoff::DriftBackoff,
-    queue::{Mark, Queue},
-    rejected_transactions::{Refused, back_off},
+    queue::{Queue, QueueReason},
+    rejected_transactions::{RejectedName, back_off},
 };
 pub use self::{
     batch::{BatchLimits, Done, Repaired},
@@ -74,7 +74,7 @@ pub struct Reconciler {
     state: SyncState,
     queue: Queue,
     /// Names whose changes the server refused, until they succeed.
-    refused: HashMap<DnsName, Refused>,
+    refused: HashMap<DnsName, RejectedName>,
     /// Recent repairs, of the sets of each family.
     drift_backoff: HashMap<DnsName, [DriftBackoff; 2]>,
     /// The oldest first.
@@ -150,7 +150,7 @@ impl Reconciler {
         match event {
             SyncEvent::Store(event) => {
                 for name in self.state.store_changed(event, now) {
-                    self.queue.mark(name, Mark::store(now));
+                    self.queue.mark(name, QueueReason::store(now));
                 }
             }
             SyncEvent::DatabaseRead(replica) => {
@@ -160,7 +160,7 @@ impl Reconciler {
                 for name in self.state.database_read(replica) {
                     let since = since.get(&name).copied();
                     let suspects = None;
-                    self.queue.mark(name, Mark { since, suspects });
+                    self.queue.mark(name, QueueReason { since, suspects });
                 }
             }
             SyncEvent::DatabaseChanged(replica, changes) => {
@@ -272,7 +272,7 @@ impl Reconciler {
     }
 
     /// The next name to check. If there is none, all were compared, which may queue some names again.
-    fn next_name(&mut self, now: Instant) -> Option<(DnsName, Mark)> {
+    fn next_name(&mut self, now: Instant) -> Option<(DnsName, QueueReason)> {
         if self.queue.is_empty() && self.in_flight.is_empty() {
             self.queue.mark_all(self.state.all_compared(now));
         }

@@ -20,7 +20,7 @@ use tracing::{debug, info, warn};
 
 use crate::{
     dry_run::DryRun,
-    inspect::Question,
+    inspect::WriterQuery,
     metrics,
     references::{Northbound, NorthboundChanges},
     sync::{Finished, Policy, Reconciler, StartOver, SyncEvent},
@@ -46,7 +46,7 @@ pub struct Writer {
     client: Client<Northbound>,
     mode: Mode,
     /// Queries of people.
-    questions: mpsc::Receiver<Question>,
+    questions: mpsc::Receiver<WriterQuery>,
     /// The oldest first.
     in_flight: VecDeque<TransactionId>,
     /// Whether this process was on standby at its last check: those names must be checked again when it leads.
@@ -97,7 +97,7 @@ impl Writer {
     }
 
     #[must_use]
-    pub fn inspected(self, questions: mpsc::Receiver<Question>) -> Self {
+    pub fn inspected(self, questions: mpsc::Receiver<WriterQuery>) -> Self {
         Self { questions, ..self }
     }
 

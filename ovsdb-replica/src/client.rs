@@ -81,10 +81,10 @@ pub enum Event<C> {
 pub struct Client<T: Tables> {
     options: Arc<ClientOptions>,
     reconnect: ReconnectSchedule,
-    state: State<T>,
+    state: ClientState<T>,
 }
 
-enum State<T: Tables> {
+enum ClientState<T: Tables> {
     Connecting(Remote, Connecting<T>),
     Up(Box<Link<T>>),
 }
@@ -121,7 +121,7 @@ impl<T: Tables> Client<T> {
             progress: Progress::default(),
             kept: None,
         };
-        let state = State::connecting(&mut reconnect, &options, carryover, Duration::ZERO);
+        let state = ClientState::connecting(&mut reconnect, &options, carryover, Duration::ZERO);
         Self {
             options,
             reconnect,
@@ -132,16 +132,16 @@ impl<T: Tables> Client<T> {
     /// The replica, unless the client is [down](Event::Down).
     pub fn replica(&self) -> Option<&T::Replica> {
         match &self.state {
-            State::Connecting(..) => None,
-            State::Up(link) => Some(&link.monitored.replica),
+            ClientState::Connecting(..) => None,
+            ClientState::Up(link) => Some(&link.monitored.replica),
         }
     }
 
     /// Whether the server answered the last probe. Meaningless while the client is [down](Event::Down).
     pub fn is_responsive(&self) -> bool {
         match &self.state {
-            State::Connecting(..) => true,
-            State::Up(link) => link.session.is_responsive(),
+            ClientState::Connecting(..) => true,
+            ClientState::Up(link) => link.session.is_responsive(),
         }
     }
 
@@ -149,10 +149,10 @@ impl<T: Tables> Client<T> {
     pub async fn next(&mut self) -> Event<T::Changes> {
         loop {
             match &mut self.state {
-                State::Connecting(remote, connecting) => match connecting.await {
+                ClientState::Connecting(remote, connecting) => match connecting.await {
                     Ok(link) => {
                         let (remote, resumed) = (link.remote.clone(), link.resumed);
-                        self.state = State::Up(link);
+                        self.state = ClientState::Up(link);
                         return Event::Up { remote, resumed };
                     }
                     Err((error, carryover)) => {
@@ -166,7 +166,7 @@ impl<T: Tables> Client<T> {
                         };
                     }
                 },
-                State::Up(link) => match link.next().await {
+                ClientState::Up(link) => match link.next().await {
                     Ok(None) => {}
                     Ok(Some(event)) => return event,
                     Err(error) => {
@@ -187,7 +187,7 @@ impl<T: Tables> Client<T> {
     /// Sends a transaction; [`Client::next`] reports its [end](Event::Ended). `None` if the client is
     /// [down](Event::Down). Bytes that the socket does not take at once are sent in [`Client::next`].
     pub fn transact(&mut self, operations: Vec<Operation>) -> Option<TransactionId> {
-        let State::Up(link) = &mut self.state else {
+        let ClientState::Up(link) = &mut self.state else {
             return None;
         };
         let (database, deadline) = (&self.options.database, self.options.transact_deadline);
@@ -207,7 +207,7 @@ impl<T: Tables> Client<T> {
     }
 
     fn end(&mut self, keep_replica: bool, least_delay: Duration) {
-        let State::Up(link) = &mut self.state else {
+        let ClientState::Up(link) = &mut self.state else {
             return;
         };
         // A session that ends soon after its start counts as a failed attempt.
@@ -219,11 +219,12 @@ impl<T: Tables> Client<T> {
     }
 
     fn connect(&mut self, carryover: Carryover<T>, least_delay: Duration) {
-        self.state = State::connecting(&mut self.reconnect, &self.options, carryover, least_delay);
+        self.state =
+            ClientState::connecting(&mut self.reconnect, &self.options, carryover, least_delay);
     }
 }
 
-impl<T: Tables> State<T> {
+impl<T: Tables> ClientState<T> {
     fn connecting(
         reconnect: &mut ReconnectSchedule,
         options: &Arc<ClientOptions>,

@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// How long the start waits for the sources.
-const PATIENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the address of a deleted Node still counts. Pods on its host network run for a while, and EndpointSlices
 /// list them.
@@ -145,13 +145,13 @@ impl Networks {
 }
 
 /// The kind of object that networks are read from, in an administrator's words.
-type Source = &'static str;
+type NetworkSource = &'static str;
 
-const API_SERVER: Source = "EndpointSlices of default/kubernetes";
-const SERVICE_CIDRS: Source = "ServiceCIDRs";
-const NODES: Source = "Nodes";
-const USER_DEFINED_NETWORKS: Source = "ClusterUserDefinedNetworks";
-const SOURCES: [Source; 4] = [API_SERVER, SERVICE_CIDRS, NODES, USER_DEFINED_NETWORKS];
+const API_SERVER: NetworkSource = "EndpointSlices of default/kubernetes";
+const SERVICE_CIDRS: NetworkSource = "ServiceCIDRs";
+const NODES: NetworkSource = "Nodes";
+const USER_DEFINED_NETWORKS: NetworkSource = "ClusterUserDefinedNetworks";
+const SOURCES: [NetworkSource; 4] = [API_SERVER, SERVICE_CIDRS, NODES, USER_DEFINED_NETWORKS];
 
 /// The networks in an object.
 type Found = Vec<(Purpose, IpNet)>;
@@ -161,15 +161,15 @@ type Found = Vec<(Purpose, IpNet)>;
 /// A source may be forbidden, or unknown to the API server because it is old or lacks the CRD. The log says so once,
 /// and the read is retried every few seconds. The last known networks stay while the API server is away.
 pub struct Reading {
-    changes: SelectAll<BoxStream<'static, (Source, Change)>>,
-    known: BTreeMap<Source, ObjectCache<Found>>,
+    changes: SelectAll<BoxStream<'static, (NetworkSource, NetworksEvent)>>,
+    known: BTreeMap<NetworkSource, ObjectCache<Found>>,
     /// The addresses of deleted Nodes, and until when the collector still refuses them.
     gone: BTreeMap<IpAddr, Instant>,
     found: watch::Sender<Option<Arc<Networks>>>,
 }
 
 /// A change of the networks in objects.
-type Change = Event<(ObjectKey, Found)>;
+type NetworksEvent = Event<(ObjectKey, Found)>;
 
 impl Reading {
     /// Reads from this cluster.
@@ -191,7 +191,9 @@ impl Reading {
         ])
     }
 
-    fn of(changes: impl IntoIterator<Item = BoxStream<'static, (Source, Change)>>) -> Self {
+    fn of(
+        changes: impl IntoIterator<Item = BoxStream<'static, (NetworkSource, NetworksEvent)>>,
+    ) -> Self {
         Self {
             changes: changes.into_iter().collect(),
             known: SOURCES
@@ -212,7 +214,7 @@ impl Reading {
     /// # Errors
     /// None: errors are logged and retried.
     pub async fn run(mut self, token: CancellationToken) -> anyhow::Result<()> {
-        let latest = Instant::now() + PATIENCE;
+        let latest = Instant::now() + READ_TIMEOUT;
         loop {
             let waiting = self.found.borrow().is_none();
             let forgets = self.gone.values().min().copied();
@@ -236,7 +238,7 @@ impl Reading {
     }
 
     /// Applies a change. Returns whether the networks changed.
-    fn take(&mut self, source: Source, change: Change) -> bool {
+    fn take(&mut self, source: NetworkSource, change: NetworksEvent) -> bool {
         if let Event::OutOfSync(reason) = &change {
             info!(
                 objects = source, %reason,
@@ -270,10 +272,10 @@ impl Reading {
 }
 
 fn changes<K: Object>(
-    source: Source,
+    source: NetworkSource,
     events: impl Stream<Item = Event<K>> + Send + 'static,
     networks: fn(&K) -> Found,
-) -> BoxStream<'static, (Source, Change)> {
+) -> BoxStream<'static, (NetworkSource, NetworksEvent)> {
     let read = move |object: K| (ObjectKey::of(&object), networks(&object));
     events.map(move |event| (source, event.map(read))).boxed()
 }

@@ -54,11 +54,11 @@ pub type Endpoints = Arc<BTreeMap<SocketAddr, Conditions>>;
 type Found = Vec<(SocketAddr, Conditions)>;
 
 /// A change of the endpoints in slices.
-type Change = Event<(ObjectKey, Found)>;
+type SliceEvent = Event<(ObjectKey, Found)>;
 
 /// Finds the servers behind Services.
 pub struct Discovery {
-    slices: SelectAll<BoxStream<'static, (usize, Change)>>,
+    slices: SelectAll<BoxStream<'static, (usize, SliceEvent)>>,
     /// The endpoints in each Service's slices.
     known: Vec<ObjectCache<Found>>,
     found: watch::Sender<Option<Endpoints>>,

@@ -9,7 +9,7 @@ use std::{
 #[derive(Debug)]
 pub struct LogRateLimiter {
     interval: Duration,
-    state: Mutex<State>,
+    state: Mutex<LimiterState>,
 }
 
 impl Default for LogRateLimiter {
@@ -19,7 +19,7 @@ impl Default for LogRateLimiter {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LimiterState {
     last: Option<Instant>,
     left_out: u64,
 }

@@ -35,7 +35,7 @@ pub type Addresses = Arc<BTreeSet<IpAddr>>;
 
 /// Finds the other instances.
 pub struct Peers {
-    source: Source,
+    source: PeerSource,
     /// The addresses of this instance.
     own: BTreeSet<IpAddr>,
     asking: watch::Sender<Addresses>,
@@ -43,13 +43,13 @@ pub struct Peers {
     rank: watch::Sender<usize>,
 }
 
-enum Source {
+enum PeerSource {
     Services(Discovery),
     Folder(Folder),
 }
 
 impl Peers {
-    fn new(source: Source, own: BTreeSet<IpAddr>) -> Self {
+    fn new(source: PeerSource, own: BTreeSet<IpAddr>) -> Self {
         Self {
             source,
             own,
@@ -67,7 +67,7 @@ impl Peers {
     ) -> Self {
         let own = own.into_iter().map(|ip| ip.to_canonical()).collect();
         let discovery = Discovery::of_hosts(cluster, services);
-        Self::new(Source::Services(discovery), own)
+        Self::new(PeerSource::Services(discovery), own)
     }
 
     /// The instances of the program `name` that share this folder. Takes a loopback address as this instance's source
@@ -79,7 +79,7 @@ impl Peers {
         let folder = Folder::join(store.path(), name);
         let own = folder.own();
         let addresses = own.into_iter().map(IpAddr::V4).collect();
-        (Self::new(Source::Folder(folder), addresses), own)
+        (Self::new(PeerSource::Folder(folder), addresses), own)
     }
 
     /// The source addresses of the other instances' queries. An instance that left counts for half a minute more.
@@ -118,7 +118,7 @@ impl Peers {
         };
         let finding = async {
             match source {
-                Source::Services(discovery) => {
+                PeerSource::Services(discovery) => {
                     let mut found = discovery.found();
                     let pass_on = async {
                         while found.changed().await.is_ok() {
@@ -128,7 +128,7 @@ impl Peers {
                     };
                     tokio::join!(discovery.run(token.clone()), pass_on).0
                 }
-                Source::Folder(folder) => folder.watch(&alive).await,
+                PeerSource::Folder(folder) => folder.watch(&alive).await,
             }
         };
         tokio::select! {

@@ -33,7 +33,7 @@ use crate::{
     event_history::EventHistory,
     objects::{
         ManageObjects, ObjectPolicy, Shared,
-        publish::{Outcome, Write},
+        publish::{Write, WriteOutcome},
     },
     observation::Observation,
     observe::answer_cache::AnswerCache,
@@ -167,31 +167,31 @@ impl World {
         object
     }
 
-    pub(crate) fn carry_out(&mut self, write: &Write) -> Outcome {
+    pub(crate) fn carry_out(&mut self, write: &Write) -> WriteOutcome {
         let key = write.key();
         if let Write::Status(object) = write
             && serde_json::to_vec(&object.status).unwrap().len() > self.takes
         {
-            return Outcome::TooLarge;
+            return WriteOutcome::TooLarge;
         }
         match (write, self.store.get(&key).cloned()) {
             (Write::Status(object), Some(stored))
                 if stored.resource_version() == object.resource_version() =>
             {
                 let status = object.status.clone();
-                Outcome::Stored(Box::new(self.put(DnsNameResolver { status, ..stored })))
+                WriteOutcome::Stored(Box::new(self.put(DnsNameResolver { status, ..stored })))
             }
             (Write::Create(object), None) => {
-                Outcome::Stored(Box::new(self.put(object.as_ref().clone())))
+                WriteOutcome::Stored(Box::new(self.put(object.as_ref().clone())))
             }
             (Write::Delete(_, precondition), Some(stored))
                 if stored.resource_version() == precondition.resource_version =>
             {
                 self.store.remove(&key);
-                Outcome::Gone
+                WriteOutcome::Gone
             }
-            (_, Some(stored)) => Outcome::Stale(Box::new(stored)),
-            (_, None) => Outcome::Gone,
+            (_, Some(stored)) => WriteOutcome::Stale(Box::new(stored)),
+            (_, None) => WriteOutcome::Gone,
         }
     }
 

@@ -68,13 +68,13 @@ pub enum Duty {
 pub struct LiveView {
     pub config_map: ObjectKey,
     #[serde(flatten)]
-    pub state: State,
+    pub state: CorefileState,
 }
 
 /// The state of a ConfigMap.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
-pub enum State {
+pub enum CorefileState {
     /// It was not read yet.
     #[default]
     Unknown,
@@ -89,7 +89,7 @@ pub enum State {
     },
 }
 
-impl State {
+impl CorefileState {
     fn of(map: &ConfigMap, config: &Config) -> Self {
         let mut files = map.data.clone().unwrap_or_default();
         let fault = |words: String| {
@@ -147,11 +147,11 @@ pub async fn run(
         Duty::Stream(..) => stream::pending().boxed(),
         Duty::Forward(daemon_set) => cluster.watch_one::<DaemonSet>(daemon_set).boxed(),
     };
-    let mut speaker = RuleEvents {
+    let mut speaker = CorefileEvents {
         config: &config,
         reporter,
         about: config.config_map.reference::<ConfigMap>(),
-        state: State::default(),
+        state: CorefileState::default(),
         is_used: matches!(config.duty, Duty::Stream(..)),
         told: Vec::new(),
         untold: PendingReports::default(),
@@ -177,11 +177,11 @@ pub async fn run(
     }
 }
 
-struct RuleEvents<'a> {
+struct CorefileEvents<'a> {
     config: &'a Config,
     reporter: Reporter,
     about: ObjectReference,
-    state: State,
+    state: CorefileState,
     /// The DaemonSet that uses it exists.
     is_used: bool,
     /// The faults that were reported.
@@ -190,26 +190,26 @@ struct RuleEvents<'a> {
     series: Series,
 }
 
-impl RuleEvents<'_> {
+impl CorefileEvents<'_> {
     fn take(&mut self, event: Event<ConfigMap>) {
         self.state = match event {
             Event::Synced(maps) => match maps.first() {
                 Some(map) => self.read(map),
-                None => State::Absent,
+                None => CorefileState::Absent,
             },
             Event::Applied(map) => self.read(&map),
-            Event::Deleted(_) => State::Absent,
-            Event::Undecodable(_) => State::Unreadable {
+            Event::Deleted(_) => CorefileState::Absent,
+            Event::Undecodable(_) => CorefileState::Unreadable {
                 reason: "the ConfigMap cannot be decoded".to_owned(),
             },
             // The last state that was read stays.
-            Event::OutOfSync(_) if matches!(self.state, State::Read { .. }) => return,
+            Event::OutOfSync(_) if matches!(self.state, CorefileState::Read { .. }) => return,
             Event::OutOfSync(reason) => {
-                if !matches!(self.state, State::Unreadable { .. }) {
+                if !matches!(self.state, CorefileState::Unreadable { .. }) {
                     let map = &self.config.config_map;
                     info!(config_map = %map, %reason, "cannot read the live Corefile, so the collector does not check it: allow it to read the ConfigMap");
                 }
-                State::Unreadable { reason }
+                CorefileState::Unreadable { reason }
             }
         };
     }
@@ -224,23 +224,23 @@ impl RuleEvents<'_> {
         }
     }
 
-    fn state(&self) -> &State {
+    fn state(&self) -> &CorefileState {
         if self.is_used {
             &self.state
         } else {
-            &State::Absent
+            &CorefileState::Absent
         }
     }
 
-    fn read(&mut self, map: &ConfigMap) -> State {
+    fn read(&mut self, map: &ConfigMap) -> CorefileState {
         self.about = map.object_ref(&());
-        State::of(map, self.config)
+        CorefileState::of(map, self.config)
     }
 
     /// Reports faults when they change, and repeatedly while they last. Only the leader does.
     fn speak(&mut self, leads: bool) {
         let faults: Vec<Finding> = self.state().faults().cloned().collect();
-        let is_known = matches!(self.state(), State::Read { .. });
+        let is_known = matches!(self.state(), CorefileState::Read { .. });
         let labels = [self.config.config_map.to_string()];
         let shown = (leads && is_known).then_some(faults.len() as f64);
         self.series.put(labels, shown);
@@ -304,8 +304,8 @@ mod tests {
         }
     }
 
-    fn state(corefile: &str, lines: &[&str]) -> State {
-        State::of(&map(corefile), &config(lines))
+    fn state(corefile: &str, lines: &[&str]) -> CorefileState {
+        CorefileState::of(&map(corefile), &config(lines))
     }
 
     fn line(endpoint: &str) -> Line {
@@ -339,7 +339,7 @@ mod tests {
         let mut config = config(&[]);
         config.duty = Duty::Forward("kube-system/node-local-dns".parse().unwrap());
         let faults = |corefile: &str| {
-            let state = State::of(&map(corefile), &config);
+            let state = CorefileState::of(&map(corefile), &config);
             state.faults().map(|fault| fault.line).collect::<Vec<_>>()
         };
         assert_eq!(faults(corefile), [7]);

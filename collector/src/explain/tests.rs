@@ -403,7 +403,7 @@ fn a_name_that_was_left_out_as_its_client_asked_for_too_many_is_explained() {
         reasons("a.example.com", &known),
         ["NeverSeen", "OnlyWildcard"]
     );
-    known.refused = Some(Refused {
+    known.refused = Some(RefusedAnswers {
         answers: 7,
         last: known.at,
     });

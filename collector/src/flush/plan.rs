@@ -14,9 +14,9 @@ use tokio::time::Instant;
 
 use super::{
     probe::{Nonce, nonce},
-    schedule::{self, Purpose},
-    streams::{Open, Seen},
-    target::{Target, Verdict},
+    schedule::{self, ProbePurpose},
+    streams::{Open, SeenProbe},
+    target::{ProbeHandling, Target},
 };
 
 /// The most of the budget that may be spent at once.
@@ -33,7 +33,7 @@ pub struct Config {
 }
 
 /// A server, and the index of one of the names.
-pub type Key = (SocketAddr, usize);
+pub type BlockKey = (SocketAddr, usize);
 
 /// A probe to send.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,17 +49,17 @@ pub struct Probe {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Notice {
     /// This block forwards probes, and gets no more.
-    Forwards(Key),
+    Forwards(BlockKey),
     /// This block has not reported for [`BLIND`](super::target::BLIND).
-    NotReporting(Key),
+    NotReporting(BlockKey),
     /// This block was logged as not reporting, and reports again, or no longer matters.
-    Reporting(Key),
+    Reporting(BlockKey),
 }
 
 /// The state of a server's block.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum BlockState {
     /// No name is wanted, so there are no probes.
     Resting,
     /// The first probe is in progress.
@@ -86,7 +86,7 @@ pub struct Plan {
     config: Config,
     /// Whether any name is wanted.
     pub is_wanted: bool,
-    targets: BTreeMap<Key, Target>,
+    targets: BTreeMap<BlockKey, Target>,
     /// The source addresses of the other collectors' queries.
     pub collectors: Collectors,
     open: Open,
@@ -143,7 +143,7 @@ impl Plan {
 
     /// Handles a probe that was seen in a stream. Returns how long the flush took, if the probe is
     /// this collector's and was not seen before.
-    pub fn seen(&mut self, seen: &Seen, now: Instant) -> Option<Duration> {
+    pub fn seen(&mut self, seen: &SeenProbe, now: Instant) -> Option<Duration> {
         let key = (seen.mark.server, seen.name);
         // Any host can forge a probe for another server. Only a collector's probe proves that the
         // stream is that server's.
@@ -172,8 +172,8 @@ impl Plan {
         if std::mem::take(&mut target.is_named) {
             self.notices.push(Notice::Reporting(key));
         }
-        if seen.is_forwarded && target.verdict != Verdict::Forwards {
-            target.verdict = Verdict::Forwards;
+        if seen.is_forwarded && target.verdict != ProbeHandling::Forwards {
+            target.verdict = ProbeHandling::Forwards;
             target.unreported_since = None;
             self.notices.push(Notice::Forwards(key));
         }
@@ -207,7 +207,10 @@ impl Plan {
         let mut later = |at: Instant| next = Some(next.map_or(at, |next| next.min(at)));
         for (key, target) in &mut self.targets {
             let purpose = target.purpose();
-            let is_ours = matches!(purpose, Some(Purpose::Flush | Purpose::Search { .. }));
+            let is_ours = matches!(
+                purpose,
+                Some(ProbePurpose::Flush | ProbePurpose::Search { .. })
+            );
             match target.blind_at().filter(|_| is_ours) {
                 Some(at) if at > now => later(at),
                 Some(_) if !std::mem::replace(&mut target.is_named, true) => {
@@ -222,7 +225,7 @@ impl Plan {
             if let Some(at) = target.lapses_at() {
                 later(at);
             }
-            let may_look = target.is_expected && target.verdict != Verdict::Forwards;
+            let may_look = target.is_expected && target.verdict != ProbeHandling::Forwards;
             if purpose.is_none() && !may_look {
                 continue;
             }
@@ -270,8 +273,12 @@ impl Plan {
     /// The interval of flushing a stream, within the budget.
     pub fn interval(&self) -> Duration {
         let (wanted, budget) = (self.config.interval, self.config.budget.get());
-        let flushed =
-            |target: &&Target| matches!(target.purpose(), Some(Purpose::Flush | Purpose::Standby));
+        let flushed = |target: &&Target| {
+            matches!(
+                target.purpose(),
+                Some(ProbePurpose::Flush | ProbePurpose::Standby)
+            )
+        };
         let count = self.targets.values().filter(flushed).count();
         schedule::interval(wanted, budget, count)
     }
@@ -281,23 +288,23 @@ impl Plan {
         std::mem::take(&mut self.notices)
     }
 
-    pub fn block(&self, key: Key) -> Option<(SocketAddr, DnsName)> {
+    pub fn block(&self, key: BlockKey) -> Option<(SocketAddr, DnsName)> {
         Some((key.0, self.config.names.get(key.1)?.clone()))
     }
 
     /// Every block with its state.
-    pub fn all(&self) -> impl Iterator<Item = (Key, &Target, State)> {
+    pub fn all(&self) -> impl Iterator<Item = (BlockKey, &Target, BlockState)> {
         let state = |target: &Target| {
             if !self.is_wanted {
-                return State::Resting;
+                return BlockState::Resting;
             }
             match target.purpose() {
-                None => State::Forwards,
-                _ if target.is_named => State::NotReporting,
-                _ if target.trial_end().is_some() => State::Trying,
-                Some(Purpose::Flush) => State::Flushed,
-                Some(Purpose::Standby) => State::Standby,
-                Some(Purpose::Search { .. }) => State::Searching,
+                None => BlockState::Forwards,
+                _ if target.is_named => BlockState::NotReporting,
+                _ if target.trial_end().is_some() => BlockState::Trying,
+                Some(ProbePurpose::Flush) => BlockState::Flushed,
+                Some(ProbePurpose::Standby) => BlockState::Standby,
+                Some(ProbePurpose::Search { .. }) => BlockState::Searching,
             }
         };
         let all = self.targets.iter();

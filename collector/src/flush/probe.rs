@@ -45,12 +45,12 @@ pub fn nonce() -> Nonce {
 
 /// The content of the padding: the server that was probed, and the probe's identity.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Mark {
+pub struct ProbeMark {
     pub server: SocketAddr,
     pub nonce: Nonce,
 }
 
-impl Mark {
+impl ProbeMark {
     const LEN: usize = MAGIC.len() + 16 + 2 + 16;
 
     fn bytes(&self) -> [u8; Self::LEN] {
@@ -119,7 +119,7 @@ impl Template {
     }
 
     /// Appends the query as sent over TCP: its length (RFC 1035 section 4.2.2), then the message.
-    pub fn write(&self, id: u16, mark: &Mark, out: &mut Vec<u8>) {
+    pub fn write(&self, id: u16, mark: &ProbeMark, out: &mut Vec<u8>) {
         let length = u16::try_from(self.message.len()).unwrap_or(u16::MAX);
         out.extend(length.to_be_bytes());
         let (id, mark) = (id.to_be_bytes(), mark.bytes());
@@ -142,7 +142,7 @@ impl Template {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Sight {
     /// The mark in its padding, which may be forged.
-    pub mark: Mark,
+    pub mark: ProbeMark,
     /// The event shows that the DNS server forwarded it.
     pub is_forwarded: bool,
     /// The source address of the query.
@@ -165,11 +165,11 @@ impl Sight {
             _ => return None,
         };
         let message = event.query_message?;
-        let front = message.get(..message.len().min(FURTHEST + Mark::LEN))?;
+        let front = message.get(..message.len().min(FURTHEST + ProbeMark::LEN))?;
         let at = front.windows(MAGIC.len()).position(|part| part == MAGIC)?;
         let source = event.query_address.as_deref().and_then(address);
         Some(Self {
-            mark: Mark::read(message.get(at..)?)?,
+            mark: ProbeMark::read(message.get(at..)?)?,
             is_forwarded,
             source: source.map(|address| address.to_canonical()),
             extra,
@@ -208,8 +208,8 @@ pub(crate) mod tests {
         event.encode_to_vec()
     }
 
-    fn mark() -> Mark {
-        Mark {
+    fn mark() -> ProbeMark {
+        ProbeMark {
             server: "10.0.0.1:5353".parse().unwrap(),
             nonce: nonce(),
         }

@@ -14,7 +14,7 @@ use tracing::debug;
 
 use super::{
     plan::Probe,
-    probe::{Mark, Template},
+    probe::{ProbeMark, Template},
 };
 use crate::query_origin::{OwnQueries, OwnSocket};
 
@@ -22,7 +22,7 @@ use crate::query_origin::{OwnQueries, OwnSocket};
 pub const IN_FLIGHT: usize = 16;
 
 /// The time-out of a connection, a write or an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The wait after a connection failed; it doubles each time up to the longest.
 const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ const LOOKED_AT: usize = 4;
 
 /// A server's answer to a probe.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer {
+pub struct ProbeAnswer {
     pub probe: Probe,
     pub rcode: u8,
 }
@@ -49,7 +49,7 @@ pub struct Prober {
     /// The record of the collector's own sockets.
     pub own: OwnQueries,
     pub probes: mpsc::Receiver<Probe>,
-    pub answers: mpsc::Sender<Answer>,
+    pub answers: mpsc::Sender<ProbeAnswer>,
 }
 
 impl Prober {
@@ -84,7 +84,7 @@ impl Prober {
     }
 
     async fn connect(&self) -> io::Result<Connection> {
-        let (stream, own) = timeout(PATIENCE, self.own.connect(self.server)).await??;
+        let (stream, own) = timeout(TIMEOUT, self.own.connect(self.server)).await??;
         let (read, write) = stream.into_split();
         Ok(Connection {
             read,
@@ -119,7 +119,7 @@ impl Connection {
         loop {
             let is_behind = self.in_flight.len() >= IN_FLIGHT;
             let oldest = self.in_flight.front().map(|(_, _, sent)| *sent);
-            let deadline = oldest.map_or_else(|| Instant::now() + PATIENCE, |it| it + PATIENCE);
+            let deadline = oldest.map_or_else(|| Instant::now() + TIMEOUT, |it| it + TIMEOUT);
             tokio::select! {
                 probe = prober.probes.recv(), if !is_behind => match probe {
                     Some(probe) => self.send(probe, &prober.names).await?,
@@ -148,19 +148,19 @@ impl Connection {
         };
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
-        let mark = Mark {
+        let mark = ProbeMark {
             server: probe.server,
             nonce: probe.nonce,
         };
         let mut message = Vec::new();
         template.write(id, &mark, &mut message);
         self.in_flight.push_back((id, probe, Instant::now()));
-        timeout(PATIENCE, self.write.write_all(&message)).await?
+        timeout(TIMEOUT, self.write.write_all(&message)).await?
     }
 
     /// Removes whole answers from the received bytes, so at most one answer and one read are
     /// buffered.
-    fn take_answers(&mut self, answers: &mpsc::Sender<Answer>) {
+    fn take_answers(&mut self, answers: &mpsc::Sender<ProbeAnswer>) {
         let mut rest = &self.received[..];
         while let Some((length, behind)) = rest.split_first_chunk::<LENGTH>() {
             let length = usize::from(u16::from_be_bytes(*length));
@@ -181,7 +181,7 @@ impl Connection {
                 let rcode = flags & 0xf;
                 // Most answers carry no news, and the first probe is repeated if its answer is lost
                 // here.
-                let _is_full = answers.try_send(Answer { probe, rcode });
+                let _is_full = answers.try_send(ProbeAnswer { probe, rcode });
             }
         }
         let used = self.received.len() - rest.len();

@@ -15,7 +15,7 @@ pub const STANDBY: Duration = Duration::from_millis(50);
 
 /// Why a server's block is probed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Purpose {
+pub enum ProbePurpose {
     /// To flush its stream, which comes here.
     Flush,
     /// The same, in case the probes of another collector stop.
@@ -50,17 +50,17 @@ pub fn interval(wanted: Duration, budget: u32, blocks: usize) -> Duration {
 ///
 /// Traffic of its own flushes a stream, so the interval counts from there too. But that traffic may
 /// come from one of two blocks only. So coverage probes are sent all the same.
-pub fn due(purpose: Purpose, last: Last, interval: Duration) -> Option<Instant> {
+pub fn due(purpose: ProbePurpose, last: Last, interval: Duration) -> Option<Instant> {
     let sent = last.sent?;
     Some(match purpose {
-        Purpose::Flush => {
+        ProbePurpose::Flush => {
             let next = last.flowed.map_or(sent, |flowed| flowed.max(sent)) + interval;
             next.min(sent + COVERAGE.max(interval))
         }
-        Purpose::Standby => {
+        ProbePurpose::Standby => {
             last.moved.map_or(sent, |moved| moved.max(sent)) + interval * 2 + STANDBY
         }
-        Purpose::Search { attempts } => {
+        ProbePurpose::Search { attempts } => {
             let doubled = FIRST_RETRY.saturating_mul(1 << attempts.saturating_sub(1).min(16));
             sent + doubled.min(COVERAGE).max(interval)
         }
@@ -107,13 +107,13 @@ mod tests {
     #[test]
     fn the_first_probe_is_due_at_once() {
         let last = Last::default();
-        assert_eq!(due(Purpose::Flush, last, MS), None);
+        assert_eq!(due(ProbePurpose::Flush, last, MS), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_busier_than_the_interval_is_probed_only_for_coverage() {
         let start = Instant::now();
-        let due = |sent, flowed| due(Purpose::Flush, last(start, sent, flowed), MS * 100);
+        let due = |sent, flowed| due(ProbePurpose::Flush, last(start, sent, flowed), MS * 100);
         assert_eq!(due(0, None), Some(start + MS * 100));
         assert_eq!(due(50, Some(20)), Some(start + MS * 150));
         assert_eq!(due(0, Some(99)), Some(start + MS * 199));
@@ -123,7 +123,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_stands_by_helps_out_when_nothing_moves() {
         let start = Instant::now();
-        let due = |moved| due(Purpose::Standby, last(start, 0, moved), MS * 100);
+        let due = |moved| due(ProbePurpose::Standby, last(start, 0, moved), MS * 100);
         assert_eq!(due(Some(1000)), Some(start + MS * 1250));
         assert_eq!(due(None), Some(start + MS * 250));
     }
@@ -133,7 +133,7 @@ mod tests {
         let start = Instant::now();
         let mut waits = Vec::new();
         for attempts in [1, 2, 3, 4, 5, 6, 7, 40, u32::MAX] {
-            let due = due(Purpose::Search { attempts }, last(start, 0, None), MS);
+            let due = due(ProbePurpose::Search { attempts }, last(start, 0, None), MS);
             waits.push((due.unwrap() - start).as_secs());
         }
         assert_eq!(waits, [2, 4, 8, 16, 32, 45, 45, 45, 45]);
@@ -149,12 +149,12 @@ mod tests {
             let last = last(start, sent, flowed);
             let interval = MS * interval;
             let sent = last.sent.unwrap();
-            for purpose in [Purpose::Flush, Purpose::Search { attempts }] {
+            for purpose in [ProbePurpose::Flush, ProbePurpose::Search { attempts }] {
                 let due = due(purpose, last, interval).unwrap();
                 prop_assert!(due >= sent + interval && due <= sent + COVERAGE.max(interval));
             }
             if standby {
-                prop_assert!(due(Purpose::Standby, last, interval).unwrap() >= sent + interval * 2);
+                prop_assert!(due(ProbePurpose::Standby, last, interval).unwrap() >= sent + interval * 2);
             }
         }
     }

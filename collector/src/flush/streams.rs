@@ -17,7 +17,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::probe::{LONGEST_OTHER, Mark, Sight, Template};
+use super::probe::{LONGEST_OTHER, ProbeMark, Sight, Template};
 
 /// The most probes waiting for the task; further ones are dropped and counted.
 const QUEUE: usize = 4_096;
@@ -87,10 +87,10 @@ impl Flow {
 
 /// A probe that was seen in a stream.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct SeenProbe {
     pub stream: StreamId,
     /// The mark in its padding.
-    pub mark: Mark,
+    pub mark: ProbeMark,
     /// The index of its name.
     pub name: usize,
     /// The server forwarded it.
@@ -110,7 +110,7 @@ struct Shared {
     names: Arc<[Template]>,
     open: watch::Sender<Open>,
     next: AtomicU64,
-    seen: mpsc::Sender<Seen>,
+    seen: mpsc::Sender<SeenProbe>,
     lost: Counter,
 }
 
@@ -118,7 +118,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Told {
     pub open: watch::Receiver<Open>,
-    pub seen: mpsc::Receiver<Seen>,
+    pub seen: mpsc::Receiver<SeenProbe>,
 }
 
 impl Streams {
@@ -155,16 +155,16 @@ impl Streams {
         shared.open.send_modify(|open| {
             Arc::make_mut(open).insert(id, opened);
         });
-        Stream(Some(Watched { shared, id, flow }))
+        Stream(Some(OpenStream { shared, id, flow }))
     }
 }
 
 /// A stream, as its reader has it.
 #[derive(Debug, Default)]
-pub struct Stream(Option<Watched>);
+pub struct Stream(Option<OpenStream>);
 
 #[derive(Debug)]
-struct Watched {
+struct OpenStream {
     shared: Arc<Shared>,
     id: StreamId,
     flow: Flow,
@@ -187,7 +187,7 @@ impl Stream {
     /// `extra` has the secret.
     #[cold]
     pub fn look(&self, frame: &[u8], began: Instant, admits: impl FnOnce(&[u8]) -> bool) {
-        let Some(Watched { shared, id, .. }) = &self.0 else {
+        let Some(OpenStream { shared, id, .. }) = &self.0 else {
             return;
         };
         let Some(sight) = Sight::read(frame).filter(|sight| admits(&sight.extra)) else {
@@ -196,7 +196,7 @@ impl Stream {
         let Some(name) = shared.names.iter().position(|name| name.is_of(&sight)) else {
             return;
         };
-        let seen = Seen {
+        let seen = SeenProbe {
             stream: *id,
             mark: sight.mark,
             name,
@@ -217,7 +217,7 @@ impl Stream {
     }
 }
 
-impl Drop for Watched {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.shared.open.send_modify(|open| {
             Arc::make_mut(open).remove(&self.id);

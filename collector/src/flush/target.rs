@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     probe::Nonce,
-    schedule::{Last, Purpose},
+    schedule::{Last, ProbePurpose},
     streams::{Flow, StreamId},
 };
 
@@ -29,7 +29,7 @@ pub const BLIND: Duration = Duration::from_secs(30);
 
 /// How the server handles probes, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Verdict {
+pub enum ProbeHandling {
     #[default]
     Untried,
     /// It answers them by itself.
@@ -59,7 +59,7 @@ impl Trial {
 /// One block of one server, identified by the name that is queried.
 #[derive(Debug, Default)]
 pub struct Target {
-    pub verdict: Verdict,
+    pub verdict: ProbeHandling,
     /// Probes since it was last received, or since a stream opened that may be its.
     pub attempts: u32,
     /// A stream opened that may be its: it is to be probed now.
@@ -116,12 +116,12 @@ impl Target {
     }
 
     /// Why it is probed; `None` if it is not.
-    pub fn purpose(&self) -> Option<Purpose> {
+    pub fn purpose(&self) -> Option<ProbePurpose> {
         Some(match (self.verdict, self.is_heard()) {
-            (Verdict::Forwards, _) => return None,
-            (_, true) if self.is_flushed_by_another => Purpose::Standby,
-            (_, true) => Purpose::Flush,
-            (_, false) => Purpose::Search {
+            (ProbeHandling::Forwards, _) => return None,
+            (_, true) if self.is_flushed_by_another => ProbePurpose::Standby,
+            (_, true) => ProbePurpose::Flush,
+            (_, false) => ProbePurpose::Search {
                 attempts: self.attempts,
             },
         })
@@ -150,7 +150,7 @@ impl Target {
         self.unreported_since.get_or_insert(now);
         self.attempts = self.attempts.saturating_add(1);
         self.is_expected = false;
-        if self.verdict == Verdict::Untried {
+        if self.verdict == ProbeHandling::Untried {
             self.trial = Some(Trial {
                 nonce,
                 sent: now,
@@ -206,9 +206,11 @@ impl Target {
     pub fn settle(&mut self, now: Instant) {
         if let Some(trial) = self.trial.filter(|trial| trial.end() <= now) {
             self.trial = None;
-            if trial.answered.is_some() && trial.seen.is_some() && self.verdict == Verdict::Untried
+            if trial.answered.is_some()
+                && trial.seen.is_some()
+                && self.verdict == ProbeHandling::Untried
             {
-                self.verdict = Verdict::Answers;
+                self.verdict = ProbeHandling::Answers;
             }
         }
         if self.lapses_at().is_some_and(|at| at <= now) {

@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    plan::{Collectors, Config, Notice, Plan, Probe, State},
+    plan::{BlockState, Collectors, Config, Notice, Plan, Probe},
     probe::Template,
-    prober::{Answer, IN_FLIGHT, Prober},
+    prober::{IN_FLIGHT, ProbeAnswer, Prober},
     streams::Told,
     view::{self, BlockView},
 };
@@ -99,7 +99,7 @@ pub async fn run(
                     histogram!("egress_collector_flush_delay_seconds").record(delay);
                 }
             }
-            Some(Answer { probe, rcode }) = answered.recv() => {
+            Some(ProbeAnswer { probe, rcode }) = answered.recv() => {
                 task.plan.answered(&probe, rcode, Instant::now());
             }
             Some(ended) = task.running.join_next(), if !task.running.is_empty() => {
@@ -121,7 +121,7 @@ struct Task {
     running: JoinSet<()>,
     names: Arc<[Template]>,
     own: OwnQueries,
-    answers: mpsc::Sender<Answer>,
+    answers: mpsc::Sender<ProbeAnswer>,
     blocks: watch::Sender<Arc<Vec<BlockView>>>,
     blind: Series,
 }
@@ -192,12 +192,12 @@ impl Task {
     fn show(&mut self) {
         let blocks = view::view(&self.plan, Instant::now());
         gauge!("egress_collector_flush_interval_seconds").set(self.plan.interval());
-        for state in State::WORDS {
+        for state in BlockState::WORDS {
             let those = blocks.iter().filter(|it| it.state.as_str() == *state);
             gauge!("egress_collector_dns_blocks", "state" => *state).set(those.count() as f64);
         }
         self.blind.replace(blocks.iter().map(|block| {
-            let is_blind = block.state == State::NotReporting;
+            let is_blind = block.state == BlockState::NotReporting;
             let labels = [block.server.to_string(), block.name.clone()];
             (labels, f64::from(u8::from(is_blind)))
         }));

@@ -6,7 +6,7 @@ use runtime::inspect::text::seconds;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::plan::{Plan, State};
+use super::plan::{BlockState, Plan};
 
 /// One block of one server.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -19,7 +19,7 @@ pub struct BlockView {
     /// `standby`: another collector flushes it. `trying`, `searching`: it was not received yet.
     /// `blind`: it was not received for 30 s. `forwards`: it forwards probes, and gets no more.
     /// `resting`: no name is wanted.
-    pub state: State,
+    pub state: BlockState,
     /// The number of its streams that come to this collector.
     pub streams: usize,
     /// How long ago a probe was last seen in one.
@@ -32,8 +32,8 @@ pub struct BlockView {
     pub rcode: Option<u8>,
 }
 
-impl State {
-    /// Every value of [`State::as_str`].
+impl BlockState {
+    /// Every value of [`BlockState::as_str`].
     pub const WORDS: &[&str] = &[
         "resting",
         "trying",

@@ -13,7 +13,7 @@ use runtime::{
 };
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{InspectSources, Inspector, PATIENCE, PROGRAM};
+use super::{ANSWER_DEADLINE, InspectSources, Inspector, PROGRAM};
 use crate::{
     explain::{Explanation, KnownFacts, near_misses},
     objects::InspectRequest,
@@ -44,11 +44,11 @@ impl Inspector {
             match asked.subject {
                 // Explaining an address searches all names, so only one such request runs at a
                 // time.
-                Ok(Subject::Address(_)) => self.turns.ask(known).await,
+                Ok(Subject::Address(_)) => self.pacer.ask(known).await,
                 _ => known.await,
             }
         };
-        let known = timeout(PATIENCE, known).await.ok().flatten()?;
+        let known = timeout(ANSWER_DEADLINE, known).await.ok().flatten()?;
         Some(Explanation::new(asked, &known, &self.sources.peers))
     }
 }

@@ -5,8 +5,8 @@ use runtime::inspect::html::{explain_form, explain_link, filter_form, page};
 
 use super::status::{Status, is_troubled};
 use crate::{
-    corefile::live::State as CorefileState,
-    flush::{BlockView, plan::State as BlockState},
+    corefile::live::CorefileState,
+    flush::{BlockView, plan::BlockState},
     objects::NameView,
     pods::Whose,
     state::FailureView,

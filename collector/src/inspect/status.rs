@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::InspectSources;
 use crate::{
-    corefile::live::{LiveView, State as CorefileState},
+    corefile::live::{CorefileState, LiveView},
     flush::BlockView,
     objects::{NameView, View},
     observe::{DnsServers, Drops, PeerView, host_network::ADVICE},

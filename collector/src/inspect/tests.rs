@@ -19,7 +19,7 @@ use crate::{
         live::{self, LiveView},
     },
     failure::Failure,
-    flush::plan::State,
+    flush::plan::BlockState,
     namespaces::NamespaceQuota,
     objects::{Evictions, NameView, NamespaceShare, View},
     pods::{PodView, Whose},
@@ -150,7 +150,7 @@ fn dns_servers() -> DnsServers {
 fn corefile() -> LiveView {
     LiveView {
         config_map: "kube-system/coredns".parse().unwrap(),
-        state: live::State::Read {
+        state: live::CorefileState::Read {
             findings: vec![Finding {
                 line: 7,
                 is_fault: true,
@@ -184,7 +184,7 @@ fn blocks() -> Vec<BlockView> {
     vec![BlockView {
         server: "10.0.0.1:53".parse().unwrap(),
         name: "flush.cluster.local.".to_owned(),
-        state: State::NotReporting,
+        state: BlockState::NotReporting,
         streams: 0,
         reported: Some(Duration::from_secs(31)),
         delay: Some(Duration::from_micros(1_500)),
@@ -430,7 +430,7 @@ fn inspector(controller: mpsc::Sender<InspectRequest>) -> Inspector {
     Inspector {
         sources: sources_of(controller),
         shown: Mutex::default(),
-        turns: Turns::default(),
+        pacer: QueryPacer::default(),
     }
 }
 
@@ -440,11 +440,11 @@ async fn a_controller_that_does_not_say_is_waited_for_five_seconds() {
     let inspector = inspector(controller);
     let start = Instant::now();
     assert!(inspector.status().await.is_none());
-    assert_eq!(start.elapsed(), PATIENCE);
+    assert_eq!(start.elapsed(), ANSWER_DEADLINE);
     // A controller that has ended is not waited for.
     drop(questions);
     assert!(inspector.status().await.is_none());
-    assert_eq!(start.elapsed(), PATIENCE);
+    assert_eq!(start.elapsed(), ANSWER_DEADLINE);
 }
 
 #[tokio::test(start_paused = true)]

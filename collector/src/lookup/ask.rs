@@ -12,9 +12,9 @@ use tokio::{
 
 use super::{
     Config,
-    exchange::{Exchange, Question},
+    exchange::{Exchange, LookupQuery},
     pool::{Pool, Transport, Upstream},
-    result::{Answer, LookupResult, Request, Tally},
+    result::{LookupResult, Request, ServerReply, Tally},
 };
 use crate::failure::Failure;
 
@@ -22,7 +22,7 @@ use crate::failure::Failure;
 const MOVES: usize = 2;
 
 /// Looks the name up. It ends when every query has an answer or has failed. After the first answer
-/// it waits no longer than [`Config::patience`], so a slow server does not delay the result. It
+/// it waits no longer than [`Config::remaining_wait`], so a slow server does not delay the result. It
 /// ends in any case [`Config::total`] after the first query. Waiting for a permit of a server does
 /// not count as the name's time.
 pub(super) async fn look_up(
@@ -37,8 +37,8 @@ pub(super) async fn look_up(
     let mut parts = Parts::default();
     let first = servers_at_first(request.known, &servers, config);
     let questions = (
-        Question::new(&request.name, Family::V4),
-        Question::new(&request.name, Family::V6),
+        LookupQuery::new(&request.name, Family::V4),
+        LookupQuery::new(&request.name, Family::V6),
     );
     let silent = match &questions {
         (Some(v4), Some(v6)) if first > 0 => {
@@ -80,13 +80,13 @@ fn servers_at_first(known: usize, servers: &[Arc<Upstream>], config: &Config) ->
 }
 
 /// A query in flight.
-struct Asked {
+struct QueryInFlight {
     family: Family,
     server: Arc<Upstream>,
     transport: Transport,
 }
 
-impl Asked {
+impl QueryInFlight {
     fn new(family: Family, server: &Arc<Upstream>) -> Self {
         Self {
             family,
@@ -101,14 +101,14 @@ impl Asked {
 struct Ask<'a> {
     exchange: &'a Exchange,
     pool: &'a Pool,
-    v4: &'a Question,
-    v6: &'a Question,
+    v4: &'a LookupQuery,
+    v6: &'a LookupQuery,
     /// Notified when a query is sent.
     sending: &'a Notify,
 }
 
 impl Ask<'_> {
-    async fn send(self, asked: Asked) -> (Asked, Result<Answer, Failure>) {
+    async fn send(self, asked: QueryInFlight) -> (QueryInFlight, Result<ServerReply, Failure>) {
         let question = match asked.family {
             Family::V4 => self.v4,
             Family::V6 => self.v6,
@@ -169,10 +169,10 @@ impl Parts {
         let mut under_way = FuturesUnordered::new();
         for server in servers.iter().take(first) {
             for family in Family::ALL {
-                let asked = Asked::new(family, server);
+                let asked = QueryInFlight::new(family, server);
                 if tcp_too && asked.transport == Transport::Udp {
                     self.of(family).open += 1;
-                    under_way.push(ask.send(over_tcp(Asked::new(family, server))));
+                    under_way.push(ask.send(over_tcp(QueryInFlight::new(family, server))));
                 }
                 self.of(family).open += 1;
                 under_way.push(ask.send(asked));
@@ -195,7 +195,7 @@ impl Parts {
                 under_way.push(ask.send(next));
             }
             if part.tally.noerror() {
-                enough.get_or_insert_with(|| Instant::now() + config.patience);
+                enough.get_or_insert_with(|| Instant::now() + config.remaining_wait);
             }
         }
     }
@@ -205,12 +205,12 @@ impl Part {
     /// Adds a reply. Returns the follow-up query if the reply needs one.
     fn take(
         &mut self,
-        asked: Asked,
-        reply: Result<Answer, Failure>,
+        asked: QueryInFlight,
+        reply: Result<ServerReply, Failure>,
         servers: &[Arc<Upstream>],
         first: usize,
         clock: &Clock,
-    ) -> Option<Asked> {
+    ) -> Option<QueryInFlight> {
         let udp = asked.transport == Transport::Udp;
         match reply {
             // The addresses of a truncated answer count, and TCP brings the rest. An empty
@@ -236,12 +236,12 @@ impl Part {
         }
         let server = servers.get(first + self.moves)?;
         self.moves += 1;
-        Some(Asked::new(asked.family, server))
+        Some(QueryInFlight::new(asked.family, server))
     }
 }
 
-fn over_tcp(asked: Asked) -> Asked {
-    Asked {
+fn over_tcp(asked: QueryInFlight) -> QueryInFlight {
+    QueryInFlight {
         transport: Transport::Tcp,
         ..asked
     }

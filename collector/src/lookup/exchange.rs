@@ -26,7 +26,7 @@ use super::{
     Config,
     pool::{Pool, Transport, Upstream},
     provider::Provider,
-    result::Answer,
+    result::ServerReply,
 };
 use crate::{
     failure::Failure,
@@ -42,13 +42,13 @@ const PAYLOAD: u16 = 1232;
 /// A query over UDP is sent once more if no answer comes.
 const SENDINGS: u8 = 2;
 
-pub(super) struct Question {
+pub(super) struct LookupQuery {
     name: dns::Name,
     query: Query,
     qtype: u16,
 }
 
-impl Question {
+impl LookupQuery {
     /// `None` if hickory cannot encode the name; it can encode every [`DnsName`].
     pub(super) fn new(name: &DnsName, family: Family) -> Option<Self> {
         let (record_type, qtype) = match family {
@@ -105,9 +105,9 @@ impl Exchange {
         pool: &Pool,
         upstream: &Upstream,
         transport: Transport,
-        question: &Question,
+        question: &LookupQuery,
         sending: &Notify,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ServerReply, Failure> {
         let permit = match upstream.permits.try_acquire() {
             Ok(permit) => permit,
             Err(_) => tokio::select! {
@@ -156,7 +156,7 @@ impl Exchange {
 
     /// Queries a silent server once, to find out whether it answers again.
     pub(super) async fn retry(&self, upstream: &Upstream, name: &DnsName) {
-        let Some(question) = Question::new(name, Family::V4) else {
+        let Some(question) = LookupQuery::new(name, Family::V4) else {
             return;
         };
         let (nobody_else, transport) = (Pool::default(), upstream.transport());
@@ -170,8 +170,8 @@ impl Exchange {
         &self,
         upstream: &Upstream,
         transport: Transport,
-        question: &Question,
-    ) -> Result<Answer, Failure> {
+        question: &LookupQuery,
+    ) -> Result<ServerReply, Failure> {
         let request = question.request(self.config.resend);
         let response = match transport {
             Transport::Udp => self.send_udp(upstream, request).await,
@@ -201,7 +201,7 @@ impl Exchange {
         &self,
         upstream: &Upstream,
         request: DnsRequest,
-        question: &Question,
+        question: &LookupQuery,
     ) -> Result<DnsResponse, NetError> {
         counter!("egress_collector_lookup_queries_total", "transport" => "tcp").increment(1);
         let (server, timeout) = (upstream.server.address, self.config.timeout);
@@ -214,7 +214,7 @@ impl Exchange {
     }
 
     /// Decodes with the same decoder as dnstap events, so that both give the same addresses.
-    fn read(&self, question: &Question, response: &DnsResponse) -> Result<Answer, Failure> {
+    fn read(&self, question: &LookupQuery, response: &DnsResponse) -> Result<ServerReply, Failure> {
         let reply = dns::Response::parse(response.as_buffer()).map_err(|_| Failure::BadReply)?;
         if !reply.is_response() || reply.opcode() != dns::OPCODE_QUERY || !question.is_of(&reply) {
             return Err(Failure::BadReply);
@@ -245,7 +245,7 @@ impl Exchange {
             };
             self.config.rebindings.tell(vec![rebinding], 1);
         }
-        Ok(Answer {
+        Ok(ServerReply {
             rcode,
             truncated: reply.truncated(),
             addresses,
@@ -254,7 +254,7 @@ impl Exchange {
     }
 }
 
-fn failed(failure: Failure) -> Result<Answer, Failure> {
+fn failed(failure: Failure) -> Result<ServerReply, Failure> {
     counter!("egress_collector_lookup_query_failures_total", "reason" => failure.label())
         .increment(1);
     Err(failure)

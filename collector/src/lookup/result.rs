@@ -131,7 +131,7 @@ impl LookupResult {
 
 /// The content of a server's reply.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct ServerReply {
     /// The response code, with the bits that EDNS adds.
     pub(super) rcode: u16,
     pub(super) truncated: bool,
@@ -155,7 +155,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Adds a server's answer, or the reason why there is none.
-    pub(super) fn add(&mut self, reply: Result<Answer, Failure>, now: Timestamp) {
+    pub(super) fn add(&mut self, reply: Result<ServerReply, Failure>, now: Timestamp) {
         match reply {
             Ok(answer) if answer.rcode == u16::from(dns::RCODE_NOERROR) => {
                 self.noerror = true;
@@ -167,7 +167,7 @@ impl Tally {
     }
 
     /// Adds the part of a truncated answer that can be decoded. A query over TCP follows.
-    pub(super) fn add_part(&mut self, answer: Option<Answer>, now: Timestamp) {
+    pub(super) fn add_part(&mut self, answer: Option<ServerReply>, now: Timestamp) {
         self.cut_off += 1;
         if let Some(answer) = answer {
             self.add_addresses(answer, now);
@@ -179,7 +179,7 @@ impl Tally {
         self.cut_off = self.cut_off.saturating_sub(1);
     }
 
-    fn add_addresses(&mut self, answer: Answer, now: Timestamp) {
+    fn add_addresses(&mut self, answer: ServerReply, now: Timestamp) {
         self.refused |= answer.refused;
         if !answer.addresses.is_empty() {
             self.addresses.extend(answer.addresses);

@@ -30,7 +30,7 @@ fn patient() -> Config {
     Config {
         resend: Duration::from_secs(10),
         timeout: Duration::from_secs(20),
-        patience: Duration::from_secs(15),
+        remaining_wait: Duration::from_secs(15),
         total: DEADLINE,
         ..Config::default()
     }
@@ -40,7 +40,7 @@ fn hasty() -> Config {
     Config {
         resend: Duration::from_millis(200),
         timeout: Duration::from_millis(400),
-        patience: Duration::from_millis(300),
+        remaining_wait: Duration::from_millis(300),
         total: Duration::from_millis(1000),
         ..Config::default()
     }

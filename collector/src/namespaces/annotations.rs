@@ -54,7 +54,7 @@ fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Err
 
 /// The evaluated annotations of one Namespace.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Outcome {
+pub struct EvaluatedAnnotations {
     /// The quota, if a valid annotation sets one.
     pub quota: Option<NamespaceQuota>,
     /// The number of annotations used as they are.
@@ -87,9 +87,9 @@ impl AnnotatedNamespace {
     }
 
     /// The quota by the annotations, and their faults.
-    pub fn outcome(&self, rules: &QuotaRules) -> Outcome {
+    pub fn outcome(&self, rules: &QuotaRules) -> EvaluatedAnnotations {
         let QuotaRules { defaults, ceilings } = rules;
-        let mut outcome = Outcome::default();
+        let mut outcome = EvaluatedAnnotations::default();
         let addresses = outcome.take(
             (MAX_ADDRESSES, self.annotations().get(MAX_ADDRESSES)),
             (defaults.addresses, "--max-addresses-per-namespace"),
@@ -110,7 +110,7 @@ impl AnnotatedNamespace {
     }
 }
 
-impl Outcome {
+impl EvaluatedAnnotations {
     /// The number in an annotation.
     fn take(
         &mut self,

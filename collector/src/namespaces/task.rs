@@ -20,14 +20,14 @@ use tracing::{info, warn};
 
 use super::{
     NamespaceQuota, NamespaceQuotas, QuotaRules,
-    annotations::{AnnotatedNamespace, AnnotationFault, Outcome},
+    annotations::{AnnotatedNamespace, AnnotationFault, EvaluatedAnnotations},
 };
 use crate::clients::{Clients, Namespace};
 
 /// How long the collector waits for Namespaces that it cannot read since the start, for example for
 /// lack of permission. Until then the default quota may be too low for some namespace, and names
 /// that pods use would be left out.
-const PATIENCE: Duration = Duration::from_secs(120);
+const UNREAD_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
 pub struct Outputs {
@@ -70,17 +70,17 @@ pub async fn run(
 
 /// A Namespace with annotations that set limits.
 #[derive(Debug)]
-struct Known {
+struct LimitedNamespace {
     number: Namespace,
     about: ObjectReference,
-    outcome: Outcome,
+    outcome: EvaluatedAnnotations,
 }
 
 struct Task {
     rules: QuotaRules,
     outputs: Outputs,
     /// The Namespaces with such annotations.
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, LimitedNamespace>,
     /// The failure to read them was logged.
     is_unreadable: bool,
     /// Until when the task waits for them, if they were never read.
@@ -124,7 +124,7 @@ impl Task {
             }
             Event::OutOfSync(reason) => {
                 if !self.outputs.quotas.are_known() {
-                    let until = Instant::now() + PATIENCE;
+                    let until = Instant::now() + UNREAD_TIMEOUT;
                     self.unread_until.get_or_insert(until);
                 }
                 if !std::mem::replace(&mut self.is_unreadable, true) {
@@ -143,7 +143,7 @@ impl Task {
     fn apply(&mut self, namespace: &AnnotatedNamespace) {
         let name = namespace.name_any();
         let outcome = namespace.outcome(&self.rules);
-        if outcome == Outcome::default() {
+        if outcome == EvaluatedAnnotations::default() {
             self.known.remove(&name);
             return;
         }
@@ -155,7 +155,7 @@ impl Task {
         if !outcome.faults.is_empty() {
             self.untold.extend([name.clone()]);
         }
-        let known = Known {
+        let known = LimitedNamespace {
             number: self.outputs.clients.number(&name),
             about: namespace.about(),
             outcome,

@@ -31,8 +31,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The names whose rules are absent.
 #[derive(Debug, Default)]
-pub(super) struct Absences {
-    names: BTreeMap<DnsName, Absence>,
+pub(super) struct AbsentNames {
+    names: BTreeMap<DnsName, AbsentName>,
     /// Names whose absence was accepted while their EgressFirewalls are still held.
     believed: BTreeSet<DnsName>,
     /// The times of accepted absences, with the number of names.
@@ -46,7 +46,7 @@ pub(super) struct Absences {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Absence {
+struct AbsentName {
     /// The time when the name became absent.
     first: Timestamp,
     /// The same, or the time when the stores came into sync, if that is later.
@@ -59,7 +59,7 @@ struct Absence {
     waits_long: bool,
 }
 
-impl Absences {
+impl AbsentNames {
     /// `absent` is `None` while an EgressFirewall has the name. Otherwise it tells whether a
     /// complete list lacks all that had it.
     pub(super) fn update(&mut self, name: &DnsName, absent: Option<bool>, now: Timestamp) {
@@ -87,9 +87,9 @@ impl Absences {
         self.add(name, now);
     }
 
-    fn add(&mut self, name: &DnsName, now: Timestamp) -> &mut Absence {
+    fn add(&mut self, name: &DnsName, now: Timestamp) -> &mut AbsentName {
         self.due = Timestamp::default();
-        self.names.entry(name.clone()).or_insert(Absence {
+        self.names.entry(name.clone()).or_insert(AbsentName {
             first: now,
             since: now,
             listed: None,

@@ -25,14 +25,14 @@ pub(crate) const MOST: usize = 256;
 /// The missing addresses of a name's objects.
 #[derive(Debug, Default)]
 pub(crate) struct Additions {
-    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) waiting: Vec<WaitingAddition>,
     pub(crate) made: Vec<Made>,
-    pub(crate) refused: Vec<Refused>,
+    pub(crate) refused: Vec<RemovedByLeader>,
 }
 
 /// An address that the leader removed.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RemovedByLeader {
     pub(crate) name: DnsName,
     /// The address, or `None` if the whole name left its wildcard.
     pub(crate) ip: Option<IpAddr>,
@@ -43,7 +43,7 @@ pub(crate) struct Refused {
 }
 
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingAddition {
     pub(crate) addition: Addition,
     /// The client that got the address.
     pub(crate) client: IpAddr,
@@ -89,7 +89,7 @@ impl Additions {
             known.addition = addition;
         } else if self.waiting.len() < MOST {
             let since = addition.looked_up;
-            self.waiting.push(Waiting {
+            self.waiting.push(WaitingAddition {
                 addition,
                 client,
                 since,
@@ -117,7 +117,7 @@ impl Additions {
         } = self;
         let before = refused.len();
         waiting.retain(|waiting| {
-            let Waiting {
+            let WaitingAddition {
                 addition, since, ..
             } = waiting;
             let is_there = StoredObject::all_have(objects, addition.ip);
@@ -140,7 +140,7 @@ impl Additions {
                     made.name == *spec || objects.any(|it| it.status.has_name(&made.name));
                 let ip = name_stays.then_some(made.ip);
                 if !refused.iter().any(|it| it.name == made.name && it.ip == ip) {
-                    refused.push(Refused {
+                    refused.push(RemovedByLeader {
                         name: made.name.clone(),
                         ip,
                         client: made.client,
@@ -196,7 +196,12 @@ impl Additions {
 /// Whether the leader removed so many of the client's names under the wildcard that it seems to
 /// refuse all of them. That happens when their namespace exceeds its quota, and a standby does not
 /// know namespaces.
-fn leaves_names_out(refused: &[Refused], spec: &DnsName, client: IpAddr, now: Timestamp) -> bool {
+fn leaves_names_out(
+    refused: &[RemovedByLeader],
+    spec: &DnsName,
+    client: IpAddr,
+    now: Timestamp,
+) -> bool {
     let names = refused
         .iter()
         .filter(|it| it.name != *spec && it.ip.is_none() && it.client == client && now < it.until);

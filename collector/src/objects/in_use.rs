@@ -10,7 +10,7 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 use tracing::info;
 
-use super::{absence::Absences, names::NameTable, namespace_limits::NamespaceShares};
+use super::{absence::AbsentNames, names::NameTable, namespace_limits::NamespaceShares};
 use crate::{
     rules::{RetentionPolicy, RuleChange, Version, Wanted},
     state::{Limits, OwnLimits},
@@ -27,7 +27,7 @@ pub(crate) struct NamesInUse {
     unknown_rules: bool,
     /// The version of the wanted names that was applied last.
     seen: Version,
-    pub(super) absences: Absences,
+    pub(super) absences: AbsentNames,
 }
 
 impl NamesInUse {

@@ -21,7 +21,7 @@ pub enum Write {
 
 /// The state of the store after an attempt.
 #[derive(Clone, Debug)]
-pub enum Outcome {
+pub enum WriteOutcome {
     /// Written; the object as the store has it now.
     Stored(Box<DnsNameResolver>),
     /// Another writer came first; the object as the store has it now. Compute the write again.
@@ -55,7 +55,7 @@ impl Write {
 
     /// Tries the write once. After a conflict it reads the object, so that the next attempt uses
     /// the current one. `outage` limits log lines about a store that refuses writes.
-    pub async fn attempt<S: Store>(self, store: &S, outage: &LogRateLimiter) -> Outcome {
+    pub async fn attempt<S: Store>(self, store: &S, outage: &LogRateLimiter) -> WriteOutcome {
         let (key, label) = (self.key(), self.label());
         let result = match &self {
             Self::Status(object) => store.replace_status(object.as_ref()).await.map(Some),
@@ -69,16 +69,16 @@ impl Write {
             Err(StoreError::Conflict(_) | StoreError::AlreadyExists(_)) => {
                 debug!(object = %key, write = label, "another writer changed the object first");
                 return match store.get(&key).await {
-                    Ok(object) => Outcome::Stale(Box::new(object)),
-                    Err(StoreError::NotFound(_)) => Outcome::Gone,
+                    Ok(object) => WriteOutcome::Stale(Box::new(object)),
+                    Err(StoreError::NotFound(_)) => WriteOutcome::Gone,
                     Err(error) => failed(&key, label, &error, outage),
                 };
             }
             other => other,
         };
         match result {
-            Ok(Some(object)) => Outcome::Stored(Box::new(object)),
-            Ok(None) | Err(StoreError::NotFound(_)) => Outcome::Gone,
+            Ok(Some(object)) => WriteOutcome::Stored(Box::new(object)),
+            Ok(None) | Err(StoreError::NotFound(_)) => WriteOutcome::Gone,
             Err(error) => failed(&key, label, &error, outage),
         }
     }
@@ -89,17 +89,17 @@ fn failed(
     label: &'static str,
     error: &StoreError,
     outage: &LogRateLimiter,
-) -> Outcome {
+) -> WriteOutcome {
     if let StoreError::Unavailable { retry_after, .. } = error {
         // Limited, since an outage affects all objects.
         if let Some(left_out) = outage.allow() {
             warn!(object = %key, write = label, %error, suppressed_lines = left_out, "the store refuses writes: the collector tries again");
         }
-        return Outcome::Failed(*retry_after);
+        return WriteOutcome::Failed(*retry_after);
     }
     warn!(object = %key, write = label, %error, "the store refuses a write of this object: the collector tries again");
     match error {
-        StoreError::TooLarge { .. } => Outcome::TooLarge,
-        _ => Outcome::Refused,
+        StoreError::TooLarge { .. } => WriteOutcome::TooLarge,
+        _ => WriteOutcome::Refused,
     }
 }

@@ -6,7 +6,7 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
-    additions::{MOST, Made, Waiting, count_refused, was_made},
+    additions::{MOST, Made, WaitingAddition, count_refused, was_made},
     budget::WriteCost,
     entry::Entry,
     stored_objects::StoredObjects,
@@ -46,9 +46,9 @@ impl WritePlan<'_> {
         if not_before > now {
             return Some(not_before);
         }
-        let is_due = |it: &&Waiting| it.since + wait <= now;
+        let is_due = |it: &&WaitingAddition| it.since + wait <= now;
         // Written with an address that is due. Alone it would have to wait for the end of that write.
-        let goes_along = |it: &&Waiting| it.since + wait / 2 <= now;
+        let goes_along = |it: &&WaitingAddition| it.since + wait / 2 <= now;
         let mut again: Vec<Timestamp> = Vec::new();
         let later = known.waiting.iter().filter(|it| !is_due(it));
         again.extend(later.map(|it| it.since + wait));
@@ -63,7 +63,7 @@ impl WritePlan<'_> {
             {
                 continue;
             }
-            let is_missing = |it: &&Waiting| {
+            let is_missing = |it: &&WaitingAddition| {
                 let ip = it.addition.ip;
                 !object.status.has_address(ip) && guards.admit(ip).is_ok()
             };
@@ -71,7 +71,7 @@ impl WritePlan<'_> {
             if !missing.clone().any(|it| is_due(&it)) {
                 continue;
             }
-            let missing: Vec<&Waiting> = missing.filter(goes_along).collect();
+            let missing: Vec<&WaitingAddition> = missing.filter(goes_along).collect();
             // Skips an object that lost all its addresses: a single one would close the others.
             if object.status.count().1 == 0 && known.lacks_some_of(memory, now) {
                 continue;
@@ -95,7 +95,7 @@ impl WritePlan<'_> {
             if added == 0 {
                 continue;
             }
-            for Waiting {
+            for WaitingAddition {
                 addition, client, ..
             } in missing.into_iter().take(added)
             {

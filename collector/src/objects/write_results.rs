@@ -7,7 +7,7 @@ use proto::api::{DnsName, DnsNameResolver};
 use runtime::{clock::Timestamp, store::ObjectKey};
 
 use super::{
-    publish::{Outcome, Write},
+    publish::{Write, WriteOutcome},
     updates::{ObjectUpdate, Writer},
 };
 use crate::{lookup::spread, state::Eviction};
@@ -20,14 +20,14 @@ const MAX_ASKED: Duration = Duration::from_secs(60);
 
 impl ObjectUpdate<'_> {
     /// Applies the result of a write.
-    pub(crate) fn written(&mut self, key: &ObjectKey, write: &Write, outcome: Outcome) {
+    pub(crate) fn written(&mut self, key: &ObjectKey, write: &Write, outcome: WriteOutcome) {
         let later = self.objects.in_flight.remove(key).unwrap_or_default();
-        if matches!(outcome, Outcome::Failed(_)) {
+        if matches!(outcome, WriteOutcome::Failed(_)) {
             // The API server may be as slow for the leader, so a standby must not add load.
             self.objects.standby.failed(self.now);
         }
         match outcome {
-            Outcome::Stored(object) => {
+            WriteOutcome::Stored(object) => {
                 self.objects.in_flight_limit.grow();
                 let of_status = matches!(write, Write::Status(_));
                 if of_status {
@@ -39,15 +39,15 @@ impl ObjectUpdate<'_> {
                     object.was_written(self.now);
                 }
             }
-            Outcome::Stale(object) => self.taken(key, write, &object),
+            WriteOutcome::Stale(object) => self.taken(key, write, &object),
             // The object in its place has disappeared again, or the namespace does not exist.
-            Outcome::Gone if matches!(write, Write::Create(_)) => {
+            WriteOutcome::Gone if matches!(write, Write::Create(_)) => {
                 self.failed(key, write, None);
             }
-            Outcome::Gone => self.remove(key),
-            Outcome::TooLarge => self.too_large(key, write),
-            Outcome::Refused => self.failed(key, write, None),
-            Outcome::Failed(asked) => self.failed(key, write, asked),
+            WriteOutcome::Gone => self.remove(key),
+            WriteOutcome::TooLarge => self.too_large(key, write),
+            WriteOutcome::Refused => self.failed(key, write, None),
+            WriteOutcome::Failed(asked) => self.failed(key, write, asked),
         }
         for event in later {
             self.event(event);

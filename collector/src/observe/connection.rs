@@ -28,7 +28,7 @@ use super::{
     Ingest,
     connection_limits::{ConnectionPermit, Drops},
     error::Error,
-    loss_tracker::Watched,
+    loss_tracker::StreamWatch,
     metrics::{Counts, Outcome},
     peer_acl::PeerStatus,
     pipeline::{Context, StreamHistory, observe},
@@ -171,7 +171,7 @@ struct Reader<'a> {
     lost_held: bool,
     frames: StreamReader,
     /// Set while the stream is open and its peer known: an unexpected end is then a loss.
-    watched: Option<Watched>,
+    watched: Option<StreamWatch>,
     counts: Counts,
     history: StreamHistory,
     /// Observations of the last read, until they are handed over.

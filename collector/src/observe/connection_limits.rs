@@ -49,7 +49,7 @@ struct Table {
     unknown: usize,
     /// The key's flag is whether the peer is known: pods on the host network share the address of a
     /// DNS server there.
-    peers: HashMap<(Key, bool), PeerState>,
+    peers: HashMap<(PeerKey, bool), PeerState>,
     /// The number of peers at which the next sweep runs.
     sweep_at: usize,
     /// Observations dropped since the start of the process.
@@ -65,7 +65,7 @@ impl Table {
         }
     }
 
-    fn guest(&mut self, key: (Key, bool), observations: &queue::Sender) -> &mut PeerState {
+    fn guest(&mut self, key: (PeerKey, bool), observations: &queue::Sender) -> &mut PeerState {
         self.peers.entry(key).or_insert_with(|| PeerState {
             connections: 0,
             account: Arc::new(Account {
@@ -78,7 +78,7 @@ impl Table {
         })
     }
 
-    fn leave(&mut self, key: (Key, bool)) {
+    fn leave(&mut self, key: (PeerKey, bool)) {
         if let Some(guest) = self.peers.get_mut(&key) {
             guest.connections = guest.connections.saturating_sub(1);
             if guest.is_over(Instant::now()) {
@@ -90,13 +90,13 @@ impl Table {
 
 /// The identity of a peer, over all its connections.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Key {
+pub(super) enum PeerKey {
     Address(IpAddr),
     /// All processes whose PID is not visible, as in other PID namespaces, are one peer.
     Process(Option<i32>),
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for PeerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => address.fmt(f),
@@ -169,7 +169,7 @@ impl PeerState {
 #[derive(Debug)]
 pub(super) struct ConnectionPermit {
     connections: ConnectionTable,
-    key: Key,
+    key: PeerKey,
     is_known: bool,
     account: Arc<Account>,
 }
@@ -188,7 +188,7 @@ impl ConnectionTable {
     pub fn view(&self) -> Vec<PeerView> {
         let table = self.table.lock();
         let here = table.peers.iter().filter(|(_, it)| it.connections > 0);
-        let view = |((key, is_known), guest): (&(Key, bool), &PeerState)| PeerView {
+        let view = |((key, is_known), guest): (&(PeerKey, bool), &PeerState)| PeerView {
             peer: key.to_string(),
             is_known: *is_known,
             connections: guest.connections,
@@ -223,8 +223,8 @@ impl ConnectionTable {
         is_known: bool,
     ) -> Result<ConnectionPermit, &'static str> {
         let key = match peer {
-            Peer::Process { pid, .. } => Key::Process(*pid),
-            Peer::Address(address) => Key::Address(address.ip().to_canonical()),
+            Peer::Process { pid, .. } => PeerKey::Process(*pid),
+            Peer::Address(address) => PeerKey::Address(address.ip().to_canonical()),
         };
         let mut table = self.table.lock();
         let of_peer = table.peers.get(&(key, is_known));
@@ -255,7 +255,7 @@ impl ConnectionTable {
 }
 
 impl ConnectionPermit {
-    pub(super) fn peer(&self) -> Key {
+    pub(super) fn peer(&self) -> PeerKey {
         self.key
     }
 
@@ -289,8 +289,8 @@ impl ConnectionPermit {
 
     pub(super) fn address(&self) -> Option<IpAddr> {
         match self.key {
-            Key::Address(address) => Some(address),
-            Key::Process(_) => None,
+            PeerKey::Address(address) => Some(address),
+            PeerKey::Process(_) => None,
         }
     }
 

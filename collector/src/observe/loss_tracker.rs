@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use proto::api::DnsName;
 use tokio::{sync::Notify, time::Instant};
 
-use super::connection_limits::Key;
+use super::connection_limits::PeerKey;
 
 /// The most names kept. Beyond that, all wanted names are looked up again, and names first seen
 /// under a wildcard are lost.
@@ -42,13 +42,13 @@ struct Lost {
     names: HashSet<DnsName, RandomState>,
     gap: bool,
     /// Peers whose last stream broke.
-    broken: HashSet<Key, RandomState>,
+    broken: HashSet<PeerKey, RandomState>,
     /// More peers broke than are remembered, so any peer that connects may be one of them.
     forgot: bool,
 }
 
 impl Lost {
-    fn broke(&mut self, peer: Key) {
+    fn broke(&mut self, peer: PeerKey) {
         if self.broken.len() < MAX_BROKEN || self.broken.contains(&peer) {
             self.broken.insert(peer);
         } else {
@@ -120,7 +120,7 @@ impl LossTracker {
     }
 
     /// A known peer has opened a stream.
-    pub(super) fn open(&self, peer: Key) -> Watched {
+    pub(super) fn open(&self, peer: PeerKey) -> StreamWatch {
         let peer = whose(peer);
         let mut lost = self.0.lost.lock();
         let broken = lost.broken.remove(&peer) || lost.forgot;
@@ -130,7 +130,7 @@ impl LossTracker {
         } else if self.0.began.elapsed() < START {
             self.gap("start");
         }
-        Watched {
+        StreamWatch {
             loss_tracker: self.clone(),
             peer,
             ended: false,
@@ -139,27 +139,27 @@ impl LossTracker {
 
     /// The observations of an unknown peer are dropped. They are a loss if the peer is known when
     /// it comes back.
-    pub(super) fn unjudged(&self, peer: Key) {
+    pub(super) fn unjudged(&self, peer: PeerKey) {
         self.0.lost.lock().broke(whose(peer));
     }
 }
 
-/// Watches the end of a stream: dropped before [`Watched::ended`], the stream broke.
+/// Watches the end of a stream: dropped before [`StreamWatch::ended`], the stream broke.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct StreamWatch {
     loss_tracker: LossTracker,
-    peer: Key,
+    peer: PeerKey,
     ended: bool,
 }
 
-impl Watched {
+impl StreamWatch {
     /// The end is no loss: the sender closed the stream in order, or the peer is no longer known.
     pub(super) fn ended(mut self) {
         self.ended = true;
     }
 }
 
-impl Drop for Watched {
+impl Drop for StreamWatch {
     fn drop(&mut self) {
         if self.ended {
             return;
@@ -170,10 +170,10 @@ impl Drop for Watched {
 }
 
 /// A process that dials again after a restart has another PID.
-fn whose(peer: Key) -> Key {
+fn whose(peer: PeerKey) -> PeerKey {
     match peer {
-        Key::Process(_) => Key::Process(None),
-        Key::Address(_) => peer,
+        PeerKey::Process(_) => PeerKey::Process(None),
+        PeerKey::Address(_) => peer,
     }
 }
 
@@ -189,8 +189,8 @@ mod tests {
         DnsName::parse(text).unwrap()
     }
 
-    fn peer(last: u8) -> Key {
-        Key::Address(Ipv4Addr::new(192, 0, 2, last).into())
+    fn peer(last: u8) -> PeerKey {
+        PeerKey::Address(Ipv4Addr::new(192, 0, 2, last).into())
     }
 
     /// The start was long ago.
@@ -245,7 +245,7 @@ mod tests {
         drop(loss_tracker.open(peer(1)));
         for i in 0..MAX_BROKEN + 2 {
             let gone = Ipv4Addr::from_bits(0x0a00_0000 + u32::try_from(i).unwrap());
-            drop(loss_tracker.open(Key::Address(gone.into())));
+            drop(loss_tracker.open(PeerKey::Address(gone.into())));
         }
         drop(loss_tracker.open(peer(2)));
         assert!(loss_tracker.take().anything);

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-use super::connection_limits::Key;
+use super::connection_limits::PeerKey;
 use crate::observation::Provenance;
 
 /// The peers of this process so far. Clones share them.
@@ -16,13 +16,13 @@ pub struct PeerIds(Arc<Mutex<Peers>>);
 
 #[derive(Debug, Default)]
 struct Peers {
-    numbers: HashMap<Key, usize>,
-    keys: Vec<Key>,
+    numbers: HashMap<PeerKey, usize>,
+    keys: Vec<PeerKey>,
 }
 
 impl PeerIds {
     /// The source of observations in the streams of this peer.
-    pub(super) fn of(&self, key: Key) -> Provenance {
+    pub(super) fn of(&self, key: PeerKey) -> Provenance {
         let mut peers = self.0.lock();
         if let Some(number) = peers.numbers.get(&key) {
             return Provenance::peer(*number);
@@ -62,9 +62,9 @@ mod tests {
     #[test]
     fn a_peer_keeps_its_number_and_what_is_no_peers_has_words_of_its_own() {
         let peer_ids = PeerIds::default();
-        let address = Key::Address("192.0.2.1".parse().unwrap());
+        let address = PeerKey::Address("192.0.2.1".parse().unwrap());
         let one = peer_ids.of(address);
-        let two = peer_ids.of(Key::Process(Some(7)));
+        let two = peer_ids.of(PeerKey::Process(Some(7)));
         assert_eq!(peer_ids.of(address), one);
         assert_eq!(peer_ids.describe(one), "in the dnstap stream of 192.0.2.1");
         assert_eq!(peer_ids.describe(two), "in the dnstap stream of process 7");
@@ -84,9 +84,9 @@ mod tests {
     fn with_too_many_peers_the_later_ones_are_not_told_apart() {
         let peer_ids = PeerIds::default();
         for pid in 0..=Provenance::PEERS as i32 {
-            peer_ids.of(Key::Process(Some(pid)));
+            peer_ids.of(PeerKey::Process(Some(pid)));
         }
-        let last = peer_ids.of(Key::Process(Some(i32::MAX)));
+        let last = peer_ids.of(PeerKey::Process(Some(i32::MAX)));
         assert_eq!(last, Provenance::STREAM);
         assert_eq!(peer_ids.0.lock().keys.len(), Provenance::PEERS);
     }

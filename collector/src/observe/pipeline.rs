@@ -88,7 +88,7 @@ pub const MAX_ADDRESSES: usize = 1000;
 
 /// A successful answer to an A or AAAA query.
 #[derive(Debug)]
-struct Asked<'a> {
+struct AddressAnswer<'a> {
     event: dnstap::ClientResponse<'a>,
     response: dns::Response<'a>,
     family: Family,
@@ -142,7 +142,7 @@ fn observe_unusual(
 fn judge<'a>(
     event: dnstap::ClientResponse<'a>,
     context: Context<'_>,
-) -> Result<Asked<'a>, Outcome> {
+) -> Result<AddressAnswer<'a>, Outcome> {
     if context
         .secrets
         .is_some_and(|secrets| !secrets.admit(event.extra))
@@ -165,7 +165,7 @@ fn judge<'a>(
         (dns::CLASS_IN, dns::TYPE_AAAA) => Family::V6,
         _ => return Err(Outcome::OtherType),
     };
-    Ok(Asked {
+    Ok(AddressAnswer {
         event,
         response,
         family,
@@ -174,7 +174,7 @@ fn judge<'a>(
 
 #[inline(always)]
 fn take(
-    asked: Asked<'_>,
+    asked: AddressAnswer<'_>,
     context: Context<'_>,
     history: &mut StreamHistory,
     counts: &mut Counts,
@@ -192,12 +192,12 @@ fn take(
 #[inline(never)]
 fn take_wanted(
     found: Match<'_>,
-    asked: Asked<'_>,
+    asked: AddressAnswer<'_>,
     context: Context<'_>,
     history: &mut StreamHistory,
     counts: &mut Counts,
 ) -> Result<Observation, Outcome> {
-    let Asked {
+    let AddressAnswer {
         event,
         response,
         family,
@@ -262,7 +262,7 @@ fn take_wanted(
 }
 
 /// Caches the answer for a later rule.
-fn remember(asked: Asked<'_>, context: Context<'_>, history: &mut StreamHistory) {
+fn remember(asked: AddressAnswer<'_>, context: Context<'_>, history: &mut StreamHistory) {
     let question = asked.response.question();
     // Not the time of reading: after a pause, one read has answers of many seconds.
     let answered_at = asked.event.time().and_then(timestamp);
@@ -278,12 +278,12 @@ fn remember(asked: Asked<'_>, context: Context<'_>, history: &mut StreamHistory)
 
 #[inline(never)]
 fn remember_new(
-    asked: Asked<'_>,
+    asked: AddressAnswer<'_>,
     mark: answer_cache::CacheMark,
     at: Timestamp,
     context: Context<'_>,
 ) {
-    let Asked {
+    let AddressAnswer {
         event,
         response,
         family,

@@ -12,7 +12,7 @@ use crate::observation::Observation;
 const PEER_SHARE: usize = 4;
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedObservations {
     observations: Vec<Observation>,
     _room: [OwnedSemaphorePermit; 2],
 }
@@ -28,7 +28,7 @@ pub(super) enum Full {
 /// The readers' end. Clones share the queue.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    waiting: mpsc::Sender<Waiting>,
+    waiting: mpsc::Sender<QueuedObservations>,
     room: Arc<Semaphore>,
     share: usize,
 }
@@ -50,7 +50,7 @@ impl Share {
 /// The controller's end.
 #[derive(Debug)]
 pub struct Receiver {
-    waiting: mpsc::Receiver<Waiting>,
+    waiting: mpsc::Receiver<QueuedObservations>,
     /// The rest of the last batch.
     taken: vec::IntoIter<Observation>,
 }
@@ -58,7 +58,7 @@ pub struct Receiver {
 /// A queue for so many bytes of observations. A typical observation with a few addresses takes
 /// about 200 bytes, the largest 24 kB.
 pub fn channel(bytes: usize) -> (Sender, Receiver) {
-    let smallest = size_of::<Waiting>();
+    let smallest = size_of::<QueuedObservations>();
     let bytes = bytes.clamp(smallest, Semaphore::MAX_PERMITS);
     let (sender, receiver) = mpsc::channel(bytes.div_ceil(smallest));
     let sender = Sender {
@@ -81,7 +81,10 @@ pub(super) fn size(observation: &Observation) -> usize {
     } else {
         0
     };
-    size_of::<Waiting>() + size_of::<Observation>() + spilled + observation.name.as_str().len()
+    size_of::<QueuedObservations>()
+        + size_of::<Observation>()
+        + spilled
+        + observation.name.as_str().len()
 }
 
 impl Sender {
@@ -128,7 +131,7 @@ impl Sender {
         room: [OwnedSemaphorePermit; 2],
         mut lost: impl FnMut(Full, DnsName),
     ) {
-        let waiting = Waiting {
+        let waiting = QueuedObservations {
             observations,
             _room: room,
         };

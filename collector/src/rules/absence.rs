@@ -31,8 +31,8 @@ const FEW: usize = 3;
 
 /// The EgressFirewalls that disappeared.
 #[derive(Debug, Default)]
-pub(super) struct Absences {
-    firewalls: BTreeMap<ObjectKey, Absence>,
+pub(super) struct AbsentFirewalls {
+    firewalls: BTreeMap<ObjectKey, AbsentFirewall>,
     /// They had more names than the limit.
     was_exceeded: bool,
     /// Absences that were accepted, confirmed or contradicted by a list since the last call.
@@ -40,7 +40,7 @@ pub(super) struct Absences {
 }
 
 #[derive(Debug)]
-struct Absence {
+struct AbsentFirewall {
     /// Its last known state.
     firewall: Arc<Firewall>,
     /// Since when it is absent, with the store in sync.
@@ -53,7 +53,7 @@ struct Absence {
     waits_long: bool,
 }
 
-impl Absence {
+impl AbsentFirewall {
     /// No list has covered it yet, and the next one may.
     fn waits_for_list(&self) -> bool {
         !self.listed && !self.waits_long
@@ -66,10 +66,10 @@ impl Absence {
     }
 }
 
-impl Absences {
+impl AbsentFirewalls {
     pub(super) fn add(&mut self, firewall: Arc<Firewall>, now: Instant) {
         let key = firewall.key.clone();
-        let absence = Absence {
+        let absence = AbsentFirewall {
             firewall,
             since: now,
             listed: false,

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     Overview, RetentionRules, Wanted,
-    absence::Absences,
+    absence::AbsentFirewalls,
     firewall::Firewall,
     rule_references::{self, NameUses, RuleUse, UsesAsked},
     users::{User, Users, joined},
@@ -27,7 +27,7 @@ pub(super) struct Rules {
     /// Assigns numbers to namespaces.
     clients: Clients,
     firewalls: BTreeMap<ObjectKey, Arc<Firewall>>,
-    pub(super) absences: Absences,
+    pub(super) absences: AbsentFirewalls,
     /// The users of each name.
     users: HashMap<DnsName, Users>,
     /// The changes for the next [`Rules::settle`].

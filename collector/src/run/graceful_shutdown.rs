@@ -35,7 +35,7 @@ pub(super) struct GracefulShutdown {
 }
 
 /// The turn of this process to close its streams, until it is dropped.
-pub(super) struct Turn {
+pub(super) struct ClosingTurn {
     contest: JoinSet<anyhow::Result<()>>,
     token: CancellationToken,
     leader: Leader,
@@ -51,10 +51,10 @@ impl GracefulShutdown {
     }
 
     /// Returns when the streams may be closed.
-    pub(super) async fn before(self) -> Option<Turn> {
+    pub(super) async fn before(self) -> Option<ClosingTurn> {
         self.gate.not_ready("the program is shutting down");
         sleep(self.args.shutdown_delay).await;
-        let mut turn = Turn::contend(self.turn?);
+        let mut turn = ClosingTurn::contend(self.turn?);
         let came = timeout(self.args.shutdown_turn, turn.comes()).await;
         if came.is_err() {
             warn!(
@@ -65,14 +65,14 @@ impl GracefulShutdown {
     }
 
     /// Returns when others may close theirs.
-    pub(super) async fn after(turn: Option<Turn>) {
+    pub(super) async fn after(turn: Option<ClosingTurn>) {
         if let Some(turn) = turn {
             turn.give_back().await;
         }
     }
 }
 
-impl Turn {
+impl ClosingTurn {
     fn contend(leadership: Leadership) -> Self {
         let token = CancellationToken::new();
         let leader = leadership.leader();

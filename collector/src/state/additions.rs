@@ -9,7 +9,7 @@ use super::{
     Limits, Stored,
     condition::ConditionWords,
     evict::{OBJECT_BYTES, address_bytes, name_bytes},
-    name::Verdict,
+    name::ResolutionState,
     stored::{StoredAddress, StoredName},
 };
 
@@ -83,7 +83,7 @@ fn add(names: &mut Vec<StoredName>, addition: &Addition, now: Timestamp) {
         let name = StoredName {
             dns_name: addition.name.clone(),
             addresses: [address].into(),
-            told: ConditionWords::Nothing.next(Verdict::Resolved, now),
+            told: ConditionWords::Nothing.next(ResolutionState::Resolved, now),
             failures: 0,
         };
         match addition.name.is_wildcard() {
@@ -94,7 +94,7 @@ fn add(names: &mut Vec<StoredName>, addition: &Addition, now: Timestamp) {
     };
     // The reason for having no address no longer holds.
     if name.addresses.is_empty() {
-        name.told = name.told.next(Verdict::Resolved, now);
+        name.told = name.told.next(ResolutionState::Resolved, now);
     }
     let mut addresses = std::mem::take(&mut name.addresses).into_vec();
     addresses.push(address);

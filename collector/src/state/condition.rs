@@ -9,7 +9,7 @@ use k8s_openapi::{
 use proto::{api::DEGRADED, dns};
 use runtime::clock::Timestamp;
 
-use super::name::Verdict;
+use super::name::ResolutionState;
 use crate::failure::Failure;
 
 /// The reason in the last status of an object without rules, before its deletion.
@@ -23,27 +23,27 @@ pub(super) const LIMIT_EXCEEDED: &str = "LimitExceeded";
 pub(super) enum ConditionWords {
     Nothing,
     /// A collector's condition for this verdict, with its transition time.
-    Ours(Verdict, Timestamp),
+    Ours(ResolutionState, Timestamp),
     /// Conditions of another writer.
     Foreign(Box<[Condition]>),
 }
 
 /// The verdicts that can be recognized by their reason.
-const VERDICTS: [Verdict; 14] = [
-    Verdict::Resolved,
-    Verdict::NoAddress,
-    Verdict::Expired,
-    Verdict::Refused,
-    Verdict::NoRule,
-    Verdict::LimitExceeded,
-    Verdict::Failing(Failure::NXDOMAIN),
-    Verdict::Failing(Failure::Rcode(dns::RCODE_SERVFAIL as u16)),
-    Verdict::Failing(Failure::Rcode(dns::RCODE_REFUSED as u16)),
-    Verdict::Failing(Failure::Rcode(dns::RCODE_FORMERR as u16)),
-    Verdict::Failing(Failure::Rcode(dns::RCODE_NOTIMP as u16)),
-    Verdict::Failing(Failure::Timeout),
-    Verdict::Failing(Failure::BadReply),
-    Verdict::Failing(Failure::NoServer),
+const VERDICTS: [ResolutionState; 14] = [
+    ResolutionState::Resolved,
+    ResolutionState::NoAddress,
+    ResolutionState::Expired,
+    ResolutionState::Refused,
+    ResolutionState::NoRule,
+    ResolutionState::LimitExceeded,
+    ResolutionState::Failing(Failure::NXDOMAIN),
+    ResolutionState::Failing(Failure::Rcode(dns::RCODE_SERVFAIL as u16)),
+    ResolutionState::Failing(Failure::Rcode(dns::RCODE_REFUSED as u16)),
+    ResolutionState::Failing(Failure::Rcode(dns::RCODE_FORMERR as u16)),
+    ResolutionState::Failing(Failure::Rcode(dns::RCODE_NOTIMP as u16)),
+    ResolutionState::Failing(Failure::Timeout),
+    ResolutionState::Failing(Failure::BadReply),
+    ResolutionState::Failing(Failure::NoServer),
 ];
 
 impl ConditionWords {
@@ -55,7 +55,7 @@ impl ConditionWords {
             };
         };
         let since = Timestamp::from_millis(only.last_transition_time.0.as_millisecond());
-        let said = |verdict: &&Verdict| {
+        let said = |verdict: &&ResolutionState| {
             verdict
                 .words()
                 .is_some_and(|(_, reason)| reason == only.reason)
@@ -76,11 +76,13 @@ impl ConditionWords {
     }
 
     /// The condition for the verdict now. The transition time moves only when the status flips.
-    pub(super) fn next(&self, verdict: Verdict, now: Timestamp) -> Self {
+    pub(super) fn next(&self, verdict: ResolutionState, now: Timestamp) -> Self {
         let Some((status, reason)) = verdict.words() else {
             // The name is no longer left out or without rules, and no look-up has ended since.
             return match self {
-                Self::Ours(Verdict::LimitExceeded | Verdict::NoRule, _) => Self::Nothing,
+                Self::Ours(ResolutionState::LimitExceeded | ResolutionState::NoRule, _) => {
+                    Self::Nothing
+                }
                 told => told.clone(),
             };
         };
@@ -103,10 +105,10 @@ impl ConditionWords {
     }
 
     /// The verdict, if a collector wrote the condition.
-    pub(super) fn verdict(&self) -> Verdict {
+    pub(super) fn verdict(&self) -> ResolutionState {
         match self {
             Self::Ours(verdict, _) => *verdict,
-            Self::Nothing | Self::Foreign(_) => Verdict::Unknown,
+            Self::Nothing | Self::Foreign(_) => ResolutionState::Unknown,
         }
     }
 
@@ -134,7 +136,7 @@ impl ConditionWords {
     }
 }
 
-impl Verdict {
+impl ResolutionState {
     /// The status and the reason of the condition, if the verdict has one.
     fn words(self) -> Option<(&'static str, Cow<'static, str>)> {
         match self {
@@ -168,7 +170,7 @@ impl Verdict {
     }
 }
 
-fn condition(verdict: Verdict, since: Timestamp) -> Option<Condition> {
+fn condition(verdict: ResolutionState, since: Timestamp) -> Option<Condition> {
     let (status, reason) = verdict.words()?;
     Some(Condition {
         last_transition_time: time(since),

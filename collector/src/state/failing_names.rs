@@ -3,7 +3,7 @@
 use proto::api::DnsName;
 use serde::Serialize;
 
-use super::{NameState, name::Verdict};
+use super::{NameState, name::ResolutionState};
 use crate::failure::Failure;
 
 /// A name whose look-ups fail.
@@ -26,7 +26,7 @@ pub fn failing_names(state: &NameState) -> impl Iterator<Item = FailureView> {
     let own = own.map(|known| (&state.list.spec, known.verdict, known.failures));
     names.chain(own).filter_map(|(name, verdict, failures)| {
         let failure = match verdict {
-            Verdict::Failing(failure) => Some(failure),
+            ResolutionState::Failing(failure) => Some(failure),
             _ => None,
         };
         (failure.is_some() || failures > 0).then(|| FailureView {

@@ -28,7 +28,7 @@ pub(super) struct Name {
     pub(super) is_from_status: bool,
     /// Failed look-ups since the last answer.
     pub(super) failures: i32,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: ResolutionState,
     /// The start of the last conclusive look-up of each family since the last gap.
     pub(super) asked: [Timestamp; 2],
     /// Look-ups in a row, by family, in which every server that answered said that there is no
@@ -43,7 +43,7 @@ pub(super) const ABSENCES: u8 = 5;
 
 /// The state of the condition of a name.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum ResolutionState {
     /// No event in this process: the condition in the status stays.
     #[default]
     Unknown,
@@ -112,7 +112,7 @@ impl Name {
             askers: Askers::default(),
             is_from_status: false,
             failures: 0,
-            verdict: Verdict::Unknown,
+            verdict: ResolutionState::Unknown,
             asked: <[Timestamp; 2]>::default(),
             absences: [0; 2],
             tried: Timestamp::default(),

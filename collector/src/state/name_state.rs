@@ -9,7 +9,7 @@ use super::{
     Crowd, Limits, Stored,
     evict::{Eviction, ObjectSize},
     looked_up::{FAILURE_THRESHOLD, FamilyResult, LookupSummary},
-    name::{Address, Verdict},
+    name::{Address, ResolutionState},
     name_list::{NameList, NameSnapshot},
     removed::Removed,
     without_addresses::WithoutAddresses,
@@ -133,9 +133,9 @@ impl NameState {
             self.list.forget_empty(self.known.as_ref());
             return learned;
         }
-        learned.urgent = news.added > 0 || name.verdict != Verdict::Resolved;
+        learned.urgent = news.added > 0 || name.verdict != ResolutionState::Resolved;
         learned.times = news.times;
-        name.verdict = Verdict::Resolved;
+        name.verdict = ResolutionState::Resolved;
         name.failures = 0;
         name.not_absent(observation.family);
         name.seen = name.seen.max(given);
@@ -266,7 +266,7 @@ impl NameState {
         let seen = addresses.iter().map(|address| address.seen).max();
         name.seen = name.seen.max(seen.unwrap_or_default());
         let news = name.learn(addresses.into_iter());
-        if name.verdict == Verdict::Unknown {
+        if name.verdict == ResolutionState::Unknown {
             name.failures = name.failures.max(failures);
         }
         self.forget_reason();
@@ -292,7 +292,7 @@ impl NameState {
         }
         for entry in &stored.names {
             if let Some(name) = self.list.name_mut(&entry.dns_name) {
-                name.verdict = Verdict::Unknown;
+                name.verdict = ResolutionState::Unknown;
                 name.failures = entry.failures.max(0);
             }
         }
@@ -372,7 +372,7 @@ impl NameState {
         };
         let before = name.verdict;
         if let Some(failure) = failure {
-            name.verdict = Verdict::Failing(failure);
+            name.verdict = ResolutionState::Failing(failure);
             name.failures = name.failures.saturating_add(1);
             name.tried = name.tried.max(started);
         }
@@ -398,7 +398,7 @@ impl NameState {
             }
         }
         if failure.is_none() && name.is_closing() {
-            name.verdict = Verdict::NoAddress;
+            name.verdict = ResolutionState::NoAddress;
         }
         learned.urgent = name.verdict != before;
         learned

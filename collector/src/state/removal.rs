@@ -26,7 +26,7 @@ use super::{
     Count, Crowd, Kept, Limits, NameList, NameState, Stored,
     leaving::Leaving,
     looked_up::FAILURE_THRESHOLD,
-    name::{Address, Name, Verdict, give_back_room},
+    name::{Address, Name, ResolutionState, give_back_room},
     removed::Removed,
     without_addresses::WithoutAddresses,
 };
@@ -66,9 +66,9 @@ impl NameState {
             name.addresses = addresses;
         }
         match cause {
-            Cause::Forgotten(_) => self.forget_emptied(Verdict::Expired),
+            Cause::Forgotten(_) => self.forget_emptied(ResolutionState::Expired),
             Cause::Refused if gone.is_empty() => {}
-            Cause::Refused => self.forget_emptied(Verdict::Refused),
+            Cause::Refused => self.forget_emptied(ResolutionState::Refused),
             Cause::NotInStatus => self.list.forget_empty(self.known.as_ref()),
         }
         gone
@@ -122,7 +122,7 @@ impl NameState {
         // A name that is left out takes in nothing, so the removals need not be remembered.
         self.removed = Removed::default();
         self.without_addresses = Some(Box::new(WithoutAddresses {
-            verdict: Verdict::LimitExceeded,
+            verdict: ResolutionState::LimitExceeded,
             failures: 0,
         }));
         if let Some(known) = &self.known {

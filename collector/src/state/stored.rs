@@ -9,7 +9,7 @@ use smol_str::ToSmolStr;
 use super::{
     NameState,
     condition::{ConditionWords, LIMIT_EXCEEDED, NO_RULE, time},
-    name::{Address, Verdict},
+    name::{Address, ResolutionState},
     tolerance,
 };
 
@@ -90,7 +90,7 @@ impl Stored {
         let own = StoredName {
             dns_name: spec.clone(),
             addresses: Box::default(),
-            told: ConditionWords::Ours(Verdict::NoRule, now.floor_second()),
+            told: ConditionWords::Ours(ResolutionState::NoRule, now.floor_second()),
             failures: 0,
         };
         Self {

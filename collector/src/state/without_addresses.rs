@@ -8,14 +8,14 @@ use super::{
     NameState, StatusUpdate, Stored,
     condition::ConditionWords,
     looked_up::{FamilyResult, LookupSummary},
-    name::Verdict,
+    name::ResolutionState,
     stored::StoredName,
 };
 
 /// Why an object has no address, after it had some.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WithoutAddresses {
-    pub(super) verdict: Verdict,
+    pub(super) verdict: ResolutionState,
     /// Failed look-ups since the last answer.
     pub(super) failures: i32,
 }
@@ -23,7 +23,7 @@ pub(super) struct WithoutAddresses {
 impl NameState {
     /// Removes the names without addresses. The reason is `cause`, unless look-ups gave a better
     /// one. If no name is left, the object has lost its last address.
-    pub(super) fn forget_emptied(&mut self, cause: Verdict) {
+    pub(super) fn forget_emptied(&mut self, cause: ResolutionState) {
         let mut emptied = self
             .list
             .names
@@ -31,7 +31,10 @@ impl NameState {
             .filter(|name| name.addresses.is_empty());
         let why = emptied.next().map(|name| WithoutAddresses {
             verdict: match (cause, name.verdict) {
-                (Verdict::Expired, Verdict::Failing(_) | Verdict::NoAddress) => name.verdict,
+                (
+                    ResolutionState::Expired,
+                    ResolutionState::Failing(_) | ResolutionState::NoAddress,
+                ) => name.verdict,
                 (cause, _) => cause,
             },
             failures: name.failures,
@@ -57,9 +60,9 @@ impl NameState {
     /// The name is no longer left out. It has no address until the next answer.
     pub fn take_in(&mut self) {
         if let Some(why) = &mut self.without_addresses
-            && why.verdict == Verdict::LimitExceeded
+            && why.verdict == ResolutionState::LimitExceeded
         {
-            why.verdict = Verdict::Expired;
+            why.verdict = ResolutionState::Expired;
             if let Some(known) = &self.known {
                 known.take_in(&self.list.spec);
             }
@@ -69,7 +72,7 @@ impl NameState {
     /// Clears the reason if the name was left out.
     pub fn forget_left_out(&mut self) {
         let why = self.without_addresses.as_ref();
-        if why.is_some_and(|why| why.verdict == Verdict::LimitExceeded) {
+        if why.is_some_and(|why| why.verdict == ResolutionState::LimitExceeded) {
             self.forget_reason();
         }
     }
@@ -88,15 +91,15 @@ impl WithoutAddresses {
 
     /// A look-up of the name gave no address. Returns whether the reason changed.
     pub(super) fn looked_up(&mut self, look_up: LookupSummary) -> bool {
-        if self.verdict == Verdict::LimitExceeded {
+        if self.verdict == ResolutionState::LimitExceeded {
             return false;
         }
         let before = self.verdict;
         if let Some(failure) = look_up.failure {
-            self.verdict = Verdict::Failing(failure);
+            self.verdict = ResolutionState::Failing(failure);
             self.failures = self.failures.saturating_add(1);
         } else if look_up.results == [FamilyResult::Absent; 2] {
-            self.verdict = Verdict::NoAddress;
+            self.verdict = ResolutionState::NoAddress;
         }
         self.verdict != before
     }
@@ -114,7 +117,7 @@ pub(super) fn own_entry(
     if state.without_addresses.is_none() && addresses > 0 {
         // The status has addresses, but all were refused when it was read.
         state.without_addresses = Some(Box::new(WithoutAddresses {
-            verdict: Verdict::Refused,
+            verdict: ResolutionState::Refused,
             failures: 0,
         }));
     }

@@ -9,7 +9,7 @@ use super::{
     change_log::ChangesText,
     drift_backoff::{self, DriftBackoff},
     plan::{Finding, Trigger, Verdict},
-    queue::Mark,
+    queue::QueueReason,
 };
 
 impl Reconciler {
@@ -17,7 +17,7 @@ impl Reconciler {
     pub(super) fn admit(
         &mut self,
         name: &DnsName,
-        mark: Mark,
+        mark: QueueReason,
         plan: Plan,
         now: Instant,
     ) -> Vec<Finding> {

@@ -10,7 +10,7 @@ use proto::api::{ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, DnsName};
 use super::{
     change::Change,
     plan::{Finding, Trigger},
-    queue::Mark,
+    queue::QueueReason,
     set_of::SetOf,
 };
 use ovsdb_replica::{Condition, Datum, Function, Operation, Replica, transact::OperationResult};
@@ -63,7 +63,7 @@ pub(super) struct Batch {
 pub(super) struct Planned {
     pub(super) name: DnsName,
     /// Why it was checked.
-    pub(super) mark: Mark,
+    pub(super) mark: QueueReason,
     pub(super) findings: Vec<Finding>,
     /// The sets that are created only if their names are free; each has an operation at the start for that.
     guarded: Vec<SetOf>,
@@ -90,7 +90,7 @@ impl Planned {
 
 impl Batch {
     /// Adds the changes of a name.
-    pub(super) fn add(&mut self, name: DnsName, mark: Mark, findings: Vec<Finding>) {
+    pub(super) fn add(&mut self, name: DnsName, mark: QueueReason, findings: Vec<Finding>) {
         let start = self.operations.len();
         let has_room = self.guarded < MAX_GUARDED;
         let guarded = findings.iter().filter_map(|finding| match &finding.change {

@@ -10,7 +10,7 @@ use proto::api::DnsName;
 
 /// Why a name is queued.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Mark {
+pub(super) struct QueueReason {
     /// When the store changed the desired state of the name, if it did.
     pub(super) since: Option<Instant>,
     /// If it was in a refused transaction with an unknown culprit: the group of names to retry together, without
@@ -18,7 +18,7 @@ pub(super) struct Mark {
     pub(super) suspects: Option<u64>,
 }
 
-impl Mark {
+impl QueueReason {
     pub(super) fn store(now: Instant) -> Self {
         Self {
             since: Some(now),
@@ -35,7 +35,7 @@ impl Mark {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// Their marks, and whether they are in the order; if not, they wait for a timer, or are held.
-    marks: HashMap<DnsName, (Mark, bool)>,
+    marks: HashMap<DnsName, (QueueReason, bool)>,
     order: VecDeque<DnsName>,
     timers: BTreeSet<(Instant, DnsName)>,
     /// Names in pending transactions: their marks wait for the outcome.
@@ -63,7 +63,7 @@ impl Queue {
         self.order.len()
     }
 
-    pub(super) fn mark(&mut self, name: DnsName, mark: Mark) {
+    pub(super) fn mark(&mut self, name: DnsName, mark: QueueReason) {
         let is_free = self.held.is_empty() || !self.held.contains(&name);
         match self.marks.entry(name) {
             Entry::Occupied(mut entry) => {
@@ -85,25 +85,25 @@ impl Queue {
     /// Queues the names without a change of the store.
     pub(super) fn mark_all(&mut self, names: impl IntoIterator<Item = DnsName>) {
         for name in names {
-            self.mark(name, Mark::default());
+            self.mark(name, QueueReason::default());
         }
     }
 
     /// Removes and returns the next name.
-    pub(super) fn pop(&mut self) -> Option<(DnsName, Mark)> {
+    pub(super) fn pop(&mut self) -> Option<(DnsName, QueueReason)> {
         let name = self.order.pop_front()?;
         let (mark, _) = self.marks.remove(&name).unwrap_or_default();
         Some((name, mark))
     }
 
     /// Puts the removed name back in front.
-    pub(super) fn put_back(&mut self, name: DnsName, mark: Mark) {
+    pub(super) fn put_back(&mut self, name: DnsName, mark: QueueReason) {
         self.order.push_front(name.clone());
         self.marks.insert(name, (mark, true));
     }
 
     /// Delays the removed name until this time, unless it is queued again earlier.
-    pub(super) fn defer(&mut self, name: DnsName, mark: Mark, until: Instant) {
+    pub(super) fn defer(&mut self, name: DnsName, mark: QueueReason, until: Instant) {
         self.marks.insert(name.clone(), (mark, false));
         self.look_at(name, until);
     }
@@ -117,7 +117,7 @@ impl Queue {
     pub(super) fn wake(&mut self, now: Instant) {
         while self.timers.first().is_some_and(|(at, _)| *at <= now) {
             if let Some((_, name)) = self.timers.pop_first() {
-                self.mark(name, Mark::default());
+                self.mark(name, QueueReason::default());
             }
         }
     }
@@ -135,7 +135,7 @@ impl Queue {
     /// Clears the queue, and returns when the store changed each name.
     pub(super) fn start_over(&mut self) -> HashMap<DnsName, Instant> {
         let before = std::mem::take(self).marks;
-        let since = |(name, (mark, _)): (_, (Mark, bool))| Some((name, mark.since?));
+        let since = |(name, (mark, _)): (_, (QueueReason, bool))| Some((name, mark.since?));
         before.into_iter().filter_map(since).collect()
     }
 }
@@ -151,10 +151,10 @@ mod tests {
     fn names_come_once_in_order_with_all_that_was_said_of_them() {
         let (now, mut queue) = (Instant::now(), Queue::default());
         let (a, b) = (dns("a.example."), dns("b.example."));
-        queue.mark(a.clone(), Mark::default());
-        queue.mark(b.clone(), Mark::default());
-        queue.mark(a.clone(), Mark::store(now));
-        queue.mark(a.clone(), Mark::store(now + Duration::from_secs(1)));
+        queue.mark(a.clone(), QueueReason::default());
+        queue.mark(b.clone(), QueueReason::default());
+        queue.mark(a.clone(), QueueReason::store(now));
+        queue.mark(a.clone(), QueueReason::store(now + Duration::from_secs(1)));
         let (first, mark) = queue.pop().unwrap();
         assert_eq!((&first, mark.since), (&a, Some(now)));
         queue.put_back(first, mark);
@@ -170,9 +170,9 @@ mod tests {
         for early in [false, true] {
             queue.defer(
                 name.clone(),
-                Mark {
+                QueueReason {
                     suspects: Some(7),
-                    ..Mark::default()
+                    ..QueueReason::default()
                 },
                 later,
             );
@@ -180,7 +180,7 @@ mod tests {
             assert!(queue.is_empty());
             assert_eq!(queue.next_timer(), Some(later));
             if early {
-                queue.mark(name.clone(), Mark::store(now));
+                queue.mark(name.clone(), QueueReason::store(now));
             } else {
                 queue.wake(later);
             }
@@ -192,8 +192,8 @@ mod tests {
     #[test]
     fn a_new_reading_knows_only_when_the_store_changed() {
         let (now, mut queue) = (Instant::now(), Queue::default());
-        queue.mark(dns("a.example."), Mark::store(now));
-        queue.defer(dns("b.example."), Mark::default(), now);
+        queue.mark(dns("a.example."), QueueReason::store(now));
+        queue.defer(dns("b.example."), QueueReason::default(), now);
         assert_eq!(
             queue.start_over(),
             HashMap::from_iter([(dns("a.example."), now)])

@@ -9,7 +9,7 @@ use super::{
     batch::{Batch, Planned},
     change::Change,
     index::sets,
-    queue::Mark,
+    queue::QueueReason,
     set_of::SetOf,
 };
 use ovsdb_replica::Refusal;
@@ -29,7 +29,7 @@ const CONSTRAINT_VIOLATION: &str = "constraint violation";
 
 /// A name whose changes were refused.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Refused {
+pub(super) struct RejectedName {
     times: u32,
     pub(super) until: Instant,
 }
@@ -90,7 +90,7 @@ impl Reconciler {
             for half in [names, rest] {
                 let suspects = self.next_suspects();
                 for planned in half {
-                    let mark = Mark {
+                    let mark = QueueReason {
                         suspects,
                         ..planned.mark
                     };
@@ -106,7 +106,7 @@ impl Reconciler {
             if is_new && may_conflict {
                 // As a suspect it is retried alone, which shows the faulty set.
                 let suspects = self.next_suspects();
-                let mark = Mark {
+                let mark = QueueReason {
                     suspects,
                     ..planned.mark
                 };
@@ -141,7 +141,8 @@ impl Reconciler {
         }
         let until = now + back_off(times);
         let times = times.saturating_add(1);
-        self.refused.insert(name.clone(), Refused { times, until });
+        self.refused
+            .insert(name.clone(), RejectedName { times, until });
         self.queue.defer(name, planned.mark, until);
     }
 }

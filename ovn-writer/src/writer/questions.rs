@@ -5,12 +5,12 @@ use tracing::warn;
 use super::{Mode, Writer, now};
 use crate::{
     explain::{Explanation, Sets, Sides},
-    inspect::{NotPermitted, Question},
+    inspect::{NotPermitted, WriterQuery},
 };
 
 impl Writer {
     /// Answers a query, whose sender may be gone.
-    pub(super) fn answer(&mut self, question: Question) {
+    pub(super) fn answer(&mut self, question: WriterQuery) {
         let idle = match &self.mode {
             Mode::DryRun(_) => Some("this process writes nothing: --dry-run"),
             Mode::Write(leader) if !leader.is_leading() => {
@@ -25,11 +25,11 @@ impl Writer {
             now: now(),
         };
         let _gone = match question {
-            Question::Explain(asked, sender) => {
+            WriterQuery::Explain(asked, sender) => {
                 sender.send(Explanation::new(&asked, sides)).is_err()
             }
-            Question::Sets(filter, sender) => sender.send(Sets::new(&filter, sides)).is_err(),
-            Question::AllowEmpty(sender) => sender.send(self.allow_empty(idle)).is_err(),
+            WriterQuery::Sets(filter, sender) => sender.send(Sets::new(&filter, sides)).is_err(),
+            WriterQuery::AllowEmpty(sender) => sender.send(self.allow_empty(idle)).is_err(),
         };
     }
 

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use self::list_watch::{Change, ListWatch, Listed};
+use self::list_watch::{ListWatch, Listed, WatchAnswer};
 use super::in_words;
 use crate::{
     log_rate_limiter::LogRateLimiter,
@@ -125,7 +125,7 @@ pub(crate) fn watch<K: Object>(
                 yield event;
             }
             sleep(wait).await;
-            if content.state == State::OutOfSync || is_gone(&error) {
+            if content.state == WatchState::OutOfSync || is_gone(&error) {
                 changes.restart();
             }
         }
@@ -167,7 +167,7 @@ impl Failures {
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-enum State {
+enum WatchState {
     /// Nothing has been delivered yet.
     #[default]
     Starting,
@@ -177,7 +177,7 @@ enum State {
 
 /// The watch's own knowledge of the content. The consumer has the objects.
 struct Content {
-    state: State,
+    state: WatchState,
     /// Why objects do not decode now.
     faults: BTreeMap<ObjectKey, String>,
     /// The same objects, as last reported.
@@ -194,7 +194,7 @@ impl Content {
         Self {
             watched,
             found: 0,
-            state: State::default(),
+            state: WatchState::default(),
             faults: BTreeMap::new(),
             undecodable: Undecodable::default(),
             complaints: 0,
@@ -202,29 +202,29 @@ impl Content {
     }
 
     /// Converts a change to events, and keeps track of undecodable objects.
-    fn events<K: Object>(&mut self, change: Change<K>) -> Vec<Event<K>> {
+    fn events<K: Object>(&mut self, change: WatchAnswer<K>) -> Vec<Event<K>> {
         let mut mended = BTreeSet::new();
         let mut events = Vec::new();
         match change {
-            Change::Listed(listed) => {
+            WatchAnswer::Listed(listed) => {
                 let keys = listed.objects.iter().map(ObjectKey::of);
                 mended.extend(keys.filter(|key| self.undecodable.has(key)));
                 events.push(self.synced(listed));
             }
-            Change::Applied(key, Ok(object)) => {
+            WatchAnswer::Applied(key, Ok(object)) => {
                 if self.faults.remove(&key).is_some() {
                     info!(kind = %K::kind(&()), %key, "decodes again");
                 }
                 events.push(Event::Applied(object));
             }
-            Change::Applied(key, Err(fault)) => self.faulty::<K>(key, fault),
-            Change::Deleted(key) => {
+            WatchAnswer::Applied(key, Err(fault)) => self.faulty::<K>(key, fault),
+            WatchAnswer::Deleted(key) => {
                 self.faults.remove(&key);
                 events.push(Event::Deleted(key));
             }
         }
         self.report();
-        if self.state == State::InSync {
+        if self.state == WatchState::InSync {
             let now = self.faults.keys().cloned().collect();
             self.undecodable
                 .around(&mut events, now, |key| mended.contains(key));
@@ -243,26 +243,26 @@ impl Content {
             }
         }
         match self.state {
-            State::InSync => {
+            WatchState::InSync => {
                 info!(kind = %K::kind(&()), "changes were missed: everything was listed again");
                 self.watched.gap();
             }
-            State::Starting | State::OutOfSync => {
+            WatchState::Starting | WatchState::OutOfSync => {
                 info!(kind = %K::kind(&()), objects = listed.objects.len(), "in sync with the cluster");
             }
         }
-        self.state = State::InSync;
+        self.state = WatchState::InSync;
         Event::Synced(listed.objects)
     }
 
     fn lost<K: Object>(&mut self, reason: String) -> Option<Event<K>> {
-        if self.state == State::OutOfSync {
+        if self.state == WatchState::OutOfSync {
             return None;
         }
         if let Some(others) = LOST.allow() {
             warn!(kind = %K::kind(&()), others, "lost the watch, objects may be outdated: {reason}");
         }
-        self.state = State::OutOfSync;
+        self.state = WatchState::OutOfSync;
         self.watched.in_sync(false);
         Some(Event::OutOfSync(reason))
     }
@@ -286,7 +286,7 @@ impl Content {
             let faults = self.faults.iter();
             faults.map(|(key, fault)| (key.to_string(), fault.clone()))
         });
-        self.watched.in_sync(self.state == State::InSync);
+        self.watched.in_sync(self.state == WatchState::InSync);
     }
 }
 

@@ -28,16 +28,20 @@ fn node(addresses: &[&str]) -> Found {
     addresses.iter().map(net).collect()
 }
 
-fn nothing() -> Change {
-    Change::Synced(Vec::new())
+fn nothing() -> NetworksEvent {
+    NetworksEvent::Synced(Vec::new())
 }
 
-fn unreadable() -> Change {
-    Change::OutOfSync("forbidden".to_owned())
+fn unreadable() -> NetworksEvent {
+    NetworksEvent::OutOfSync("forbidden".to_owned())
 }
 
 /// Applies a change, and returns the known purposes of the addresses.
-fn purposes(reading: &mut Reading, source: Source, change: Change) -> Option<Vec<&'static str>> {
+fn purposes(
+    reading: &mut Reading,
+    source: NetworkSource,
+    change: NetworksEvent,
+) -> Option<Vec<&'static str>> {
     if reading.take(source, change) {
         reading.publish();
     }
@@ -55,21 +59,21 @@ async fn networks_are_known_once_each_source_reported_and_kept_in_an_outage() {
     // Most clusters have no CRD of these networks.
     assert_eq!(purposes(r, USER_DEFINED_NETWORKS, unreadable()), None);
     assert_eq!(purposes(r, API_SERVER, unreadable()), None);
-    let all_services = Change::Synced(vec![(key("kubernetes"), services("10.96.0.0/16"))]);
+    let all_services = NetworksEvent::Synced(vec![(key("kubernetes"), services("10.96.0.0/16"))]);
     assert_eq!(purposes(r, SERVICE_CIDRS, all_services), None);
     let all = purposes(r, NODES, nothing());
     assert_eq!(all, Some(vec!["service-cidr"]));
-    let node = Change::Applied((key("a"), pods("10.244.1.0/24")));
+    let node = NetworksEvent::Applied((key("a"), pods("10.244.1.0/24")));
     let all = Some(vec!["service-cidr", "pod-cidr"]);
     assert_eq!(purposes(r, NODES, node), all);
     assert_eq!(purposes(r, NODES, unreadable()), all);
-    let slice = Change::Applied((
+    let slice = NetworksEvent::Applied((
         key("kubernetes"),
         vec![(Purpose::ApiServer, net("192.0.2.10/32"))],
     ));
     let with_server = Some(vec!["api-server", "service-cidr", "pod-cidr"]);
     assert_eq!(purposes(r, API_SERVER, slice), with_server);
-    let gone = Change::Deleted(key("kubernetes"));
+    let gone = NetworksEvent::Deleted(key("kubernetes"));
     assert_eq!(
         purposes(r, SERVICE_CIDRS, gone),
         Some(vec!["api-server", "pod-cidr"])
@@ -86,18 +90,18 @@ async fn what_is_known_of_an_object_holds_while_it_cannot_be_read() {
     purposes(
         r,
         SERVICE_CIDRS,
-        Change::Synced(vec![(key("a"), services("10.96.0.0/16"))]),
+        NetworksEvent::Synced(vec![(key("a"), services("10.96.0.0/16"))]),
     );
     purposes(
         r,
         NODES,
-        Change::Synced(vec![(key("b"), pods("10.244.1.0/24"))]),
+        NetworksEvent::Synced(vec![(key("b"), pods("10.244.1.0/24"))]),
     );
     let all = Some(vec!["service-cidr", "pod-cidr"]);
-    let undecodable = Change::Undecodable([key("b")].into());
+    let undecodable = NetworksEvent::Undecodable([key("b")].into());
     assert_eq!(purposes(r, NODES, undecodable), all);
     assert_eq!(purposes(r, NODES, nothing()), all);
-    let decodes_again = Change::Undecodable(BTreeSet::new());
+    let decodes_again = NetworksEvent::Undecodable(BTreeSet::new());
     assert_eq!(purposes(r, NODES, decodes_again), all);
     let left = purposes(r, NODES, nothing());
     assert_eq!(left, Some(vec!["service-cidr"]));
@@ -113,12 +117,12 @@ async fn what_changes_nothing_is_no_news() {
     }
     let node = |last: &str| {
         let own = node(&["192.0.2.1/32", last]);
-        Change::Applied((key("a"), [pods("10.244.1.0/24"), own].concat()))
+        NetworksEvent::Applied((key("a"), [pods("10.244.1.0/24"), own].concat()))
     };
     assert!(reading.take(NODES, node("203.0.113.1/32")));
     assert!(!reading.take(NODES, node("203.0.113.1/32")), "a heartbeat");
     assert!(reading.take(NODES, node("203.0.113.2/32")));
-    assert!(!reading.take(NODES, Change::Deleted(key("b"))));
+    assert!(!reading.take(NODES, NetworksEvent::Deleted(key("b"))));
 }
 
 #[tokio::test]
@@ -137,11 +141,11 @@ async fn whether_an_address_is_a_nodes_is_open_until_nodes_were_read() {
     assert_eq!(is_node(SERVICE_CIDRS, nothing()), None);
     assert_eq!(is_node(NODES, unreadable()), None);
     let api_server = vec![(Purpose::ApiServer, net("192.0.2.10/32"))];
-    let slice = Change::Applied((key("kubernetes"), api_server));
+    let slice = NetworksEvent::Applied((key("kubernetes"), api_server));
     assert_eq!(is_node(API_SERVER, slice), None);
     let empty = nothing();
     assert_eq!(is_node(NODES, empty), Some(false), "there is none");
-    let here = Change::Applied((key("a"), node(&[other, "::ffff:192.0.2.10/128"])));
+    let here = NetworksEvent::Applied((key("a"), node(&[other, "::ffff:192.0.2.10/128"])));
     assert_eq!(is_node(NODES, here), Some(true));
     assert_eq!(is_node(NODES, unreadable()), Some(true));
     let networks = r.found.borrow().clone().unwrap();
@@ -163,7 +167,7 @@ async fn sources_that_say_nothing_are_not_waited_for() {
     let task = tokio::spawn(reading.run(token.clone()));
     let known = found.wait_for(Option::is_some).await.unwrap().clone();
     assert_eq!(known.as_deref(), Some(&Networks::default()));
-    assert_eq!(started.elapsed(), PATIENCE);
+    assert_eq!(started.elapsed(), READ_TIMEOUT);
     token.cancel();
     task.await.unwrap().unwrap();
 }
@@ -207,8 +211,8 @@ async fn the_address_of_a_node_that_is_gone_counts_for_ten_minutes() {
     let begins = SOURCES.map(|source| (source, nothing()));
     let [here, gone] = ["192.0.2.1/32", "192.0.2.2/32"].map(|text| node(&[text]));
     let nodes = [
-        Change::Synced(vec![(key("a"), here), (key("b"), gone)]),
-        Change::Deleted(key("b")),
+        NetworksEvent::Synced(vec![(key("a"), here), (key("b"), gone)]),
+        NetworksEvent::Deleted(key("b")),
     ];
     let nodes = nodes.map(|change| (NODES, change));
     let changes = futures_util::stream::iter(begins.into_iter().chain(nodes));

@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// The time-out until an answer begins, or for a whole short answer.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest short answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
@@ -155,7 +155,7 @@ pub async fn get(address: &ListenAddress, path: &str) -> anyhow::Result<Incoming
 /// The JSON answer to a POST without a body.
 ///
 /// # Errors
-/// The program cannot be reached within [`PATIENCE`], refuses, or answers no valid JSON.
+/// The program cannot be reached within [`ANSWER_TIMEOUT`], refuses, or answers no valid JSON.
 pub async fn post<T: DeserializeOwned>(address: &ListenAddress, path: &str) -> anyhow::Result<T> {
     let bytes = short(address, Method::POST, path).await?;
     serde_json::from_slice(&bytes).context("the answer cannot be read")
@@ -163,7 +163,7 @@ pub async fn post<T: DeserializeOwned>(address: &ListenAddress, path: &str) -> a
 
 /// A short answer, as a whole.
 async fn short(address: &ListenAddress, method: Method, path: &str) -> anyhow::Result<Bytes> {
-    let answered = timeout(PATIENCE, async {
+    let answered = timeout(ANSWER_TIMEOUT, async {
         let body = ask(address, method, path).await?;
         let collected = Limited::new(body, MAX_ANSWER).collect().await;
         collected

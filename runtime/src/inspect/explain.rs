@@ -19,9 +19,9 @@ const BETWEEN: Duration = Duration::from_millis(50);
 
 /// Spaces out expensive queries.
 #[derive(Debug, Default)]
-pub struct Turns(Mutex<Option<Instant>>);
+pub struct QueryPacer(Mutex<Option<Instant>>);
 
-impl Turns {
+impl QueryPacer {
     /// Runs the query when its turn comes.
     pub async fn ask<T>(&self, ask: impl Future<Output = T>) -> T {
         let mut next = self.0.lock().await;
@@ -89,9 +89,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_asks_waits_for_its_turn_and_a_moment_after_the_last() {
-        let (turns, start) = (Turns::default(), Instant::now());
+        let (pacer, start) = (QueryPacer::default(), Instant::now());
         let takes = Duration::from_millis(30);
-        let ask = || turns.ask(async { tokio::time::sleep(takes).await });
+        let ask = || pacer.ask(async { tokio::time::sleep(takes).await });
         tokio::join!(ask(), ask(), ask());
         assert_eq!(start.elapsed(), 3 * takes + 2 * BETWEEN);
     }

@@ -13,7 +13,7 @@ const DELAY: Duration = Duration::from_secs(2 * LEASE_DURATION.as_secs());
 const DELAY_AFTER: Duration = Duration::from_secs(LEASE_DURATION.as_secs() / 2);
 
 /// How long a worse leader waits before it gives the lead up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const YIELD_DELAY: Duration = Duration::from_secs(60);
 
 /// A replica that has led for this long is not about to give the lead up, so after it the lead may be given up again.
 const SETTLED: Duration = Duration::from_secs(120);
@@ -86,7 +86,7 @@ impl Deference {
     /// Whether this process, which leads, must give the lead up now.
     pub(super) fn yields(&mut self, now: Instant) -> bool {
         self.look(false, now);
-        let is_over = self.since.is_some_and(|since| since + PATIENCE <= now);
+        let is_over = self.since.is_some_and(|since| since + YIELD_DELAY <= now);
         is_over && !std::mem::replace(&mut self.has_yielded, true)
     }
 }

@@ -161,13 +161,13 @@ struct Election {
     identity: String,
     /// How much later an expired Lease is taken.
     delay: Duration,
-    seen: Option<Seen>,
+    seen: Option<ObservedLease>,
     /// When the write of the last renewal began.
     renewed: Option<Instant>,
 }
 
 /// A Lease, and since when it has not changed.
-struct Seen {
+struct ObservedLease {
     lease: Lease,
     since: Instant,
 }
@@ -193,13 +193,13 @@ impl Election {
         if !found.as_ref().is_some_and(|lease| self.holds(lease)) {
             self.renewed = None;
         }
-        let is_same = |seen: &Seen, lease: &Lease| {
+        let is_same = |seen: &ObservedLease, lease: &Lease| {
             let (before, now) = (&seen.lease.metadata, &lease.metadata);
             before.uid == now.uid && before.resource_version == now.resource_version
         };
         match (&self.seen, found) {
             (Some(seen), Some(lease)) if is_same(seen, &lease) => {}
-            (_, found) => self.seen = found.map(|lease| Seen { lease, since: now }),
+            (_, found) => self.seen = found.map(|lease| ObservedLease { lease, since: now }),
         }
     }
 
@@ -249,7 +249,7 @@ impl Election {
     /// Records a stored claim, whose request began at `began`.
     fn wrote(&mut self, stored: Lease, began: Instant, now: Instant) {
         self.renewed = self.holds(&stored).then_some(began);
-        self.seen = Some(Seen {
+        self.seen = Some(ObservedLease {
             lease: stored,
             since: now,
         });
@@ -277,7 +277,7 @@ impl Election {
     }
 
     /// When this process may take the Lease of another, if it does not change.
-    fn may_take(&self, seen: &Seen) -> Instant {
+    fn may_take(&self, seen: &ObservedLease) -> Instant {
         over(seen) + self.delay
     }
 
@@ -300,7 +300,7 @@ fn has_holder(lease: &Lease) -> bool {
 }
 
 /// When a Lease expires if it does not change.
-fn over(seen: &Seen) -> Instant {
+fn over(seen: &ObservedLease) -> Instant {
     if !has_holder(&seen.lease) {
         return seen.since;
     }

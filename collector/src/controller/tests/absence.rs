@@ -13,7 +13,7 @@ use crate::controller::{
 use crate::{
     objects::{
         ManageObjects,
-        publish::{Outcome, Write},
+        publish::{Write, WriteOutcome},
     },
     rules::Wanted,
 };
@@ -165,7 +165,11 @@ fn an_object_whose_status_cannot_be_written_is_not_deleted() {
     world.controller.observe(&many);
     world.settle();
     world.want(&[]);
-    for outcome in [Outcome::Failed(None), Outcome::Refused, Outcome::TooLarge] {
+    for outcome in [
+        WriteOutcome::Failed(None),
+        WriteOutcome::Refused,
+        WriteOutcome::TooLarge,
+    ] {
         for _ in 0..20 {
             world.now += 10_000;
             world.controller.tick(at(world.now));

@@ -8,7 +8,7 @@ use runtime::store::{Event, ObjectKey};
 
 use super::{World, at, name};
 use crate::{
-    objects::{ManageObjects, publish::Outcome},
+    objects::{ManageObjects, publish::WriteOutcome},
     rules::Wanted,
 };
 
@@ -189,9 +189,12 @@ fn a_failed_write_is_tried_again_after_a_while() {
         let [write] = writes.as_slice() else {
             panic!("{writes:?}")
         };
-        world
-            .controller
-            .written(&write.key(), write, Outcome::Failed(None), at(world.now));
+        world.controller.written(
+            &write.key(),
+            write,
+            WriteOutcome::Failed(None),
+            at(world.now),
+        );
         assert!(
             world.controller.writes(at(world.now)).is_empty(),
             "not at once"

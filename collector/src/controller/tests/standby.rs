@@ -16,7 +16,7 @@ use crate::{
     lookup::{FamilyOutcome, LookupResult},
     objects::{
         ManageObjects,
-        publish::{Outcome, Write},
+        publish::{Write, WriteOutcome},
     },
 };
 
@@ -154,7 +154,7 @@ impl Pair {
         let count = ours.len() + theirs.len();
         for write in ours {
             let outcome = match self.is_cut_off {
-                true => Outcome::Failed(None),
+                true => WriteOutcome::Failed(None),
                 false => self.carry_out(&write, 0),
             };
             self.leader
@@ -169,10 +169,10 @@ impl Pair {
         count
     }
 
-    fn carry_out(&mut self, write: &Write, whose: usize) -> Outcome {
+    fn carry_out(&mut self, write: &Write, whose: usize) -> WriteOutcome {
         let outcome = self.leader.carry_out(write);
-        self.stored[whose] += usize::from(matches!(outcome, Outcome::Stored(_)));
-        self.conflicts += usize::from(matches!(outcome, Outcome::Stale(_)));
+        self.stored[whose] += usize::from(matches!(outcome, WriteOutcome::Stored(_)));
+        self.conflicts += usize::from(matches!(outcome, WriteOutcome::Stale(_)));
         outcome
     }
 
@@ -401,7 +401,7 @@ fn while_statuses_come_late_the_standby_waits_for_longer() {
             pair.standby.tick(now);
             for write in pair.standby.writes(now) {
                 writes += 1;
-                let outcome = Outcome::Failed(None);
+                let outcome = WriteOutcome::Failed(None);
                 pair.standby.written(&write.key(), &write, outcome, now);
             }
         }
@@ -468,7 +468,7 @@ fn a_store_that_refuses_is_asked_by_the_standby_once_in_a_while() {
         pair.standby.tick(now);
         for write in pair.standby.writes(now) {
             writes += 1;
-            let outcome = Outcome::Failed(Some(SECOND));
+            let outcome = WriteOutcome::Failed(Some(SECOND));
             pair.standby.written(&write.key(), &write, outcome, now);
         }
     }

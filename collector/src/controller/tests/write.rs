@@ -9,7 +9,7 @@ use crate::{
     lookup::FamilyOutcome,
     objects::{
         ManageObjects,
-        publish::{Outcome, Write},
+        publish::{Write, WriteOutcome},
     },
 };
 
@@ -101,7 +101,7 @@ fn a_store_that_asks_to_be_left_alone_is_asked_for_nothing_else_either() {
     let mut world = world(&[WWW, "api.example.com"]);
     world.observe(WWW, "1.1.1.1");
     let writes = world.controller.writes(at(world.now));
-    let asked = Outcome::Failed(Some(Duration::from_secs(3)));
+    let asked = WriteOutcome::Failed(Some(Duration::from_secs(3)));
     world
         .controller
         .written(&writes[0].key(), &writes[0], asked, at(world.now));
@@ -132,7 +132,7 @@ fn a_clock_that_goes_back_an_hour_delays_no_look_up_write_or_retry() {
     world.now += 10;
     world.observe(WWW, "2.2.2.2");
     let writes = world.controller.writes(at(world.now));
-    let asked = Outcome::Failed(Some(Duration::from_secs(30)));
+    let asked = WriteOutcome::Failed(Some(Duration::from_secs(30)));
     world
         .controller
         .written(&writes[0].key(), &writes[0], asked, at(world.now));
@@ -265,7 +265,7 @@ fn the_store_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
         let [write] = writes.as_slice() else {
             panic!("{writes:?}")
         };
-        let outcome = Outcome::Failed(Some(Duration::from_secs(asked)));
+        let outcome = WriteOutcome::Failed(Some(Duration::from_secs(asked)));
         world
             .controller
             .written(&write.key(), write, outcome, at(world.now));
@@ -300,7 +300,7 @@ fn what_the_store_did_not_take_at_the_end_counts_as_unwritten() {
     for (write, stored) in writes.iter().zip([false, true]) {
         let outcome = match stored {
             true => world.carry_out(write),
-            false => Outcome::Failed(None),
+            false => WriteOutcome::Failed(None),
         };
         let now = at(world.now);
         world.controller.written(&write.key(), write, outcome, now);
@@ -326,7 +326,7 @@ fn an_object_that_could_not_be_made_as_something_vanished_is_made_later() {
         let key = write.key();
         world
             .controller
-            .written(&key, write, Outcome::Gone, at(world.now));
+            .written(&key, write, WriteOutcome::Gone, at(world.now));
         assert!(
             world.controller.writes(at(world.now)).is_empty(),
             "not at once"

@@ -7,7 +7,7 @@ use runtime::store::Event;
 use super::{World, at};
 use crate::objects::{
     MAX_IN_FLIGHT, ManageObjects,
-    publish::{Outcome, Write},
+    publish::{Write, WriteOutcome},
 };
 
 /// The store carries out these writes.
@@ -81,7 +81,7 @@ fn a_store_that_takes_few_writes_at_once_is_asked_for_about_as_many() {
         let (taken, left) = writes.split_at(writes.len().min(TAKES));
         carry_out(&mut world, taken);
         for write in left {
-            let outcome = Outcome::Failed(Some(Duration::from_secs(1)));
+            let outcome = WriteOutcome::Failed(Some(Duration::from_secs(1)));
             let now = at(world.now);
             world.controller.written(&write.key(), write, outcome, now);
         }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::flush::{
-    probe::Mark,
+    probe::ProbeMark,
     schedule::COVERAGE,
     streams::{Flow, Opened, StreamId},
 };
@@ -105,9 +105,9 @@ impl World {
         stream: StreamId,
         is_forwarded: bool,
     ) -> Option<Duration> {
-        let seen = Seen {
+        let seen = SeenProbe {
             stream,
-            mark: Mark { server, nonce },
+            mark: ProbeMark { server, nonce },
             name,
             is_forwarded,
             source: "192.0.2.2".parse().ok(),
@@ -126,7 +126,7 @@ impl World {
 
     fn silent(_: &mut Self, _: Probe) {}
 
-    fn state(&self, server: SocketAddr, name: usize) -> State {
+    fn state(&self, server: SocketAddr, name: usize) -> BlockState {
         let mut all = self.plan.all();
         let found = all.find(|(key, ..)| *key == (server, name));
         found.unwrap().2
@@ -161,7 +161,7 @@ fn flushed(interval: Duration) -> World {
     world.plan.set_servers(&servers(1..=1));
     world.open(7, None);
     world.run(S * 2, World::reports(7));
-    assert_eq!(world.state(server(1), 0), State::Flushed);
+    assert_eq!(world.state(server(1), 0), BlockState::Flushed);
     world.count();
     world
 }
@@ -176,7 +176,7 @@ async fn a_first_probe_lost_with_its_server_is_resent_when_a_stream_opens() {
     world.close(1);
     world.open(2, None);
     world.run(3 * S, World::reports(2));
-    assert_eq!(world.state(server(1), 0), State::Flushed);
+    assert_eq!(world.state(server(1), 0), BlockState::Flushed);
     assert!(world.count() > 5);
     // An answered probe that was not seen is none: the server may have forwarded it.
     let mut world = World::new(100 * MS, 1000, 1);
@@ -195,10 +195,10 @@ async fn the_first_probe_is_alone_until_it_is_clear_what_becomes_of_it() {
     world.plan.set_servers(&servers(1..=1));
     world.open(7, None);
     world.run(S, World::reports(7));
-    assert_eq!(world.state(server(1), 0), State::Trying);
+    assert_eq!(world.state(server(1), 0), BlockState::Trying);
     assert_eq!(world.count(), 1);
     world.run(S, World::reports(7));
-    assert_eq!(world.state(server(1), 0), State::Flushed);
+    assert_eq!(world.state(server(1), 0), BlockState::Flushed);
     assert!((45..=50).contains(&world.count()));
 }
 
@@ -219,13 +219,13 @@ async fn a_block_that_sends_the_probe_on_gets_no_more_of_them() {
     world.run(S * 600, World::reports(7));
     let to_it = world.sent.iter().filter(|(_, probe)| probe.name == 1);
     assert_eq!(to_it.count(), 1);
-    assert_eq!(world.state(server(1), 1), State::Forwards);
-    assert_eq!(world.state(server(1), 0), State::Flushed);
+    assert_eq!(world.state(server(1), 1), BlockState::Forwards);
+    assert_eq!(world.state(server(1), 0), BlockState::Flushed);
     // Nor when it dials again, and it is not reported.
     world.close(7);
     world.open(8, None);
     world.run(S * 60, World::reports(8));
-    assert_eq!(world.state(server(1), 1), State::Forwards);
+    assert_eq!(world.state(server(1), 1), BlockState::Forwards);
     assert_eq!(world.plan.take_notices(), []);
 }
 
@@ -237,10 +237,10 @@ async fn nothing_is_sent_while_no_name_is_wanted_and_nobody_is_named() {
     world.open(7, None);
     world.run(S * 600, World::silent);
     assert_eq!(world.count(), 0);
-    assert_eq!(world.state(server(1), 0), State::Resting);
+    assert_eq!(world.state(server(1), 0), BlockState::Resting);
     world.plan.is_wanted = true;
     world.run(S * 31, World::silent);
-    assert_eq!(world.state(server(1), 0), State::NotReporting);
+    assert_eq!(world.state(server(1), 0), BlockState::NotReporting);
     world.plan.is_wanted = false;
     world.run(S, World::silent);
     let sighted = |notice: &&Notice| matches!(notice, Notice::Reporting(_));
@@ -273,7 +273,7 @@ async fn a_silent_server_is_named_after_30_s_and_no_longer_once_it_reports() {
     assert_eq!(world.plan.take_notices(), []);
     world.run(S * 2, World::silent);
     assert_eq!(world.plan.take_notices(), [Notice::NotReporting(key)]);
-    assert_eq!(world.state(server(1), 0), State::NotReporting);
+    assert_eq!(world.state(server(1), 0), BlockState::NotReporting);
     // A dead server is probed at least once a minute, but not ten times a second.
     world.count();
     world.run(S * 600, World::silent);
@@ -281,7 +281,7 @@ async fn a_silent_server_is_named_after_30_s_and_no_longer_once_it_reports() {
     assert!((10..=20).contains(&count), "{count}");
     world.run(COVERAGE + S, World::reports(7));
     assert_eq!(world.plan.take_notices(), [Notice::Reporting(key)]);
-    assert_eq!(world.state(server(1), 0), State::Flushed);
+    assert_eq!(world.state(server(1), 0), BlockState::Flushed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -327,7 +327,7 @@ async fn what_somebody_else_makes_up_is_believed_in_nothing() {
         world.see_from(server(9), 0, nonce(), 7, is_forwarded);
     }
     world.run(S * 31, World::silent);
-    assert_eq!(world.state(server(1), 0), State::NotReporting);
+    assert_eq!(world.state(server(1), 0), BlockState::NotReporting);
 }
 
 #[tokio::test(start_paused = true)]
@@ -339,7 +339,7 @@ async fn the_budget_is_kept_and_shared() {
     world.run(S * 10, World::reports(7));
     world.count();
     world.run(S * 10, World::reports(7));
-    let mut of_each = BTreeMap::<Key, usize>::new();
+    let mut of_each = BTreeMap::<BlockKey, usize>::new();
     for (_, probe) in &world.sent {
         *of_each.entry((probe.server, probe.name)).or_default() += 1;
     }
@@ -360,11 +360,11 @@ async fn of_two_collectors_one_probes_and_the_other_helps_out_when_it_does_not()
         world.run(MS * 100, World::reports(7));
     }
     assert_eq!(world.count(), 0);
-    assert_eq!(world.state(server(1), 0), State::Standby);
+    assert_eq!(world.state(server(1), 0), BlockState::Standby);
     // The other collector has died.
     world.run(MS * 160, World::reports(7));
     assert_eq!(world.count(), 1);
-    assert_eq!(world.state(server(1), 0), State::Flushed);
+    assert_eq!(world.state(server(1), 0), BlockState::Flushed);
     world.run(S, World::reports(7));
     assert!((9..=10).contains(&world.count()));
 }
@@ -408,7 +408,7 @@ async fn another_collectors_probe_shows_whose_a_stream_is() {
     world.see_anothers(1, 7);
     assert!(world.is_heard(1));
     world.see_from(server(1), 0, nonce(), 7, true);
-    assert_eq!(world.state(server(1), 0), State::Forwards);
+    assert_eq!(world.state(server(1), 0), BlockState::Forwards);
 }
 
 #[tokio::test(start_paused = true)]

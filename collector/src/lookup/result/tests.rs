@@ -6,11 +6,11 @@ use super::*;
 
 const NOW: Timestamp = Timestamp::from_millis(1_000);
 
-fn answer(rcode: u8, addresses: &[(&str, u32)]) -> Result<Answer, Failure> {
+fn answer(rcode: u8, addresses: &[(&str, u32)]) -> Result<ServerReply, Failure> {
     let addresses = addresses
         .iter()
         .map(|(address, ttl)| (address.parse().unwrap(), *ttl));
-    Ok(Answer {
+    Ok(ServerReply {
         rcode: rcode.into(),
         truncated: false,
         addresses: addresses.collect(),
@@ -19,15 +19,15 @@ fn answer(rcode: u8, addresses: &[(&str, u32)]) -> Result<Answer, Failure> {
 }
 
 /// NOERROR with an address that the guards refuse.
-fn refused() -> Result<Answer, Failure> {
+fn refused() -> Result<ServerReply, Failure> {
     let answer = answer(0, &[]);
-    answer.map(|answer| Answer {
+    answer.map(|answer| ServerReply {
         refused: true,
         ..answer
     })
 }
 
-fn outcome(replies: &[Result<Answer, Failure>]) -> FamilyOutcome {
+fn outcome(replies: &[Result<ServerReply, Failure>]) -> FamilyOutcome {
     let mut tally = Tally::default();
     for reply in replies {
         tally.add(reply.clone(), NOW);
@@ -35,11 +35,11 @@ fn outcome(replies: &[Result<Answer, Failure>]) -> FamilyOutcome {
     tally.finish(Failure::Timeout)
 }
 
-fn servfail() -> Result<Answer, Failure> {
+fn servfail() -> Result<ServerReply, Failure> {
     answer(dns::RCODE_SERVFAIL, &[])
 }
 
-fn nxdomain() -> Result<Answer, Failure> {
+fn nxdomain() -> Result<ServerReply, Failure> {
     answer(dns::RCODE_NXDOMAIN, &[])
 }
 

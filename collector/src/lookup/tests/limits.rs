@@ -208,7 +208,7 @@ async fn a_black_hole_delays_no_other_name_and_is_soon_left_alone() {
     let config = Config {
         resend: Duration::from_secs(3),
         timeout: Duration::from_secs(6),
-        patience: Duration::from_secs(5),
+        remaining_wait: Duration::from_secs(5),
         total: Duration::from_secs(20),
         per_server: 1000,
         ..Config::default()
@@ -277,7 +277,7 @@ async fn a_slow_family_does_not_hold_up_the_other() {
     })
     .await;
     let config = Config {
-        patience: Duration::from_millis(300),
+        remaining_wait: Duration::from_millis(300),
         ..patient()
     };
     let result = look_up(config, &[server.server()]).await;

@@ -102,7 +102,7 @@ async fn without_the_right_to_read_namespaces_the_flags_hold_after_a_while() {
         cluster.task.take(forbidden());
         cluster.task.tell();
         assert!(!cluster.task.outputs.quotas.are_known());
-        tokio::time::advance(PATIENCE / 4).await;
+        tokio::time::advance(UNREAD_TIMEOUT / 4).await;
     }
     cluster.task.tell();
     assert!(cluster.task.outputs.quotas.are_known());

@@ -51,7 +51,7 @@ struct Watch<K> {
 }
 
 /// An answer of the server.
-pub(super) enum Change<K> {
+pub(super) enum WatchAnswer<K> {
     Listed(Listed<K>),
     /// An object, or why it does not decode.
     Applied(ObjectKey, Result<K, String>),
@@ -87,10 +87,10 @@ impl<K: Object> ListWatch<K> {
     }
 
     /// Waits for the next change. After an error the watch continues where it was; a list starts over.
-    pub(super) async fn next(&mut self) -> kube::Result<Change<K>> {
+    pub(super) async fn next(&mut self) -> kube::Result<WatchAnswer<K>> {
         loop {
             let Some(version) = self.version.clone() else {
-                return self.list().await.map(Change::Listed);
+                return self.list().await.map(WatchAnswer::Listed);
             };
             let Some(watch) = &mut self.watch else {
                 self.begin(&version).await?;
@@ -114,11 +114,11 @@ impl<K: Object> ListWatch<K> {
             match next? {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     self.version = Some(newer(object.version)?);
-                    return Ok(Change::Applied(object.key, object.decoded));
+                    return Ok(WatchAnswer::Applied(object.key, object.decoded));
                 }
                 WatchEvent::Deleted(object) => {
                     self.version = Some(newer(object.version)?);
-                    return Ok(Change::Deleted(object.key));
+                    return Ok(WatchAnswer::Deleted(object.key));
                 }
                 WatchEvent::Bookmark(bookmark) => {
                     self.version = Some(bookmark.metadata.resource_version);

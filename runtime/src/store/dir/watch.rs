@@ -10,7 +10,7 @@ use std::{
 
 use tracing::{info, warn};
 
-use self::files::{Files, Known, ObjectChange, keys_in};
+use self::files::{Files, KnownFile, ObjectChange, keys_in};
 use super::{
     super::{Event, Kind, ObjectKey, Scope, undecodable::Undecodable, watched::Watched},
     fault::Fault,
@@ -195,7 +195,7 @@ impl<K: Kind> Watch<K> {
     /// Schedules a read of all files. An unreadable file is missing from the list, so it is delivered once it can be
     /// read, changed or not.
     fn begin_list(&mut self) {
-        self.files.values_mut().for_each(Known::forget_version);
+        self.files.values_mut().for_each(KnownFile::forget_version);
         self.list = Some(Vec::new());
     }
 
@@ -231,7 +231,7 @@ impl<K: Kind> Watch<K> {
     }
 
     /// The known state of the file; an empty one for a new file.
-    fn known(&mut self, key: &ObjectKey) -> &mut Known {
+    fn known(&mut self, key: &ObjectKey) -> &mut KnownFile {
         self.files.entry(key.clone()).or_default()
     }
 

@@ -3,14 +3,14 @@
 use super::*;
 use crate::flush::{
     probe::{
-        Mark,
+        ProbeMark,
         tests::{frame, template},
     },
     streams::{Flow, Told},
 };
 
-fn mark() -> Mark {
-    Mark {
+fn mark() -> ProbeMark {
+    ProbeMark {
         server: "10.0.0.1:53".parse().unwrap(),
         nonce: [7; 16],
     }

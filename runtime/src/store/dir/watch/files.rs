@@ -13,7 +13,7 @@ use super::super::{
 };
 
 /// The known files, by their objects.
-pub(super) type Files = BTreeMap<ObjectKey, Known>;
+pub(super) type Files = BTreeMap<ObjectKey, KnownFile>;
 
 /// The objects of a namespace that have files.
 pub(super) fn keys_in<'a>(
@@ -27,7 +27,7 @@ pub(super) fn keys_in<'a>(
 
 /// The hashes of a file's last known state.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownFile {
     /// The fingerprint of the file at its last read, if a later change is sure to show.
     fingerprint: Option<u64>,
     uid: Option<u64>,
@@ -46,7 +46,7 @@ pub(super) enum ObjectChange {
     Replaced,
 }
 
-impl Known {
+impl KnownFile {
     /// Whether the file is unchanged since its last read.
     pub(super) fn has_fingerprint(&self, file: &Fingerprint) -> bool {
         self.fingerprint == Some(hash(file))
