@@ -155,8 +155,8 @@ pub struct Args {
 
     /// The most bytes that etcd stores, as in its flag `--quota-backend-bytes`.
     ///
-    /// The collector keeps all objects within 3/8 of it, and within half of it together with their versions of the last ten minutes. Beyond
-    /// that, names of the namespaces with the most bytes are left out.
+    /// The collector keeps all objects within 3/8 of it. Together with their versions of the last ten minutes they take half of it at most.
+    /// Beyond that, names of the namespaces with the most bytes are left out.
     #[arg(long, value_name = "BYTES", default_value_t = ETCD_QUOTA, help_heading = NAME_LIMITS)]
     pub etcd_quota: u64,
 

@@ -126,7 +126,7 @@ pub struct NewNameLimits {
     #[arg(long = "new-names-rate", value_name = "NAMES/S", default_value = "50")]
     pub rate: u32,
 
-    /// New names under wildcards that one client may add at once.
+    /// New names under wildcards that one client may add at once, before `--new-names-rate` limits it.
     #[arg(long = "new-names-burst", value_name = "NAMES", default_value = "1000")]
     pub burst: u32,
 

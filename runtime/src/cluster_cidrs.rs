@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::warn;
 
 pub use self::set::NetworkSet;
 use self::{node::NodeNetworks, user_defined::ClusterUserDefinedNetwork};
@@ -240,9 +240,9 @@ impl Reading {
     /// Applies a change. Returns whether the networks changed.
     fn take(&mut self, source: NetworkSource, change: NetworksEvent) -> bool {
         if let Event::OutOfSync(reason) = &change {
-            info!(
+            warn!(
                 objects = source, %reason,
-                "these objects cannot be read: the networks read before stay refused in answers, and new ones are not refused"
+                "these objects cannot be read: networks that they gain are not refused in answers. Check the right to list them and the API server"
             );
         }
         self.known.entry(source).or_default().take(change)

@@ -55,7 +55,8 @@ pub struct StreamLimitArgs {
 
     /// Frames a second that the collector reads of one peer.
     ///
-    /// The frames of all its connections count. The collector reads a peer that sends more at this rate. 0: no limit.
+    /// The frames of all its connections count. The collector reads a peer that sends more at this rate. The DNS server
+    /// drops what it cannot send. 0: no limit.
     #[arg(long, value_name = "FRAMES/S", default_value = "200000")]
     pub max_frames_per_peer: u32,
 

@@ -93,6 +93,7 @@ impl Listener {
                 Err(reason) => {
                     count_error(reason);
                     if let Some(left_out) = ingest.complaints.allow() {
+                        let reason = refusal(reason);
                         warn!(listen, %peer, reason, suppressed_lines = left_out, "refusing a dnstap connection of this peer");
                     }
                     continue;
@@ -171,6 +172,22 @@ async fn read_tls(
         Some(Ok(stream)) => stream.map_err(Error::Tls)?,
     };
     connection::read(stream, permit, standing, ingest, shutdown).await
+}
+
+/// What the log says of a refused connection, by its metric label.
+fn refusal(reason: &'static str) -> &'static str {
+    match reason {
+        "peer_credentials" => "the process runs as another user or group than this socket allows",
+        "unknown_peer" => {
+            "no EndpointSlice of --resolver-service and no --allow-peer has the address"
+        }
+        "too_many" => "as many connections as --max-connections allows are open",
+        "too_many_of_peer" => {
+            "the peer has as many connections as --max-connections-per-peer allows"
+        }
+        "too_many_unknown" => "unknown peers have half of --max-connections",
+        other => other,
+    }
 }
 
 fn count_error(reason: &'static str) {

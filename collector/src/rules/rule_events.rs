@@ -14,8 +14,9 @@ use super::rule_set::Rules;
 use crate::namespaces::NamespaceQuota;
 
 /// The note for an object that cannot be decoded.
-const UNREADABLE: &str = "the collector cannot decode this EgressFirewall, and its log has the reason. Names that no other EgressFirewall has get no \
-    new addresses, and lose the known ones after ten minutes";
+const UNREADABLE: &str = "the collector cannot decode this EgressFirewall. Compare its fields with `kubectl explain egressfirewall.spec --recursive`; the \
+    administrator finds the reason in the collector's log. Names that no other EgressFirewall has get no new addresses, and lose the known \
+    ones after ten minutes";
 
 /// The Events to be raised.
 #[derive(Debug)]
