@@ -18,6 +18,7 @@ mod peer_ids;
 pub mod pipeline;
 pub mod queue;
 mod read_buffer;
+mod reconnects;
 pub mod secret;
 
 use std::{sync::Arc, time::Duration};
@@ -33,6 +34,7 @@ pub use self::{
     loss_tracker::{Backfill, LossTracker},
     peer_acl::PeerAcl,
     peer_ids::PeerIds,
+    reconnects::ReconnectingPeer,
 };
 use crate::{
     flush::Streams,
@@ -79,6 +81,10 @@ pub struct Ingest {
     pub complaints: Arc<LogRateLimiter>,
     /// Limits log lines about malformed events.
     pub bad_events: Arc<LogRateLimiter>,
+    /// Limits log lines about events without a DNS message.
+    pub no_message: Arc<LogRateLimiter>,
+    /// Limits log lines about streams that open, and peers that become known or unknown.
+    pub openings: Arc<LogRateLimiter>,
 }
 
 impl Ingest {
@@ -102,6 +108,8 @@ impl Ingest {
             rebindings: Rebindings::default(),
             complaints: Arc::default(),
             bad_events: Arc::default(),
+            no_message: Arc::default(),
+            openings: Arc::default(),
         }
     }
 }

@@ -238,6 +238,11 @@ fn peers(status: &Status) -> Markup {
                 }
             }
         }
+        @for peer in status.reconnecting_peers.iter().take(MAX_ROWS) {
+            p.bad {
+                (peer.peer) " connects too often: " (peer.connections) " connections so far. The metric egress_collector_connection_errors_total says why they end."
+            }
+        }
         @if hidden > 0 { p { (hidden) " more peers are in " a href="/status.json" { "/status.json" } "." } }
     }
 }

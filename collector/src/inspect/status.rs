@@ -13,7 +13,7 @@ use crate::{
     corefile::live::{CorefileState, LiveView},
     flush::BlockView,
     objects::{NameView, View},
-    observe::{DnsServers, Drops, PeerView, host_network::ADVICE},
+    observe::{DnsServers, Drops, PeerView, ReconnectingPeer, host_network::ADVICE},
     pods::PodsView,
     rules::Overview,
 };
@@ -50,6 +50,9 @@ pub struct Status {
     pub pods: Option<Arc<PodsView>>,
     /// The peers with a dnstap stream.
     pub peers: Vec<PeerView>,
+    /// The peers that opened more than 50 connections in ten seconds, until ten seconds after they
+    /// stop. Most of them are not in `peers`, since their connections end at once.
+    pub reconnecting_peers: Vec<ReconnectingPeer>,
     /// Observations that were dropped since the start of the process.
     pub drops: Drops,
 }
@@ -108,6 +111,7 @@ impl Status {
                 .collect(),
             pods: sources.pods.borrow().clone(),
             peers: sources.connections.view(),
+            reconnecting_peers: sources.connections.reconnecting(),
             drops: sources.connections.drops(),
         }
     }

@@ -338,7 +338,7 @@ impl<'a> Reader<'a> {
         }
         if self.frames.phase() == Phase::Streaming {
             match self.standing.is_known() {
-                true => info!("the dnstap stream is open"),
+                true => self.log_opening("the dnstap stream is open"),
                 // Not `info`: an unknown peer can open any number of streams.
                 false => debug!("the dnstap stream of an unknown peer is open"),
             }
@@ -348,6 +348,13 @@ impl<'a> Reader<'a> {
             watched.ended();
         }
         Ok(Some((consumed, finished)))
+    }
+
+    /// Peers may connect hundreds of times a second, so these lines are limited.
+    fn log_opening(&self, message: &str) {
+        if let Some(left_out) = self.ingest.openings.allow() {
+            info!(suppressed_lines = left_out, "{message}");
+        }
     }
 
     /// From now on, an unexpected end of this stream counts as a loss.
@@ -458,12 +465,14 @@ impl<'a> Reader<'a> {
             if std::mem::take(&mut self.lost_held) {
                 self.ingest.loss_tracker.gap("unknown_peer");
             }
-            info!("an EndpointSlice lists the peer now: its events count, also those held");
+            self.log_opening(
+                "an EndpointSlice lists the peer now: its events count, also those held",
+            );
         } else {
             if let Some(watched) = self.watched.take() {
                 watched.ended();
             }
-            info!(
+            self.log_opening(
                 "no EndpointSlice lists the peer any more: the collector closes its stream, unless one lists it within --unknown-peer-wait"
             );
         }

@@ -16,7 +16,10 @@ use runtime::{inspect::text::seconds, listen::Peer};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::queue;
+use super::{
+    queue,
+    reconnects::{ReconnectingPeer, Reconnects},
+};
 
 /// Unknown peers may take the total divided by this, so that known peers always find room.
 const UNKNOWN_PART: usize = 2;
@@ -54,6 +57,7 @@ struct Table {
     sweep_at: usize,
     /// Observations dropped since the start of the process.
     drops: Drops,
+    reconnects: Reconnects,
 }
 
 impl Table {
@@ -94,6 +98,15 @@ pub(super) enum PeerKey {
     Address(IpAddr),
     /// All processes whose PID is not visible, as in other PID namespaces, are one peer.
     Process(Option<i32>),
+}
+
+impl From<&Peer> for PeerKey {
+    fn from(peer: &Peer) -> Self {
+        match peer {
+            Peer::Process { pid, .. } => Self::Process(*pid),
+            Peer::Address(address) => Self::Address(address.ip().to_canonical()),
+        }
+    }
 }
 
 impl fmt::Display for PeerKey {
@@ -212,6 +225,17 @@ impl ConnectionTable {
         self.table.lock().drops
     }
 
+    /// Counts a connection of the peer, also one that is refused afterwards.
+    pub(super) fn opened(&self, peer: &Peer) {
+        let mut table = self.table.lock();
+        table.reconnects.opened(PeerKey::from(peer), Instant::now());
+    }
+
+    /// The peers that connect too often, sorted by name.
+    pub fn reconnecting(&self) -> Vec<ReconnectingPeer> {
+        self.table.lock().reconnects.view(Instant::now())
+    }
+
     pub(super) fn observations(&self) -> &queue::Sender {
         &self.observations
     }
@@ -222,10 +246,7 @@ impl ConnectionTable {
         peer: &Peer,
         is_known: bool,
     ) -> Result<ConnectionPermit, &'static str> {
-        let key = match peer {
-            Peer::Process { pid, .. } => PeerKey::Process(*pid),
-            Peer::Address(address) => PeerKey::Address(address.ip().to_canonical()),
-        };
+        let key = PeerKey::from(peer);
         let mut table = self.table.lock();
         let of_peer = table.peers.get(&(key, is_known));
         let of_peer = of_peer.map_or(0, |guest| guest.connections);

@@ -88,6 +88,7 @@ impl Listener {
                 }
             };
             accepted.increment(1);
+            ingest.connections.opened(&peer);
             let (permit, standing) = match self.admit(&peer, &ingest) {
                 Ok(admitted) => admitted,
                 Err(reason) => {

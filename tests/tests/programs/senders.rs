@@ -1,19 +1,23 @@
 //! Foreign dnstap senders that use the `fstrm` library: unbound, BIND, dnsdist and `fstrm_replay`. Also
 //! `fstrm_capture`, as a second reader.
 
-use std::{fs, net::SocketAddr, os::unix::net::UnixStream, path::Path};
+use std::{fs, net::SocketAddr, os::unix::net::UnixStream, path::Path, time::Instant};
 
 use hickory_proto::rr::RecordType;
 use proto::api::Family;
 use rustix::process::Signal;
+use serde_json::Value;
 use tests::{
+    admin::get_over_unix,
     coredns::{self, CoreDns, free_port},
     dns::ask,
+    dnstap::{Sender, data},
     process::Process,
     programs,
+    store::Store,
     wait::eventually,
     workdir::Workdir,
-    world::{Setup, World},
+    world::{Setup, World, start_collector},
 };
 
 const DNSTAP: &str = "protobuf:dnstap.Dnstap";
@@ -210,4 +214,44 @@ async fn what_fstrm_capture_wrote_is_replayed_and_fstrm_replay_sends_it() {
     world
         .expect_set("www.fstrm.test.", Family::V4, &["192.0.2.10"])
         .await;
+}
+
+#[tokio::test]
+async fn a_sender_that_reconnects_without_a_pause_is_named_and_writes_few_log_lines() {
+    let workdir = Workdir::new();
+    let inspect = workdir.join("inspect.sock");
+    let shown = format!("unix://{}", inspect.display());
+    let store = Store::new(workdir.join("store"));
+    let collector = start_collector(&workdir, &store, &["--inspect", &shown]).await;
+    collector.ready().await;
+    let (before, began) = (collector.messages().len(), Instant::now());
+    for _ in 0..400 {
+        let mut sender = Sender::open(&workdir.join("dnstap.sock")).await;
+        // A CLIENT_RESPONSE without a DNS message, no dnstap, and a frame that ends too early.
+        let bytes = [
+            data(&[0x72, 2, 8, 6, 0x78, 1]),
+            data(&[0xff]),
+            vec![0, 0, 1],
+        ];
+        let bytes = bytes.concat();
+        sender.send(&bytes).await.unwrap();
+    }
+    let accepted = "egress_collector_connections_accepted_total";
+    collector.counts(accepted, &[], 400.0).await;
+    let truncated = ["reason=\"truncated\""];
+    let errors = "egress_collector_connection_errors_total";
+    collector.counts(errors, &truncated, 400.0).await;
+    // A peer may open 50 connections in 10 s.
+    let allowed = 50.0 + 5.0 * began.elapsed().as_secs_f64() + 1.0;
+    let excess = "egress_collector_excess_connections_total";
+    collector.counts(excess, &[], 400.0 - allowed).await;
+    let (_, body) = get_over_unix(&inspect, "/status.json").await.unwrap();
+    let status: Value = serde_json::from_str(&body).unwrap();
+    let named = serde_json::json!([
+        {"peer": format!("process {}", std::process::id()), "connections": 400},
+    ]);
+    assert_eq!(status["reconnectingPeers"], named, "{body}");
+    let lines = collector.messages().len() - before;
+    let most = 5 * (began.elapsed().as_secs() + 2);
+    assert!(lines as u64 <= most, "{lines} lines");
 }

@@ -37,9 +37,13 @@ impl Reader<'_> {
         if self.standing.is_known()
             && !self.warned_no_message
             && self.counts.pending(Outcome::NoMessage) > 0
+            && let Some(left_out) = self.ingest.no_message.allow()
         {
             self.warned_no_message = true;
-            warn!("events without a DNS message: the sender's `dnstap` line lacks `full`");
+            warn!(
+                suppressed_lines = left_out,
+                "events without a DNS message: the sender's `dnstap` line lacks `full`"
+            );
         }
         // Any host may connect, and must not raise Events: reports about an unknown peer wait until
         // it is known.
