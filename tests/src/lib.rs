@@ -11,7 +11,7 @@
 //! - [`surroundings`]: foreign rows in the northbound database.
 //! - [`datapath`]: OVN and Open vSwitch, for packets.
 //! - [`network`]: a separate network; [`pods`]: clients in networks of their own; [`pki`]: certificates; [`chart`]: the
-//!   Helm chart; [`service`]: a Service.
+//!   Helm chart; [`openshift_scc`]: OpenShift's admission of pods; [`service`]: a Service.
 //! - [`upstream`]: a scripted DNS server; [`told`]: clients, and a check of their answers.
 //! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]:
 //!   clients and checks.
@@ -42,6 +42,7 @@ pub mod metrics;
 pub mod monitor;
 pub mod network;
 pub mod northbound;
+pub mod openshift_scc;
 pub mod ovnkube;
 pub mod ovsdb;
 pub mod pki;

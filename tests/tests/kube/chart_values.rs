@@ -2,11 +2,7 @@
 
 use std::process::Command;
 
-use serde_json::{Value, json};
-use tests::{
-    chart::{self, COLLECTOR, OVN_WRITER},
-    programs::program,
-};
+use tests::{chart, programs::program};
 
 /// Where the release is.
 const NAMESPACE: &str = "egress-by-name";
@@ -40,57 +36,6 @@ fn values_that_cannot_be_are_refused_in_words_that_help() {
         let refused = chart::template(NAMESPACE, &flags).unwrap_err();
         assert!(refused.contains(words), "{flags:?}: {refused}");
     }
-}
-
-/// On OpenShift the stock constraints choose the collector's user, and the ovn-writer's pod asks for no more than its own allow.
-#[test]
-fn openshift_has_constraints_that_fit_the_pods() {
-    let values = chart::folder().join("ci/openshift-values.yaml");
-    let objects = chart::render(NAMESPACE, &["--values", &values.to_string_lossy()]);
-    let spec = |kind: &str, name: &str| -> Value {
-        chart::find(&objects, kind, name).data["spec"]["template"]["spec"].clone()
-    };
-    let collector = &spec("Deployment", COLLECTOR)["securityContext"];
-    for field in ["runAsUser", "runAsGroup", "fsGroup", "seLinuxOptions"] {
-        assert!(collector.get(field).is_none(), "{collector}");
-    }
-    let writer = spec("DaemonSet", OVN_WRITER);
-    let pod = &writer["securityContext"];
-    let scc_name = format!("{NAMESPACE}-{OVN_WRITER}");
-    let scc = &chart::find(&objects, "SecurityContextConstraints", &scc_name).data;
-    assert_eq!(
-        scc["runAsUser"],
-        json!({"type": "MustRunAs", "uid": pod["runAsUser"]})
-    );
-    assert_eq!(scc["seccompProfiles"], json!(["runtime/default"]));
-    // It is given with the level of the namespace, if the pod gives none.
-    assert_eq!(
-        scc["seLinuxContext"]["seLinuxOptions"],
-        json!({"type": "spc_t"})
-    );
-    assert!(pod.get("seLinuxOptions").is_none(), "{pod}");
-    let volumes = writer["volumes"].as_array().unwrap();
-    let kinds = volumes
-        .iter()
-        .flat_map(|volume| volume.as_object().unwrap().keys());
-    let mut kinds: Vec<&str> = kinds
-        .map(String::as_str)
-        .filter(|key| *key != "name")
-        .collect();
-    // That of the ServiceAccount.
-    kinds.push("projected");
-    assert_eq!(scc["volumes"], json!(kinds));
-    for wide in [
-        "allowHostNetwork",
-        "allowHostPID",
-        "allowHostIPC",
-        "allowPrivilegedContainer",
-        "allowPrivilegeEscalation",
-    ] {
-        assert_eq!(scc[wide], false, "{wide}");
-    }
-    let role = &chart::find(&objects, "Role", &format!("{OVN_WRITER}-scc")).data;
-    assert_eq!(role["rules"][0]["resourceNames"], json!([scc_name]));
 }
 
 /// What the flags of the pods are is what the programs know.

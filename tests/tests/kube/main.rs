@@ -31,6 +31,7 @@ mod host_network;
 mod leader;
 mod nameserver;
 mod namespaces;
+mod openshift_scc;
 mod peers;
 mod pods;
 mod probes;
