@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     net::IpAddr,
     sync::{
         Arc,
@@ -17,6 +16,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{
+    peer_ids::PeerKey,
     queue,
     reconnects::{ReconnectingPeer, Reconnects},
 };
@@ -88,33 +88,6 @@ impl Table {
             if guest.is_over(Instant::now()) {
                 self.peers.remove(&key);
             }
-        }
-    }
-}
-
-/// The identity of a peer, over all its connections.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) enum PeerKey {
-    Address(IpAddr),
-    /// All processes whose PID is not visible, as in other PID namespaces, are one peer.
-    Process(Option<i32>),
-}
-
-impl From<&Peer> for PeerKey {
-    fn from(peer: &Peer) -> Self {
-        match peer {
-            Peer::Process { pid, .. } => Self::Process(*pid),
-            Peer::Address(address) => Self::Address(address.ip().to_canonical()),
-        }
-    }
-}
-
-impl fmt::Display for PeerKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(address) => address.fmt(f),
-            Self::Process(Some(pid)) => write!(f, "process {pid}"),
-            Self::Process(None) => f.write_str("a process in another PID namespace"),
         }
     }
 }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use proto::api::DnsName;
 use tokio::{sync::Notify, time::Instant};
 
-use super::connection_limits::PeerKey;
+use super::peer_ids::PeerKey;
 
 /// The most names kept. Beyond that, all wanted names are looked up again, and names first seen
 /// under a wildcard are lost.

@@ -1,11 +1,38 @@
-//! Numbers the peers, so that each stored address can refer to the stream that had it in two bytes.
+//! Identities of peers, with numbers, so that each stored address can refer to the stream that had it in two bytes.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc};
 
 use parking_lot::Mutex;
+use runtime::listen::Peer;
 
-use super::connection_limits::PeerKey;
 use crate::observation::Provenance;
+
+/// The identity of a peer, over all its connections.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum PeerKey {
+    Address(IpAddr),
+    /// All processes whose PID is not visible, as in other PID namespaces, are one peer.
+    Process(Option<i32>),
+}
+
+impl From<&Peer> for PeerKey {
+    fn from(peer: &Peer) -> Self {
+        match peer {
+            Peer::Process { pid, .. } => Self::Process(*pid),
+            Peer::Address(address) => Self::Address(address.ip().to_canonical()),
+        }
+    }
+}
+
+impl fmt::Display for PeerKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Process(Some(pid)) => write!(f, "process {pid}"),
+            Self::Process(None) => f.write_str("a process in another PID namespace"),
+        }
+    }
+}
 
 /// The peers of this process so far. Clones share them.
 ///

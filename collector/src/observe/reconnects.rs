@@ -6,7 +6,7 @@ use metrics::counter;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::connection_limits::PeerKey;
+use super::peer_ids::PeerKey;
 
 /// A peer may open one connection per this time on average. CoreDNS since 1.13.2 redials every ten
 /// seconds for each `dnstap` line of a server block.
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn many_peers_take_bounded_memory_and_hide_none_that_is_known_to_connect_often() {
+    fn many_peers_take_bounded_memory_and_hide_none_that_redials() {
         let (mut reconnects, now) = (Reconnects::default(), Instant::now());
         for i in 0..3_000 {
             reconnects.opened(peer(1), now);

@@ -217,7 +217,7 @@ async fn what_fstrm_capture_wrote_is_replayed_and_fstrm_replay_sends_it() {
 }
 
 #[tokio::test]
-async fn a_sender_that_reconnects_without_a_pause_is_named_and_writes_few_log_lines() {
+async fn a_sender_that_redials_without_a_pause_is_named_in_few_log_lines() {
     let workdir = Workdir::new();
     let inspect = workdir.join("inspect.sock");
     let shown = format!("unix://{}", inspect.display());
