@@ -57,7 +57,7 @@ pub struct LineArgs {
 pub struct ScopeArgs {
     /// The domain of the cluster's own names; repeatable.
     ///
-    /// The collector needs no answers for these names.
+    /// The collector needs no answers for these names. A zone whose server block another operator owns can stand here, too.
     #[arg(
         long,
         value_name = "DOMAIN",

@@ -20,6 +20,15 @@ pub(super) const INDENT: &str = "    ";
 /// The most levels of imports.
 const MAX_DEPTH: usize = 20;
 
+/// The names that a server answers for itself in the class CHAOS (RFC 4892): the plugin `chaos`.
+const CHAOS: [&str; 5] = [
+    "authors.bind",
+    "hostname.bind",
+    "id.server",
+    "version.bind",
+    "version.server",
+];
+
 /// The required `dnstap` line of a block.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Line {
@@ -86,6 +95,7 @@ impl Scope {
         zone.contains('/')
             || within("in-addr.arpa")
             || within("ip6.arpa")
+            || CHAOS.contains(&zone)
             || self.cluster_domains.iter().any(|domain| within(domain))
     }
 }

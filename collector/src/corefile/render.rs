@@ -10,7 +10,10 @@ use std::{
 use anyhow::{anyhow, bail};
 use serde::Deserialize;
 
+use self::forward::{Forward, Policy, ProtocolStrategy, TransportConfig, is_subdomain, tls_fault};
 use super::lint::{INDENT, Line, Scope};
+
+mod forward;
 
 /// The most upstreams of a server.
 const MAX_UPSTREAMS: usize = 15;
@@ -24,6 +27,8 @@ const MAX_NAME: usize = 15;
 pub struct Servers {
     #[serde(default)]
     servers: Vec<Server>,
+    #[serde(default)]
+    upstream_resolvers: UpstreamResolvers,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -38,12 +43,81 @@ struct Server {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ForwardPlugin {
     upstreams: Vec<String>,
+    #[serde(default)]
+    policy: Policy,
+    #[serde(default)]
+    transport_config: TransportConfig,
+    #[serde(default)]
+    protocol_strategy: ProtocolStrategy,
+}
+
+/// The servers for all other names.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct UpstreamResolvers {
+    #[serde(default)]
+    upstreams: Vec<Upstream>,
+    #[serde(default = "Policy::sequential")]
+    policy: Policy,
+    #[serde(default)]
+    transport_config: TransportConfig,
+    #[serde(default)]
+    protocol_strategy: ProtocolStrategy,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Upstream {
+    #[serde(rename = "type")]
+    kind: UpstreamKind,
+    #[serde(default)]
+    address: String,
+    /// The API server fills it in for both kinds.
+    port: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+enum UpstreamKind {
+    SystemResolvConf,
+    Network,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Document {
     spec: Option<Servers>,
     servers: Option<Vec<Server>>,
+    upstream_resolvers: Option<UpstreamResolvers>,
+}
+
+impl Default for UpstreamResolvers {
+    fn default() -> Self {
+        Self {
+            upstreams: Vec::new(),
+            policy: Policy::Sequential,
+            transport_config: TransportConfig::default(),
+            protocol_strategy: ProtocolStrategy::Default,
+        }
+    }
+}
+
+/// The name servers of the machine.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+
+impl Upstream {
+    fn target(&self) -> anyhow::Result<String> {
+        if self.kind == UpstreamKind::SystemResolvConf {
+            return Ok(RESOLV_CONF.to_owned());
+        }
+        let address: IpAddr = self.address.parse().map_err(|_| {
+            let shown = self.address.escape_debug();
+            anyhow!("`upstreamResolvers`: the upstream `{shown}` is not an IP address")
+        })?;
+        Ok(match self.port {
+            None => address.to_string(),
+            Some(port) => SocketAddr::new(address, port).to_string(),
+        })
+    }
 }
 
 impl Servers {
@@ -56,13 +130,20 @@ impl Servers {
             serde_saphyr::from_str(text).map_err(|error| anyhow!("{error}"))?;
         match (document.spec, document.servers) {
             (Some(spec), _) => Ok(spec),
-            (None, Some(servers)) => Ok(Self { servers }),
-            (None, None) => bail!("the input has neither a `spec` nor a list of `servers`"),
+            (None, servers) if servers.is_some() || document.upstream_resolvers.is_some() => {
+                Ok(Self {
+                    servers: servers.unwrap_or_default(),
+                    upstream_resolvers: document.upstream_resolvers.unwrap_or_default(),
+                })
+            }
+            (None, _) => {
+                bail!("the input has neither a `spec` nor `servers` nor `upstreamResolvers`")
+            }
         }
     }
 
-    /// The Corefile: a server block for each server, then one for all other names, which forwards
-    /// to the servers of `/etc/resolv.conf`. The order has no meaning: CoreDNS chooses the block
+    /// The Corefile of a CoreDNS to which the operator's CoreDNS forwards: a server block for each server, then one for all other names, which forwards
+    /// to the upstream resolvers, by default the servers of `/etc/resolv.conf`. The order has no meaning: CoreDNS chooses the block
     /// with the longest matching zone.
     ///
     /// # Errors
@@ -78,30 +159,47 @@ impl Servers {
                 .iter()
                 .map(|it| format!("{it}:{port}"))
                 .collect();
-            let upstreams = server.forward_plugin.upstreams.join(" ");
+            let forward = Forward {
+                targets: server.forward_plugin.upstreams.clone(),
+                policy: server.forward_plugin.policy,
+                transport: &server.forward_plugin.transport_config,
+                protocol: server.forward_plugin.protocol_strategy,
+            };
             // Writing to a String cannot fail.
             let _ = write!(
                 out,
-                "# {}\n{} {{\n{dnstap}    errors\n    forward . {upstreams}\n    cache 30\n    reload\n}}\n",
+                "# {}\n{} {{\n{dnstap}    errors\n{forward}    cache 30\n    reload\n}}\n",
                 server.name,
                 keys.join(" "),
             );
         }
-        let domains = scope.cluster_domains.join(" ");
+        // It answers flush probes, and no name of the cluster goes to an upstream.
+        let own: String = scope
+            .cluster_domains
+            .iter()
+            .map(|domain| {
+                format!("    template ANY ANY {domain} {{\n        rcode NXDOMAIN\n    }}\n")
+            })
+            .collect();
+        let others = &self.upstream_resolvers;
+        let targets = others.upstreams.iter().map(Upstream::target);
+        let mut targets: Vec<String> = targets.collect::<anyhow::Result<_>>()?;
+        if targets.is_empty() {
+            targets.push(RESOLV_CONF.to_owned());
+        }
+        let forward = Forward {
+            targets,
+            policy: others.policy,
+            transport: &others.transport_config,
+            protocol: others.protocol_strategy,
+        };
         let _ = write!(
             out,
             ".:{port} {{
 {dnstap}    errors
     health
-    kubernetes {domains} in-addr.arpa ip6.arpa {{
-        pods insecure
-        fallthrough in-addr.arpa ip6.arpa
-    }}
-    prometheus :9153
-    forward . /etc/resolv.conf {{
-        policy sequential
-    }}
-    cache 30
+{own}    prometheus :9153
+{forward}    cache 30
     reload
 }}
 "
@@ -140,6 +238,9 @@ impl Servers {
                     fault(format!("the zone `{shown}` occurs twice"));
                 }
             }
+            if let Some(words) = tls_fault(&forward_plugin.transport_config) {
+                fault(words);
+            }
             let upstreams = &forward_plugin.upstreams;
             if !(1..=MAX_UPSTREAMS).contains(&upstreams.len()) {
                 fault(format!(
@@ -160,6 +261,16 @@ impl Servers {
                 }
             }
         }
+        let resolvers = &self.upstream_resolvers;
+        faults.extend(
+            tls_fault(&resolvers.transport_config)
+                .map(|words| format!("`upstreamResolvers`: {words}")),
+        );
+        if resolvers.upstreams.len() > MAX_UPSTREAMS {
+            faults.push(format!(
+                "`upstreamResolvers`: it has more than {MAX_UPSTREAMS} upstreams"
+            ));
+        }
         if !faults.is_empty() {
             bail!("{}", faults.join("; "));
         }
@@ -175,19 +286,6 @@ fn is_service_name(name: &str) -> bool {
         && !name.starts_with('-')
         && !name.ends_with('-')
         && !name.contains("--")
-}
-
-/// RFC 1123, section 2.1, as Kubernetes reads it.
-fn is_subdomain(zone: &str) -> bool {
-    let is_label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label
-                .bytes()
-                .all(|c| c.is_ascii_alphanumeric() || c == b'-')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    zone.len() <= 253 && zone.split('.').all(is_label)
 }
 
 #[cfg(test)]
@@ -244,8 +342,49 @@ spec:
                 .count(),
             3
         );
-        assert!(text.contains("    forward . 1.1.1.1 2.2.2.2:5353\n"));
-        assert!(text.contains("    forward . /etc/resolv.conf {\n"));
+        assert!(
+            text.contains("    forward . 1.1.1.1 2.2.2.2:5353 {\n        policy random\n    }\n")
+        );
+        assert!(
+            text.contains("    forward . /etc/resolv.conf {\n        policy sequential\n    }\n")
+        );
+    }
+
+    /// The API server fills in the defaults of a DNS object.
+    #[test]
+    fn a_spec_with_all_defaults_and_settings_keeps_them() {
+        let text = Servers::read(
+            "
+cache: {negativeTTL: 0s, positiveTTL: 0s}
+logLevel: Normal
+managementState: Managed
+nodePlacement: {}
+servers:
+- name: one
+  zones: [a.com]
+  forwardPlugin: {upstreams: [1.1.1.1], policy: RoundRobin, protocolStrategy: '', transportConfig: {}}
+- name: two
+  zones: [b.com]
+  forwardPlugin: {upstreams: ['[2001:db8::1]:853'], policy: Random, transportConfig: {transport: TLS, tls: {serverName: dns.example}}}
+upstreamResolvers:
+  policy: Sequential
+  protocolStrategy: TCP
+  transportConfig: {}
+  upstreams:
+  - {type: SystemResolvConf, port: 53}
+  - {type: Network, address: '2001:db8::53', port: 5353}
+",
+        )
+        .unwrap()
+        .render(&[], &scope(), 53)
+        .unwrap();
+        for words in [
+            "    forward . 1.1.1.1 {\n        policy round_robin\n    }\n",
+            "    forward . tls://[2001:db8::1]:853 {\n        policy random\n        tls_servername dns.example\n    }\n",
+            "    forward . /etc/resolv.conf [2001:db8::53]:5353 {\n        policy sequential\n        force_tcp\n    }\n",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
     }
 
     #[test]
@@ -256,7 +395,8 @@ spec:
 servers:
 - {{name: 'a--b', zones: ['-x.com', 'Cluster.local'], forwardPlugin: {{upstreams: [{many}]}}}}
 - {{name: ok, zones: [a.com, a.com], forwardPlugin: {{upstreams: ['ns.example', '1.1.1.1:0']}}}}
-- {{name: ok, zones: [], forwardPlugin: {{upstreams: []}}}}
+- {{name: ok, zones: [], forwardPlugin: {{upstreams: [], transportConfig: {{transport: TLS}}}}}}
+upstreamResolvers: {{transportConfig: {{transport: TLS, tls: {{serverName: a.b, caBundle: {{name: c}}}}}}}}
 "
         );
         let error = Servers::read(&text)
@@ -274,6 +414,8 @@ servers:
             "another server has the same name",
             "it has no zones",
             "0 upstreams",
+            "TLS without a `serverName`",
+            "`upstreamResolvers`: its `caBundle`",
         ] {
             assert!(error.to_string().contains(words), "{words}: {error}");
         }
@@ -281,6 +423,9 @@ servers:
 
     #[test]
     fn something_else_is_told() {
+        let named = "upstreamResolvers: {upstreams: [{type: Network, address: ns.example}]}";
+        let error = Servers::read(named).unwrap().render(&[], &scope(), 53);
+        assert!(error.unwrap_err().to_string().contains("`ns.example`"));
         assert!(Servers::read("a: b").is_err());
         assert!(Servers::read("servers: [{name: x}]").is_err());
         assert!(

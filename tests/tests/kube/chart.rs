@@ -125,6 +125,7 @@ async fn the_api_server_takes_what_every_case_renders() {
         "ovn-kubernetes",
         "openshift-ovn-kubernetes",
         "openshift-dns",
+        "egress-dns",
     ] {
         server.make_namespace(namespace).await;
     }

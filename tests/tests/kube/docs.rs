@@ -69,6 +69,12 @@ fn commands() -> Vec<(PathBuf, Vec<Vec<String>>)> {
         .collect()
 }
 
+/// The form that OpenShift's DNS operator gives it.
+const OPENSHIFT: &str = ".:5353 {\n    bufsize 1232\n    errors\n    health {\n        lameduck 20s\n    }\n    ready\n    \
+    kubernetes cluster.local in-addr.arpa ip6.arpa {\n        pods insecure\n        fallthrough in-addr.arpa ip6.arpa\n    }\n    \
+    forward . /etc/resolv.conf {\n        policy sequential\n    }\n    cache 900\n    reload\n}\n\
+    hostname.bind:5353 {\n    chaos\n}\n";
+
 const NODE_LOCAL: &str =
     "cluster.local:53 {\n    forward . 10.96.0.10\n}\n.:53 {\n    forward . /etc/resolv.conf\n}\n";
 
@@ -96,12 +102,13 @@ async fn surroundings(server: &ApiServer, is_new: bool) {
     ] {
         server.make_namespace(namespace).await;
     }
-    let maps: Api<ConfigMap> = Api::namespaced(client, "kube-system");
-    for (name, corefile) in [
-        ("coredns", COREFILE),
-        ("node-local-dns", NODE_LOCAL),
-        ("nodelocaldns", NODE_LOCAL),
+    for (namespace, name, corefile) in [
+        ("kube-system", "coredns", COREFILE),
+        ("kube-system", "node-local-dns", NODE_LOCAL),
+        ("kube-system", "nodelocaldns", NODE_LOCAL),
+        ("openshift-dns", "dns-default", OPENSHIFT),
     ] {
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
         let map = json!({ "metadata": { "name": name }, "data": { "Corefile": corefile } });
         let map = serde_json::from_value(map).unwrap();
         maps.create(&PostParams::default(), &map).await.unwrap();

@@ -20,6 +20,9 @@ cluster.local:53, 10.in-addr.arpa:53 {
 corp.example:53 tls://corp.example:853 {
 \tforward . 192.0.2.53\t# theirs
 }
+hostname.bind:5353 {
+    chaos
+}
 ";
 
 fn scope() -> Scope {
