@@ -169,6 +169,14 @@ impl Desired {
         state.flat_map(|state| state.objects.iter().map(|key| &**key))
     }
 
+    /// Why addresses in the statuses of a name are in no set.
+    pub fn skips_of(&self, name: &DnsName) -> impl Iterator<Item = Skip> {
+        let objects = self
+            .objects_of(name)
+            .filter_map(|key| self.objects.get(key));
+        objects.flat_map(|object| object.skipped.iter().copied())
+    }
+
     /// Whether the store is being read: its list was complete, and its watch runs.
     pub fn is_in_sync(&self) -> bool {
         self.in_sync_since.is_some()

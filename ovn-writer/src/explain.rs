@@ -3,7 +3,7 @@
 mod render_text;
 mod sets;
 
-use std::{net::IpAddr, time::Instant};
+use std::{collections::BTreeSet, net::IpAddr, time::Instant};
 
 use proto::api::DnsName;
 use runtime::inspect::{Asked, Subject};
@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::{
     address_set::AddressSet,
+    desired::Skip,
     references::{NorthboundReplica, SetName},
     report::{NameReport, RuleReport},
     sync::{Reconciler, SyncState, change_log::LoggedChange},
@@ -177,16 +178,17 @@ impl Explanation {
     fn judge(&mut self, asked: &Asked, sides: Sides<'_>) {
         let sync = sides.sync;
         self.reasons.extend(sides.conditions());
-        if let Ok(Subject::Address(address)) = &asked.subject
-            && let Err(skip) = sides.state().desired.filter.admit(&address.to_string())
-        {
-            let words = format!(
-                "no set may have it, whatever statuses say: {}",
-                skip.as_str()
-            );
-            self.reason("Skipped", words);
+        let skips = sides.skips(asked, &self.names);
+        if !skips.is_empty() {
+            let words = match asked.subject {
+                Ok(Subject::Address(_)) => "no set may have it, whatever statuses say",
+                _ => "the objects have addresses that no set may have",
+            };
+            self.reason("Skipped", format!("{words}: {}", skips.join(", ")));
         }
-        if !self.is_there && asked.subject.is_ok() && sides.replica.is_some() {
+        // A skipped address is neither wanted nor unknown.
+        let is_explained = !skips.is_empty() && !self.names.iter().any(|name| name.is_wanted);
+        if !self.is_there && !is_explained && asked.subject.is_ok() && sides.replica.is_some() {
             self.absent(asked);
         }
         if self.is_there && !self.names.iter().any(|name| name.is_wanted) {
@@ -254,6 +256,24 @@ impl Reason {
 impl<'a> Sides<'a> {
     fn state(&self) -> &'a SyncState {
         self.sync.state()
+    }
+
+    /// Why the address, or those of the names, are in no set.
+    fn skips(&self, asked: &Asked, names: &[NameExplained]) -> Vec<&'static str> {
+        let desired = &self.state().desired;
+        let skips: BTreeSet<&'static str> = match &asked.subject {
+            Err(_) => BTreeSet::new(),
+            Ok(Subject::Address(address)) => {
+                let admitted = desired.filter.admit(&address.to_string());
+                admitted.err().map(Skip::as_str).into_iter().collect()
+            }
+            Ok(Subject::Name(_)) => {
+                let names = names.iter().filter_map(|it| DnsName::parse(&it.name).ok());
+                let skips = names.flat_map(|name| desired.skips_of(&name).collect::<Vec<_>>());
+                skips.map(Skip::as_str).collect()
+            }
+        };
+        skips.into_iter().collect()
     }
 
     /// The conditions that affect all names.

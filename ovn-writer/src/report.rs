@@ -97,6 +97,10 @@ pub struct RuleReport {
     pub priority: Option<i64>,
     /// `k8s.ovn.org/name`: the namespace of an EgressFirewall.
     pub owner: Option<String>,
+    /// The index of the rule in its EgressFirewall, from 0.
+    pub index: Option<i64>,
+    /// Whether the rule concerns only some protocols or ports.
+    pub is_for_ports: bool,
     /// The effect of more addresses.
     pub effect: Effect,
 }
@@ -257,6 +261,8 @@ impl RuleReport {
             direction: rule.direction.to_owned(),
             priority: Some(rule.priority),
             owner: rule.owner_name.map(str::to_owned),
+            index: rule.index(),
+            is_for_ports: rule.is_for_ports,
             effect: Effect::of(rule, named.map(|(_, sense)| *sense)),
         }
     }
@@ -270,6 +276,8 @@ impl RuleReport {
             direction: String::new(),
             priority: None,
             owner: None,
+            index: None,
+            is_for_ports: false,
             effect: Effect::Changes,
         }
     }

@@ -21,7 +21,7 @@ pub(super) fn lines(explanation: &Explanation, asked: &Asked) -> Vec<String> {
     let is = if explanation.is_there { "is" } else { "is not" };
     let what = match asked.subject {
         Ok(Subject::Address(_)) => "in a set that rules refer to",
-        _ => "open through a set that rules refer to",
+        _ => "in a set that rules refer to",
     };
     let mut lines = vec![format!(
         "{} {is} {what}{}.",
@@ -120,11 +120,18 @@ fn of_rule(rule: &RuleReport) -> String {
     if let Some(owner) = &rule.owner {
         let _ok = write!(line, " of {owner}");
     }
-    line + match rule.effect {
+    if let Some(index) = rule.index {
+        let _ok = write!(line, ", egress[{index}]");
+    }
+    line += match rule.effect {
         Effect::Opens => ": lets packets of these addresses through",
         Effect::Closes => ": drops packets of these addresses",
         Effect::Changes => ": does something else with these addresses",
+    };
+    if rule.is_for_ports {
+        line += ", but only those of its protocols and ports";
     }
+    line
 }
 
 fn of_change(changed: &Changed) -> String {

@@ -46,6 +46,14 @@ pub fn sets(expression: &str) -> Vec<(&str, Sense)> {
     found
 }
 
+/// Whether an expression names TCP, UDP or SCTP, also as `tcp.dst`: it concerns only some packets of its addresses.
+pub fn names_a_transport(expression: &str) -> bool {
+    let is_of_word =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$' | '@' | '"');
+    let mut words = expression.split(|c| !is_of_word(c));
+    words.any(|word| matches!(word.split('.').next(), Some("tcp" | "udp" | "sctp")))
+}
+
 enum Token<'a> {
     /// `$name`.
     Set(&'a str),
@@ -179,6 +187,25 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{Sense::*, *};
+
+    #[test]
+    fn rules_for_ports_are_those_that_name_a_transport() {
+        for (expression, expected) in [
+            (
+                "(ip4.dst == $a12) && inport == @a56 && ((tcp && ( tcp.dst == 443 )))",
+                true,
+            ),
+            ("ip4.dst==$a12&&udp.dst==53", true),
+            ("ip4.dst == $a12 && sctp", true),
+            (
+                "ip4.dst == $tcp && inport == @udp && outport == \"tcp\"",
+                false,
+            ),
+            ("ip4.dst == $my.tcp && reg0 == 1", false),
+        ] {
+            assert_eq!(names_a_transport(expression), expected, "{expression}");
+        }
+    }
 
     #[test]
     fn sets_are_found_where_ovn_finds_them() {

@@ -15,6 +15,9 @@ use crate::external_ids::{EXTERNAL_IDS, Kept, OWNER_CONTROLLER, OWNER_NAME, OWNE
 /// `k8s.ovn.org/owner-type` of the ACLs of EgressFirewalls.
 const EGRESS_FIREWALL: &str = "EgressFirewall";
 
+/// The priority of the ACL of an EgressFirewall's first rule. Each further rule has one less (ovn-kubernetes, `EgressFirewallStartPriority`).
+const FIRST_PRIORITY: i64 = 10_000;
+
 /// The used keys of a rule's `external_ids`.
 const KEYS: [&str; 3] = [OWNER_CONTROLLER, OWNER_TYPE, OWNER_NAME];
 
@@ -145,6 +148,7 @@ pub struct RuleKey {
 #[derive(Clone, Debug)]
 pub struct Rule<T> {
     sets: SetNames,
+    is_for_ports: bool,
     priority: i64,
     direction: SmolStr,
     action: SmolStr,
@@ -156,6 +160,7 @@ impl<T> Default for Rule<T> {
     fn default() -> Self {
         Self {
             sets: SetNames::default(),
+            is_for_ports: false,
             priority: 0,
             direction: SmolStr::default(),
             action: SmolStr::default(),
@@ -171,6 +176,8 @@ pub struct RuleDetails<'a> {
     pub table: RuleTable,
     /// The address sets that it names.
     pub sets: &'a SetNames,
+    /// Whether `match` names a transport protocol: the rule concerns only some packets of these addresses.
+    pub is_for_ports: bool,
     pub priority: i64,
     /// `direction`; empty if the table has none.
     pub direction: &'a str,
@@ -184,12 +191,22 @@ pub struct RuleDetails<'a> {
     pub owner_name: Option<&'a str>,
 }
 
+impl RuleDetails<'_> {
+    /// The index of the rule in its EgressFirewall, from 0, as far as the priority tells.
+    pub fn index(&self) -> Option<i64> {
+        let is_acl = self.table == RuleTable::Acl && self.owner_type == Some(EGRESS_FIREWALL);
+        let index = FIRST_PRIORITY.checked_sub(self.priority);
+        index.filter(|index| is_acl && *index >= 0)
+    }
+}
+
 impl<T: OfTable> Rule<T> {
     /// All used columns.
     pub fn details(&self) -> RuleDetails<'_> {
         RuleDetails {
             table: T::TABLE,
             sets: &self.sets,
+            is_for_ports: self.is_for_ports,
             priority: self.priority,
             direction: &self.direction,
             action: &self.action,
@@ -213,7 +230,11 @@ impl<T: OfTable> Record for Rule<T> {
 
     fn modify_column(&mut self, column: &str, difference: Datum) -> Result<(), ColumnProblem> {
         match column {
-            "match" => self.sets = SetNames::of(&difference.into_string()?),
+            "match" => {
+                let expression = difference.into_string()?;
+                self.sets = SetNames::of(&expression);
+                self.is_for_ports = expression::names_a_transport(&expression);
+            }
             "priority" => self.priority.modify(difference)?,
             "direction" => self.direction = difference.into_string()?,
             "action" => self.action = difference.into_string()?,
@@ -268,15 +289,17 @@ mod tests {
             ("allow", Some("team"))
         );
         assert_eq!(details.owner_type, Some("EgressFirewall"));
+        assert_eq!((details.index(), details.is_for_ports), (Some(0), false));
         assert_eq!(details.controller, Some("default-network-controller"));
 
         let difference = serde_json::json!({
-            "match": "ip4", "external_ids": ["map", [["k8s.ovn.org/owner-controller", "default-network-controller"]]],
+            "match": "ip4 && tcp.dst == 443", "external_ids": ["map", [["k8s.ovn.org/owner-controller", "default-network-controller"]]],
         });
         assert!(acl.key().is_some());
         acl.modify(serde_json::from_value(difference).unwrap())
             .unwrap();
         assert_eq!((acl.details().controller, acl.key()), (None, None));
+        assert!(acl.details().is_for_ports);
     }
 
     #[test]

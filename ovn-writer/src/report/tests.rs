@@ -22,6 +22,7 @@ fn report_opens_or_closes_by_action_and_by_the_operator_before_the_set() {
         let rule = RuleDetails {
             table,
             sets: &sets,
+            is_for_ports: false,
             priority: 10000,
             direction: "to-lport",
             action,

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use runtime::inspect::Asked;
 
 use super::*;
+use crate::desired::Filter;
 use crate::explain::{Explanation, SetShown, Sets, Sides};
 use crate::sync::change_log::Cause;
 
@@ -124,16 +125,30 @@ fn what_is_in_no_set_says_why() {
     world.settle();
     // No rule refers to it.
     assert_eq!(reasons(&world, "10.0.0.1"), ["NoRule"]);
-    assert_eq!(reasons(&world, "127.0.0.1"), ["Skipped", "Unknown"]);
+    assert_eq!(reasons(&world, "127.0.0.1"), ["Skipped"]);
+    assert_eq!(reasons(&world, W), ["Skipped", "NoRule"]);
     assert_eq!(reasons(&world, "192.0.2.1"), ["Unknown"]);
     assert_eq!(reasons(&world, "other.example.com"), ["Unknown"]);
     assert_eq!(reasons(&world, "a_b.example.com"), ["InvalidName"]);
     let other = explain(&settled(), W, Some("team"));
     assert!(!other.is_there);
     assert_eq!(other.names[0].rows[0].rules_elsewhere, 1);
+    assert!(other.text[0].ends_with("is not in a set that rules refer to for namespace team."));
+}
+
+/// The pods have IPv4 addresses only.
+#[test]
+fn an_address_of_a_family_that_is_not_in_use_is_skipped() {
+    let filter = Filter::new(vec!["10.128.0.0/14".parse().unwrap()]);
+    let mut world = World::with(Policy::new(world::STORE, filter, CreateSets::Auto));
+    world.store(whole(&[&["2001:db8::1"]]));
+    world.settle();
+    assert_eq!(reasons(&world, "2001:db8::1"), ["Skipped"]);
+    assert_eq!(reasons(&world, W), ["Skipped"]);
+    let text = explain(&world, W, None).text.join("\n");
     assert!(
-        other.text[0]
-            .ends_with("is not open through a set that rules refer to for namespace team.")
+        text.contains("no set may have: family-not-in-use"),
+        "{text}"
     );
 }
 
