@@ -20,7 +20,7 @@ use runtime::{
 };
 
 pub use self::{
-    cli::{CaptureArgs, Cli, ReplayArgs},
+    cli::Cli,
     flush::FlushArgs,
     guards::GuardArgs,
     listen::{Following, ListenArgs},
@@ -43,9 +43,9 @@ pub const PREFIX: &str = "COLLECTOR";
 /// The default of `--admin`.
 pub const ADMIN: &str = "127.0.0.1:9090";
 
-const RETENTION: &str = "How long addresses stay";
-const REFUSED_ADDRESSES: &str = "Refused addresses";
-const NAME_LIMITS: &str = "Limits of names and addresses";
+pub const RETENTION: &str = "How long addresses stay";
+pub const REFUSED_ADDRESSES: &str = "Refused addresses";
+pub const NAME_LIMITS: &str = "Limits of names and addresses";
 const STATUS_WRITES: &str = "Writes of statuses";
 
 /// The end of the help.
@@ -53,7 +53,7 @@ const EXAMPLES: &str = "\
 Examples:
   In a cluster:          collector --store kube --listen tcp://0.0.0.0:6000 --inspect tcp://127.0.0.1:9092
   Without Kubernetes:    collector --store dir:/var/lib/egress --listen unix:///run/collector/dnstap.sock
-  Ask a running one:     collector explain www.example.com";
+  Ask a running one:     egress explain www.example.com";
 
 /// Keeps the addresses of the DNS names in EgressFirewalls.
 ///
@@ -76,7 +76,7 @@ pub struct Args {
     /// The URL where the collector shows its state, as a page and as JSON.
     ///
     /// `unix:///run/inspect.sock`, or `tcp://` with a loopback address, such as `tcp://127.0.0.1:9092`. The state has the names of all
-    /// tenants, so other hosts cannot reach it. `collector explain` and `collector capture` read it. Default: none.
+    /// tenants, so other hosts cannot reach it. The program `egress` reads it. Default: none.
     #[arg(long, value_name = "URL", value_parser = parse_local, help_heading = headings::OBSERVABILITY)]
     pub inspect: Option<ListenAddress>,
 

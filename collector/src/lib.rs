@@ -16,11 +16,9 @@
 //! - [`flush`]: probes that flush dnstap streams, and find DNS servers without one. [`hearing`]:
 //!   which DNS servers are received.
 //! - [`inspect`]: the status page. [`explain`]: why an address is there, or is not.
-//! - [`replay`]: a file of events through the same modules. [`capture`]: makes such a file.
-//! - [`corefile`]: checks and patches Corefiles of a CoreDNS that streams to the collector.
+//! - [`corefile`]: checks Corefiles of a CoreDNS that should stream to the collector.
 
 pub mod args;
-pub mod capture;
 pub mod clients;
 pub mod control_loop;
 pub mod controller;
@@ -41,7 +39,6 @@ pub mod observation;
 pub mod observe;
 pub mod pods;
 pub mod query_origin;
-pub mod replay;
 pub mod rules;
 mod run;
 pub mod state;

@@ -3,17 +3,11 @@
 mod northbound;
 mod sets;
 
-use std::time::Duration;
-
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 use runtime::{
     UsageError,
-    args::{
-        CommonArgs, StoreAddress, headings, hide_others_in_short_help, parse_duration,
-        parse_namespace,
-    },
+    args::{CommonArgs, headings, hide_others_in_short_help},
     clock::Timestamp,
-    inspect::client::ExplainArgs,
     listen::{ListenAddress, parse_local},
 };
 
@@ -30,9 +24,6 @@ pub const PREFIX: &str = "OVN_WRITER";
 
 /// The default of `--admin`.
 pub const ADMIN: &str = "127.0.0.1:9091";
-
-/// The default of `--inspect` of `ovn-writer explain`.
-const INSPECT: &str = "tcp://127.0.0.1:9093";
 
 const NORTHBOUND: &str = "Northbound database";
 const WRITES: &str = "Writes";
@@ -65,7 +56,7 @@ Examples:
   In a cluster:          ovn-writer --store kube --nb unix:/run/ovn/ovnnb_db.sock --inspect tcp://127.0.0.1:9093
   Without Kubernetes:    ovn-writer --store dir:/var/lib/egress --nb unix:/run/ovn/ovnnb_db.sock
   Write nothing:         ovn-writer --store kube --dry-run
-  Ask a running one:     ovn-writer explain www.example.com";
+  Ask a running one:     egress explain www.example.com";
 
 /// Writes the addresses of DNSNameResolver objects into the address sets of OVN's northbound database.
 #[derive(Clone, Debug, Parser)]
@@ -78,7 +69,7 @@ pub struct Args {
     /// The URL where the ovn-writer shows its state as pages.
     ///
     /// `unix:///run/inspect.sock`, or `tcp://` with a loopback address, such as `tcp://127.0.0.1:9093`. The state has the names of all
-    /// tenants, so other hosts cannot reach it. `ovn-writer explain` reads it. Default: none.
+    /// tenants, so other hosts cannot reach it. The program `egress` reads it. Default: none.
     #[arg(long, value_name = "URL", value_parser = parse_local, help_heading = headings::OBSERVABILITY)]
     pub inspect: Option<ListenAddress>,
 
@@ -134,55 +125,11 @@ impl Args {
     }
 }
 
-/// Compares the store and the database once, and prints the differences.
-///
-/// Exit status 0: there are none. 1: there are differences. 2: the store or the database cannot be read, or the differences cannot be
-/// printed.
-#[derive(Clone, Debug, Parser)]
-#[command(name = "verify")]
-pub struct VerifyArgs {
-    /// The store of the objects: `dir:PATH` or `kube`.
-    ///
-    /// `dir:PATH` is a folder with YAML manifests. `kube` is the Kubernetes API server.
-    #[arg(long, value_name = "STORE", help_heading = headings::STORE)]
-    pub store: StoreAddress,
-
-    /// The namespace of the DNSNameResolver objects.
-    #[arg(
-        long,
-        value_name = "NAMESPACE",
-        default_value = "ovn-kubernetes",
-        value_parser = parse_namespace,
-        help_heading = headings::STORE
-    )]
-    pub objects_namespace: String,
-
-    /// The format of the differences.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub output: Format,
-
-    /// How long the store and the database may take to be read.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
-    pub timeout: Duration,
-
-    /// The database, and how to connect to it.
-    #[command(flatten, next_help_heading = NORTHBOUND)]
-    pub northbound: NorthboundArgs,
-
-    /// The contents of the address sets.
-    #[command(flatten, next_help_heading = ADDRESS_SETS)]
-    pub sets: SetsArgs,
-}
-
 /// The command line.
 #[derive(Clone, Debug)]
 pub enum Cli {
     /// Write, or print what would be written, until a signal comes.
     Run(Box<Args>),
-    /// `ovn-writer verify`.
-    Verify(Box<VerifyArgs>),
-    /// `ovn-writer explain`.
-    Explain(Box<ExplainArgs>),
     /// `ovn-writer allow-empty`.
     AllowEmpty(Box<AllowEmptyArgs>),
 }
@@ -190,8 +137,6 @@ pub enum Cli {
 impl CommandFactory for Cli {
     fn command() -> Command {
         hide_others_in_short_help(Args::command(), &EVERYDAY)
-            .subcommand(VerifyArgs::command())
-            .subcommand(ExplainArgs::command_with(INSPECT))
             .subcommand(AllowEmptyArgs::command())
             .args_conflicts_with_subcommands(true)
             .subcommand_negates_reqs(true)
@@ -205,14 +150,8 @@ impl CommandFactory for Cli {
 impl FromArgMatches for Cli {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         match matches.subcommand() {
-            Some(("explain", matches)) => {
-                ExplainArgs::from_arg_matches(matches).map(|args| Self::Explain(Box::new(args)))
-            }
-            Some(("allow-empty", matches)) => AllowEmptyArgs::from_arg_matches(matches)
+            Some((_, matches)) => AllowEmptyArgs::from_arg_matches(matches)
                 .map(|args| Self::AllowEmpty(Box::new(args))),
-            Some((_, matches)) => {
-                VerifyArgs::from_arg_matches(matches).map(|args| Self::Verify(Box::new(args)))
-            }
             None => Args::from_arg_matches(matches).map(|args| Self::Run(Box::new(args))),
         }
     }
@@ -262,67 +201,5 @@ mod tests {
             error.starts_with("2: ") && error.contains("--store"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn an_explanation_comes_from_where_it_is_asked_for() {
-        let args = ["explain", "www.example.com", "--inspect=unix:///run/x"];
-        let variables = [("OVN_WRITER_INSPECT", "unix:///run/y")];
-        for (args, variables, inspect) in [
-            (&args[..], &variables[..], "unix:///run/x"),
-            (&args[..2], &variables, "unix:///run/y"),
-            (&args[..2], &[], INSPECT),
-        ] {
-            match parsed(args, variables).unwrap() {
-                Cli::Explain(args) => assert_eq!(args.inspect.to_string(), inspect),
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-
-    #[test]
-    fn verify_has_flags_of_its_own_and_a_variable_for_the_store() {
-        let variables = [("OVN_WRITER_STORE", "dir:y"), ("OVN_WRITER_NB", "tcp:b:1")];
-        for (args, variables, store) in [
-            (
-                &["verify", "--store=dir:x", "--nb=tcp:a:1"][..],
-                &[][..],
-                "dir:x",
-            ),
-            (&["verify", "--nb=tcp:a:1"], &variables, "dir:y"),
-            (
-                &["verify", "--store=dir:x", "--nb=tcp:a:1"],
-                &variables,
-                "dir:x",
-            ),
-        ] {
-            match parsed(args, variables).unwrap() {
-                Cli::Verify(args) => {
-                    assert_eq!(args.store.to_string(), store);
-                    assert_eq!(args.northbound.nb.to_string(), "tcp:a:1");
-                    assert_eq!(
-                        (args.output, args.timeout),
-                        (Format::Text, Duration::from_secs(10))
-                    );
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-        for (args, words) in [
-            (&["verify"][..], "--store"),
-            (&["verify", "--store=dir:x", "--dry-run"], "--dry-run"),
-            (
-                &["verify", "--store=dir:x", "-o", "yaml"],
-                "possible values: text, json",
-            ),
-            (&["--store=dir:x", "verify"], "verify"),
-            (&["compare"], "compare"),
-        ] {
-            let error = parsed(args, &[]).unwrap_err();
-            assert!(
-                error.starts_with("2: ") && error.contains(words),
-                "{args:?}: {error}"
-            );
-        }
     }
 }

@@ -85,8 +85,8 @@ async fn allow_empty(State(writer): State<mpsc::Sender<WriterQuery>>) -> Respons
 /// # Errors
 /// [`UsageError`]: the ovn-writer cannot be reached, or refuses.
 pub async fn run_allow_empty(args: AllowEmptyArgs) -> anyhow::Result<()> {
-    let answer = client::post(&args.control, ALLOW_EMPTY).await;
-    let names: Vec<String> = answer.map_err(|error| {
+    let answer = async { client::post(client::connect(&args.control).await?, ALLOW_EMPTY).await };
+    let names: Vec<String> = answer.await.map_err(|error| {
         UsageError(format!(
             "cannot ask the ovn-writer at {}: {error:#}",
             args.control

@@ -7,13 +7,14 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::{RawQuery, State},
+    http::StatusCode,
     response::{IntoResponse, Response},
     routing::get,
 };
 use runtime::inspect::{
     Asked, Inspect, busy,
     explain::{self, QueryPacer},
-    page, query,
+    json, page, query, refusal,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -24,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     PROGRAM,
     explain::{Explanation, Sets},
+    verify::Comparison,
 };
 
 /// The number of parallel queries; further ones wait.
@@ -39,6 +41,8 @@ pub enum WriterQuery {
     Explain(Asked, oneshot::Sender<Explanation>),
     /// Permits to empty the sets of the names that are absent now; the answer has these names.
     AllowEmpty(oneshot::Sender<Result<Vec<String>, NotPermitted>>),
+    /// Compares the store with the database.
+    Verify(oneshot::Sender<Result<Comparison, &'static str>>),
     /// The sets whose DNS name or row name contains this text.
     Sets(String, oneshot::Sender<Sets>),
 }
@@ -79,6 +83,7 @@ fn router(writer: mpsc::Sender<WriterQuery>) -> Router {
         .route("/", get(sets))
         .route("/explain", get(explain_html))
         .route("/explain.json", get(explain_json))
+        .route("/verify.json", get(verify_json))
         .with_state(Arc::new(Inspector { writer, pacer }))
 }
 
@@ -108,6 +113,14 @@ async fn explain_html(
 ) -> Response {
     let explain = |asked| async move { Some(inspector.explain(asked).await?.text) };
     explain::in_html(PROGRAM, query.as_deref(), explain).await
+}
+
+async fn verify_json(State(inspector): State<Arc<Inspector>>) -> Response {
+    match inspector.ask(WriterQuery::Verify).await {
+        Some(Ok(comparison)) => json(&comparison),
+        Some(Err(reason)) => refusal(StatusCode::SERVICE_UNAVAILABLE, reason),
+        None => busy(PROGRAM),
+    }
 }
 
 impl Inspector {

@@ -31,14 +31,13 @@ mod testing;
 mod verify;
 mod writer;
 
-use std::{io, io::Write as _, pin::pin};
+use std::{io, pin::pin};
 
 use anyhow::Context;
 use futures_util::{Stream, StreamExt, stream};
 use runtime::{
     OpenStore, UsageError,
     admin::{Admin, Health},
-    args::LogFormat,
     certificate_expiry,
     clock::Clock,
     inspect::Inspect,
@@ -51,14 +50,13 @@ use runtime::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::report::Format;
 pub use self::{
-    args::{ADMIN, Args, Cli, NorthboundArgs, PREFIX, SetsArgs, VerifyArgs},
+    args::{ADMIN, Args, Cli, NorthboundArgs, PREFIX, SetsArgs},
     control::run_allow_empty,
     dry_run::DryRun,
     metrics::METRICS,
     sync::Differences,
-    verify::{Verified, VerifyError, verify},
+    verify::{Comparison, Verification, Verified, VerifyError, verify},
     writer::Writer,
 };
 
@@ -154,46 +152,6 @@ async fn forward<T>(
     token.run_until_cancelled(all).await;
     token.cancelled().await;
     Ok(())
-}
-
-/// Compares store and database once and prints the differences. Returns whether they are equal.
-///
-/// # Errors
-/// [`UsageError`], which is exit status 2: the comparison failed, or its result cannot be printed.
-pub async fn run_verify(args: VerifyArgs) -> anyhow::Result<bool> {
-    let VerifyArgs {
-        store,
-        objects_namespace,
-        northbound,
-        sets,
-        output,
-        timeout,
-    } = args;
-    let options = usage(northbound.client_options())?;
-    let policy = sets.policy(&store, &objects_namespace);
-    telemetry::init_logging(LogFormat::Text);
-    let store = usage(
-        OpenStore::open(&store, PROGRAM)
-            .await
-            .map_err(|error| format!("{error:#}")),
-    )?;
-    let objects = store.watch(Scope::Namespace(objects_namespace));
-    let verified = verify(&northbound.nb, options, policy, objects, timeout).await;
-    let verified = usage(verified)?;
-    let mut stdout = io::stdout().lock();
-    let written = match output {
-        Format::Text => writeln!(stdout, "{verified}"),
-        Format::Json => serde_json::to_writer(&mut stdout, &verified)
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(stdout)),
-    };
-    match written.and_then(|()| stdout.flush()) {
-        // A reader of only the first lines, such as `head`, closed the pipe. The exit status is the same as for the
-        // whole output.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        written => usage(written.map_err(|error| format!("cannot write to stdout: {error}")))?,
-    }
-    Ok(verified.is_same())
 }
 
 fn usage<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, UsageError> {

@@ -5,16 +5,35 @@ use std::{collections::BTreeMap, fmt, pin::pin, time::Duration};
 use futures_util::{Stream, StreamExt};
 use ovsdb_replica::{Client, ClientOptions, Error, Event, Operation, Outcome, Refusal, Remotes};
 use proto::api::DnsNameResolver;
-use runtime::store::Event as StoreEvent;
+use runtime::{
+    OpenStore,
+    args::StoreAddress,
+    store::{Event as StoreEvent, Scope, Store},
+};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    references::Northbound,
+    PROGRAM,
+    args::{NorthboundArgs, SetsArgs},
+    references::{Northbound, NorthboundReplica},
     report::NameReport,
-    sync::{Differences, Policy, Reconciler, SyncEvent, absence::Absence},
+    sync::{Differences, Policy, Reconciler, SyncEvent, SyncState, absence::Absence},
+    usage,
 };
 
+/// The two sides of a comparison, and how they are read.
+#[derive(Clone, Debug)]
+pub struct Verification {
+    /// The namespace of the objects.
+    pub objects_namespace: String,
+    pub northbound: NorthboundArgs,
+    pub sets: SetsArgs,
+    /// How long each side may take to be read.
+    pub timeout: Duration,
+}
+
+/// The result of a comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verified {
     /// Names in the store.
@@ -57,7 +76,77 @@ pub enum VerifyError {
     Refused(Refusal),
 }
 
+/// A comparison by a running ovn-writer.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Comparison {
+    /// Whether store and database agree.
+    is_same: bool,
+    /// All of it as lines of text.
+    text: Vec<String>,
+    #[serde(flatten)]
+    verified: Verified,
+}
+
+impl From<Verified> for Comparison {
+    fn from(verified: Verified) -> Self {
+        Self {
+            is_same: verified.is_same(),
+            text: verified.to_string().lines().map(str::to_owned).collect(),
+            verified,
+        }
+    }
+}
+
+impl Verification {
+    /// Reads both sides once and compares them.
+    ///
+    /// # Errors
+    /// [`UsageError`](runtime::UsageError): a flag is wrong, or a side cannot be read.
+    pub async fn run(self, address: &StoreAddress) -> anyhow::Result<Verified> {
+        let options = usage(self.northbound.client_options())?;
+        let policy = self.sets.policy(address, &self.objects_namespace);
+        let store = OpenStore::open(address, PROGRAM).await;
+        let store = usage(store.map_err(|error| format!("{error:#}")))?;
+        let objects = store.watch(Scope::Namespace(self.objects_namespace));
+        let verified = verify(&self.northbound.nb, options, policy, objects, self.timeout).await;
+        Ok(usage(verified)?)
+    }
+}
+
 impl Verified {
+    /// The differences that a running ovn-writer knows.
+    pub(crate) fn known(
+        state: &SyncState,
+        replica: &NorthboundReplica,
+        now: std::time::Instant,
+    ) -> Self {
+        let names = state.differing().map(|name| {
+            let plan = state.look(name, replica, now);
+            NameReport::of(name, &plan, replica, &state.references, now)
+        });
+        Self::of(state, replica, names.collect(), now)
+    }
+
+    fn of(
+        state: &SyncState,
+        replica: &NorthboundReplica,
+        mut names: Vec<NameReport>,
+        now: std::time::Instant,
+    ) -> Self {
+        names.retain(|name| !name.sets.is_empty());
+        names.sort_by(|a, b| a.name.cmp(&b.name));
+        Self {
+            objects: state.desired.objects(),
+            rows: replica.0.len(),
+            managed: state.is_managed(),
+            differences: state.differences,
+            absent: Some(state.absence(now)).filter(|absence| !absence.names.is_empty()),
+            other_stores: state.other_stores(replica),
+            names,
+        }
+    }
+
     /// Whether store and database agree.
     pub fn is_same(&self) -> bool {
         self.names.is_empty()
@@ -126,21 +215,11 @@ pub async fn verify(
     let replica = client.replica().ok_or(VerifyError::Lost(None))?;
     let now = now();
     let plans = sync.next_plans(replica, now);
-    let differing = plans.iter().filter(|(_, plan)| !plan.findings.is_empty());
     let state = sync.state();
+    let names = plans.iter();
     let names =
-        differing.map(|(name, plan)| NameReport::of(name, plan, replica, &state.references, now));
-    let mut names: Vec<_> = names.collect();
-    names.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Verified {
-        objects: state.desired.objects(),
-        rows: replica.0.len(),
-        managed: state.is_managed(),
-        differences: state.differences,
-        absent: Some(state.absence(now)).filter(|absence| !absence.names.is_empty()),
-        other_stores: state.other_stores(replica),
-        names,
-    })
+        names.map(|(name, plan)| NameReport::of(name, plan, replica, &state.references, now));
+    Ok(Verified::of(state, replica, names.collect(), now))
 }
 
 /// Sends the database a query, and follows its changes meanwhile.

@@ -142,7 +142,13 @@ pub struct CommonArgs {
 
 /// The flags of subcommands that have a variable: they say where to read, or keep a secret off the command line. A variable
 /// that is left over in the environment must not change what a subcommand does.
-pub const SUBCOMMAND_VARIABLES: [&str; 3] = ["inspect", "store", "extra"];
+pub const SUBCOMMAND_VARIABLES: [&str; 5] = [
+    "collector",
+    "ovn-writer",
+    "release-namespace",
+    "store",
+    "extra",
+];
 
 /// Parses the command line and the environment of the process.
 ///

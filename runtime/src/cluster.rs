@@ -67,7 +67,18 @@ impl Cluster {
     /// # Errors
     /// [`UsageError`]: no configuration names a cluster. Other errors: the configuration cannot be used.
     pub async fn find(manager: &'static str) -> anyhow::Result<Self> {
-        Self::of(configuration().await?, manager)
+        Self::find_context(None, manager).await
+    }
+
+    /// As [`Cluster::find`]; `context` is one of the kubeconfig's contexts instead of the current one.
+    ///
+    /// # Errors
+    /// Those of [`Cluster::find`]; the kubeconfig has no such context.
+    pub async fn find_context(
+        context: Option<&str>,
+        manager: &'static str,
+    ) -> anyhow::Result<Self> {
+        Self::of(configuration(context).await?, manager)
     }
 
     /// The cluster of a configuration, with the time-outs and retries of this module.
@@ -167,12 +178,12 @@ impl Cluster {
     }
 }
 
-async fn configuration() -> anyhow::Result<Config> {
+async fn configuration(context: Option<&str>) -> anyhow::Result<Config> {
     let unusable =
         |error: KubeconfigError| anyhow!("the kubeconfig cannot be used: {}", in_words(&error));
     let kubeconfig = match Kubeconfig::from_env().map_err(unusable)? {
         Some(kubeconfig) => kubeconfig,
-        None if env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
+        None if context.is_none() && env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
             return Config::incluster().map_err(|error| {
                 anyhow!(
                     "the pod's service account cannot be used: {}",
@@ -188,7 +199,11 @@ async fn configuration() -> anyhow::Result<Config> {
             Kubeconfig::read_from(path).map_err(unusable)?
         }
     };
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    let options = KubeConfigOptions {
+        context: context.map(str::to_owned),
+        ..KubeConfigOptions::default()
+    };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     config.map_err(unusable)
 }
 

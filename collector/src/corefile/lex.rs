@@ -5,13 +5,13 @@ use std::ops::Range;
 
 /// A word.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Token {
+pub struct Token {
     /// Without quotes and escapes.
-    pub(super) text: String,
+    pub text: String,
     /// The line of its first character, from 1.
-    pub(super) line: usize,
+    pub line: usize,
     /// Its byte range, including quotes.
-    pub(super) span: Range<usize>,
+    pub span: Range<usize>,
 }
 
 /// Splits at white space. A `"` at the start of a word quotes up to the next `"`; `\` escapes a `"`

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// The indentation if a block has none.
-pub(super) const INDENT: &str = "    ";
+pub const INDENT: &str = "    ";
 
 /// The most levels of imports.
 const MAX_DEPTH: usize = 20;
@@ -76,12 +76,12 @@ impl fmt::Display for Finding {
 
 impl Scope {
     /// Whether the block answers for names outside of the cluster.
-    pub(super) fn is_external(&self, block: &Block) -> bool {
+    pub fn is_external(&self, block: &Block) -> bool {
         block.keys.iter().any(|key| !self.is_own(&zone(key)))
     }
 
     /// Whether the block is for the cluster domain.
-    pub(super) fn is_cluster(&self, block: &Block) -> bool {
+    pub fn is_cluster(&self, block: &Block) -> bool {
         let mut keys = block.keys.iter();
         keys.any(|key| self.cluster_domains.contains(&zone(key)))
     }
@@ -118,13 +118,13 @@ fn endpoint(text: &str) -> &str {
 
 impl Line {
     /// Whether a directive streams to this endpoint as a client, which is the direction that works.
-    pub(super) fn is_of(&self, directive: &Directive) -> bool {
+    pub fn is_of(&self, directive: &Directive) -> bool {
         directive.name == "dnstap"
             && directive.arg(0).map(endpoint) == Some(endpoint(&self.endpoint))
     }
 
     /// The text of the line, without the indentation of its first line; `end` ends a line.
-    pub(super) fn shown(&self, indent: &str, end: &str) -> String {
+    pub fn shown(&self, indent: &str, end: &str) -> String {
         let endpoint = &self.endpoint;
         match &self.extra {
             None => format!("dnstap {endpoint} full"),
@@ -151,7 +151,7 @@ impl Line {
 }
 
 /// The argument of a word in the directive's own block.
-pub(super) fn said<'a>(directive: &'a Directive, word: &str) -> Option<&'a Token> {
+pub fn said<'a>(directive: &'a Directive, word: &str) -> Option<&'a Token> {
     let mut from_word = directive.nested.iter().skip_while(|it| it.text != word);
     from_word.nth(1)
 }
@@ -204,13 +204,13 @@ fn fits(pattern: &str, name: &str) -> bool {
 
 /// The directives of a block and of its imports, and the imports that are unknown.
 #[derive(Debug, Default)]
-pub(super) struct Effective {
-    pub(super) directives: Vec<Directive>,
-    pub(super) unknown: Vec<(usize, String)>,
+pub struct Effective {
+    pub directives: Vec<Directive>,
+    pub unknown: Vec<(usize, String)>,
 }
 
 impl Effective {
-    pub(super) fn of(block: &Block, corefile: &Corefile, imports: &Imports) -> Self {
+    pub fn of(block: &Block, corefile: &Corefile, imports: &Imports) -> Self {
         let mut all = Self::default();
         all.take(&block.directives, corefile, imports, 0);
         all

@@ -23,7 +23,7 @@ use tokio::{sync::watch, time::sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Finding, Imports, Line, Scope, bypasses, config_map::KEY, findings};
+use super::{Finding, Imports, KEY, Line, Scope, bypasses, findings};
 
 /// The most findings kept. Further ones differ in their lines only.
 const MAX_FINDINGS: usize = 100;

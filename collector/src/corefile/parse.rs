@@ -16,48 +16,48 @@ pub struct SyntaxError {
 
 /// The content of a file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Corefile {
-    pub(super) blocks: Vec<Block>,
+pub struct Corefile {
+    pub blocks: Vec<Block>,
     /// `(name) { … }`, for imports.
-    pub(super) snippets: BTreeMap<String, Block>,
+    pub snippets: BTreeMap<String, Block>,
     /// Imports in place of server blocks.
-    pub(super) imports: Vec<Directive>,
+    pub imports: Vec<Directive>,
 }
 
 /// A server block, or a snippet.
 #[derive(Clone, Debug)]
-pub(super) struct Block {
+pub struct Block {
     /// Its zones and ports.
-    pub(super) keys: Vec<String>,
+    pub keys: Vec<String>,
     /// The line of the first key.
-    pub(super) line: usize,
+    pub line: usize,
     /// The position after the opening brace, or after the keys if there are no braces.
-    pub(super) body: usize,
+    pub body: usize,
     /// Its directives, including imports.
-    pub(super) directives: Vec<Directive>,
+    pub directives: Vec<Directive>,
 }
 
 /// A plugin's name with its arguments.
 #[derive(Clone, Debug)]
-pub(super) struct Directive {
-    pub(super) name: String,
+pub struct Directive {
+    pub name: String,
     /// The arguments before its own block.
-    pub(super) args: Vec<Token>,
+    pub args: Vec<Token>,
     /// Each word of its own block.
-    pub(super) nested: Vec<Token>,
-    pub(super) line: usize,
+    pub nested: Vec<Token>,
+    pub line: usize,
     /// From its name to its last word or brace.
-    pub(super) span: Range<usize>,
+    pub span: Range<usize>,
 }
 
 impl Directive {
     /// The n-th argument, from 0.
-    pub(super) fn arg(&self, n: usize) -> Option<&str> {
+    pub fn arg(&self, n: usize) -> Option<&str> {
         self.args.get(n).map(|token| token.text.as_str())
     }
 }
 
-pub(super) fn parse(text: &str) -> Result<Corefile, SyntaxError> {
+pub fn parse(text: &str) -> Result<Corefile, SyntaxError> {
     let mut parser = Parser {
         tokens: tokens(text),
         at: 0,

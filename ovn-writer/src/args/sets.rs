@@ -34,7 +34,7 @@ pub struct SetsArgs {
 
     /// The missing address sets that the ovn-writer makes.
     ///
-    /// `ovn-writer verify` reports a missing set if a rule refers to it, or if the ovn-writer would make it.
+    /// `egress verify` reports a missing set if a rule refers to it, or if the ovn-writer would make it.
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     pub create_sets: CreateSets,
 
@@ -46,7 +46,7 @@ pub struct SetsArgs {
 
     /// An earlier name of the store; the ovn-writer takes over the rows that it made for that store; repeatable.
     ///
-    /// A row has the name of its store in `external_ids:ovn-writer/created`, such as `kube/ovn-kubernetes`. `ovn-writer verify` prints it.
+    /// A row has the name of its store in `external_ids:ovn-writer/created`, such as `kube/ovn-kubernetes`. `egress verify` prints it.
     /// Use the flag after the store or its namespace was renamed. Default: none.
     #[arg(long, value_name = "STORE", value_parser = parse_former_store)]
     pub former_store: Vec<String>,
@@ -54,7 +54,7 @@ pub struct SetsArgs {
     /// How long an address set in use keeps its addresses after its DNSNameResolver object disappeared.
     ///
     /// It keeps them for longer while too many names in use are absent. This means over half of them, or over 10 and over 5 %.
-    /// `ovn-writer verify` only prints when the set would be emptied.
+    /// `egress verify` only prints when the set would be emptied.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
     pub absent_after: Duration,
 }
@@ -94,7 +94,8 @@ pub(super) fn permission_end(
 
 /// The address of a store and a namespace, as [`SetsArgs::policy`] joins them.
 fn parse_former_store(text: &str) -> Result<String, String> {
-    let words = "it is a store and a namespace as `ovn-writer verify` names them, such as kube/ovn-kubernetes";
+    let words =
+        "it is a store and a namespace as `egress verify` names them, such as kube/ovn-kubernetes";
     let (store, namespace) = text.rsplit_once('/').ok_or(words)?;
     if namespace.is_empty() || store.parse::<StoreAddress>().is_err() {
         return Err(words.to_owned());

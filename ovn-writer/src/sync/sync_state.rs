@@ -333,6 +333,13 @@ impl SyncState {
         record.is_some_and(|record| record.differences.count() > 0)
     }
 
+    /// The names of which the last check found differences.
+    pub fn differing(&self) -> impl Iterator<Item = &DnsName> {
+        let records = self.records.iter();
+        let differing = records.filter(|(_, record)| record.differences.count() > 0);
+        differing.map(|(name, _)| name)
+    }
+
     /// Records changes that took effect.
     pub(super) fn done(
         &mut self,

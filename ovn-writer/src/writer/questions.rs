@@ -6,6 +6,7 @@ use super::{Mode, Writer, now};
 use crate::{
     explain::{Explanation, Sets, Sides},
     inspect::{NotPermitted, WriterQuery},
+    verify::{Comparison, Verified},
 };
 
 impl Writer {
@@ -28,9 +29,21 @@ impl Writer {
             WriterQuery::Explain(asked, sender) => {
                 sender.send(Explanation::new(&asked, sides)).is_err()
             }
+            WriterQuery::Verify(sender) => sender.send(self.comparison()).is_err(),
             WriterQuery::Sets(filter, sender) => sender.send(Sets::new(&filter, sides)).is_err(),
             WriterQuery::AllowEmpty(sender) => sender.send(self.allow_empty(idle)).is_err(),
         };
+    }
+
+    /// The differences between the store and the database, or why they are not known.
+    fn comparison(&self) -> Result<Comparison, &'static str> {
+        if self.store_problem.is_some() {
+            return Err("the store cannot be read");
+        }
+        let state = self.sync.state();
+        let replica = self.client.replica().filter(|_| state.is_compared);
+        let replica = replica.ok_or("the northbound database was not read to its end")?;
+        Ok(Verified::known(state, replica, now()).into())
     }
 
     /// Permits to empty the names that are absent now.

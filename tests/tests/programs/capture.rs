@@ -30,12 +30,12 @@ async fn capture(inspect: &str, file: &str, duration: &str) -> Output {
     let args = [
         "capture",
         file,
-        "--inspect",
+        "--collector",
         inspect,
         "--duration",
         duration,
     ];
-    programs::run("collector", &args).await
+    programs::run("egress", &args).await
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn a_captured_stream_is_replayed_to_the_same_end() {
     });
     assert!(captured.status.success(), "{}", text(&captured.stderr));
     let store = world.store.address();
-    let replayed = programs::run("collector", &["replay", &file, "--store", &store]).await;
+    let replayed = programs::run("egress", &["replay", &file, "--store", &store]).await;
     let shown = text(&replayed.stdout);
     assert!(
         replayed.status.success(),
@@ -106,7 +106,7 @@ async fn a_capture_of_a_collector_that_ends_says_so_and_keeps_what_came() {
     let none = capture(&inspect, &format!("{file}.2"), "1s").await;
     assert_eq!(none.status.code(), Some(1));
     assert!(
-        text(&none.stderr).contains("no collector answers"),
+        text(&none.stderr).contains("no answer of the collector unix:"),
         "{}",
         text(&none.stderr)
     );

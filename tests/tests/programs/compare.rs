@@ -36,7 +36,7 @@ async fn world() -> World {
 async fn verify(world: &World) -> (Option<i32>, Value) {
     let (store, nb) = (world.store.address(), world.northbound.remote());
     let args = ["verify", "--store", &store, "--nb", &nb, "-o", "json"];
-    let output = run("ovn-writer", &args).await;
+    let output = run("egress", &args).await;
     let said = serde_json::from_slice(&output.stdout);
     let said = said.unwrap_or_else(|error| panic!("{error}: {output:?}"));
     (output.status.code(), said)
@@ -163,9 +163,9 @@ async fn a_set_that_cannot_be_made_is_counted_alike_everywhere() {
     }
 }
 
-/// Runs `ovn-writer` with this stdout.
+/// Runs `egress` with this stdout.
 async fn run_into(stdout: Stdio, args: &[&str]) -> Output {
-    let child = Command::new(program("ovn-writer"))
+    let child = Command::new(program("egress"))
         .args(args)
         .stdout(stdout)
         .stderr(Stdio::piped())
@@ -219,9 +219,8 @@ async fn what_cannot_be_compared_has_a_status_of_its_own() {
         ),
         (&["--store", "dir:/nowhere", "--nb", &nb], "/nowhere"),
         (&["--store", &store, "--nb", "nonsense"], "--nb"),
-        (&["--nb", &nb], "--store"),
     ] {
-        let output = run("ovn-writer", &[&["verify"], args].concat()).await;
+        let output = run("egress", &[&["verify"], args].concat()).await;
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{stderr}");
         assert!(

@@ -1,4 +1,4 @@
-//! Corefiles from `collector corefile`, in a stock CoreDNS.
+//! Corefiles from `egress corefile`, in a stock CoreDNS.
 
 use std::{fs, path::Path, process::Output};
 
@@ -14,7 +14,7 @@ use tests::{
 };
 
 async fn corefile(args: &[&str]) -> Output {
-    programs::run("collector", &[&["corefile"], args].concat()).await
+    programs::run("egress", &[&["corefile"], args].concat()).await
 }
 
 fn text(bytes: &[u8]) -> String {

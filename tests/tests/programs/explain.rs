@@ -1,4 +1,4 @@
-//! `collector explain`: why an address is open, or is not.
+//! `egress explain` of a collector: why an address is open, or is not.
 
 use std::process::Output;
 
@@ -38,8 +38,8 @@ impl Explain {
     }
 
     async fn ask(&self, about: &str, more: &[&str]) -> Output {
-        let args = [&["explain", about, "--inspect", &self.inspect], more].concat();
-        programs::run("collector", &args).await
+        let args = [&["explain", about, "--collector", &self.inspect], more].concat();
+        programs::run("egress", &args).await
     }
 
     /// The exit status, and the output.
@@ -50,7 +50,8 @@ impl Explain {
 
     async fn json(&self, about: &str) -> Value {
         let Output { stdout, .. } = self.ask(about, &["-o", "json"]).await;
-        serde_json::from_slice(&stdout).unwrap()
+        let mut answers: Value = serde_json::from_slice(&stdout).unwrap();
+        answers["collector"].take()
     }
 
     async fn reasons(&self, about: &str) -> Vec<String> {
@@ -187,12 +188,12 @@ async fn what_is_asked_for_and_what_came_in_frames_is_printable_whatever_it_is()
     ] {
         for more in [&[][..], &["-o", "json"]] {
             let args = [&["--"][..], &[about]].concat();
-            let args = [&["explain", "--inspect", &it.inspect], more, &args].concat();
+            let args = [&["explain", "--collector", &it.inspect], more, &args].concat();
             let Output {
                 status,
                 stdout,
                 stderr,
-            } = programs::run("collector", &args).await;
+            } = programs::run("egress", &args).await;
             assert!(
                 matches!(status.code(), Some(0 | 1)),
                 "{about:?}: {stderr:?}"
@@ -221,14 +222,14 @@ async fn without_a_collector_nothing_is_told_and_the_status_is_another() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = format!("unix://{}", folder.path().join("x.sock").display());
     let explain = |inspect: String| async move {
-        let args = ["explain", NAME, "--inspect", &inspect];
-        let Output { status, stderr, .. } = programs::run("collector", &args).await;
+        let args = ["explain", NAME, "--collector", &inspect];
+        let Output { status, stdout, .. } = programs::run("egress", &args).await;
         assert_eq!(status.code(), Some(2));
-        String::from_utf8(stderr).unwrap()
+        String::from_utf8(stdout).unwrap()
     };
     let error = explain(nowhere.clone()).await;
     assert!(
-        error.contains(&format!("no collector answers at {nowhere}")),
+        error.contains(&format!("the collector {nowhere} does not answer: ")),
         "{error}"
     );
     // An admin server is no inspect server.

@@ -154,8 +154,8 @@ async fn runs_alone(root: &Path) {
     );
     let args = [
         "/ovn-writer",
-        "verify",
         "--store=dir:/store",
+        "--admin=127.0.0.1:0",
         "--nb",
         &remote,
     ];

@@ -197,7 +197,7 @@ async fn what_fstrm_capture_wrote_is_replayed_and_fstrm_replay_sends_it() {
     }
     let file = source.join("events.fstrm").display().to_string();
     let args = ["replay", &file, "--name", "www.fstrm.test"];
-    let replayed = programs::run("collector", &args).await;
+    let replayed = programs::run("egress", &args).await;
     let shown = String::from_utf8_lossy(&replayed.stdout);
     let kept = "  www.fstrm.test.: 192.0.2.10\n";
     assert!(shown.ends_with(kept), "{shown}{replayed:?}");

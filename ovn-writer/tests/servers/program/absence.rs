@@ -210,14 +210,14 @@ async fn a_suspect_store_is_logged_with_its_names_and_foreign_rows_are_named() {
     let remote = world.database.northbound.remote();
     let verify = ["verify", "--store", &store, "--nb", &remote];
     eventually("verify names both", async || {
-        let output = programs::run("ovn-writer", &verify).await;
+        let output = programs::run("egress", &verify).await;
         let text = String::from_utf8(output.stdout).unwrap();
         let both = text.contains(W) && text.contains(B);
         both.then_some(()).ok_or(text)
     })
     .await;
     let renamed = [&verify[..], &["--objects-namespace", "renamed"]].concat();
-    let output = programs::run("ovn-writer", &renamed).await;
+    let output = programs::run("egress", &renamed).await;
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains(&format!("{store}/ovn-kubernetes")), "{text}");
 }

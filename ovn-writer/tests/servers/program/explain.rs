@@ -1,4 +1,4 @@
-//! `ovn-writer explain`: the rows with an address, and the rules that refer to them.
+//! `egress explain` of an ovn-writer: the rows with an address, and the rules that refer to them.
 
 use proto::api::Family::V4;
 use serde_json::Value;
@@ -9,8 +9,8 @@ use super::World;
 const W: &str = "www.example.com.";
 
 async fn explain(inspect: &str, about: &str, more: &[&str]) -> (Option<i32>, String) {
-    let args = [&["explain", about, "--inspect", inspect], more].concat();
-    let output = programs::run("ovn-writer", &args).await;
+    let args = [&["explain", about, "--ovn-writer", inspect], more].concat();
+    let output = programs::run("egress", &args).await;
     let text = if output.stdout.is_empty() {
         output.stderr
     } else {
@@ -31,7 +31,7 @@ async fn an_address_says_its_row_its_acls_since_when_and_what_was_repaired() {
     let inspect = format!("unix://{}", folder.path().join("inspect.sock").display());
     let (status, error) = explain(&inspect, W, &[]).await;
     assert_eq!(status, Some(2), "{error}");
-    assert_has(&error, &["no ovn-writer answers at unix:///"]);
+    assert_has(&error, &["the ovn-writer unix:///", "does not answer"]);
 
     let world = World::start(&[(W, &["10.0.0.1", "10.0.0.2"])], &["--inspect", &inspect]).await;
     world
@@ -115,6 +115,7 @@ async fn an_address_says_its_row_its_acls_since_when_and_what_was_repaired() {
         "{json}"
     );
     let json: Value = serde_json::from_str(&json).unwrap();
+    let json = &json["ovnWriters"][0]["answer"];
     let repair = &json["names"][0]["history"][0];
     assert_eq!(
         (&repair["cause"], &repair["removed"][0]),

@@ -1,0 +1,121 @@
+use std::time::Duration;
+
+use runtime::args::try_parse_from;
+
+use super::*;
+use crate::corefile::args::CorefileAction;
+
+fn parsed(args: &[&str], variables: &[(&str, &str)]) -> Result<Action, String> {
+    let args = [&["egress"], args].concat();
+    let parsed = try_parse_from::<Cli, _>(PREFIX, "", args, |name| {
+        let found = variables.iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| value.into())
+    });
+    parsed
+        .map(|cli| cli.action)
+        .map_err(|error| format!("{}: {error}", error.exit_code()))
+}
+
+fn refuses(args: &[&str], words: &str) {
+    let error = parsed(args, &[]).unwrap_err();
+    let fits = error.starts_with("2: ") && error.contains(words);
+    assert!(fits, "{args:?}: {error}");
+}
+
+#[test]
+fn a_replay_needs_a_file_and_names() {
+    let args = [
+        "replay",
+        "x.fstrm",
+        "--name",
+        "www.example.com,*.example.org",
+    ];
+    match parsed(&args, &[]).unwrap() {
+        Action::Replay(args) => {
+            let names: Vec<String> = args.names.iter().map(ToString::to_string).collect();
+            assert_eq!(names, ["www.example.com.", "*.example.org."]);
+            assert_eq!(args.retention.grace, Duration::from_secs(5));
+        }
+        other => panic!("{other:?}"),
+    }
+    refuses(&["replay", "--name=x.example"], "<FILE>");
+    refuses(&["replay", "x.fstrm"], "--store");
+    refuses(&["replay", "x.fstrm", "--name=a..b"], "--name");
+}
+
+#[test]
+fn the_programs_to_ask_come_from_flags_or_else_from_variables() {
+    let args = ["explain", "www.example.com", "--collector=unix:///run/x"];
+    let variables = [
+        ("EGRESS_COLLECTOR", "unix:///run/y"),
+        ("EGRESS_OVN_WRITER", "unix:///run/a,unix:///run/b"),
+        ("EGRESS_RELEASE_NAMESPACE", "dns"),
+    ];
+    for (args, collector) in [(&args[..], "unix:///run/x"), (&args[..2], "unix:///run/y")] {
+        let Action::Explain(args) = parsed(args, &variables).unwrap() else {
+            panic!("{args:?}");
+        };
+        assert_eq!(args.targets.collector[0].to_string(), collector);
+        assert_eq!(args.targets.ovn_writer.len(), 2);
+        assert_eq!(args.targets.release_namespace, "dns");
+        assert_eq!(args.about, "www.example.com");
+    }
+    refuses(&[&args[..2], &["--namespace=A_b"]].concat(), "--namespace");
+    refuses(
+        &[&args[..2], &["another.example"]].concat(),
+        "another.example",
+    );
+    refuses(
+        &["explain", "x", "--collector=tcp://192.0.2.1:1"],
+        "--collector",
+    );
+    refuses(&["explain", "x", "-o", "yaml"], "--output");
+    refuses(&[&args[..], &["--context=x"]].concat(), "--context");
+}
+
+#[test]
+fn a_comparison_of_its_own_has_a_store_and_a_database() {
+    let args = ["verify", "--store=dir:x", "--nb=tcp:a:1"];
+    match parsed(&args, &[]).unwrap() {
+        Action::Verify(args) => {
+            assert_eq!(args.direct.store.unwrap().to_string(), "dir:x");
+            assert_eq!(args.direct.northbound.nb.to_string(), "tcp:a:1");
+            assert_eq!(args.direct.timeout, Duration::from_secs(10));
+        }
+        other => panic!("{other:?}"),
+    }
+    refuses(
+        &[&args[..], &["--ovn-writer=unix:///run/x"]].concat(),
+        "--ovn-writer",
+    );
+    refuses(&[&args[..], &["--dry-run"]].concat(), "--dry-run");
+}
+
+#[test]
+fn a_leftover_variable_does_not_turn_a_patch_into_a_removal() {
+    let args = ["corefile", "patch", "--dnstap=/run/x.sock"];
+    let variables = [
+        ("EGRESS_EXTRA", "the-secret-of-events"),
+        ("EGRESS_REMOVE", "true"),
+        ("EGRESS_CONFIGMAP", "true"),
+        ("EGRESS_NODE_LOCAL", "kube-system/node-local-dns"),
+    ];
+    let Action::Corefile(args) = parsed(&args, &variables).unwrap() else {
+        panic!("no corefile");
+    };
+    let CorefileAction::Patch(args) = args.action else {
+        panic!("{args:?}");
+    };
+    assert!(!args.remove && !args.input.configmap && !args.node_local);
+    let lines = args.input.line.lines();
+    assert_eq!(lines[0].extra.as_deref(), Some("the-secret-of-events"));
+}
+
+#[test]
+fn a_capture_needs_a_file() {
+    match parsed(&["capture", "x.fstrm", "--size=1MiB"], &[]).unwrap() {
+        Action::Capture(args) => assert_eq!(args.size, 1 << 20),
+        other => panic!("{other:?}"),
+    }
+    refuses(&["capture"], "<FILE>");
+}

@@ -1,0 +1,134 @@
+//! `egress corefile`: checks or changes the Corefile of a CoreDNS that should stream.
+//!
+//! - `patch`: inserts or removes the `dnstap` line; all other bytes stay.
+//! - `render`: generates a Corefile from named servers with zones and upstreams.
+//! - `config_map`: the ConfigMap that holds a Corefile.
+
+pub(crate) mod args;
+mod config_map;
+mod patch;
+mod render;
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use collector::corefile::{Imports, Line, findings};
+use runtime::UsageError;
+
+use self::{
+    args::{CorefileAction, CorefileArgs, InputArgs, PatchArgs},
+    patch::{add, forward_to_cluster, remove},
+    render::Servers,
+};
+
+/// Runs `egress corefile`. Returns whether no fault was found.
+///
+/// # Errors
+/// [`UsageError`] for a text that is no Corefile, with the line; failures to read or write.
+pub(crate) fn run(args: CorefileArgs) -> anyhow::Result<bool> {
+    match args.action {
+        CorefileAction::Patch(patch) => {
+            let input = read(patch.input.file.as_deref())?;
+            let output = patched(&patch, &input)?;
+            write(&output)?;
+            Ok(true)
+        }
+        CorefileAction::Check(check) => {
+            let input = read(check.file.as_deref())?;
+            let (corefile, imports) = open(&input, &check)?;
+            let scope = check.scope.scope();
+            let lines = check.line.lines();
+            let found = usage(findings(&corefile, &lines, 1, &scope, &imports))?;
+            let lines: Vec<String> = found.iter().map(|it| format!("{it}\n")).collect();
+            write(&lines.concat())?;
+            Ok(!found.iter().any(|finding| finding.is_fault))
+        }
+        CorefileAction::Render(render) => {
+            let input = read(Some(&render.file))?;
+            let servers = usage(Servers::read(&input))?;
+            let lines = render.line.lines();
+            let scope = render.scope.scope();
+            write(&usage(servers.render(&lines, &scope, render.port))?)?;
+            Ok(true)
+        }
+    }
+}
+
+fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
+    let (corefile, imports) = open(input, &args.input)?;
+    let scope = args.input.scope.scope();
+    let lines = args.input.line.lines();
+    let change = |text: String, line: &Line| match args.remove {
+        true => remove(&text, Some(line)),
+        false => add(&text, line, &scope, &imports),
+    };
+    let output = if args.node_local {
+        let cluster_dns = args.cluster_dns.as_deref();
+        usage(forward_to_cluster(&corefile, &scope, cluster_dns))?
+    } else if !lines.is_empty() {
+        // In reverse: each line is inserted in front of the others.
+        usage(lines.iter().rev().try_fold(corefile, change))?
+    } else if args.remove {
+        usage(remove(&corefile, None))?
+    } else {
+        return Err(UsageError("--dnstap is missing".to_owned()).into());
+    };
+    // Not for a node-local cache: it has no dnstap, so the only finding would be its absence.
+    if !args.remove && !args.node_local {
+        for finding in usage(findings(&output, &lines, 1, &scope, &imports))? {
+            let _closed = writeln!(io::stderr(), "{finding}");
+        }
+    }
+    if args.input.configmap {
+        return Ok(usage(config_map::with_corefile(input, &output))?);
+    }
+    Ok(output)
+}
+
+/// The Corefile of an input, and the location of its imports.
+fn open(input: &str, args: &InputArgs) -> anyhow::Result<(String, Imports)> {
+    if args.configmap {
+        let (corefile, files) = usage(config_map::read(input))?;
+        return Ok((corefile, Imports::Files(files)));
+    }
+    let folder = args.file.as_deref().map(|file| match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    });
+    let imports = folder.map_or(Imports::Unknown, Imports::Folder);
+    Ok((input.to_owned(), imports))
+}
+
+fn read(file: Option<&Path>) -> anyhow::Result<String> {
+    let mut text = String::new();
+    match file.filter(|file| *file != Path::new("-")) {
+        Some(file) => {
+            text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        }
+        None => {
+            io::stdin()
+                .lock()
+                .read_to_string(&mut text)
+                .context("stdin")?;
+        }
+    }
+    if text.trim().is_empty() {
+        bail!("the file is empty: give a Corefile");
+    }
+    Ok(text)
+}
+
+fn write(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("cannot write to stdout")
+}
+
+fn usage<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, UsageError> {
+    result.map_err(|error| UsageError(error.to_string()))
+}

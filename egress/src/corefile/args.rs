@@ -1,0 +1,128 @@
+//! `egress corefile`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use collector::corefile::{
+    Line,
+    args::{ScopeArgs, parse_endpoint},
+};
+
+/// Checks or changes the Corefile of a CoreDNS that streams to the collector.
+#[derive(Args, Clone, Debug)]
+pub struct CorefileArgs {
+    #[command(subcommand)]
+    pub action: CorefileAction,
+}
+
+/// The subcommands of `egress corefile`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum CorefileAction {
+    /// Adds the `dnstap` lines to every server block that answers for names outside of the cluster.
+    ///
+    /// Everything else stays as it is. With `--configmap` the output is a ConfigMap, too.
+    Patch(PatchArgs),
+    /// Prints which answers the collector does not see, and which plugins hide names.
+    ///
+    /// Exit status 1: there are answers that it does not see.
+    Check(InputArgs),
+    /// Writes a Corefile from the configuration of OpenShift's DNS operator.
+    ///
+    /// The input is the `spec` of its `DNS` object. The output has a server block for each of its servers, with zones and upstreams.
+    Render(RenderArgs),
+}
+
+/// The content of the `dnstap` lines.
+#[derive(Clone, Debug, Args)]
+pub struct LineArgs {
+    /// The endpoint of a collector that CoreDNS dials; repeatable, once for each collector.
+    ///
+    /// `tcp://10.96.0.53:6000`, `tls://10.96.0.53:6000` or `/run/x.sock`. The host is an IP address: CoreDNS would have to look a name up
+    /// itself. Default: none.
+    #[arg(long, value_name = "ENDPOINT", value_delimiter = ',', value_parser = parse_endpoint)]
+    pub dnstap: Vec<String>,
+
+    /// The `extra` of the `dnstap` lines: the secret in the collector's `--secret-file`.
+    ///
+    /// It has the characters A-Z, a-z, 0-9, `_` and `-`. Default: none.
+    #[arg(long, value_name = "TEXT", requires = "dnstap", hide_default_value = true, value_parser = parse_extra)]
+    pub extra: Option<String>,
+}
+
+/// A Corefile, and its required lines.
+#[derive(Clone, Debug, Args)]
+pub struct InputArgs {
+    /// The Corefile. Default: stdin.
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+
+    /// The required lines; without them, a check accepts any `dnstap` line.
+    #[command(flatten)]
+    pub line: LineArgs,
+
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+
+    /// The input is a ConfigMap, as `kubectl get -o yaml` prints it.
+    #[arg(long)]
+    pub configmap: bool,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct PatchArgs {
+    #[command(flatten)]
+    pub input: InputArgs,
+
+    /// Remove the lines of `--dnstap`; without `--dnstap`, every `dnstap` line.
+    #[arg(long)]
+    pub remove: bool,
+
+    /// Change the Corefile of a NodeLocal DNSCache, so that it asks the cluster's CoreDNS for all names.
+    ///
+    /// The CoreDNS of a NodeLocal DNSCache has no dnstap plugin.
+    #[arg(long, conflicts_with_all = ["remove", "dnstap"])]
+    pub node_local: bool,
+
+    /// The address of the cluster's CoreDNS, for `--node-local`.
+    ///
+    /// Default: the address in the `forward` line for the cluster domain.
+    #[arg(long, value_name = "ADDRESS", requires = "node_local")]
+    pub cluster_dns: Option<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct RenderArgs {
+    /// The file with the servers, as YAML; `-` is stdin.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// The lines of every block.
+    #[command(flatten)]
+    pub line: LineArgs,
+
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+
+    /// The port that CoreDNS listens on.
+    #[arg(long, value_name = "PORT", default_value = "5353")]
+    pub port: u16,
+}
+
+impl LineArgs {
+    /// The line of each collector.
+    pub fn lines(&self) -> Vec<Line> {
+        let line = |endpoint: &String| Line {
+            endpoint: endpoint.clone(),
+            extra: self.extra.clone(),
+        };
+        self.dnstap.iter().map(line).collect()
+    }
+}
+
+fn parse_extra(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if text.is_empty() || !text.chars().all(fits) {
+        return Err("a secret consists of A-Z, a-z, 0-9, `_` and `-`".to_owned());
+    }
+    Ok(text.to_owned())
+}

@@ -1,0 +1,231 @@
+use super::*;
+use collector::corefile::findings;
+
+const STOCK: &str = "# the cluster's DNS
+.:53 { # all names
+    errors
+    health {
+       lameduck 5s
+    }
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+       pods insecure
+       fallthrough in-addr.arpa ip6.arpa
+    }
+    forward . /etc/resolv.conf
+    cache 30
+}
+cluster.local:53, 10.in-addr.arpa:53 {
+\terrors
+}
+corp.example:53 tls://corp.example:853 {
+\tforward . 192.0.2.53\t# theirs
+}
+hostname.bind:5353 {
+    chaos
+}
+";
+
+fn scope() -> Scope {
+    Scope {
+        cluster_domains: vec!["cluster.local".to_owned()],
+    }
+}
+
+fn line(extra: Option<&str>) -> Line {
+    Line {
+        endpoint: "tcp://192.0.2.1:6000".to_owned(),
+        extra: extra.map(str::to_owned),
+    }
+}
+
+fn added(text: &str, line: &Line) -> String {
+    let once = add(text, line, &scope(), &Imports::Unknown).unwrap();
+    let twice = add(&once, line, &scope(), &Imports::Unknown).unwrap();
+    assert_eq!(once, twice, "a second time changes nothing");
+    let faults = findings(
+        &once,
+        std::slice::from_ref(line),
+        1,
+        &scope(),
+        &Imports::Unknown,
+    )
+    .unwrap();
+    let faults: Vec<_> = faults.iter().filter(|it| it.is_fault).collect();
+    assert!(faults.is_empty(), "{faults:?} in\n{once}");
+    once
+}
+
+#[test]
+fn patch_adds_the_line_to_each_block_of_external_names_and_nothing_else() {
+    let expected = STOCK
+        .replace(
+            "{ # all names\n",
+            "{ # all names\n    dnstap tcp://192.0.2.1:6000 full\n",
+        )
+        .replace("853 {\n", "853 {\n\tdnstap tcp://192.0.2.1:6000 full\n");
+    let with = added(STOCK, &line(None));
+    assert_eq!(with, expected);
+    assert_eq!(remove(&with, Some(&line(None))).unwrap(), STOCK);
+    assert_eq!(remove(&with, None).unwrap(), STOCK);
+}
+
+#[test]
+fn the_secret_comes_in_is_changed_and_is_taken_out_with_the_line() {
+    let with = added(STOCK, &line(Some("one")));
+    let block = "{ # all names\n    dnstap tcp://192.0.2.1:6000 full {\n        extra one\n    }\n";
+    assert!(with.contains(block), "{with}");
+    let other = added(&with, &line(Some("two")));
+    assert_eq!(other, with.replace("extra one", "extra two"));
+    assert_eq!(remove(&other, None).unwrap(), STOCK);
+    let plain = added(STOCK, &line(None));
+    assert_eq!(added(&plain, &line(Some("one"))), with);
+}
+
+#[test]
+fn a_line_that_is_there_gets_what_it_lacks_and_keeps_the_rest() {
+    for (before, after) in [
+        (
+            "dnstap tcp://192.0.2.1:6000",
+            "dnstap tcp://192.0.2.1:6000 full {\n  extra x\n }",
+        ),
+        (
+            "dnstap tcp://192.0.2.1:6000 no 4 2 # x",
+            "dnstap tcp://192.0.2.1:6000 full 4 2 {\n  extra x\n } # x",
+        ),
+        (
+            "dnstap \"tcp://192.0.2.1:6000\" full {\n  identity me\n }",
+            "dnstap \"tcp://192.0.2.1:6000\" full {\n  identity me\n extra x\n }",
+        ),
+    ] {
+        let file = |line: &str| format!(". {{\n {line}\n forward . 1.1.1.1\n}}\n");
+        let with = added(&file(before), &line(Some("x")));
+        let words = |text: &str| {
+            text.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(words(&with), words(&file(after)));
+    }
+}
+
+#[test]
+fn a_line_in_a_snippet_or_to_another_reader_is_understood() {
+    let text = "(tap) {\n  dnstap tcp://192.0.2.1:6000\n}\n. {\n  import tap\n}\nx.example {\n  dnstap /run/other.sock full\n}\n";
+    let with = added(text, &line(None));
+    let expected = text
+        .replace("192.0.2.1:6000\n", "192.0.2.1:6000 full\n")
+        .replace(
+            "x.example {\n",
+            "x.example {\n  dnstap tcp://192.0.2.1:6000 full\n",
+        );
+    assert_eq!(with, expected);
+}
+
+#[test]
+fn odd_layouts_are_kept() {
+    for (text, expected) in [
+        (
+            "x.example\nwhoami\n",
+            "x.example\ndnstap tcp://192.0.2.1:6000 full\nwhoami\n",
+        ),
+        (
+            "x.example",
+            "x.example\n    dnstap tcp://192.0.2.1:6000 full",
+        ),
+        (
+            ". { whoami\n}\n",
+            ". {\n    dnstap tcp://192.0.2.1:6000 full\n    whoami\n}\n",
+        ),
+        (
+            ".:53 { }\n.:54 {\twhoami # here\n\tlog\n}\n",
+            ".:53 {\n    dnstap tcp://192.0.2.1:6000 full\n}\n.:54 {\n\tdnstap tcp://192.0.2.1:6000 full\n\twhoami # here\n\tlog\n}\n",
+        ),
+        (
+            ". {\r\n  log\r\n}\r\n",
+            ". {\r\n  dnstap tcp://192.0.2.1:6000 full\r\n  log\r\n}\r\n",
+        ),
+        (
+            ".:53 {\n}\n",
+            ".:53 {\n    dnstap tcp://192.0.2.1:6000 full\n}\n",
+        ),
+    ] {
+        let with = add(text, &line(None), &scope(), &Imports::Unknown).unwrap();
+        assert_eq!(with, expected);
+        added(text, &line(None));
+    }
+}
+
+#[test]
+fn what_hides_names_or_cannot_be_seen_is_told_with_its_line() {
+    let text = ". {\n  autopath @kubernetes\n  rewrite name a b\n  cache {\n    serve_stale\n  }\n  import custom/*.override\n  dnstap listen tcp://192.0.2.1:6000 full\n}\n";
+    let found = findings(text, &[], 1, &scope(), &Imports::Unknown).unwrap();
+    let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+    for (line, word) in [
+        (1, "error"),
+        (2, "autopath"),
+        (3, "rewrite"),
+        (4, "serve_stale"),
+        (7, "custom/*.override"),
+        (8, "listen"),
+    ] {
+        let start = format!("line {line}: ");
+        assert!(
+            shown
+                .iter()
+                .any(|it| it.starts_with(&start) && it.contains(word)),
+            "{line}: {shown:?}"
+        );
+    }
+}
+
+#[test]
+fn imported_files_are_read_where_they_are() {
+    let files = [(
+        "a.override".to_owned(),
+        "dnstap /run/x.sock full\n".to_owned(),
+    )];
+    let imports = Imports::Files(files.into());
+    let text = ". {\n  import *.override\n}\n";
+    assert_eq!(findings(text, &[], 1, &scope(), &imports).unwrap(), []);
+    let line = Line {
+        endpoint: "unix:///run/x.sock".to_owned(),
+        extra: None,
+    };
+    assert_eq!(add(text, &line, &scope(), &imports).unwrap(), text);
+}
+
+#[test]
+fn a_node_local_cache_asks_the_clusters_dns() {
+    let text = "cluster.local:53 {\n  forward . 10.96.0.10 {\n    force_tcp\n  }\n}\n.:53 {\n  forward . /etc/resolv.conf 9.9.9.9\n  cache 30\n}\n";
+    let with = forward_to_cluster(text, &scope(), None).unwrap();
+    assert_eq!(with, text.replace("/etc/resolv.conf 9.9.9.9", "10.96.0.10"));
+    assert_eq!(forward_to_cluster(&with, &scope(), None).unwrap(), with);
+    let named = forward_to_cluster(text, &scope(), Some("10.0.0.10")).unwrap();
+    assert_eq!(named, text.replace("/etc/resolv.conf 9.9.9.9", "10.0.0.10"));
+    let none = ".:53 {\n  forward . 1.1.1.1\n}\n";
+    let error = forward_to_cluster(none, &scope(), None).unwrap_err();
+    assert!(error.to_string().contains("give --cluster-dns"), "{error}");
+    let nothing = ".:53 {\n  whoami\n}\n";
+    let error = forward_to_cluster(nothing, &scope(), Some("10.0.0.10")).unwrap_err();
+    assert!(
+        error.to_string().ends_with("has a `forward` line"),
+        "{error}"
+    );
+}
+
+#[test]
+fn each_collector_needs_a_line_of_its_own() {
+    let block = |lines: &str| format!(". {{\n{lines}    forward . 192.0.2.1\n}}\n");
+    let [one, two] = ["1", "2"].map(|it| format!("    dnstap tcp://10.0.0.{it}:6000 full\n"));
+    for (lines, expected) in [
+        (String::new(), "add the line `dnstap ENDPOINT full`"),
+        (one.clone(), "`.` streams to 1 of 2 collectors"),
+        (format!("{one}{one}"), "`.` streams to 1 of 2 collectors"),
+        (format!("{one}{two}"), ""),
+    ] {
+        let found = findings(&block(&lines), &[], 2, &scope(), &Imports::Unknown).unwrap();
+        let words: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert!(words.concat().contains(expected), "{lines}: {words:?}");
+        assert_eq!(words.is_empty(), expected.is_empty(), "{lines}: {words:?}");
+    }
+}

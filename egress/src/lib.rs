@@ -1,0 +1,51 @@
+//! The command for people: does it work, what is known, and why.
+//!
+//! - [`args`]: the command line.
+//! - `targets`: the running programs, at local sockets or in the pods of a cluster.
+//! - `explain`, `verify`: questions to them. `capture`: the events that a collector reads.
+//! - `corefile`: Corefiles of CoreDNS servers that should stream. `replay`: a capture once more.
+//! - `manual`: man pages and completions.
+
+pub mod args;
+mod capture;
+mod corefile;
+mod explain;
+mod manual;
+mod nodes;
+mod output;
+mod replay;
+mod targets;
+mod verify;
+
+use std::process::ExitCode;
+
+use runtime::run_program;
+
+use self::args::{Action, Cli};
+
+/// The name of the program, and of its field manager.
+const PROGRAM: &str = "egress";
+
+/// Runs one command. Exit status 0: all is well. 1: a fault, or an address that is not there. 2: unknown, or wrong arguments.
+pub fn run(cli: Cli) -> ExitCode {
+    let mut is_good = true;
+    let ended = run_program(PROGRAM, async {
+        is_good = match cli.action {
+            Action::Explain(args) => explain::run(*args).await?,
+            Action::Verify(args) => verify::run(*args).await?,
+            Action::Corefile(args) => corefile::run(*args)?,
+            Action::Capture(args) => capture::run(*args).await.map(|()| true)?,
+            Action::Replay(args) => replay::run(*args).await.map(|()| true)?,
+            Action::Completion(args) => manual::completion(args.shell).map(|()| true)?,
+            Action::Man(args) => manual::man(&args.folder).map(|()| true)?,
+            Action::Version => {
+                output::line(&format!("{PROGRAM} {}", runtime::VERSION)).map(|()| true)?
+            }
+        };
+        Ok(())
+    });
+    match ended {
+        ExitCode::SUCCESS if !is_good => ExitCode::FAILURE,
+        ended => ended,
+    }
+}

@@ -1,0 +1,97 @@
+//! Answers of many ovn-writers, with nodes together that say the same.
+
+use runtime::inspect::text::{few, printable};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::targets::Target;
+
+/// Fields that differ between nodes although they say the same: times, row numbers, and the text made of them.
+const OF_A_NODE: [&str; 6] = [
+    "history",
+    "millisAgo",
+    "secondsAgo",
+    "sinceSeconds",
+    "text",
+    "uuid",
+];
+
+/// The most nodes named in a line.
+const MOST_NAMED: usize = 5;
+
+/// Nodes with the same answer.
+#[derive(Serialize)]
+pub(crate) struct Group {
+    /// Where the programs are, at least one.
+    pub(crate) nodes: Vec<String>,
+    /// The answer of the first.
+    pub(crate) answer: Value,
+}
+
+/// Puts targets together whose answers differ in no more than times.
+pub(crate) fn groups(answers: Vec<(&Target, Value)>) -> Vec<Group> {
+    let mut groups: Vec<(Value, Group)> = Vec::new();
+    for (target, answer) in answers {
+        let mut essence = answer.clone();
+        strip(&mut essence);
+        match groups.iter_mut().find(|(known, _)| *known == essence) {
+            Some((_, group)) => group.nodes.push(target.place.clone()),
+            None => {
+                let nodes = vec![target.place.clone()];
+                groups.push((essence, Group { nodes, answer }));
+            }
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+impl Group {
+    /// The nodes in a few words.
+    pub(crate) fn named(&self) -> String {
+        printable(&few(self.nodes.iter(), MOST_NAMED))
+    }
+
+    /// The lines of its text.
+    pub(crate) fn text(&self) -> impl Iterator<Item = String> {
+        text_of(&self.answer)
+    }
+}
+
+/// The lines of an answer, which may come from another program than expected.
+pub(crate) fn text_of(answer: &Value) -> impl Iterator<Item = String> {
+    let lines = answer["text"].as_array().into_iter().flatten();
+    lines.filter_map(Value::as_str).map(printable)
+}
+
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for field in OF_A_NODE {
+                fields.remove(field);
+            }
+            fields.values_mut().for_each(strip);
+        }
+        Value::Array(values) => values.iter_mut().for_each(strip),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::targets::{Kind, Target};
+
+    #[test]
+    fn nodes_that_differ_in_times_alone_are_one_group() {
+        let targets = ["a", "b", "c"].map(|it| Target::test(Kind::OvnWriter, it));
+        let said = |seconds: u64, there: bool| json!({"isThere": there, "names": [{"rows": [{"uuid": seconds, "sinceSeconds": seconds}]}], "text": [seconds]});
+        let answers = targets
+            .iter()
+            .zip([said(1, true), said(2, false), said(3, true)]);
+        let groups = groups(answers.collect());
+        let places: Vec<String> = groups.iter().map(Group::named).collect();
+        assert_eq!(places, ["a, c", "b"]);
+    }
+}

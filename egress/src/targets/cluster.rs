@@ -1,0 +1,130 @@
+//! The programs of a cluster, found by their labels.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, Client, api::ListParams};
+use runtime::{
+    UsageError,
+    cluster::Cluster,
+    inspect::{client::Connection, text::printable},
+};
+use tokio::time::timeout;
+
+use super::{Kind, Route, Target, TargetArgs, Targets};
+use crate::PROGRAM;
+
+/// The label of the chart with the program of a pod.
+const COMPONENT: &str = "app.kubernetes.io/component";
+
+/// How long the reason of a failed port-forward may take to come, after the failure.
+const REASON_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A cluster, and where the chart is in it.
+pub(crate) struct Access {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+}
+
+impl Access {
+    /// Finds the cluster; makes no connection yet.
+    ///
+    /// # Errors
+    /// [`UsageError`]: no cluster is configured, or its configuration cannot be used.
+    pub(crate) async fn new(args: &TargetArgs) -> Result<Self, UsageError> {
+        let cluster = Cluster::find_context(args.context.as_deref(), PROGRAM).await;
+        let cluster = cluster.map_err(|error| {
+            UsageError(format!(
+                "{error:#}; --collector and --ovn-writer name programs without a cluster"
+            ))
+        })?;
+        Ok(Self {
+            client: cluster.client(),
+            namespace: args.release_namespace.clone(),
+        })
+    }
+
+    /// The pods of both programs.
+    ///
+    /// # Errors
+    /// [`UsageError`]: the API server does not list them, or there are none.
+    pub(crate) async fn targets(&self) -> anyhow::Result<Targets> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let mut all = Vec::new();
+        for kind in [Kind::Collector, Kind::OvnWriter] {
+            let label = format!("{COMPONENT}={}", kind.as_str());
+            let found = pods.list(&ListParams::default().labels(&label)).await;
+            let found = found.map_err(|error| {
+                UsageError(format!(
+                    "the pods of namespace {} cannot be listed: {error}",
+                    self.namespace
+                ))
+            })?;
+            all.extend(found.items.iter().map(|pod| target(kind, pod, &pods)));
+        }
+        if all.is_empty() {
+            let error = format!(
+                "namespace {} has no pod of a collector or an ovn-writer: --release-namespace names that of the chart",
+                self.namespace
+            );
+            return Err(UsageError(error).into());
+        }
+        Ok(Targets { all })
+    }
+}
+
+fn target(kind: Kind, pod: &Pod, pods: &Api<Pod>) -> Target {
+    let name = pod.metadata.name.clone().unwrap_or_default();
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    Target {
+        kind,
+        place: match node {
+            Some(node) => format!("{name} on node {node}"),
+            None => format!("{name} on no node"),
+        },
+        route: Route::Forward {
+            pods: pods.clone(),
+            pod: name,
+        },
+    }
+}
+
+/// A connection to a port of a pod.
+pub(super) struct Forwarded {
+    pub(super) connection: Box<dyn Connection>,
+    pub(super) failure: Failure,
+}
+
+/// Why the node ended a port-forward, if it did.
+pub(super) struct Failure(Box<dyn Future<Output = Option<String>> + Send + Unpin>);
+
+impl Failure {
+    /// Adds the reason of the node to an error of the connection.
+    pub(super) async fn explain<T>(self, answer: anyhow::Result<T>) -> anyhow::Result<T> {
+        let Err(error) = answer else { return answer };
+        match timeout(REASON_TIMEOUT, self.0).await {
+            Ok(Some(reason)) => Err(error.context(printable(reason.trim()))),
+            _ => Err(error),
+        }
+    }
+}
+
+/// Connects to a port of a pod on its loopback interface.
+///
+/// # Errors
+/// The API server or the node refuses.
+pub(super) async fn forward(pods: &Api<Pod>, pod: &str, port: u16) -> anyhow::Result<Forwarded> {
+    let forwarder = pods.portforward(pod, &[port]).await;
+    let mut forwarder = forwarder.context("the port-forward is refused")?;
+    let connection = forwarder
+        .take_stream(port)
+        .context("the port-forward has no stream")?;
+    let failure = forwarder
+        .take_error(port)
+        .context("the port-forward has no channel of errors")?;
+    Ok(Forwarded {
+        connection: Box::new(connection),
+        failure: Failure(Box::new(Box::pin(failure))),
+    })
+}
