@@ -69,7 +69,7 @@ pub struct NameExplained {
     pub is_wanted: bool,
     /// The rows of the name that have the address; all its rows for a name.
     pub rows: Vec<RowExplained>,
-    /// The differences between store and database, as in `ovn-writer verify`.
+    /// The differences between store and database, as in `egress verify`.
     pub differences: Option<NameReport>,
     /// The changes that this process made to its sets, the latest first.
     pub history: Vec<Changed>,

@@ -49,7 +49,7 @@ runtime::metrics! {
         "Changes by other OVSDB clients that the ovn-writer undid, since no object explained them. `missing_row`: another client deleted a row. `missing_address`: it removed an address. `surplus_address`: it added an address. Steady growth shows that two clients undo each other's writes";
     gauge DIFFERENCES = "egress_ovn_writer_differences"
         [Label::one_of("kind", &["missing_row", "missing_address", "surplus_address", "name_clash", "unwanted_row"])]
-        "Current differences between objects and database; `ovn-writer verify` lists them. `missing_row`: a name has no row. `missing_address`: a row lacks an address of the object. `surplus_address`: a row has an address that the object lacks. `name_clash`: a row cannot be created, because another client has one of its name. `unwanted_row`: a row has addresses for a name without an object";
+        "Current differences between objects and database; `egress verify` lists them. `missing_row`: a name has no row. `missing_address`: a row lacks an address of the object. `surplus_address`: a row has an address that the object lacks. `name_clash`: a row cannot be created, because another client has one of its name. `unwanted_row`: a row has addresses for a name without an object";
     gauge FOREIGN = "egress_ovn_writer_foreign_addresses" "Addresses that ovn-kubernetes' own resolver added to its rows, without `--enable-dns-name-resolver`. They stay; the number needs no action";
     gauge MANAGED = "egress_ovn_writer_managed" "1 if ovn-kubernetes manages the address sets of the database: then no set is created that no rule refers to";
     gauge ABSENT = "egress_ovn_writer_absent_names"

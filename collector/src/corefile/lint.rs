@@ -334,7 +334,7 @@ pub fn bypasses(text: &str, scope: &Scope, imports: &Imports) -> Result<Vec<Find
             .collect();
         if !streams && !past.is_empty() {
             let words = format!(
-                "`{}` sends names past the cluster's DNS, to {}: the collector does not receive the answers (collector corefile patch --node-local)",
+                "`{}` sends names past the cluster's DNS, to {}: the collector does not receive the answers (egress corefile patch --node-local)",
                 block.keys.join(" "),
                 past.join(" ")
             );

@@ -26,7 +26,7 @@ fn note(wanted: &DnsName, reason: &str) -> String {
     let note = format!(
         "an answer for {what}{wanted} has an address ({reason}) that the collector refuses, whatever the rules say. Other \
          addresses of the name are not affected. Either the zone is misconfigured, or its owner tries to reach addresses of others (DNS \
-         rebinding). `collector explain` shows the address"
+         rebinding). `egress explain` shows the address"
     );
     match advice(reason) {
         Some(advice) => format!("{note}. For an administrator: {advice}"),

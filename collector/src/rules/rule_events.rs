@@ -90,7 +90,7 @@ fn over_limit(NamespaceQuota { addresses, names }: NamespaceQuota) -> (&'static 
     let note = format!(
         "this namespace exceeds its limits of {addresses} addresses or {names} names, or all namespaces together have too many. The collector \
          leaves names out: first names under wildcards, then those of the last rules. It removes their addresses, so an Allow rule opens \
-         nothing for them, and a Deny rule blocks nothing. Use fewer names. For an administrator: `collector explain NAME` shows usage and \
+         nothing for them, and a Deny rule blocks nothing. Use fewer names. For an administrator: `egress explain NAME` shows usage and \
          limit. --max-addresses-per-namespace, --max-names-per-namespace and annotations of the Namespace set the limits of a namespace; \
          --max-addresses and --etcd-quota those of all"
     );

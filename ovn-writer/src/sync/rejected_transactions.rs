@@ -128,7 +128,7 @@ impl Reconciler {
         let (name, family) = (&planned.name, set.family);
         let controller = set.controller.clone();
         if self.state.name_conflicts.refused(name, set, now) {
-            tracing::warn!(%name, %family, controller, %refusal, "an address set cannot be created: another client has one of its name. `ovn-writer verify` names the row; remove the row if nothing needs it");
+            tracing::warn!(%name, %family, controller, %refusal, "an address set cannot be created: another client has one of its name. `egress verify` names the row; remove the row if nothing needs it");
         }
         self.queue.mark(name.clone(), planned.mark);
     }

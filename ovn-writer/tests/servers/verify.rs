@@ -1,4 +1,4 @@
-//! `ovn-writer verify`: store and database compared once.
+//! `egress verify`: store and database compared once.
 
 use std::time::Duration;
 

@@ -21,7 +21,7 @@ const OTHER_USER: [&str; 4] = ["unshare", "--user", "--map-user=1234", "--map-gr
 pub(super) fn stand_ins(folder: &Path) {
     for arch in ARCHITECTURES {
         fs::create_dir_all(folder.join(arch)).unwrap();
-        for name in ["collector", "ovn-writer"] {
+        for name in ["collector", "egress", "ovn-writer"] {
             fs::write(folder.join(arch).join(name), format!("{name} {arch}\n")).unwrap();
         }
     }
@@ -159,6 +159,7 @@ fn has_all_files(lines: &[String]) {
     let expected = [
         ("LICENSE".to_owned(), "-rw-r--r--"),
         ("usr/local/bin/collector".to_owned(), "-rwxr-xr-x"),
+        ("usr/local/bin/egress".to_owned(), "-rwxr-xr-x"),
         ("usr/local/bin/ovn-writer".to_owned(), "-rwxr-xr-x"),
         (
             format!("{documents}/rust-standard-library.html"),
@@ -294,7 +295,7 @@ fn programs_run(layers: &Path, arch: &str) {
             .arg(&folder);
         let _unpacked = tar.arg("--file").arg(layer).output().unwrap();
     }
-    for name in ["collector", "ovn-writer"] {
+    for name in ["collector", "egress", "ovn-writer"] {
         let program = folder.join("usr/local/bin").join(name);
         let mut command = match arch {
             HOST => Command::new(&program),

@@ -77,7 +77,7 @@ fn link(folder: &Path) {
             .1
             .clone()
     };
-    for name in ["collector", "ovn-writer"] {
+    for name in ["collector", "egress", "ovn-writer"] {
         let crate_name = name.replace('-', "_");
         let mut rustc = Command::new("rustc");
         rustc.args(["--edition=2024", "-C", "target-feature=+crt-static"]);
@@ -116,7 +116,7 @@ fn alone(folder: &Path, args: &[&str]) -> Command {
 
 /// Copies the programs, and checks how they are linked.
 fn copy(programs: &Path, root: &Path) {
-    for name in ["collector", "ovn-writer"] {
+    for name in ["collector", "egress", "ovn-writer"] {
         let linked = Command::new("ldd")
             .arg(programs.join(name))
             .output()
@@ -132,7 +132,7 @@ fn copy(programs: &Path, root: &Path) {
 }
 
 async fn runs_alone(root: &Path) {
-    for name in ["collector", "ovn-writer"] {
+    for name in ["collector", "egress", "ovn-writer"] {
         let version = run(name, &mut alone(root, &[&format!("/{name}"), "--version"]));
         let version = String::from_utf8(version.stdout).unwrap();
         assert!(
