@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 use runtime::{
     cluster_cidrs::{Networks, Purpose},
@@ -43,7 +44,7 @@ struct Table {
     numbers: HashMap<Arc<str>, Namespace>,
     /// The names, by their numbers.
     names: Vec<Arc<str>>,
-    by_address: HashMap<IpAddr, Holder>,
+    by_address: HashMap<IpAddr, Holder, RandomState>,
     addresses: BTreeMap<ObjectKey, Box<[IpAddr]>>,
     /// The oldest first. A new pod may have the address now.
     ended: VecDeque<IpAddr>,
@@ -75,19 +76,14 @@ impl Clients {
     }
 
     pub fn who(&self, address: IpAddr) -> Client {
+        self.0.read().who(address)
+    }
+
+    /// The kinds of several clients, under one lock.
+    pub(crate) fn each_who(&self, addresses: &[IpAddr], mut tell: impl FnMut(Client)) {
         let table = self.0.read();
-        if let Some(holder) = table.by_address.get(&address) {
-            // A pod of any namespace may now have the address of an ended pod.
-            return match holder.pods {
-                0 => Client::NoPod,
-                _ => Client::PodOf(holder.namespace),
-            };
-        }
-        let networks = table.networks.as_ref().filter(|_| table.is_complete);
-        let purpose = networks.and_then(|networks| networks.purpose(address));
-        match purpose {
-            Some(Purpose::Pods | Purpose::UserDefinedNetworks) => Client::OtherPod,
-            _ => Client::NoPod,
+        for address in addresses {
+            tell(table.who(*address));
         }
     }
 
@@ -160,6 +156,22 @@ impl Clients {
 }
 
 impl Table {
+    fn who(&self, address: IpAddr) -> Client {
+        if let Some(holder) = self.by_address.get(&address) {
+            // A pod of any namespace may now have the address of an ended pod.
+            return match holder.pods {
+                0 => Client::NoPod,
+                _ => Client::PodOf(holder.namespace),
+            };
+        }
+        let networks = self.networks.as_ref().filter(|_| self.is_complete);
+        let purpose = networks.and_then(|networks| networks.purpose(address));
+        match purpose {
+            Some(Purpose::Pods | Purpose::UserDefinedNetworks) => Client::OtherPod,
+            _ => Client::NoPod,
+        }
+    }
+
     fn number(&mut self, namespace: &str) -> Namespace {
         if let Some(number) = self.numbers.get(namespace) {
             return *number;

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use smallvec::SmallVec;
+
 use super::make_room;
 use crate::clients::{Client, Clients, Namespace};
 
@@ -41,9 +43,11 @@ impl Crowd<'_> {
 
     /// The namespaces with a rule that these clients belong to, without duplicates. A name under a
     /// wildcard is charged to them only: other namespaces with the rule did not bring the name in.
-    pub(crate) fn namespaces(&self, clients: &[IpAddr]) -> Vec<Namespace> {
-        let who = clients.iter().map(|client| self.who(*client));
-        let mut namespaces: Vec<Namespace> = who.filter_map(|it| self.with_rule(it)).collect();
+    pub(crate) fn namespaces(&self, clients: &[IpAddr]) -> SmallVec<[Namespace; MOST]> {
+        let mut namespaces = SmallVec::new();
+        if let Some(known) = self.clients {
+            known.each_who(clients, |client| namespaces.extend(self.with_rule(client)));
+        }
         namespaces.sort_unstable();
         namespaces.dedup();
         namespaces
