@@ -48,6 +48,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use k8s_openapi::api::core::v1::ObjectReference;
+    use proto::api::{DnsName, RuleType};
     use runtime::kube_events::{Reporter, Severity};
 
     use super::{
@@ -87,5 +88,31 @@ mod tests {
             "{report:?}"
         );
         assert!(reports.try_next().is_none(), "no other namespace is told");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn denied_addresses_are_reported_to_deny_rules_and_new_names_to_all() {
+        let (reporter, mut reports) = Reporter::with_queue(4);
+        let mut teller = NameEvents::new(reporter.clone());
+        let mut rule_events = RuleEvents::new(reporter);
+        let mut rules = Rules::new(RetentionRules::default(), Clients::default());
+        let mut denying = firewall("denying", &["*.example.com"]);
+        denying.spec.egress[0].rule_type = RuleType::Deny;
+        for firewall in [&denying, &firewall("allowing", &["*.example.com"])] {
+            rules.apply(firewall);
+        }
+        let wildcard = DnsName::parse("*.example.com").unwrap();
+        let mut told = |kind| {
+            let left_out = LeftOut::OfName(wildcard.clone(), kind);
+            let now = Instant::now();
+            tell(&mut teller, &mut rule_events, &rules, &left_out, now);
+            let reports = std::iter::from_fn(|| reports.try_next());
+            let told = reports.map(|it| (it.about.namespace.unwrap(), it.reason));
+            told.collect::<BTreeSet<_>>()
+        };
+        let denied = ("denying".to_owned(), "DeniedAddressesLeftOut");
+        assert_eq!(told(Kind::DeniedAddresses), [denied].into());
+        let all = ["allowing", "denying"].map(|it| (it.to_owned(), "NewNamesRefused"));
+        assert_eq!(told(Kind::NewNames), all.into());
     }
 }

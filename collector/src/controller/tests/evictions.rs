@@ -2,8 +2,11 @@
 
 use runtime::clock::Timestamp;
 
-use super::{World, at};
-use crate::objects::{EvictionNotice, ManageObjects};
+use super::{World, at, name, wanted};
+use crate::{
+    notices::{Kind, LeftOut, Notices},
+    objects::{EvictionNotice, ManageObjects},
+};
 
 const NAME: &str = "www.example.com.";
 
@@ -86,4 +89,27 @@ fn what_is_untold_of_a_name_that_is_no_longer_wanted_is_forgotten() {
     world.settle();
     assert_eq!(tell(&mut world, at(0)), []);
     assert!(world.controller.names.evictions.is_told());
+}
+
+#[test]
+fn evictions_of_a_denied_name_are_reported_to_the_rules_and_others_are_not() {
+    for denied in [true, false] {
+        let (notices, mut reported) = Notices::channel();
+        let mut world = World::with(ManageObjects::Auto, |config| {
+            config.limits.addresses_per_name = 2;
+            config.shared.notices = notices;
+        });
+        let mut wanted = wanted(&[NAME], 0);
+        for policy in wanted.names.values_mut() {
+            policy.denied = denied;
+        }
+        world.controller.want(&wanted, at(0));
+        for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
+            world.observe(NAME, ip);
+        }
+        world.settle();
+        assert_eq!(tell(&mut world, at(0)).len(), 1);
+        let expected = LeftOut::OfName(name(NAME), Kind::DeniedAddresses);
+        assert_eq!(reported.try_recv().ok(), denied.then_some(expected));
+    }
 }

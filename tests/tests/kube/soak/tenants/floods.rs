@@ -100,6 +100,7 @@ async fn thousands_of_random_labels_a_second_lose_no_answer_of_others() {
     let ratio = random.median("beside random labels") / known.median("beside known names");
     println!("random labels take {ratio:.2} times as long");
     assert!(random.over_rate > 0.0);
+    cluster.tells("bad", "NewNamesRefused").await;
     assert_eq!([random.lost, known.lost], [0.0, 0.0]);
     assert!(!is_long() || ratio <= 2.0, "{ratio}");
     // There is room for others under the same wildcard.

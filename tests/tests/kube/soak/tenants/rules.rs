@@ -42,6 +42,7 @@ async fn a_deny_rule_and_random_labels_leave_the_allow_rule_of_another_alone() {
     cluster
         .flows(&team[0], ONE.wildcard, &ONE.name(40_000))
         .await;
+    cluster.tells("bad", "DeniedAddressesLeftOut").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
