@@ -235,14 +235,19 @@ impl History {
 /// The most bytes in the history, with so many names of these bytes in each namespace that change
 /// all the time.
 fn history<const N: usize>(names: usize, bytes: usize) -> f64 {
+    history_of::<N>(names, bytes, 0.5, 1800)
+}
+
+/// The same after so many looks with a pause of so many seconds.
+fn history_of<const N: usize>(names: usize, bytes: usize, pause: f64, looks: u32) -> f64 {
     let clients = Clients::default();
     let namespaces: [Namespace; N] = numbers(&clients);
     let mut budget = Budget::new(Rates::default());
     let each = |payers| (0..names).map(move |_| Changing::new(payers, bytes, 0.1));
     let mut objects: Vec<_> = namespaces.chunks(1).flat_map(each).collect();
     let mut history = History::default();
-    for half in 0..1800 {
-        let now = after(f64::from(half) / 2.0);
+    for look in 0..looks {
+        let now = after(f64::from(look) * pause);
         for object in &mut objects {
             if object.look(&mut budget, now).is_some() {
                 history.add(now, bytes);
@@ -283,6 +288,10 @@ fn whatever_changes_all_the_time_the_history_takes_half_of_etcds_quota() {
         ("names of four namespaces", history::<4>(67, 62_000)),
         ("names of twenty namespaces", history::<20>(67, 62_000)),
         ("full wildcards", history::<10>(23, 1 << 20)),
+        (
+            "full wildcards for a day",
+            history_of::<10>(23, 1 << 20, 5.0, 24 * 720),
+        ),
         ("bursts of twenty", history_of_bursts::<20>(10_000)),
         ("bursts of three hundred", history_of_bursts::<300>(10_000)),
         (
