@@ -2,7 +2,8 @@
 //! or need programs that are not here.
 //!
 //! Each section of a page that installs from nothing has an API server of its own. Programs that stand before the real ones do what needs
-//! a kubelet or a registry: `kubectl exec` runs the collector of this build, and a rollout is over at once.
+//! a kubelet or a registry: `kubectl exec` runs the collector of this build, and a rollout is over at once. CoreDNS's own chart comes from
+//! a folder, which helm prefers to a registry.
 
 use std::{
     fs,
@@ -26,8 +27,6 @@ use tests::{
     wait::eventually,
     workdir::Workdir,
 };
-
-const COREFILE: &str = ".:53 {\n    errors\n    forward . /etc/resolv.conf\n    cache 30\n}\n";
 
 fn docs() -> PathBuf {
     deploy("..").join("docs")
@@ -78,8 +77,17 @@ const OPENSHIFT: &str = ".:5353 {\n    bufsize 1232\n    errors\n    health {\n 
 const NODE_LOCAL: &str =
     "cluster.local:53 {\n    forward . 10.96.0.10\n}\n.:53 {\n    forward . /etc/resolv.conf\n}\n";
 
+/// The releases of CoreDNS's chart, with the names that they have where it is installed by itself and by RKE2.
+const COREDNS: &str = "helm install coredns coredns --namespace kube-system
+    helm install rke2-coredns coredns --namespace kube-system --set fullnameOverride=rke2-coredns-rke2-coredns";
+
+/// What RKE2 does when a HelmChartConfig changes.
+const RKE2: &str =
+    "kubectl -n kube-system get helmchartconfig rke2-coredns -o jsonpath='{.spec.valuesContent}' |
+    helm upgrade rke2-coredns coredns --namespace kube-system --reuse-values --values -";
+
 /// What the clusters of all platforms have: namespaces, Corefiles, and kinds. A new one has no kind DNSNameResolver.
-async fn surroundings(server: &ApiServer, is_new: bool) {
+async fn surroundings(server: &ApiServer, workdir: &Workdir, is_new: bool) {
     let client = server.client().await;
     if is_new {
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -103,7 +111,6 @@ async fn surroundings(server: &ApiServer, is_new: bool) {
         server.make_namespace(namespace).await;
     }
     for (namespace, name, corefile) in [
-        ("kube-system", "coredns", COREFILE),
         ("kube-system", "node-local-dns", NODE_LOCAL),
         ("kube-system", "nodelocaldns", NODE_LOCAL),
         ("openshift-dns", "dns-default", OPENSHIFT),
@@ -119,6 +126,7 @@ async fn surroundings(server: &ApiServer, is_new: bool) {
             .create(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file))
             .await;
     }
+    works("CoreDNS's chart", COREDNS, server, workdir);
 }
 
 /// Before the real programs in PATH. Each refuses what it was not made for.
@@ -160,6 +168,8 @@ fn folder() -> Workdir {
     for name in ["deploy", "docs"] {
         symlink(docs().join("..").join(name), workdir.join(name)).unwrap();
     }
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/coredns-chart");
+    symlink(chart, workdir.join("coredns")).unwrap();
     workdir
 }
 
@@ -187,13 +197,17 @@ async fn every_command_of_the_docs_works_as_it_stands() {
         for section in sections {
             let is_new = section.iter().any(|block| block.contains(FROM_NOTHING));
             if is_new || cluster.is_none() {
-                let server = ApiServer::start().await;
-                surroundings(&server, is_new).await;
-                cluster = Some((server, folder()));
+                let (server, workdir) = (ApiServer::start().await, folder());
+                surroundings(&server, &workdir, is_new).await;
+                cluster = Some((server, workdir));
             }
             let (server, workdir) = cluster.as_ref().unwrap();
             for block in section {
+                let page = page.display().to_string();
                 works(&page, &block, server, workdir);
+                if block.contains("kind: HelmChartConfig") {
+                    works("RKE2", RKE2, server, workdir);
+                }
                 run += 1;
             }
         }
@@ -201,7 +215,7 @@ async fn every_command_of_the_docs_works_as_it_stands() {
     assert!(run > 20, "{run} commands");
 }
 
-fn works(page: &Path, block: &str, server: &ApiServer, workdir: &Workdir) {
+fn works(page: &str, block: &str, server: &ApiServer, workdir: &Workdir) {
     let mut folders = vec![
         workdir.path().to_owned(),
         tool("kubectl").parent().unwrap().to_owned(),
@@ -223,8 +237,7 @@ fn works(page: &Path, block: &str, server: &ApiServer, workdir: &Workdir) {
     let said = [output.stdout, output.stderr].concat();
     assert!(
         output.status.success(),
-        "{}:\n{block}\n{}",
-        page.display(),
+        "{page}:\n{block}\n{}",
         String::from_utf8_lossy(&said)
     );
 }
