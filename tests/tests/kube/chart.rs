@@ -11,11 +11,11 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, Client, ResourceExt,
+    Api, ResourceExt,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
 };
 use proto::api::DnsNameResolver;
-use serde_json::{Value, json};
+use serde_json::json;
 use tests::{
     chart::{self, COLLECTOR, RELEASE, kind_of},
     kube::{ApiServer, deploy},
@@ -23,6 +23,8 @@ use tests::{
     wait::eventually,
     workdir::Workdir,
 };
+
+use crate::status_writers::guards_the_statuses;
 
 /// Set to anything to write the manifests instead of comparing them.
 const UPDATE: &str = "UPDATE_GENERATED";
@@ -307,7 +309,7 @@ async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
             assert!(patched[1].contains(&format!("    {line}\n")), "{line}");
         }
     }
-    guards_the_statuses(&server, &client).await;
+    guards_the_statuses(&server, "ovn-kubernetes", &[(NAMESPACE, COLLECTOR)]).await;
 
     // Learned addresses outlive the programs.
     helm(&server, &["uninstall", RELEASE]);
@@ -371,60 +373,4 @@ fn follow(server: &ApiServer, notes: &str) {
         .env("PATH", path_with_tools())
         .output();
     succeeded(&script, &output.unwrap());
-}
-
-/// Only the collector may write a status, whatever a role allows.
-async fn guards_the_statuses(server: &ApiServer, client: &Client) {
-    let objects: Api<DnsNameResolver> = Api::namespaced(client.clone(), "ovn-kubernetes");
-    let object = json!({
-        "apiVersion": "network.openshift.io/v1alpha1",
-        "kind": "DNSNameResolver",
-        "metadata": {"name": "www"},
-        "spec": {"name": "www.example.com."},
-    });
-    let object: DnsNameResolver = serde_json::from_value(object).unwrap();
-    objects
-        .create(&PostParams::default(), &object)
-        .await
-        .unwrap();
-    let status = |address: &str| -> Patch<Value> {
-        Patch::Merge(json!({"status": {"resolvedNames": [{
-            "dnsName": "www.example.com.",
-            "resolvedAddresses": [{"ip": address, "ttlSeconds": 5, "lastLookupTime": "2026-01-01T00:00:00Z"}],
-        }]}}))
-    };
-    let params = PatchParams::default();
-    let refused = eventually("the policy is in force", async || {
-        match objects
-            .patch_status("www", &params, &status("192.0.2.66"))
-            .await
-        {
-            Err(kube::Error::Api(status)) => Ok(status),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
-    assert_eq!(refused.code, 403);
-    let collector = format!("system:serviceaccount:{NAMESPACE}:{COLLECTOR}");
-    assert!(refused.message.contains(&collector), "{}", refused.message);
-
-    // The role and the policy allow the collector's update.
-    let config = server.config_of(NAMESPACE, COLLECTOR).await;
-    let allowed: Api<DnsNameResolver> =
-        Api::namespaced(Client::try_from(config).unwrap(), "ovn-kubernetes");
-    let mut object = allowed.get("www").await.unwrap();
-    let written: Value = match status("192.0.2.1") {
-        Patch::Merge(written) => written["status"].clone(),
-        _ => unreachable!(),
-    };
-    object.status = Some(serde_json::from_value(written).unwrap());
-    allowed
-        .replace_status("www", &PostParams::default(), &object)
-        .await
-        .unwrap();
-    let stored = objects.get("www").await.unwrap().status.unwrap();
-    assert_eq!(
-        stored.resolved_names[0].resolved_addresses[0].ip,
-        "192.0.2.1"
-    );
 }

@@ -41,6 +41,7 @@ mod rbac;
 mod reports;
 mod soak;
 mod standby;
+mod status_writers;
 mod throttled;
 mod uninstall;
 mod versions;
