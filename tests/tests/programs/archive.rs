@@ -28,7 +28,7 @@ pub(super) fn stand_ins(folder: &Path) {
 }
 
 /// scripts/image of a copy of the sources.
-fn script(sources: &Path, workdir: &Workdir, prefix: &[&str]) -> Command {
+pub(super) fn script(sources: &Path, workdir: &Workdir, prefix: &[&str]) -> Command {
     let script = sources.join("scripts/image");
     let mut command = match prefix {
         [] => Command::new(script),
@@ -58,7 +58,7 @@ pub(super) fn copy_of_sources(to: &Path) {
     run("cp", &mut command);
 }
 
-fn json(what: &str, command: &mut Command) -> Value {
+pub(super) fn json(what: &str, command: &mut Command) -> Value {
     serde_json::from_slice(&run(what, command).stdout).unwrap()
 }
 
@@ -149,7 +149,7 @@ fn name_and_mode(line: &str) -> (String, String) {
 }
 
 /// What the image has beside its files.
-fn configuration(image: &str, arch: &str) -> Value {
+pub(super) fn configuration(image: &str, arch: &str) -> Value {
     skopeo(&["inspect", "--override-arch", arch, "--config", image])["config"].clone()
 }
 
@@ -219,44 +219,6 @@ fn the_dockerfile_gives_the_same(archive: &str, workdir: &Workdir) {
         lines.iter().map(|line| name_and_mode(line)).collect()
     };
     assert_eq!(listed(archive, "ours"), listed(&built, "theirs"));
-}
-
-/// In an archive of one architecture: the names by which docker, podman and kind find the image.
-fn can_be_loaded(workdir: &Workdir) {
-    let file = workdir.join("one.tar");
-    // In place of docker: it keeps what it is given.
-    let shim = workdir.join("docker");
-    fs::write(&shim, format!("#!/bin/sh\ncp \"$3\" {}\n", file.display())).unwrap();
-    run("chmod", Command::new("chmod").arg("+x").arg(&shim));
-    let path = std::env::var("PATH").unwrap();
-    let mut image_path = std::ffi::OsString::from(workdir.path());
-    image_path.push(format!(":{path}"));
-    let mut image = script(&root(), workdir, &[]);
-    run(
-        "scripts/image",
-        image.args(["--load", "docker"]).env("PATH", image_path),
-    );
-    let read = |name: &str| {
-        let mut tar = Command::new("tar");
-        json(
-            "tar",
-            tar.args(["--extract", "--to-stdout", "--file"])
-                .arg(&file)
-                .arg(name),
-        )
-    };
-    let tag = format!("egress-by-name:{}", env!("CARGO_PKG_VERSION"));
-    assert_eq!(
-        read("manifest.json")[0]["RepoTags"],
-        serde_json::json!([tag])
-    );
-    let annotations = &read("index.json")["manifests"][0]["annotations"];
-    assert_eq!(
-        annotations["io.containerd.image.name"],
-        format!("docker.io/library/{tag}")
-    );
-    let loaded = format!("docker-archive:{}", file.display());
-    assert_eq!(configuration(&loaded, HOST)["User"], "65532:65532");
 }
 
 /// The list of crates, and their licences' texts.
@@ -398,7 +360,6 @@ fn the_image_says_what_it_is_made_of_and_the_dockerfile_gives_the_same() {
     let archive = workdir.join("image.tar");
     let mut image = script(&root(), &workdir, &[]);
     run("scripts/image", image.arg("--output").arg(&archive));
-    can_be_loaded(&workdir);
     the_dockerfile_gives_the_same(&format!("oci-archive:{}", archive.display()), &workdir);
     names_what_it_is_made_of(&workdir.join("stage/out/usr/share/doc/egress-by-name"));
 }

@@ -24,6 +24,7 @@ mod flags;
 mod flow;
 mod image;
 mod inspect;
+mod loads;
 mod lookups;
 mod malformed_input;
 mod metrics;
