@@ -101,9 +101,29 @@ fn release_files_are_image_chart_sboms_notes_and_their_checksums() {
     let tools = root().join("target/tools").canonicalize().unwrap();
     std::os::unix::fs::symlink(tools, sources.join("target/tools")).unwrap();
     let files = workdir.join("files");
+    let published = [
+        ("--image", "registry.test/team/egress-by-name"),
+        ("--home", "https://project.test/?a=1&b=2"),
+        ("--sources", "https://project.test/source"),
+        ("--maintainer", "A. Name <name@project.test>"),
+    ];
+    for missing in published {
+        let mut command = release(&sources);
+        command.arg("files").arg(&files).arg("--from").arg(&built);
+        for (flag, value) in published.into_iter().filter(|it| *it != missing) {
+            command.args([flag, value]);
+        }
+        let refused = command.output().unwrap();
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(
+            !refused.status.success() && said.contains(missing.0),
+            "{said}"
+        );
+    }
     let mut command = release(&sources);
     command.arg("files").arg(&files).arg("--from").arg(&built);
-    run("scripts/release", &mut command);
+    let flags = published.map(|(flag, value)| [flag, value]);
+    run("scripts/release", command.args(flags.as_flattened()));
 
     let mut check = Command::new("sha256sum");
     run(
@@ -125,6 +145,7 @@ fn release_files_are_image_chart_sboms_notes_and_their_checksums() {
         format!("{name}.tgz"),
     ];
     assert_eq!(names, wanted);
+    names_who_publishes_it(&files.join(format!("{name}.tgz")), &workdir);
     let notes = fs::read_to_string(files.join("NOTES.md")).unwrap();
     assert!(
         notes.contains("### Added") && !notes.contains("## ["),
@@ -134,5 +155,39 @@ fn release_files_are_image_chart_sboms_notes_and_their_checksums() {
     for ending in ["-image.tar", ".tgz", "-ARCH.cdx.json"] {
         let file = format!("`egress-by-name-VERSION{ending}`");
         assert!(page.contains(&file), "CONTRIBUTING.md does not list {file}");
+    }
+}
+
+/// The chart of a release has what its flags say, and no stand-in.
+fn names_who_publishes_it(chart: &Path, workdir: &Workdir) {
+    let mut tar = Command::new("tar");
+    let unpack = tar.args(["--extract", "--gzip", "--file"]).arg(chart);
+    run("tar", unpack.arg("--directory").arg(workdir.path()));
+    let read = |name: &str| {
+        let file = workdir.join("egress-by-name").join(name);
+        fs::read_to_string(file).unwrap()
+    };
+    let about: serde_json::Value = serde_saphyr::from_str(&read("Chart.yaml")).unwrap();
+    assert_eq!(about["home"], "https://project.test/?a=1&b=2");
+    assert_eq!(about["sources"][0], "https://project.test/source");
+    let maintainer = serde_json::json!({"name": "A. Name", "email": "name@project.test"});
+    assert_eq!(about["maintainers"], serde_json::json!([maintainer]));
+    let images = about["annotations"]["artifacthub.io/images"]
+        .as_str()
+        .unwrap();
+    let image = format!("image: registry.test/team/egress-by-name:{}", version());
+    assert!(images.contains(&image), "{images}");
+    let values: serde_json::Value = serde_saphyr::from_str(&read("values.yaml")).unwrap();
+    assert_eq!(
+        values["image"]["repository"],
+        "registry.test/team/egress-by-name"
+    );
+    let readme = read("README.md");
+    assert!(
+        readme.contains("| `\"registry.test/team/egress-by-name\"` |"),
+        "{readme}"
+    );
+    for text in [read("Chart.yaml"), read("values.yaml"), readme] {
+        assert!(!text.contains("egress-by-name.example"), "{text}");
     }
 }
