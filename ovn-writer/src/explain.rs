@@ -2,6 +2,7 @@
 
 mod render_text;
 mod sets;
+mod snapshot;
 
 use std::{collections::BTreeSet, net::IpAddr, time::Instant};
 
@@ -18,7 +19,10 @@ use crate::{
     sync::{Reconciler, SyncState, change_log::LoggedChange},
 };
 
-pub use self::sets::{SetShown, Sets};
+pub use self::{
+    sets::{Selection, SetShown, Sets, SetsQuery},
+    snapshot::{Database, Snapshot},
+};
 
 /// The maximum number of names, and of addresses per set; the rest is counted.
 const MOST: usize = 1_000;
@@ -34,8 +38,28 @@ pub struct Sides<'a> {
     /// The database; `None` without a session.
     pub replica: Option<&'a NorthboundReplica>,
     /// Why this process writes nothing, if so.
-    pub idle: Option<&'static str>,
+    pub idle: Option<Idle>,
     pub now: Instant,
+}
+
+/// Why a process writes nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Idle {
+    /// It has `--dry-run`.
+    DryRun,
+    /// Another one writes.
+    Standby,
+}
+
+impl Idle {
+    /// The reason, for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DryRun => "this process writes nothing: --dry-run",
+            Self::Standby => "this process stands by: another one writes",
+        }
+    }
 }
 
 /// The explanation of a name or an address.
@@ -258,6 +282,10 @@ impl<'a> Sides<'a> {
         self.sync.state()
     }
 
+    fn is_dry_run(&self) -> bool {
+        self.idle == Some(Idle::DryRun)
+    }
+
     /// Why the address, or those of the names, are in no set.
     fn skips(&self, asked: &Asked, names: &[NameExplained]) -> Vec<&'static str> {
         let desired = &self.state().desired;
@@ -295,7 +323,7 @@ impl<'a> Sides<'a> {
             let words = "there is no session with the northbound database";
             conditions.push(Reason::new("NoDatabase", words));
         }
-        conditions.extend(self.idle.map(|idle| Reason::new("Idle", idle)));
+        conditions.extend(self.idle.map(|idle| Reason::new("Idle", idle.as_str())));
         let absence = self.state().absence(self.now);
         if absence.is_suspect {
             conditions.push(Reason::new("StoreSuspect", absence.to_string()));

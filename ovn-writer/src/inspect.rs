@@ -1,6 +1,7 @@
 //! `--inspect`: the writer's state, for administrators.
 
 mod pages;
+mod status;
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,20 +12,22 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use proto::api::DnsName;
 use runtime::inspect::{
     Asked, Inspect, busy,
     explain::{self, QueryPacer},
     json, page, query, refusal,
 };
 use tokio::{
-    sync::{mpsc, oneshot},
-    time::timeout,
+    sync::{Mutex, mpsc, oneshot},
+    time::{Instant, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
+pub use self::status::{Status, StatusSources};
 use crate::{
     PROGRAM,
-    explain::{Explanation, Sets},
+    explain::{Explanation, Selection, Sets, SetsQuery, Snapshot},
     verify::Comparison,
 };
 
@@ -33,6 +36,15 @@ pub const QUEUE: usize = 4;
 
 /// The time-out of the writer's answer.
 pub(crate) const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long a status is reused for other requests.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The maximum number of addresses per set on a page.
+const ON_PAGE: usize = 5;
+
+/// The maximum number of addresses per set in `/sets.json`.
+const IN_JSON: usize = 1_000;
 
 /// A query to the writer, with the channel for its answer.
 #[derive(Debug)]
@@ -43,8 +55,10 @@ pub enum WriterQuery {
     AllowEmpty(oneshot::Sender<Result<Vec<String>, NotPermitted>>),
     /// Compares the store with the database.
     Verify(oneshot::Sender<Result<Comparison, &'static str>>),
-    /// The sets whose DNS name or row name contains this text.
-    Sets(String, oneshot::Sender<Sets>),
+    /// The matching sets.
+    Sets(SetsQuery, oneshot::Sender<Sets>),
+    /// A summary of the state.
+    Snapshot(oneshot::Sender<Snapshot>),
 }
 
 /// Why a writer refuses a permission.
@@ -61,6 +75,8 @@ pub enum NotPermitted {
 #[derive(Debug)]
 struct Inspector {
     writer: mpsc::Sender<WriterQuery>,
+    sources: StatusSources,
+    status: Mutex<Option<(Instant, Arc<Status>)>>,
     /// A query searches all names, and must not delay the writer.
     pacer: QueryPacer,
 }
@@ -72,31 +88,72 @@ struct Inspector {
 pub async fn serve(
     inspect: Inspect,
     writer: mpsc::Sender<WriterQuery>,
+    sources: StatusSources,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
-    inspect.serve(router(writer), token).await
+    inspect.serve(router(writer, sources), token).await
 }
 
-fn router(writer: mpsc::Sender<WriterQuery>) -> Router {
-    let pacer = QueryPacer::default();
+fn router(writer: mpsc::Sender<WriterQuery>, sources: StatusSources) -> Router {
     Router::new()
-        .route("/", get(sets))
+        .route("/", get(html))
+        .route("/status.json", get(status_json))
+        .route("/sets.json", get(sets_json))
         .route("/explain", get(explain_html))
         .route("/explain.json", get(explain_json))
         .route("/verify.json", get(verify_json))
-        .with_state(Arc::new(Inspector { writer, pacer }))
+        .with_state(Arc::new(Inspector {
+            writer,
+            sources,
+            status: Mutex::default(),
+            pacer: QueryPacer::default(),
+        }))
 }
 
-async fn sets(State(inspector): State<Arc<Inspector>>, RawQuery(asked): RawQuery) -> Response {
+async fn html(State(inspector): State<Arc<Inspector>>, RawQuery(asked): RawQuery) -> Response {
     let filter = match query(asked.as_deref(), ["filter"]) {
         Ok([filter]) => filter.unwrap_or_default(),
         Err(error) => return error.into_response(),
     };
-    let question = |sender| WriterQuery::Sets(filter.clone(), sender);
-    match inspector.ask(question).await {
+    let query = SetsQuery {
+        filter: filter.clone(),
+        selection: Selection::DifferingFirst,
+        addresses: ON_PAGE,
+    };
+    match inspector.sets(query).await {
         Some(sets) => page(pages::render(&sets, &filter)),
         None => busy(PROGRAM),
     }
+}
+
+async fn status_json(State(inspector): State<Arc<Inspector>>) -> Response {
+    match inspector.status().await {
+        Some(status) => json(&*status),
+        None => busy(PROGRAM),
+    }
+}
+
+async fn sets_json(State(inspector): State<Arc<Inspector>>, RawQuery(asked): RawQuery) -> Response {
+    let query = match sets_query(asked.as_deref()) {
+        Ok(query) => query,
+        Err(refusal) => return refusal,
+    };
+    match inspector.sets(query).await {
+        Some(sets) => json(&sets),
+        None => busy(PROGRAM),
+    }
+}
+
+fn sets_query(asked: Option<&str>) -> Result<SetsQuery, Response> {
+    let asked = query(asked, ["filter", "after"]).map_err(IntoResponse::into_response);
+    let [filter, after] = asked?;
+    let after = after.map(|after| DnsName::parse(&after)).transpose();
+    let after = after.map_err(|error| refusal(StatusCode::BAD_REQUEST, &format!("after: {error}")));
+    Ok(SetsQuery {
+        filter: filter.unwrap_or_default(),
+        selection: Selection::After(after?),
+        addresses: IN_JSON,
+    })
 }
 
 async fn explain_json(
@@ -124,6 +181,25 @@ async fn verify_json(State(inspector): State<Arc<Inspector>>) -> Response {
 }
 
 impl Inspector {
+    /// The current status; `None` if the writer does not answer.
+    async fn status(&self) -> Option<Arc<Status>> {
+        // Concurrent requests wait here and get the same answer.
+        let mut shown = self.status.lock().await;
+        if let Some((at, status)) = &*shown
+            && at.elapsed() < FRESH
+        {
+            return Some(Arc::clone(status));
+        }
+        let snapshot = self.ask(WriterQuery::Snapshot).await?;
+        let status = Arc::new(Status::new(snapshot, &self.sources));
+        *shown = Some((Instant::now(), Arc::clone(&status)));
+        Some(status)
+    }
+
+    async fn sets(&self, query: SetsQuery) -> Option<Sets> {
+        self.ask(|sender| WriterQuery::Sets(query, sender)).await
+    }
+
     async fn explain(&self, asked: Asked) -> Option<Explanation> {
         self.ask(|sender| WriterQuery::Explain(asked, sender)).await
     }

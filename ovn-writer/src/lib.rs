@@ -41,6 +41,7 @@ use runtime::{
     certificate_expiry,
     clock::Clock,
     inspect::Inspect,
+    instance::Instance,
     leader::{Leader, Leadership},
     shutdown::Tasks,
     store::{Scope, Store},
@@ -115,7 +116,13 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         tasks.spawn("control", control::serve(listener, asked, tasks.token()));
     }
     if let Some(listener) = inspect {
-        tasks.spawn("inspect", inspect::serve(listener, asked, tasks.token()));
+        let sources = inspect::StatusSources {
+            instance: Instance::from_env(),
+            health: health.clone(),
+            bad_objects: store.bad_objects(),
+        };
+        let serving = inspect::serve(listener, asked, sources, tasks.token());
+        tasks.spawn("inspect", serving);
     }
     // The objects are read on other threads than the writer's.
     let (sender, mut receiver) = mpsc::channel(OBJECTS);

@@ -45,14 +45,8 @@ use foldhash::HashMap;
 use proto::api::{DnsName, DnsNameResolver};
 use runtime::{log_rate_limiter::LogRateLimiter, store::Event};
 
-use self::{
-    batch::Batch,
-    change_log::{ChangeLog, ChangesText},
-    drift_backoff::DriftBackoff,
-    queue::{Queue, QueueReason},
-    rejected_transactions::{RejectedName, back_off},
-};
 pub use self::{
+    absence::Absence,
     batch::{BatchLimits, Done, Repaired},
     change::Change,
     differences::Differences,
@@ -60,6 +54,13 @@ pub use self::{
     plan::{Creation, Plan, PlanOptions},
     policy::{CreateSets, Policy},
     sync_state::SyncState,
+};
+use self::{
+    batch::Batch,
+    change_log::{ChangeLog, ChangesText},
+    drift_backoff::DriftBackoff,
+    queue::{Queue, QueueReason},
+    rejected_transactions::{RejectedName, back_off},
 };
 use ovsdb_replica::{Operation, Outcome, Refusal};
 

@@ -137,6 +137,14 @@ impl<T: Tables> Client<T> {
         }
     }
 
+    /// The server of the session, or the one that is tried next.
+    pub fn remote(&self) -> &Remote {
+        match &self.state {
+            ClientState::Connecting(remote, _) => remote,
+            ClientState::Up(link) => &link.remote,
+        }
+    }
+
     /// Whether the server answered the last probe. Meaningless while the client is [down](Event::Down).
     pub fn is_responsive(&self) -> bool {
         match &self.state {

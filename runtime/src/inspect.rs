@@ -4,12 +4,14 @@
 //! - [`client`]: the subcommands that query it; their arguments are in [`Asked`].
 //! - [`explain`]: the answers to them.
 //! - [`html`]: its pages.
+//! - [`problems`]: what an administrator should look at.
 //! - [`text`]: foreign texts, safe for a terminal and for JSON.
 
 mod asked;
 pub mod client;
 pub mod explain;
 pub mod html;
+pub mod problems;
 pub mod text;
 
 use std::time::Duration;

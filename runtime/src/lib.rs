@@ -12,6 +12,7 @@
 //! - [`certificate_expiry`]: the expiry of certificates as a metric.
 //! - [`http`]: HTTP servers that clients cannot block; [`listen`]: the sockets.
 //! - [`inspect`]: the state of a program, for administrators.
+//! - [`instance`]: the pod and the node of the process.
 //! - [`leader`]: leader election.
 //! - [`memory`]: the memory limit of the process.
 //! - [`mod@metrics`]: the descriptions of metrics.
@@ -38,6 +39,7 @@ pub mod cluster_cidrs;
 pub mod endpoints;
 pub mod http;
 pub mod inspect;
+pub mod instance;
 pub mod kube_events;
 pub mod leader;
 pub mod listen;

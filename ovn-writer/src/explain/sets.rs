@@ -1,8 +1,10 @@
-//! A table of all address sets.
+//! A table of address sets.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, net::IpAddr};
 
+use foldhash::HashSet;
 use proto::api::{DnsName, Family};
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::{Reason, Sides};
@@ -17,26 +19,60 @@ use crate::{
 /// The maximum number of sets; for others their names are counted.
 const MOST: usize = 500;
 
+/// The maximum number of addresses of all sets together. A single name may exceed it.
+const MOST_ADDRESSES: usize = 20_000;
+
+/// The maximum number of namespaces per set; the rest is counted.
+const MOST_NAMESPACES: usize = 100;
+
 /// The maximum length of foreign text, in characters.
 const MOST_OF_TEXT: usize = 128;
 
-/// The address sets whose DNS name or row name contains a text.
-#[derive(Clone, Debug)]
+/// Which sets are asked for.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SetsQuery {
+    /// Only names that contain this text, ignoring case, or whose rows' names do.
+    pub filter: String,
+    pub selection: Selection,
+    /// The maximum number of addresses per set; the rest is counted.
+    pub addresses: usize,
+}
+
+/// The part of the matching sets, and their order.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Selection {
+    /// Sets with differences first, then by name.
+    #[default]
+    DifferingFirst,
+    /// Only sets with differences.
+    Differing,
+    /// By name, those after this one.
+    After(Option<DnsName>),
+}
+
+/// The address sets of a query.
+#[derive(Clone, Debug, Serialize)]
 pub struct Sets {
     /// The conditions that affect all names.
+    #[serde(skip)]
     pub conditions: Vec<Reason>,
     /// The number of names in the store or the database.
     pub names: usize,
     /// The number of matching names.
     pub matching: usize,
-    /// Sets with differences first, then by name; at most 500.
+    /// At most 500.
     pub sets: Vec<SetShown>,
-    /// The number of matching names whose sets are not shown.
+    /// The number of selected names whose sets are not listed.
+    #[serde(rename = "moreNames")]
     pub hidden: usize,
+    /// The last listed name, if more follow.
+    #[serde(rename = "next")]
+    pub last: Option<DnsName>,
 }
 
 /// An address set, whether its row exists or not.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SetShown {
     pub name: String,
     /// `name` of the row.
@@ -48,18 +84,28 @@ pub struct SetShown {
     pub wanted: usize,
     /// The number of its members; `None` if there is no row.
     pub present: Option<usize>,
+    /// The first of its addresses.
+    pub addresses: Vec<IpAddr>,
     /// The number of rules and NAT rows that refer to it.
     pub rules: usize,
+    /// The namespaces of these rules, at most 100.
+    pub namespaces: Vec<String>,
+    /// The number of other namespaces.
+    pub more_namespaces: usize,
     /// How many seconds ago this process repaired it last, as far as known.
+    #[serde(rename = "repairedSecondsAgo")]
     pub repaired: Option<u64>,
     /// Its difference, and the planned action.
+    #[serde(rename = "difference")]
     pub trouble: Option<String>,
+    /// The difference is about to be written, so it is no problem.
+    pub is_being_written: bool,
 }
 
 impl Sets {
-    /// The sets that contain the text, in any case; all sets for an empty text.
-    pub fn new(filter: &str, sides: Sides<'_>) -> Self {
-        let filter = filter.to_ascii_lowercase();
+    /// The sets of the query.
+    pub fn new(query: &SetsQuery, sides: Sides<'_>) -> Self {
+        let filter = query.filter.to_ascii_lowercase();
         let holds = |text: &str| text.to_ascii_lowercase().contains(&filter);
         let desired = &sides.state().desired;
         let rows = sides.replica.into_iter().flat_map(|it| it.0.iter());
@@ -68,18 +114,44 @@ impl Sets {
             let wanted = desired.wanted(name);
             wanted.is_some_and(|wanted| wanted.is_present())
         });
-        let (mut names, mut matching) = (BTreeSet::new(), BTreeSet::new());
+        let (mut names, mut matching) = (HashSet::default(), HashSet::default());
         for (name, row) in wanted.map(|name| (name, "")).chain(rows) {
             names.insert(name);
             if filter.is_empty() || holds(name.as_str()) || holds(row) {
-                matching.insert((!sides.state().differs(name), name));
+                matching.insert(name);
             }
         }
-        let (mut sets, mut shown) = (Vec::new(), 0);
+        let mut selected: Vec<(bool, &DnsName)> = matching
+            .iter()
+            .filter_map(|name| {
+                let differs = || sides.state().differs(name);
+                match &query.selection {
+                    Selection::DifferingFirst => Some((!differs(), *name)),
+                    Selection::Differing => differs().then_some((false, *name)),
+                    Selection::After(after) => {
+                        let is_after = after.as_ref().is_none_or(|after| after < *name);
+                        is_after.then_some((false, *name))
+                    }
+                }
+            })
+            .collect();
+        let count = selected.len();
+        // Sorting all of them would take long.
+        if count > MOST {
+            selected.select_nth_unstable(MOST);
+            selected.truncate(MOST);
+        }
+        selected.sort_unstable();
+        let (mut sets, mut shown, mut addresses) = (Vec::new(), 0, 0);
         if let Some(replica) = sides.replica {
-            for (_, name) in &matching {
-                let of_name = sides.sets(name, replica);
-                if sets.len() + of_name.len() > MOST && !sets.is_empty() {
+            for (_, name) in &selected {
+                let mut of_name = sides.sets(name, replica, query.addresses);
+                if query.selection == Selection::Differing {
+                    of_name.retain(|set| set.trouble.is_some());
+                }
+                addresses += of_name.iter().map(|it| it.addresses.len()).sum::<usize>();
+                let is_full = sets.len() + of_name.len() > MOST || addresses > MOST_ADDRESSES;
+                if is_full && !sets.is_empty() {
                     break;
                 }
                 sets.extend(of_name);
@@ -87,11 +159,15 @@ impl Sets {
             }
         }
         sets.truncate(MOST);
+        let last = selected.get(..shown).and_then(|shown| shown.last());
         Self {
             conditions: sides.conditions(),
             names: names.len(),
             matching: matching.len(),
-            hidden: matching.len() - shown,
+            hidden: count - shown,
+            last: last
+                .filter(|_| shown < count)
+                .map(|(_, name)| (*name).clone()),
             sets,
         }
     }
@@ -99,7 +175,7 @@ impl Sets {
 
 impl Sides<'_> {
     /// The sets of a name, sorted; those with a missing row first.
-    fn sets(&self, name: &DnsName, replica: &NorthboundReplica) -> Vec<SetShown> {
+    fn sets(&self, name: &DnsName, replica: &NorthboundReplica, most: usize) -> Vec<SetShown> {
         let plan = self.state().look(name, replica, self.now);
         let report = NameReport::of(name, &plan, replica, &self.state().references, self.now);
         let (missing, mut differing): (Vec<_>, Vec<_>) = report
@@ -108,15 +184,17 @@ impl Sides<'_> {
             .partition(|set| matches!(set.kind, Kind::MissingRow | Kind::NameClash));
         let missing = missing.iter().map(|set| {
             let of = (set.set.as_str(), set.controller.as_str(), set.family);
-            self.set(name, of, None, replica, Some(trouble(set)))
+            let shown = self.set(name, of, None, replica, most);
+            self.with_difference(name, shown, Some(set))
         });
         let rows = replica.0.with_key(name).filter_map(|(uuid, row)| {
             let family = row.identity()?.family;
             let is_this = |set: &SetReport| set.set == row.name() && set.family == family;
             let differs = differing.iter().position(is_this);
-            let trouble = differs.map(|place| trouble(&differing.swap_remove(place)));
+            let difference = differs.map(|place| differing.swap_remove(place));
             let of = (row.name(), row.controller().unwrap_or_default(), family);
-            Some(self.set(name, of, Some((uuid, row)), replica, trouble))
+            let shown = self.set(name, of, Some((uuid, row)), replica, most);
+            Some(self.with_difference(name, shown, difference.as_ref()))
         });
         let mut sets: Vec<_> = missing.chain(rows).collect();
         sets.sort_by(|a, b| {
@@ -132,14 +210,20 @@ impl Sides<'_> {
         (set, controller, family): (&str, &str, Family),
         row: Option<(Uuid, &AddressSet)>,
         replica: &NorthboundReplica,
-        trouble: Option<String>,
+        most: usize,
     ) -> SetShown {
         let (references, set_name) = (&self.state().references, SetName::from(set));
         let nats = references.nats(replica, &set_name, row.map(|(uuid, _)| uuid));
+        let (mut rules, mut namespaces) = (nats.count(), BTreeSet::new());
+        for rule in references.rules(replica, &set_name) {
+            rules += 1;
+            namespaces.extend(rule.namespace());
+        }
         let wanted = self.state().desired.wanted(name);
         let wanted = wanted.filter(Wanted::is_present);
         let mut history = self.sync.change_log.of(name).filter(|_| row.is_some());
         let repair = history.find(|it| it.cause == Cause::Repair && it.family == family);
+        let members = row.into_iter().flat_map(|(_, row)| row.addresses().iter());
         SetShown {
             name: name.to_string(),
             set: beginning(set),
@@ -147,9 +231,43 @@ impl Sides<'_> {
             family: family.as_str(),
             wanted: wanted.map_or(0, |wanted| wanted.of_family(family).len()),
             present: row.map(|(_, row)| row.addresses().len() + row.others().len()),
-            rules: references.rules(replica, &set_name).count() + nats.count(),
+            addresses: members.take(most).collect(),
+            rules,
+            more_namespaces: namespaces.len().saturating_sub(MOST_NAMESPACES),
+            namespaces: namespaces
+                .into_iter()
+                .take(MOST_NAMESPACES)
+                .map(beginning)
+                .collect(),
             repaired: repair.map(|it| self.seconds_since(it.at)),
-            trouble,
+            trouble: None,
+            is_being_written: false,
+        }
+    }
+
+    fn with_difference(
+        &self,
+        name: &DnsName,
+        set: SetShown,
+        difference: Option<&SetReport>,
+    ) -> SetShown {
+        let Some(difference) = difference else {
+            return set;
+        };
+        let refused = self.sync.refused_for(name, self.now);
+        let is_now = difference.action == Action::Now;
+        let trouble = match refused {
+            Some(wait) => format!(
+                "{}; the server refused the change: the log says why; again in {} s",
+                words(difference),
+                wait.as_secs()
+            ),
+            None => words(difference),
+        };
+        SetShown {
+            trouble: Some(trouble),
+            is_being_written: is_now && refused.is_none() && !self.is_dry_run(),
+            ..set
         }
     }
 }
@@ -159,7 +277,7 @@ fn beginning(text: &str) -> String {
 }
 
 /// The difference of a set, and the planned action.
-fn trouble(set: &SetReport) -> String {
+fn words(set: &SetReport) -> String {
     let what = match set.kind {
         Kind::MissingRow => "the row is missing".to_owned(),
         Kind::NameClash => "the row cannot be created".to_owned(),

@@ -191,12 +191,18 @@ pub struct RuleDetails<'a> {
     pub owner_name: Option<&'a str>,
 }
 
-impl RuleDetails<'_> {
+impl<'a> RuleDetails<'a> {
     /// The index of the rule in its EgressFirewall, from 0, as far as the priority tells.
     pub fn index(&self) -> Option<i64> {
         let is_acl = self.table == RuleTable::Acl && self.owner_type == Some(EGRESS_FIREWALL);
         let index = FIRST_PRIORITY.checked_sub(self.priority);
         index.filter(|index| is_acl && *index >= 0)
+    }
+
+    /// The namespace of the EgressFirewall of the rule.
+    pub fn namespace(&self) -> Option<&'a str> {
+        self.owner_name
+            .filter(|_| self.owner_type == Some(EGRESS_FIREWALL))
     }
 }
 

@@ -4,7 +4,7 @@ use tracing::warn;
 
 use super::{Mode, Writer, now};
 use crate::{
-    explain::{Explanation, Sets, Sides},
+    explain::{Explanation, Idle, Sets, Sides, Snapshot},
     inspect::{NotPermitted, WriterQuery},
     verify::{Comparison, Verified},
 };
@@ -13,10 +13,8 @@ impl Writer {
     /// Answers a query, whose sender may be gone.
     pub(super) fn answer(&mut self, question: WriterQuery) {
         let idle = match &self.mode {
-            Mode::DryRun(_) => Some("this process writes nothing: --dry-run"),
-            Mode::Write(leader) if !leader.is_leading() => {
-                Some("this process stands by: another one writes")
-            }
+            Mode::DryRun(_) => Some(Idle::DryRun),
+            Mode::Write(leader) if !leader.is_leading() => Some(Idle::Standby),
             Mode::Write(_) => None,
         };
         let sides = Sides {
@@ -30,7 +28,12 @@ impl Writer {
                 sender.send(Explanation::new(&asked, sides)).is_err()
             }
             WriterQuery::Verify(sender) => sender.send(self.comparison()).is_err(),
-            WriterQuery::Sets(filter, sender) => sender.send(Sets::new(&filter, sides)).is_err(),
+            WriterQuery::Sets(query, sender) => sender.send(Sets::new(&query, sides)).is_err(),
+            WriterQuery::Snapshot(sender) => {
+                let remote = self.client.remote().to_string();
+                let snapshot = Snapshot::new(sides, remote, self.client.is_responsive());
+                sender.send(snapshot).is_err()
+            }
             WriterQuery::AllowEmpty(sender) => sender.send(self.allow_empty(idle)).is_err(),
         };
     }
@@ -47,9 +50,9 @@ impl Writer {
     }
 
     /// Permits to empty the names that are absent now.
-    fn allow_empty(&mut self, idle: Option<&'static str>) -> Result<Vec<String>, NotPermitted> {
+    fn allow_empty(&mut self, idle: Option<Idle>) -> Result<Vec<String>, NotPermitted> {
         if let Some(idle) = idle {
-            return Err(NotPermitted::Idle(idle));
+            return Err(NotPermitted::Idle(idle.as_str()));
         }
         if self.store_problem.is_some() {
             return Err(NotPermitted::Unknown("the store cannot be read"));

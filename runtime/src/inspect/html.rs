@@ -2,6 +2,8 @@
 
 use maud::{DOCTYPE, Markup, html};
 
+use super::problems::explain_path;
+
 const STYLE: &str = "
 body { font: 14px/1.4 sans-serif; margin: 1.5em; max-width: 90em }
 table { border-collapse: collapse; margin: .5em 0 1.5em }
@@ -63,9 +65,7 @@ pub fn explain_form(about: Option<&str>, namespace: Option<&str>) -> Markup {
 
 /// A link to the explanation of a name.
 pub fn explain_link(about: &str) -> Markup {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("about", about);
-    html! { a href=(format!("/explain?{}", query.finish())) { (about) } }
+    html! { a href=(explain_path(about)) { (about) } }
 }
 
 /// The form that filters the rows of a table by a text.

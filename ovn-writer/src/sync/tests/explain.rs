@@ -6,7 +6,7 @@ use runtime::inspect::Asked;
 
 use super::*;
 use crate::desired::Filter;
-use crate::explain::{Explanation, SetShown, Sets, Sides};
+use crate::explain::{Explanation, Idle, Selection, SetShown, Sets, SetsQuery, Sides, Snapshot};
 use crate::sync::change_log::Cause;
 
 fn sides(world: &World) -> Sides<'_> {
@@ -21,6 +21,14 @@ fn sides(world: &World) -> Sides<'_> {
 fn explain(world: &World, about: &str, namespace: Option<&str>) -> Explanation {
     let asked = Asked::new(about, namespace.map(str::to_owned));
     Explanation::new(&asked, sides(world))
+}
+
+fn query(filter: &str) -> SetsQuery {
+    SetsQuery {
+        filter: filter.to_owned(),
+        selection: Selection::DifferingFirst,
+        addresses: 2,
+    }
 }
 
 /// For each set: family, desired and present addresses, and references.
@@ -195,7 +203,7 @@ fn however_many_names_hold_an_address_the_lines_are_few() {
 #[test]
 fn the_sets_of_a_name_are_counted_and_a_repair_and_a_difference_are_told() {
     let mut world = settled();
-    let all = Sets::new("", sides(&world));
+    let all = Sets::new(&query(""), sides(&world));
     assert!(all.conditions.is_empty(), "{:?}", all.conditions);
     assert_eq!((all.names, all.matching, all.hidden), (1, 1, 0));
     assert_eq!(
@@ -210,12 +218,12 @@ fn the_sets_of_a_name_are_counted_and_a_repair_and_a_difference_are_told() {
             .into();
     }
     world.tell();
-    let sets = Sets::new("", sides(&world)).sets;
+    let sets = Sets::new(&query(""), sides(&world)).sets;
     assert_eq!(counts(&sets)[0], ("v4", 2, Some(3), 1));
     assert_eq!(sets[0].trouble.as_deref(), Some("1 missing, 2 too many"));
     world.work();
     world.now += Duration::from_secs(7);
-    let sets = Sets::new("", sides(&world)).sets;
+    let sets = Sets::new(&query(""), sides(&world)).sets;
     assert!(sets[0].trouble.is_none());
     assert_eq!([sets[0].repaired, sets[1].repaired], [Some(7), None]);
     // The row is deleted, and will be created again.
@@ -224,7 +232,7 @@ fn the_sets_of_a_name_are_counted_and_a_repair_and_a_difference_are_told() {
         .rows
         .retain(|_, row| row.id("ip-family") != "v4");
     world.tell();
-    let sets = Sets::new("", sides(&world)).sets;
+    let sets = Sets::new(&query(""), sides(&world)).sets;
     assert_eq!(counts(&sets)[0], ("v4", 2, None, 1));
     assert_eq!(sets[0].trouble.as_deref(), Some("the row is missing"));
 }
@@ -238,28 +246,97 @@ fn explain_filter_matches_names_and_rows_in_any_case_and_shows_few() {
     });
     world.store(Event::Synced(objects.collect()));
     world.settle();
-    let all = Sets::new("", sides(&world));
+    let all = Sets::new(&query(""), sides(&world));
     assert_eq!((all.names, all.matching, all.hidden), (2_000, 2_000, 1_750));
     assert_eq!(all.sets.len(), 500);
-    let some = Sets::new("N77.", sides(&world));
+    let some = Sets::new(&query("N77."), sides(&world));
     assert_eq!((some.names, some.matching, some.hidden), (2_000, 1, 0));
     assert!(some.sets.iter().all(|set| set.name == "n77.example.com."));
-    let by_row = Sets::new(&some.sets[0].set, sides(&world));
+    let by_row = Sets::new(&query(&some.sets[0].set), sides(&world));
     assert_eq!(
         (by_row.matching, &by_row.sets[0].name),
         (1, &some.sets[0].name)
     );
-    let none = Sets::new("<script>", sides(&world));
+    let none = Sets::new(&query("<script>"), sides(&world));
     assert_eq!((none.matching, none.sets.len()), (0, 0));
     // Without a session the explanation says so.
     let unconnected = Sides {
         replica: None,
         ..sides(&world)
     };
-    let none = Sets::new("", unconnected);
+    let none = Sets::new(&query(""), unconnected);
     assert_eq!(
         (none.names, none.hidden, none.sets.len()),
         (2_000, 2_000, 0)
     );
     assert_eq!(none.conditions[0].reason, "NoDatabase");
+}
+
+#[test]
+fn pages_of_sets_by_name_follow_each_other_until_the_end() {
+    let mut world = World::new();
+    let objects = (0..600).map(|i| {
+        let name = format!("n{i:03}.example.com.");
+        let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
+        crate::testing::object(&format!("o{i}"), &name, &[&addresses])
+    });
+    world.store(Event::Synced(objects.collect()));
+    world.settle();
+    let after = |after, filter: &str| SetsQuery {
+        selection: Selection::After(after),
+        ..query(filter)
+    };
+    let (mut listed, mut last, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let sets = Sets::new(&after(last, ""), sides(&world));
+        listed.extend(sets.sets.iter().map(|set| set.name.clone()));
+        pages += 1;
+        let v4 = sets.sets.iter().find(|set| set.family == "v4").unwrap();
+        assert_eq!((v4.present, v4.addresses.len()), (Some(3), 2));
+        last = sets.last;
+        if last.is_none() {
+            break;
+        }
+    }
+    assert_eq!((listed.len(), pages), (1_200, 3));
+    assert!(listed.is_sorted());
+    let end = Sets::new(&after(None, "n599"), sides(&world));
+    assert_eq!((end.sets.len(), end.last), (2, None));
+}
+
+#[test]
+fn a_set_tells_the_namespaces_of_its_rules_and_a_snapshot_what_differs() {
+    let mut world = settled();
+    let acl = world.refer(DEFAULT_NETWORK_CONTROLLER, W);
+    let acl = world.model.acls.get_mut(&acl).unwrap();
+    for (key, value) in [("owner-type", "EgressFirewall"), ("name", "team")] {
+        let key = format!("k8s.ovn.org/{key}");
+        acl.external_ids.insert(key, value.to_owned());
+    }
+    world.tell();
+    world.work();
+    let remote = || "unix:/run/nb.sock".to_owned();
+    let snapshot = |world: &World| Snapshot::new(sides(world), remote(), true);
+    let before = snapshot(&world);
+    assert!(before.sets.is_empty() && before.database.is_connected);
+    assert_eq!((before.names, before.objects, before.more_names), (1, 1, 0));
+    for row in world.model.rows.values_mut() {
+        row.addresses.clear();
+    }
+    world.tell();
+    assert!(world.next().is_some());
+    let after = snapshot(&world);
+    assert_eq!(after.differences.missing_addresses, 2);
+    let [set] = after.sets.as_slice() else {
+        panic!("{:?}", after.sets);
+    };
+    assert_eq!(set.trouble.as_deref(), Some("2 missing, 0 too many"));
+    assert!(set.is_being_written);
+    assert_eq!((set.rules, &*set.namespaces), (2, &["team".to_owned()][..]));
+    let dry_run = Sides {
+        idle: Some(Idle::DryRun),
+        ..sides(&world)
+    };
+    let snapshot = Snapshot::new(dry_run, remote(), true);
+    assert!(!snapshot.sets[0].is_being_written);
 }

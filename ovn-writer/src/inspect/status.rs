@@ -1,0 +1,196 @@
+//! The fields of `/status.json`.
+
+use runtime::{
+    VERSION,
+    admin::{Condition, Health},
+    inspect::problems::{Problem, Problems, explain_path},
+    instance::Instance,
+    store::{BadObject, BadObjects},
+};
+use serde::Serialize;
+
+use crate::explain::{SetShown, Snapshot};
+
+/// The status. Names come from tenants, so a reader must escape them.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    pub version: &'static str,
+    #[serde(flatten)]
+    pub instance: Instance,
+    /// What an administrator should look at, derived from the other fields.
+    #[serde(flatten)]
+    pub problems: Problems,
+    /// The conditions of readiness.
+    pub conditions: Vec<Condition>,
+    /// Objects that cannot be decoded, at most 100. Their last known state applies.
+    pub bad_objects: Vec<BadObject>,
+    #[serde(flatten)]
+    pub snapshot: Snapshot,
+}
+
+/// The sources of the status, beside the writer.
+#[derive(Clone, Debug, Default)]
+pub struct StatusSources {
+    pub instance: Instance,
+    /// The conditions of readiness.
+    pub health: Health,
+    /// Objects that cannot be decoded.
+    pub bad_objects: BadObjects,
+}
+
+impl Status {
+    pub(super) fn new(snapshot: Snapshot, sources: &StatusSources) -> Self {
+        let mut status = Self {
+            version: VERSION,
+            instance: sources.instance.clone(),
+            problems: Problems::default(),
+            conditions: sources.health.conditions(),
+            bad_objects: sources.bad_objects.list(),
+            snapshot,
+        };
+        status.problems = status.find_problems();
+        status
+    }
+
+    fn find_problems(&self) -> Problems {
+        let mut problems = Problems::default();
+        problems.extend(self.conditions.iter().filter_map(of_condition));
+        problems.extend(self.bad_objects.iter().map(|bad| Problem {
+            reason: "UnreadableObject",
+            subject: format!("{} {}", bad.kind, bad.place),
+            words: bad.fault.clone(),
+            link: "/#bad-objects".to_owned(),
+            docs: "troubleshooting.md#egressdnsstoreunreadable",
+        }));
+        let absence = self.snapshot.absence.iter();
+        // The condition of the store says that it is suspect.
+        let absence = absence.filter(|absence| !absence.is_suspect);
+        problems.extend(absence.map(|absence| Problem {
+            reason: "AbsentObjects",
+            subject: "objects".to_owned(),
+            words: absence.to_string(),
+            link: "/#conditions".to_owned(),
+            docs: "troubleshooting.md#egressdnsstoresuspect",
+        }));
+        problems.extend(self.snapshot.sets.iter().filter_map(of_set));
+        problems.add_unlisted(self.snapshot.more_names);
+        problems
+    }
+}
+
+fn of_condition(condition: &Condition) -> Option<Problem> {
+    Some(Problem {
+        reason: "Condition",
+        subject: condition.name.to_owned(),
+        words: condition.reason.clone()?,
+        link: "/#conditions".to_owned(),
+        docs: match condition.name {
+            "store" => "troubleshooting.md#egressdnsstoreunreadable",
+            _ => "troubleshooting.md#egressdnsnorthboundoutofsync",
+        },
+    })
+}
+
+fn of_set(set: &SetShown) -> Option<Problem> {
+    let trouble = set.trouble.as_ref().filter(|_| !set.is_being_written)?;
+    Some(Problem {
+        reason: "SetDiffers",
+        subject: set.name.clone(),
+        words: format!("{} set {}: {trouble}", set.family, set.set),
+        link: explain_path(&set.name),
+        docs: "troubleshooting.md#egressdnsnorthboundoutofsync",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        explain::Database,
+        sync::{Absence, Differences},
+    };
+
+    fn set(name: &str, difference: Option<&str>, is_being_written: bool) -> SetShown {
+        SetShown {
+            name: name.to_owned(),
+            set: "a1".to_owned(),
+            controller: String::new(),
+            family: "v4",
+            wanted: 1,
+            present: Some(0),
+            addresses: Vec::new(),
+            rules: 0,
+            namespaces: Vec::new(),
+            more_namespaces: 0,
+            repaired: None,
+            trouble: difference.map(str::to_owned),
+            is_being_written,
+        }
+    }
+
+    fn snapshot(sets: Vec<SetShown>) -> Snapshot {
+        Snapshot {
+            idle: None,
+            database: Database {
+                remote: "unix:/run/nb.sock".to_owned(),
+                is_connected: true,
+                is_responsive: true,
+                rows: Some(2),
+                is_managed: false,
+            },
+            objects: 1,
+            differences: Differences::default(),
+            absence: None,
+            names: 1,
+            sets,
+            more_names: 0,
+        }
+    }
+
+    fn subjects(status: &Status) -> Vec<(&str, &str)> {
+        let problems = status.problems.listed.iter();
+        problems
+            .map(|it| (it.reason, it.subject.as_str()))
+            .collect()
+    }
+
+    #[test]
+    fn a_difference_is_a_problem_unless_it_is_being_written() {
+        let sets = vec![
+            set("a.example.com.", Some("1 missing, 0 too many"), true),
+            set("b.example.com.", Some("the row cannot be created"), false),
+        ];
+        let status = Status::new(snapshot(sets), &StatusSources::default());
+        assert_eq!(subjects(&status), [("SetDiffers", "b.example.com.")]);
+        let problem = &status.problems.listed[0];
+        assert_eq!(problem.link, "/explain?about=b.example.com.");
+        assert!(problem.words.contains("cannot be created"), "{problem:?}");
+        let json = serde_json::to_value(&status).unwrap();
+        assert_eq!(json["problems"][0]["subject"], "b.example.com.");
+        assert_eq!(json["sets"][0]["isBeingWritten"], true);
+        assert_eq!(json["database"]["isConnected"], true);
+    }
+
+    #[test]
+    fn conditions_and_absent_objects_are_problems_and_are_told_once() {
+        let sources = StatusSources::default();
+        sources.health.gate("store", "the store is suspect");
+        sources.health.gate("northbound", "no").ready();
+        let of = |is_suspect| Snapshot {
+            absence: Some(Absence {
+                names: vec!["a.example.com.".to_owned()],
+                is_suspect,
+                ..Absence::default()
+            }),
+            more_names: 3,
+            ..snapshot(Vec::new())
+        };
+        let status = Status::new(of(true), &sources);
+        assert_eq!(subjects(&status), [("Condition", "store")]);
+        assert_eq!(status.problems.count(), 4);
+        let status = Status::new(of(false), &sources);
+        let expected = [("Condition", "store"), ("AbsentObjects", "objects")];
+        assert_eq!(subjects(&status), expected);
+    }
+}

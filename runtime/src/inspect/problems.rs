@@ -1,0 +1,88 @@
+//! What an administrator should look at: the beginning of a status page, and a list in `/status.json`.
+
+use serde::Serialize;
+
+/// The most problems that are listed; further ones are counted.
+const MOST: usize = 1_000;
+
+/// A fault, or a state that needs an administrator.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Problem {
+    /// Its kind, for programs.
+    pub reason: &'static str,
+    /// The thing that has it: a condition, a server, an object or a name.
+    pub subject: String,
+    /// What is wrong, for people.
+    pub words: String,
+    /// Where this server says more: a path, with a fragment for a part of the page.
+    pub link: String,
+    /// The section of the documentation, such as `troubleshooting.md#egressdnsblind`.
+    pub docs: &'static str,
+}
+
+/// The problems of a program, the gravest first.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Problems {
+    /// At most 1,000 of them.
+    #[serde(rename = "problems")]
+    pub listed: Vec<Problem>,
+    /// The number of others.
+    #[serde(rename = "moreProblems")]
+    pub more: usize,
+}
+
+impl Problems {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.listed.len() + self.more
+    }
+
+    /// Counts problems that are not listed.
+    pub fn add_unlisted(&mut self, count: usize) {
+        self.more += count;
+    }
+}
+
+impl Extend<Problem> for Problems {
+    fn extend<T: IntoIterator<Item = Problem>>(&mut self, problems: T) {
+        for problem in problems {
+            if self.listed.len() < MOST {
+                self.listed.push(problem);
+            } else {
+                self.more += 1;
+            }
+        }
+    }
+}
+
+/// The path of the explanation of a name or an address.
+pub fn explain_path(about: &str) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("about", about);
+    format!("/explain?{}", query.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_beyond_the_limit_are_counted() {
+        let problem = |index: usize| Problem {
+            reason: "Empty",
+            subject: index.to_string(),
+            words: String::new(),
+            link: explain_path("*.a b"),
+            docs: "",
+        };
+        let mut problems = Problems::default();
+        problems.extend((0..MOST + 3).map(problem));
+        problems.add_unlisted(2);
+        assert_eq!((problems.listed.len(), problems.more), (MOST, 5));
+        assert_eq!(problems.count(), MOST + 5);
+        assert_eq!(problems.listed[0].link, "/explain?about=*.a+b");
+        let json = serde_json::to_value(&problems).unwrap();
+        assert_eq!(json["moreProblems"], 5);
+        assert_eq!(json["problems"][7]["subject"], "7");
+    }
+}
