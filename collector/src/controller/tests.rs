@@ -12,6 +12,7 @@ mod share;
 pub(crate) mod standby;
 mod take_over;
 mod truncation;
+mod under_way;
 mod view;
 mod write;
 mod writes;

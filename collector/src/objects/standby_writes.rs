@@ -90,7 +90,8 @@ impl WritePlan<'_> {
                 continue;
             }
             let additions = missing.iter().map(|it| &it.addition);
-            let (next, added) = object.status.with_additions(additions, limits, FULL, now);
+            let status = &object.status;
+            let (next, added) = status.with_additions(spec, additions, limits, FULL, now);
             is_full |= added < missing.len();
             if added == 0 {
                 continue;

@@ -47,9 +47,10 @@ impl Stored {
     }
 
     /// The status with these addresses, and how many were added. An address is added only while
-    /// less than `share` of every limit of the object is used.
+    /// less than `share` of every limit of the object is used. `spec` is the name of the object.
     pub fn with_additions<'a>(
         &self,
+        spec: &DnsName,
         additions: impl Iterator<Item = &'a Addition>,
         limits: &Limits,
         share: f64,
@@ -61,7 +62,7 @@ impl Stored {
             if fill(&names, limits) >= share {
                 break;
             }
-            add(&mut names, addition, now);
+            add(&mut names, spec, addition, now);
             count += 1;
         }
         let next = Self {
@@ -72,7 +73,11 @@ impl Stored {
     }
 }
 
-fn add(names: &mut Vec<StoredName>, addition: &Addition, now: Timestamp) {
+fn add(names: &mut Vec<StoredName>, spec: &DnsName, addition: &Addition, now: Timestamp) {
+    let resolved = |was: &ConditionWords| match addition.name == *spec {
+        true => was.next(ResolutionState::Resolved, now),
+        false => was.next_found(ResolutionState::Resolved, now),
+    };
     let address = StoredAddress {
         ip: addition.ip,
         ttl: i32::try_from(addition.ttl).unwrap_or(i32::MAX),
@@ -83,7 +88,7 @@ fn add(names: &mut Vec<StoredName>, addition: &Addition, now: Timestamp) {
         let name = StoredName {
             dns_name: addition.name.clone(),
             addresses: [address].into(),
-            told: ConditionWords::Nothing.next(ResolutionState::Resolved, now),
+            told: resolved(&ConditionWords::Nothing),
             failures: 0,
         };
         match addition.name.is_wildcard() {
@@ -94,7 +99,7 @@ fn add(names: &mut Vec<StoredName>, addition: &Addition, now: Timestamp) {
     };
     // The reason for having no address no longer holds.
     if name.addresses.is_empty() {
-        name.told = name.told.next(ResolutionState::Resolved, now);
+        name.told = resolved(&name.told);
     }
     let mut addresses = std::mem::take(&mut name.addresses).into_vec();
     addresses.push(address);

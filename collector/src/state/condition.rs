@@ -95,6 +95,15 @@ impl ConditionWords {
         }
     }
 
+    /// The condition for the verdict now of a name that only a wildcard found. A success has none:
+    /// no reader needs it, and an object has up to a thousand such names.
+    pub(super) fn next_found(&self, verdict: ResolutionState, now: Timestamp) -> Self {
+        match self.next(verdict, now) {
+            Self::Ours(ResolutionState::Resolved, _) => Self::Nothing,
+            next => next,
+        }
+    }
+
     /// Whether the status or the reason differs.
     pub(super) fn differs(&self, other: &Self) -> bool {
         let words = |told: &Self| {

@@ -65,7 +65,7 @@ impl StatusUpdate {
                 update.removed += gone.count();
                 continue;
             };
-            names.push(entry(name, Some(old), now, &mut update));
+            names.push(entry(state, name, Some(old), now, &mut update));
             done.insert(&name.dns_name);
         }
         for name in &state.list.names {
@@ -73,7 +73,7 @@ impl StatusUpdate {
             if covered.contains(dns_name) || done.contains(dns_name) {
                 continue;
             }
-            let new = entry(name, None, now, &mut Self::default());
+            let new = entry(state, name, None, now, &mut Self::default());
             // An address that the wildcard's own entry had before is not new.
             let own = stored
                 .names
@@ -168,6 +168,7 @@ fn is_near(stored: &StoredAddress, address: &Address) -> bool {
 }
 
 fn entry(
+    state: &NameState,
     name: &Name,
     old: Option<&StoredName>,
     now: Timestamp,
@@ -188,8 +189,16 @@ fn entry(
         update.added += addresses.len() - placed.len();
     }
     let was = old.map_or(&ConditionWords::Nothing, |old| &old.told);
-    let told = was.next(name.verdict, now);
-    update.flipped |= old.is_some() && told.differs(was);
+    let (told, flips) = if name.dns_name == state.list.spec {
+        let told = was.next(name.verdict, now);
+        let flips = told.differs(was);
+        (told, flips)
+    } else {
+        let told = was.next_found(name.verdict, now);
+        let flips = told.reason() != was.reason();
+        (told, flips)
+    };
+    update.flipped |= old.is_some() && flips;
     StoredName {
         dns_name: name.dns_name.clone(),
         addresses: addresses.into(),

@@ -8,6 +8,7 @@ use runtime::clock::Timestamp;
 
 mod absences;
 mod churn;
+mod found;
 mod limits;
 mod properties;
 

@@ -46,8 +46,8 @@ fn circuit_breakers_do_what_the_page_says() {
                 Seen("c.example.com.", &[("1.1.1.1", 60)], 3.0),
             ],
             &[
-                "a.example.com. NOERROR 0: 1.1.1.1 60@2",
-                "c.example.com. NOERROR 0: 1.1.1.1 60@3",
+                "a.example.com. - 0: 1.1.1.1 60@2",
+                "c.example.com. - 0: 1.1.1.1 60@3",
             ],
         )
         .with(two),
@@ -61,8 +61,8 @@ fn circuit_breakers_do_what_the_page_says() {
                 SeenBy("10.0.0.2", "d.example.com.", &[("1.1.1.1", 60)], 3.0),
             ],
             &[
-                "a.example.com. NOERROR 0: 1.1.1.1 60@0",
-                "d.example.com. NOERROR 0: 1.1.1.1 60@3",
+                "a.example.com. - 0: 1.1.1.1 60@0",
+                "d.example.com. - 0: 1.1.1.1 60@3",
             ],
         )
         .with(two),
@@ -77,8 +77,8 @@ fn circuit_breakers_do_what_the_page_says() {
             ],
             &[
                 "*.example.com. NOERROR 0: 9.9.9.9 60@0",
-                "b.example.com. NOERROR 0: 1.1.1.1 60@2",
-                "c.example.com. NOERROR 0: 1.1.1.1 60@3",
+                "b.example.com. - 0: 1.1.1.1 60@2",
+                "c.example.com. - 0: 1.1.1.1 60@3",
             ],
         )
         .with(two),
@@ -92,7 +92,7 @@ fn circuit_breakers_do_what_the_page_says() {
             ],
             &[
                 "*.example.com. NOERROR 0: 9.9.9.9 60@0",
-                "b.example.com. NOERROR 0: 1.1.1.1 60@2",
+                "b.example.com. - 0: 1.1.1.1 60@2",
             ],
         )
         .with(|limits| limits.object_bytes = 6000),

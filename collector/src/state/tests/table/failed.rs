@@ -39,7 +39,7 @@ fn a_failed_look_up_does_what_the_page_says() {
                 Failed(B, Failure::NXDOMAIN, 1.0),
                 Quiet(1.0),
             ],
-            &["a.example.com. NOERROR 0: 1.1.1.1 30@0"],
+            &["a.example.com. - 0: 1.1.1.1 30@0"],
         ),
         row(
             "an address that is not about to expire keeps its times",
@@ -212,7 +212,7 @@ fn a_failed_look_up_does_what_the_page_says() {
                 failing(WILD, Failure::NXDOMAIN, 5),
                 &[Expire(55.0)],
             ),
-            &["a.example.com. NOERROR 0: 2.2.2.2 3000@0"],
+            &["a.example.com. - 0: 2.2.2.2 3000@0"],
         ),
         row(
             "the count of failures goes on where the status has it after a restart, and closes nothing",
@@ -396,7 +396,7 @@ fn an_object_without_addresses_says_why() {
                 Absences(A, 5, 30.0),
                 Expire(35.0),
             ],
-            &["b.example.com. NOERROR 0: 1.1.1.1 30@0"],
+            &["b.example.com. - 0: 1.1.1.1 30@0"],
         ),
         row(
             "the wildcard's own entry goes when a name under it is answered",
@@ -408,7 +408,7 @@ fn an_object_without_addresses_says_why() {
                 Write(35.0),
                 Seen(B, TTL, 40.0),
             ],
-            &["b.example.com. NOERROR 0: 1.1.1.1 30@40"],
+            &["b.example.com. - 0: 1.1.1.1 30@40"],
         ),
         row(
             "nothing is said of an object that never had an address",

@@ -308,14 +308,14 @@ fn a_name_under_a_wildcard_is_looked_up_while_clients_ask_for_it() {
                 Status(&[(A, 0, &[("1.1.1.1", 30, 30)])], 31.0),
                 Next(A, None),
             ],
-            &["a.example.com. NOERROR 0: 1.1.1.1 30@30"],
+            &["a.example.com. - 0: 1.1.1.1 30@30"],
         )
         .with(|limits| limits.wildcard_idle = seconds(60)),
         row(
             "those of pods are",
             WILD,
             &[Seen(A, TTL, 0.0), Seen(A, TTL, 30.0), Next(A, Some(60.0))],
-            &["a.example.com. NOERROR 0: 1.1.1.1 30@30"],
+            &["a.example.com. - 0: 1.1.1.1 30@30"],
         )
         .with(|limits| limits.wildcard_idle = seconds(60)),
         row(
