@@ -43,26 +43,27 @@ pub struct DnsNameResolverSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct DnsNameResolverStatus {
     /// One entry for each name that was looked up and matches `spec.name`; for a wildcard, the wildcard's own entry
-    /// comes first.
+    /// comes first. Each `dnsName` has one entry.
+    // OpenShift's definition has list-maps. These lists are atomic, so `managedFields` does not grow with them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["dnsName"]))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub resolved_names: Vec<ResolvedName>,
 }
 
-/// One DNS name and its addresses. A list-map entry with the key `dnsName`.
+/// One DNS name and its addresses.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResolvedName {
-    /// `Degraded` says whether the last look-up failed. A list-map with the key `type`.
+    /// `Degraded` says whether the last look-up failed. A name that a wildcard found has it only while look-ups fail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
     /// The name that was looked up.
     #[schemars(schema_with = "schema::dns_name")]
     pub dns_name: String,
-    /// A list-map with the key `ip`.
+    /// The addresses. Each `ip` has one entry.
     // The API requires the field even when the list is empty, so it is always written.
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["ip"]))]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub resolved_addresses: Vec<ResolvedAddress>,
     /// Look-ups that failed since the last one that succeeded.
     #[serde(default, skip_serializing_if = "is_zero")]

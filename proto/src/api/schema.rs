@@ -91,8 +91,7 @@ pub(super) fn rule_type(_: &mut SchemaGenerator) -> Schema {
 pub(super) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": ["type"],
+        "x-kubernetes-list-type": "atomic",
         "items": {
             "type": "object",
             "required": ["lastTransitionTime", "message", "reason", "status", "type"],
