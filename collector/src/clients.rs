@@ -68,6 +68,11 @@ impl Clients {
         self.0.write().number(namespace)
     }
 
+    /// The number of a namespace, if it has one.
+    pub fn known(&self, namespace: &str) -> Option<Namespace> {
+        self.0.read().numbers.get(namespace).copied()
+    }
+
     pub fn name(&self, namespace: Namespace) -> Arc<str> {
         let place = usize::try_from(namespace.0.get() - 1).unwrap_or(usize::MAX);
         let table = self.0.read();

@@ -149,15 +149,22 @@ impl Explanation {
 impl NameExplained {
     fn new(facts: &NameFacts, known: &KnownFacts, sources: &PeerIds) -> Self {
         let addresses = facts.addresses.iter();
-        let addresses = addresses.map(|(facts, in_object)| AddressExplained {
-            facts: facts.clone(),
-            seen_where: sources.describe(facts.source),
-            in_object: *in_object,
-        });
+        let addresses =
+            addresses.map(|(facts, in_object)| AddressExplained::new(facts, *in_object, sources));
         Self {
             facts: facts.clone(),
             uses: known.uses.get(&facts.name).cloned().unwrap_or_default(),
             addresses: addresses.collect(),
+        }
+    }
+}
+
+impl AddressExplained {
+    pub(crate) fn new(facts: &AddressFacts, in_object: bool, sources: &PeerIds) -> Self {
+        Self {
+            facts: facts.clone(),
+            seen_where: sources.describe(facts.source),
+            in_object,
         }
     }
 }

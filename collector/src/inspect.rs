@@ -1,11 +1,14 @@
-//! The status page at `/`, the same as JSON at `/status.json`, and captures at `/capture`.
+//! The status page at `/`, the same as JSON at `/status.json`, all addresses at `/names.json`, and
+//! captures at `/capture`.
 //!
 //! The page asks the controller for a [`View`](crate::objects::View) at most once a second, however
 //! many requests there are. The controller hands over a copy and never waits for a reader.
 
 mod capture;
 mod explain;
+mod names;
 mod pages;
+mod problems;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -23,7 +26,12 @@ use runtime::{
     admin::Health,
     clock::Clock,
     http::Exchange,
-    inspect::{Inspect, busy, explain::QueryPacer, json, page, query, refusal},
+    inspect::{
+        Inspect, busy,
+        explain::QueryPacer,
+        html::{Refresh, Site},
+        json, page, query, refusal,
+    },
     store::BadObjects,
 };
 use tokio::{
@@ -76,6 +84,8 @@ pub struct InspectSources {
     pub peers: observe::PeerIds,
     /// The connected peers, and the dropped observations.
     pub connections: ConnectionTable,
+    /// The frame of the pages.
+    pub site: Site,
     /// The time of facts without their own.
     pub clock: Clock,
     pub overview: watch::Receiver<Arc<Overview>>,
@@ -111,6 +121,7 @@ fn router(sources: InspectSources) -> Router {
     Router::new()
         .route("/", get(html))
         .route("/status.json", get(in_json))
+        .route("/names.json", get(names::in_json))
         .route("/explain", get(explain::in_html))
         .route("/explain.json", get(explain::in_json))
         .route("/capture/{milliseconds}/{bytes}", get(captured))
@@ -153,15 +164,23 @@ impl Inspector {
 }
 
 async fn html(State(inspector): State<Arc<Inspector>>, RawQuery(asked): RawQuery) -> Response {
-    let view = match query(asked.as_deref(), ["filter", "page"]) {
-        Ok([filter, number]) => pages::Shown {
+    let shown = match query(asked.as_deref(), ["filter", "page", "refresh"]) {
+        Ok([filter, number, refresh]) => pages::Shown {
             filter: filter.unwrap_or_default(),
             page: number.and_then(|it| it.parse().ok()).unwrap_or(1),
+            refresh: Refresh::of(refresh.as_deref()),
         },
         Err(error) => return error.into_response(),
     };
-    match inspector.status().await {
-        Some(status) => page(pages::render(&status, &view)),
+    let rendered = async {
+        let status = inspector.status().await?;
+        let selected = pages::Selected::of(&status, &shown);
+        let listing = inspector.names(selected.query()).await?;
+        let site = &inspector.sources.site;
+        Some(pages::render(site, &status, &selected, &listing, &shown))
+    };
+    match rendered.await {
+        Some(html) => page(html),
         None => busy(PROGRAM),
     }
 }

@@ -17,7 +17,7 @@
 //!   carries a write out; `write_results`: the results.
 //! - `standby`, `additions`, `standby_writes`: the writes of a standby.
 //!
-//! For the status page: `inspection`, `inspect_request`, `view`, `facts` and `metrics`.
+//! For the status page: `inspection`, `inspect_request`, `view`, `facts`, `listing` and `metrics`.
 
 mod absence;
 mod additions;
@@ -31,6 +31,7 @@ mod in_use;
 mod inspect_request;
 mod inspection;
 mod leadership;
+mod listing;
 mod metrics;
 mod names;
 mod namespace_limits;
@@ -55,6 +56,7 @@ pub use self::{
     evictions::Evictions,
     facts::{Facts, NameFacts},
     inspect_request::InspectRequest,
+    listing::{ListedName, NameListing, NameSelection, NamesQuery},
     metrics::METRICS,
     namespace_limits::{NamespaceLimits, NamespaceShare},
     stored_objects::{ManageObjects, ObjectPolicy},

@@ -16,6 +16,7 @@ use proto::api::DnsName;
 use runtime::inspect::{
     Asked, Inspect, busy,
     explain::{self, QueryPacer},
+    html::{Refresh, Site},
     json, page, query, refusal,
 };
 use tokio::{
@@ -76,6 +77,7 @@ pub enum NotPermitted {
 struct Inspector {
     writer: mpsc::Sender<WriterQuery>,
     sources: StatusSources,
+    site: Site,
     status: Mutex<Option<(Instant, Arc<Status>)>>,
     /// A query searches all names, and must not delay the writer.
     pacer: QueryPacer,
@@ -104,6 +106,7 @@ fn router(writer: mpsc::Sender<WriterQuery>, sources: StatusSources) -> Router {
         .route("/verify.json", get(verify_json))
         .with_state(Arc::new(Inspector {
             writer,
+            site: sources.site(),
             sources,
             status: Mutex::default(),
             pacer: QueryPacer::default(),
@@ -111,17 +114,21 @@ fn router(writer: mpsc::Sender<WriterQuery>, sources: StatusSources) -> Router {
 }
 
 async fn html(State(inspector): State<Arc<Inspector>>, RawQuery(asked): RawQuery) -> Response {
-    let filter = match query(asked.as_deref(), ["filter"]) {
-        Ok([filter]) => filter.unwrap_or_default(),
+    let shown = match query(asked.as_deref(), ["filter", "refresh"]) {
+        Ok([filter, refresh]) => pages::Shown {
+            filter: filter.unwrap_or_default(),
+            refresh: Refresh::of(refresh.as_deref()),
+        },
         Err(error) => return error.into_response(),
     };
     let query = SetsQuery {
-        filter: filter.clone(),
+        filter: shown.filter.clone(),
         selection: Selection::DifferingFirst,
         addresses: ON_PAGE,
     };
-    match inspector.sets(query).await {
-        Some(sets) => page(pages::render(&sets, &filter)),
+    let (status, sets) = (inspector.status().await, inspector.sets(query).await);
+    match status.zip(sets) {
+        Some((status, sets)) => page(pages::render(&inspector.site, &status, &sets, &shown)),
         None => busy(PROGRAM),
     }
 }
@@ -168,8 +175,8 @@ async fn explain_html(
     State(inspector): State<Arc<Inspector>>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    let explain = |asked| async move { Some(inspector.explain(asked).await?.text) };
-    explain::in_html(PROGRAM, query.as_deref(), explain).await
+    let explain = |asked| async { Some(inspector.explain(asked).await?.text) };
+    explain::in_html(&inspector.site, query.as_deref(), explain).await
 }
 
 async fn verify_json(State(inspector): State<Arc<Inspector>>) -> Response {

@@ -120,6 +120,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             instance: Instance::from_env(),
             health: health.clone(),
             bad_objects: store.bad_objects(),
+            docs: common.docs_url,
         };
         let serving = inspect::serve(listener, asked, sources, tasks.token());
         tasks.spawn("inspect", serving);

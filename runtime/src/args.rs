@@ -138,6 +138,22 @@ pub struct CommonArgs {
         help_heading = headings::OBSERVABILITY
     )]
     pub log_format: LogFormat,
+
+    /// The URL of the folder `docs` of this version, such as `https://example.com/egress/docs`.
+    ///
+    /// The pages of `--inspect` link to it. Default: none; then the pages name the files.
+    #[arg(long, value_name = "URL", value_parser = parse_docs_url, help_heading = headings::OBSERVABILITY)]
+    pub docs_url: Option<String>,
+}
+
+/// Parses the URL of a folder; a slash at its end is removed. A clap `value_parser`.
+fn parse_docs_url(text: &str) -> Result<String, &'static str> {
+    // A page links to it, so it is no URL with a script.
+    if text.starts_with("https://") || text.starts_with("http://") {
+        Ok(text.trim_end_matches('/').to_owned())
+    } else {
+        Err("it begins with https:// or http://")
+    }
 }
 
 /// The flags of subcommands that have a variable: they say where to read, or keep a secret off the command line. A variable

@@ -35,9 +35,8 @@ use crate::{
     listen::{Access, ListenAddress, Listener},
 };
 
-/// The page has no script, loads nothing, cannot be framed, and its forms lead to itself.
-const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'";
+/// The page has no script, loads nothing but the icon in its URL, cannot be framed, and its forms lead to itself.
+const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'";
 
 /// The limits of clients. Each client that does not read a large answer holds all of it in memory.
 const LIMITS: http::Limits = http::Limits {

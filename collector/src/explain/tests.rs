@@ -40,6 +40,8 @@ fn facts(of: &str, addresses: Vec<(AddressFacts, bool)>) -> NameFacts {
     NameFacts {
         name: name(of),
         wanted: true,
+        allowed: true,
+        denied: false,
         held: false,
         over_limit: false,
         shares: Vec::new(),

@@ -32,8 +32,11 @@ pub(super) async fn in_html(
     State(inspector): State<Arc<Inspector>>,
     RawQuery(query): RawQuery,
 ) -> Response {
-    let explain = |asked| async move { Some(inspector.explain(&asked).await?.text) };
-    explain::in_html(PROGRAM, query.as_deref(), explain).await
+    let explain = |asked: Asked| {
+        let inspector = Arc::clone(&inspector);
+        async move { Some(inspector.explain(&asked).await?.text) }
+    };
+    explain::in_html(&inspector.sources.site, query.as_deref(), explain).await
 }
 
 impl Inspector {

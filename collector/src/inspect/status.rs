@@ -3,16 +3,19 @@
 use std::{net::IpAddr, sync::Arc};
 
 use runtime::{
+    VERSION,
     admin::Condition,
+    inspect::problems::Problems,
+    instance::Instance,
     store::{BadObject, ObjectKey},
 };
 use serde::Serialize;
 
-use super::InspectSources;
+use super::{InspectSources, problems};
 use crate::{
     corefile::live::{CorefileState, LiveView},
     flush::BlockView,
-    objects::{NameView, View},
+    objects::View,
     observe::{DnsServers, Drops, PeerView, ReconnectingPeer, host_network::ADVICE},
     pods::PodsView,
     rules::Overview,
@@ -26,6 +29,11 @@ const MOST_NAMESPACES: usize = 1_000;
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     pub version: &'static str,
+    #[serde(flatten)]
+    pub instance: Instance,
+    /// What an administrator should look at, derived from the other fields.
+    #[serde(flatten)]
+    pub problems: Problems,
     /// The state of the controller. Of the namespaces over their quota, there are at most 1,000.
     #[serde(flatten)]
     pub view: View,
@@ -76,6 +84,8 @@ pub struct FaultStatus {
     pub egress_firewall: ObjectKey,
     /// The reason of its Event.
     pub reason: &'static str,
+    /// The rules are applied as written: it is no problem.
+    pub is_advice: bool,
     pub meaning: &'static str,
     /// The number of rules, names or annotations with the fault.
     pub count: usize,
@@ -90,8 +100,10 @@ impl Status {
         let corefiles = sources.corefiles.iter();
         let corefiles = corefiles.filter_map(|it| it.borrow().clone());
         let refused = sources.dns_servers.iter().flat_map(DnsServers::refused);
-        Self {
-            version: env!("CARGO_PKG_VERSION"),
+        let mut status = Self {
+            version: VERSION,
+            instance: sources.site.instance.clone(),
+            problems: Problems::default(),
             view,
             conditions: sources.health.conditions(),
             egress_firewalls: overview.egress_firewalls,
@@ -113,20 +125,10 @@ impl Status {
             peers: sources.connections.view(),
             reconnecting_peers: sources.connections.reconnecting(),
             drops: sources.connections.drops(),
-        }
+        };
+        status.problems = problems::find(&status);
+        status
     }
-}
-
-/// Whether an administrator should look at a name.
-pub(super) fn is_troubled(name: &NameView) -> bool {
-    let lost = name.evictions.addresses + name.evictions.names > 0;
-    name.failing > 0
-        || name.addresses == 0
-        || name.objects.len() != 1
-        || lost
-        || name.failed_writes > 0
-        || name.held
-        || name.left_out
 }
 
 fn faults(overview: &Overview) -> Vec<FaultStatus> {
@@ -135,6 +137,7 @@ fn faults(overview: &Overview) -> Vec<FaultStatus> {
     all.map(|(key, (fault, subjects))| FaultStatus {
         egress_firewall: key.clone(),
         reason: fault.reason(),
+        is_advice: fault.is_advice(),
         meaning: fault.meaning(),
         count: subjects.count,
         subjects: subjects.kept.iter().cloned().collect(),

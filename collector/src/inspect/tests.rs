@@ -21,11 +21,17 @@ use crate::{
     failure::Failure,
     flush::plan::BlockState,
     namespaces::NamespaceQuota,
-    objects::{Evictions, NameView, NamespaceShare, View},
+    objects::{
+        Evictions, ListedName, NameFacts, NameListing, NameSelection, NameView, NamesQuery,
+        NamespaceShare, View,
+    },
+    observation::Provenance,
     pods::{PodView, Whose},
     rules::validation::{Fault, Faults},
-    state::FailureView,
+    state::{AddressFacts, FailureView},
 };
+
+mod pages;
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 
@@ -36,7 +42,7 @@ fn key(name: &str) -> ObjectKey {
     }
 }
 
-fn name_view(name: &str) -> NameView {
+pub(super) fn name_view(name: &str) -> NameView {
     NameView {
         name: DnsName::parse(name).unwrap(),
         objects: vec![key("dns-1")],
@@ -94,16 +100,78 @@ fn overview() -> Overview {
     }
 }
 
+/// Each asked name, with an address and a namespace.
+fn listing(query: &NamesQuery) -> NameListing {
+    let NameSelection::These(names) = &query.selection else {
+        panic!("{query:?}");
+    };
+    let listed = |name: &DnsName| ListedName {
+        facts: NameFacts {
+            name: name.clone(),
+            wanted: true,
+            allowed: true,
+            denied: false,
+            held: false,
+            over_limit: false,
+            shares: Vec::new(),
+            objects: Vec::new(),
+            addresses: vec![(address(name), true)],
+            more_addresses: 2,
+            next_lookup: None,
+            fruitless_lookups: 0,
+            failures: Vec::new(),
+            left_out: 0,
+            failed_writes: 0,
+        },
+        namespaces: vec!["team-a".into()],
+        more_namespaces: 1,
+        asked_by: Vec::new(),
+    };
+    NameListing {
+        at: Timestamp::from_millis(1_800_000_000_000),
+        leader: true,
+        names: names.iter().map(listed).collect(),
+        last: None,
+    }
+}
+
+fn address(name: &DnsName) -> AddressFacts {
+    let at = Timestamp::from_millis(1_800_000_000_000);
+    AddressFacts {
+        name: name.clone(),
+        ip: [192, 0, 2, 10].into(),
+        ttl: 30,
+        looked_up: at,
+        seen: at,
+        source: Provenance::LOOKUP,
+        first_client: None,
+        expires: at,
+        goes: at,
+        goes_once_looked_up: true,
+    }
+}
+
 /// Sources with a controller that answers with this view.
 fn sources(names: Vec<NameView>) -> InspectSources {
     let (controller, mut questions) = mpsc::channel(QUEUE);
     tokio::spawn(async move {
         while let Some(question) = questions.recv().await {
-            if let InspectRequest::View(viewer) = question {
-                let _ = viewer.send(view(names.clone()));
+            match question {
+                InspectRequest::View(viewer) => {
+                    let _ = viewer.send(view(names.clone()));
+                }
+                InspectRequest::Names(query, sender) => {
+                    let _ = sender.send(listing(&query));
+                }
+                InspectRequest::Facts(..) => {}
             }
         }
     });
+    sources_with(controller)
+}
+
+/// Sources with faults.
+fn sources_with(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
     let health = Health::new();
     health.gate("store-writes", HOSTILE);
     InspectSources {
@@ -117,6 +185,11 @@ fn sources(names: Vec<NameView>) -> InspectSources {
     }
 }
 
+/// The status of these names, with a fault of each kind beside them.
+pub(super) fn status_of(names: Vec<NameView>) -> Status {
+    Status::new(view(names), &sources_with(mpsc::channel(1).0))
+}
+
 fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
     InspectSources {
         controller,
@@ -127,6 +200,7 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
         new_names: crate::new_names::NewNames::default(),
         peers: observe::PeerIds::default(),
         connections: connections(),
+        site: Site::default(),
         clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
         overview: watch::channel(Arc::default()).1,
         taps: CaptureSubscribers::default(),
@@ -268,162 +342,6 @@ async fn a_subscriber_that_stops_reading_is_dropped_and_a_capture_ends_on_time()
     );
     assert_eq!(start.elapsed().as_secs(), 60);
     served.end().await;
-}
-
-fn troubled() -> NameView {
-    NameView {
-        denied: true,
-        failing: 12,
-        failures: vec![FailureView {
-            name: DnsName::parse("a.example.com").unwrap(),
-            failures: 4,
-            failure: Some(Failure::NXDOMAIN),
-        }],
-        evictions: Evictions {
-            addresses: 0,
-            names: 9,
-        },
-        ..name_view("*.example.com")
-    }
-}
-
-#[tokio::test]
-async fn a_deny_rule_that_cannot_hold_all_addresses_says_that_they_are_open() {
-    let lost = |denied| NameView {
-        denied,
-        full: denied,
-        evictions: Evictions {
-            addresses: 5,
-            names: 0,
-        },
-        ..name_view("www.example.com")
-    };
-    let open = "the latest addresses were left out, and traffic to them is not blocked (5 times)";
-    let (page, json) = shown(vec![lost(true)]).await;
-    assert!(page.contains(open), "{page}");
-    assert_eq!(json["names"][0]["full"], true);
-    let (page, json) = shown(vec![lost(false)]).await;
-    assert!(page.contains("5 addresses left out"), "{page}");
-    assert!(!page.contains("is open"), "{page}");
-    assert_eq!(json["names"][0]["full"], false);
-}
-
-#[tokio::test]
-async fn the_page_and_the_json_say_what_is_wrong_and_what_is_known() {
-    let (page, json) = shown(vec![name_view("www.example.com"), troubled()]).await;
-    for part in [
-        "This replica leads",
-        "NameRefused",
-        "DenyRuleByName",
-        "ovn/broken",
-        "www.example.com.",
-        "ovn/dns-1",
-        "in 12 s",
-        "a.example.com.: NXDOMAIN, 4 look-ups failed",
-        "11 more names cannot be looked up",
-        "9 names left out",
-        "19990 of 20000",
-        "new names under wildcards are left out",
-        "7 addresses",
-        "Allow, Deny",
-        "<td>198.51.100.53</td><td class=\"bad\">a DNS server on the host network",
-    ] {
-        assert!(page.contains(part), "{part:?} is missing in {page}");
-    }
-    // The name with trouble comes first.
-    let place = |text: &str| page.find(text).unwrap();
-    assert!(place(">*.example.com.</a>") < place(">www.example.com.</a>"));
-
-    assert_eq!(json["leader"], true);
-    assert_eq!(json["at"], "2027-01-15T08:00:00Z");
-    assert_eq!(json["conditions"][0]["name"], "store-writes");
-    assert_eq!(json["faults"][0]["reason"], "NameRefused");
-    assert_eq!(json["unknownEgressFirewalls"][0], "ovn/broken");
-    let [www, wildcard] = [&json["names"][0], &json["names"][1]];
-    assert_eq!(www["nextLookup"], "2027-01-15T08:00:12Z");
-    assert_eq!(www["addresses"], 3);
-    assert_eq!(wildcard["failures"][0]["degraded"], "NXDOMAIN");
-    assert_eq!(wildcard["evictions"]["names"], 9);
-    assert_eq!(json["evictions"]["addresses"], 7);
-    let namespace = &json["namespacesOverLimit"][0];
-    assert_eq!(namespace["quota"]["addresses"], 20_000);
-    assert_eq!(namespace["newNamesLeftOut"], true);
-    let refused = &json["refusedDnsServers"][0];
-    assert_eq!(refused["server"], "198.51.100.53");
-    assert_eq!(refused["reason"], "host_network");
-    let words = refused["words"].as_str().unwrap();
-    assert!(words.contains("tls://") && words.contains("--insecure-host-network"));
-}
-
-#[tokio::test]
-async fn what_others_wrote_is_escaped_and_the_page_has_no_script() {
-    let (page, json) = shown(Vec::new()).await;
-    assert!(!page.contains("<script"), "{page}");
-    let escaped = "&lt;script&gt;alert(1)&lt;/script&gt;&quot;'&amp;";
-    assert_eq!(page.matches(escaped).count(), 4, "{page}");
-    let headers = page.to_ascii_lowercase();
-    for header in [
-        "content-type: text/html; charset=utf-8\r\n",
-        "content-security-policy: default-src 'none'; ",
-        "x-content-type-options: nosniff\r\n",
-    ] {
-        assert!(headers.contains(header), "{header:?} is missing in {page}");
-    }
-    assert!(page.contains("<td>192.0.2.9</td>"), "{page}");
-    assert_eq!(json["pods"]["nameServers"]["foreign"], 1);
-    assert_eq!(json["pods"]["pods"][0]["pod"], "team/a");
-    assert_eq!(json["faults"][0]["subjects"][0], HOSTILE);
-}
-
-#[tokio::test]
-async fn the_page_has_a_bounded_number_of_names_and_the_json_has_all() {
-    let mut names: Vec<_> = (0..1_500)
-        .map(|i| name_view(&format!("n{i:04}.example.com")))
-        .collect();
-    names.push(troubled());
-    let (page, json) = shown(names).await;
-    assert_eq!(page.matches("about=n").count(), 499);
-    assert!(page.contains(">*.example.com.</a>"));
-    assert!(page.contains("1501 names, page 1 of 4"), "{page}");
-    assert_eq!(json["names"].as_array().unwrap().len(), 1_501);
-}
-
-#[test]
-fn a_filter_finds_names_in_any_case_and_its_pages_follow_each_other() {
-    let names = (0..100_000).map(|i| name_view(&format!("n{i:05}.example.com")));
-    let sources = sources_of(mpsc::channel(1).0);
-    let status = Status::new(view(names.collect()), &sources);
-    let render = |filter: &str, page| {
-        let filter = filter.to_owned();
-        pages::render(&status, &pages::Shown { filter, page })
-    };
-    let of = |page: &str| page.matches("<tr><td><a href=\"/explain").count();
-    let found = render("N0001", 1);
-    assert!(
-        found.contains("10 names, page 1 of 1") && of(&found) == 10,
-        "{found}"
-    );
-    assert!(found.contains("value=\"N0001\""));
-    for (number, previous, next) in [
-        (0, false, true),
-        (2, true, true),
-        (200, true, false),
-        (999, true, false),
-    ] {
-        let page = render("", number);
-        assert_eq!(of(&page), 500);
-        assert_eq!(
-            (page.contains(">previous<"), page.contains(">next<")),
-            (previous, next)
-        );
-        assert!(page.len() < 300_000, "{}", page.len());
-    }
-    let hostile = render("\"><script>&page=9", 1);
-    assert!(hostile.contains("0 names, page 1 of 1") && !hostile.contains("<script"));
-    assert!(
-        hostile.contains("value=\"&quot;&gt;&lt;script&gt;&amp;page=9\""),
-        "{hostile}"
-    );
 }
 
 fn inspector(controller: mpsc::Sender<InspectRequest>) -> Inspector {

@@ -1,6 +1,6 @@
 //! Details of one name or one address, for `explain`.
 
-use std::net::IpAddr;
+use std::{collections::HashSet, net::IpAddr};
 
 use proto::api::DnsName;
 use runtime::{clock::Timestamp, inspect::Subject, store::ObjectKey};
@@ -11,6 +11,9 @@ use crate::state::{AddressFacts, FailureView, address_stats, failing_names};
 
 /// The most addresses, and the most names, that are listed; the others are counted.
 const MOST: usize = 1_000;
+
+/// As many addresses are searched in the status one by one.
+const FEW: usize = 8;
 
 /// The details of a name or an address.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +41,10 @@ pub struct NameFacts {
     pub name: DnsName,
     /// Whether a rule uses it.
     pub wanted: bool,
+    /// An Allow rule uses it.
+    pub allowed: bool,
+    /// A Deny rule uses it.
+    pub denied: bool,
     /// Whether it is held although no EgressFirewall has it.
     pub held: bool,
     /// It is left out because its namespaces exceed their quotas.
@@ -84,7 +91,7 @@ impl Inspection<'_> {
                         let asked = (!name.is_wildcard()).then_some(name);
                         facts
                             .names
-                            .push(self.name_facts(&spec, entry, asked, now, of_name));
+                            .push(self.name_facts(&spec, entry, asked, MOST, now, of_name));
                     }
                 }
             }
@@ -98,7 +105,7 @@ impl Inspection<'_> {
                 facts.more_names = names_with_address.len().saturating_sub(MOST);
                 let names_with_address = names_with_address.into_iter().take(MOST);
                 let of_spec = names_with_address.map(|(spec, entry)| {
-                    self.name_facts(spec, entry, None, now, |_, ip| ip == *address)
+                    self.name_facts(spec, entry, None, MOST, now, |_, ip| ip == *address)
                 });
                 facts.names = of_spec.collect();
             }
@@ -106,26 +113,19 @@ impl Inspection<'_> {
         facts
     }
 
-    /// `asked`: consider only this name of those under a wildcard.
-    fn name_facts(
+    /// `asked`: consider only this name of those under a wildcard. `most`: list at most so many
+    /// addresses.
+    pub(super) fn name_facts(
         &self,
         spec: &DnsName,
         entry: &Entry,
         asked: Option<&DnsName>,
+        most: usize,
         now: Timestamp,
         asked_for: impl Fn(&DnsName, IpAddr) -> bool,
     ) -> NameFacts {
-        let stands = |facts: &AddressFacts| {
-            let mut objects = entry.objects.iter();
-            objects.any(|object| object.status.has(&facts.name, facts.ip))
-        };
         let mut addresses = address_stats(entry.memory.list(), &entry.limits, asked_for);
-        let told = addresses.by_ref().take(MOST);
-        let told = told.map(|facts| {
-            let stands = stands(&facts);
-            (facts, stands)
-        });
-        let told: Vec<_> = told.collect();
+        let told: Vec<AddressFacts> = addresses.by_ref().take(most).collect();
         let more_addresses = addresses.count();
         let is_asked = |name: &DnsName| asked.is_none_or(|asked| asked == name);
         let names = std::iter::once(spec).chain(entry.memory.list().names());
@@ -133,9 +133,29 @@ impl Inspection<'_> {
         let due = due.filter_map(|name| self.names.lookups.due(name)).min();
         let failing = failing_names(&entry.memory);
         let failing = failing.filter(|failing| is_asked(&failing.name));
+        // A search of the whole status for each address would take long.
+        let stored = (told.len() > FEW).then(|| {
+            let stored = entry.objects.iter();
+            let stored = stored.flat_map(|object| object.status.addresses());
+            stored.collect::<HashSet<_>>()
+        });
+        let stands = |facts: &AddressFacts| match &stored {
+            Some(stored) => stored.contains(&(&facts.name, facts.ip)),
+            None => {
+                let mut objects = entry.objects.iter();
+                objects.any(|object| object.status.has(&facts.name, facts.ip))
+            }
+        };
+        let told = told.into_iter().map(|facts| {
+            let stands = stands(&facts);
+            (facts, stands)
+        });
+        let told = told.collect();
         NameFacts {
             name: spec.clone(),
             wanted: entry.wanted,
+            allowed: entry.allowed,
+            denied: entry.denied,
             held: self.in_use.is_held(spec),
             over_limit: entry.left_out,
             shares: self.shares.shares_of(entry),

@@ -3,7 +3,12 @@
 use runtime::{clock::Timestamp, inspect::Subject};
 use tokio::sync::oneshot;
 
-use super::{facts::Facts, inspection::Inspection, view::View};
+use super::{
+    facts::Facts,
+    inspection::Inspection,
+    listing::{NameListing, NamesQuery},
+    view::View,
+};
 
 /// A request, with the channel for the answer.
 #[derive(Debug)]
@@ -12,6 +17,8 @@ pub enum InspectRequest {
     View(oneshot::Sender<View>),
     /// The details of one subject.
     Facts(Subject, oneshot::Sender<Facts>),
+    /// Names with their addresses.
+    Names(NamesQuery, oneshot::Sender<NameListing>),
 }
 
 impl InspectRequest {
@@ -23,6 +30,9 @@ impl InspectRequest {
             }
             Self::Facts(subject, sender) => {
                 let _gone = sender.send(inspection.facts(&subject, now));
+            }
+            Self::Names(query, sender) => {
+                let _gone = sender.send(inspection.list_names(&query, now));
             }
         }
     }

@@ -43,6 +43,11 @@ impl Fault {
         }
     }
 
+    /// Whether the rules are applied as they are written, and the fault is an advice.
+    pub fn is_advice(self) -> bool {
+        matches!(self, Self::DenyRuleByName | Self::AnnotationClamped)
+    }
+
     /// Whether a subject of [`Fault::NameRefused`] is a rule with this text as its name.
     pub fn is_about(subject: &str, text: &str) -> bool {
         let rest = subject.strip_prefix(quoted(text).as_str());

@@ -65,6 +65,14 @@ pub fn address_stats<'a>(
 }
 
 impl Stored {
+    /// The listed addresses, each with its name.
+    pub fn addresses(&self) -> impl Iterator<Item = (&DnsName, IpAddr)> {
+        self.names.iter().flat_map(|name| {
+            let addresses = name.addresses.iter();
+            addresses.map(|address| (&name.dns_name, address.ip))
+        })
+    }
+
     /// Whether the status lists the address under the name.
     pub fn has(&self, dns_name: &DnsName, ip: IpAddr) -> bool {
         let mut names = self.names.iter().filter(|name| name.dns_name == *dns_name);

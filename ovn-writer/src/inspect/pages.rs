@@ -1,56 +1,121 @@
-//! The page of all sets. `maud` escapes every text.
+//! The status page: problems, conditions and address sets. `maud` escapes every text.
 
 use maud::{Markup, html};
 use proto::api::DEFAULT_NETWORK_CONTROLLER;
-use runtime::{
-    VERSION,
-    inspect::html::{explain_form, explain_link, filter_form, page},
+use runtime::inspect::html::{
+    Refresh, Site, controls, explain_link, few_of, page_path,
+    table::{Column, bad, cell, lines, table},
 };
 
+use super::Status;
 use crate::explain::{SetShown, Sets};
 
-pub(super) fn render(sets: &Sets, filter: &str) -> String {
-    page(
-        "ovn-writer",
-        html! {
-            h1 { "ovn-writer " (VERSION) }
-            (explain_form(None, None))
-            @for condition in &sets.conditions { p.bad { (condition.words) } }
-            h2 { "Address sets" }
-            (filter_form("names or sets", filter))
-            p {
-                (sets.names) " names"
-                @if !filter.is_empty() { ", " (sets.matching) " of them with " (filter) }
-                "."
-                @if sets.hidden > 0 { " Of " (sets.hidden) " the sets are not shown: filter for them." }
-            }
-            (table(&sets.sets))
-        },
-    )
+/// The selected part of the sets.
+#[derive(Debug)]
+pub(super) struct Shown {
+    /// Only sets whose DNS name or row name contains this text.
+    pub(super) filter: String,
+    pub(super) refresh: Refresh,
 }
 
-fn table(sets: &[SetShown]) -> Markup {
+const SETS: [Column; 10] = [
+    Column::text("Name"),
+    Column::text("Set"),
+    Column::text("Family"),
+    Column::number("Wanted"),
+    Column::number("Present"),
+    Column::text("Addresses"),
+    Column::number("Rules"),
+    Column::text("Namespaces"),
+    Column::number("Last repair"),
+    Column::text("Trouble"),
+];
+
+pub(super) fn render(site: &Site, status: &Status, sets: &Sets, shown: &Shown) -> String {
+    let body = html! {
+        (controls(shown.refresh, "names or sets", &shown.filter, |refresh| {
+            page_path(&[("filter", &shown.filter)], refresh)
+        }))
+        (conditions(status))
+        (bad_objects(status))
+        h2 id="sets" { "Address sets" }
+        p {
+            (sets.names) " names"
+            @if !shown.filter.is_empty() { ", " (sets.matching) " of them with " (shown.filter) }
+            "."
+            @if sets.hidden > 0 { " Of " (sets.hidden) " the sets are not shown: filter for them." }
+        }
+        (table(&SETS, sets.sets.iter().map(row)))
+    };
+    site.status(&status.problems, shown.refresh, body)
+}
+
+fn conditions(status: &Status) -> Markup {
+    let database = &status.snapshot.database;
     html! {
-        table {
-            tr {
-                th { "Name" } th { "Set" } th { "Family" } th.number { "Wanted" } th.number { "Present" }
-                th.number { "Referring rules" } th.number { "Last repair" } th { "Trouble" }
+        h2 id="conditions" { "Conditions" }
+        (table(&[Column::text(""), Column::text("")], status.conditions.iter().map(|condition| [
+            cell(condition.name),
+            match &condition.reason {
+                None => html! { span.good { "ok" } },
+                Some(reason) => bad(reason),
+            },
+        ])))
+        p {
+            "Database " code { (database.remote) } ": "
+            @match database.rows {
+                Some(rows) => { (rows) " address sets of names" },
+                None => "not connected",
             }
-            @for set in sets {
-                tr {
-                    td { (explain_link(&set.name)) }
-                    td {
-                        (set.set)
-                        @if set.controller != DEFAULT_NETWORK_CONTROLLER { " of " (set.controller) }
-                    }
-                    td { (set.family) }
-                    td.number { (set.wanted) }
-                    td.number { @match set.present { Some(present) => (present), None => "no row" } }
-                    td.number { (set.rules) }
-                    td.number { @if let Some(seconds) = set.repaired { (seconds) " s ago" } }
-                    td.bad { @if let Some(trouble) = &set.trouble { (trouble) } }
-                }
-            }
+            @if database.is_managed { ", managed by ovn-kubernetes" }
+            ". " (status.snapshot.objects) " DNSNameResolver objects."
+            @if let Some(idle) = status.snapshot.idle { " Note: " (idle.as_str()) "." }
         }
     }
+}
+
+fn bad_objects(status: &Status) -> Markup {
+    let columns = [
+        Column::text("Kind"),
+        Column::text("Which"),
+        Column::text("Why"),
+    ];
+    html! {
+        @if !status.bad_objects.is_empty() {
+            h2 id="bad-objects" { "Objects that cannot be read" }
+            (table(&columns, status.bad_objects.iter().map(|object| {
+                [cell(&object.kind), cell(&object.place), bad(&object.fault)]
+            })))
+        }
+    }
+}
+
+fn row(set: &SetShown) -> [Markup; 10] {
+    let controller = match set.controller.as_str() {
+        DEFAULT_NETWORK_CONTROLLER => String::new(),
+        controller => format!(" of {controller}"),
+    };
+    let namespaces = set.namespaces.len() + set.more_namespaces;
+    [
+        explain_link(&set.name),
+        cell(format!("{}{controller}", set.set)),
+        cell(set.family),
+        cell(set.wanted),
+        match set.present {
+            Some(present) => cell(present),
+            None => cell("no row"),
+        },
+        cell(few_of(&set.addresses, set.present.unwrap_or(0))),
+        match set.rules {
+            0 => html! { span.quiet { "no rule refers to it" } },
+            rules => cell(rules),
+        },
+        cell(few_of(&set.namespaces, namespaces)),
+        html! { @if let Some(seconds) = set.repaired { (seconds) " s ago" } },
+        match &set.trouble {
+            Some(trouble) if set.is_being_written => lines([trouble.as_str(), "(being written)"]),
+            Some(trouble) => bad(trouble),
+            None => Markup::default(),
+        },
+    ]
 }

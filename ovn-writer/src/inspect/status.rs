@@ -3,13 +3,19 @@
 use runtime::{
     VERSION,
     admin::{Condition, Health},
-    inspect::problems::{Problem, Problems, explain_path},
+    inspect::{
+        html::{COLLECTOR, Site},
+        problems::{Problem, Problems, explain_path},
+    },
     instance::Instance,
     store::{BadObject, BadObjects},
 };
 use serde::Serialize;
 
-use crate::explain::{SetShown, Snapshot};
+use crate::{
+    PROGRAM,
+    explain::{SetShown, Snapshot},
+};
 
 /// The status. Names come from tenants, so a reader must escape them.
 #[derive(Clone, Debug, Serialize)]
@@ -37,6 +43,20 @@ pub struct StatusSources {
     pub health: Health,
     /// Objects that cannot be decoded.
     pub bad_objects: BadObjects,
+    /// The URL of the documentation.
+    pub docs: Option<String>,
+}
+
+impl StatusSources {
+    /// The frame of the pages.
+    pub(super) fn site(&self) -> Site {
+        Site {
+            program: PROGRAM,
+            instance: self.instance.clone(),
+            docs: self.docs.clone(),
+            other: COLLECTOR,
+        }
+    }
 }
 
 impl Status {

@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Asked, TooLong, busy, html, json, page, query, refusal};
+use super::{Asked, TooLong, busy, html::Site, json, page, query, refusal};
 
 /// The pause between two queries that search everything, since they run in a task that has to be fast.
 const BETWEEN: Duration = Duration::from_millis(50);
@@ -56,24 +56,19 @@ pub async fn in_json<E: Serialize, F: Future<Output = Option<E>>>(
 /// Answers a query with a page of explanations; without a query the page has only the form. `explain` as for
 /// [`in_json`].
 pub async fn in_html<F: Future<Output = Option<Vec<String>>>>(
-    program: &str,
+    site: &Site,
     query: Option<&str>,
     explain: impl FnOnce(Asked) -> F,
 ) -> Response {
     let asked = match asked(query) {
         Ok(Some(asked)) => asked,
-        Ok(None) => return page(html::explanation(program, None, None, &[])),
+        Ok(None) => return page(site.explanation(None, None, &[])),
         Err(error) => return error.into_response(),
     };
     let (about, namespace) = (asked.text(), asked.namespace.clone());
     match explain(asked).await {
-        Some(lines) => page(html::explanation(
-            program,
-            Some(&about),
-            namespace.as_deref(),
-            &lines,
-        )),
-        None => busy(program),
+        Some(lines) => page(site.explanation(Some(&about), namespace.as_deref(), &lines)),
+        None => busy(site.program),
     }
 }
 
@@ -104,7 +99,10 @@ mod tests {
             (None, StatusCode::OK),
             (Some(&*"x".repeat(10_000)), StatusCode::URI_TOO_LONG),
         ] {
-            assert_eq!(in_html("x", query, lines).await.status(), expected);
+            assert_eq!(
+                in_html(&Site::default(), query, lines).await.status(),
+                expected
+            );
         }
         let nothing = |_| async { None::<Vec<String>> };
         for (query, expected) in [

@@ -1,0 +1,244 @@
+//! What an administrator should look at, derived from the [`Status`].
+
+use runtime::{
+    admin::Condition,
+    inspect::{
+        problems::{Problem, Problems, explain_path},
+        text::printable,
+    },
+};
+
+use super::status::{FaultStatus, Status};
+use crate::{
+    corefile::live::{CorefileState, LiveView},
+    flush::{BlockView, plan::BlockState},
+    objects::NameView,
+    pods::Whose,
+    state::FailureView,
+};
+
+const STORE: &str = "troubleshooting.md#egressdnsstoreunreadable";
+const LIMITS: &str = "limits.md#a-namespace-over-its-limits";
+
+/// The response code REFUSED (RFC 1035 section 4.1.1).
+const REFUSED: u8 = 5;
+
+/// All problems, those of the whole cluster first.
+pub(super) fn find(status: &Status) -> Problems {
+    let mut problems = Problems::default();
+    problems.extend(status.conditions.iter().filter_map(of_condition));
+    problems.extend(status.dns_blocks.iter().filter_map(of_block));
+    problems.extend(status.refused_dns_servers.iter().map(|refused| Problem {
+        reason: "DnsServerRefused",
+        subject: format!("DNS server {}", refused.server),
+        words: refused.words.to_owned(),
+        link: "/#refused-dns-servers".to_owned(),
+        docs: "protect-the-listener.md#dns-servers-on-the-host-network",
+    }));
+    problems.extend(status.corefiles.iter().flat_map(of_corefile));
+    problems.extend(status.reconnecting_peers.iter().map(|peer| Problem {
+        reason: "PeerReconnects",
+        subject: format!("peer {}", peer.peer),
+        words: format!(
+            "it connects too often: {} connections so far",
+            peer.connections
+        ),
+        link: "/#peers".to_owned(),
+        docs: "troubleshooting.md#egressdnspeerreconnects",
+    }));
+    problems.extend(status.bad_objects.iter().map(|bad| Problem {
+        reason: "UnreadableObject",
+        subject: format!("{} {}", bad.kind, bad.place),
+        words: bad.fault.clone(),
+        link: "/#bad-objects".to_owned(),
+        docs: STORE,
+    }));
+    let namespaces = status.view.namespaces.iter();
+    problems.extend(namespaces.map(|over| Problem {
+        reason: "NamespaceOverLimit",
+        subject: format!("namespace {}", over.namespace),
+        words: format!(
+            "it is over its limits: {} of {} addresses, {} of {} names",
+            over.used.addresses, over.quota.addresses, over.used.names, over.quota.names
+        ),
+        link: "/#namespaces".to_owned(),
+        docs: LIMITS,
+    }));
+    problems.extend(status.faults.iter().filter_map(of_fault));
+    problems.extend(status.view.names.iter().filter_map(of_name));
+    let pods = status.pods.iter().flat_map(|pods| &pods.pods);
+    let bypassing = pods.filter(|pod| matches!(pod.whose, Whose::Foreign | Whose::Node));
+    problems.extend(bypassing.map(|pod| Problem {
+        reason: "PodBypasses",
+        subject: format!("pod {}", pod.pod),
+        words: format!("it asks other name servers: {}", pod.servers.join(", ")),
+        link: "/#pods".to_owned(),
+        docs: "troubleshooting.md#egressdnspodsbypass",
+    }));
+    problems
+}
+
+fn of_condition(condition: &Condition) -> Option<Problem> {
+    Some(Problem {
+        reason: "Condition",
+        subject: condition.name.to_owned(),
+        words: condition.reason.clone()?,
+        link: "/#conditions".to_owned(),
+        docs: match condition.name {
+            "names-in-use" => "troubleshooting.md#egressdnsnamesheld",
+            "store-writes" => "troubleshooting.md#egressdnsstatuseslate",
+            _ => STORE,
+        },
+    })
+}
+
+fn of_block(block: &BlockView) -> Option<Problem> {
+    let words = block_trouble(block)?;
+    Some(Problem {
+        reason: match block.state {
+            BlockState::Forwards => "DnsServerForwardsProbes",
+            _ => "DnsServerSendsNoDnstap",
+        },
+        subject: format!("DNS server {}", block.server),
+        words: format!("{}: {words}", block.name),
+        link: "/#dns-servers".to_owned(),
+        docs: "troubleshooting.md#egressdnsserversendsnodnstap",
+    })
+}
+
+/// What is wrong with a server block.
+pub(super) fn block_trouble(block: &BlockView) -> Option<&'static str> {
+    Some(match (block.state, block.rcode) {
+        (BlockState::Forwards, _) => {
+            "it forwards the probe, so its stream may be a second late: give a name that it answers by itself (--flush-name)"
+        }
+        (BlockState::NotReporting, None) => "no stream for 30 s, and it does not answer",
+        (BlockState::NotReporting, Some(REFUSED)) => {
+            "no stream for 30 s: it has no server block for this name"
+        }
+        (BlockState::NotReporting, Some(_)) => {
+            "no stream for 30 s, though it answers: check the `dnstap` line of this server block"
+        }
+        _ => return None,
+    })
+}
+
+fn of_corefile(corefile: &LiveView) -> Vec<Problem> {
+    let problem = |words: String| Problem {
+        reason: "Corefile",
+        subject: format!("Corefile {}", corefile.config_map),
+        words,
+        link: "/#corefiles".to_owned(),
+        docs: "troubleshooting.md#egressdnscorefilereverted",
+    };
+    match &corefile.state {
+        CorefileState::Unreadable { reason } => vec![problem(format!("cannot be read: {reason}"))],
+        state => {
+            let faults = state.faults();
+            let faults = faults.map(|found| format!("line {}: {}", found.line, found.words));
+            faults.map(problem).collect()
+        }
+    }
+}
+
+fn of_fault(fault: &FaultStatus) -> Option<Problem> {
+    let first = fault.subjects.first();
+    let subjects = match first {
+        Some(first) if fault.count > 1 => format!(": {first} and {} more", fault.count - 1),
+        Some(first) => format!(": {first}"),
+        None => String::new(),
+    };
+    (!fault.is_advice).then(|| Problem {
+        reason: fault.reason,
+        subject: format!("EgressFirewall {}", fault.egress_firewall),
+        words: format!("{} {}{}", fault.count, fault.meaning, printable(&subjects)),
+        link: "/#rules".to_owned(),
+        docs: "explain.md#reasons",
+    })
+}
+
+fn of_name(name: &NameView) -> Option<Problem> {
+    let troubles = name_troubles(name);
+    let (reason, _) = troubles.first()?;
+    let words: Vec<_> = troubles.iter().map(|(_, words)| words.as_str()).collect();
+    Some(Problem {
+        reason,
+        subject: name.name.to_string(),
+        words: words.join("; "),
+        link: explain_path(name.name.as_str()),
+        docs: match *reason {
+            "Held" => "troubleshooting.md#egressdnsnamesheld",
+            "LeftOut" => LIMITS,
+            "Full" | "Evicted" => "troubleshooting.md#egressdnslimitnear",
+            "NotWritten" => "troubleshooting.md#egressdnsstatuseslate",
+            _ => "troubleshooting.md#egressdnsnamewithoutaddresses",
+        },
+    })
+}
+
+/// Why an administrator should look at a name, each with its kind for programs. A wildcard without
+/// addresses is no fault: no pod asked for a name under it.
+pub(super) fn name_troubles(name: &NameView) -> Vec<(&'static str, String)> {
+    let mut troubles = Vec::new();
+    let mut add = |reason, words: String| troubles.push((reason, words));
+    if name.full {
+        let words = format!(
+            "its object is full: the latest addresses were left out, and traffic to them is not blocked ({} times)",
+            name.evictions.addresses
+        );
+        add("Full", words);
+    }
+    if name.left_out {
+        let words = "left out: its namespaces are over their limits";
+        add("LeftOut", words.to_owned());
+    } else if name.addresses == 0 && !name.name.is_wildcard() {
+        let words = match name.fruitless_lookups {
+            0 => "no address yet".to_owned(),
+            lookups => format!("no address in {lookups} look-ups"),
+        };
+        add("NoAddress", words);
+    }
+    let more = name.failing.saturating_sub(name.failures.len());
+    for failure in &name.failures {
+        add("LookupFails", failing(failure));
+    }
+    if more > 0 {
+        let words = format!("{more} more names cannot be looked up");
+        add("LookupFails", words);
+    }
+    if name.failed_writes > 0 {
+        add(
+            "NotWritten",
+            format!("{} writes failed", name.failed_writes),
+        );
+    }
+    match name.objects.len() {
+        0 => add("NoObject", "no object".to_owned()),
+        1 => {}
+        _ => add("SeveralObjects", "several objects".to_owned()),
+    }
+    if name.held {
+        add("Held", "held without an EgressFirewall".to_owned());
+    }
+    if name.evictions.addresses > 0 && !name.full {
+        let words = format!("{} addresses left out", name.evictions.addresses);
+        add("Evicted", words);
+    }
+    if name.evictions.names > 0 {
+        let words = format!("{} names left out", name.evictions.names);
+        add("Evicted", words);
+    }
+    troubles
+}
+
+fn failing(failure: &FailureView) -> String {
+    let reason = failure.failure.map(|it| it.reason());
+    let reason = reason.as_deref().unwrap_or("failed before");
+    format!(
+        "{}: {reason}, {} look-ups failed",
+        failure.name, failure.failures
+    )
+}
+
+#[cfg(test)]
+mod tests;

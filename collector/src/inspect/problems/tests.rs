@@ -1,0 +1,126 @@
+use super::*;
+use crate::{
+    inspect::tests::{name_view, status_of},
+    objects::Evictions,
+};
+
+fn reasons(name: &NameView) -> Vec<&'static str> {
+    let troubles = name_troubles(name);
+    troubles.iter().map(|(reason, _)| *reason).collect()
+}
+
+#[test]
+fn a_name_without_addresses_is_a_problem_and_an_unasked_wildcard_is_none() {
+    let empty = |name: &str| NameView {
+        addresses: 0,
+        ..name_view(name)
+    };
+    assert!(reasons(&name_view("www.example.com")).is_empty());
+    assert_eq!(reasons(&empty("www.example.com")), ["NoAddress"]);
+    assert!(reasons(&empty("*.example.com")).is_empty());
+    let left_out = NameView {
+        left_out: true,
+        ..empty("www.example.com")
+    };
+    assert_eq!(reasons(&left_out), ["LeftOut"]);
+}
+
+#[test]
+fn each_state_of_a_name_that_needs_somebody_is_a_problem() {
+    let name = || name_view("www.example.com");
+    let evicted = |addresses, names| Evictions { addresses, names };
+    for (name, expected) in [
+        (
+            NameView {
+                held: true,
+                ..name()
+            },
+            "Held",
+        ),
+        (
+            NameView {
+                failed_writes: 1,
+                ..name()
+            },
+            "NotWritten",
+        ),
+        (
+            NameView {
+                objects: Vec::new(),
+                ..name()
+            },
+            "NoObject",
+        ),
+        (
+            NameView {
+                failing: 1,
+                ..name()
+            },
+            "LookupFails",
+        ),
+        (
+            NameView {
+                evictions: evicted(1, 0),
+                ..name()
+            },
+            "Evicted",
+        ),
+        (
+            NameView {
+                evictions: evicted(0, 1),
+                ..name()
+            },
+            "Evicted",
+        ),
+        (
+            NameView {
+                evictions: evicted(1, 0),
+                full: true,
+                ..name()
+            },
+            "Full",
+        ),
+    ] {
+        assert_eq!(reasons(&name), [expected], "{name:?}");
+    }
+}
+
+#[test]
+fn all_parts_of_the_status_are_searched_and_those_of_the_cluster_come_first() {
+    let names = vec![NameView {
+        failed_writes: 2,
+        ..name_view("www.example.com")
+    }];
+    let problems = find(&status_of(names));
+    let all: Vec<_> = problems.listed.iter().map(|it| it.reason).collect();
+    let expected = [
+        "Condition",
+        "DnsServerSendsNoDnstap",
+        "DnsServerRefused",
+        "Corefile",
+        "NamespaceOverLimit",
+        "NameRefused",
+        "NotWritten",
+        "PodBypasses",
+    ];
+    assert_eq!(all, expected);
+    let name = problems.listed.iter().find(|it| it.reason == "NotWritten");
+    let name = name.unwrap();
+    assert_eq!(name.link, "/explain?about=www.example.com.");
+    assert_eq!(name.words, "2 writes failed");
+}
+
+#[test]
+fn without_faults_there_are_no_problems() {
+    let mut status = status_of(vec![name_view("www.example.com")]);
+    status.conditions.clear();
+    status.dns_blocks = Default::default();
+    status.refused_dns_servers.clear();
+    status.corefiles.clear();
+    status.view.namespaces.clear();
+    status.pods = None;
+    // A Deny rule by name is an advice to its author.
+    status.faults.retain(|fault| fault.is_advice);
+    assert_eq!(status.faults.len(), 1);
+    assert_eq!(find(&status).listed, []);
+}

@@ -1,0 +1,167 @@
+//! Lists of names with their addresses, for the status page and for `/names.json`.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use super::{NameFacts, entry::Entry, inspection::Inspection};
+use crate::clients::{Client, Clients, Namespace};
+
+/// The most names of a list.
+const MOST: usize = 500;
+
+/// The most addresses of all names together. A single name may exceed it.
+const MOST_ADDRESSES: usize = 10_000;
+
+/// The most namespaces for each name; further ones are counted.
+const MOST_NAMESPACES: usize = 100;
+
+/// Which names are asked for.
+#[derive(Clone, Debug)]
+pub struct NamesQuery {
+    pub selection: NameSelection,
+    /// The most addresses for each name; further ones are counted.
+    pub addresses: usize,
+}
+
+#[derive(Clone, Debug)]
+pub enum NameSelection {
+    /// These names, in this order.
+    These(Vec<DnsName>),
+    /// By name.
+    Matching {
+        /// Only names that contain this text, ignoring case, or whose objects do.
+        filter: String,
+        /// Only names in rules of this namespace.
+        namespace: Option<String>,
+        /// Only names after this one.
+        after: Option<DnsName>,
+    },
+}
+
+/// The names of a query.
+#[derive(Clone, Debug)]
+pub struct NameListing {
+    /// The time of the snapshot.
+    pub at: Timestamp,
+    /// Whether this replica looks names up, and removes addresses.
+    pub leader: bool,
+    /// At most 500.
+    pub names: Vec<ListedName>,
+    /// The last listed name, if more follow.
+    pub last: Option<DnsName>,
+}
+
+/// A name with its addresses.
+#[derive(Clone, Debug)]
+pub struct ListedName {
+    pub facts: NameFacts,
+    /// The namespaces with a rule for it, at most 100.
+    pub namespaces: Vec<Arc<str>>,
+    /// The number of other namespaces.
+    pub more_namespaces: usize,
+    /// The namespaces of the pods that asked for the listed addresses, as far as known.
+    pub asked_by: Vec<Arc<str>>,
+}
+
+impl Inspection<'_> {
+    pub(crate) fn list_names(&self, query: &NamesQuery, now: Timestamp) -> NameListing {
+        let (selected, is_cut) = match &query.selection {
+            NameSelection::These(names) => {
+                let known = names.iter();
+                let known = known.filter_map(|name| self.names.entries.get_key_value(name));
+                let known = known.map(|(name, entry)| (name, &**entry));
+                (known.take(MOST).collect(), false)
+            }
+            NameSelection::Matching {
+                filter,
+                namespace,
+                after,
+            } => self.matching(filter, namespace.as_deref(), after.as_ref()),
+        };
+        let (mut names, mut addresses) = (Vec::with_capacity(selected.len()), 0);
+        for (name, entry) in &selected {
+            let listed = self.listed(name, entry, query.addresses, now);
+            addresses += listed.facts.addresses.len();
+            if addresses > MOST_ADDRESSES && !names.is_empty() {
+                break;
+            }
+            names.push(listed);
+        }
+        let is_cut = is_cut || names.len() < selected.len();
+        let last = names.last().filter(|_| is_cut);
+        NameListing {
+            at: now,
+            leader: self.lead.leads(),
+            last: last.map(|last| last.facts.name.clone()),
+            names,
+        }
+    }
+
+    /// The first names, sorted, and whether there are more.
+    fn matching(
+        &self,
+        filter: &str,
+        namespace: Option<&str>,
+        after: Option<&DnsName>,
+    ) -> (Vec<(&DnsName, &Entry)>, bool) {
+        let filter = filter.to_ascii_lowercase();
+        let holds = |text: &str| text.to_ascii_lowercase().contains(&filter);
+        // A namespace without a number has no rule.
+        let namespace = namespace.map(|it| self.shares.shared.clients.known(it));
+        let of_namespace = |entry: &Entry| match namespace {
+            Some(Some(namespace)) => entry.with_rule.binary_search(&namespace).is_ok(),
+            Some(None) => false,
+            None => true,
+        };
+        let entries = self.names.entries.iter();
+        let entries = entries.map(|(name, entry)| (name, &**entry));
+        let mut found: Vec<_> = entries
+            .filter(|(name, _)| after.is_none_or(|after| after < *name))
+            .filter(|(_, entry)| of_namespace(entry))
+            .filter(|(name, entry)| {
+                let mut objects = entry.objects.iter();
+                filter.is_empty()
+                    || holds(name.as_str())
+                    || objects.any(|it| holds(&self.objects.key(&it.name).to_string()))
+            })
+            .collect();
+        let is_cut = found.len() > MOST;
+        // Sorting all of them would take long.
+        if is_cut {
+            found.select_nth_unstable_by_key(MOST, |(name, _)| *name);
+            found.truncate(MOST);
+        }
+        found.sort_unstable_by_key(|(name, _)| *name);
+        (found, is_cut)
+    }
+
+    fn listed(&self, name: &DnsName, entry: &Entry, most: usize, now: Timestamp) -> ListedName {
+        let facts = self.name_facts(name, entry, None, most, now, |_, _| true);
+        let clients = &self.shares.shared.clients;
+        let list = entry.memory.list();
+        let mut askers = BTreeSet::new();
+        let mut listed: Vec<&DnsName> = facts.addresses.iter().map(|(it, _)| &it.name).collect();
+        listed.dedup();
+        for client in listed.into_iter().flat_map(|name| list.askers_of(name)) {
+            if let Client::PodOf(namespace) = clients.who(*client) {
+                askers.insert(namespace);
+            }
+        }
+        ListedName {
+            namespaces: names_of(clients, entry.with_rule.iter().copied()),
+            more_namespaces: entry.with_rule.len().saturating_sub(MOST_NAMESPACES),
+            asked_by: names_of(clients, askers.into_iter()),
+            facts,
+        }
+    }
+}
+
+/// The names of namespaces, sorted.
+fn names_of(clients: &Clients, namespaces: impl Iterator<Item = Namespace>) -> Vec<Arc<str>> {
+    let namespaces = namespaces.take(MOST_NAMESPACES);
+    let mut names: Vec<_> = namespaces.map(|it| clients.name(it)).collect();
+    names.sort_unstable();
+    names
+}
