@@ -4,6 +4,7 @@ mod evictions;
 mod facts;
 mod gap_backfill;
 mod guards;
+mod listing;
 pub(crate) mod lookup;
 mod metrics;
 mod namespace_limits;
