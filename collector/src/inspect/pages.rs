@@ -6,7 +6,7 @@ mod names;
 
 use maud::{Markup, html};
 use runtime::inspect::html::{
-    Refresh, Site, controls, page_path,
+    Refresh, Site, conditions, controls, page_path,
     table::{Column, bad, cell, lines, table},
 };
 
@@ -61,8 +61,9 @@ pub(super) fn render(
     let path = |refresh| shown.path(shown.page, refresh);
     let body = html! {
         (controls(shown.refresh, "names or objects", &shown.filter, path))
-        p { "As of " (status.view.at) ". " (leads) "." }
-        (conditions(status))
+        p { "As of " (status.view.at.floor_second()) ". " (leads) "." }
+        h2 id="conditions" { "Conditions" }
+        (conditions(&status.conditions))
         (faults(status))
         (bad_objects(status))
         (dns_blocks(status))
@@ -74,20 +75,6 @@ pub(super) fn render(
         (names::section(status, selected, listing, shown))
     };
     site.status(&status.problems, shown.refresh, body)
-}
-
-fn conditions(status: &Status) -> Markup {
-    let columns = [Column::text(""), Column::text("")];
-    html! {
-        h2 id="conditions" { "Conditions" }
-        (table(&columns, status.conditions.iter().map(|condition| [
-            cell(condition.name),
-            match &condition.reason {
-                None => html! { span.good { "ok" } },
-                Some(reason) => bad(reason),
-            },
-        ])))
-    }
 }
 
 fn faults(status: &Status) -> Markup {

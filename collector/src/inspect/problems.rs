@@ -151,7 +151,7 @@ fn of_fault(fault: &FaultStatus) -> Option<Problem> {
     (!fault.is_advice).then(|| Problem {
         reason: fault.reason,
         subject: format!("EgressFirewall {}", fault.egress_firewall),
-        words: format!("{} {}{}", fault.count, fault.meaning, printable(&subjects)),
+        words: format!("{}{}", fault.meaning, printable(&subjects)),
         link: "/#rules".to_owned(),
         docs: "explain.md#reasons",
     })

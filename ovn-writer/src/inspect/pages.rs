@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use proto::api::DEFAULT_NETWORK_CONTROLLER;
 use runtime::inspect::html::{
-    Refresh, Site, controls, explain_link, few_of, page_path,
+    Refresh, Site, conditions as conditions_of, controls, explain_link, few_of, page_path,
     table::{Column, bad, cell, lines, table},
 };
 
@@ -18,7 +18,7 @@ pub(super) struct Shown {
     pub(super) refresh: Refresh,
 }
 
-const SETS: [Column; 10] = [
+const SETS: [Column; 9] = [
     Column::text("Name"),
     Column::text("Set"),
     Column::text("Family"),
@@ -27,8 +27,7 @@ const SETS: [Column; 10] = [
     Column::text("Addresses"),
     Column::number("Rules"),
     Column::text("Namespaces"),
-    Column::number("Last repair"),
-    Column::text("Trouble"),
+    Column::text("Difference"),
 ];
 
 pub(super) fn render(site: &Site, status: &Status, sets: &Sets, shown: &Shown) -> String {
@@ -54,13 +53,7 @@ fn conditions(status: &Status) -> Markup {
     let database = &status.snapshot.database;
     html! {
         h2 id="conditions" { "Conditions" }
-        (table(&[Column::text(""), Column::text("")], status.conditions.iter().map(|condition| [
-            cell(condition.name),
-            match &condition.reason {
-                None => html! { span.good { "ok" } },
-                Some(reason) => bad(reason),
-            },
-        ])))
+        (conditions_of(&status.conditions))
         p {
             "Database " code { (database.remote) } ": "
             @match database.rows {
@@ -90,7 +83,7 @@ fn bad_objects(status: &Status) -> Markup {
     }
 }
 
-fn row(set: &SetShown) -> [Markup; 10] {
+fn row(set: &SetShown) -> [Markup; 9] {
     let controller = match set.controller.as_str() {
         DEFAULT_NETWORK_CONTROLLER => String::new(),
         controller => format!(" of {controller}"),
@@ -106,16 +99,17 @@ fn row(set: &SetShown) -> [Markup; 10] {
             None => cell("no row"),
         },
         cell(few_of(&set.addresses, set.present.unwrap_or(0))),
+        cell(set.rules),
         match set.rules {
             0 => html! { span.quiet { "no rule refers to it" } },
-            rules => cell(rules),
+            _ => cell(few_of(&set.namespaces, namespaces)),
         },
-        cell(few_of(&set.namespaces, namespaces)),
-        html! { @if let Some(seconds) = set.repaired { (seconds) " s ago" } },
         match &set.trouble {
             Some(trouble) if set.is_being_written => lines([trouble.as_str(), "(being written)"]),
             Some(trouble) => bad(trouble),
-            None => Markup::default(),
+            None => html! {
+                @if let Some(seconds) = set.repaired { "repaired " (seconds) " s ago" }
+            },
         },
     ]
 }

@@ -8,7 +8,7 @@ pub mod table;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::problems::{Problem, Problems, explain_path};
-use crate::{VERSION, instance::Instance};
+use crate::{VERSION, admin::Condition, instance::Instance};
 
 /// How often a page loads itself again, in seconds.
 const REFRESH_SECONDS: u32 = 10;
@@ -211,6 +211,24 @@ fn icon(is_good: bool) -> String {
     format!(
         "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='7' fill='%23{colour}'/%3E%3C/svg%3E"
     )
+}
+
+/// The conditions of readiness, those that do not hold in a line of their own.
+pub fn conditions(conditions: &[Condition]) -> Markup {
+    let (ok, others): (Vec<_>, Vec<_>) = conditions.iter().partition(|it| it.reason.is_none());
+    html! {
+        @for condition in others {
+            p { (condition.name) ": " span.bad { (condition.reason.as_deref().unwrap_or_default()) } }
+        }
+        @if !ok.is_empty() {
+            p {
+                @for (index, condition) in ok.iter().enumerate() {
+                    @if index > 0 { " · " }
+                    (condition.name) " " span.good { "ok" }
+                }
+            }
+        }
+    }
 }
 
 /// Links to stop or to start the refresh, and the input fields while it is off. `path` is the path of this page with its
