@@ -20,7 +20,7 @@ use crate::{
 
 /// Compares the statuses with OVN's databases once, and prints the differences.
 ///
-/// Every ovn-writer reads both sides anew. With `--store` and `--nb` the command reads them itself, and asks no ovn-writer.
+/// Every ovn-writer compares what it has read. With `--store` and `--nb` the command reads them itself, and asks no ovn-writer.
 ///
 /// Exit status 0: there are no differences. 1: there are differences. 2: an ovn-writer, the store or the database cannot be read.
 #[derive(Args, Clone, Debug)]
