@@ -41,6 +41,7 @@ pub mod kube;
 pub mod metrics;
 pub mod monitor;
 pub mod network;
+pub mod node;
 pub mod northbound;
 pub mod openshift_scc;
 pub mod ovn;
