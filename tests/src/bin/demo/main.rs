@@ -8,6 +8,7 @@
     reason = "a program for people, which ends at the first thing that does not work"
 )]
 
+mod people;
 mod stage;
 mod tour;
 

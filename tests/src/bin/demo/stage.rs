@@ -12,8 +12,20 @@ use hickory_proto::rr::RecordType;
 use proto::api::Family;
 use tests::{monitor::Monitor, store::Store, wait::eventually, workdir::Workdir, world::World};
 
-/// Shorter than in production, so that the demo can show an address leave.
-pub(crate) const TIMES: [&str; 4] = ["--min-ttl", "2s", "--grace", "2s"];
+/// The times are shorter than in production, so that the demo can show an address leave. The name of the probes is one
+/// that CoreDNS answers by itself.
+const FLAGS: [&str; 10] = [
+    "--min-ttl",
+    "2s",
+    "--grace",
+    "2s",
+    "--flush-probe",
+    "10ms",
+    "--flush-name",
+    "flush.shop.example",
+    "--inspect",
+    "tcp://127.0.0.1:0",
+];
 
 pub(crate) struct Stage {
     pub(crate) monitor: Monitor,
@@ -35,13 +47,25 @@ impl Stage {
         let workdir = Workdir::transient();
         copy(&examples(), workdir.path());
         let store = Store::new(workdir.join("store"));
-        let world = World::start_in(workdir, store, &TIMES).await;
+        let mut world = World::start_in(workdir, store, &[]).await;
         let monitor = world.monitor().await;
+        // A CoreDNS that answers probes and does not stream would be probed again only after ten seconds.
+        world.coredns.process().kill();
+        world.restart_asking(&FLAGS).await;
         Self { monitor, world }
     }
 
+    /// Waits until a probe of the collector came back in CoreDNS's stream.
+    pub(crate) async fn is_flushed(&self) {
+        let flushed = ["state=\"flushed\""];
+        let blocks = "egress_collector_dns_blocks";
+        self.world.collector.counts(blocks, &flushed, 1.0).await;
+    }
+
     /// Looks names up like a pod, each with the rule that names it; then shows each family's addresses as they arrive.
-    pub(crate) async fn look_up(&self, names: &[(&str, &str)]) {
+    /// Returns how long those took that were not there before.
+    pub(crate) async fn look_up(&self, names: &[(&str, &str)]) -> Vec<Duration> {
+        let mut times = Vec::new();
         let mut replies = Vec::new();
         for (asked, rule) in names {
             for (kind, family) in [(RecordType::A, Family::V4), (RecordType::AAAA, Family::V6)] {
@@ -57,7 +81,8 @@ impl Stage {
                 let seen = self.monitor.seen(rule, family, &address.to_string()).await;
                 after = after.max(seen.saturating_duration_since(reply.at));
             }
-            let addresses = self.addresses(rule, family);
+            times.extend(Some(after).filter(|after| !after.is_zero()));
+            let addresses = reply.addresses();
             let (asked, rule) = (asked.to_owned(), rule.to_owned());
             Arrival {
                 asked,
@@ -68,6 +93,7 @@ impl Stage {
             }
             .print();
         }
+        times
     }
 
     /// The current content of a set.
@@ -89,9 +115,10 @@ impl Stage {
     pub(crate) async fn edit_zone(&self, name: &str, from: &str, to: &str) {
         let file = self.file("shop.example.zone");
         let zone = fs::read_to_string(&file).expect("the zone");
-        let zone = zone
-            .replace(from, to)
-            .replace("hostmaster 1 ", "hostmaster 2 ");
+        let (before, after) = zone.split_once("hostmaster ").expect("an SOA record");
+        let (serial, after) = after.split_once(' ').expect("a serial");
+        let serial: u32 = serial.parse().expect("a number");
+        let zone = format!("{before}hostmaster {} {after}", serial + 1).replace(from, to);
         let new = self.file("shop.example.zone.new");
         fs::write(&new, zone)
             .and_then(|()| fs::rename(&new, &file))
@@ -118,7 +145,7 @@ impl Arrival {
     pub(crate) fn print_heading() {
         println!(
             "  {:<28} {:<24} {:<4} {:<32} {:>9}",
-            "looked up", "address set of", "", "addresses in it", "after (*)"
+            "looked up", "address set of", "", "addresses", "answer→row"
         );
     }
 
@@ -131,10 +158,13 @@ impl Arrival {
             after,
         } = self;
         let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+        let after = match after.as_secs_f64() * 1e3 {
+            0.0 => "before it".to_owned(),
+            millis => format!("{millis:.1} ms"),
+        };
         println!(
-            "  {asked:<28} {rule:<24} {family:<4} {:<32} {:>6} ms",
+            "  {asked:<28} {rule:<24} {family:<4} {:<32} {after:>9}",
             addresses.join(" "),
-            after.as_millis()
         );
     }
 }
