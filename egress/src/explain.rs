@@ -96,7 +96,7 @@ impl Explanation {
             lines.extend(text_of(collector));
         }
         for group in &self.ovn_writers {
-            lines.push(String::new());
+            separate(&mut lines);
             lines.push(format!("In OVN's database, ovn-writer {}:", group.named()));
             lines.extend(group.text().map(|line| format!("  {line}")));
         }
@@ -107,7 +107,7 @@ impl Explanation {
             );
         }
         if !self.unreachable.is_empty() {
-            lines.push(String::new());
+            separate(&mut lines);
         }
         lines.extend(self.unreachable.iter().map(|it| format!("? {it}")));
         lines.join("\n")
@@ -125,5 +125,12 @@ impl Explanation {
             return Err(UsageError("unknown: not every program answers".to_owned()).into());
         }
         Ok(true)
+    }
+}
+
+/// Adds an empty line after what is there.
+fn separate(lines: &mut Vec<String>) {
+    if !lines.is_empty() {
+        lines.push(String::new());
     }
 }
