@@ -25,6 +25,16 @@ const LAG: Duration = Duration::from_secs(1);
 /// A value of the chart; the delay is longer than [`LAG`].
 const DELAY: &str = "collector.shutdownDelaySeconds=2";
 
+/// The first address on which a collector listens for streams.
+pub(crate) fn listens(program: &Program) -> SocketAddr {
+    let messages = program.messages();
+    let mut found = messages
+        .iter()
+        .filter(|it| it["message"] == "listening for dnstap");
+    let listen = found.next().and_then(|it| it["listen"].as_str()).unwrap();
+    listen.strip_prefix("tcp://").unwrap().parse().unwrap()
+}
+
 /// The installed chart in a namespace.
 pub(crate) struct Release {
     /// The name of the collectors' ServiceAccount.
@@ -145,12 +155,7 @@ impl Deployment {
         let folder = self.workdir.path();
         let program = Program::start_with(folder, "collector", args, environment).await;
         program.ready().await;
-        let messages = program.messages();
-        let mut listens = messages
-            .iter()
-            .filter(|it| it["message"] == "listening for dnstap");
-        let listen = listens.next().and_then(|it| it["listen"].as_str()).unwrap();
-        let address = listen.strip_prefix("tcp://").unwrap().parse().unwrap();
+        let address = listens(&program);
         self.service.add(address);
         self.pods.push(Pod {
             program,
