@@ -17,6 +17,7 @@ mod capture;
 mod clock;
 mod compare;
 mod corefile;
+mod dashboard;
 mod ends;
 mod expiry;
 mod explain;
