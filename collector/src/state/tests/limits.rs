@@ -63,11 +63,11 @@ fn an_object_stays_under_its_size() {
         );
         evicted += known.hear(&observation).evicted_addresses;
     }
-    assert_eq!(evicted, 83);
+    assert_eq!(evicted, 79);
     known.write(100.0);
     assert_eq!(
         known.status()[0],
-        "n83.example.com. 1.1.1.1 3600@83",
+        "n79.example.com. 1.1.1.1 3600@79",
         "the oldest-seen went"
     );
     assert!(serde_json::to_vec(&known.stored).unwrap().len() < 20_000);
