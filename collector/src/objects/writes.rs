@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The next status of an object that costs more is computed only when it may be written.
-const DEAR: usize = 100_000;
+const DEAR: usize = 50_000;
 
 /// The bytes that creating and deleting an object takes in etcd's history, without its addresses.
 const CREATION: usize = 3_000;

@@ -306,8 +306,8 @@ fn writes_of_a_large_object_are_spaced_by_its_size() {
     assert_eq!(world.settle(), 0);
     let waited = world.skip();
     assert!(
-        (300..=1000).contains(&waited),
-        "{waited} ms for half a megabyte"
+        (200..=500).contains(&waited),
+        "{waited} ms for a quarter of a megabyte"
     );
     assert_eq!(world.settle(), 1);
 }
