@@ -35,7 +35,10 @@ use crate::{
     chart, coredns::free_port, process::Process, programs::tool, wait::eventually, workdir::Workdir,
 };
 
+mod definitions;
 mod etcd;
+
+pub use self::definitions::openshift_resolvers;
 
 /// The advertised address, in the endpoints of the Service `default/kubernetes`. The guards refuse it in answers. It is
 /// not the real address, since the tests must not depend on the machine's.
@@ -205,6 +208,20 @@ impl ApiServer {
         let mut answers: Vec<_> = self.audit(user).iter().filter_map(answer).collect();
         answers.sort();
         answers
+    }
+
+    /// When each of this user's requests with this verb and resource began and ended, and the codes of their answers.
+    pub fn spans(&self, user: &str, asked: (&str, &str)) -> Vec<(Timestamp, Timestamp, u64)> {
+        let span = |event: &serde_json::Value| {
+            let (verb, resource) = what(event)?;
+            if (verb.as_str(), resource.as_str()) != asked {
+                return None;
+            }
+            let at = |field: &str| event[field].as_str()?.parse().ok();
+            let code = event["responseStatus"]["code"].as_u64()?;
+            Some((at("requestReceivedTimestamp")?, at("stageTimestamp")?, code))
+        };
+        self.audit(user).iter().filter_map(span).collect()
     }
 
     /// How often this user listed a resource.

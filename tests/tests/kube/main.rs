@@ -19,6 +19,7 @@ mod collectors;
 mod contract;
 mod corefile;
 mod databases;
+mod definitions;
 mod deployments;
 mod docs;
 mod endpoints;

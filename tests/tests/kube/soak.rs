@@ -6,7 +6,7 @@ mod deleted;
 mod failover;
 mod instances;
 mod log;
-mod openshift;
+pub(crate) mod openshift;
 mod outage;
 mod overload;
 mod rollout;

@@ -65,7 +65,7 @@ impl Operator {
 }
 
 /// One pass of the operator; returns how many addresses it has removed.
-async fn reap(store: &KubeStore, key: &ObjectKey) -> usize {
+pub(crate) async fn reap(store: &KubeStore, key: &ObjectKey) -> usize {
     // A slow server is retried.
     let Ok(mut object) = store.get::<DnsNameResolver>(key).await else {
         return 0;
