@@ -13,4 +13,5 @@ mod rollout;
 mod skew;
 mod slow;
 mod tenants;
+mod wide;
 mod writers;
