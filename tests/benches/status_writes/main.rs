@@ -1,7 +1,9 @@
-//! The cost of a status write for a real API server, by its method and the number of addresses.
+//! The cost of a status write for a real API server. The words after `--` choose parts.
 //!
-//! All of them compare versions: PUT and the merge patch contain the version, the JSON patches replace it by itself.
-//! Each write changes one address. The store uses the first.
+//! - `methods`: by the method and the number of addresses. All methods compare versions: PUT and the merge patch contain
+//!   the version, the JSON patches replace it by itself. Each write changes one address. The store uses the first.
+//! - `forms` ([`forms`]): by the form of the status and the definition of the object. The exit status is 1 if a limit
+//!   does not hold.
 
 #![allow(
     clippy::expect_used,
@@ -11,7 +13,12 @@
     reason = "a bench fails loudly and prints its figures"
 )]
 
-use std::time::{Duration, Instant};
+mod forms;
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use kube::{
     Client, Resource,
@@ -45,12 +52,28 @@ const WAYS: [(Way, &str); 4] = [
 ];
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+async fn main() -> ExitCode {
     if !is_built() {
         println!("status_writes: skipped, as there is no kube-apiserver: run scripts/setup");
-        return;
+        return ExitCode::SUCCESS;
     }
+    // Cargo adds flags of its own.
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|it| !it.starts_with('-'))
+        .collect();
+    let is_wanted = |part: &str| words.is_empty() || words.iter().any(|word| word == part);
     let server = ApiServer::start().await;
+    if is_wanted("methods") {
+        methods(&server).await;
+    }
+    match !is_wanted("forms") || forms::measure(&server).await {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+async fn methods(server: &ApiServer) {
     let client = server.client().await;
     println!("status_writes: a write of a status of which one address changed, of {ROUNDS} each");
     println!(
