@@ -1,5 +1,5 @@
-//! The status page at `/`, the same as JSON at `/status.json`, all addresses at `/names.json`, and
-//! captures at `/capture`.
+//! The status page at `/`, the same as JSON at `/status.json`, all addresses at `/names.json`, new
+//! ones at `/watch`, and captures at `/capture`.
 //!
 //! The page asks the controller for a [`View`](crate::objects::View) at most once a second, however
 //! many requests there are. The controller hands over a copy and never waits for a reader.
@@ -12,6 +12,7 @@ mod problems;
 mod status;
 #[cfg(test)]
 mod tests;
+mod watch_lines;
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,6 +32,7 @@ use runtime::{
         explain::QueryPacer,
         html::{Refresh, Site},
         json, page, query, refusal,
+        watch::WatchSubscribers,
     },
     store::BadObjects,
 };
@@ -46,7 +48,7 @@ use crate::{
     event_history::EventHistory,
     flush::BlockView,
     new_names::NewNames,
-    objects::InspectRequest,
+    objects::{InspectRequest, WatchEvent},
     observe::{self, CaptureSubscribers, ConnectionTable, DnsServers, answer_cache::AnswerCache},
     pods::PodsView,
     rules::{Overview, UsesAsked, Wanted},
@@ -91,6 +93,8 @@ pub struct InspectSources {
     pub overview: watch::Receiver<Arc<Overview>>,
     /// Where captures subscribe.
     pub taps: CaptureSubscribers,
+    /// Where readers of `/watch` subscribe.
+    pub watch: WatchSubscribers<WatchEvent>,
     /// The conditions of readiness.
     pub health: Health,
     /// Objects that cannot be decoded.
@@ -124,6 +128,7 @@ fn router(sources: InspectSources) -> Router {
         .route("/names.json", get(names::in_json))
         .route("/explain", get(explain::in_html))
         .route("/explain.json", get(explain::in_json))
+        .route("/watch", get(watch_lines::answer))
         .route("/capture/{milliseconds}/{bytes}", get(captured))
         .with_state(Arc::new(Inspector {
             sources,

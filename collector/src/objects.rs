@@ -17,7 +17,8 @@
 //!   carries a write out; `write_results`: the results.
 //! - `standby`, `additions`, `standby_writes`: the writes of a standby.
 //!
-//! For the status page: `inspection`, `inspect_request`, `view`, `facts`, `listing` and `metrics`.
+//! For the status page: `inspection`, `inspect_request`, `view`, `facts`, `listing` and `metrics`. For
+//! `/watch`: `watch_events`.
 
 mod absence;
 mod additions;
@@ -43,6 +44,7 @@ mod stored_object;
 mod stored_objects;
 mod updates;
 mod view;
+mod watch_events;
 mod write_results;
 mod writes;
 
@@ -61,6 +63,7 @@ pub use self::{
     namespace_limits::{NamespaceLimits, NamespaceShare},
     stored_objects::{ManageObjects, ObjectPolicy},
     view::{NameView, View},
+    watch_events::{NewAddresses, NewStatus, WatchEvent},
 };
 pub(crate) use self::{
     in_use::NamesInUse,
@@ -73,6 +76,8 @@ pub(crate) use self::{
     updates::ObjectUpdate,
     writes::WritePlan,
 };
+use runtime::inspect::watch::WatchSubscribers;
+
 use crate::{
     clients::Clients, event_history::EventHistory, namespaces::NamespaceQuotas,
     new_names::KnownNames, notices::Notices, observe::answer_cache::AnswerCache,
@@ -93,4 +98,6 @@ pub struct Shared {
     pub quotas: NamespaceQuotas,
     /// Reports names that are left out to the authors of rules.
     pub notices: Notices,
+    /// Those that are told of new addresses.
+    pub watch: WatchSubscribers<WatchEvent>,
 }

@@ -175,6 +175,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             clock: program.clock.clone(),
             overview,
             taps: ingest.taps,
+            watch: program.shared.watch.clone(),
             health: program.health.clone(),
             bad_objects: program.store.bad_objects(),
             blocks,

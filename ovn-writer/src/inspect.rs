@@ -2,6 +2,7 @@
 
 mod pages;
 mod status;
+mod watch_lines;
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +26,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use self::status::{Status, StatusSources};
+pub use self::{
+    status::{Status, StatusSources},
+    watch_lines::WatchSources,
+};
 use crate::{
     PROGRAM,
     explain::{Explanation, Selection, Sets, SetsQuery, Snapshot},
@@ -104,6 +108,7 @@ fn router(writer: mpsc::Sender<WriterQuery>, sources: StatusSources) -> Router {
         .route("/explain", get(explain_html))
         .route("/explain.json", get(explain_json))
         .route("/verify.json", get(verify_json))
+        .route("/watch", get(watch_lines::answer))
         .with_state(Arc::new(Inspector {
             writer,
             site: sources.site(),

@@ -100,14 +100,17 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let writer = Writer::new(&northbound.nb, options, policy, &health);
     let namespace = common.objects_namespace;
     let leadership = leader_elect.then(|| Leadership::of(&store, &namespace, PROGRAM));
+    let leader = leadership.as_ref();
+    let leader = leader.map_or_else(Leader::sole, Leadership::leader);
+    let watch = inspect::WatchSources {
+        changes: writer.watch(),
+        leader: leader.clone(),
+        is_dry_run: dry_run,
+    };
     let writer = if dry_run {
         writer.dry_run(DryRun::new(io::stdout(), output))
     } else {
-        writer.led_by(
-            leadership
-                .as_ref()
-                .map_or_else(Leader::sole, Leadership::leader),
-        )
+        writer.led_by(leader)
     };
     let (asked, questions) = mpsc::channel(inspect::QUEUE);
     let writer = writer.inspected(questions);
@@ -121,6 +124,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             health: health.clone(),
             bad_objects: store.bad_objects(),
             docs: common.docs_url,
+            watch,
         };
         let serving = inspect::serve(listener, asked, sources, tasks.token());
         tasks.spawn("inspect", serving);

@@ -18,6 +18,7 @@
 //! | `rejected_transactions` | retries after the server refused a transaction |
 //! | `name_conflicts` | sets that cannot be created because others have their name |
 //! | [`change_log`] | recent changes of a name's sets |
+//! | `set_change` | changes of sets, for `/watch` |
 //! | `index` | from the names of sets to DNS names |
 
 pub mod absence;
@@ -33,6 +34,7 @@ pub mod plan;
 mod policy;
 mod queue;
 mod rejected_transactions;
+mod set_change;
 pub mod set_of;
 mod sync_state;
 
@@ -43,7 +45,7 @@ use std::{
 
 use foldhash::HashMap;
 use proto::api::{DnsName, DnsNameResolver};
-use runtime::{log_rate_limiter::LogRateLimiter, store::Event};
+use runtime::{inspect::watch::WatchSubscribers, log_rate_limiter::LogRateLimiter, store::Event};
 
 pub use self::{
     absence::Absence,
@@ -53,6 +55,7 @@ pub use self::{
     name_conflicts::NameConflict,
     plan::{Creation, Plan, PlanOptions},
     policy::{CreateSets, Policy},
+    set_change::SetChange,
     sync_state::SyncState,
 };
 use self::{
@@ -82,6 +85,8 @@ pub struct Reconciler {
     in_flight: VecDeque<Batch>,
     repair_log: LogRateLimiter,
     pub(crate) change_log: ChangeLog,
+    /// Those that are told of changes of sets.
+    pub(crate) watch: WatchSubscribers<SetChange>,
     /// The number of parts of refused transactions so far.
     parts: u64,
 }
@@ -138,6 +143,7 @@ impl Reconciler {
             in_flight: VecDeque::new(),
             repair_log: LogRateLimiter::default(),
             change_log: ChangeLog::default(),
+            watch: WatchSubscribers::default(),
             parts: 0,
         }
     }
@@ -331,6 +337,10 @@ impl Reconciler {
                     self.refused.remove(name);
                     tracing::debug!(%name, changes = %ChangesText(findings), "rows changed");
                     (self.change_log).note(name, planned.mark.since, findings, now);
+                    if self.watch.is_open() {
+                        let changes = SetChange::all(planned, replica, now);
+                        changes.for_each(|change| self.watch.offer(change));
+                    }
                     self.state.done(name, findings, replica, now);
                     done.add(planned, now);
                 }

@@ -8,6 +8,7 @@ use ovsdb_replica::{Client, ClientOptions, Outcome, Remotes, TransactionId};
 use proto::api::DnsNameResolver;
 use runtime::{
     admin::{Gate, Health},
+    inspect::watch::WatchSubscribers,
     leader::Leader,
     store,
 };
@@ -23,7 +24,7 @@ use crate::{
     inspect::WriterQuery,
     metrics,
     references::{Northbound, NorthboundChanges},
-    sync::{Finished, Policy, Reconciler, StartOver, SyncEvent},
+    sync::{Finished, Policy, Reconciler, SetChange, StartOver, SyncEvent},
 };
 
 /// How long the end waits for a pending transaction; the program has 5 s in all.
@@ -94,6 +95,11 @@ impl Writer {
     pub fn dry_run(self, dry_run: DryRun) -> Self {
         let mode = Mode::DryRun(dry_run);
         Self { mode, ..self }
+    }
+
+    /// Those that are told of changes of sets.
+    pub fn watch(&self) -> WatchSubscribers<SetChange> {
+        self.sync.watch.clone()
     }
 
     #[must_use]

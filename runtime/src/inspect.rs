@@ -6,6 +6,7 @@
 //! - [`html`]: its pages.
 //! - [`problems`]: what an administrator should look at.
 //! - [`text`]: foreign texts, safe for a terminal and for JSON.
+//! - [`watch`]: events as they happen.
 
 mod asked;
 pub mod client;
@@ -13,6 +14,7 @@ pub mod explain;
 pub mod html;
 pub mod problems;
 pub mod text;
+pub mod watch;
 
 use std::time::Duration;
 
@@ -40,7 +42,7 @@ const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inlin
 
 /// The limits of clients. Each client that does not read a large answer holds all of it in memory.
 const LIMITS: http::Limits = http::Limits {
-    connections: 8,
+    connections: 12,
     head: Duration::from_secs(2),
     exchange: Duration::from_secs(20),
 };
@@ -66,7 +68,7 @@ impl Inspect {
         Ok(Self(listener))
     }
 
-    /// Answers until the token is cancelled: eight requests at once, each within 20 s unless its handler extends that.
+    /// Answers until the token is cancelled: twelve requests at once, each within 20 s unless its handler extends that.
     ///
     /// # Errors
     /// The errors of [`http::serve`].

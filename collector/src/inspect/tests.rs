@@ -204,6 +204,7 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
         clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
         overview: watch::channel(Arc::default()).1,
         taps: CaptureSubscribers::default(),
+        watch: WatchSubscribers::default(),
         health: Health::new(),
         bad_objects: BadObjects::default(),
         blocks: watch::channel(Arc::default()).1,

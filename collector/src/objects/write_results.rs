@@ -32,6 +32,7 @@ impl ObjectUpdate<'_> {
                 let of_status = matches!(write, Write::Status(_));
                 if of_status {
                     self.record_lag(&object);
+                    self.acknowledged(key, &object);
                 }
                 self.stored(key, &object, Writer::This);
                 let written = self.objects.find(key, self.names);

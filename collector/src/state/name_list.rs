@@ -113,6 +113,12 @@ impl NameList {
         (name.as_str() == text).then_some(name)
     }
 
+    /// Whether the name has the address.
+    pub fn has(&self, dns_name: &DnsName, ip: &IpAddr) -> bool {
+        let name = self.name(dns_name);
+        name.is_some_and(|name| name.address(ip).is_some())
+    }
+
     pub(super) fn name(&self, dns_name: &DnsName) -> Option<&Name> {
         self.names.get(self.find(dns_name).ok()?)
     }

@@ -12,6 +12,7 @@ use runtime::{
 };
 use serde::Serialize;
 
+use super::WatchSources;
 use crate::{
     PROGRAM,
     explain::{SetShown, Snapshot},
@@ -45,6 +46,7 @@ pub struct StatusSources {
     pub bad_objects: BadObjects,
     /// The URL of the documentation.
     pub docs: Option<String>,
+    pub watch: WatchSources,
 }
 
 impl StatusSources {

@@ -34,6 +34,18 @@ pub enum Cause {
     Absence,
 }
 
+impl Cause {
+    /// `since` is when the store changed, if it did.
+    pub(super) fn of(trigger: Trigger, since: Option<Instant>) -> Self {
+        match (trigger, since) {
+            (Trigger::ForeignChange, _) => Self::Repair,
+            (Trigger::Absence, _) => Self::Absence,
+            (Trigger::Store, Some(_)) => Self::Store,
+            (Trigger::Store, None) => Self::Reading,
+        }
+    }
+}
+
 /// A change of a set that took effect.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -78,12 +90,7 @@ impl ChangeLog {
             change, trigger, ..
         } in findings
         {
-            let cause = match (trigger, since) {
-                (Trigger::ForeignChange, _) => Cause::Repair,
-                (Trigger::Absence, _) => Cause::Absence,
-                (Trigger::Store, Some(_)) => Cause::Store,
-                (Trigger::Store, None) => Cause::Reading,
-            };
+            let cause = Cause::of(*trigger, since);
             if entries.len() >= OF_NAME {
                 entries.pop_front();
             }

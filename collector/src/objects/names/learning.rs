@@ -17,6 +17,7 @@ use super::NameTable;
 use crate::{
     event_history::{EventHistory, EventKind},
     guards::Guards,
+    objects::watch_events::answered,
     observation::{Observation, Provenance},
     state::{Eviction, UpdateEffect},
 };
@@ -32,6 +33,7 @@ impl NameTable {
             return;
         };
         let clients = &self.shared.clients;
+        answered(&self.shared.watch, entry, observation, clients);
         let (memory, limits, crowd) = entry.parts(clients);
         let learned = memory.observe(observation, limits, crowd);
         let is_crowded = memory.size().is_crowded(memory.list(), limits);
