@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    capture::CaptureArgs, corefile::args::CorefileArgs, explain::ExplainArgs, replay::ReplayArgs,
-    verify::VerifyArgs,
+    capture::CaptureArgs, corefile::args::CorefileArgs, explain::ExplainArgs, list::ListArgs,
+    replay::ReplayArgs, verify::VerifyArgs, watch::WatchArgs,
 };
 
 /// The prefix of the environment variables.
@@ -27,7 +27,9 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Action {
+    List(Box<ListArgs>),
     Explain(Box<ExplainArgs>),
+    Watch(Box<WatchArgs>),
     Verify(Box<VerifyArgs>),
     Corefile(Box<CorefileArgs>),
     Capture(Box<CaptureArgs>),

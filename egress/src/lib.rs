@@ -2,7 +2,8 @@
 //!
 //! - [`args`]: the command line.
 //! - `targets`: the running programs, at local sockets or in the pods of a cluster.
-//! - `explain`, `verify`: questions to them. `capture`: the events that a collector reads.
+//! - `explain`, `verify`: questions to them. `list`: all addresses. `watch`: new ones, as they come.
+//! - `capture`: the events that a collector reads.
 //! - `corefile`: Corefiles of CoreDNS servers that should stream. `replay`: a capture once more.
 //! - `manual`: man pages and completions.
 
@@ -10,12 +11,15 @@ pub mod args;
 mod capture;
 mod corefile;
 mod explain;
+mod list;
 mod manual;
 mod nodes;
 mod output;
+mod pattern;
 mod replay;
 mod targets;
 mod verify;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -31,7 +35,9 @@ pub fn run(cli: Cli) -> ExitCode {
     let mut is_good = true;
     let ended = run_program(PROGRAM, async {
         is_good = match cli.action {
+            Action::List(args) => list::run(*args).await?,
             Action::Explain(args) => explain::run(*args).await?,
+            Action::Watch(args) => watch::run(*args).await?,
             Action::Verify(args) => verify::run(*args).await?,
             Action::Corefile(args) => corefile::run(*args)?,
             Action::Capture(args) => capture::run(*args).await.map(|()| true)?,

@@ -10,9 +10,18 @@ use runtime::UsageError;
 /// [`UsageError`]: stdout cannot be written. A reader of only the first lines, such as `head`, is no error: the exit status is
 /// that of the whole output.
 pub(crate) fn line(text: &str) -> Result<(), UsageError> {
+    is_taken(text).map(|_| ())
+}
+
+/// Prints a text and a line break. Returns whether stdout has a reader that may want more.
+///
+/// # Errors
+/// As for [`line`].
+pub(crate) fn is_taken(text: &str) -> Result<bool, UsageError> {
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|error| UsageError(format!("cannot write to stdout: {error}"))),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(UsageError(format!("cannot write to stdout: {error}"))),
     }
 }

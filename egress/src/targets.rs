@@ -21,7 +21,7 @@ use tokio::time::timeout;
 pub(crate) use self::cluster::Access;
 
 /// How many programs are asked at once.
-const AT_ONCE: usize = 32;
+pub(crate) const AT_ONCE: usize = 32;
 
 /// Where the running programs are.
 #[derive(Args, Clone, Debug)]

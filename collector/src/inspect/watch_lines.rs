@@ -14,7 +14,11 @@ use crate::{
 };
 
 #[derive(Debug, Serialize)]
-#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 enum Line<'a> {
     State {
         at: Timestamp,

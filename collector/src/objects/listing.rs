@@ -159,7 +159,10 @@ impl Inspection<'_> {
 }
 
 /// The names of namespaces, sorted.
-pub(super) fn names_of(clients: &Clients, namespaces: impl Iterator<Item = Namespace>) -> Vec<Arc<str>> {
+pub(super) fn names_of(
+    clients: &Clients,
+    namespaces: impl Iterator<Item = Namespace>,
+) -> Vec<Arc<str>> {
     let namespaces = namespaces.take(MOST_NAMESPACES);
     let mut names: Vec<_> = namespaces.map(|it| clients.name(it)).collect();
     names.sort_unstable();

@@ -105,10 +105,9 @@ impl ObjectUpdate<'_> {
         if !shared.watch.is_open() {
             return;
         }
-        let (Some(status), Some(entry)) = (
-            &written.status,
-            self.names.entries.get(&*written.spec.name),
-        ) else {
+        let (Some(status), Some(entry)) =
+            (&written.status, self.names.entries.get(&*written.spec.name))
+        else {
             return;
         };
         let status = Stored::new(status, &entry.memory);
