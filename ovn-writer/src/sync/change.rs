@@ -67,15 +67,6 @@ impl Change {
         matches!(self, Self::Create { .. })
     }
 
-    /// Whether it adds something that is missing until then.
-    pub fn is_addition(&self) -> bool {
-        match self {
-            Self::Create { .. } => true,
-            Self::Mutate { insert, .. } => !insert.is_empty(),
-            Self::Delete { .. } => false,
-        }
-    }
-
     /// The removals of the change, if it has any.
     pub(super) fn without_insert(mut self) -> Option<Self> {
         match &mut self {
@@ -187,6 +178,5 @@ mod tests {
         let operation = serde_json::to_value(change.operation(&name)).unwrap();
         let mutations = serde_json::json!([["addresses", "insert", ["set", ["10.0.0.1"]]]]);
         assert_eq!(operation["mutations"], mutations);
-        assert!(change.is_addition());
     }
 }
