@@ -1,8 +1,8 @@
 //! The programs' metrics: documented, named by Prometheus' conventions, and present from the start.
 
-use std::{fs, process::Stdio};
+use std::{fmt::Write, fs, process::Stdio};
 
-use runtime::metrics::{Metric, MetricKind, PROGRAM, Values, section};
+use runtime::metrics::{Label, Metric, MetricKind, PROGRAM, Values};
 use tests::{metrics, world::World};
 use tokio::{io::AsyncWriteExt, process::Command};
 
@@ -21,6 +21,36 @@ fn metrics_of(tables: &'static [&'static [Metric]]) -> impl Iterator<Item = &'st
 
 fn all() -> impl Iterator<Item = &'static Metric> {
     metrics_of(collector::METRICS).chain(metrics_of(ovn_writer::METRICS))
+}
+
+/// A section of `docs/metrics.md`: its title, and a table of these metrics by name.
+fn section<'a>(title: &str, metrics: impl Iterator<Item = &'a Metric>) -> String {
+    let mut metrics: Vec<&Metric> = metrics.collect();
+    metrics.sort_by_key(|metric| metric.name);
+    let mut text = format!(
+        "## {title}\n\n| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n"
+    );
+    for metric in metrics {
+        let unit = metric.unit().map_or("", |unit| unit.as_str());
+        let labels: Vec<String> = metric.labels.iter().map(label).collect();
+        // Writing to a String cannot fail.
+        let _ok = writeln!(
+            text,
+            "| `{}` | {} | {unit} | {} | {} |",
+            metric.name,
+            metric.kind,
+            labels.join("; "),
+            metric.meaning.replace('|', "\\|"),
+        );
+    }
+    text
+}
+
+fn label(label: &Label) -> String {
+    match label.values {
+        Values::OneOf(values) => format!("`{}`: {}", label.name, values.join(", ")),
+        Values::Any(kind) => format!("`{}` ({kind})", label.name),
+    }
 }
 
 #[test]
