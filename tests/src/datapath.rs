@@ -1,45 +1,45 @@
 //! A network of pods whose packets OVN passes or drops: `ovn-northd`, `ovn-controller` and Open vSwitch in user space
 //! (the `netdev` datapath), around a northbound database.
 //!
-//! Everything is in unnamed network namespaces: one for the switch and one for each pod. They end with the processes
-//! that hold them open. Creating them needs root.
+//! The logical network is that of a node of ovn-kubernetes: `topology`. A packet from a pod to the outside passes the
+//! node switch with the ACLs (`egress_firewall`), the cluster router, the join switch, the gateway router, and a
+//! bridge.
+//!
+//! Everything is in unnamed network namespaces: one for the switch, one for each pod, and one for the outside. They end
+//! with the processes that hold them open. Creating them needs root.
+
+mod commands;
+mod egress_firewall;
+mod pod;
+mod topology;
 
 use std::{
-    fs::{self, File},
-    io,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    os::fd::AsFd,
+    fs,
     path::{Path, PathBuf},
     process::Command,
-    thread,
-    time::Duration,
 };
 
-use hickory_proto::rr::RecordType;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use tokio::runtime::Builder;
-
-use crate::{
-    dns::{Reply, ask},
-    northbound::Northbound,
-    process::Process,
-    skip,
-    wait::eventually,
+use self::{
+    commands::{
+        appctl, control, inside, ofctl, run, socket, start, start_network, tunnel_options, vsctl,
+    },
+    pod::LINK,
+    topology::{CHASSIS, GATEWAY, OUTSIDE, PHYSICAL, ROUTER, port_addresses},
 };
+pub use self::{
+    egress_firewall::{OTHER_NAMESPACES, Others, create_namespace, set_egress_firewall},
+    pod::Pod,
+    topology::{CLUSTER, NODE, pod_addresses},
+};
+use crate::{northbound::Northbound, ovn, process::Process, skip, wait::eventually};
 
-/// The logical switch that all pods are on.
-pub const SWITCH: &str = "pods";
-
-/// A pod's end of its link.
-const LINK: &str = "pod0";
-
-/// The time-out of a connection. A dropped connection fails after this time.
-const CONNECT: Duration = Duration::from_millis(500);
+/// The options of a bridge in user space.
+const IN_USER_SPACE: &str = "datapath_type=netdev";
 
 /// The switch and its controllers. Fields are in the order in which they are dropped.
 #[derive(Debug)]
 pub struct Datapath {
-    pods: Vec<Process>,
+    hosts: Vec<Process>,
     controller: Process,
     northd: Process,
     vswitchd: Process,
@@ -47,15 +47,8 @@ pub struct Datapath {
     network: Process,
     _databases: [Process; 2],
     folder: PathBuf,
-    /// The number of hosts on the switch.
-    ports: u8,
-}
-
-/// A host on the switch, with its addresses. It ends with the [`Datapath`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Pod {
-    /// The process that holds its network open.
-    pid: u32,
+    /// The servers outside of the cluster.
+    outside: Pod,
 }
 
 impl Datapath {
@@ -66,65 +59,98 @@ impl Datapath {
     pub async fn start(folder: &Path, northbound: &Northbound) -> Result<Self, String> {
         skip::needs(&["unshare", "--net", "true"])?;
         let databases = [
-            ("sb", "/usr/share/ovn/ovn-sb.ovsschema"),
-            ("conf", "/usr/share/openvswitch/vswitch.ovsschema"),
+            ("sb", "ovn/ovn-sb.ovsschema"),
+            ("conf", "openvswitch/vswitch.ovsschema"),
         ]
-        .map(|(name, schema)| {
-            let database = folder.join(format!("{name}.db")).display().to_string();
-            run(Command::new("ovsdb-tool").args(["create", &database, schema]));
-            let args = [
-                database,
-                format!("--remote=p{}", socket(folder, name)),
-                format!("--unixctl={}", control(folder, name)),
-                "--no-chdir".to_owned(),
-            ];
-            start(
-                folder,
-                &format!("ovsdb-server-{name}"),
-                "ovsdb-server",
-                &args,
-            )
-        });
+        .map(|(name, schema)| start_database(folder, name, &ovn::shared(schema)));
         eventually("the local database answers", async || {
             vsctl(folder, &["--no-wait", "init"])
         })
         .await;
         let remote = format!("external_ids:ovn-remote=\"{}\"", socket(folder, "sb"));
+        let system = format!("external_ids:system-id={CHASSIS}");
+        let mappings = format!("external_ids:ovn-bridge-mappings={}", PHYSICAL.join(":"));
         let settings = [
             "--no-wait",
             "set",
             "Open_vSwitch",
             ".",
-            "external_ids:system-id=here",
+            &system,
             &remote,
+            &mappings,
             "external_ids:ovn-encap-type=geneve",
             "external_ids:ovn-encap-ip=127.0.0.1",
             "external_ids:ovn-bridge-datapath-type=netdev",
+            // As in ovn-kubernetes.
+            "external_ids:ovn-monitor-all=true",
             // A starting ovn-controller clears all flows before it has new ones, unless it waits for them.
             "external_ids:ovn-ofctrl-wait-before-clear=2000",
         ];
         vsctl(folder, &settings).expect("the local database is set");
+        let [_, bridge] = PHYSICAL;
+        let bridge = [
+            "--no-wait",
+            "add-br",
+            bridge,
+            "--",
+            "set",
+            "Bridge",
+            bridge,
+            IN_USER_SPACE,
+        ];
+        vsctl(folder, &bridge).expect("a bridge to the outside");
         let network = start_network(folder, "switch").await;
         let vswitchd = start_switch(folder, network.pid());
         let northd = start_northd(folder, northbound);
         let controller = start_controller(folder);
-        northbound
-            .nbctl(&["ls-add", SWITCH])
-            .expect("a logical switch");
+        topology::create(northbound);
+        egress_firewall::create_of_node(northbound);
         eventually("ovn-controller makes its bridge", async || {
             vsctl(folder, &["br-exists", "br-int"])
         })
         .await;
+        let (host, outside) = start_outside(folder, network.pid()).await;
         Ok(Self {
-            pods: Vec::new(),
+            hosts: vec![host],
             controller,
             northd,
             vswitchd,
             network,
             _databases: databases,
             folder: folder.to_owned(),
-            ports: 0,
+            outside,
         })
+    }
+
+    /// The host outside of the cluster, with all servers.
+    pub fn outside(&self) -> Pod {
+        self.outside
+    }
+
+    /// The remote of the southbound database.
+    pub fn southbound(&self) -> String {
+        socket(&self.folder, "sb")
+    }
+
+    /// The control socket of `ovs-vswitchd`.
+    pub fn switch_control(&self) -> PathBuf {
+        control(&self.folder, "vswitchd").into()
+    }
+
+    /// Sends `ovs-vswitchd` a command by its control socket.
+    ///
+    /// # Errors
+    /// Its words.
+    pub fn ask_switch(&self, command: &[&str]) -> Result<String, String> {
+        appctl(&self.folder, "vswitchd", command)
+    }
+
+    /// Sends `ovn-northd` a command by its control socket.
+    ///
+    /// # Errors
+    /// Its words.
+    pub fn ask_northd(&self, command: &[&str]) -> Result<String, String> {
+        appctl(&self.folder, "northd", command)
     }
 
     /// Kills `ovn-northd` and starts it again.
@@ -149,7 +175,7 @@ impl Datapath {
             // The first line may be a heading.
             let lines: Vec<_> = lines
                 .lines()
-                .filter(|line| !line.starts_with("OFPST_"))
+                .filter(|line| !line.starts_with("OFPST_") && is_readable(line))
                 .map(str::trim)
                 .collect();
             let file = folder.join(what);
@@ -159,8 +185,7 @@ impl Datapath {
         let (groups, flows) = (dumped("dump-groups"), dumped("dump-flows"));
         let options = tunnel_options(folder).expect("the options of its tunnels");
 
-        let control = control(folder, "vswitchd");
-        run(Command::new("ovs-appctl").args(["-t", &control, "exit"]));
+        appctl(folder, "vswitchd", &["exit"]).expect("it ends");
         self.vswitchd.wait().await;
         let waits = "other_config:flow-restore-wait=true";
         vsctl(folder, &["--no-wait", "set", "Open_vSwitch", ".", waits]).expect("it will wait");
@@ -195,77 +220,71 @@ impl Datapath {
         self.vswitchd = start_switch(&self.folder, self.network.pid());
     }
 
-    /// Adds a host with these addresses, on the same link as all others, and waits until its port is up. Its logical
-    /// port has this name, of at most 8 characters.
+    /// Adds a pod of a namespace to the node, and waits until its port is up. It has the [addresses](pod_addresses) of
+    /// this number, which is from 3 to 99. The name has at most 8 characters.
     pub async fn pod(
         &mut self,
         northbound: &Northbound,
+        namespace: &str,
         name: &str,
-        addresses: &[Ipv4Addr],
+        number: u8,
     ) -> Pod {
         let process = start_network(&self.folder, name).await;
         let pid = process.pid();
-        self.pods.push(process);
-        self.attach(northbound, name, pid, addresses).await
+        self.hosts.push(process);
+        let pod = self.attach(northbound, name, pid, number).await;
+        egress_firewall::add_port(northbound, namespace, name);
+        pod
     }
 
-    /// [`Datapath::pod`] in the network of a process. It lasts as long as that process.
+    /// Makes the network of a process a pod of no namespace. It lasts as long as that process.
     pub async fn attach(
         &mut self,
         northbound: &Northbound,
         name: &str,
         pid: u32,
-        addresses: &[Ipv4Addr],
+        number: u8,
     ) -> Pod {
-        let (switch, pod) = (self.network.pid(), Pod { pid });
-        self.ports += 1;
-        let mac = format!("02:00:00:00:00:{:02x}", self.ports);
-        let (cable, pid) = (format!("veth-{name}"), pid.to_string());
-        let ip = |pid: u32, args: &[&str]| inside(pid, "ip", args);
-        ip(
-            switch,
-            &[
-                "link", "add", &cable, "type", "veth", "peer", "name", LINK, "netns", &pid,
-            ],
-        );
-        ip(switch, &["link", "set", &cable, "up"]);
-        for address in addresses {
-            let address = address.to_string();
-            ip(pod.pid, &["addr", "add", &address, "dev", LINK]);
+        let pod = Pod { pid };
+        let cable = cable(self.network.pid(), name, pod);
+        let port = port_addresses(number);
+        let [mac, v4, v6] = &port;
+        let ip = |args: &[&str]| inside(pod.pid, "ip", args);
+        ip(&["addr", "add", &format!("{v4}/24"), "dev", LINK]);
+        ip(&["addr", "add", &format!("{v6}/64"), "dev", LINK, "nodad"]);
+        ip(&["link", "set", LINK, "address", mac, "up"]);
+        for gateway in GATEWAY {
+            ip(&["route", "add", "default", "via", gateway, "dev", LINK]);
         }
-        ip(pod.pid, &["link", "set", LINK, "address", &mac, "up"]);
-        ip(pod.pid, &["route", "add", "default", "dev", LINK]);
-        // There is no hardware to fill in checksums.
-        inside(pod.pid, "ethtool", &["-K", LINK, "tx", "off"]);
 
-        let texts = addresses.iter().map(Ipv4Addr::to_string);
-        let texts: Vec<_> = std::iter::once(mac).chain(texts).collect();
+        let addresses = port.join(" ");
         northbound
             .nbctl(&[
                 "lsp-add",
-                SWITCH,
+                NODE,
                 name,
                 "--",
                 "lsp-set-addresses",
                 name,
-                &texts.join(" "),
+                &addresses,
+                "--",
+                "lsp-set-port-security",
+                name,
+                &addresses,
             ])
             .expect("a logical port");
         let id = format!("external_ids:iface-id={name}");
-        vsctl(
-            &self.folder,
-            &[
-                "add-port",
-                "br-int",
-                &cable,
-                "--",
-                "set",
-                "Interface",
-                &cable,
-                &id,
-            ],
-        )
-        .expect("a port");
+        let port = [
+            "add-port",
+            "br-int",
+            &cable,
+            "--",
+            "set",
+            "Interface",
+            &cable,
+            &id,
+        ];
+        vsctl(&self.folder, &port).expect("a port");
         eventually(&format!("the port of {name} is up"), async || {
             let up = northbound.nbctl(&["lsp-get-up", name])?;
             (up == "up").then_some(()).ok_or(up)
@@ -275,116 +294,61 @@ impl Datapath {
     }
 }
 
-impl Pod {
-    /// Accepts connections on this port of all addresses, and closes each at once, until the test ends.
-    ///
-    /// # Panics
-    /// If it cannot listen.
-    pub fn serve(self, port: u16) {
-        let listener = self
-            .enter(move || TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
-            .expect("a port to listen on");
-        // A socket stays in the network in which it was created.
-        thread::spawn(move || listener.incoming().for_each(drop));
-    }
-
-    /// Accepts connections on this port of all addresses and echoes their data, until the test ends.
-    ///
-    /// # Panics
-    /// If it cannot listen.
-    pub fn echo(self, port: u16) {
-        let listener = self
-            .enter(move || TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
-            .expect("a port to listen on");
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                thread::spawn(move || io::copy(&mut &stream, &mut &stream));
-            }
-        });
-    }
-
-    /// Makes all addresses of a network local to the pod.
-    pub fn owns(self, network: &str) {
-        inside(
-            self.pid,
-            "ip",
-            &["route", "add", "local", network, "dev", LINK],
-        );
-    }
-
-    /// Connects to an address.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::TimedOut`] if the packets are dropped.
-    pub fn connect(self, to: SocketAddr) -> io::Result<TcpStream> {
-        self.connect_within(to, CONNECT)
-    }
-
-    /// [`Pod::connect`] with another time-out. The first packet is sent again after a second.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::TimedOut`] if the packets are dropped.
-    pub fn connect_within(self, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
-        self.enter(move || TcpStream::connect_timeout(&to, patience))
-    }
-
-    /// How many first packets of its connections were retransmitted: after a second without an answer.
-    ///
-    /// # Errors
-    /// If the counters cannot be read.
-    pub fn sent_again(self) -> io::Result<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/net/netstat", self.pid))?;
-        // Two lines each: the names, and the numbers.
-        let mut lines = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("TcpExt: "));
-        let (names, numbers) = (lines.next(), lines.next());
-        let mut counters = names.into_iter().flat_map(str::split_whitespace);
-        let place = counters.position(|name| name == "TCPSynRetrans");
-        let mut numbers = numbers.into_iter().flat_map(str::split_whitespace);
-        let number = place.and_then(|place| numbers.nth(place)?.parse().ok());
-        number.ok_or_else(|| io::Error::other("no TCPSynRetrans"))
-    }
-
-    /// Sends a DNS server a query for the IPv4 addresses of a name.
-    ///
-    /// # Errors
-    /// As [`ask`].
-    pub fn look_up(self, server: SocketAddr, name: &str) -> io::Result<Reply> {
-        self.enter(move || {
-            let mut runtime = Builder::new_current_thread();
-            let runtime = runtime.enable_all().build()?;
-            runtime.block_on(ask(server, name, RecordType::A))
-        })
-    }
-
-    fn enter<T: Send>(self, call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-        let network = File::open(format!("/proc/{}/ns/net", self.pid))?;
-        // A thread of its own, since a thread is in one network only.
-        thread::scope(|scope| {
-            let called = scope.spawn(|| {
-                let kind = Some(LinkNameSpaceType::Network);
-                move_into_link_name_space(network.as_fd(), kind)?;
-                call()
-            });
-            called.join().expect("no panic")
-        })
-    }
+/// Whether `ovs-ofctl` reads this flow that it wrote: it takes the IPv6 mask `80::` for the length 80. Such flows of the
+/// rule that denies all of IPv6 are back with `ovn-controller`.
+fn is_readable(flow: &str) -> bool {
+    flow.split('/').skip(1).all(|mask| {
+        let rest = mask.trim_start_matches(|c: char| c.is_ascii_digit());
+        rest.len() == mask.len() || !rest.starts_with(':')
+    })
 }
 
-/// A process that holds a network of its own open.
-async fn start_network(folder: &Path, name: &str) -> Process {
-    let args = ["--net", "--", "sleep", "infinity"];
-    let process = Process::start(folder, name, Path::new("unshare"), args, &[]);
-    let (pid, own) = (process.pid().to_string(), namespace("self"));
-    eventually("it has a network of its own", async || {
-        let is_apart = namespace(&pid) != own;
-        is_apart
-            .then_some(())
-            .ok_or_else(|| "it has not".to_owned())
-    })
-    .await;
-    process
+/// Starts the host outside, on the bridge that leads there.
+async fn start_outside(folder: &Path, switch: u32) -> (Process, Pod) {
+    let process = start_network(folder, "outside").await;
+    let pod = Pod { pid: process.pid() };
+    let cable = cable(switch, "outside", pod);
+    let ip = |args: &[&str]| inside(pod.pid, "ip", args);
+    let [v4, v6] = OUTSIDE;
+    ip(&["link", "set", "lo", "up"]);
+    ip(&["addr", "add", v4, "dev", LINK]);
+    ip(&["addr", "add", v6, "dev", LINK, "nodad"]);
+    ip(&["link", "set", LINK, "up"]);
+    for (cluster, router) in CLUSTER.into_iter().zip(ROUTER) {
+        ip(&["route", "add", cluster, "via", router, "dev", LINK]);
+    }
+    let [_, bridge] = PHYSICAL;
+    vsctl(folder, &["add-port", bridge, &cable]).expect("a port");
+    (process, pod)
+}
+
+/// Connects a host with the switch's network. Returns the switch's end.
+fn cable(switch: u32, name: &str, pod: Pod) -> String {
+    let (cable, pid) = (format!("veth-{name}"), pod.pid.to_string());
+    let peer = ["type", "veth", "peer", "name", LINK, "netns", &pid];
+    inside(
+        switch,
+        "ip",
+        &[&["link", "add", &cable], &peer[..]].concat(),
+    );
+    inside(switch, "ip", &["link", "set", &cable, "up"]);
+    // There is no hardware to fill in checksums.
+    inside(pod.pid, "ethtool", &["-K", LINK, "tx", "off"]);
+    cable
+}
+
+fn start_database(folder: &Path, name: &str, schema: &Path) -> Process {
+    let database = folder.join(format!("{name}.db")).display().to_string();
+    let mut tool = Command::new(ovn::program("ovsdb-tool"));
+    run(tool.args(["create", &database]).arg(schema));
+    let args = [
+        database,
+        format!("--remote=p{}", socket(folder, name)),
+        format!("--unixctl={}", control(folder, name)),
+        "--no-chdir".to_owned(),
+    ];
+    let process = format!("ovsdb-server-{name}");
+    start(folder, &process, &ovn::program("ovsdb-server"), &args)
 }
 
 /// Starts the switch in a network with the interfaces of the bridge and one end of each pod's link; the network
@@ -394,13 +358,13 @@ fn start_switch(folder: &Path, network: u32) -> Process {
         format!("--target={network}"),
         "--net".to_owned(),
         "--".to_owned(),
-        "ovs-vswitchd".to_owned(),
+        ovn::program("ovs-vswitchd").display().to_string(),
         "--disable-system".to_owned(),
         "--no-chdir".to_owned(),
         format!("--unixctl={}", control(folder, "vswitchd")),
         socket(folder, "conf"),
     ];
-    start(folder, "ovs-vswitchd", "nsenter", &args)
+    start(folder, "ovs-vswitchd", Path::new("nsenter"), &args)
 }
 
 fn start_northd(folder: &Path, northbound: &Northbound) -> Process {
@@ -409,79 +373,15 @@ fn start_northd(folder: &Path, northbound: &Northbound) -> Process {
         format!("--ovnsb-db={}", socket(folder, "sb")),
         format!("--unixctl={}", control(folder, "northd")),
     ];
-    start(folder, "ovn-northd", "ovn-northd", &args)
+    start(folder, "ovn-northd", &ovn::program("ovn-northd"), &args)
 }
 
 fn start_controller(folder: &Path) -> Process {
     let args = [socket(folder, "conf")];
-    start(folder, "ovn-controller", "ovn-controller", &args)
-}
-
-fn start(folder: &Path, name: &str, program: &str, args: &[String]) -> Process {
-    let environment = ["OVN_RUNDIR", "OVS_RUNDIR", "OVN_DBDIR", "OVS_DBDIR"]
-        .map(|name| (name, folder.display().to_string()));
-    Process::start(folder, name, Path::new(program), args, &environment)
-}
-
-fn socket(folder: &Path, name: &str) -> String {
-    format!("unix:{}", folder.join(format!("{name}.sock")).display())
-}
-
-fn control(folder: &Path, name: &str) -> String {
-    folder.join(format!("{name}.ctl")).display().to_string()
-}
-
-/// The network of a process.
-fn namespace(pid: &str) -> Option<PathBuf> {
-    std::fs::read_link(format!("/proc/{pid}/ns/net")).ok()
-}
-
-/// Runs a program in the network of a process.
-fn inside(pid: u32, program: &str, args: &[&str]) {
-    let pid = pid.to_string();
-    let mut command = Command::new("nsenter");
-    command.args(["--target", &pid, "--net", "--", program]);
-    run(command.args(args));
-}
-
-fn vsctl(folder: &Path, args: &[&str]) -> Result<String, String> {
-    let mut command = Command::new("ovs-vsctl");
-    command.arg("--timeout=30");
-    command.arg(format!("--db={}", socket(folder, "conf")));
-    said(command.args(args))
-}
-
-/// Sends the bridge an OpenFlow command.
-fn ofctl(folder: &Path, args: &[&str]) -> Result<String, String> {
-    let bridge = format!("unix:{}", folder.join("br-int.mgmt").display());
-    let mut command = Command::new("ovs-ofctl");
-    command.args(["--protocols=OpenFlow15", "--timeout=30"]);
-    let (what, more) = args.split_first().expect("something to tell");
-    said(command.arg(what).arg(bridge).args(more))
-}
-
-/// The options of tunnels.
-fn tunnel_options(folder: &Path) -> Result<Vec<String>, String> {
-    let map = ofctl(folder, &["dump-tlv-map"])?;
-    let option = |line: &str| match *line.split_whitespace().collect::<Vec<_>>() {
-        [class, kind, length, field] if class.starts_with("0x") => Some(format!(
-            "{{class={class},type={kind},len={length}}}->{field}"
-        )),
-        _ => None,
-    };
-    Ok(map.lines().filter_map(option).collect())
-}
-
-fn said(command: &mut Command) -> Result<String, String> {
-    let output = command.output().expect("it runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match output.status.success() {
-        true => Ok(text(&output.stdout)),
-        false => Err(text(&output.stderr)),
-    }
-}
-
-fn run(command: &mut Command) {
-    let said = said(command);
-    assert!(said.is_ok(), "{command:?}: {said:?}");
+    start(
+        folder,
+        "ovn-controller",
+        &ovn::program("ovn-controller"),
+        &args,
+    )
 }

@@ -9,7 +9,7 @@
 //! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: their common base.
 //! - [`ovnkube`]: a stand-in for ovn-kubernetes' writes to address sets.
 //! - [`surroundings`]: foreign rows in the northbound database.
-//! - [`datapath`]: OVN and Open vSwitch, for packets.
+//! - [`datapath`]: OVN and Open vSwitch, for packets; [`ovn`]: their programs.
 //! - [`network`]: a separate network; [`pods`]: clients in networks of their own; [`pki`]: certificates; [`chart`]: the
 //!   Helm chart; [`openshift_scc`]: OpenShift's admission of pods; [`service`]: a Service.
 //! - [`upstream`]: a scripted DNS server; [`told`]: clients, and a check of their answers.
@@ -43,6 +43,7 @@ pub mod monitor;
 pub mod network;
 pub mod northbound;
 pub mod openshift_scc;
+pub mod ovn;
 pub mod ovnkube;
 pub mod ovsdb;
 pub mod pki;

@@ -11,9 +11,7 @@ use std::{
 use proto::api::Family;
 use serde_json::Value;
 
-use crate::{process::Process, wait::eventually};
-
-const SCHEMA: &str = "/usr/share/ovn/ovn-nb.ovsschema";
+use crate::{ovn, process::Process, wait::eventually};
 
 #[derive(Debug)]
 pub struct Northbound {
@@ -64,6 +62,11 @@ impl Northbound {
         remote(&self.folder)
     }
 
+    /// The folder of its files and sockets.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
@@ -102,7 +105,8 @@ impl Northbound {
             format!("--unixctl={}", path("nb.ctl")),
             "--no-chdir".to_owned(),
         ];
-        Process::start(folder, "ovsdb-server", Path::new("ovsdb-server"), args, &[])
+        let program = ovn::program("ovsdb-server");
+        Process::start(folder, "ovsdb-server", &program, args, &[])
     }
 
     async fn answers(&self) {
@@ -111,9 +115,9 @@ impl Northbound {
 }
 
 fn create(folder: &Path) {
-    let created = Command::new("ovsdb-tool")
+    let created = Command::new(ovn::program("ovsdb-tool"))
         .arg("create")
-        .args([&folder.join("nb.db"), Path::new(SCHEMA)])
+        .args([folder.join("nb.db"), ovn::shared("ovn/ovn-nb.ovsschema")])
         .output()
         .expect("ovsdb-tool runs");
     assert!(created.status.success(), "{}", text(&created.stderr));
@@ -137,7 +141,7 @@ pub fn read_rows(output: &str) -> Result<Vec<Row>, String> {
 }
 
 pub(crate) fn nbctl(folder: &Path, args: &[&str]) -> Result<String, String> {
-    let output = Command::new("ovn-nbctl")
+    let output = Command::new(ovn::program("ovn-nbctl"))
         .args(["--no-leader-only", "--timeout=30"])
         .arg(format!("--db={}", remote(folder)))
         .args(args)

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tests::{network::Network, process::Process, wait::eventually};
+use tests::{network::Network, ovn, process::Process, wait::eventually};
 
 use crate::server::{port, serve};
 
@@ -18,7 +18,8 @@ impl Apart {
         let network = Network::new(folder).await?;
         let enter = network.enter();
         let before = enter.iter().skip(1).map(String::as_str);
-        let before: Vec<_> = before.chain(["ovsdb-server"]).collect();
+        let server = ovn::program("ovsdb-server").display().to_string();
+        let before: Vec<_> = before.chain([server.as_str()]).collect();
         let options = ["--remote=ptcp:0:0.0.0.0".to_owned()];
         let process = serve(Path::new(&enter[0]), &before, folder, name, &options);
         let port = port(&process).await;

@@ -7,9 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
-use tests::{process::Process, wait::eventually};
-
-const SCHEMA: &str = "/usr/share/ovn/ovn-nb.ovsschema";
+use tests::{ovn, process::Process, wait::eventually};
 
 /// A server of the file `NAME.db`, on the socket `NAME.sock`.
 pub(crate) struct Server {
@@ -23,7 +21,7 @@ impl Server {
     /// Starts a server of an existing database.
     pub(crate) async fn start(folder: &Path, name: &str, options: &[String]) -> Self {
         let server = Self {
-            process: serve(Path::new("ovsdb-server"), &[], folder, name, options),
+            process: serve(&ovn::program("ovsdb-server"), &[], folder, name, options),
             folder: folder.to_owned(),
             name: name.to_owned(),
             options: options.to_vec(),
@@ -35,8 +33,8 @@ impl Server {
     /// Kills it, and starts it again.
     pub(crate) async fn restart(&mut self) {
         self.process.kill();
-        let program = Path::new("ovsdb-server");
-        self.process = serve(program, &[], &self.folder, &self.name, &self.options);
+        let program = ovn::program("ovsdb-server");
+        self.process = serve(&program, &[], &self.folder, &self.name, &self.options);
         self.answers().await;
     }
 
@@ -88,7 +86,8 @@ pub(crate) fn serve(
 }
 
 pub(crate) fn control(socket: &Path, args: &[&str]) -> Result<String, String> {
-    run(Command::new("ovs-appctl").arg("-t").arg(socket).args(args))
+    let mut command = Command::new(ovn::program("ovs-appctl"));
+    run(command.arg("-t").arg(socket).args(args))
 }
 
 /// The port that a server logged last.
@@ -115,7 +114,8 @@ pub(crate) fn create(folder: &Path, name: &str, change: impl FnOnce(&mut Value))
 
 /// The file of the northbound schema, modified.
 pub(crate) fn schema(folder: &Path, change: impl FnOnce(&mut Value)) -> PathBuf {
-    let mut schema = serde_json::from_slice(&fs::read(SCHEMA).unwrap()).unwrap();
+    let mut schema =
+        serde_json::from_slice(&fs::read(ovn::shared("ovn/ovn-nb.ovsschema")).unwrap()).unwrap();
     change(&mut schema);
     let file = folder.join("changed.ovsschema");
     fs::write(&file, schema.to_string()).unwrap();
@@ -123,7 +123,7 @@ pub(crate) fn schema(folder: &Path, change: impl FnOnce(&mut Value)) -> PathBuf 
 }
 
 pub(crate) fn tool(args: &[&str]) {
-    run(Command::new("ovsdb-tool").args(args)).unwrap();
+    run(Command::new(ovn::program("ovsdb-tool")).args(args)).unwrap();
 }
 
 pub(crate) fn run(command: &mut Command) -> Result<String, String> {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use tests::{
-    datapath::{Datapath, Pod},
+    datapath::{Datapath, Pod, create_namespace, set_egress_firewall},
     northbound::Northbound,
     or_skip,
     store::Store,
@@ -18,10 +18,10 @@ use tests::{
     world::start_ovn_writer,
 };
 
-use self::datapath_fixture::create_rules;
+use self::datapath_fixture::{OTHERS, POD, TEAM};
 
 const NAME: &str = "www.example.com.";
-const POD: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 5);
+const NETWORK: &str = "192.0.2.0/24";
 const ONE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 10);
 const OTHER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 20);
 const PORT: u16 = 443;
@@ -51,13 +51,16 @@ async fn a_pod_reaches_only_the_addresses_in_the_set_of_an_allowed_name() {
     let workdir = Workdir::new();
     let northbound = Northbound::start(workdir.path()).await;
     let mut datapath = or_skip!(Datapath::start(workdir.path(), &northbound).await);
-    let pod = datapath.pod(&northbound, "pod", &[POD]).await;
-    let outside = datapath.pod(&northbound, "outside", &[ONE, OTHER]).await;
+    OTHERS.create(&northbound);
+    create_namespace(&northbound, TEAM);
+    let pod = datapath.pod(&northbound, TEAM, "pod", POD).await;
+    let outside = datapath.outside();
+    outside.owns(NETWORK);
     outside.serve(PORT);
     // Without a rule everything passes, so a later drop is caused by a rule.
     passes(pod, ONE).await;
     passes(pod, OTHER).await;
-    create_rules(&northbound, &[NAME]);
+    set_egress_firewall(&northbound, TEAM, &[NAME]);
     is_dropped(pod, ONE).await;
     is_dropped(pod, OTHER).await;
 

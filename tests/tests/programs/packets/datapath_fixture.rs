@@ -5,10 +5,9 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
 };
 
-use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, address_set_name};
 use tests::{
     coredns::{self, CoreDns},
-    datapath::{Datapath, Pod, SWITCH},
+    datapath::{Datapath, Others, Pod, create_namespace, pod_addresses, set_egress_firewall},
     network::Network,
     northbound::Northbound,
     programs::Program,
@@ -17,12 +16,18 @@ use tests::{
     world::{start_collector, start_ovn_writer},
 };
 
-/// The destinations of the pod's firewall rules: all but the pods' own network, as in ovn-kubernetes.
-const OUTSIDE: &str = "ip4.dst == 0.0.0.0/0 && ip4.dst != 10.128.0.0/16";
+/// The namespace of the pod.
+pub(crate) const TEAM: &str = "team";
 
-const POD: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 5);
-const DNS: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 10);
-const SERVERS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// The numbers of the pods.
+pub(crate) const POD: u8 = 5;
+const DNS: u8 = 10;
+
+/// The EgressFirewalls of other namespaces.
+pub(crate) const OTHERS: Others = Others {
+    with_pod: 100,
+    names_each: 0,
+};
 
 /// The port of every server outside.
 pub(crate) const PORT: u16 = 443;
@@ -76,20 +81,22 @@ impl DatapathFixture {
         let network = Network::new(workdir.path()).await?;
         let northbound = Northbound::start(workdir.path()).await;
         let mut datapath = Datapath::start(workdir.path(), &northbound).await?;
-        let pod = datapath.pod(&northbound, "pod", &[POD]).await;
-        let servers = datapath.pod(&northbound, "servers", &[SERVERS]).await;
+        OTHERS.create(&northbound);
+        create_namespace(&northbound, TEAM);
+        let pod = datapath.pod(&northbound, TEAM, "pod", POD).await;
+        let servers = datapath.outside();
         NETWORKS
             .into_iter()
             .for_each(|network| servers.owns(network));
         servers.serve(PORT);
         servers.echo(ECHO);
         datapath
-            .attach(&northbound, "dns", network.pid(), &[DNS])
+            .attach(&northbound, "dns", network.pid(), DNS)
             .await;
-        create_rules(&northbound, names);
+        set_egress_firewall(&northbound, TEAM, names);
 
         let store = Store::new(workdir.join("store"));
-        store.allow("team", names);
+        store.allow(TEAM, names);
         fs::write(workdir.join("Corefile"), COREFILE).unwrap();
         write_zone(&workdir, 1, zone);
         let ovn_writer = start_ovn_writer(&workdir, &store).await;
@@ -118,6 +125,12 @@ impl DatapathFixture {
         self.coredns.restart().await;
     }
 
+    /// Replaces the EgressFirewall, and its ACLs as ovn-kubernetes does.
+    pub(crate) fn set_rules(&self, names: &[&str]) {
+        self.store.allow(TEAM, names);
+        set_egress_firewall(&self.northbound, TEAM, names);
+    }
+
     /// Replaces the records of `example.com`; CoreDNS reads them within a second.
     pub(crate) fn set_zone(&self, serial: u32, records: &str) {
         write_zone(&self.workdir, serial, records);
@@ -125,7 +138,8 @@ impl DatapathFixture {
 
     /// CoreDNS's answer to the pod, whose packets pass the same switch. Empty without an answer in two seconds.
     pub(crate) fn look_up(&self, name: &str) -> Vec<Ipv4Addr> {
-        let server = SocketAddr::from((DNS, self.coredns.address().port()));
+        let [dns, _] = pod_addresses(DNS);
+        let server = SocketAddr::from((dns, self.coredns.address().port()));
         let reply = self.pod.look_up(server, name);
         let addresses = reply.map(|reply| reply.addresses()).unwrap_or_default();
         let v4 = addresses.into_iter().filter_map(|address| match address {
@@ -150,19 +164,4 @@ async fn start_asking(
 fn write_zone(workdir: &Workdir, serial: u32, records: &str) {
     let file = workdir.join("example.com.zone");
     coredns::write_zone(&file, "example.com.", serial, records);
-}
-
-/// The rules of an EgressFirewall that allows only these names, in ovn-kubernetes' form.
-pub(crate) fn create_rules(northbound: &Northbound, names: &[&str]) {
-    northbound.nbctl(&["pg-add", "team", "pod"]).unwrap();
-    let set = |name: &&str| {
-        let id = address_set_id(DEFAULT_NETWORK_CONTROLLER, name, Family::V4);
-        format!("(ip4.dst == ${}) && inport == @team", address_set_name(&id))
-    };
-    let allowed = names.iter().map(|name| ("10000", set(name), "allow"));
-    let denied = ("9999", format!("{OUTSIDE} && inport == @team"), "drop");
-    for (priority, rule, action) in allowed.chain([denied]) {
-        let args = ["acl-add", SWITCH, "to-lport", priority, &rule, action];
-        northbound.nbctl(&args).unwrap();
-    }
 }

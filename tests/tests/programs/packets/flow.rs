@@ -134,7 +134,7 @@ async fn a_pod_reaches_a_looked_up_name_only_while_its_rule_allows_it() {
     is_dropped(pod, FIRST).await;
     passes(pod, SECOND).await;
     // A removed rule closes its addresses, whichever other rules exist.
-    town.store.allow("team", &NAMES[..1]);
+    town.set_rules(&NAMES[..1]);
     is_dropped(pod, SECOND).await;
     is_dropped(pod, deep).await;
     passes(pod, WWW).await;

@@ -1,0 +1,100 @@
+//! The commands of Open vSwitch, and the processes around it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{ovn, process::Process, wait::eventually};
+
+/// A process that holds a network of its own open.
+pub(super) async fn start_network(folder: &Path, name: &str) -> Process {
+    let args = ["--net", "--", "sleep", "infinity"];
+    let process = Process::start(folder, name, Path::new("unshare"), args, &[]);
+    let (pid, own) = (process.pid().to_string(), namespace("self"));
+    eventually("it has a network of its own", async || {
+        let is_apart = namespace(&pid) != own;
+        is_apart
+            .then_some(())
+            .ok_or_else(|| "it has not".to_owned())
+    })
+    .await;
+    process
+}
+
+/// Starts a program with its folders in this one.
+pub(super) fn start(folder: &Path, name: &str, program: &Path, args: &[String]) -> Process {
+    let environment = ["OVN_RUNDIR", "OVS_RUNDIR", "OVN_DBDIR", "OVS_DBDIR"]
+        .map(|name| (name, folder.display().to_string()));
+    Process::start(folder, name, program, args, &environment)
+}
+
+pub(super) fn socket(folder: &Path, name: &str) -> String {
+    format!("unix:{}", folder.join(format!("{name}.sock")).display())
+}
+
+pub(super) fn control(folder: &Path, name: &str) -> String {
+    folder.join(format!("{name}.ctl")).display().to_string()
+}
+
+/// The network of a process.
+fn namespace(pid: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/ns/net")).ok()
+}
+
+/// Runs a program in the network of a process.
+pub(super) fn inside(pid: u32, program: &str, args: &[&str]) {
+    let pid = pid.to_string();
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &pid, "--net", "--", program]);
+    run(command.args(args));
+}
+
+pub(super) fn vsctl(folder: &Path, args: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(ovn::program("ovs-vsctl"));
+    command.arg("--timeout=30");
+    command.arg(format!("--db={}", socket(folder, "conf")));
+    said(command.args(args))
+}
+
+/// Sends the bridge an OpenFlow command.
+pub(super) fn ofctl(folder: &Path, args: &[&str]) -> Result<String, String> {
+    let bridge = format!("unix:{}", folder.join("br-int.mgmt").display());
+    let mut command = Command::new(ovn::program("ovs-ofctl"));
+    command.args(["--protocols=OpenFlow15", "--timeout=30"]);
+    let (what, more) = args.split_first().expect("something to tell");
+    said(command.arg(what).arg(bridge).args(more))
+}
+
+/// The options of tunnels.
+pub(super) fn tunnel_options(folder: &Path) -> Result<Vec<String>, String> {
+    let map = ofctl(folder, &["dump-tlv-map"])?;
+    let option = |line: &str| match *line.split_whitespace().collect::<Vec<_>>() {
+        [class, kind, length, field] if class.starts_with("0x") => Some(format!(
+            "{{class={class},type={kind},len={length}}}->{field}"
+        )),
+        _ => None,
+    };
+    Ok(map.lines().filter_map(option).collect())
+}
+
+fn said(command: &mut Command) -> Result<String, String> {
+    let output = command.output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(text(&output.stderr)),
+    }
+}
+
+pub(super) fn run(command: &mut Command) {
+    let said = said(command);
+    assert!(said.is_ok(), "{command:?}: {said:?}");
+}
+
+/// Sends a process a command by its control socket.
+pub(super) fn appctl(folder: &Path, name: &str, args: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(ovn::program("ovs-appctl"));
+    said(command.arg("-t").arg(control(folder, name)).args(args))
+}

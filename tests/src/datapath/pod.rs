@@ -1,0 +1,127 @@
+//! A host of the network, whose packets pass the switch.
+
+use std::{
+    fs::{self, File},
+    io,
+    net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream},
+    os::fd::AsFd,
+    thread,
+    time::Duration,
+};
+
+use hickory_proto::rr::RecordType;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use tokio::runtime::Builder;
+
+use super::commands::inside;
+use crate::dns::{Reply, ask};
+
+/// Its end of its link.
+pub(super) const LINK: &str = "pod0";
+
+/// The time-out of a connection. A dropped connection fails after this time.
+const CONNECT: Duration = Duration::from_millis(500);
+
+/// A host, inside or outside of the cluster. It ends with the [`Datapath`](super::Datapath).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pod {
+    /// The process that holds its network open.
+    pub(super) pid: u32,
+}
+
+impl Pod {
+    /// Accepts connections on this port of all addresses of both families, and closes each at once, until the test ends.
+    ///
+    /// # Panics
+    /// If it cannot listen.
+    pub fn serve(self, port: u16) {
+        let listener = self
+            .enter(move || TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)))
+            .expect("a port to listen on");
+        // A socket stays in the network in which it was created.
+        thread::spawn(move || listener.incoming().for_each(drop));
+    }
+
+    /// Accepts connections on this port of all addresses and echoes their data, until the test ends.
+    ///
+    /// # Panics
+    /// If it cannot listen.
+    pub fn echo(self, port: u16) {
+        let listener = self
+            .enter(move || TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)))
+            .expect("a port to listen on");
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                thread::spawn(move || io::copy(&mut &stream, &mut &stream));
+            }
+        });
+    }
+
+    /// Makes all addresses of a network local to the pod.
+    pub fn owns(self, network: &str) {
+        inside(
+            self.pid,
+            "ip",
+            &["route", "add", "local", network, "dev", LINK],
+        );
+    }
+
+    /// Connects to an address.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] if the packets are dropped.
+    pub fn connect(self, to: SocketAddr) -> io::Result<TcpStream> {
+        self.connect_within(to, CONNECT)
+    }
+
+    /// [`Pod::connect`] with another time-out. The first packet is sent again after a second.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] if the packets are dropped.
+    pub fn connect_within(self, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+        self.enter(move || TcpStream::connect_timeout(&to, patience))
+    }
+
+    /// How many first packets of its connections were retransmitted: after a second without an answer.
+    ///
+    /// # Errors
+    /// If the counters cannot be read.
+    pub fn sent_again(self) -> io::Result<u64> {
+        let text = fs::read_to_string(format!("/proc/{}/net/netstat", self.pid))?;
+        // Two lines each: the names, and the numbers.
+        let mut lines = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("TcpExt: "));
+        let (names, numbers) = (lines.next(), lines.next());
+        let mut counters = names.into_iter().flat_map(str::split_whitespace);
+        let place = counters.position(|name| name == "TCPSynRetrans");
+        let mut numbers = numbers.into_iter().flat_map(str::split_whitespace);
+        let number = place.and_then(|place| numbers.nth(place)?.parse().ok());
+        number.ok_or_else(|| io::Error::other("no TCPSynRetrans"))
+    }
+
+    /// Sends a DNS server a query for the IPv4 addresses of a name.
+    ///
+    /// # Errors
+    /// As [`ask`].
+    pub fn look_up(self, server: SocketAddr, name: &str) -> io::Result<Reply> {
+        self.enter(move || {
+            let mut runtime = Builder::new_current_thread();
+            let runtime = runtime.enable_all().build()?;
+            runtime.block_on(ask(server, name, RecordType::A))
+        })
+    }
+
+    fn enter<T: Send>(self, call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        let network = File::open(format!("/proc/{}/ns/net", self.pid))?;
+        // A thread of its own, since a thread is in one network only.
+        thread::scope(|scope| {
+            let called = scope.spawn(|| {
+                let kind = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(network.as_fd(), kind)?;
+                call()
+            });
+            called.join().expect("no panic")
+        })
+    }
+}
