@@ -187,6 +187,7 @@ async fn complaint(change: impl FnOnce(&mut serde_json::Value)) -> String {
 #[tokio::test]
 async fn a_database_that_cannot_be_worked_with_is_one_clear_line() {
     let missing = complaint(|schema| {
+        schema["version"] = "7.0.0".into();
         schema["tables"]["Address_Set"]["columns"]
             .as_object_mut()
             .unwrap()
