@@ -1,6 +1,7 @@
 //! The command line.
 
 mod northbound;
+mod realized;
 mod sets;
 
 use std::time::Duration;
@@ -18,7 +19,7 @@ use runtime::{
 };
 
 use self::sets::{parse_time, permission_end};
-pub use self::{northbound::NorthboundArgs, sets::SetsArgs};
+pub use self::{northbound::NorthboundArgs, realized::RealizedArgs, sets::SetsArgs};
 use crate::{
     control::{AllowEmptyArgs, parse_control},
     report::Format,
@@ -36,6 +37,7 @@ const INSPECT: &str = "tcp://127.0.0.1:9093";
 
 const NORTHBOUND: &str = "Northbound database";
 const WRITES: &str = "Writes";
+const REALIZED: &str = "Realized changes";
 const ADDRESS_SETS: &str = "Address sets";
 
 /// The flags that `-h` shows; `--help` shows all.
@@ -111,6 +113,10 @@ pub struct Args {
     /// The contents of the address sets.
     #[command(flatten, next_help_heading = ADDRESS_SETS)]
     pub sets: SetsArgs,
+
+    /// When changes are realized.
+    #[command(flatten, next_help_heading = REALIZED)]
+    pub realized: RealizedArgs,
 
     /// Until this time, empty the sets of names that are absent at the start, for any number of names.
     ///

@@ -22,6 +22,7 @@ use crate::{
     dry_run::DryRun,
     inspect::WriterQuery,
     metrics,
+    realized::{Committed, Samples},
     references::{Northbound, NorthboundChanges},
     sync::{Finished, Policy, Reconciler, StartOver, SyncEvent},
 };
@@ -47,6 +48,8 @@ pub struct Writer {
     mode: Mode,
     /// Queries of people.
     questions: mpsc::Receiver<WriterQuery>,
+    /// Asks when changes are realized.
+    samples: Option<Samples>,
     /// The oldest first.
     in_flight: VecDeque<TransactionId>,
     /// Whether this process was on standby at its last check: those names must be checked again when it leads.
@@ -74,6 +77,7 @@ impl Writer {
             client: Client::new(remotes, options),
             mode: Mode::Write(Leader::sole()),
             questions: mpsc::channel(1).1,
+            samples: None,
             in_flight: VecDeque::new(),
             stood_by: false,
             store_problem: Some(STORE_UNREAD.to_owned()),
@@ -94,6 +98,13 @@ impl Writer {
     pub fn dry_run(self, dry_run: DryRun) -> Self {
         let mode = Mode::DryRun(dry_run);
         Self { mode, ..self }
+    }
+
+    /// Asks from time to time when a change is realized.
+    #[must_use]
+    pub fn sampled(self, samples: Samples) -> Self {
+        let samples = Some(samples);
+        Self { samples, ..self }
     }
 
     #[must_use]
@@ -300,7 +311,18 @@ impl Writer {
             return;
         }
         match self.sync.finished(place, outcome, replica, now()) {
-            Finished::Done(done) => metrics::done(&done),
+            Finished::Done(done) => {
+                metrics::done(&done);
+                if let (Some(samples), Some(evidence)) = (&mut self.samples, done.evidence) {
+                    let at = now();
+                    let since = done.lags.iter().max().and_then(|lag| at.checked_sub(*lag));
+                    samples.committed(Committed {
+                        since,
+                        at,
+                        evidence,
+                    });
+                }
+            }
             Finished::Refused(refusal) => debug!(%refusal, "the server refused a transaction"),
             Finished::Managed => {
                 info!(

@@ -9,6 +9,7 @@ use super::{Reason, Sides};
 use crate::{
     address_set::AddressSet,
     desired::Wanted,
+    realized::view::RealizedView,
     references::{NorthboundReplica, SetName},
     report::{Action, Kind, NameReport, SetReport, short_duration},
     sync::change_log::Cause,
@@ -33,6 +34,8 @@ pub struct Sets {
     pub sets: Vec<SetShown>,
     /// The number of matching names whose sets are not shown.
     pub hidden: usize,
+    /// When changes are realized; `None` if nothing asks for that.
+    pub realized: Option<RealizedView>,
 }
 
 /// An address set, whether its row exists or not.
@@ -92,6 +95,7 @@ impl Sets {
             names: names.len(),
             matching: matching.len(),
             hidden: matching.len() - shown,
+            realized: sides.realized.cloned(),
             sets,
         }
     }

@@ -16,6 +16,7 @@ pub(super) fn render(sets: &Sets, filter: &str) -> String {
             h1 { "ovn-writer " (VERSION) }
             (explain_form(None, None))
             @for condition in &sets.conditions { p.bad { (condition.words) } }
+            @if let Some(words) = sets.realized.as_ref().and_then(|it| it.words()) { p { (words) "." } }
             h2 { "Address sets" }
             (filter_form("names or sets", filter))
             p {

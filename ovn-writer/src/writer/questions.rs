@@ -18,10 +18,12 @@ impl Writer {
             }
             Mode::Write(_) => None,
         };
+        let realized = self.samples.as_ref().map(|it| it.view().at(now()));
         let sides = Sides {
             sync: &self.sync,
             replica: self.client.replica(),
             idle,
+            realized: realized.as_ref(),
             now: now(),
         };
         let _gone = match question {
