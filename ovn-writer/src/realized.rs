@@ -98,6 +98,8 @@ pub enum Proof {
     Confirmed,
     /// They should be, for this reason.
     Assumed(&'static str),
+    /// They were not in time, for this reason.
+    Late(&'static str),
     /// It is not known, for this reason.
     Unknown(&'static str),
 }
@@ -116,7 +118,7 @@ pub enum CachedFlows {
 pub struct Realized {
     /// Whether the rules are in.
     pub proof: Proof,
-    /// Since when that is known.
+    /// Since when that is known; how long it was waited for, if they are late.
     pub rules_at: Instant,
     /// Whether flows from before are gone.
     pub cached_flows: CachedFlows,
@@ -292,7 +294,9 @@ async fn answer(
     view: watch::Sender<RealizedView>,
 ) {
     let cached_flows = match (rules.proof, passes) {
-        (Proof::Unknown(_), _) => CachedFlows::Unknown("the rules may not be in".to_owned()),
+        (Proof::Late(_) | Proof::Unknown(_), _) => {
+            CachedFlows::Unknown("the rules may not be in".to_owned())
+        }
         (_, None) => CachedFlows::Unknown("--vswitchd-ctl is not set".to_owned()),
         (_, Some(passes)) => match passes.since(rules.at).await {
             Ok(at) => CachedFlows::Gone(at),

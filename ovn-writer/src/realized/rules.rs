@@ -2,7 +2,7 @@
 
 use std::{future::pending, time::Duration};
 
-use ovsdb_replica::{Client, Event, Outcome, Refusal, Tables, TransactionId};
+use ovsdb_replica::{Client, Event, Outcome, Refusal, TransactionId};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{info, warn};
 
@@ -21,6 +21,9 @@ const SLACK: Duration = Duration::from_millis(10);
 
 /// The one that stands for all chassis without the southbound database.
 const ALL: &str = "the slowest chassis";
+
+const NO_NORTHBOUND: Proof = Proof::Unknown("there is no session with the northbound database");
+const NO_SOUTHBOUND: Proof = Proof::Unknown("there is no session with the southbound database");
 
 /// That the rules are in, or are not known to be.
 #[derive(Clone, Copy, Debug)]
@@ -75,10 +78,8 @@ fn step<C>(database: &str, event: Event<C>) -> Option<(TransactionId, Outcome)> 
     None
 }
 
-fn only_row<T: ovsdb_replica::Record>(client: &Client<T>) -> Option<&T>
-where
-    T: Tables<Replica = ovsdb_replica::Replica<T>>,
-{
+/// The row of `NB_Global`.
+fn global_row(client: &Client<NbGlobal>) -> Option<&NbGlobal> {
     Some(client.replica()?.iter().next()?.1)
 }
 
@@ -88,37 +89,39 @@ impl Realizer {
         let until = Instant::now() + DEADLINE;
         let proof = self.proof(evidence, until).await;
         Rules {
-            proof: proof.unwrap_or_else(Proof::Unknown),
+            proof: proof.unwrap_or_else(|unproven| unproven),
             at: Instant::now(),
         }
     }
 
     /// The running ovn-northd.
     pub(super) fn northd(&self) -> Option<Northd> {
-        Northd::of(only_row(&self.northbound)?)
+        Northd::of(global_row(&self.northbound)?)
     }
 
-    /// An error says why it is not known.
-    async fn proof(&mut self, evidence: &Evidence, until: Instant) -> Result<Proof, &'static str> {
+    /// An error is [`Proof::Late`] or [`Proof::Unknown`].
+    async fn proof(&mut self, evidence: &Evidence, until: Instant) -> Result<Proof, Proof> {
         self.connected(until).await?;
         let northd = self.northd();
-        let northd = northd.ok_or("ovn-northd has not written its version")?;
+        let northd = northd.ok_or(Proof::Unknown("ovn-northd has not written its version"))?;
         if northd.bumps_cheaply {
             return self.bump(until).await;
         }
         match &mut self.southbound {
             Some(_) => self.southbound_shows(evidence, until).await,
-            None => Err("ovn-northd is older than 24.09, and --sb is not set"),
+            None => Err(Proof::Unknown(
+                "ovn-northd is older than 24.09, and --sb is not set",
+            )),
         }
     }
 
     /// Waits for sessions with the databases.
-    async fn connected(&mut self, until: Instant) -> Result<(), &'static str> {
+    async fn connected(&mut self, until: Instant) -> Result<(), Proof> {
         loop {
             let missing = if self.northbound.replica().is_none() {
-                "there is no session with the northbound database"
+                NO_NORTHBOUND
             } else if self.southbound.as_ref().is_some_and(is_down) {
-                "there is no session with the southbound database"
+                NO_SOUTHBOUND
             } else {
                 return Ok(());
             };
@@ -128,11 +131,11 @@ impl Realizer {
     }
 
     /// Bumps `nb_cfg`, and waits until the chassis have followed.
-    async fn bump(&mut self, until: Instant) -> Result<Proof, &'static str> {
+    async fn bump(&mut self, until: Instant) -> Result<Proof, Proof> {
         let mut bumped = self.add_one(until).await?;
         loop {
-            let global = only_row(&self.northbound);
-            let global = global.ok_or("the session with the northbound database ended")?;
+            let global = global_row(&self.northbound);
+            let global = global.ok_or(NO_NORTHBOUND)?;
             let (latest, slowest) = (global.nb_cfg, global.hv_cfg);
             match self.progress(bumped, latest, slowest) {
                 Progress::In => return Ok(Proof::Confirmed),
@@ -151,7 +154,9 @@ impl Realizer {
                     Progress::In | Progress::InButSilent => {
                         Ok(Proof::Assumed("a chassis is silent"))
                     }
-                    Progress::UnderWay | Progress::Reset => Err("no chassis followed in time"),
+                    Progress::UnderWay | Progress::Reset => {
+                        Err(Proof::Late("no chassis followed within a second"))
+                    }
                 };
             }
         }
@@ -190,26 +195,28 @@ impl Realizer {
     }
 
     /// The number of a new bump.
-    async fn add_one(&mut self, until: Instant) -> Result<i64, &'static str> {
-        const NO_SESSION: &str = "there is no session with the northbound database";
-        let id = self.northbound.transact(tables::bump()).ok_or(NO_SESSION)?;
+    async fn add_one(&mut self, until: Instant) -> Result<i64, Proof> {
+        let id = self
+            .northbound
+            .transact(tables::bump())
+            .ok_or(NO_NORTHBOUND)?;
         loop {
             let next = next(&mut self.northbound, self.southbound.as_mut());
             match timeout_at(until, next).await {
-                Err(_) => return Err("the northbound database did not answer in time"),
+                Err(_) => return Err(Proof::Late("the northbound database does not answer")),
                 Ok(Step::Northbound(ended, outcome)) if ended == id => {
                     return match outcome {
                         Outcome::Done(results) => {
-                            tables::bumped(&results).ok_or("NB_Global has no row")
+                            tables::bumped(&results).ok_or(Proof::Unknown("NB_Global has no row"))
                         }
                         Outcome::Refused(refusal) => Err(refused(&refusal)),
                         Outcome::Unknown(_) => {
                             self.northbound.restart();
-                            Err(NO_SESSION)
+                            Err(NO_NORTHBOUND)
                         }
                     };
                 }
-                Ok(_) if self.northbound.replica().is_none() => return Err(NO_SESSION),
+                Ok(_) if self.northbound.replica().is_none() => return Err(NO_NORTHBOUND),
                 Ok(_) => {}
             }
         }
@@ -220,24 +227,23 @@ impl Realizer {
         &mut self,
         evidence: &Evidence,
         until: Instant,
-    ) -> Result<Proof, &'static str> {
-        const NO_SESSION: &str = "there is no session with the southbound database";
+    ) -> Result<Proof, Proof> {
         let operations = tables::shows(evidence, DEADLINE);
-        let southbound = self.southbound.as_mut().ok_or(NO_SESSION)?;
-        let id = southbound.transact(operations).ok_or(NO_SESSION)?;
+        let southbound = self.southbound.as_mut().ok_or(NO_SOUTHBOUND)?;
+        let id = southbound.transact(operations).ok_or(NO_SOUTHBOUND)?;
         loop {
             let next = next(&mut self.northbound, self.southbound.as_mut());
             match timeout_at(until + DEADLINE, next).await {
-                Err(_) => return Err("the southbound database did not answer in time"),
+                Err(_) => return Err(Proof::Late("the southbound database does not answer")),
                 Ok(Step::Southbound(ended, outcome)) if ended == id => match outcome {
                     Outcome::Done(_) => break,
                     Outcome::Refused(refusal) => return Err(refused(&refusal)),
                     Outcome::Unknown(_) => {
                         self.southbound.as_mut().map(Client::restart);
-                        return Err(NO_SESSION);
+                        return Err(NO_SOUTHBOUND);
                     }
                 },
-                Ok(_) if self.southbound.as_ref().is_none_or(is_down) => return Err(NO_SESSION),
+                Ok(_) if self.southbound.as_ref().is_none_or(is_down) => return Err(NO_SOUTHBOUND),
                 Ok(_) => {}
             }
         }
@@ -252,14 +258,12 @@ fn is_down(client: &Client<ChassisPrivate>) -> bool {
     client.replica().is_none()
 }
 
-fn refused(refusal: &Refusal) -> &'static str {
-    match refusal.reason.error.as_str() {
-        "timed out" => {
-            "the southbound database has no such change: ovn-northd is late, or the set changed again"
-        }
-        _ => {
-            warn!(%refusal, "a database refuses to show whether changes are realized");
-            "a database refuses to show it: the log has its words"
-        }
+fn refused(refusal: &Refusal) -> Proof {
+    if refusal.reason.error == "timed out" {
+        return Proof::Late(
+            "the southbound database has no such change after a second, or the set changed again",
+        );
     }
+    warn!(%refusal, "a database refuses to show whether changes are realized");
+    Proof::Unknown("a database refuses to show it: the log has its words")
 }

@@ -32,9 +32,9 @@ pub struct LastRealized {
     pub at: Instant,
     /// For how many seconds it has been committed.
     pub seconds_ago: u64,
-    /// `confirmed`, `assumed` or `unknown`.
+    /// `confirmed`, `assumed`, `late` or `unknown`.
     pub proof: &'static str,
-    /// Why it is assumed or unknown.
+    /// Why it is not confirmed.
     pub reason: Option<&'static str>,
     /// The milliseconds from the acknowledgement until the rules were in.
     pub rules_ms: Option<f64>,
@@ -58,7 +58,7 @@ impl RealizedView {
             let took = at.into_std().saturating_duration_since(committed.at);
             took.as_secs_f64() * 1e3
         };
-        let is_known = !matches!(realized.proof, Proof::Unknown(_));
+        let is_known = matches!(realized.proof, Proof::Confirmed | Proof::Assumed(_));
         let (cached_flows_ms, cached_flows_unknown) = match &realized.cached_flows {
             CachedFlows::Gone(at) => (Some(after(*at)), None),
             CachedFlows::Unknown(reason) => (None, Some(reason.clone())),
@@ -112,6 +112,7 @@ impl Proof {
         match self {
             Self::Confirmed => "confirmed",
             Self::Assumed(_) => "assumed",
+            Self::Late(_) => "late",
             Self::Unknown(_) => "unknown",
         }
     }
@@ -120,7 +121,7 @@ impl Proof {
     pub const fn reason(self) -> Option<&'static str> {
         match self {
             Self::Confirmed => None,
-            Self::Assumed(reason) | Self::Unknown(reason) => Some(reason),
+            Self::Assumed(reason) | Self::Late(reason) | Self::Unknown(reason) => Some(reason),
         }
     }
 }

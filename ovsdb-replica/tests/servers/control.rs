@@ -3,17 +3,14 @@
 use std::time::Duration;
 
 use ovsdb_replica::{ControlSocket, Error};
-use tempfile::tempdir;
 
-use crate::server::{Server, create};
+use crate::server::standalone;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_command_returns_its_output_or_the_words_of_the_program() {
-    let folder = tempdir().unwrap();
-    create(folder.path(), "nb");
-    let _server = Server::start(folder.path(), "nb", &[]);
+    let (folder, _server) = standalone(&[]);
     let path = folder.path().join("nb.ctl");
     let mut socket = ControlSocket::connect(&path).await.unwrap();
     let version = socket.call("version", &[], DEADLINE).await.unwrap();
