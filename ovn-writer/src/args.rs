@@ -1,6 +1,7 @@
 //! The command line.
 
 mod northbound;
+mod realized;
 mod sets;
 
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
@@ -12,7 +13,7 @@ use runtime::{
 };
 
 use self::sets::{parse_time, permission_end};
-pub use self::{northbound::NorthboundArgs, sets::SetsArgs};
+pub use self::{northbound::NorthboundArgs, realized::RealizedArgs, sets::SetsArgs};
 use crate::{
     control::{AllowEmptyArgs, parse_control},
     report::Format,
@@ -27,6 +28,7 @@ pub const ADMIN: &str = "127.0.0.1:9091";
 
 const NORTHBOUND: &str = "Northbound database";
 const WRITES: &str = "Writes";
+const REALIZED: &str = "Realized changes";
 const ADDRESS_SETS: &str = "Address sets";
 
 /// The flags that `-h` shows; `--help` shows all.
@@ -102,6 +104,10 @@ pub struct Args {
     /// The contents of the address sets.
     #[command(flatten, next_help_heading = ADDRESS_SETS)]
     pub sets: SetsArgs,
+
+    /// When changes are realized.
+    #[command(flatten, next_help_heading = REALIZED)]
+    pub realized: RealizedArgs,
 
     /// Until this time, empty the sets of names that are absent at the start, for any number of names.
     ///

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::{
     address_set::AddressSet,
     desired::Skip,
+    realized::view::RealizedView,
     references::{NorthboundReplica, SetName},
     report::{NameReport, RuleReport},
     sync::{Reconciler, SyncState, change_log::LoggedChange},
@@ -39,6 +40,8 @@ pub struct Sides<'a> {
     pub replica: Option<&'a NorthboundReplica>,
     /// Why this process writes nothing, if so.
     pub idle: Option<Idle>,
+    /// When changes are realized; `None` if nothing asks for that.
+    pub realized: Option<&'a RealizedView>,
     pub now: Instant,
 }
 
@@ -78,6 +81,8 @@ pub struct Explanation {
     pub more_names: usize,
     /// Why it is not in a set, and other problems.
     pub reasons: Vec<Reason>,
+    /// When changes are realized; `None` if nothing asks for that.
+    pub realized: Option<RealizedView>,
     /// The explanation as lines of text.
     pub text: Vec<String>,
 }
@@ -159,6 +164,7 @@ impl Explanation {
             names: Vec::new(),
             more_names: 0,
             reasons: Vec::new(),
+            realized: sides.realized.cloned(),
             text: Vec::new(),
         };
         match &asked.subject {

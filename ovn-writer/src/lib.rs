@@ -7,6 +7,8 @@
 //!   ([`references`]), and plans changes.
 //! - [`ovsdb_replica`], an OVSDB client, keeps the replica of the rows and carries the changes out.
 //!
+//! [`realized`] finds out when OVN and the switch have followed.
+//!
 //! [`Writer`] is the loop around them. [`verify()`] compares once, and [`report`] renders differences as text.
 //! [`explain`] tells why a name or address is there, over [`inspect`]. [`control`] takes permissions of an
 //! administrator.
@@ -23,6 +25,7 @@ mod external_ids;
 pub mod fuzzing;
 pub mod inspect;
 mod metrics;
+pub mod realized;
 pub mod references;
 pub mod report;
 pub mod sync;
@@ -35,6 +38,7 @@ use std::{io, pin::pin};
 
 use anyhow::Context;
 use futures_util::{Stream, StreamExt, stream};
+use ovsdb_replica::Remotes;
 use runtime::{
     OpenStore, UsageError,
     admin::{Admin, Health},
@@ -51,8 +55,9 @@ use runtime::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::realized::{RealizedOptions, Realizer, Samples};
 pub use self::{
-    args::{ADMIN, Args, Cli, NorthboundArgs, PREFIX, SetsArgs},
+    args::{ADMIN, Args, Cli, NorthboundArgs, PREFIX, RealizedArgs, SetsArgs},
     control::run_allow_empty,
     dry_run::DryRun,
     metrics::METRICS,
@@ -81,9 +86,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         leader_elect,
         inspect,
         control,
+        realized,
         ..
     } = args;
     let options = usage(northbound.client_options())?;
+    if realized.sb.as_ref().is_some_and(Remotes::need_tls) && northbound.ca_cert.is_none() {
+        let words = "--sb names an ssl: remote, which needs --ca-cert";
+        return Err(UsageError(words.to_owned()).into());
+    }
     telemetry::init_logging(common.log_format);
     let exporter = telemetry::init_metrics(PROGRAM, METRICS)?;
     let store = OpenStore::open(&common.store, PROGRAM).await?;
@@ -97,7 +107,19 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Some(address) => Some(Inspect::bind(address).await.context("--control")?),
         None => None,
     };
-    let writer = Writer::new(&northbound.nb, options, policy, &health);
+    let realizer = (!dry_run && !realized.realized_interval.is_zero()).then(|| {
+        Realizer::new(&RealizedOptions {
+            northbound: northbound.nb.clone(),
+            client: options.clone(),
+            southbound: realized.sb,
+            vswitchd: realized.vswitchd_ctl,
+        })
+    });
+    let mut writer = Writer::new(&northbound.nb, options, policy, &health);
+    if let Some((realizer, handle)) = realizer {
+        writer = writer.sampled(Samples::new(handle, realized.realized_interval));
+        tasks.spawn("realized", realizer.run(tasks.token()));
+    }
     let namespace = common.objects_namespace;
     let leadership = leader_elect.then(|| Leadership::of(&store, &namespace, PROGRAM));
     let leader = leadership.as_ref();

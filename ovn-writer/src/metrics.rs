@@ -12,6 +12,7 @@ use runtime::metrics::{Label, Metric};
 
 use crate::{
     desired::Skip,
+    realized::{CachedFlows, Committed, Proof, Realized},
     sync::{Done, Reconciler},
 };
 
@@ -33,6 +34,12 @@ runtime::metrics! {
     counter INSERTED = "egress_ovn_writer_addresses_inserted_total" "Addresses added to rows by transactions that the database acknowledged";
     counter DELETED = "egress_ovn_writer_addresses_deleted_total" "Addresses removed from rows by transactions that the database acknowledged";
     histogram LAG = "egress_ovn_writer_sync_lag_seconds" "The time from a change in the store until the database acknowledged the transaction";
+    histogram REALIZED = "egress_ovn_writer_realized_seconds"
+        [Label::one_of("from", &["event", "commit"]), Label::one_of("until", &["rules", "cached_flows"])]
+        "The time until a change was realized, for samples. `event`: from the change in the store. `commit`: from the acknowledgement of the database. `rules`: until the rules are in the switches; for late ones until the ovn-writer gave up. `cached_flows`: until ovs-vswitchd has also checked the flows that it cached before";
+    counter REALIZED_PROOFS = "egress_ovn_writer_realized_total" [Label::one_of("proof", &["confirmed", "assumed", "late", "unknown"])]
+        "Samples of changes, by what shows that they are realized. `confirmed`: all chassis reported it. `assumed`: a chassis is silent, or ovn-northd is older than 24.09. `late`: OVN did not follow within a second. `unknown`: OVN cannot be asked. `ovn-writer explain` has the reason";
+    gauge SILENT = "egress_ovn_writer_silent_chassis" "Chassis that do not follow the northbound database although others do";
     counter SESSIONS = "egress_ovn_writer_sessions_total" "Sessions with the database: one at the start, and one more after each session that ended";
     counter SESSION_ENDS = "egress_ovn_writer_session_ends_total" [Label::one_of("reason", &["lost", "start_over"])]
         "Sessions with the database that ended. `lost`: the connection ended. `start_over`: the ovn-writer ended it, since the outcome of a transaction was unknown or its copy of the database was wrong. Each is followed by a new session; more than a few an hour need a look at the log";
@@ -91,6 +98,31 @@ pub(crate) fn done(done: &Done) {
     }
     counter!(INSERTED).increment(done.inserted_addresses as u64);
     counter!(DELETED).increment(done.deleted_addresses as u64);
+}
+
+/// Records the end of a change.
+pub(crate) fn realized(committed: &Committed, realized: &Realized) {
+    counter!(REALIZED_PROOFS, "proof" => realized.proof.as_str()).increment(1);
+    if let Proof::Unknown(_) = realized.proof {
+        return;
+    }
+    let flows = match &realized.cached_flows {
+        CachedFlows::Gone(at) => Some(("cached_flows", *at)),
+        CachedFlows::Unknown(_) => None,
+    };
+    for (until, at) in flows.into_iter().chain([("rules", realized.rules_at)]) {
+        let since = [("commit", Some(committed.at)), ("event", committed.since)];
+        for (from, since) in since {
+            if let Some(since) = since {
+                let took = at.into_std().saturating_duration_since(since);
+                histogram!(REALIZED, "from" => from, "until" => until).record(took);
+            }
+        }
+    }
+}
+
+pub(crate) fn silent_chassis(count: usize) {
+    set(SILENT, count);
 }
 
 pub(crate) fn session() {

@@ -331,7 +331,10 @@ impl Reconciler {
                 if let Some(name) = batch.ghost(&results, &replica.0) {
                     return Finished::StartOver(StartOver::ReplicaMismatch(name));
                 }
-                let mut done = Done::default();
+                let mut done = Done {
+                    evidence: batch.evidence(&replica.0),
+                    ..Done::default()
+                };
                 for planned in &batch.names {
                     let (name, findings) = (&planned.name, &planned.findings);
                     self.refused.remove(name);

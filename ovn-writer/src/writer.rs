@@ -23,6 +23,7 @@ use crate::{
     dry_run::DryRun,
     inspect::WriterQuery,
     metrics,
+    realized::{Committed, Samples},
     references::{Northbound, NorthboundChanges},
     sync::{Finished, Policy, Reconciler, SetChange, StartOver, SyncEvent},
 };
@@ -48,6 +49,8 @@ pub struct Writer {
     mode: Mode,
     /// Queries of people.
     questions: mpsc::Receiver<WriterQuery>,
+    /// Asks when changes are realized.
+    samples: Option<Samples>,
     /// The oldest first.
     in_flight: VecDeque<TransactionId>,
     /// Whether this process was on standby at its last check: those names must be checked again when it leads.
@@ -75,6 +78,7 @@ impl Writer {
             client: Client::new(remotes, options),
             mode: Mode::Write(Leader::sole()),
             questions: mpsc::channel(1).1,
+            samples: None,
             in_flight: VecDeque::new(),
             stood_by: false,
             store_problem: Some(STORE_UNREAD.to_owned()),
@@ -100,6 +104,13 @@ impl Writer {
     /// Those that are told of changes of sets.
     pub fn watch(&self) -> WatchSubscribers<SetChange> {
         self.sync.watch.clone()
+    }
+
+    /// Asks from time to time when a change is realized.
+    #[must_use]
+    pub fn sampled(self, samples: Samples) -> Self {
+        let samples = Some(samples);
+        Self { samples, ..self }
     }
 
     #[must_use]
@@ -306,7 +317,18 @@ impl Writer {
             return;
         }
         match self.sync.finished(place, outcome, replica, now()) {
-            Finished::Done(done) => metrics::done(&done),
+            Finished::Done(done) => {
+                metrics::done(&done);
+                if let (Some(samples), Some(evidence)) = (&mut self.samples, done.evidence) {
+                    let at = now();
+                    let since = done.lags.iter().max().and_then(|lag| at.checked_sub(*lag));
+                    samples.committed(Committed {
+                        since,
+                        at,
+                        evidence,
+                    });
+                }
+            }
             Finished::Refused(refusal) => debug!(%refusal, "the server refused a transaction"),
             Finished::Managed => {
                 info!(

@@ -15,6 +15,7 @@
 //! | [`tables`] | several replicas at once |
 //! | [`transact`] | operations, and the three outcomes of a transaction: done, refused, unknown |
 //! | [`client`] | all of it together: a continuously replicated database |
+//! | [`control`] | commands for a program by its control socket |
 //!
 //! `value`, `schema`, `remote`, `reconnect`, `server`, `monitor`, `replica`, `tables`, `transact` and the framing do no
 //! IO.
@@ -74,6 +75,7 @@
 
 pub mod client;
 pub mod columns;
+pub mod control;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -95,6 +97,7 @@ pub use uuid::Uuid;
 
 pub use self::{
     client::{Client, ClientOptions, Event},
+    control::ControlSocket,
     error::{Error, NextStep, ServerError},
     remote::{HostPort, Remote, RemoteError, Remotes},
     replica::{Record, Replica},

@@ -139,7 +139,7 @@ impl Condition {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mutation(pub Cow<'static, str>, pub Mutator, pub Datum);
 
-/// The change of a set or a map (RFC 7047 section 5.1, `<mutator>`).
+/// The change of a set, a map or a number (RFC 7047 section 5.1, `<mutator>`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mutator {
@@ -147,6 +147,9 @@ pub enum Mutator {
     Insert,
     /// Removes elements; missing ones are ignored.
     Delete,
+    /// Adds to a number.
+    #[serde(rename = "+=")]
+    Add,
 }
 
 /// How a transaction ended.

@@ -21,7 +21,7 @@ mod wire;
 use std::{io, time::Duration};
 
 pub(crate) use self::{
-    connect::connect,
+    connect::{connect, connect_control},
     connection::Connection,
     inbox::Received,
     message::{Notification, Reply, Text},

@@ -138,6 +138,12 @@ impl From<&str> for Datum {
     }
 }
 
+impl From<i64> for Datum {
+    fn from(number: i64) -> Self {
+        Self::Atom(Atom::Integer(number))
+    }
+}
+
 impl From<Uuid> for Datum {
     fn from(uuid: Uuid) -> Self {
         Self::Atom(Atom::Uuid(uuid))

@@ -27,7 +27,10 @@ use self::{
     topology::{CHASSIS, GATEWAY, OUTSIDE, PHYSICAL, ROUTER, port_addresses},
 };
 pub use self::{
-    egress_firewall::{OTHER_NAMESPACES, Others, create_namespace, set_egress_firewall},
+    egress_firewall::{
+        OTHER_NAMESPACES, Others, create_address_sets, create_namespace, set_egress_firewall,
+        set_name,
+    },
     pod::Pod,
     topology::{CLUSTER, NODE, pod_addresses},
 };
@@ -310,6 +313,9 @@ async fn start_outside(folder: &Path, switch: u32) -> (Process, Pod) {
     let cable = cable(switch, "outside", pod);
     let ip = |args: &[&str]| inside(pod.pid, "ip", args);
     let [v4, v6] = OUTSIDE;
+    // Servers listen on addresses of whole networks.
+    let any = "echo 1 >/proc/sys/net/ipv6/ip_nonlocal_bind";
+    inside(pod.pid, "sh", &["-c", any]);
     ip(&["link", "set", "lo", "up"]);
     ip(&["addr", "add", v4, "dev", LINK]);
     ip(&["addr", "add", v6, "dev", LINK, "nodad"]);

@@ -39,6 +39,12 @@ pub(super) fn lines(explanation: &Explanation, asked: &Asked) -> Vec<String> {
     );
     let reasons = explanation.reasons.iter();
     lines.extend(reasons.map(|reason| format!("- {}", reason.words)));
+    let realized = explanation.realized.as_ref();
+    lines.extend(
+        realized
+            .and_then(|it| it.words())
+            .map(|it| format!("{it}.")),
+    );
     lines.iter().map(|line| printable(line)).collect()
 }
 

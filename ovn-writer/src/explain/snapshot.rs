@@ -3,7 +3,10 @@
 use serde::Serialize;
 
 use super::{Idle, Selection, SetShown, Sets, SetsQuery, Sides};
-use crate::sync::{Absence, Differences};
+use crate::{
+    realized::view::RealizedView,
+    sync::{Absence, Differences},
+};
 
 /// The maximum number of addresses per set.
 const MOST_ADDRESSES: usize = 10;
@@ -27,6 +30,8 @@ pub struct Snapshot {
     pub sets: Vec<SetShown>,
     /// The number of further names with differences.
     pub more_names: usize,
+    /// When changes are realized; `None` if nothing asks for that.
+    pub realized: Option<RealizedView>,
 }
 
 /// The connection to the northbound database.
@@ -70,6 +75,7 @@ impl Snapshot {
             names: differing.names,
             sets: differing.sets,
             more_names: differing.hidden,
+            realized: sides.realized.cloned(),
         }
     }
 }

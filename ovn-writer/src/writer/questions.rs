@@ -17,10 +17,12 @@ impl Writer {
             Mode::Write(leader) if !leader.is_leading() => Some(Idle::Standby),
             Mode::Write(_) => None,
         };
+        let realized = self.samples.as_ref().map(|it| it.view().at(now()));
         let sides = Sides {
             sync: &self.sync,
             replica: self.client.replica(),
             idle,
+            realized: realized.as_ref(),
             now: now(),
         };
         let _gone = match question {

@@ -24,6 +24,7 @@ mod program;
 mod proxy;
 mod raft;
 mod random;
+mod realized;
 mod restarts;
 mod server;
 mod size;

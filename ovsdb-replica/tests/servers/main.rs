@@ -7,6 +7,7 @@
     reason = "tests"
 )]
 
+mod control;
 mod examples;
 mod order;
 mod scripted;

@@ -79,7 +79,8 @@ impl Others {
         let mut operations = Vec::new();
         let mut rules = vec![Rule::network("allow", "ip4", "192.88.99.0/24")];
         for (name, addresses) in names.into_iter().flatten() {
-            operations.extend(address_sets(&name, &addresses));
+            let [v4, v6] = addresses.map(|address| [address]);
+            operations.extend(address_sets(&name, [&v4, &v6]));
             rules.push(Rule::name(&name));
         }
         rules.extend(Rule::all_else());
@@ -140,6 +141,21 @@ pub fn set_egress_firewall(northbound: &Northbound, namespace: &str, names: &[&s
         "where": [["name", "==", port_group_name(namespace)]],
     }));
     transact(&mut client(northbound), operations);
+}
+
+/// Creates the sets of a name, as the ovn-writer does. Returns their `_uuid`.
+///
+/// # Panics
+/// If the database refuses it.
+pub fn create_address_sets(
+    northbound: &Northbound,
+    name: &str,
+    addresses: [&[String]; 2],
+) -> [Value; 2] {
+    let done = client(northbound).transact(address_sets(name, addresses));
+    let mut done = done.expect("the server accepts the rows");
+    let mut uuid = || done.remove(0)["uuid"].take();
+    [uuid(), uuid()]
 }
 
 /// Creates the ACLs of the node itself.
@@ -289,19 +305,20 @@ fn port_group_name(namespace: &str) -> String {
     ))
 }
 
-fn set_name(name: &str, family: Family) -> String {
+/// The name of the set of a DNS name.
+pub fn set_name(name: &str, family: Family) -> String {
     address_set_name(&address_set_id(DEFAULT_NETWORK_CONTROLLER, name, family))
 }
 
-fn address_sets(name: &str, addresses: &[String; 2]) -> Vec<Value> {
+fn address_sets(name: &str, addresses: [&[String]; 2]) -> Vec<Value> {
     let sets = Family::ALL.into_iter().zip(addresses);
-    let sets = sets.map(|(family, address)| {
+    let sets = sets.map(|(family, addresses)| {
         let ids = ids(
             "EgressFirewallDNS",
             name,
             &[("ip-family", family.as_str().to_owned())],
         );
-        let row = json!({"name": set_name(name, family), "addresses": address, "external_ids": ["map", ids]});
+        let row = json!({"name": set_name(name, family), "addresses": ["set", addresses], "external_ids": ["map", ids]});
         json!({"op": "insert", "table": "Address_Set", "row": row})
     });
     sets.collect()

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io,
-    net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::fd::AsFd,
     thread,
     time::Duration,
@@ -11,7 +11,7 @@ use std::{
 
 use hickory_proto::rr::RecordType;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use tokio::runtime::Builder;
+use tokio::{net::TcpSocket, runtime::Builder};
 
 use super::commands::inside;
 use crate::dns::{Reply, ask};
@@ -55,6 +55,52 @@ impl Pod {
                 thread::spawn(move || io::copy(&mut &stream, &mut &stream));
             }
         });
+    }
+
+    /// Echoes datagrams to this port of these addresses, each from the address that it was for, until the test ends.
+    ///
+    /// # Panics
+    /// If it cannot listen.
+    pub fn echo_datagrams(self, addresses: &[IpAddr], port: u16) {
+        for address in addresses {
+            let socket = self.enter(|| UdpSocket::bind((*address, port)));
+            let socket = socket.expect("a port to listen on");
+            thread::spawn(move || {
+                let mut bytes = [0; 64];
+                while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+                    // The next datagram may still come through.
+                    let _lost = socket.send_to(&bytes[..length], from);
+                }
+            });
+        }
+    }
+
+    /// A socket that is not connected yet, for an address of the same family.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn tcp_socket(self, to: IpAddr) -> io::Result<TcpSocket> {
+        self.enter(|| match to {
+            IpAddr::V4(_) => TcpSocket::new_v4(),
+            IpAddr::V6(_) => TcpSocket::new_v6(),
+        })
+    }
+
+    /// A datagram socket, for addresses of this family.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn udp_socket(self, to: IpAddr) -> io::Result<UdpSocket> {
+        let any: IpAddr = match to {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        self.enter(|| UdpSocket::bind((any, 0)))
+    }
+
+    /// Lets packets for a network disappear in the pod.
+    pub fn swallows(self, network: &str) {
+        inside(self.pid, "ip", &["route", "add", "blackhole", network]);
     }
 
     /// Makes all addresses of a network local to the pod.

@@ -11,6 +11,7 @@ mod instances;
 mod migration;
 mod missing_sets;
 mod ovnkube;
+mod realized;
 mod redial;
 mod restarted;
 mod rotating;

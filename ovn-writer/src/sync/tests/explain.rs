@@ -11,6 +11,7 @@ use crate::sync::change_log::Cause;
 
 fn sides(world: &World) -> Sides<'_> {
     Sides {
+        realized: None,
         sync: &world.sync,
         replica: Some(&world.replica),
         idle: None,

@@ -127,6 +127,7 @@ impl Model {
                                     let gone = strings(set.clone());
                                     row.addresses.retain(|address| !gone.contains(address));
                                 }
+                                Mutator::Add => panic!("addresses are no number"),
                             }
                         }
                     }
