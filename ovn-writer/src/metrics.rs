@@ -4,7 +4,7 @@
     reason = "counts of things in memory are far below 2^52"
 )]
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use metrics::{counter, gauge, histogram};
 use ovsdb_replica::Outcome;
@@ -12,7 +12,6 @@ use runtime::metrics::{Label, Metric};
 
 use crate::{
     desired::Skip,
-    realized::{CachedFlows, Committed, Proof, Realized},
     sync::{Done, Reconciler},
 };
 
@@ -100,24 +99,14 @@ pub(crate) fn done(done: &Done) {
     counter!(DELETED).increment(done.deleted_addresses as u64);
 }
 
-/// Records the end of a change.
-pub(crate) fn realized(committed: &Committed, realized: &Realized) {
-    counter!(REALIZED_PROOFS, "proof" => realized.proof.as_str()).increment(1);
-    if let Proof::Unknown(_) = realized.proof {
-        return;
-    }
-    let flows = match &realized.cached_flows {
-        CachedFlows::Gone(at) => Some(("cached_flows", *at)),
-        CachedFlows::Unknown(_) => None,
-    };
-    for (until, at) in flows.into_iter().chain([("rules", realized.rules_at)]) {
-        let since = [("commit", Some(committed.at)), ("event", committed.since)];
-        for (from, since) in since {
-            if let Some(since) = since {
-                let took = at.into_std().saturating_duration_since(since);
-                histogram!(REALIZED, "from" => from, "until" => until).record(took);
-            }
-        }
+/// Records what is known about a change, and its times: from where, until what, and how long.
+pub(crate) fn realized(
+    proof: &'static str,
+    times: impl IntoIterator<Item = (&'static str, &'static str, Duration)>,
+) {
+    counter!(REALIZED_PROOFS, "proof" => proof).increment(1);
+    for (from, until, took) in times {
+        histogram!(REALIZED, "from" => from, "until" => until).record(took);
     }
 }
 

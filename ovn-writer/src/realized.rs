@@ -36,7 +36,6 @@ use std::{
 };
 
 use ovsdb_replica::{Client, ClientOptions, Remotes};
-use smol_str::SmolStr;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinSet,
@@ -50,6 +49,7 @@ use self::{
     tables::{ChassisPrivate, NbGlobal},
     view::RealizedView,
 };
+pub use crate::address_set::Evidence;
 use crate::metrics;
 
 /// The name of the southbound database.
@@ -78,17 +78,8 @@ pub struct Committed {
     pub since: Option<std::time::Instant>,
     /// The acknowledgement.
     pub at: std::time::Instant,
-    /// What shows the change in the southbound database.
+    /// Its sign in the southbound database.
     pub evidence: Evidence,
-}
-
-/// A row of the table `Address_Set`, and an address that it has or lacks after a change.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Evidence {
-    /// `name` of the row.
-    pub set: SmolStr,
-    /// The address, as written, and whether it is a member.
-    pub member: Option<(SmolStr, bool)>,
 }
 
 /// How far it is known that the rules are in.
@@ -122,6 +113,27 @@ pub struct Realized {
     pub rules_at: Instant,
     /// Whether flows from before are gone.
     pub cached_flows: CachedFlows,
+}
+
+impl Realized {
+    /// From where, until what, and how long.
+    fn times(&self, committed: &Committed) -> Vec<(&'static str, &'static str, Duration)> {
+        let flows = match self.cached_flows {
+            CachedFlows::Gone(at) => Some(("cached_flows", at)),
+            CachedFlows::Unknown(_) => None,
+        };
+        let is_known = !matches!(self.proof, Proof::Unknown(_));
+        let rules = is_known.then_some(("rules", self.rules_at));
+        let from = [("commit", Some(committed.at)), ("event", committed.since)];
+        let until = rules.into_iter().chain(flows);
+        let times = until.flat_map(|(until, at)| {
+            from.into_iter().filter_map(move |(from, since)| {
+                let took = at.into_std().saturating_duration_since(since?);
+                Some((from, until, took))
+            })
+        });
+        times.collect()
+    }
 }
 
 /// The answer to come. It is an error if the program ends before.
@@ -309,7 +321,7 @@ async fn answer(
         cached_flows,
     };
     for Request { committed, answer } in requests {
-        metrics::realized(&committed, &realized);
+        metrics::realized(realized.proof.as_str(), realized.times(&committed));
         view.send_modify(|view| view.record(&committed, &realized));
         // The waiting task may have given up.
         let _gone = answer.send(realized.clone());

@@ -1,9 +1,9 @@
 //! A network of pods whose packets OVN passes or drops: `ovn-northd`, `ovn-controller` and Open vSwitch in user space
 //! (the `netdev` datapath), around a northbound database.
 //!
-//! The logical network is that of a node of ovn-kubernetes: `topology`. A packet from a pod to the outside passes the
-//! node switch with the ACLs (`egress_firewall`), the cluster router, the join switch, the gateway router, and a
-//! bridge.
+//! The logical network is that of a node of ovn-kubernetes: `topology`. A packet from a pod to the
+//! outside passes the node switch with the ACLs (`egress_firewall`). Then it passes the cluster router, the join switch,
+//! the gateway router, and a bridge.
 //!
 //! Everything is in unnamed network namespaces: one for the switch, one for each pod, and one for the outside. They end
 //! with the processes that hold them open. Creating them needs root.

@@ -1,4 +1,4 @@
-//! What an administrator sees of it.
+//! The state of it, for administrators.
 
 use std::time::{Duration, Instant};
 

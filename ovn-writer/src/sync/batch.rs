@@ -19,9 +19,8 @@ use super::{
 use ovsdb_replica::{Condition, Datum, Function, Operation, Replica, transact::OperationResult};
 
 use crate::{
-    address_set::{self, AddressSet, TABLE},
+    address_set::{self, AddressSet, Evidence, TABLE},
     external_ids::{EXTERNAL_IDS, OWNER_CONTROLLER, OWNER_TYPE},
-    realized::Evidence,
 };
 
 /// The limits of one transaction. A single name is allowed at any size.

@@ -1,9 +1,11 @@
 //! Namespaces and their EgressFirewalls, as ovn-kubernetes writes them into the northbound database.
 //!
-//! The form of the rows is that of ovn-kubernetes at 8871cd9cec9c45d6da1baf9e3b06eb575f49039c, in `go-controller/pkg`:
-//! `ovn/controller/egressfirewall/egressfirewall.go` (`addEgressFirewallRules`, `generateMatch`),
-//! `libovsdb/util/{acl,port_group}.go`, `ovn/base_network_controller_policy.go` (`addHairpinAllowACL`,
-//! `addAllowACLFromNode`: its `allow-related` ACLs make the switch stateful).
+//! The form of the rows is that of ovn-kubernetes at 8871cd9cec9c45d6da1baf9e3b06eb575f49039c, below `go-controller/pkg`:
+//!
+//! - `ovn/controller/egressfirewall/egressfirewall.go`: `addEgressFirewallRules`, `generateMatch`;
+//! - `libovsdb/util/acl.go` and `port_group.go`;
+//! - `ovn/base_network_controller_policy.go`: `addHairpinAllowACL` and `addAllowACLFromNode`, whose `allow-related` ACLs
+//!   make the switch stateful.
 
 use std::fs;
 

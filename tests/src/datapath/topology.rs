@@ -1,13 +1,13 @@
 //! The logical network of one node, as ovn-kubernetes lays it with a shared gateway.
 //!
-//! Names, addresses and options are those of ovn-kubernetes at 8871cd9cec9c45d6da1baf9e3b06eb575f49039c, in
-//! `go-controller/pkg/ovn`: `topology/topologyfactory.go` (cluster router and join switch), `base_network_controller.go`
-//! (node switch), `gateway.go` (gateway router, its routes, and the external switch). Left out are load balancers,
-//! multicast, control plane protection, and the ageing of neighbours.
+//! Names, addresses and options are those of ovn-kubernetes at 8871cd9cec9c45d6da1baf9e3b06eb575f49039c. Below
+//! `go-controller/pkg/ovn`, `topology/topologyfactory.go` has the cluster router and the join switch.
+//! `base_network_controller.go` has the node switch, and `gateway.go` the gateway router with its routes and the
+//! external switch. Left out are load balancers, multicast, control plane protection, and the ageing of neighbours.
 //!
-//! The pods are not translated to the address of the node, as in a network that is advertised (`isRoutingAdvertised`):
-//! connection tracking of Open vSwitch 3.1 in user space fails with NAT after some hundred connections (`assertion
-//! conn->conn_type == CT_CONN_TYPE_DEFAULT`).
+//! Pods keep their addresses outside, as in a network that is advertised (`isRoutingAdvertised`). With NAT, connection
+//! tracking of Open vSwitch 3.1 in user space fails after some hundred connections (`assertion conn->conn_type ==
+//! CT_CONN_TYPE_DEFAULT`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
