@@ -9,16 +9,14 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::{RawQuery, State},
-    http::StatusCode,
     response::{IntoResponse, Response},
     routing::get,
 };
-use proto::api::DnsName;
 use runtime::inspect::{
-    Asked, Inspect, busy,
+    Asked, Inspect, QueryError, busy,
     explain::{self, QueryPacer},
     html::{Refresh, Site},
-    json, page, query, refusal,
+    json, list_after, page, query,
 };
 use tokio::{
     sync::{Mutex, mpsc, oneshot},
@@ -148,7 +146,7 @@ async fn status_json(State(inspector): State<Arc<Inspector>>) -> Response {
 async fn sets_json(State(inspector): State<Arc<Inspector>>, RawQuery(asked): RawQuery) -> Response {
     let query = match sets_query(asked.as_deref()) {
         Ok(query) => query,
-        Err(refusal) => return refusal,
+        Err(error) => return error.into_response(),
     };
     match inspector.sets(query).await {
         Some(sets) => json(&sets),
@@ -156,14 +154,11 @@ async fn sets_json(State(inspector): State<Arc<Inspector>>, RawQuery(asked): Raw
     }
 }
 
-fn sets_query(asked: Option<&str>) -> Result<SetsQuery, Response> {
-    let asked = query(asked, ["filter", "after"]).map_err(IntoResponse::into_response);
-    let [filter, after] = asked?;
-    let after = after.map(|after| DnsName::parse(&after)).transpose();
-    let after = after.map_err(|error| refusal(StatusCode::BAD_REQUEST, &format!("after: {error}")));
+fn sets_query(asked: Option<&str>) -> Result<SetsQuery, QueryError> {
+    let [filter, after] = query(asked, ["filter", "after"])?;
     Ok(SetsQuery {
         filter: filter.unwrap_or_default(),
-        selection: Selection::After(after?),
+        selection: Selection::After(list_after(after.as_deref())?),
         addresses: IN_JSON,
     })
 }

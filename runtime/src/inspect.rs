@@ -4,7 +4,7 @@
 //! - [`client`]: the subcommands that query it; their arguments are in [`Asked`].
 //! - [`explain`]: the answers to them.
 //! - [`html`]: its pages.
-//! - [`problems`]: what an administrator should look at.
+//! - [`problems`]: the faults that need an administrator.
 //! - [`text`]: foreign texts, safe for a terminal and for JSON.
 //! - [`watch`]: events as they happen.
 
@@ -27,6 +27,7 @@ use axum::{
     },
     response::{IntoResponse, Response},
 };
+use proto::api::{DnsName, NameError};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -84,11 +85,11 @@ impl Inspect {
 pub fn query<const N: usize>(
     query: Option<&str>,
     keys: [&str; N],
-) -> Result<[Option<String>; N], TooLong> {
+) -> Result<[Option<String>; N], QueryError> {
     let query = query.unwrap_or_default();
     // Each octet may take three characters.
     if query.len() > 3 * MAX_ASKED {
-        return Err(TooLong);
+        return Err(QueryError::TooLong);
     }
     let mut values = [const { None }; N];
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -100,14 +101,33 @@ pub fn query<const N: usize>(
     Ok(values)
 }
 
-/// A query is longer than any valid one.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the query is too long")]
-pub struct TooLong;
+/// The name after which a list goes on.
+///
+/// # Errors
+/// It is no DNS name.
+pub fn list_after(after: Option<&str>) -> Result<Option<DnsName>, QueryError> {
+    let after = after.map(DnsName::parse).transpose();
+    after.map_err(QueryError::After)
+}
 
-impl IntoResponse for TooLong {
+/// A query cannot be answered.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum QueryError {
+    /// It is longer than any valid one.
+    #[error("the query is too long")]
+    TooLong,
+    /// The parameter `after` is no DNS name.
+    #[error("after: {0}")]
+    After(NameError),
+}
+
+impl IntoResponse for QueryError {
     fn into_response(self) -> Response {
-        refusal(StatusCode::URI_TOO_LONG, &self.to_string())
+        let status = match self {
+            Self::TooLong => StatusCode::URI_TOO_LONG,
+            Self::After(_) => StatusCode::BAD_REQUEST,
+        };
+        refusal(status, &self.to_string())
     }
 }
 
@@ -167,6 +187,6 @@ mod tests {
             assert_eq!(query(asked, keys), Ok(expected), "{asked:?}");
         }
         let long = "x".repeat(3 * MAX_ASKED + 1);
-        assert_eq!(query(Some(&long), keys), Err(TooLong));
+        assert_eq!(query(Some(&long), keys), Err(QueryError::TooLong));
     }
 }

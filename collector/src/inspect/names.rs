@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use axum::{
     extract::{RawQuery, State},
-    http::StatusCode,
     response::{IntoResponse, Response},
 };
 use proto::api::DnsName;
 use runtime::{
     clock::Timestamp,
-    inspect::{busy, json, query, refusal},
+    inspect::{QueryError, busy, json, list_after, query},
 };
 use serde::Serialize;
 use tokio::{sync::oneshot, time::timeout};
@@ -54,7 +53,7 @@ pub(super) async fn in_json(
 ) -> Response {
     let query = match names_query(asked.as_deref()) {
         Ok(query) => query,
-        Err(refusal) => return refusal,
+        Err(error) => return error.into_response(),
     };
     match inspector.names(query).await {
         Some(listing) => json(&Names::new(listing, &inspector.sources.peers)),
@@ -62,16 +61,13 @@ pub(super) async fn in_json(
     }
 }
 
-fn names_query(asked: Option<&str>) -> Result<NamesQuery, Response> {
-    let asked = query(asked, ["filter", "namespace", "after"]).map_err(IntoResponse::into_response);
-    let [filter, namespace, after] = asked?;
-    let after = after.map(|after| DnsName::parse(&after)).transpose();
-    let after = after.map_err(|error| refusal(StatusCode::BAD_REQUEST, &format!("after: {error}")));
+fn names_query(asked: Option<&str>) -> Result<NamesQuery, QueryError> {
+    let [filter, namespace, after] = query(asked, ["filter", "namespace", "after"])?;
     Ok(NamesQuery {
         selection: NameSelection::Matching {
             filter: filter.unwrap_or_default(),
             namespace,
-            after: after?,
+            after: list_after(after.as_deref())?,
         },
         addresses: MOST_ADDRESSES,
     })

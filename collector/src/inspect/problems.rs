@@ -1,4 +1,4 @@
-//! What an administrator should look at, derived from the [`Status`].
+//! The faults that need an administrator, derived from the [`Status`].
 
 use runtime::{
     admin::Condition,
@@ -106,7 +106,7 @@ fn of_block(block: &BlockView) -> Option<Problem> {
     })
 }
 
-/// What is wrong with a server block.
+/// The fault of a server block.
 pub(super) fn block_trouble(block: &BlockView) -> Option<&'static str> {
     Some(match (block.state, block.rcode) {
         (BlockState::Forwards, _) => {

@@ -31,7 +31,7 @@ pub struct Status {
     pub version: &'static str,
     #[serde(flatten)]
     pub instance: Instance,
-    /// What an administrator should look at, derived from the other fields.
+    /// The faults that need an administrator, derived from the other fields.
     #[serde(flatten)]
     pub problems: Problems,
     /// The state of the controller. Of the namespaces over their quota, there are at most 1,000.

@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Asked, TooLong, busy, html::Site, json, page, query, refusal};
+use super::{Asked, QueryError, busy, html::Site, json, page, query, refusal};
 
 /// The pause between two queries that search everything, since they run in a task that has to be fast.
 const BETWEEN: Duration = Duration::from_millis(50);
@@ -73,7 +73,7 @@ pub async fn in_html<F: Future<Output = Option<Vec<String>>>>(
 }
 
 /// The query; `None` if it has no subject.
-fn asked(text: Option<&str>) -> Result<Option<Asked>, TooLong> {
+fn asked(text: Option<&str>) -> Result<Option<Asked>, QueryError> {
     let [about, namespace] = query(text, ["about", "namespace"])?;
     Ok(about.map(|about| Asked::new(&about, namespace)))
 }

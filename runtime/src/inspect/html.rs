@@ -1,7 +1,7 @@
 //! The common parts of both programs' pages. `maud` escapes every text, and there is no script.
 //!
 //! A page without input fields loads itself again every ten seconds. A page with fields stays, since loading it again
-//! would delete what somebody types.
+//! would delete the text in them.
 
 pub mod table;
 
@@ -39,7 +39,7 @@ pub struct Site {
 pub struct OtherSite {
     /// The program's name.
     pub program: &'static str,
-    /// What its pages show.
+    /// The content of its pages.
     pub shows: &'static str,
     /// Their port, at a loopback address, and that of the forwarded pod.
     pub port: u16,
@@ -159,11 +159,11 @@ impl Site {
     fn problem(&self, problem: &Problem) -> Markup {
         html! {
             a href=(problem.link) { (problem.subject) } ": " (problem.words)
-            @if !problem.docs.is_empty() { " (" (self.docs_link(problem.docs, "what to do")) ")" }
+            @if !problem.docs.is_empty() { " (" (self.docs_link(problem.docs, "remedy")) ")" }
         }
     }
 
-    /// The pages of the other program, and the documentation. `about`: what both explain.
+    /// The pages of the other program, and the documentation. `about`: the subject of an explanation.
     fn footer(&self, about: Option<&str>) -> Markup {
         let OtherSite {
             program,

@@ -1,4 +1,4 @@
-//! What an administrator should look at: the beginning of a status page, and a list in `/status.json`.
+//! The faults that need an administrator: the beginning of a status page, and a list in `/status.json`.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ pub struct Problem {
     pub reason: &'static str,
     /// The thing that has it: a condition, a server, an object or a name.
     pub subject: String,
-    /// What is wrong, for people.
+    /// The fault, and the remedy if it is short, as a sentence.
     pub words: String,
     /// Where this server says more: a path, with a fragment for a part of the page.
     pub link: String,

@@ -14,7 +14,7 @@ use crate::stage::Stage;
 /// How long a program may take to say something, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What an administrator wants to know.
+/// A question of an administrator.
 pub(crate) enum Task<'a> {
     /// Why the name has addresses in the store, or has none.
     ExplainName(&'a str),
@@ -67,8 +67,7 @@ impl Task<'_> {
     }
 }
 
-/// Runs an ovn-writer that only says what it would write, until it would add the address to a set of the name. Prints
-/// that.
+/// Runs an ovn-writer with `--dry-run` until it would add the address to a set of the name, and prints that line.
 pub(crate) async fn dry_run(stage: &Stage, name: &str, address: &str) {
     let world = &stage.world;
     let mut child = Command::new(program("ovn-writer"))
