@@ -9,6 +9,7 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::{RawQuery, State},
+    http::StatusCode,
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -16,7 +17,7 @@ use runtime::inspect::{
     Asked, Inspect, QueryError, busy,
     explain::{self, QueryPacer},
     html::{Refresh, Site},
-    json, list_after, page, query,
+    json, list_after, page, query, refusal,
 };
 use tokio::{
     sync::{Mutex, mpsc, oneshot},
