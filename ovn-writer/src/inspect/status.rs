@@ -167,6 +167,7 @@ mod tests {
             names: 1,
             sets,
             more_names: 0,
+            realized: None,
         }
     }
 

@@ -53,11 +53,11 @@ async fn corefile(api: &Api<ConfigMap>) -> String {
 
 /// Runs the README's command in a shell.
 async fn pipe(kubeconfig: &Path, namespace: &str, patch: &str) {
-    let (kubectl, collector) = (tool("kubectl"), program("collector"));
-    let (kubectl, collector) = (kubectl.display(), collector.display());
+    let (kubectl, egress) = (tool("kubectl"), program("egress"));
+    let (kubectl, egress) = (kubectl.display(), egress.display());
     let script = format!(
         "set -o pipefail; {kubectl} -n {namespace} get cm coredns -o yaml | \
-         {collector} corefile patch --configmap {patch} | {kubectl} apply -f -"
+         {egress} corefile patch --configmap {patch} | {kubectl} apply -f -"
     );
     let output = Command::new("bash")
         .args(["-c", &script])
