@@ -214,7 +214,7 @@ impl Explanation {
                 Ok(Subject::Address(_)) => "no set may have it, whatever statuses say",
                 _ => "the objects have addresses that no set may have",
             };
-            self.reason("Skipped", format!("{words}: {}", skips.join(", ")));
+            self.reason("Skipped", format!("{words}: {}", skips.join("; ")));
         }
         // A skipped address is neither wanted nor unknown.
         let is_explained = !skips.is_empty() && !self.names.iter().any(|name| name.is_wanted);
@@ -255,10 +255,14 @@ impl Explanation {
             };
             self.reason("NotWanted", words);
         } else if !rows().any(|row| !row.addresses.is_empty()) {
-            self.reason(
-                "NotWritten",
-                "the store wants it, and no set has it: see the differences",
-            );
+            if self.names.iter().any(|name| name.differences.is_some()) {
+                let words = "the store wants it, and no set has it: see the differences";
+                self.reason("NotWritten", words);
+            } else {
+                let words = "the store wants it, and there is no set for its family (IPv4 or IPv6): no rule refers to one, and \
+                             ovn-kubernetes makes none in a cluster without that family";
+                self.reason("NoSet", words);
+            }
         } else if !rows().any(|row| !row.rules.is_empty()) {
             let words =
                 format!("no rule{whose} refers to the sets that have it, so they pass no packets");

@@ -15,6 +15,7 @@ mod take_over;
 mod truncation;
 mod under_way;
 mod view;
+mod watch;
 mod write;
 mod writes;
 

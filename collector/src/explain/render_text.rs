@@ -54,13 +54,19 @@ fn first(explanation: &Explanation, asked: &Asked) -> String {
             .map(|name| name.addresses.len() + name.facts.more_addresses)
             .sum::<usize>()
     };
+    let rules = names.iter().filter(|name| !name.addresses.is_empty());
+    let mut rules = rules.flat_map(|name| &name.uses.rules);
+    let only = match rules.all(|rule| rule.denied && !rule.allowed) {
+        true => ", in Deny rules only: they drop packets to it",
+        false => "",
+    };
     match &asked.subject {
         _ if !explanation.is_there => format!("{about} {is}{whose}."),
         Ok(Subject::Name(_)) => match counted() {
-            1 => format!("{about} {is}{whose}, with 1 address."),
-            count => format!("{about} {is}{whose}, with {count} addresses."),
+            1 => format!("{about} {is}{whose}, with 1 address{only}."),
+            count => format!("{about} {is}{whose}, with {count} addresses{only}."),
         },
-        _ => format!("{about} {is}{whose}."),
+        _ => format!("{about} {is}{whose}{only}."),
     }
 }
 
@@ -71,7 +77,16 @@ fn head(name: &NameExplained) -> String {
             (false, true) => "Deny",
             _ => "Allow",
         };
-        format!("{what} in {}", rule.egress_firewall)
+        let mut text = format!("{what} in {} egress[{}]", rule.egress_firewall, rule.index);
+        match rule.more_rules {
+            0 => {}
+            1 => text += " and another rule",
+            more => text += &format!(" and {more} more rules"),
+        }
+        if rule.is_for_ports {
+            text += " for some ports only";
+        }
+        text
     });
     let mut parts: Vec<String> = rules.collect();
     let more = name.uses.more + name.uses.rules.len().saturating_sub(MOST);

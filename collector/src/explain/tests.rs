@@ -90,6 +90,9 @@ fn rule(known: &mut KnownFacts, of: &str) {
         egress_firewall: key("team", "default"),
         allowed: true,
         denied: false,
+        index: 3,
+        more_rules: 0,
+        is_for_ports: false,
     };
     let uses = known.uses.entry(name(of)).or_default();
     uses.rules.push(rule);
@@ -129,7 +132,7 @@ fn a_known_address_is_explained_with_its_source_time_and_expiry() {
     assert_eq!(
         text("WWW.example.com", &known),
         "www.example.com. is there, with 2 addresses.\n\
-         www.example.com.: Allow in team/default, object ovn-kubernetes/dns-1\n\
+         www.example.com.: Allow in team/default egress[3], object ovn-kubernetes/dns-1\n\
          \x20 192.0.2.1: seen 12 s ago in the reply to this replica's own look-up; TTL 30 s; expires in 18 s; \
          goes in 23 s if it is not seen again\n\
          \x20 192.0.2.2: seen 90 s ago in the reply to this replica's own look-up; TTL 60 s; expires 30 s ago; \
@@ -236,6 +239,44 @@ fn what_happened_of_late_is_told_unless_it_was_undone() {
         text.contains("- www.example.com. was answered with 127.0.0.1, seen in the reply to this replica's own look-up: the guard `loopback` refuses it (2027-01-15T07:59:40Z)"),
         "{text}"
     );
+}
+
+#[test]
+fn a_rule_is_told_with_its_index_its_ports_and_whether_it_denies() {
+    let shown = || vec![(address(WWW, "192.0.2.1", -10, 30), true)];
+    let mut known = known(vec![facts(WWW, shown())]);
+    rule(&mut known, WWW);
+    let uses = known.uses.get_mut(&name(WWW)).unwrap();
+    let rule = &mut uses.rules[0];
+    (rule.is_for_ports, rule.more_rules) = (true, 1);
+    let said = text(WWW, &known);
+    let words = "Allow in team/default egress[3] and another rule for some ports only, object";
+    assert!(said.contains(words), "{said}");
+
+    let uses = known.uses.get_mut(&name(WWW)).unwrap();
+    (uses.rules[0].allowed, uses.rules[0].denied) = (false, true);
+    for (about, words) in [
+        (
+            WWW,
+            "is there, with 1 address, in Deny rules only: they drop packets to it.\n",
+        ),
+        (
+            "192.0.2.1",
+            "is there, in Deny rules only: they drop packets to it.\n",
+        ),
+    ] {
+        let said = text(about, &known);
+        assert!(said.contains(words), "{said}");
+    }
+    // Another namespace allows it.
+    let uses = known.uses.get_mut(&name(WWW)).unwrap();
+    let allowing = RuleUse {
+        allowed: true,
+        denied: false,
+        ..uses.rules[0].clone()
+    };
+    uses.rules.push(allowing);
+    assert!(!text(WWW, &known).contains("Deny rules only"));
 }
 
 #[test]

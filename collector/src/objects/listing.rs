@@ -31,7 +31,7 @@ pub enum NameSelection {
     These(Vec<DnsName>),
     /// By name.
     Matching {
-        /// Only names that contain this text, ignoring case, or whose objects do.
+        /// Only names that contain this text, ignoring case, or whose objects do, or the names under them.
         filter: String,
         /// Only names in rules of this namespace.
         namespace: Option<String>,
@@ -125,6 +125,7 @@ impl Inspection<'_> {
                 filter.is_empty()
                     || holds(name.as_str())
                     || objects.any(|it| holds(&self.objects.key(&it.name).to_string()))
+                    || entry.memory.list().names().any(|it| holds(it.as_str()))
             })
             .collect();
         let is_cut = found.len() > MOST;

@@ -44,6 +44,12 @@ pub(super) struct Firewall {
 pub(super) struct Uses {
     pub(super) allowed: bool,
     pub(super) denied: bool,
+    /// The index of the first rule with the name.
+    pub(super) index: u16,
+    /// The number of rules with the name.
+    pub(super) rules: u16,
+    /// Each of them is for some ports only.
+    pub(super) are_for_ports: bool,
 }
 
 impl Firewall {
@@ -57,7 +63,7 @@ impl Firewall {
         let mut names: BTreeMap<DnsName, Uses> = BTreeMap::new();
         let mut order: Vec<DnsName> = Vec::new();
         let rules = &object.spec.egress;
-        for rule in rules.iter().take(MAX_RULES) {
+        for (index, rule) in (0..).zip(rules.iter().take(MAX_RULES)) {
             let Some(text) = rule.to.dns_name.as_deref() else {
                 continue;
             };
@@ -72,7 +78,13 @@ impl Firewall {
             if !names.contains_key(&name) {
                 order.push(name.clone());
             }
-            let uses = names.entry(name).or_default();
+            let uses = names.entry(name).or_insert(Uses {
+                index,
+                are_for_ports: true,
+                ..Uses::default()
+            });
+            uses.rules += 1;
+            uses.are_for_ports &= !rule.ports.is_empty();
             match rule.rule_type {
                 RuleType::Allow => uses.allowed = true,
                 RuleType::Deny => uses.denied = true,

@@ -40,4 +40,10 @@ pub struct RuleUse {
     pub allowed: bool,
     /// A Deny rule has the name.
     pub denied: bool,
+    /// The index of the first rule with the name in `spec.egress`.
+    pub index: u16,
+    /// The number of its further rules with the name.
+    pub more_rules: u16,
+    /// Each of these rules is for some ports only.
+    pub is_for_ports: bool,
 }

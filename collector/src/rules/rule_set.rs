@@ -261,11 +261,17 @@ impl Rules {
                 let key = &user.firewall.key;
                 match (is_asked(key), uses.rules.len() < rule_references::MOST) {
                     (false, _) => uses.elsewhere += 1,
-                    (true, true) => uses.rules.push(RuleUse {
-                        egress_firewall: key.clone(),
-                        allowed: user.terms.allowed,
-                        denied: user.terms.denied,
-                    }),
+                    (true, true) => {
+                        let of = user.firewall.uses(name).unwrap_or_default();
+                        uses.rules.push(RuleUse {
+                            egress_firewall: key.clone(),
+                            allowed: user.terms.allowed,
+                            denied: user.terms.denied,
+                            index: of.index,
+                            more_rules: of.rules.saturating_sub(1),
+                            is_for_ports: of.are_for_ports,
+                        });
+                    }
                     (true, false) => uses.more += 1,
                 }
             }

@@ -96,6 +96,30 @@ fn rules_that_use_a_name_are_listed_in_order_and_foreign_ones_counted() {
 }
 
 #[test]
+fn the_first_rule_of_a_name_has_its_index_and_ports_count_if_all_have_some() {
+    let mut rules = Published::default();
+    let mut firewall = firewall("a", &["a.example", "b.example", "a.example", "b.example"]);
+    let port = serde_json::json!({"protocol": "TCP", "port": 443});
+    for index in [0, 1, 2] {
+        let port = serde_json::from_value(port.clone()).unwrap();
+        firewall.spec.egress[index].ports = vec![port];
+    }
+    rules.apply(&firewall);
+    let names = ["a.example", "b.example"].map(|name| DnsName::parse(name).unwrap());
+    let (answer, _) = tokio::sync::oneshot::channel();
+    let uses = rules.uses(&UsesAsked {
+        names: names.into(),
+        namespace: None,
+        answer,
+    });
+    let found = uses.iter().map(|it| {
+        let rule = &it.rules[0];
+        (rule.index, rule.more_rules, rule.is_for_ports)
+    });
+    assert_eq!(found.collect::<Vec<_>>(), [(0, 1, true), (1, 1, false)]);
+}
+
+#[test]
 fn a_name_that_can_be_no_object_costs_only_itself_and_says_why() {
     let mut rules = Published::default();
     let long = format!("{}.example.com", "a.".repeat(127));

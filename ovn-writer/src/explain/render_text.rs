@@ -150,7 +150,7 @@ fn of_change(changed: &Changed) -> String {
         (Cause::Repair, ..) => "repaired after a change by another client",
         (_, true, _) => "made",
         (_, _, true) => "deleted, since it was not needed",
-        (Cause::Reading, ..) => "corrected after a read of the database",
+        (Cause::Reading, ..) => "corrected after the store and the database were read",
         _ => "changed after a change of the store",
     };
     let mut line = format!("{ago} ago the {} set was {what}:", entry.family);

@@ -101,6 +101,17 @@ impl<T: Send + Sync + 'static> WatchSubscribers<T> {
     }
 }
 
+impl<T> Subscription<T> {
+    /// The next event, or the number of events that were lost before it; `None` once no more can come. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Result<Arc<T>, u64>> {
+        match self.events.recv().await {
+            Ok(event) => Some(Ok(event)),
+            Err(broadcast::error::RecvError::Lagged(lost)) => Some(Err(lost)),
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+}
+
 fn lines<T>(
     mut subscription: Subscription<T>,
     state: impl Fn(u64) -> serde_json::Result<String>,
@@ -112,13 +123,13 @@ fn lines<T>(
             let text = tokio::select! {
                 biased;
                 _ = times.tick() => state(lost),
-                event = subscription.events.recv() => match event {
-                    Ok(event) => line(&event),
-                    Err(broadcast::error::RecvError::Lagged(more)) => {
+                event = subscription.next() => match event {
+                    Some(Ok(event)) => line(&event),
+                    Some(Err(more)) => {
                         lost += more;
                         continue;
                     }
-                    Err(broadcast::error::RecvError::Closed) => break,
+                    None => break,
                 },
             };
             match text {

@@ -67,6 +67,7 @@ fn a_name_is_listed_with_its_namespaces_and_those_of_the_pods_that_asked() {
             &["*.w.test.", "a.test."][..],
         ),
         (matching("B.T", None, None), &["b.test."]),
+        (matching("g.w.test", None, None), &["*.w.test."]),
         (matching("", Some("nobody"), None), &[]),
         (matching("", None, Some("a.test")), &["b.test."]),
         (

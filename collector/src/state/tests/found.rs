@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::state::Addition;
+use crate::state::{Addition, address_stats};
 
 const WILD: &str = "*.example.com";
 const A: &str = "a.example.com";
@@ -64,6 +64,26 @@ fn a_found_name_has_a_condition_only_while_its_look_ups_fail() {
     let again = update(&mut known, 1.0);
     assert!(again.is_urgent(), "the end of a failure is one");
     assert_eq!(reasons(&again.status()), succeeded);
+}
+
+#[test]
+fn an_address_of_a_found_name_goes_at_its_next_look_up_while_pods_use_it() {
+    let mut known = Known::new(WILD);
+    known.limits.lookups = true;
+    known.limits.wildcard_idle = Duration::from_secs(3600);
+    known.observe(A, &[("1.1.1.1", 300), ("2.2.2.2", 7200)], 0.0);
+    let limits = known.limits.clone();
+    let stats = address_stats(known.memory.list(), &limits, |_, _| true);
+    let goes: Vec<_> = stats
+        .map(|it| {
+            (
+                it.goes.since(at(0.0)) < Duration::from_secs(3600),
+                it.goes_once_looked_up,
+            )
+        })
+        .collect();
+    // The name is idle before the second one expires, and is then not looked up.
+    assert_eq!(goes, [(true, true), (false, false)]);
 }
 
 #[test]

@@ -161,6 +161,91 @@ fn an_address_of_a_family_that_is_not_in_use_is_skipped() {
     );
 }
 
+/// ovn-kubernetes makes only sets for IPv4 there, and the writer was not told of the networks.
+#[test]
+fn addresses_of_a_family_without_sets_say_so() {
+    let mut world = World::with(Policy {
+        is_managed: true,
+        ..world::policy()
+    });
+    let expression = format!(
+        "ip4.dst == ${}",
+        world::set_name(DEFAULT_NETWORK_CONTROLLER, W, Family::V4)
+    );
+    world.model.insert_acl(model::ModelAcl {
+        expression,
+        ..model::ModelAcl::default()
+    });
+    world.store(whole(&[&["2001:db8::1"]]));
+    world.settle();
+    assert_eq!(world.sync.state().differences.count(), 0);
+    for about in [W, "2001:db8::1"] {
+        assert_eq!(reasons(&world, about), ["NoSet"], "{about}");
+        let text = explain(&world, about, None).text.join("\n");
+        assert!(
+            text.contains("object ns/dns-1") && !text.contains("see the differences"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_is_corrected_at_the_start_is_not_told_as_a_change_of_the_store() {
+    let before = settled();
+    let mut model = before.model.clone();
+    for row in model
+        .rows
+        .values_mut()
+        .filter(|row| row.id("ip-family") == "v4")
+    {
+        row.addresses.remove("10.0.0.1");
+    }
+    let mut world = World::on(world::policy(), model);
+    world.store(whole(&[&["10.0.0.1", "10.0.0.2"]]));
+    world.pass(Duration::from_secs(60));
+    let cause = |world: &World| explain(world, W, None).names[0].history[0].entry.cause;
+    assert_eq!(cause(&world), Cause::Reading);
+    let text = explain(&world, W, None).text.join("\n");
+    assert!(
+        text.contains("corrected after the store and the database were read: +10.0.0.1"),
+        "{text}"
+    );
+    world.store(whole(&[&["10.0.0.1", "10.0.0.2", "10.0.0.3"]]));
+    world.pass(Duration::from_secs(60));
+    assert_eq!(cause(&world), Cause::Store);
+}
+
+#[tokio::test]
+async fn a_watcher_is_told_of_each_change_of_a_set() {
+    let mut world = World::new();
+    let mut watching = world.sync.watch.open().unwrap();
+    world.refer(DEFAULT_NETWORK_CONTROLLER, W);
+    world.store(whole(&[&["10.0.0.1"]]));
+    world.work();
+    world.store(Event::Applied(match whole(&[&["10.0.0.2"]]) {
+        Event::Synced(mut objects) => objects.remove(0),
+        other => panic!("{other:?}"),
+    }));
+    world.pass(Duration::from_secs(60));
+    let mut told = Vec::new();
+    while let Ok(event) = tokio::time::timeout(Duration::ZERO, watching.next()).await {
+        told.push(event.unwrap().unwrap());
+    }
+    let v4 = told.iter().filter(|it| it.family == Family::V4);
+    let set = world::set_name(DEFAULT_NETWORK_CONTROLLER, W, Family::V4);
+    let seen: Vec<_> = v4
+        .map(|it| {
+            assert_eq!((it.name.as_str(), it.set.as_str()), (W, set.as_str()));
+            assert!(it.seen.is_none_or(|seen| seen <= it.acknowledged));
+            let added: Vec<String> = it.added.iter().map(ToString::to_string).collect();
+            (added.join(" "), it.removed.join(" "), it.seen.is_some())
+        })
+        .collect();
+    let first = ("10.0.0.1".to_owned(), String::new(), false);
+    let second = ("10.0.0.2".to_owned(), "10.0.0.1".to_owned(), true);
+    assert_eq!(seen, [first, second]);
+}
+
 #[test]
 fn a_look_changes_nothing() {
     let (mut one, mut other) = (settled(), settled());
