@@ -156,11 +156,7 @@ impl Reconciler {
     pub fn handle(&mut self, event: SyncEvent<'_>, now: Instant) {
         match event {
             SyncEvent::Store(event) => {
-                // The first list is no change of the store: what differs was missed or changed before.
-                let reason = match self.state.desired.has_been_read {
-                    true => QueueReason::store(now),
-                    false => QueueReason::default(),
-                };
+                let reason = QueueReason::store(now, !self.state.desired.has_been_read);
                 for name in self.state.store_changed(event, now) {
                     self.queue.mark(name, reason);
                 }

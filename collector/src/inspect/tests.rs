@@ -327,7 +327,7 @@ async fn a_subscriber_that_stops_reading_is_dropped_and_a_capture_ends_on_time()
     let (start, socket) = (Instant::now(), served.socket.clone());
     let capture = tokio::spawn(async move { get(&socket, "/capture/60000/1000").await });
     let mut stalled = Vec::new();
-    for _ in 0..8 {
+    for _ in 0..12 {
         let mut stream = UnixStream::connect(&served.socket).await.unwrap();
         let request = b"GET /status.json HTTP/1.0\r\n\r\n";
         stream.write_all(request).await.unwrap();

@@ -252,7 +252,7 @@ impl Done {
         let since = planned
             .mark
             .since
-            .map(|since| now.saturating_duration_since(since));
+            .map(|since| now.saturating_duration_since(since.at));
         self.lags.extend(since);
         for finding in &planned.findings {
             let is_repair = finding.trigger == Trigger::ForeignChange;

@@ -10,6 +10,7 @@ use smol_str::SmolStr;
 use super::{
     change::Change,
     plan::{Finding, Trigger},
+    queue::StoreChange,
 };
 
 /// The maximum number of names.
@@ -35,13 +36,13 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// `since` is when the store changed, if it did.
-    pub(super) fn of(trigger: Trigger, since: Option<Instant>) -> Self {
-        match (trigger, since) {
+    /// `since` is the change of the store, if there was one.
+    pub(super) fn of(trigger: Trigger, since: Option<StoreChange>) -> Self {
+        match (trigger, since.is_some_and(|since| !since.is_first_list)) {
             (Trigger::ForeignChange, _) => Self::Repair,
             (Trigger::Absence, _) => Self::Absence,
-            (Trigger::Store, Some(_)) => Self::Store,
-            (Trigger::Store, None) => Self::Reading,
+            (Trigger::Store, true) => Self::Store,
+            (Trigger::Store, false) => Self::Reading,
         }
     }
 }
@@ -77,11 +78,11 @@ impl Default for ChangeLog {
 }
 
 impl ChangeLog {
-    /// Records the changes of a name. `since` is when the store changed, if it did.
+    /// Records the changes of a name. `since` is the change of the store, if there was one.
     pub(super) fn note(
         &mut self,
         name: &DnsName,
-        since: Option<Instant>,
+        since: Option<StoreChange>,
         findings: &[Finding],
         now: Instant,
     ) {
@@ -154,7 +155,13 @@ mod tests {
         testing::dns,
     };
 
-    fn note(log: &mut ChangeLog, name: &str, trigger: Trigger, since: Option<Instant>, count: u32) {
+    fn note(
+        log: &mut ChangeLog,
+        name: &str,
+        trigger: Trigger,
+        since: Option<StoreChange>,
+        count: u32,
+    ) {
         let finding = Finding {
             change: insert(count),
             verdict: Verdict::Now,
@@ -225,10 +232,16 @@ mod tests {
 
     #[test]
     fn a_change_is_known_with_its_cause_and_a_bounded_part_of_its_members() {
-        let (mut log, now) = (ChangeLog::default(), Some(Instant::now()));
+        let mut log = ChangeLog::default();
+        let change = |is_first_list| {
+            let at = Instant::now();
+            Some(StoreChange { at, is_first_list })
+        };
+        let now = change(false);
         for (trigger, since, cause) in [
             (Trigger::Store, now, Cause::Store),
             (Trigger::Store, None, Cause::Reading),
+            (Trigger::Store, change(true), Cause::Reading),
             (Trigger::ForeignChange, now, Cause::Repair),
             (Trigger::Absence, None, Cause::Absence),
         ] {

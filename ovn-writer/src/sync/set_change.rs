@@ -41,7 +41,7 @@ impl SetChange {
         replica: &'a NorthboundReplica,
         now: Instant,
     ) -> impl Iterator<Item = Self> + 'a {
-        let seen = planned.mark.since;
+        let since = planned.mark.since;
         planned.findings.iter().map(move |finding| {
             let change = &finding.change;
             let (set, controller) = identity(&planned.name, change, replica);
@@ -57,12 +57,12 @@ impl SetChange {
                 set,
                 controller,
                 family: change.family(),
-                cause: Cause::of(finding.trigger, seen),
+                cause: Cause::of(finding.trigger, since),
                 added: added.iter().take(MOST).copied().collect(),
                 more_added: added.len().saturating_sub(MOST),
                 removed: removed.iter().take(MOST).map(ToString::to_string).collect(),
                 more_removed: more_removed + removed.len().saturating_sub(MOST),
-                seen,
+                seen: since.map(|since| since.at),
                 acknowledged: now,
             }
         })

@@ -34,6 +34,19 @@ async fn egress_asks_pods_by_port_forward_and_names_those_without_an_answer() {
     assert_eq!(status, Some(0), "{text}");
     assert!(text.contains(&together), "{text}");
 
+    let (status, text) = it.egress(&["list", "--name=www"]).await;
+    assert_eq!(status, Some(0), "{text}");
+    let line = text.lines().find(|line| line.contains(ADDRESS)).unwrap();
+    assert!(line.starts_with(NAME) && line.ends_with("  2/2"), "{text}");
+    let (status, text) = it.egress(&["watch", "--duration=5s"]).await;
+    assert_eq!(status, Some(0), "{text}");
+    for pod in it.writers.iter().chain(&it.collectors) {
+        let watched = format!(" {} on node ", pod.name);
+        let mut lines = text.lines();
+        let is_watched = |line: &str| line.starts_with("watching ") && line.contains(&watched);
+        assert!(lines.any(is_watched), "{text}");
+    }
+
     let file = it.folder().join("capture.fstrm");
     let pod = &it.collectors[0].name;
     let path = file.to_str().unwrap();

@@ -10,6 +10,7 @@
 )]
 
 mod absence;
+mod addresses;
 mod alerts;
 mod archive;
 mod bad_input;

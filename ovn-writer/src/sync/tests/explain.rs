@@ -241,7 +241,7 @@ async fn a_watcher_is_told_of_each_change_of_a_set() {
             (added.join(" "), it.removed.join(" "), it.seen.is_some())
         })
         .collect();
-    let first = ("10.0.0.1".to_owned(), String::new(), false);
+    let first = ("10.0.0.1".to_owned(), String::new(), true);
     let second = ("10.0.0.2".to_owned(), "10.0.0.1".to_owned(), true);
     assert_eq!(seen, [first, second]);
 }
