@@ -48,7 +48,7 @@ use crate::{
     event_history::EventHistory,
     flush::BlockView,
     new_names::NewNames,
-    objects::{InspectRequest, WatchEvent},
+    objects::{InspectRequest, View, WatchEvent},
     observe::{self, CaptureSubscribers, ConnectionTable, DnsServers, answer_cache::AnswerCache},
     pods::PodsView,
     rules::{Overview, UsesAsked, Wanted},
@@ -162,10 +162,17 @@ impl Inspector {
             told.await.ok()
         };
         let view = timeout(ANSWER_DEADLINE, asked).await.ok().flatten()?;
-        let status = Arc::new(Status::new(view, &self.sources));
+        let status = Arc::new(status_of(view, &self.sources));
         *shown = Some((Instant::now(), Arc::clone(&status)));
         Some(status)
     }
+}
+
+/// The status with its problems.
+fn status_of(view: View, sources: &InspectSources) -> Status {
+    let mut status = Status::new(view, sources);
+    status.problems = problems::find(&status);
+    status
 }
 
 async fn html(State(inspector): State<Arc<Inspector>>, RawQuery(asked): RawQuery) -> Response {

@@ -21,6 +21,7 @@
 //! `/watch`: `watch_events`.
 
 mod absence;
+mod acknowledged;
 mod additions;
 pub(crate) mod budget;
 mod dirty;

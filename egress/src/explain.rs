@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    nodes::{Group, groups, text_of},
+    nodes::{Group, field, groups, text_of},
     output,
     targets::{Kind, TargetArgs, Targets, Unreachable},
 };
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<bool> {
     let (collectors, mut unreachable) = Unreachable::split(collectors);
     let (writers, more) = Unreachable::split(writers);
     unreachable.extend(more);
-    let is_leader = |answer: &Value| answer["leader"] == true;
+    let is_leader = |answer: &Value| field(answer, "leader") == true;
     let led = collectors.iter().position(|(_, answer)| is_leader(answer));
     let collector = collectors.into_iter().nth(led.unwrap_or(0));
     let explanation = Explanation {
@@ -117,7 +117,7 @@ impl Explanation {
     fn outcome(&self, targets: &Targets) -> anyhow::Result<bool> {
         let explained = self.ovn_writers.iter().map(|it| &it.answer);
         let mut explained = self.collector.iter().chain(explained);
-        if explained.any(|it| it["isThere"] != true) {
+        if explained.any(|it| field(it, "isThere") != true) {
             return Ok(false);
         }
         let is_missing = self.collector.is_none() && targets.of(Kind::Collector).next().is_some();

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::sets::SetIndex;
+use crate::nodes::field;
 use crate::{
     output,
     pattern::NamePattern,
@@ -81,8 +82,10 @@ pub(crate) async fn run(args: ListArgs) -> anyhow::Result<bool> {
     list.unreachable.extend(unreachable);
     list.writers = sets.writers;
     for name in &mut list.names {
-        let found = sets.of(name["name"].as_str().unwrap_or_default());
-        name["sets"] = serde_json::to_value(found)?;
+        let found = sets.of(field(name, "name").as_str().unwrap_or_default());
+        if let Some(fields) = name.as_object_mut() {
+            fields.insert("sets".to_owned(), serde_json::to_value(found)?);
+        }
     }
     output::line(&match args.output {
         ListOutput::Table => table::table(&list, args.name.as_ref(), false),
@@ -101,14 +104,16 @@ async fn names(args: &ListArgs, targets: &Targets) -> anyhow::Result<List> {
     let first = path(args, None);
     let answers = targets.ask::<Value>(Kind::Collector, &first).await;
     let (answers, unreachable) = Unreachable::split(answers);
-    let leading = answers.iter().position(|(_, page)| page["leader"] == true);
+    let leading = answers
+        .iter()
+        .position(|(_, page)| field(page, "leader") == true);
     let Some((target, mut page)) = answers.into_iter().nth(leading.unwrap_or(0)) else {
         let reasons: Vec<String> = unreachable.iter().map(ToString::to_string).collect();
         let error = format!("no collector answers: {}", reasons.join("; "));
         return Err(UsageError(error).into());
     };
     let mut list = List {
-        at: page["at"].clone(),
+        at: field(&page, "at").clone(),
         collector: target.place.clone(),
         is_leader: leading.is_some(),
         names: Vec::new(),
@@ -116,11 +121,11 @@ async fn names(args: &ListArgs, targets: &Targets) -> anyhow::Result<List> {
         writers: 0,
     };
     loop {
-        if let Value::Array(names) = page["names"].take() {
+        if let Value::Array(names) = page.get_mut("names").map_or(Value::Null, Value::take) {
             let names = names.into_iter();
             list.names.extend(names.filter(|name| args.selects(name)));
         }
-        let Some(after) = page["next"].as_str() else {
+        let Some(after) = field(&page, "next").as_str() else {
             return Ok(list);
         };
         page = next_page(target, &path(args, Some(after))).await?;
@@ -150,12 +155,13 @@ impl ListArgs {
     fn selects(&self, name: &Value) -> bool {
         self.name.as_ref().is_none_or(|pattern| {
             let matches = |name: &Value| name.as_str().is_some_and(|it| pattern.matches(it));
-            matches(&name["name"]) || addresses(name).any(|address| matches(&address["name"]))
+            matches(field(name, "name"))
+                || addresses(name).any(|address| matches(field(address, "name")))
         })
     }
 }
 
 /// The addresses of a name, as the collector has them.
 fn addresses(name: &Value) -> impl Iterator<Item = &Value> {
-    name["addresses"].as_array().into_iter().flatten()
+    field(name, "addresses").as_array().into_iter().flatten()
 }

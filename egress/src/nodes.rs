@@ -57,9 +57,14 @@ impl Group {
     }
 }
 
+/// A field of an answer; null if there is none.
+pub(crate) fn field<'a>(answer: &'a Value, name: &str) -> &'a Value {
+    answer.get(name).unwrap_or(&Value::Null)
+}
+
 /// The lines of an answer, which may come from another program than expected.
 pub(crate) fn text_of(answer: &Value) -> impl Iterator<Item = String> {
-    let lines = answer["text"].as_array().into_iter().flatten();
+    let lines = field(answer, "text").as_array().into_iter().flatten();
     lines.filter_map(Value::as_str).map(printable)
 }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    nodes::{Group, groups},
+    nodes::{Group, field, groups},
     output,
     targets::{Kind, TargetArgs, Unreachable},
 };
@@ -103,7 +103,7 @@ pub(crate) async fn run(args: VerifyArgs) -> anyhow::Result<bool> {
     let mut same = comparisons
         .ovn_writers
         .iter()
-        .map(|it| it.answer["isSame"] == true);
+        .map(|it| field(&it.answer, "isSame") == true);
     if same.any(|same| !same) {
         return Ok(false);
     }

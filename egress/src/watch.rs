@@ -23,7 +23,7 @@ use tokio::{
 
 use self::{
     join::{Joiner, Selection},
-    streams::{Heard, Streams, What},
+    streams::{Heard, StreamEvent, Streams},
 };
 use crate::{output, pattern::NamePattern, targets::TargetArgs};
 
@@ -91,7 +91,7 @@ pub(crate) async fn run(args: WatchArgs) -> anyhow::Result<bool> {
             () = over => break,
             Some(Heard { program, what }) = heard.recv() => {
                 note(&program.to_string(), &what, joiner.has_lost(&program.place, &what));
-                was_up |= matches!(what, What::Line(_));
+                was_up |= matches!(what, StreamEvent::Line(_));
                 joiner.take(&program, what, now());
                 joiner.complete()
             }
@@ -124,11 +124,11 @@ fn now() -> std::time::Instant {
 }
 
 /// Tells on stderr that a program went away or returned, or that lines of it were lost.
-fn note(program: &str, what: &What, lost: Option<u64>) {
+fn note(program: &str, what: &StreamEvent, lost: Option<u64>) {
     let words = match what {
-        What::Down(error) => format!("the {program} does not answer: {error}"),
-        What::Up => format!("watching the {program}"),
-        What::Line(_) => match lost {
+        StreamEvent::Down(error) => format!("the {program} does not answer: {error}"),
+        StreamEvent::Up => format!("watching the {program}"),
+        StreamEvent::Line(_) => match lost {
             Some(lost) => format!("{lost} events of the {program} were lost: they came too fast"),
             None => return,
         },

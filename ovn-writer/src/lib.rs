@@ -31,6 +31,7 @@ pub mod report;
 pub mod sync;
 #[cfg(test)]
 mod testing;
+mod verification;
 mod verify;
 mod writer;
 
@@ -62,7 +63,8 @@ pub use self::{
     dry_run::DryRun,
     metrics::METRICS,
     sync::Differences,
-    verify::{Comparison, Verification, Verified, VerifyError, verify},
+    verification::Verification,
+    verify::{Comparison, Verified, VerifyError, verify},
     writer::Writer,
 };
 

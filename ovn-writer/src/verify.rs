@@ -5,33 +5,15 @@ use std::{collections::BTreeMap, fmt, pin::pin, time::Duration};
 use futures_util::{Stream, StreamExt};
 use ovsdb_replica::{Client, ClientOptions, Error, Event, Operation, Outcome, Refusal, Remotes};
 use proto::api::DnsNameResolver;
-use runtime::{
-    OpenStore,
-    args::StoreAddress,
-    store::{Event as StoreEvent, Scope, Store},
-};
+use runtime::store::Event as StoreEvent;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    PROGRAM,
-    args::{NorthboundArgs, SetsArgs},
     references::{Northbound, NorthboundReplica},
     report::NameReport,
     sync::{Differences, Policy, Reconciler, SyncEvent, SyncState, absence::Absence},
-    usage,
 };
-
-/// The two sides of a comparison, and how they are read.
-#[derive(Clone, Debug)]
-pub struct Verification {
-    /// The namespace of the objects.
-    pub objects_namespace: String,
-    pub northbound: NorthboundArgs,
-    pub sets: SetsArgs,
-    /// How long each side may take to be read.
-    pub timeout: Duration,
-}
 
 /// The result of a comparison.
 #[derive(Clone, Debug, Serialize)]
@@ -95,22 +77,6 @@ impl From<Verified> for Comparison {
             text: verified.to_string().lines().map(str::to_owned).collect(),
             verified,
         }
-    }
-}
-
-impl Verification {
-    /// Reads both sides once and compares them.
-    ///
-    /// # Errors
-    /// [`UsageError`](runtime::UsageError): a flag is wrong, or a side cannot be read.
-    pub async fn run(self, address: &StoreAddress) -> anyhow::Result<Verified> {
-        let options = usage(self.northbound.client_options())?;
-        let policy = self.sets.policy(address, &self.objects_namespace);
-        let store = OpenStore::open(address, PROGRAM).await;
-        let store = usage(store.map_err(|error| format!("{error:#}")))?;
-        let objects = store.watch(Scope::Namespace(self.objects_namespace));
-        let verified = verify(&self.northbound.nb, options, policy, objects, self.timeout).await;
-        Ok(usage(verified)?)
     }
 }
 

@@ -11,7 +11,7 @@ use runtime::{
 };
 use serde::Serialize;
 
-use super::{InspectSources, problems};
+use super::InspectSources;
 use crate::{
     corefile::live::{CorefileState, LiveView},
     flush::BlockView,
@@ -100,7 +100,7 @@ impl Status {
         let corefiles = sources.corefiles.iter();
         let corefiles = corefiles.filter_map(|it| it.borrow().clone());
         let refused = sources.dns_servers.iter().flat_map(DnsServers::refused);
-        let mut status = Self {
+        Self {
             version: VERSION,
             instance: sources.site.instance.clone(),
             problems: Problems::default(),
@@ -125,9 +125,7 @@ impl Status {
             peers: sources.connections.view(),
             reconnecting_peers: sources.connections.reconnecting(),
             drops: sources.connections.drops(),
-        };
-        status.problems = problems::find(&status);
-        status
+        }
     }
 }
 

@@ -13,6 +13,9 @@ use crate::{
     state::{Crowd, Kept, Limits, NameState, OwnLimits},
 };
 
+/// The most namespaces for each name; further ones are counted.
+pub(super) const MOST_NAMESPACES: usize = 100;
+
 /// The most namespaces that share the cost of a write.
 const MOST_PAYERS: usize = 1_024;
 
@@ -248,4 +251,15 @@ fn crowd<'a>(clients: &'a Clients, with_rule: &'a [Namespace]) -> Crowd<'a> {
 
 fn kept<'a>(limits: &'a Limits, own: &'a [OwnLimits], now: Timestamp) -> Kept<'a> {
     Kept { limits, own, now }
+}
+
+/// The names of namespaces, sorted.
+pub(super) fn names_of(
+    clients: &Clients,
+    namespaces: impl Iterator<Item = Namespace>,
+) -> Vec<Arc<str>> {
+    let namespaces = namespaces.take(MOST_NAMESPACES);
+    let mut names: Vec<_> = namespaces.map(|it| clients.name(it)).collect();
+    names.sort_unstable();
+    names
 }

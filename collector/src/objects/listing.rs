@@ -5,17 +5,18 @@ use std::{collections::BTreeSet, sync::Arc};
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::{NameFacts, entry::Entry, inspection::Inspection};
-use crate::clients::{Client, Clients, Namespace};
+use super::{
+    NameFacts,
+    entry::{Entry, MOST_NAMESPACES, names_of},
+    inspection::Inspection,
+};
+use crate::clients::Client;
 
 /// The most names of a list.
 const MOST: usize = 500;
 
 /// The most addresses of all names together. A single name may exceed it.
 const MOST_ADDRESSES: usize = 10_000;
-
-/// The most namespaces for each name; further ones are counted.
-const MOST_NAMESPACES: usize = 100;
 
 /// Which names are asked for.
 #[derive(Clone, Debug)]
@@ -157,15 +158,4 @@ impl Inspection<'_> {
             facts,
         }
     }
-}
-
-/// The names of namespaces, sorted.
-pub(super) fn names_of(
-    clients: &Clients,
-    namespaces: impl Iterator<Item = Namespace>,
-) -> Vec<Arc<str>> {
-    let namespaces = namespaces.take(MOST_NAMESPACES);
-    let mut names: Vec<_> = namespaces.map(|it| clients.name(it)).collect();
-    names.sort_unstable();
-    names
 }

@@ -1,19 +1,21 @@
 //! Events for `/watch`: new addresses, and the status that has them.
 
-use std::{collections::HashSet, net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
-use proto::api::{DnsName, DnsNameResolver};
+use proto::api::DnsName;
 use runtime::{clock::Timestamp, inspect::watch::WatchSubscribers, store::ObjectKey};
 
-use super::{entry::Entry, listing::names_of, stored_object::StoredObject, updates::ObjectUpdate};
+use super::{
+    entry::{Entry, names_of},
+    stored_object::StoredObject,
+};
 use crate::{
     clients::Clients,
     observation::{Observation, Provenance},
-    state::Stored,
 };
 
 /// The most addresses of an event; the others are counted.
-const MOST: usize = 1_000;
+pub(super) const MOST: usize = 1_000;
 
 /// What happened to addresses of a name.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -95,46 +97,4 @@ pub(super) fn answered(
         source: observation.source,
         namespaces: names_of(clients, entry.with_rule.iter().copied()),
     }));
-}
-
-impl ObjectUpdate<'_> {
-    /// Tells of the new addresses in a written status. Must be called before the status is applied
-    /// to the object's name.
-    pub(super) fn acknowledged(&self, key: &ObjectKey, written: &DnsNameResolver) {
-        let shared = &self.names.shared;
-        if !shared.watch.is_open() {
-            return;
-        }
-        let (Some(status), Some(entry)) =
-            (&written.status, self.names.entries.get(&*written.spec.name))
-        else {
-            return;
-        };
-        let status = Stored::new(status, &entry.memory);
-        let mut objects = entry.objects.iter();
-        let before = objects.find(|object| *object.name == *key.name);
-        let before: HashSet<_> = before
-            .into_iter()
-            .flat_map(|object| object.status.addresses())
-            .collect();
-        let mut new = status.addresses().filter(|it| !before.contains(it));
-        let addresses: Vec<(DnsName, IpAddr)> = new
-            .by_ref()
-            .take(MOST)
-            .map(|(name, ip)| (name.clone(), ip))
-            .collect();
-        if addresses.is_empty() {
-            return;
-        }
-        let version = written.metadata.resource_version.as_ref();
-        shared.watch.offer(WatchEvent::Status(NewStatus {
-            rule: entry.memory.list().spec().clone(),
-            more: new.count(),
-            addresses,
-            object: key.clone(),
-            resource_version: version.cloned().unwrap_or_default(),
-            acknowledged_at: self.now,
-            namespaces: names_of(&shared.clients, entry.with_rule.iter().copied()),
-        }));
-    }
 }

@@ -96,7 +96,7 @@ fn rules_that_use_a_name_are_listed_in_order_and_foreign_ones_counted() {
 }
 
 #[test]
-fn the_first_rule_of_a_name_has_its_index_and_ports_count_if_all_have_some() {
+fn a_first_rule_has_its_index_and_ports_count_if_all_have_some() {
     let mut rules = Published::default();
     let mut firewall = firewall("a", &["a.example", "b.example", "a.example", "b.example"]);
     let port = serde_json::json!({"protocol": "TCP", "port": 443});

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use crate::nodes::field;
 use crate::targets::{AT_ONCE, Kind, Target, Targets, Unreachable};
 
 /// A set, with the nodes on which it is the same.
@@ -52,7 +53,7 @@ impl SetIndex {
             // It differs from node to node.
             fields.remove("repairedSecondsAgo");
         }
-        let name = set["name"].as_str().unwrap_or_default();
+        let name = field(&set, "name").as_str().unwrap_or_default();
         let known = self.by_name.entry(name.to_owned()).or_default();
         match known.iter_mut().find(|known| known.set == set) {
             Some(known) => known.nodes.push(place.to_owned()),
@@ -78,10 +79,10 @@ async fn sets(target: &Target, filter: Option<&str>) -> anyhow::Result<Vec<Value
         query.extend_pairs(after.map(|after| ("after", after)));
         let path = format!("/sets.json?{}", query.finish());
         let mut page: Value = target.ask(&path).await?;
-        if let Value::Array(more) = page["sets"].take() {
+        if let Value::Array(more) = page.get_mut("sets").map_or(Value::Null, Value::take) {
             sets.extend(more);
         }
-        match page["next"].as_str() {
+        match field(&page, "next").as_str() {
             Some(last) => after = Some(last.to_owned()),
             None => return Ok(sets),
         }

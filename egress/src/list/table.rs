@@ -8,6 +8,7 @@ use runtime::{
 use serde_json::Value;
 
 use super::{List, addresses};
+use crate::nodes::field;
 use crate::pattern::NamePattern;
 
 /// The most namespaces in a cell.
@@ -35,7 +36,7 @@ pub(super) fn table(list: &List, pattern: Option<&NamePattern>, is_wide: bool) -
         if rows.len() == before {
             rows.push(row.cells(None));
         }
-        more_addresses += name["moreAddresses"].as_u64().unwrap_or(0);
+        more_addresses += field(name, "moreAddresses").as_u64().unwrap_or(0);
     }
     let mut lines = aligned(&rows);
     if list.names.is_empty() {
@@ -64,9 +65,10 @@ struct Row<'a> {
 impl<'a> Row<'a> {
     /// The addresses that `--name` selects: all, if it matches the rule's name.
     fn selected(&self, pattern: Option<&NamePattern>) -> impl Iterator<Item = &'a Value> {
-        let pattern = pattern.filter(|it| !it.matches(text(&self.name["name"])));
-        addresses(self.name)
-            .filter(move |it| pattern.is_none_or(|pattern| pattern.matches(text(&it["name"]))))
+        let pattern = pattern.filter(|it| !it.matches(text(field(self.name, "name"))));
+        addresses(self.name).filter(move |it| {
+            pattern.is_none_or(|pattern| pattern.matches(text(field(it, "name"))))
+        })
     }
 
     /// The cells of an address, or of a name without one.
@@ -75,34 +77,34 @@ impl<'a> Row<'a> {
         let nothing = Value::Null;
         let told = address.unwrap_or(&nothing);
         let shown_name = match address {
-            Some(address) => &address["name"],
-            None => &name["name"],
+            Some(address) => field(address, "name"),
+            None => field(name, "name"),
         };
         let since = |value: &Value| match value {
             Value::Null => "-".to_owned(),
             at => when(time(at), now),
         };
-        let until = match told["goesOnceLookedUp"].as_bool() {
+        let until = match field(told, "goesOnceLookedUp").as_bool() {
             Some(true) => "its next look-up".to_owned(),
-            _ => since(&told["goes"]),
+            _ => since(field(told, "goes")),
         };
         let mut cells = vec![
             text(shown_name).to_owned(),
-            or_none(text(&told["address"])),
-            or_none(source(text(&told["seenWhere"]))),
+            or_none(text(field(told, "address"))),
+            or_none(source(text(field(told, "seenWhere")))),
             until,
-            namespaces(&name["namespaces"], &name["moreNamespaces"]),
-            namespaces(&name["askedBy"], &nothing),
-            self.nodes(text(&told["address"])),
+            namespaces(field(name, "namespaces"), field(name, "moreNamespaces")),
+            namespaces(field(name, "askedBy"), &nothing),
+            self.nodes(text(field(told, "address"))),
         ];
         if self.is_wide {
             cells.extend([
-                text(&name["name"]).to_owned(),
-                told["ttlSeconds"]
+                text(field(name, "name")).to_owned(),
+                field(told, "ttlSeconds")
                     .as_u64()
                     .map_or("-".to_owned(), |ttl| format!("{ttl} s")),
-                since(&told["seen"]),
-                or_none(text(&told["firstClient"])),
+                since(field(told, "seen")),
+                or_none(text(field(told, "firstClient"))),
                 self.objects(),
                 self.sets(),
             ]);
@@ -111,13 +113,13 @@ impl<'a> Row<'a> {
     }
 
     fn objects(&self) -> String {
-        let objects = self.name["objects"].as_array().into_iter().flatten();
+        let objects = field(self.name, "objects").as_array().into_iter().flatten();
         let objects: Vec<&str> = objects.map(text).collect();
         or_none(&few(objects.iter(), FEW))
     }
 
     fn all_sets(&self) -> impl Iterator<Item = &'a Value> {
-        self.name["sets"].as_array().into_iter().flatten()
+        field(self.name, "sets").as_array().into_iter().flatten()
     }
 
     /// The number of nodes whose sets have the address, of all that answered.
@@ -126,17 +128,17 @@ impl<'a> Row<'a> {
             return "-".to_owned();
         }
         let has = |set: &&Value| {
-            let mut members = set["addresses"].as_array().into_iter().flatten();
+            let mut members = field(set, "addresses").as_array().into_iter().flatten();
             members.any(|member| member == address)
         };
         let having = self.all_sets().filter(has);
-        let nodes = having.flat_map(|set| set["nodes"].as_array().into_iter().flatten());
+        let nodes = having.flat_map(|set| field(set, "nodes").as_array().into_iter().flatten());
         let nodes: std::collections::BTreeSet<_> = nodes.map(text).collect();
         format!("{}/{}", nodes.len(), self.list.writers)
     }
 
     fn sets(&self) -> String {
-        let mut names: Vec<&str> = self.all_sets().map(|set| text(&set["set"])).collect();
+        let mut names: Vec<&str> = self.all_sets().map(|set| text(field(set, "set"))).collect();
         names.sort_unstable();
         names.dedup();
         or_none(&few(names.iter(), FEW))

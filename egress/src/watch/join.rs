@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     lines::{AnswerLine, Line, SetLine, StatusLine, Time},
-    streams::{Program, What},
+    streams::{Program, StreamEvent},
 };
 use crate::{pattern::NamePattern, targets::Kind};
 
@@ -132,33 +132,33 @@ impl Joiner {
     }
 
     /// How many events, or addresses of one, were lost since the last line of the program, if any.
-    pub(super) fn has_lost(&mut self, place: &str, what: &What) -> Option<u64> {
+    pub(super) fn has_lost(&mut self, place: &str, what: &StreamEvent) -> Option<u64> {
         let lost = match what {
-            What::Line(Line::State { lost, .. }) => *lost,
-            What::Up => 0,
-            What::Line(Line::Answer(line)) => return some(line.more_addresses),
-            What::Line(Line::Status(line)) => return some(line.more_addresses),
-            What::Line(Line::Set(line)) => return some(line.more_added),
-            What::Line(Line::Other) | What::Down(_) => return None,
+            StreamEvent::Line(Line::State { lost, .. }) => *lost,
+            StreamEvent::Up => 0,
+            StreamEvent::Line(Line::Answer(line)) => return some(line.more_addresses),
+            StreamEvent::Line(Line::Status(line)) => return some(line.more_addresses),
+            StreamEvent::Line(Line::Set(line)) => return some(line.more_added),
+            StreamEvent::Line(Line::Other) | StreamEvent::Down(_) => return None,
         };
         let before = self.lost.insert(place.to_owned(), lost);
         some(lost.saturating_sub(before.unwrap_or(0)))
     }
 
-    pub(super) fn take(&mut self, program: &Program, what: What, now: Instant) {
+    pub(super) fn take(&mut self, program: &Program, what: StreamEvent, now: Instant) {
         let place = &program.place;
         match what {
-            What::Up => {}
-            What::Down(_) => self.forget(place),
-            What::Line(Line::State { idle, .. }) => {
+            StreamEvent::Up => {}
+            StreamEvent::Down(_) => self.forget(place),
+            StreamEvent::Line(Line::State { idle, .. }) => {
                 if program.kind == Kind::OvnWriter {
                     self.writers.insert(place.clone(), idle.is_none());
                 }
             }
-            What::Line(Line::Answer(line)) => self.answered(line, now),
-            What::Line(Line::Status(line)) => self.written(line, now),
-            What::Line(Line::Set(line)) => self.set_changed(place, line, now),
-            What::Line(Line::Other) => {}
+            StreamEvent::Line(Line::Answer(line)) => self.answered(line, now),
+            StreamEvent::Line(Line::Status(line)) => self.written(line, now),
+            StreamEvent::Line(Line::Set(line)) => self.set_changed(place, line, now),
+            StreamEvent::Line(Line::Other) => {}
         }
     }
 

@@ -43,11 +43,11 @@ impl fmt::Display for Program {
 #[derive(Debug)]
 pub(super) struct Heard {
     pub(super) program: Program,
-    pub(super) what: What,
+    pub(super) what: StreamEvent,
 }
 
 #[derive(Debug)]
-pub(super) enum What {
+pub(super) enum StreamEvent {
     /// The stream begins.
     Up,
     Line(Line),
@@ -142,7 +142,7 @@ async fn watch(target: Target, sender: mpsc::Sender<Heard>) {
         if let Err(error) = ended
             && was_up
         {
-            listener.tell(What::Down(format!("{error:#}"))).await;
+            listener.tell(StreamEvent::Down(format!("{error:#}"))).await;
         }
         if listener.sender.is_closed() {
             return;
@@ -160,7 +160,7 @@ struct Listener {
 
 impl Listener {
     /// Waits for room. A receiver that is gone is noticed by the caller.
-    async fn tell(&self, what: What) {
+    async fn tell(&self, what: StreamEvent) {
         let program = self.program.clone();
         let _gone = self.sender.send(Heard { program, what }).await;
     }
@@ -170,7 +170,7 @@ impl Listener {
 async fn read(target: &Target, listener: &mut Listener) -> anyhow::Result<()> {
     let mut body = target.stream("/watch").await?;
     listener.is_up = true;
-    listener.tell(What::Up).await;
+    listener.tell(StreamEvent::Up).await;
     let mut buffer = BytesMut::new();
     while !listener.sender.is_closed() {
         let frame = timeout(SILENCE, body.frame()).await;
@@ -184,7 +184,7 @@ async fn read(target: &Target, listener: &mut Listener) -> anyhow::Result<()> {
         while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
             let line = buffer.split_to(end + 1);
             let line = serde_json::from_slice(&line).context("a line is not the expected JSON")?;
-            listener.tell(What::Line(line)).await;
+            listener.tell(StreamEvent::Line(line)).await;
         }
         if buffer.len() > MAX_LINE {
             bail!("a line is too long");

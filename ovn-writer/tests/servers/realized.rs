@@ -144,7 +144,7 @@ async fn a_change_is_confirmed_when_each_chassis_has_followed_a_bump() {
 }
 
 #[tokio::test]
-async fn without_the_southbound_database_the_northbound_one_shows_the_slowest_chassis() {
+async fn without_a_southbound_database_the_slowest_chassis_counts() {
     let databases = Databases::start(NEW, &[]).await;
     let (handle, _guard) = databases.realizer(false);
     let waiting = ticket(&handle);

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::Output,
 };
@@ -11,13 +11,13 @@ use std::{
 use hickory_proto::rr::RecordType;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client,
     api::{DynamicObject, Patch, PatchParams, PostParams},
 };
 use proto::api::EgressFirewall;
 use serde_json::{Value, json};
 use tests::{
-    chart::{self, COLLECTOR, OVN_WRITER, kind_of},
+    chart::{self, COLLECTOR, OVN_WRITER},
     coredns::{CoreDns, free_port, write_zone},
     kube::ApiServer,
     node::{Kubelet, Ports},
@@ -95,9 +95,6 @@ pub(crate) struct Pod {
     pub(crate) name: String,
     pub(crate) program: Program,
     pub(crate) ports: Ports,
-    pub(crate) node: &'static str,
-    pub(crate) template: Value,
-    pub(crate) ip: String,
 }
 
 /// Fields are in the order in which they are dropped.
@@ -107,7 +104,6 @@ pub(crate) struct Installation {
     pub(crate) writers: Vec<Pod>,
     pub(crate) databases: Vec<Northbound>,
     pub(crate) kubelet: Kubelet,
-    pub(crate) client: Client,
     pub(crate) server: ApiServer,
     dnstap: Vec<SocketAddr>,
     dns_folders: Vec<Workdir>,
@@ -156,7 +152,6 @@ impl Installation {
             writers: Vec::new(),
             databases: Vec::new(),
             kubelet,
-            client,
             server,
             dnstap: SERVICES.map(|_| free_port()).to_vec(),
             dns_folders: Vec::new(),
@@ -201,8 +196,8 @@ impl Installation {
         for pod in self.collectors.iter().chain(&self.writers) {
             pod.program.ready().await;
         }
-        for index in 0..DNS_PODS.len() {
-            self.run_coredns(index, servers[index]).await;
+        for (index, server) in servers.iter().enumerate() {
+            self.run_coredns(index, *server).await;
         }
     }
 
@@ -256,9 +251,6 @@ impl Installation {
             name: name.to_owned(),
             program,
             ports,
-            node,
-            template: template.clone(),
-            ip,
         }
     }
 
@@ -321,12 +313,6 @@ impl Installation {
             String::new()
         };
         fs::write(folder.join("Corefile"), text.replace("DNSTAP", &lines)).unwrap();
-    }
-
-    /// Restarts a CoreDNS, with or without its streams.
-    pub(crate) async fn restart_coredns(&mut self, index: usize, streams: bool) {
-        self.write_corefile(index, streams);
-        self.coredns[index].restart().await;
     }
 
     /// Waits until the address is in the sets of both nodes.

@@ -106,7 +106,7 @@ fn queries() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_prometheus_that_scrapes_the_programs_answers_the_queries_of_the_dashboard() {
+async fn a_prometheus_of_the_programs_answers_the_dashboards_queries() {
     let mut world = World::start(Setup {
         zone: "www IN A 192.0.2.10",
         allow: &[NAME],

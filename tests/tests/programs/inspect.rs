@@ -137,7 +137,7 @@ async fn the_status_page_can_be_on_a_loopback_port() {
 }
 
 #[tokio::test]
-async fn names_and_sets_are_listed_with_addresses_and_a_lost_database_is_a_problem() {
+async fn names_and_sets_are_listed_and_a_lost_database_is_a_problem() {
     let mut world = World::start(Setup {
         zone: "www IN A 192.0.2.10",
         allow: &[NAME, "gone.example.com"],

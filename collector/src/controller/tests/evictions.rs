@@ -92,7 +92,7 @@ fn what_is_untold_of_a_name_that_is_no_longer_wanted_is_forgotten() {
 }
 
 #[test]
-fn evictions_of_a_denied_name_are_reported_to_the_rules_and_others_are_not() {
+fn only_evictions_of_a_denied_name_are_reported_to_the_rules() {
     for denied in [true, false] {
         let (notices, mut reported) = Notices::channel();
         let mut world = World::with(ManageObjects::Auto, |config| {

@@ -86,7 +86,7 @@ fn each_state_of_a_name_that_needs_somebody_is_a_problem() {
 }
 
 #[test]
-fn all_parts_of_the_status_are_searched_and_those_of_the_cluster_come_first() {
+fn all_parts_of_the_status_are_searched_the_clusters_first() {
     let names = vec![NameView {
         failed_writes: 2,
         ..name_view("www.example.com")

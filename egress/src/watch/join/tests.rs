@@ -36,7 +36,8 @@ impl Joined {
     fn hear(&mut self, kind: Kind, place: &str, line: serde_json::Value) -> Vec<String> {
         let line = serde_json::from_value(line).unwrap();
         let program = program(kind, place);
-        self.joiner.take(&program, What::Line(line), self.now);
+        self.joiner
+            .take(&program, StreamEvent::Line(line), self.now);
         texts(self.joiner.complete())
     }
 
@@ -106,7 +107,7 @@ fn an_address_is_printed_once_when_all_nodes_have_it_in_any_order() {
 }
 
 #[test]
-fn a_missing_leg_is_named_after_some_seconds_and_a_late_one_completes_the_line() {
+fn a_missing_leg_is_named_and_a_late_one_completes_the_line() {
     let mut joined = Joined::new(Selection::default(), &[("one", None), ("two", None)]);
     joined.answer(NAME, NAME, &[]);
     joined.set("one", NAME, 10);
@@ -153,7 +154,9 @@ fn a_writer_that_goes_away_is_not_waited_for() {
     joined.status(NAME, NAME);
     joined.set("one", NAME, 10);
     let (gone, now) = (program(Kind::OvnWriter, "two"), joined.now);
-    joined.joiner.take(&gone, What::Down("x".to_owned()), now);
+    joined
+        .joiner
+        .take(&gone, StreamEvent::Down("x".to_owned()), now);
     let lines = texts(joined.joiner.complete());
     assert!(lines[0].ends_with("row 3 ms, in all 10 ms"), "{lines:?}");
 }
@@ -181,13 +184,13 @@ fn only_selected_names_are_printed() {
 #[test]
 fn lost_events_are_counted_from_one_line_to_the_next() {
     let mut joiner = Joiner::new(Selection::default(), Duration::from_secs(5));
-    let state = |lost| What::Line(Line::State { lost, idle: None });
+    let state = |lost| StreamEvent::Line(Line::State { lost, idle: None });
     for (what, expected) in [
         (state(0), None),
         (state(7), Some(7)),
         (state(7), None),
         (state(9), Some(2)),
-        (What::Up, None),
+        (StreamEvent::Up, None),
         (state(3), Some(3)),
     ] {
         assert_eq!(joiner.has_lost("one", &what), expected, "{what:?}");

@@ -125,10 +125,15 @@ async fn an_address_says_its_row_its_acls_since_when_and_what_was_repaired() {
     let socket = folder.path().join("inspect.sock");
     let (code, page) = get_over_unix(&socket, "/").await.unwrap();
     assert_eq!(code, 200, "{page}");
-    let cells = format!("{W}</a></td><td>{}</td><td>v4</td>", row.name);
-    let counts = r#"<td class="number">2</td><td class="number">2</td><td class="number">1</td>"#;
+    let cells = format!(
+        r#"{W}</a></td><td data-label="Set">{}</td><td data-label="Family">v4</td>"#,
+        row.name
+    );
+    let counts = r#"data-label="Wanted">2</td><td class="number" data-label="Present">2</td>"#;
     assert_has(&page, &[&cells, counts, " s ago</td>"]);
-    let (_, page) = get_over_unix(&socket, "/?filter=%3Cb%3E").await.unwrap();
+    let (_, page) = get_over_unix(&socket, "/?filter=%3Cb%3E&refresh=off")
+        .await
+        .unwrap();
     assert_has(
         &page,
         &["value=\"&lt;b&gt;\"", "1 names, 0 of them with &lt;b&gt;."],
