@@ -162,14 +162,14 @@ impl Inspector {
             told.await.ok()
         };
         let view = timeout(ANSWER_DEADLINE, asked).await.ok().flatten()?;
-        let status = Arc::new(status_of(view, &self.sources));
+        let status = Arc::new(with_problems(view, &self.sources));
         *shown = Some((Instant::now(), Arc::clone(&status)));
         Some(status)
     }
 }
 
 /// The status with its problems.
-fn status_of(view: View, sources: &InspectSources) -> Status {
+fn with_problems(view: View, sources: &InspectSources) -> Status {
     let mut status = Status::new(view, sources);
     status.problems = problems::find(&status);
     status

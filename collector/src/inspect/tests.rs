@@ -187,7 +187,7 @@ fn sources_with(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
 
 /// The status of these names, with a fault of each kind beside them.
 pub(super) fn status_of(names: Vec<NameView>) -> Status {
-    status_of(view(names), &sources_with(mpsc::channel(1).0))
+    with_problems(view(names), &sources_with(mpsc::channel(1).0))
 }
 
 fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {

@@ -241,7 +241,7 @@ impl Installation {
         let program = Program::start_with(folder.path(), command, args, environment).await;
         let ports = Ports {
             ports: BTreeMap::from([(port, inspect.port())]),
-            logs: BTreeMap::from([(command.to_owned(), folder.join(&format!("{command}.log")))]),
+            logs: BTreeMap::from([(command.to_owned(), folder.join(format!("{command}.log")))]),
         };
         self.folders.push(folder);
         let key = (NAMESPACE, name);

@@ -126,7 +126,7 @@ async fn the_page_has_a_bounded_number_of_names_and_the_json_has_all() {
 fn a_filter_finds_names_in_any_case_and_its_pages_follow_each_other() {
     let names = (0..100_000).map(|i| name_view(&format!("n{i:05}.example.com")));
     let sources = sources_of(mpsc::channel(1).0);
-    let status = status_of(view(names.collect()), &sources);
+    let status = with_problems(view(names.collect()), &sources);
     let render = |filter: &str, page| {
         let shown = page_of::Shown {
             filter: filter.to_owned(),
