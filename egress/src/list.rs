@@ -16,8 +16,9 @@ use crate::{
     targets::{Kind, Target, TargetArgs, Targets, Unreachable},
 };
 
-/// Lists names with their addresses: where each is from, until when it is kept, who asked for it, and the address sets that have it.
+/// Lists names with their addresses.
 ///
+/// A line has the origin of an address, and until when it is kept. It has the namespaces that asked, and how many nodes have the address.
 /// Names and addresses come from the collector that leads, sets from all ovn-writers.
 ///
 /// Exit status 0: all programs answered. 2: one did not.

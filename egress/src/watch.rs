@@ -33,7 +33,7 @@ const QUEUE: usize = 1024;
 /// How often addresses are checked for missing legs.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Prints each new address with the time from the DNS server's answer to the status, and to the row of each node.
+/// Prints each new address, with the times from the DNS server's answer to the status and to the rows.
 ///
 /// A line is printed once the address is in the sets of all nodes. If a leg is missing for some seconds, the line says which. A program
 /// that goes away is named and connected to again. The times are from the clocks of several machines.

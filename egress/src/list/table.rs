@@ -94,7 +94,10 @@ impl<'a> Row<'a> {
             or_none(source(text(field(told, "seenWhere")))),
             until,
             namespaces(field(name, "namespaces"), field(name, "moreNamespaces")),
-            namespaces(field(name, "askedBy"), &nothing),
+            match namespaces(field(name, "askedBy"), &nothing) {
+                none if none == "-" => or_none(text(field(told, "firstClient"))),
+                namespaces => namespaces,
+            },
             self.nodes(text(field(told, "address"))),
         ];
         if self.is_wide {

@@ -357,8 +357,10 @@ impl Joiner {
     fn told(&self, key: &Key) -> Option<Told> {
         let pending = self.pending.get(key)?;
         let rows = self.rows.get(&(key.rule.clone(), key.address));
-        let rows = rows.map_or_else(BTreeMap::new, |rows| rows.by_writer.clone());
+        // Rows of a known address are of another name.
         let is_known = pending.answer.as_ref().is_some_and(|it| it.is_known);
+        let rows = rows.filter(|_| !is_known);
+        let rows = rows.map_or_else(BTreeMap::new, |rows| rows.by_writer.clone());
         let writing = self.writers.iter().filter(|(_, writes)| **writes);
         let without_row: Vec<String> = writing
             .filter(|(place, _)| !is_known && !rows.contains_key(*place))

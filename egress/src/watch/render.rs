@@ -22,7 +22,7 @@ pub(super) struct Legs {
     status: Option<i64>,
     /// From there to the acknowledgement of the slowest node's database.
     row: Option<i64>,
-    /// From the first to the last known time.
+    /// From the answer to the last known time.
     all: Option<i64>,
 }
 
@@ -40,7 +40,7 @@ impl Legs {
             read: leg(answered, read),
             status: leg(read, status),
             row: leg(status, row),
-            all: leg(first, known.last()).filter(|_| answer.is_some()),
+            all: leg(first, known.max()).filter(|_| answer.is_some()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The page of flags: what `--help` says, in tables.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
@@ -153,6 +153,34 @@ fn subcommands_take_no_variable_for_what_they_do() {
         variables(command, &mut found);
     }
     assert_eq!(found, BTreeSet::from(SUBCOMMAND_VARIABLES));
+}
+
+/// Otherwise a variable for one command breaks another one.
+#[test]
+fn a_variable_has_one_type_in_all_commands() {
+    fn look(command: &Command, types: &mut BTreeMap<String, (String, String)>) {
+        for arg in command.get_arguments() {
+            let Some(variable) = help(arg).1 else {
+                continue;
+            };
+            let kind = (arg.get_action().takes_values(), arg.get_value_delimiter());
+            let values = (arg.get_value_parser().type_id(), arg.get_value_names());
+            let kind = format!("{kind:?} {values:?}");
+            let name = command.get_name().to_owned();
+            let (known, first) = types
+                .entry(variable.clone())
+                .or_insert_with(|| (kind.clone(), name.clone()));
+            assert_eq!(*known, kind, "{variable} in {first} and in {name}");
+        }
+        for subcommand in command.get_subcommands() {
+            look(subcommand, types);
+        }
+    }
+    for command in commands() {
+        let mut types = BTreeMap::new();
+        look(&command, &mut types);
+        assert!(types.len() > 3, "{types:?}");
+    }
 }
 
 /// The long help of a flag without the note about its variable, and the variable.

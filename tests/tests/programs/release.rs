@@ -13,6 +13,15 @@ use crate::{
     image::{root, run},
 };
 
+/// In place of `egress`: it makes pages and completions, too.
+const EGRESS: &str = "#!/bin/sh
+# of ARCH
+case $1 in
+man) mkdir -p \"$2\" && echo page >\"$2/egress.1\" ;;
+completion) echo \"$2\" ;;
+esac
+";
+
 fn copy(workdir: &Workdir) -> PathBuf {
     let copy = workdir.join("copy");
     copy_of_sources(&copy);
@@ -92,11 +101,16 @@ fn release_version_is_written_wherever_the_version_stands() {
 }
 
 #[test]
-fn release_files_are_image_chart_sboms_notes_and_their_checksums() {
+fn release_files_are_image_chart_command_sboms_notes_and_checksums() {
     let workdir = Workdir::new();
     let sources = copy(&workdir);
     let built = workdir.join("built");
     stand_ins(&built);
+    for arch in ["amd64", "arm64"] {
+        let egress = built.join(arch).join("egress");
+        fs::write(&egress, EGRESS.replace("ARCH", arch)).unwrap();
+        run("chmod", Command::new("chmod").arg("+x").arg(&egress));
+    }
     fs::create_dir(sources.join("target")).unwrap();
     let tools = root().join("target/tools").canonicalize().unwrap();
     std::os::unix::fs::symlink(tools, sources.join("target/tools")).unwrap();
@@ -136,15 +150,21 @@ fn release_files_are_image_chart_sboms_notes_and_their_checksums() {
         .collect();
     names.sort();
     let name = format!("egress-by-name-{}", version());
+    let archive = |arch: &str| format!("egress-{}-linux-{arch}.tar.gz", version());
     let wanted = [
         "NOTES.md".to_owned(),
         "SHA256SUMS".to_owned(),
+        archive("amd64"),
+        archive("arm64"),
         format!("{name}-amd64.cdx.json"),
         format!("{name}-arm64.cdx.json"),
         format!("{name}-image.tar"),
         format!("{name}.tgz"),
     ];
     assert_eq!(names, wanted);
+    for arch in ["amd64", "arm64"] {
+        has_the_command(&files.join(archive(arch)), arch);
+    }
     names_who_publishes_it(&files.join(format!("{name}.tgz")), &workdir);
     let notes = fs::read_to_string(files.join("NOTES.md")).unwrap();
     assert!(
@@ -152,10 +172,44 @@ fn release_files_are_image_chart_sboms_notes_and_their_checksums() {
         "{notes}"
     );
     let page = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
-    for ending in ["-image.tar", ".tgz", "-ARCH.cdx.json"] {
-        let file = format!("`egress-by-name-VERSION{ending}`");
+    for file in [
+        "egress-by-name-VERSION-image.tar",
+        "egress-by-name-VERSION.tgz",
+        "egress-by-name-VERSION-ARCH.cdx.json",
+        "egress-VERSION-linux-ARCH.tar.gz",
+    ] {
+        let file = format!("`{file}`");
         assert!(page.contains(&file), "CONTRIBUTING.md does not list {file}");
     }
+}
+
+/// The archive has the program of its architecture, and what makes it a command of a system.
+fn has_the_command(archive: &Path, arch: &str) {
+    let top = format!("egress-{}-linux-{arch}", version());
+    let list = |file: &str| {
+        let mut tar = Command::new("tar");
+        let unpack = tar.args(["--extract", "--gzip", "--to-stdout", "--file"]);
+        let read = unpack.arg(archive).arg(format!("{top}/{file}"));
+        String::from_utf8(read.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(list("egress"), EGRESS.replace("ARCH", arch));
+    for (file, text) in [
+        ("man/man1/egress.1", "page"),
+        ("completions/egress.bash", "bash"),
+        ("completions/egress.fish", "fish"),
+        ("completions/_egress", "zsh"),
+    ] {
+        assert_eq!(list(file), format!("{text}\n"), "{file}");
+    }
+    assert!(list("LICENSE").contains("Apache License"));
+    let mut tar = Command::new("tar");
+    let listed = tar
+        .args(["--list", "--verbose", "--gzip", "--file"])
+        .arg(archive);
+    let listed = String::from_utf8(listed.output().unwrap().stdout).unwrap();
+    let mut links = listed.lines().filter(|line| line.starts_with('l'));
+    let link = format!("{top}/kubectl-egress -> egress");
+    assert!(links.any(|line| line.ends_with(&link)), "{listed}");
 }
 
 /// The chart of a release has what its flags say, and no stand-in.
