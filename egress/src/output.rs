@@ -16,7 +16,7 @@ pub(crate) fn line(text: &str) -> Result<(), UsageError> {
 /// Prints a text and a line break. Returns whether stdout has a reader that may want more.
 ///
 /// # Errors
-/// As for [`line`].
+/// As for [`line()`].
 pub(crate) fn is_taken(text: &str) -> Result<bool, UsageError> {
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
