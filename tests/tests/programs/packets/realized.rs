@@ -51,13 +51,13 @@ async fn the_ovn_writer_tells_when_the_switch_has_a_change() {
         }
     }
     let explain = |more: &'static [&str]| {
-        let args = [&["explain", NAME, "--inspect", &inspect], more].concat();
-        async move { run("ovn-writer", &args).await.stdout }
+        let args = [&["explain", NAME, "--ovn-writer", &inspect], more].concat();
+        async move { run("egress", &args).await.stdout }
     };
     let text = String::from_utf8(explain(&[]).await).unwrap();
     assert!(text.contains("cached flows were gone after "), "{text}");
     let explained: Value = serde_json::from_slice(&explain(&["-o", "json"]).await).unwrap();
-    let realized = &explained["realized"];
+    let realized = &explained["ovnWriters"][0]["answer"]["realized"];
     let northd = realized["northd"].as_str().unwrap();
     // The proof that this version of OVN gives.
     let proof = if northd.starts_with("23.") {
