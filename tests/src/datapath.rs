@@ -11,12 +11,14 @@
 mod commands;
 mod egress_firewall;
 mod pod;
+mod switch;
 mod topology;
 
 use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::{Arc, atomic::AtomicUsize},
 };
 
 use self::{
@@ -24,6 +26,7 @@ use self::{
         appctl, control, inside, ofctl, run, socket, start, start_network, tunnel_options, vsctl,
     },
     pod::LINK,
+    switch::Switch,
     topology::{CHASSIS, GATEWAY, OUTSIDE, PHYSICAL, ROUTER, port_addresses},
 };
 pub use self::{
@@ -45,7 +48,9 @@ pub struct Datapath {
     hosts: Vec<Process>,
     controller: Process,
     northd: Process,
-    vswitchd: Process,
+    /// Always there but while it is replaced.
+    vswitchd: Option<Switch>,
+    switch_aborts: Arc<AtomicUsize>,
     /// Holds the switch's network open.
     network: Process,
     _databases: [Process; 2],
@@ -103,7 +108,8 @@ impl Datapath {
         ];
         vsctl(folder, &bridge).expect("a bridge to the outside");
         let network = start_network(folder, "switch").await;
-        let vswitchd = start_switch(folder, network.pid());
+        let switch_aborts = Arc::<AtomicUsize>::default();
+        let vswitchd = Switch::start(folder, network.pid(), Arc::clone(&switch_aborts));
         let northd = start_northd(folder, northbound);
         let controller = start_controller(folder);
         topology::create(northbound);
@@ -117,7 +123,8 @@ impl Datapath {
             hosts: vec![host],
             controller,
             northd,
-            vswitchd,
+            vswitchd: Some(vswitchd),
+            switch_aborts,
             network,
             _databases: databases,
             folder: folder.to_owned(),
@@ -189,10 +196,13 @@ impl Datapath {
         let options = tunnel_options(folder).expect("the options of its tunnels");
 
         appctl(folder, "vswitchd", &["exit"]).expect("it ends");
-        self.vswitchd.wait().await;
+        if let Some(vswitchd) = &self.vswitchd {
+            vswitchd.wait().await;
+        }
         let waits = "other_config:flow-restore-wait=true";
         vsctl(folder, &["--no-wait", "set", "Open_vSwitch", ".", waits]).expect("it will wait");
-        self.vswitchd = start_switch(folder, self.network.pid());
+        self.start_switch();
+        let folder = &self.folder;
         eventually("the switch knows the options of its tunnels", async || {
             // ovn-controller may be back first.
             if tunnel_options(folder)? != options {
@@ -219,8 +229,19 @@ impl Datapath {
 
     /// Kills `ovs-vswitchd` and starts it again. It forwards nothing until `ovn-controller` has sent all flows again.
     pub fn kill_switch(&mut self) {
-        self.vswitchd.kill();
-        self.vswitchd = start_switch(&self.folder, self.network.pid());
+        self.start_switch();
+    }
+
+    /// Kills it if it runs: two cannot have one network.
+    fn start_switch(&mut self) {
+        self.vswitchd = None;
+        let aborts = Arc::clone(&self.switch_aborts);
+        self.vswitchd = Some(Switch::start(&self.folder, self.network.pid(), aborts));
+    }
+
+    /// How often `ovs-vswitchd` has aborted by itself, and forwarded nothing until it had its flows again.
+    pub fn switch_aborts(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.switch_aborts)
     }
 
     /// Adds a pod of a namespace to the node, and waits until its port is up. It has the [addresses](pod_addresses) of
@@ -355,22 +376,6 @@ fn start_database(folder: &Path, name: &str, schema: &Path) -> Process {
     ];
     let process = format!("ovsdb-server-{name}");
     start(folder, &process, &ovn::program("ovsdb-server"), &args)
-}
-
-/// Starts the switch in a network with the interfaces of the bridge and one end of each pod's link; the network
-/// outlasts it.
-fn start_switch(folder: &Path, network: u32) -> Process {
-    let args = [
-        format!("--target={network}"),
-        "--net".to_owned(),
-        "--".to_owned(),
-        ovn::program("ovs-vswitchd").display().to_string(),
-        "--disable-system".to_owned(),
-        "--no-chdir".to_owned(),
-        format!("--unixctl={}", control(folder, "vswitchd")),
-        socket(folder, "conf"),
-    ];
-    start(folder, "ovs-vswitchd", Path::new("nsenter"), &args)
 }
 
 fn start_northd(folder: &Path, northbound: &Northbound) -> Process {

@@ -12,6 +12,7 @@ use tests::{
     northbound::Northbound,
     programs::Program,
     store::Store,
+    wait::eventually,
     workdir::Workdir,
     world::{start_collector, start_ovn_writer},
 };
@@ -123,6 +124,14 @@ impl DatapathFixture {
         self.collector = start_asking(&self.workdir, &self.store, &self.network, flags).await;
         self.collector.ready().await;
         self.coredns.restart().await;
+    }
+
+    /// Waits until the switch has the rules of all that the northbound database has now.
+    pub(crate) async fn settled(&self) {
+        eventually("OVN is in sync", async || {
+            self.northbound.nbctl(&["--wait=hv", "sync"])
+        })
+        .await;
     }
 
     /// Replaces the EgressFirewall, and its ACLs as ovn-kubernetes does.
