@@ -82,7 +82,8 @@ fn fill(store: &Path, count: usize) {
                 "dnsName": name(i),
                 "resolutionFailures": 0,
                 "conditions": [{
-                    "type": "Degraded", "status": "False", "reason": "NOERROR", "message": "",
+                    "type": "Degraded", "status": "False", "reason": "NOERROR",
+                    "message": "the last look-up succeeded",
                     "lastTransitionTime": "2027-01-15T08:00:00Z",
                 }],
                 "resolvedAddresses": Vec::from_iter(addresses(i, count).map(address)),
