@@ -1,9 +1,10 @@
-//! `egress watch`: from an answer to the status and the row, for each new address, as it happens.
+//! `egress watch`: from an answer to the status, the row and the rules, for each new address, as it happens.
 
 mod join;
 mod lines;
 mod render;
 mod streams;
+mod unrealized;
 
 use std::{
     io::{self, Write},
@@ -33,9 +34,9 @@ const QUEUE: usize = 1024;
 /// How often addresses are checked for missing legs.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Prints each new address, with the times from the DNS server's answer to the status and to the rows.
+/// Prints each new address, with the times from the DNS server's answer to the status, to the rows, and to the rules of the switches.
 ///
-/// A line is printed once the address is in the sets of all nodes. If a leg is missing for some seconds, the line says which. A program
+/// A line is printed once all nodes have the address. If a leg is missing for some seconds, the line says which. A program
 /// that goes away is named and connected to again. The times are from the clocks of several machines.
 ///
 /// Exit status 0 after `--duration`. 2: no program could be reached.

@@ -7,7 +7,7 @@
 //!   ([`references`]), and plans changes.
 //! - [`ovsdb_replica`], an OVSDB client, keeps the replica of the rows and carries the changes out.
 //!
-//! [`realized`] finds out when OVN and the switch have followed.
+//! [`realized`] finds out when OVN and the switch have followed. [`watch_events`] tells of changes as they happen.
 //!
 //! [`Writer`] is the loop around them. [`verify()`] compares once, and [`report`] renders differences as text.
 //! [`explain`] tells why a name or address is there, over [`inspect`]. [`control`] takes permissions of an
@@ -33,6 +33,7 @@ pub mod sync;
 mod testing;
 mod verification;
 mod verify;
+pub mod watch_events;
 mod writer;
 
 use std::{io, pin::pin};
@@ -127,7 +128,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let leader = leadership.as_ref();
     let leader = leader.map_or_else(Leader::sole, Leadership::leader);
     let watch = inspect::WatchSources {
-        changes: writer.watch(),
+        events: writer.watch(),
         leader: leader.clone(),
         is_dry_run: dry_run,
     };

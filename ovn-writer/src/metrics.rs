@@ -37,7 +37,7 @@ runtime::metrics! {
         [Label::one_of("from", &["event", "commit"]), Label::one_of("until", &["rules", "cached_flows"])]
         "The time until a change was realized, for samples. `event`: from the change in the store. `commit`: from the acknowledgement of the database. `rules`: until the rules are in the switches; for late ones until the ovn-writer gave up. `cached_flows`: until ovs-vswitchd has also checked the flows that it cached before";
     counter REALIZED_PROOFS = "egress_ovn_writer_realized_total" [Label::one_of("proof", &["confirmed", "assumed", "late", "unknown"])]
-        "Samples of changes, by what shows that they are realized. `confirmed`: all chassis reported it. `assumed`: a chassis is silent, or ovn-northd is older than 24.09. `late`: OVN did not follow within a second. `unknown`: OVN cannot be asked. `ovn-writer explain` has the reason";
+        "Samples of changes, by what shows that they are realized. `confirmed`: all chassis reported it. `assumed`: a chassis is silent, or ovn-northd is older than 24.09. `late`: OVN did not follow within a second. `unknown`: OVN cannot be asked. `egress explain` has the reason";
     gauge SILENT = "egress_ovn_writer_silent_chassis" "Chassis that do not follow the northbound database although others do";
     counter SESSIONS = "egress_ovn_writer_sessions_total" "Sessions with the database: one at the start, and one more after each session that ended";
     counter SESSION_ENDS = "egress_ovn_writer_session_ends_total" [Label::one_of("reason", &["lost", "start_over"])]

@@ -55,6 +55,9 @@ use crate::metrics;
 /// The name of the southbound database.
 const SOUTHBOUND: &str = "OVN_Southbound";
 
+/// How often changes are followed at most while a reader of `/watch` is there: a bump costs some milliseconds of CPU.
+const WATCHED_INTERVAL: Duration = Duration::from_millis(100);
+
 /// The maximum number of tickets that share a bump.
 const MOST_AT_ONCE: usize = 10_000;
 
@@ -195,13 +198,20 @@ impl Samples {
         }
     }
 
-    /// Takes note of a change.
-    pub fn committed(&mut self, committed: Committed) {
-        let is_recent = |last| committed.at.saturating_duration_since(last) < self.interval;
-        if !self.last.is_some_and(is_recent) {
-            self.last = Some(committed.at);
-            drop(self.handle.ticket(committed));
+    /// Takes note of a change. While changes are watched, it returns the ticket, or `None` if another change was followed
+    /// just before.
+    pub fn committed(&mut self, committed: Committed, is_watched: bool) -> Option<Ticket> {
+        let interval = match is_watched {
+            true => self.interval.min(WATCHED_INTERVAL),
+            false => self.interval,
+        };
+        let is_recent = |last| committed.at.saturating_duration_since(last) < interval;
+        if self.last.is_some_and(is_recent) {
+            return None;
         }
+        self.last = Some(committed.at);
+        let ticket = self.handle.ticket(committed);
+        is_watched.then_some(ticket)
     }
 
     /// The current state.
@@ -327,3 +337,6 @@ async fn answer(
         let _gone = answer.send(realized.clone());
     }
 }
+
+#[cfg(test)]
+mod tests;

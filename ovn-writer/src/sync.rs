@@ -45,7 +45,7 @@ use std::{
 
 use foldhash::HashMap;
 use proto::api::{DnsName, DnsNameResolver};
-use runtime::{inspect::watch::WatchSubscribers, log_rate_limiter::LogRateLimiter, store::Event};
+use runtime::{log_rate_limiter::LogRateLimiter, store::Event};
 
 pub use self::{
     absence::Absence,
@@ -85,8 +85,9 @@ pub struct Reconciler {
     in_flight: VecDeque<Batch>,
     repair_log: LogRateLimiter,
     pub(crate) change_log: ChangeLog,
-    /// Those that are told of changes of sets.
-    pub(crate) watch: WatchSubscribers<SetChange>,
+    /// Whether [`Reconciler::take_changes`] has something to return.
+    pub(crate) is_watched: bool,
+    changes: Vec<SetChange>,
     /// The number of parts of refused transactions so far.
     parts: u64,
 }
@@ -143,7 +144,8 @@ impl Reconciler {
             in_flight: VecDeque::new(),
             repair_log: LogRateLimiter::default(),
             change_log: ChangeLog::default(),
-            watch: WatchSubscribers::default(),
+            is_watched: false,
+            changes: Vec::new(),
             parts: 0,
         }
     }
@@ -317,6 +319,11 @@ impl Reconciler {
         vec![address_set::select_names()]
     }
 
+    /// The changes of the transactions that were finished while [`is_watched`](Self::is_watched) was set.
+    pub(crate) fn take_changes(&mut self) -> Vec<SetChange> {
+        std::mem::take(&mut self.changes)
+    }
+
     /// Records the end of a transaction that had `place` older ones before it. `replica` has all updates from before
     /// its outcome.
     pub fn finished(
@@ -341,9 +348,9 @@ impl Reconciler {
                     self.refused.remove(name);
                     tracing::debug!(%name, changes = %ChangesText(findings), "rows changed");
                     (self.change_log).note(name, planned.mark.since, findings, now);
-                    if self.watch.is_open() {
+                    if self.is_watched {
                         let changes = SetChange::all(planned, replica, now);
-                        changes.for_each(|change| self.watch.offer(change));
+                        self.changes.extend(changes);
                     }
                     self.state.done(name, findings, replica, now);
                     done.add(planned, now);

@@ -25,7 +25,8 @@ use crate::{
     metrics,
     realized::{Committed, Samples},
     references::{Northbound, NorthboundChanges},
-    sync::{Finished, Policy, Reconciler, SetChange, StartOver, SyncEvent},
+    sync::{Done, Finished, Policy, Reconciler, StartOver, SyncEvent},
+    watch_events::{WatchEvent, WatchedChanges},
 };
 
 /// How long the end waits for a pending transaction; the program has 5 s in all.
@@ -51,6 +52,7 @@ pub struct Writer {
     questions: mpsc::Receiver<WriterQuery>,
     /// Asks when changes are realized.
     samples: Option<Samples>,
+    watched: WatchedChanges,
     /// The oldest first.
     in_flight: VecDeque<TransactionId>,
     /// Whether this process was on standby at its last check: those names must be checked again when it leads.
@@ -79,6 +81,7 @@ impl Writer {
             mode: Mode::Write(Leader::sole()),
             questions: mpsc::channel(1).1,
             samples: None,
+            watched: WatchedChanges::default(),
             in_flight: VecDeque::new(),
             stood_by: false,
             store_problem: Some(STORE_UNREAD.to_owned()),
@@ -102,8 +105,8 @@ impl Writer {
     }
 
     /// Those that are told of changes of sets.
-    pub fn watch(&self) -> WatchSubscribers<SetChange> {
-        self.sync.watch.clone()
+    pub fn watch(&self) -> WatchSubscribers<WatchEvent> {
+        self.watched.subscribers()
     }
 
     /// Asks from time to time when a change is realized.
@@ -316,19 +319,9 @@ impl Writer {
             }
             return;
         }
+        self.sync.is_watched = self.watched.is_open();
         match self.sync.finished(place, outcome, replica, now()) {
-            Finished::Done(done) => {
-                metrics::done(&done);
-                if let (Some(samples), Some(evidence)) = (&mut self.samples, done.evidence) {
-                    let at = now();
-                    let since = done.lags.iter().max().and_then(|lag| at.checked_sub(*lag));
-                    samples.committed(Committed {
-                        since,
-                        at,
-                        evidence,
-                    });
-                }
-            }
+            Finished::Done(done) => self.committed(done),
             Finished::Refused(refusal) => debug!(%refusal, "the server refused a transaction"),
             Finished::Managed => {
                 info!(
@@ -349,6 +342,22 @@ impl Writer {
                 self.sync.handle(SyncEvent::DatabaseLost, now());
             }
         }
+    }
+
+    fn committed(&mut self, done: Done) {
+        metrics::done(&done);
+        let mut ticket = None;
+        if let (Some(samples), Some(evidence)) = (&mut self.samples, done.evidence) {
+            let at = now();
+            let since = done.lags.iter().max().and_then(|lag| at.checked_sub(*lag));
+            let committed = Committed {
+                since,
+                at,
+                evidence,
+            };
+            ticket = samples.committed(committed, self.sync.is_watched);
+        }
+        self.watched.committed(self.sync.take_changes(), ticket);
     }
 
     fn report(&self) {

@@ -1,4 +1,4 @@
-//! `/watch`: new addresses and their statuses, as lines of JSON.
+//! `/watch`: new addresses and changed statuses, as lines of JSON.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -41,6 +41,8 @@ enum Line<'a> {
         rule: &'a DnsName,
         addresses: Vec<NameAddress<'a>>,
         more_addresses: usize,
+        removed: Vec<NameAddress<'a>>,
+        more_removed: usize,
         object: String,
         resource_version: &'a str,
         acknowledged_at: Timestamp,
@@ -52,6 +54,17 @@ enum Line<'a> {
 struct NameAddress<'a> {
     name: &'a DnsName,
     address: IpAddr,
+}
+
+impl<'a> NameAddress<'a> {
+    fn all(addresses: &'a [(DnsName, IpAddr)]) -> Vec<Self> {
+        let addresses = addresses.iter();
+        let addresses = addresses.map(|(name, address)| Self {
+            name,
+            address: *address,
+        });
+        addresses.collect()
+    }
 }
 
 pub(super) async fn answer(
@@ -96,20 +109,18 @@ impl<'a> Line<'a> {
                 rule,
                 addresses,
                 more,
+                removed,
+                more_removed,
                 object,
                 resource_version,
                 acknowledged_at,
                 namespaces,
             }) => Self::Status {
                 rule,
-                addresses: addresses
-                    .iter()
-                    .map(|(name, address)| NameAddress {
-                        name,
-                        address: *address,
-                    })
-                    .collect(),
+                addresses: NameAddress::all(addresses),
                 more_addresses: *more,
+                removed: NameAddress::all(removed),
+                more_removed: *more_removed,
                 object: object.to_string(),
                 resource_version,
                 acknowledged_at: *acknowledged_at,

@@ -13,7 +13,7 @@ use super::{
 use crate::state::Stored;
 
 impl ObjectUpdate<'_> {
-    /// Tells of the new addresses in a written status. Must be called before the status is applied
+    /// Tells of the new addresses in a written status, and of those that it lost. Must be called before the status is applied
     /// to the object's name.
     pub(super) fn acknowledged(&self, key: &ObjectKey, written: &DnsNameResolver) {
         let shared = &self.names.shared;
@@ -32,24 +32,32 @@ impl ObjectUpdate<'_> {
             .into_iter()
             .flat_map(|object| object.status.addresses())
             .collect();
-        let mut new = status.addresses().filter(|it| !before.contains(it));
-        let addresses: Vec<(DnsName, IpAddr)> = new
-            .by_ref()
-            .take(MOST)
-            .map(|(name, ip)| (name.clone(), ip))
-            .collect();
-        if addresses.is_empty() {
+        let after: HashSet<_> = status.addresses().collect();
+        let (addresses, more) = most(status.addresses().filter(|it| !before.contains(it)));
+        let (removed, more_removed) = most(before.iter().copied().filter(|it| !after.contains(it)));
+        if addresses.is_empty() && removed.is_empty() {
             return;
         }
         let version = written.metadata.resource_version.as_ref();
         shared.watch.offer(WatchEvent::Status(NewStatus {
             rule: entry.memory.list().spec().clone(),
-            more: new.count(),
             addresses,
+            more,
+            removed,
+            more_removed,
             object: key.clone(),
             resource_version: version.cloned().unwrap_or_default(),
             acknowledged_at: self.now,
             namespaces: names_of(&shared.clients, entry.with_rule.iter().copied()),
         }));
     }
+}
+
+/// The addresses to list, and the number of others.
+fn most<'a>(
+    mut addresses: impl Iterator<Item = (&'a DnsName, IpAddr)>,
+) -> (Vec<(DnsName, IpAddr)>, usize) {
+    let listed = addresses.by_ref().take(MOST);
+    let listed = listed.map(|(name, ip)| (name.clone(), ip)).collect();
+    (listed, addresses.count())
 }

@@ -1,4 +1,4 @@
-//! Events for `/watch`: new addresses, and the status that has them.
+//! Events for `/watch`: new addresses, and the statuses that got or lost addresses.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -22,7 +22,7 @@ pub(super) const MOST: usize = 1_000;
 pub enum WatchEvent {
     /// An answer had addresses that are new for the name.
     Answer(NewAddresses),
-    /// The store acknowledged a status with addresses that it did not have before.
+    /// The store acknowledged a status with other addresses than before.
     Status(NewStatus),
 }
 
@@ -56,6 +56,10 @@ pub struct NewStatus {
     pub addresses: Vec<(DnsName, IpAddr)>,
     /// The number of others.
     pub more: usize,
+    /// The addresses that it no longer has, with their names, at most 1,000.
+    pub removed: Vec<(DnsName, IpAddr)>,
+    /// The number of others.
+    pub more_removed: usize,
     pub object: ObjectKey,
     pub resource_version: String,
     /// When the store's acknowledgement was read.

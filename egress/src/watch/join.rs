@@ -7,8 +7,9 @@ use std::{
 };
 
 use super::{
-    lines::{AnswerLine, Line, SetLine, StatusLine, Time},
+    lines::{AnswerLine, Line, Realized, RealizedLine, SetLine, StatusLine, Time},
     streams::{Program, StreamEvent},
+    unrealized::Unrealized,
 };
 use crate::{pattern::NamePattern, targets::Kind};
 
@@ -54,6 +55,17 @@ pub(super) struct Row {
     pub(super) set: String,
     pub(super) seen_at: Option<Time>,
     pub(super) acknowledged_at: Time,
+    pub(super) realized: Option<Realized>,
+    /// The ovn-writer will tell when it is realized.
+    pub(super) is_awaited: bool,
+}
+
+impl Row {
+    /// When the rules were in; else when the database had the row.
+    pub(super) fn last_time(&self) -> Time {
+        let rules = self.realized.as_ref().and_then(|it| it.rules_at);
+        rules.unwrap_or(self.acknowledged_at)
+    }
 }
 
 /// An address to print.
@@ -67,6 +79,8 @@ pub(super) struct Told {
     pub(super) rows: BTreeMap<String, Row>,
     /// The ovn-writers without a row.
     pub(super) without_row: Vec<String>,
+    /// The ovn-writers that have not told yet when the rules are in.
+    pub(super) without_rules: Vec<String>,
     /// Whether some leg is missing.
     pub(super) is_incomplete: bool,
 }
@@ -110,6 +124,7 @@ pub(super) struct Joiner {
     /// In order of arrival.
     order: VecDeque<Key>,
     rows: HashMap<(String, IpAddr), Rows>,
+    unrealized: Unrealized,
     /// Addresses that may be complete now.
     changed: Vec<Key>,
     /// The connected ovn-writers that write.
@@ -125,6 +140,7 @@ impl Joiner {
             pending: HashMap::new(),
             order: VecDeque::new(),
             rows: HashMap::new(),
+            unrealized: Unrealized::default(),
             changed: Vec::new(),
             writers: BTreeMap::new(),
             lost: HashMap::new(),
@@ -139,7 +155,9 @@ impl Joiner {
             StreamEvent::Line(Line::Answer(line)) => return some(line.more_addresses),
             StreamEvent::Line(Line::Status(line)) => return some(line.more_addresses),
             StreamEvent::Line(Line::Set(line)) => return some(line.more_added),
-            StreamEvent::Line(Line::Other) | StreamEvent::Down(_) => return None,
+            StreamEvent::Line(Line::Realized(_) | Line::Other) | StreamEvent::Down(_) => {
+                return None;
+            }
         };
         let before = self.lost.insert(place.to_owned(), lost);
         some(lost.saturating_sub(before.unwrap_or(0)))
@@ -158,6 +176,7 @@ impl Joiner {
             StreamEvent::Line(Line::Answer(line)) => self.answered(line, now),
             StreamEvent::Line(Line::Status(line)) => self.written(line, now),
             StreamEvent::Line(Line::Set(line)) => self.set_changed(place, line, now),
+            StreamEvent::Line(Line::Realized(line)) => self.realized(place, line),
             StreamEvent::Line(Line::Other) => {}
         }
     }
@@ -166,6 +185,9 @@ impl Joiner {
     pub(super) fn forget(&mut self, place: &str) {
         if self.writers.remove(place).is_some() {
             self.changed.extend(self.order.iter().cloned());
+        }
+        for of in self.unrealized.forget(place) {
+            self.of_row(&of, place, |row| row.is_awaited = false);
         }
         self.lost.remove(place);
     }
@@ -221,22 +243,46 @@ impl Joiner {
             }
         }
         for address in line.added {
-            let rows = self.rows.entry((line.name.clone(), address));
+            let of = (line.name.clone(), address);
+            if let Some(follow_up) = line.follow_up {
+                self.unrealized.add(place, follow_up, of.clone(), now);
+            }
+            let rows = self.rows.entry(of.clone());
             let rows = rows.or_insert_with(|| Rows::since(now));
-            rows.by_writer.insert(
-                place.to_owned(),
-                Row {
-                    set: line.set.clone(),
-                    seen_at: line.seen_at,
-                    acknowledged_at: line.acknowledged_at,
-                },
-            );
-            self.changed.extend(rows.names.iter().map(|name| Key {
-                rule: line.name.clone(),
-                name: name.clone(),
-                address,
-            }));
+            let row = Row {
+                set: line.set.clone(),
+                seen_at: line.seen_at,
+                acknowledged_at: line.acknowledged_at,
+                realized: None,
+                is_awaited: line.follow_up.is_some(),
+            };
+            rows.by_writer.insert(place.to_owned(), row);
+            self.of_row(&of, place, |_| {});
         }
+    }
+
+    fn realized(&mut self, place: &str, line: RealizedLine) {
+        for of in self.unrealized.take(place, line.follow_up) {
+            let realized = Some(line.realized.clone());
+            self.of_row(&of, place, |row| {
+                (row.realized, row.is_awaited) = (realized, false);
+            });
+        }
+    }
+
+    /// Changes the row of an ovn-writer, if there is one. Its addresses may be complete then.
+    fn of_row(&mut self, of: &(String, IpAddr), place: &str, change: impl FnOnce(&mut Row)) {
+        let Some(rows) = self.rows.get_mut(of) else {
+            return;
+        };
+        if let Some(row) = rows.by_writer.get_mut(place) {
+            change(row);
+        }
+        self.changed.extend(rows.names.iter().map(|name| Key {
+            rule: of.0.clone(),
+            name: name.clone(),
+            address: of.1,
+        }));
     }
 
     fn pending(&mut self, key: Key, namespaces: &[String], now: Instant) -> Option<&mut Pending> {
@@ -309,6 +355,8 @@ impl Joiner {
         kept.append(&mut self.order);
         self.order = kept;
         told.extend(self.rows_alone(now));
+        self.unrealized
+            .forget_before(now, self.missing_after + LATE);
         told
     }
 
@@ -344,6 +392,7 @@ impl Joiner {
                     namespaces: Vec::new(),
                     answer: None,
                     status: None,
+                    without_rules: awaited(&rows.by_writer),
                     rows: std::mem::take(&mut rows.by_writer),
                     without_row: Vec::new(),
                     is_incomplete: true,
@@ -366,17 +415,26 @@ impl Joiner {
             .filter(|(place, _)| !is_known && !rows.contains_key(*place))
             .map(|(place, _)| place.clone())
             .collect();
+        let without_rules = awaited(&rows);
         let (answer, status) = (pending.answer.clone(), pending.status.clone());
+        let is_open = !without_row.is_empty() || !without_rules.is_empty();
         Some(Told {
             key: key.clone(),
             namespaces: pending.namespaces.clone(),
-            is_incomplete: answer.is_none() || status.is_none() || !without_row.is_empty(),
+            is_incomplete: answer.is_none() || status.is_none() || is_open,
             answer,
             status,
             rows,
             without_row,
+            without_rules,
         })
     }
+}
+
+/// The ovn-writers that will tell when their row is realized.
+fn awaited(rows: &BTreeMap<String, Row>) -> Vec<String> {
+    let awaited = rows.iter().filter(|(_, row)| row.is_awaited);
+    awaited.map(|(place, _)| place.clone()).collect()
 }
 
 fn some(count: u64) -> Option<u64> {

@@ -42,6 +42,7 @@ pub(super) enum Line {
     Answer(AnswerLine),
     Status(StatusLine),
     Set(SetLine),
+    Realized(RealizedLine),
     /// Of a newer program.
     #[serde(other)]
     Other,
@@ -89,4 +90,29 @@ pub(super) struct SetLine {
     pub(super) removed: Vec<String>,
     pub(super) seen_at: Option<Time>,
     pub(super) acknowledged_at: Time,
+    /// The number of the `realized` line that follows, if one does.
+    #[serde(default)]
+    pub(super) follow_up: Option<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RealizedLine {
+    pub(super) follow_up: u64,
+    #[serde(flatten)]
+    pub(super) realized: Realized,
+}
+
+/// When OVN followed a change.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Realized {
+    /// `confirmed`, `assumed`, `late` or `unknown`.
+    pub(super) proof: String,
+    /// Why it is not confirmed.
+    pub(super) reason: Option<String>,
+    pub(super) rules_at: Option<Time>,
+    pub(super) cached_flows_at: Option<Time>,
+    /// Why that is not known.
+    pub(super) cached_flows_unknown: Option<String>,
 }

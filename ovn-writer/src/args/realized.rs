@@ -24,7 +24,8 @@ pub struct RealizedArgs {
 
     /// How often to measure when a change is realized, at most.
     ///
-    /// A sample is one change of `nb_cfg` of the northbound database, as by `ovn-nbctl --wait=hv`. 0: never.
+    /// A sample is one change of `nb_cfg` of the northbound database, as by `ovn-nbctl --wait=hv`. While `egress watch` reads, there is one in
+    /// 100 ms at most. 0: never.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub realized_interval: Duration,
 }

@@ -159,17 +159,18 @@ async fn a_list_has_each_address_with_its_origin_and_the_nodes_that_have_it() {
 }
 
 /// A running `egress watch`.
-struct Watch {
+pub(crate) struct Watch {
     _child: Child,
-    out: Lines<BufReader<tokio::process::ChildStdout>>,
+    pub(crate) out: Lines<BufReader<tokio::process::ChildStdout>>,
     notes: Lines<BufReader<tokio::process::ChildStderr>>,
 }
 
 impl Watch {
-    fn start(nodes: &Nodes) -> Self {
-        let args = ["watch", "-o", "json", "--missing-after=60s"];
+    /// Watches the programs that these flags name.
+    pub(crate) fn start(flags: &[String]) -> Self {
         let mut child = Command::new(programs::program("egress"))
-            .args(nodes.args(&args))
+            .args(["watch", "-o", "json"])
+            .args(flags)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .kill_on_drop(true)
@@ -183,7 +184,7 @@ impl Watch {
     }
 
     /// Waits for so many notes of this kind.
-    async fn notes(&mut self, words: &str, count: usize) {
+    pub(crate) async fn notes(&mut self, words: &str, count: usize) {
         for _ in 0..count {
             line_with(&mut self.notes, words).await;
         }
@@ -191,7 +192,10 @@ impl Watch {
 }
 
 /// The next line with these words.
-async fn line_with<R: AsyncRead + Unpin>(lines: &mut Lines<BufReader<R>>, words: &str) -> String {
+pub(crate) async fn line_with<R: AsyncRead + Unpin>(
+    lines: &mut Lines<BufReader<R>>,
+    words: &str,
+) -> String {
     let found = timeout(PATIENCE, async {
         loop {
             let line = lines.next_line().await.unwrap();
@@ -207,7 +211,8 @@ async fn line_with<R: AsyncRead + Unpin>(lines: &mut Lines<BufReader<R>>, words:
 #[tokio::test]
 async fn a_watch_joins_answer_status_and_rows_and_outlives_programs() {
     let mut it = Nodes::start().await;
-    let mut watch = Watch::start(&it);
+    let patient = "--missing-after=60s".to_owned();
+    let mut watch = Watch::start(&[&it.flags[..], &[patient]].concat());
     watch.notes("watching the ", 3).await;
     it.world.expect_flow(NAME, Family::V4, "192.0.2.10").await;
     let line = line_with(&mut watch.out, NAME).await;
@@ -231,7 +236,7 @@ async fn a_watch_joins_answer_status_and_rows_and_outlives_programs() {
     let rows = told["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2, "{line}");
     assert!(rows.iter().all(|row| row["seenAt"].is_string()), "{line}");
-    for leg in ["read", "status", "row", "all"] {
+    for leg in ["read", "status", "object", "row", "all"] {
         assert!(told["milliseconds"][leg].is_i64(), "{leg}: {line}");
     }
 

@@ -53,12 +53,27 @@ async fn a_new_address_is_told_at_its_answer_and_once_the_status_has_it() {
         rule: name("a.test"),
         addresses: vec![(name("a.test"), new.addresses[0])],
         more: 0,
+        removed: Vec::new(),
+        more_removed: 0,
         object: status.object.clone(),
         resource_version: version,
         acknowledged_at: status.acknowledged_at,
         namespaces: Vec::new(),
     };
     assert_eq!(*status, expected);
+    // Only later does a look-up no longer have it.
+    world.now += 600_000;
+    world.observe("a.test", "192.0.2.2");
+    world.settle();
+    let lost = told(&mut watching)
+        .await
+        .into_iter()
+        .find_map(|event| match event {
+            WatchEvent::Status(status) if !status.removed.is_empty() => Some(status),
+            WatchEvent::Status(_) | WatchEvent::Answer(_) => None,
+        });
+    let lost = lost.unwrap();
+    assert!(lost.removed.contains(&(name("a.test"), new.addresses[0])));
 
     // Another name under the wildcard has the address already.
     world.observe("x.w.test", "192.0.2.7");

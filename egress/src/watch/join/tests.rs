@@ -59,10 +59,28 @@ impl Joined {
     }
 
     fn set(&mut self, writer: &str, name: &str, millis: u32) -> Vec<String> {
+        self.hear(Kind::OvnWriter, writer, set_line(name, millis))
+    }
+
+    /// A change whose realized line will follow.
+    fn followed_set(&mut self, writer: &str, millis: u32, follow_up: u64) -> Vec<String> {
+        let mut line = set_line(NAME, millis);
+        line["followUp"] = follow_up.into();
+        line["seenAt"] = time(millis - 1).into();
+        self.hear(Kind::OvnWriter, writer, line)
+    }
+
+    fn realized(
+        &mut self,
+        writer: &str,
+        follow_up: u64,
+        proof: &str,
+        [rules, flows]: [Option<u32>; 2],
+    ) -> Vec<String> {
         let line = json!({
-            "kind": "set", "name": name, "set": "a1", "controller": "x", "family": "v4", "cause": "store",
-            "added": ["192.0.2.1"], "moreAdded": 0, "removed": [], "moreRemoved": 0,
-            "seenAt": null, "acknowledgedAt": format!("2026-01-01T00:00:00.{millis:03}Z"),
+            "kind": "realized", "followUp": follow_up, "proof": proof,
+            "reason": (proof != "confirmed").then_some("a reason"),
+            "rulesAt": rules.map(time), "cachedFlowsAt": flows.map(time), "cachedFlowsUnknown": null,
         });
         self.hear(Kind::OvnWriter, writer, line)
     }
@@ -71,6 +89,18 @@ impl Joined {
         self.now = self.start + Duration::from_secs(seconds);
         texts(self.joiner.overdue(self.now))
     }
+}
+
+fn time(millis: u32) -> String {
+    format!("2026-01-01T00:00:00.{millis:03}Z")
+}
+
+fn set_line(name: &str, millis: u32) -> serde_json::Value {
+    json!({
+        "kind": "set", "name": name, "set": "a1", "controller": "x", "family": "v4", "cause": "store",
+        "added": ["192.0.2.1"], "moreAdded": 0, "removed": [], "moreRemoved": 0,
+        "seenAt": null, "acknowledgedAt": time(millis),
+    })
 }
 
 fn texts(told: Vec<Told>) -> Vec<String> {
@@ -157,6 +187,77 @@ fn a_writer_that_goes_away_is_not_waited_for() {
         .take(&gone, StreamEvent::Down("x".to_owned()), now);
     let lines = texts(joined.joiner.complete());
     assert!(lines[0].ends_with("row 3 ms, in all 10 ms"), "{lines:?}");
+}
+
+#[test]
+fn a_line_waits_until_the_rules_are_in_or_that_cannot_be_known() {
+    let legs = "read 2 ms, status 5 ms, object";
+    for (proof, times, expected) in [
+        (
+            "confirmed",
+            [Some(14), Some(40)],
+            "2 ms, row 1 ms, rules 4 ms, cached flows 26 ms, in all 14 ms",
+        ),
+        (
+            "assumed",
+            [Some(21), None],
+            "2 ms, row 1 ms, rules 11 ms (assumed), in all 21 ms",
+        ),
+        (
+            "late",
+            [None, None],
+            "2 ms, row 1 ms, rules late: a reason, in all 10 ms",
+        ),
+    ] {
+        let mut joined = Joined::new(Selection::default(), &[("one", None)]);
+        joined.answer(NAME, NAME, &[]);
+        joined.status(NAME, NAME);
+        assert!(joined.followed_set("one", 10, 3).is_empty());
+        assert!(joined.realized("one", 2, proof, times).is_empty());
+        let lines = joined.realized("one", 3, proof, times);
+        assert_eq!(lines.len(), 1);
+        assert!(
+            lines[0].ends_with(&format!("{legs} {expected}")),
+            "{lines:?}"
+        );
+        assert!(joined.overdue_after(70).is_empty());
+        assert!(joined.joiner.pending.is_empty() && joined.joiner.rows.is_empty());
+    }
+}
+
+#[test]
+fn the_slowest_node_is_that_whose_rules_are_in_last() {
+    let mut joined = Joined::new(Selection::default(), &[("one", None), ("two", None)]);
+    joined.answer(NAME, NAME, &[]);
+    joined.status(NAME, NAME);
+    joined.followed_set("one", 10, 1);
+    joined.followed_set("two", 11, 1);
+    joined.realized("one", 1, "confirmed", [Some(30), None]);
+    let lines = joined.realized("two", 1, "confirmed", [Some(15), None]);
+    let slowest = "object 2 ms, row 1 ms, rules 20 ms on 2 nodes, the slowest one, in all 30 ms";
+    assert!(lines[0].ends_with(slowest), "{lines:?}");
+}
+
+#[test]
+fn a_lost_word_of_the_rules_is_named_and_none_of_a_gone_writer_is_awaited() {
+    let mut joined = Joined::new(Selection::default(), &[("one", None), ("two", None)]);
+    joined.answer(NAME, NAME, &[]);
+    joined.status(NAME, NAME);
+    joined.followed_set("one", 10, 1);
+    joined.followed_set("two", 10, 1);
+    joined.realized("one", 1, "confirmed", [Some(12), None]);
+    let lines = joined.overdue_after(5);
+    assert!(
+        lines[0].contains("no word of the rules from ovn-writer two"),
+        "{lines:?}"
+    );
+    let (gone, now) = (program(Kind::OvnWriter, "two"), joined.now);
+    joined
+        .joiner
+        .take(&gone, StreamEvent::Down("x".to_owned()), now);
+    let lines = texts(joined.joiner.complete());
+    assert!(lines[0].contains("in all 12 ms"), "{lines:?}");
+    assert!(!lines[0].starts_with('?'), "{lines:?}");
 }
 
 #[test]

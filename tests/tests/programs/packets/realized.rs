@@ -15,6 +15,7 @@ use super::{
     datapath_fixture::{OTHERS, POD, TEAM},
     passes,
 };
+use crate::addresses::{Watch, line_with};
 
 #[tokio::test]
 async fn the_ovn_writer_tells_when_the_switch_has_a_change() {
@@ -39,6 +40,8 @@ async fn the_ovn_writer_tells_when_the_switch_has_a_change() {
         ("--sb", datapath.southbound()),
         ("--vswitchd-ctl", vswitchd),
         ("--inspect", inspect.clone()),
+        // One sample, unless changes are watched.
+        ("--realized-interval", "1h".to_owned()),
     ];
     let args = args.map(|(flag, value)| format!("{flag}={value}"));
     let writer = Program::start(workdir.path(), "ovn-writer", args.to_vec()).await;
@@ -70,4 +73,21 @@ async fn the_ovn_writer_tells_when_the_switch_has_a_change() {
         realized["last"]["rulesMs"].as_f64() > Some(0.0),
         "{realized}"
     );
+
+    let mut watch = Watch::start(&[
+        format!("--ovn-writer={inspect}"),
+        // Without a collector, the row is told alone.
+        "--missing-after=5s".to_owned(),
+    ]);
+    watch.notes("watching the ovn-writer", 1).await;
+    store.write_status(NAME, &["192.0.2.10", "192.0.2.20"]);
+    let line = line_with(&mut watch.out, "192.0.2.20").await;
+    let told: Value = serde_json::from_str(&line).unwrap();
+    let realized = &told["rows"][0]["realized"];
+    assert_eq!(realized["proof"], proof, "{line}");
+    let legs = &told["milliseconds"];
+    for leg in ["row", "rules", "cachedFlows"] {
+        assert!(legs[leg].as_i64() >= Some(0), "{leg}: {line}");
+    }
+    assert_eq!(told["withoutRules"], serde_json::json!([]), "{line}");
 }
