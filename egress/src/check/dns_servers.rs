@@ -12,7 +12,7 @@ use super::{
     facts::{DnsPod, Facts},
     pods::{ips, is_ready},
     programs::{ASK, CollectorStatus, DnsBlock, MOST_NAMED, Programs, answers},
-    report::{Finding, Topic},
+    report::{Finding, Topic, counted},
 };
 
 /// The versions from which on a fault of the plugin `dnstap` is mended.
@@ -242,9 +242,9 @@ fn ok(topic: Topic, programs: &Programs) -> Vec<Finding> {
     topic.or_ok(|| {
         let servers: BTreeSet<_> = blocks.iter().map(|it| it.server).collect();
         format!(
-            "{} collectors receive {} DNS servers; the last event of each is at most {:.0} s old, and came at most {:.0} ms late",
-            programs.collectors.len(),
-            servers.len(),
+            "received from {} by {}; the last event of each is at most {:.0} s old, and came at most {:.0} ms late",
+            counted(servers.len(), "DNS server"),
+            counted(programs.collectors.len(), "collector"),
             longest(|it| it.reported_seconds),
             longest(|it| it.delay_seconds) * 1000.0
         )

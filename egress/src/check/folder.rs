@@ -10,7 +10,7 @@ use runtime::{
 
 use super::{
     programs::MOST_NAMED,
-    report::{Finding, Topic},
+    report::{Finding, Topic, counted},
 };
 
 pub(crate) async fn folder(path: &Path) -> Vec<Finding> {
@@ -28,7 +28,11 @@ pub(crate) async fn folder(path: &Path) -> Vec<Finding> {
     let firewalls = count::<EgressFirewall>(&mut topic, &store).await;
     let resolvers = count::<DnsNameResolver>(&mut topic, &store).await;
     topic.or_ok(|| {
-        format!("{firewalls} EgressFirewalls and {resolvers} DNSNameResolvers can be read")
+        format!(
+            "{} and {} can be read",
+            counted(firewalls, "EgressFirewall"),
+            counted(resolvers, "DNSNameResolver")
+        )
     })
 }
 

@@ -1,8 +1,8 @@
 //! Names in trouble, and the limits of namespaces and names.
 
 use super::{
-    programs::{ASK, Problem, Programs, add},
-    report::{Finding, Topic},
+    programs::{ASK, Faults, Problem, Programs},
+    report::{Finding, Topic, counted},
 };
 
 /// The reasons of problems about limits.
@@ -25,7 +25,7 @@ const TOLD: [&str; 4] = [
 pub(crate) fn names(programs: &Programs) -> Vec<Finding> {
     let is_of = |reason: &str| !LIMITS.contains(&reason) && !TOLD.contains(&reason);
     problems("Rules and names", programs, is_of, |names| {
-        format!("{names} names of rules, none in trouble")
+        format!("{}, none in trouble", counted(names, "name"))
     })
 }
 
@@ -47,10 +47,12 @@ fn problems(
         topic.unknown("no collector answers", ASK);
         return topic.into();
     };
+    let mut faults = Faults::default();
     let all = status.problems.iter();
     for problem in all.filter(|Problem { reason, .. }| is_of(reason)) {
-        add(&mut topic, program, problem);
+        faults.add_problem(program, problem);
     }
+    faults.tell(&mut topic);
     if status.more_problems > 0 {
         topic.unknown(
             format!("the {program} has {} more problems", status.more_problems),

@@ -1,7 +1,11 @@
 //! What the running programs say of themselves.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+};
 
+use runtime::inspect::text::few;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -79,7 +83,6 @@ pub(crate) struct WriterStatus {
     pub(crate) idle: Option<String>,
     pub(crate) database: Database,
     pub(crate) problems: Vec<Problem>,
-    pub(crate) more_problems: usize,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -173,14 +176,31 @@ pub(crate) fn answers<T>(said: &[Said<T>]) -> impl Iterator<Item = (&str, &T)> {
         .filter_map(|it| Some((it.program.as_str(), it.answer.as_ref().ok()?)))
 }
 
-/// A fault for a problem that a program lists.
-pub(crate) fn add(topic: &mut Topic, program: &str, problem: &Problem) {
-    let Problem {
-        reason: _,
-        subject,
-        words,
-        docs,
-    } = problem;
-    let seen = format!("{subject}: {words} (the {program})");
-    topic.fault(seen, format!("see docs/{docs}"));
+/// Faults of programs. Those that several programs have are one line.
+#[derive(Debug, Default)]
+pub(crate) struct Faults<'a>(BTreeMap<(String, String), Vec<&'a str>>);
+
+impl<'a> Faults<'a> {
+    pub(crate) fn add(&mut self, program: &'a str, seen: String, remedy: String) {
+        self.0.entry((seen, remedy)).or_default().push(program);
+    }
+
+    /// Adds a problem that a program lists.
+    pub(crate) fn add_problem(&mut self, program: &'a str, problem: &Problem) {
+        let Problem {
+            reason: _,
+            subject,
+            words,
+            docs,
+        } = problem;
+        let seen = format!("{subject}: {words}");
+        self.add(program, seen, format!("see docs/{docs}"));
+    }
+
+    pub(crate) fn tell(self, topic: &mut Topic) {
+        for ((seen, remedy), programs) in self.0 {
+            let programs = few(programs.iter(), MOST_NAMED);
+            topic.fault(format!("{seen} (says the {programs})"), remedy);
+        }
+    }
 }

@@ -125,19 +125,18 @@ impl Report {
             let all = self.findings.iter();
             all.filter(|finding| finding.result == mark).count()
         };
-        let [faults, unknown, warnings] = [Mark::Fault, Mark::Unknown, Mark::Warning].map(count);
-        let counted = [
-            (faults, "fault"),
-            (unknown, "unknown"),
-            (warnings, "warning"),
+        let (faults, warnings) = (count(Mark::Fault), count(Mark::Warning));
+        let unknown = count(Mark::Unknown);
+        let counts = [
+            (faults, counted(faults, "fault")),
+            (unknown, format!("{unknown} unknown")),
+            (warnings, counted(warnings, "warning")),
         ];
-        let counted = counted.into_iter().filter(|(count, _)| *count > 0);
-        let counted: Vec<String> = counted
-            .map(|(count, what)| counted_as(count, what))
-            .collect();
-        lines.push(match counted.is_empty() {
-            true => "All is well.".to_owned(),
-            false => format!("{}.", counted.join(", ")),
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts.map(|(_, words)| words).collect();
+        lines.push(match self.result {
+            Mark::Ok => "All is well.".to_owned(),
+            _ => format!("{}.", counts.join(", ")),
         });
         lines.join("\n")
     }
@@ -157,9 +156,10 @@ impl Report {
     }
 }
 
-fn counted_as(count: usize, what: &str) -> String {
-    match (count, what) {
-        (1, _) | (_, "unknown") => format!("{count} {what}"),
+/// A number of things: `1 fault`, `2 faults`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
         _ => format!("{count} {what}s"),
     }
 }

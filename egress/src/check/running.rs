@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use runtime::inspect::text::few;
 
 use super::{
-    programs::{Database, MOST_NAMED, Programs, WriterStatus, add, answers, unanswered},
+    programs::{Database, Faults, MOST_NAMED, Programs, WriterStatus, answers, unanswered},
     report::{Finding, Topic},
 };
 
@@ -42,24 +42,39 @@ pub(crate) fn writers(programs: &Programs, has_none: Option<&str>) -> Vec<Findin
     if programs.writers.is_empty() {
         topic.fault("none is running", "see the lines about pods and nodes");
     }
-    let mut idle = 0;
+    let mut faults = Faults::default();
+    let (mut standby, mut dry) = (0, Vec::new());
     for (program, status) in answers(&programs.writers) {
-        writer(&mut topic, program, status);
-        idle += usize::from(status.idle.is_some());
+        writer(&mut faults, program, status);
+        match status.idle.as_deref() {
+            Some("dry-run") => dry.push(program),
+            Some(_) => standby += 1,
+            None => {}
+        }
+    }
+    faults.tell(&mut topic);
+    if !dry.is_empty() {
+        topic.warn(
+            format!(
+                "the {} writes nothing: --dry-run",
+                few(dry.iter(), MOST_NAMED)
+            ),
+            "remove --dry-run once its log shows no change that you do not want",
+        );
     }
     topic.or_ok(|| {
         let all = programs.writers.len();
-        match idle {
+        match standby {
             0 => format!("{all} write, each has its database"),
-            idle => format!(
-                "{} write, {idle} stand by; each has its database",
-                all - idle
+            standby => format!(
+                "{} write, {standby} stand by; each has its database",
+                all - standby
             ),
         }
     })
 }
 
-fn writer(topic: &mut Topic, program: &str, status: &WriterStatus) {
+fn writer<'a>(faults: &mut Faults<'a>, program: &'a str, status: &WriterStatus) {
     let Database {
         remote,
         is_connected,
@@ -68,30 +83,18 @@ fn writer(topic: &mut Topic, program: &str, status: &WriterStatus) {
     let has_database = *is_connected && *is_responsive;
     if !has_database {
         let what = match is_connected {
-            false => "has no connection to its database",
-            true => "gets no answer of its database",
+            false => "no connection to the database",
+            true => "no answer of the database",
         };
-        topic.fault(
-            format!("the {program} {what} {remote}"),
-            "see that this database runs; in a cluster ovnWriter.interconnect.runDir and .socket (or ovnWriter.central.remotes) \
-             name it, elsewhere --nb",
-        );
+        let remedy = "see that this database runs; in a cluster ovnWriter.interconnect.runDir and .socket (or \
+                      ovnWriter.central.remotes) name it, elsewhere --nb";
+        faults.add(program, format!("{what} {remote}"), remedy.to_owned());
     }
-    // Without its database the writer lists that as a problem, too.
     let problems = status.problems.iter();
+    // The topic of address sets tells which ones differ.
+    let problems = problems.filter(|it| it.reason != "SetDiffers");
+    // Without its database the writer lists that as a problem, too.
     for problem in problems.filter(|it| has_database || it.reason != "Condition") {
-        add(topic, program, problem);
-    }
-    if status.more_problems > 0 {
-        topic.fault(
-            format!("the {program} has {} more problems", status.more_problems),
-            "see its status page",
-        );
-    }
-    if status.idle.as_deref() == Some("dry-run") {
-        topic.warn(
-            format!("the {program} writes nothing: --dry-run"),
-            "remove --dry-run once its log shows no change that you do not want",
-        );
+        faults.add_problem(program, problem);
     }
 }

@@ -1,10 +1,8 @@
 //! Whether the address sets are those of the statuses.
 
-use runtime::inspect::text::few;
-
 use super::{
-    programs::{MOST_NAMED, Programs, answers, unanswered},
-    report::{Finding, Topic},
+    programs::{Faults, MOST_NAMED, Programs, answers, unanswered},
+    report::{Finding, Topic, counted},
 };
 
 /// The sets of all databases; `has_none` says why no ovn-writer compares them, if there should be none.
@@ -24,16 +22,23 @@ pub(crate) fn sets(programs: &Programs, has_none: Option<&str>) -> Vec<Finding> 
         return topic.into();
     }
     unanswered(&mut topic, &programs.sets);
+    let mut faults = Faults::default();
     for (program, sets) in answers(&programs.sets).filter(|(_, sets)| !sets.is_same) {
-        let first = few(sets.text.iter(), MOST_NAMED);
-        topic.fault(
-            format!("they differ from the statuses at the {program}: {first}"),
-            "see `egress verify` and the log of this ovn-writer; if another program writes these rows, stop it",
-        );
+        let lines: Vec<&str> = sets
+            .text
+            .iter()
+            .take(MOST_NAMED)
+            .map(|line| line.trim())
+            .collect();
+        let seen = format!("they differ from the statuses: {}", lines.join("; "));
+        let remedy = "see `egress verify` and the log of this ovn-writer; if another program writes these rows, stop it";
+        faults.add(program, seen, remedy.to_owned());
     }
+    faults.tell(&mut topic);
     topic.or_ok(|| {
         let objects = answers(&programs.sets).map(|(_, sets)| sets.objects).max();
-        let (objects, places) = (objects.unwrap_or(0), programs.sets.len());
-        format!("the same as the statuses of {objects} objects, at {places} ovn-writers")
+        let objects = counted(objects.unwrap_or(0), "object");
+        let places = counted(programs.sets.len(), "ovn-writer");
+        format!("the same as the statuses of {objects}, at {places}")
     })
 }
