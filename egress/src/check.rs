@@ -143,7 +143,7 @@ async fn findings(args: &CheckArgs) -> anyhow::Result<Vec<Finding>> {
         return local(args).await;
     }
     let access = Access::new(&args.targets).await?;
-    let facts = gather::cluster(&access, args.cluster.settings()).await;
+    let facts = gather::cluster(&access, args.cluster.settings(), args.pre).await;
     let topics = match (args.pre, &facts.version) {
         // Nothing else can be seen.
         (_, Err(_)) => &[api_server::api_server as Check] as &[Check],

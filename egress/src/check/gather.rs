@@ -46,7 +46,9 @@ const OVNKUBE_CONFIGS: [&str; 2] = ["ovnkube-config", "ovnkube-script-lib"];
 const METRICS_PORT: u16 = 9153;
 
 /// Asks everything that a check needs.
-pub(super) async fn cluster(access: &Access, mut settings: Settings) -> Facts {
+///
+/// Before an installation it also looks for the namespace of the objects.
+pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: bool) -> Facts {
     let (client, namespace) = (&access.client, &access.namespace);
     let of_chart = format!("{COMPONENT} in (collector,ovn-writer)");
     let of_collector = format!("{COMPONENT}=collector");
@@ -66,10 +68,11 @@ pub(super) async fn cluster(access: &Access, mut settings: Settings) -> Facts {
     let objects = settings.objects_namespace.as_str();
     let dns = settings.dns_services.iter().map(|it| it.namespace.as_str());
     let policed: BTreeSet<&str> = dns.chain([namespace.as_str()]).collect();
-    let all: BTreeSet<&str> = policed.iter().copied().chain([objects]).collect();
+    let looked_for = policed.iter().copied().chain(is_before.then_some(objects));
+    let looked_for: BTreeSet<&str> = looked_for.collect();
     let configs = OVNKUBE_CONFIGS.map(|name| config_map(client, objects, name));
     let (namespaces, policies, dns, corefile, lease, ovnkube, ovnkube_config, programs) = join!(
-        each(all, async |name| find(
+        each(looked_for, async |name| find(
             Api::<Namespace>::all(client.clone()),
             name
         )

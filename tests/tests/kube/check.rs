@@ -1,6 +1,7 @@
 //! `egress check` names each fault of an installation, with its cure.
 
 mod faults;
+mod helm_test;
 mod processes;
 
 use std::path::Path;

@@ -284,6 +284,9 @@ async fn pods(it: &Installation, client: &Client) {
         "✗ Admission of pods: Pod Security refuses the pods of egress-by-name-ovn-writer: ";
     finds(it, 1, &[without, (enforces, cure), (refuses, cure)]).await;
     label(client, NAMESPACE, "privileged").await;
+    let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
+    let delete = DeleteParams::default();
+    events.delete("restricted", &delete).await.unwrap();
 
     let constraints = format!(
         "pods \"{name}\" is forbidden: unable to validate against any security context constraint: [provider \"restricted-v2\": Forbidden: not usable by user or serviceaccount, spec.volumes[1]: Invalid value: \"hostPath\": hostPath volumes are not allowed to be used]"
