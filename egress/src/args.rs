@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    capture::CaptureArgs, corefile::args::CorefileArgs, explain::ExplainArgs, list::ListArgs,
-    replay::ReplayArgs, verify::VerifyArgs, watch::WatchArgs,
+    capture::CaptureArgs, check::CheckArgs, corefile::args::CorefileArgs, explain::ExplainArgs,
+    list::ListArgs, replay::ReplayArgs, verify::VerifyArgs, watch::WatchArgs,
 };
 
 /// The prefix of the environment variables.
@@ -27,6 +27,7 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Action {
+    Check(Box<CheckArgs>),
     List(Box<ListArgs>),
     Explain(Box<ExplainArgs>),
     Watch(Box<WatchArgs>),

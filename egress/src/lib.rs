@@ -2,6 +2,7 @@
 //!
 //! - [`args`]: the command line.
 //! - `targets`: the running programs, at local sockets or in the pods of a cluster.
+//! - `check`: whether the whole chain works.
 //! - `explain`, `verify`: questions to them. `list`: all addresses. `watch`: new ones, as they come.
 //! - `capture`: the events that a collector reads.
 //! - `corefile`: Corefiles of CoreDNS servers that should stream. `replay`: a capture once more.
@@ -9,6 +10,7 @@
 
 pub mod args;
 mod capture;
+mod check;
 mod corefile;
 mod explain;
 mod list;
@@ -35,6 +37,7 @@ pub fn run(cli: Cli) -> ExitCode {
     let mut is_good = true;
     let ended = run_program(PROGRAM, async {
         is_good = match cli.action {
+            Action::Check(args) => check::run(*args).await?,
             Action::List(args) => list::run(*args).await?,
             Action::Explain(args) => explain::run(*args).await?,
             Action::Watch(args) => watch::run(*args).await?,

@@ -18,7 +18,7 @@ use runtime::{
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
-pub(crate) use self::cluster::Access;
+pub(crate) use self::cluster::{Access, COMPONENT, forwarded_text};
 
 /// How many programs are asked at once.
 pub(crate) const AT_ONCE: usize = 32;
@@ -179,11 +179,16 @@ impl TargetArgs {
         if !self.are_local() {
             return Access::new(self).await?.targets().await;
         }
+        Ok(self.find_local())
+    }
+
+    /// The programs at the sockets that are given.
+    pub(crate) fn find_local(&self) -> Targets {
         let collectors = self.collector.iter();
         let writers = self.ovn_writer.iter();
         let collectors = collectors.map(|it| Target::socket(Kind::Collector, it));
         let all = collectors.chain(writers.map(|it| Target::socket(Kind::OvnWriter, it)));
-        Ok(Targets { all: all.collect() })
+        Targets { all: all.collect() }
     }
 
     /// Whether sockets are given, so that no cluster is asked.

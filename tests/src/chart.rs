@@ -58,11 +58,24 @@ const DEFAULTS: [&str; 6] = [
     "crds.egressFirewalls=false",
 ];
 
-/// What helm says of the chart; the arguments are flags such as `--set ovnWriter.mode=none`.
+/// What helm says of the chart without its tests; the arguments are flags such as `--set ovnWriter.mode=none`.
 ///
 /// # Errors
 /// helm's error message.
 pub fn template(namespace: &str, flags: &[&str]) -> Result<String, String> {
+    run_template(namespace, &[&["--skip-tests"], flags].concat())
+}
+
+/// The objects of `helm test`, as text.
+///
+/// # Panics
+/// If helm refuses.
+pub fn template_of_tests(namespace: &str, flags: &[&str]) -> String {
+    let alone = ["--show-only", "templates/tests/check.yaml"];
+    run_template(namespace, &[&alone, flags].concat()).expect("the objects of the test")
+}
+
+fn run_template(namespace: &str, flags: &[&str]) -> Result<String, String> {
     let chart = folder();
     let chart = chart.to_str().expect("a path in UTF-8");
     let args = ["template", RELEASE, chart, "--namespace", namespace];

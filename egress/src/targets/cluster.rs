@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use http_body_util::{BodyExt, Limited};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use runtime::{
     UsageError,
     cluster::Cluster,
-    inspect::{client::Connection, text::printable},
+    inspect::{
+        client::{ANSWER_TIMEOUT, Connection, get},
+        text::printable,
+    },
 };
 use tokio::time::timeout;
 
@@ -16,7 +20,10 @@ use super::{Kind, Route, Target, TargetArgs, Targets};
 use crate::PROGRAM;
 
 /// The label of the chart with the program of a pod.
-const COMPONENT: &str = "app.kubernetes.io/component";
+pub(crate) const COMPONENT: &str = "app.kubernetes.io/component";
+
+/// The longest text, in bytes.
+const MAX_TEXT: usize = 64 << 20;
 
 /// How long the reason of a failed port-forward may take to come, after the failure.
 const REASON_TIMEOUT: Duration = Duration::from_millis(500);
@@ -50,7 +57,7 @@ impl Access {
     /// # Errors
     /// [`UsageError`]: the API server does not list them, or there are none.
     pub(crate) async fn targets(&self) -> anyhow::Result<Targets> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let pods = self.pods();
         let mut all = Vec::new();
         for kind in [Kind::Collector, Kind::OvnWriter] {
             let label = format!("{COMPONENT}={}", kind.as_str());
@@ -71,6 +78,29 @@ impl Access {
             return Err(UsageError(error).into());
         }
         Ok(Targets { all })
+    }
+
+    /// Those of pods that were listed before.
+    pub(crate) fn targets_of(&self, pods: &[Pod]) -> Targets {
+        let api = self.pods();
+        let all = [Kind::Collector, Kind::OvnWriter].into_iter();
+        let all = all.flat_map(|kind| {
+            let is_of = move |pod: &&Pod| {
+                let labels = pod.metadata.labels.as_ref();
+                labels
+                    .and_then(|labels| labels.get(COMPONENT))
+                    .map(String::as_str)
+                    == Some(kind.as_str())
+            };
+            pods.iter().filter(is_of).map(move |pod| (kind, pod))
+        });
+        Targets {
+            all: all.map(|(kind, pod)| target(kind, pod, &api)).collect(),
+        }
+    }
+
+    fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 }
 
@@ -127,4 +157,29 @@ pub(super) async fn forward(pods: &Api<Pod>, pod: &str, port: u16) -> anyhow::Re
         connection: Box::new(connection),
         failure: Failure(Box::new(Box::pin(failure))),
     })
+}
+
+/// The body of the answer of any server in a pod.
+///
+/// # Errors
+/// The API server or the node refuses, the server does not answer in time, or its answer is no text of at most 64 MiB.
+pub(crate) async fn forwarded_text(
+    pods: &Api<Pod>,
+    pod: &str,
+    port: u16,
+    path: &str,
+) -> anyhow::Result<String> {
+    let asked = async {
+        let forwarded = forward(pods, pod, port).await?;
+        let answer = async {
+            let body = get(forwarded.connection, path).await?;
+            let body = Limited::new(body, MAX_TEXT).collect().await;
+            anyhow::Ok(body.map_err(anyhow::Error::from_boxed)?.to_bytes())
+        };
+        forwarded.failure.explain(answer.await).await
+    };
+    let bytes = timeout(ANSWER_TIMEOUT, asked)
+        .await
+        .context("no answer in time")??;
+    Ok(String::from_utf8(bytes.to_vec())?)
 }

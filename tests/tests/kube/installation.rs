@@ -3,13 +3,17 @@
 use std::{
     collections::BTreeMap,
     fs,
-    net::{Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::Output,
+    sync::Mutex,
 };
 
 use hickory_proto::rr::RecordType;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, Namespace, Service, ServiceAccount},
+    discovery::v1::EndpointSlice,
+};
 use kube::{
     Api, Client,
     api::{DynamicObject, Patch, PatchParams, PostParams},
@@ -20,9 +24,11 @@ use tests::{
     chart::{self, COLLECTOR, OVN_WRITER},
     coredns::{CoreDns, free_port, write_zone},
     kube::ApiServer,
+    network::Network,
     node::{Kubelet, Ports},
     northbound::Northbound,
     programs::{self, Program},
+    service::Service as Forward,
     wait::eventually,
     workdir::Workdir,
 };
@@ -44,11 +50,11 @@ pub(crate) const SERVICES: [(&str, &str); 2] = [
     ("egress-by-name-collector-2", "10.96.0.54"),
 ];
 
-/// The pods of CoreDNS. Loopback addresses tell the servers apart.
-pub(crate) const DNS_PODS: [(&str, Ipv4Addr); 2] = [
-    ("coredns-7d764666f9-4x8zk", Ipv4Addr::new(127, 0, 0, 2)),
-    ("coredns-7d764666f9-9wqlp", Ipv4Addr::new(127, 0, 0, 3)),
-];
+/// The pods of CoreDNS.
+pub(crate) const DNS_PODS: [&str; 2] = ["coredns-7d764666f9-4x8zk", "coredns-7d764666f9-9wqlp"];
+
+/// The pod of ovn-kubernetes.
+pub(crate) const OVNKUBE: &str = "ovnkube-node-8xk2p";
 
 pub(crate) const NAME: &str = "www.example.com.";
 
@@ -79,10 +85,10 @@ pub(crate) const COREFILE: &str = "\
 /// That of the processes: the same, without a cluster.
 const PROCESS: &str = "\
 .:{$DNS_PORT} {
-    bind 127.0.0.1 ADDRESS
+    bind ADDRESS
     errors
     DNSTAP
-    prometheus 127.0.0.1:METRICS
+    prometheus ADDRESS:9153
     template ANY ANY cluster.local {
         rcode NXDOMAIN
     }
@@ -100,19 +106,32 @@ pub(crate) struct Pod {
 /// Fields are in the order in which they are dropped.
 pub(crate) struct Installation {
     pub(crate) coredns: Vec<CoreDns>,
+    /// That of each CoreDNS: an EndpointSlice cannot have a loopback address.
+    pub(crate) networks: Vec<Network>,
+    /// The ports of 127.0.0.1 with their metrics.
+    dns_metrics: Vec<Forward>,
     pub(crate) collectors: Vec<Pod>,
     pub(crate) writers: Vec<Pod>,
     pub(crate) databases: Vec<Northbound>,
     pub(crate) kubelet: Kubelet,
     pub(crate) server: ApiServer,
-    dnstap: Vec<SocketAddr>,
+    /// The dnstap port of each collector.
+    dnstap: Vec<u16>,
     dns_folders: Vec<Workdir>,
-    folders: Vec<Workdir>,
+    folders: Mutex<Vec<Workdir>>,
 }
 
 impl Installation {
     /// Installs everything, and waits until an address is in the sets of both nodes.
-    pub(crate) async fn start() -> Self {
+    ///
+    /// # Errors
+    /// The reason, if this process may not make networks.
+    pub(crate) async fn start() -> Result<Self, String> {
+        let dns_folders: Vec<_> = DNS_PODS.iter().map(|_| Workdir::new()).collect();
+        let mut networks = Vec::new();
+        for folder in &dns_folders {
+            networks.push(Network::new(folder.path()).await?);
+        }
         let server = ApiServer::start().await;
         let client = server.client().await;
         let kubelet = Kubelet::start(&server).await;
@@ -137,6 +156,19 @@ impl Installation {
         let map = json!({ "metadata": { "name": "coredns" }, "data": { "Corefile": COREFILE } });
         let map = serde_json::from_value(map).unwrap();
         maps.create(&PostParams::default(), &map).await.unwrap();
+        let service = json!({ "metadata": { "name": "kube-dns" }, "spec": {
+            "clusterIP": "10.96.0.10",
+            "selector": { "k8s-app": "kube-dns" },
+            "ports": [{ "name": "dns", "port": 53, "protocol": "UDP" }],
+        }});
+        let service: Service = serde_json::from_value(service).unwrap();
+        let services: Api<Service> = Api::namespaced(client.clone(), DNS_NAMESPACE);
+        let post = PostParams::default();
+        services.create(&post, &service).await.unwrap();
+        let (template, ip) = (ovnkube(false), "10.244.0.9");
+        kubelet
+            .run((OBJECTS, OVNKUBE), NODES[0], &template, ip)
+            .await;
         let firewall = json!({
             "metadata": { "name": "default" },
             "spec": { "egress": [{ "type": "Allow", "to": { "dnsName": NAME } }] },
@@ -148,30 +180,29 @@ impl Installation {
         firewalls.create(&post, &firewall).await.unwrap();
         let mut it = Self {
             coredns: Vec::new(),
+            networks,
+            dns_metrics: Vec::new(),
             collectors: Vec::new(),
             writers: Vec::new(),
             databases: Vec::new(),
             kubelet,
             server,
-            dnstap: SERVICES.map(|_| free_port()).to_vec(),
-            dns_folders: Vec::new(),
-            folders: Vec::new(),
+            dnstap: SERVICES.map(|_| free_port().port()).to_vec(),
+            dns_folders,
+            folders: Mutex::default(),
         };
         it.run_all(&objects).await;
         it.settles().await;
-        it
+        Ok(it)
     }
 
     async fn run_all(&mut self, objects: &[DynamicObject]) {
-        let servers = DNS_PODS.map(|(_, ip)| SocketAddr::from((ip, free_port().port())));
+        self.serve_dns().await;
         for account in [COLLECTOR, OVN_WRITER] {
             self.server.config_of(NAMESPACE, account).await;
         }
         for (index, (service, _)) in SERVICES.into_iter().enumerate() {
-            let more = [
-                format!("--listen=tcp://{}", self.dnstap[index]),
-                format!("--resolver={},{}", servers[0], servers[1]),
-            ];
+            let more = self.listeners(index);
             let template = &chart::find(objects, "Deployment", service).data["spec"]["template"];
             let name = format!("{service}-6c9d487cd4-x{index}");
             let pod = self
@@ -186,7 +217,7 @@ impl Installation {
             database.create_acls(&[NAME.to_owned()], true);
             let more = [format!("--nb={}", database.remote())];
             self.databases.push(database);
-            self.folders.push(folder);
+            self.folders.lock().unwrap().push(folder);
             let name = format!("{OVN_WRITER}-5w9k{index}");
             let pod = self
                 .run((&name, index), template, (OVN_WRITER, 9093), &more)
@@ -196,12 +227,37 @@ impl Installation {
         for pod in self.collectors.iter().chain(&self.writers) {
             pod.program.ready().await;
         }
-        for (index, server) in servers.iter().enumerate() {
-            self.run_coredns(index, *server).await;
+        for index in 0..DNS_PODS.len() {
+            self.run_coredns(index).await;
         }
     }
 
-    /// Starts the process of a pod of the chart, with its flags but for those about its network, and the pod.
+    /// Where CoreDNS reaches a collector.
+    fn listeners(&self, index: usize) -> Vec<String> {
+        let port = self.dnstap[index];
+        let networks = self.networks.iter();
+        networks
+            .map(|it| format!("--listen=tcp://{}", SocketAddr::new(it.outside(), port)))
+            .collect()
+    }
+
+    /// The DNS Service's EndpointSlice, as the controller-manager makes it.
+    async fn serve_dns(&self) {
+        let client = self.server.client().await;
+        let slices: Api<EndpointSlice> = Api::namespaced(client, DNS_NAMESPACE);
+        let networks = self.networks.iter();
+        let endpoints = networks.map(|it| json!({ "addresses": [it.inside()] }));
+        let slice = json!({
+            "metadata": { "name": "kube-dns-2xk4p", "labels": { "kubernetes.io/service-name": "kube-dns" } },
+            "addressType": "IPv4",
+            "endpoints": endpoints.collect::<Vec<_>>(),
+            "ports": [{ "name": "dns", "port": 5353, "protocol": "UDP" }],
+        });
+        let slice = serde_json::from_value(slice).unwrap();
+        slices.create(&PostParams::default(), &slice).await.unwrap();
+    }
+
+    /// Starts the process of a pod of the chart, and the pod.
     async fn run(
         &mut self,
         (name, index): (&str, usize),
@@ -209,6 +265,28 @@ impl Installation {
         (account, port): (&str, u16),
         more: &[String],
     ) -> Pod {
+        let (program, ports) = self
+            .start_program((name, index), template, (account, port), more)
+            .await;
+        let key = (NAMESPACE, name);
+        let ip = pod_ip(index, port);
+        self.kubelet.run(key, NODES[index], template, &ip).await;
+        self.kubelet.connect(key, &ports);
+        Pod {
+            name: name.to_owned(),
+            program,
+            ports,
+        }
+    }
+
+    /// Starts the process of a pod of the chart, with its flags but for those about its network.
+    async fn start_program(
+        &self,
+        (name, index): (&str, usize),
+        template: &Value,
+        (account, port): (&str, u16),
+        more: &[String],
+    ) -> (Program, Ports) {
         let container = &template["spec"]["containers"][0];
         let args: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
         let elsewhere = [
@@ -218,14 +296,13 @@ impl Installation {
             "--inspect=",
             "--control=",
             "--nb=",
-            "--resolver-service=",
         ];
         let is_kept = |arg: &String| !elsewhere.iter().any(|flag| arg.starts_with(flag));
         let inspect = free_port();
         let more = more.iter().cloned();
         let args = args.into_iter().filter(is_kept).chain(more);
         let args = args.chain([format!("--inspect=tcp://{inspect}")]).collect();
-        let (node, ip) = (NODES[index], format!("10.244.{index}.{}", port - 9090));
+        let (node, ip) = (NODES[index], pod_ip(index, port));
         let kubeconfig = self.server.folder().join(format!("{account}.kubeconfig"));
         let environment = vec![
             ("KUBECONFIG", kubeconfig.display().to_string()),
@@ -243,36 +320,24 @@ impl Installation {
             ports: BTreeMap::from([(port, inspect.port())]),
             logs: BTreeMap::from([(command.to_owned(), folder.join(format!("{command}.log")))]),
         };
-        self.folders.push(folder);
-        let key = (NAMESPACE, name);
-        self.kubelet.run(key, node, template, &ip).await;
-        self.kubelet.connect(key, &ports);
-        Pod {
-            name: name.to_owned(),
-            program,
-            ports,
-        }
+        self.folders.lock().unwrap().push(folder);
+        (program, ports)
     }
 
-    async fn run_coredns(&mut self, index: usize, address: SocketAddr) {
-        let (name, ip) = DNS_PODS[index];
-        let folder = Workdir::new();
+    async fn run_coredns(&mut self, index: usize) {
+        let (name, ip) = (DNS_PODS[index], self.networks[index].inside());
+        let folder = &self.dns_folders[index];
         write_zone(
             &folder.join("example.com.zone"),
             "example.com.",
             1,
             &format!("www IN A {ADDRESS}"),
         );
-        let metrics = free_port();
-        let corefile = PROCESS
-            .replace("ADDRESS", &ip.to_string())
-            .replace("METRICS", &metrics.port().to_string());
+        let corefile = PROCESS.replace("ADDRESS", &ip.to_string());
         fs::write(folder.join("Corefile.without"), corefile).unwrap();
-        self.dns_folders.push(folder);
         self.write_corefile(index, true);
-        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
-        let folder = self.dns_folders[index].path();
-        self.coredns.push(CoreDns::start_at(folder, loopback).await);
+        let coredns = CoreDns::start_in(folder.path(), &self.networks[index]).await;
+        self.coredns.push(coredns);
         let template = json!({
             "metadata": { "labels": { "k8s-app": "kube-dns" } },
             "spec": {
@@ -284,12 +349,42 @@ impl Installation {
                 }],
             },
         });
-        let key = (DNS_NAMESPACE, name);
-        let node = NODES[index];
-        self.kubelet
-            .run(key, node, &template, &ip.to_string())
+        let (key, node) = ((DNS_NAMESPACE, name), NODES[index]);
+        let ip_text = ip.to_string();
+        self.kubelet.run(key, node, &template, &ip_text).await;
+        // The kubelet reaches ports of 127.0.0.1.
+        let forward = Forward::start().await;
+        forward.add(SocketAddr::new(ip, 9153));
+        self.dns_metrics.push(forward);
+        self.show_dns_metrics(index);
+    }
+
+    /// The metrics of a CoreDNS pod are its own.
+    pub(crate) fn show_dns_metrics(&self, index: usize) {
+        self.set_dns_metrics(index, self.dns_metrics[index].address().port());
+    }
+
+    /// Restarts a CoreDNS with its streams to the collectors, or without any.
+    pub(crate) async fn restart_coredns(&mut self, index: usize, streams: bool) {
+        self.write_corefile(index, streams);
+        self.coredns[index].restart().await;
+    }
+
+    /// Starts the process of an ovn-writer's pod anew, with more flags. The one before must have ended.
+    pub(crate) async fn replace_writer(&mut self, index: usize, more: &[String]) {
+        let nb = format!("--nb={}", self.databases[index].remote());
+        let more = [&[nb], more].concat();
+        let (program, ports) = self
+            .start_program(
+                (&self.writers[index].name, index),
+                &writer_template(),
+                (OVN_WRITER, 9093),
+                &more,
+            )
             .await;
-        self.set_dns_metrics(index, metrics.port());
+        let pod = &mut self.writers[index];
+        (pod.program, pod.ports) = (program, ports);
+        self.kubelet.connect((NAMESPACE, &pod.name), &pod.ports);
     }
 
     /// The port with the metrics of a CoreDNS pod from now on.
@@ -299,13 +394,17 @@ impl Installation {
             logs: BTreeMap::new(),
         };
         self.kubelet
-            .connect((DNS_NAMESPACE, DNS_PODS[index].0), &ports);
+            .connect((DNS_NAMESPACE, DNS_PODS[index]), &ports);
     }
 
     fn write_corefile(&self, index: usize, streams: bool) {
         let folder = &self.dns_folders[index];
         let text = fs::read_to_string(folder.join("Corefile.without")).unwrap();
-        let lines = self.dnstap.iter();
+        let outside = self.networks[index].outside();
+        let lines = self
+            .dnstap
+            .iter()
+            .map(|port| SocketAddr::new(outside, *port));
         let lines: Vec<String> = lines.map(|it| format!("dnstap tcp://{it} full")).collect();
         let lines = if streams {
             lines.join("\n    ")
@@ -358,6 +457,32 @@ impl Installation {
     pub(crate) fn folder(&self) -> PathBuf {
         self.server.folder().to_owned()
     }
+}
+
+/// The address of a pod of the chart, by its node and its inspect port.
+fn pod_ip(node: usize, port: u16) -> String {
+    format!("10.244.{node}.{}", port - 9090)
+}
+
+/// The template of the ovn-writer's pods.
+pub(crate) fn writer_template() -> Value {
+    let objects = chart::render(NAMESPACE, &VALUES);
+    chart::find(&objects, "DaemonSet", OVN_WRITER).data["spec"]["template"].clone()
+}
+
+/// A pod of ovn-kubernetes' Helm chart, as far as it shows its flag.
+pub(crate) fn ovnkube(has_flag: bool) -> Value {
+    json!({
+        "metadata": { "labels": { "app": "ovnkube-node" } },
+        "spec": {
+            "automountServiceAccountToken": false,
+            "containers": [{
+                "name": "ovnkube-controller",
+                "image": "ghcr.io/ovn-kubernetes/ovn-kubernetes/ovn-kube-ubuntu:release-1.3",
+                "env": [{ "name": "OVN_ENABLE_DNSNAMERESOLVER", "value": has_flag.to_string() }],
+            }],
+        },
+    })
 }
 
 /// Sets the level of Pod Security that a namespace enforces.

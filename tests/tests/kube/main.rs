@@ -14,6 +14,7 @@ mod bad_input;
 mod chart;
 mod chart_readme;
 mod chart_values;
+mod check;
 mod cluster;
 mod collectors;
 mod contract;

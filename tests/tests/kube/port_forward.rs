@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, fs};
 
-use tests::{coredns::free_port, node::Ports, wait::eventually};
+use tests::{coredns::free_port, node::Ports, or_skip, wait::eventually};
 use tokio::net::TcpListener;
 
 use crate::installation::{ADDRESS, Installation, NAME, NAMESPACE};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn egress_asks_pods_by_port_forward_and_names_those_without_an_answer() {
-    let it = Installation::start().await;
+    let it = or_skip!(Installation::start().await);
     // Both nodes say the same, so that they share their lines.
     let together = format!(
         "{} on node node-a, {} on node node-b:",

@@ -35,7 +35,7 @@ use crate::cluster::key;
 const NAMESPACE: &str = "ovn-kubernetes";
 
 /// (verb, resource) of every rule for an account: its roles begin with its name.
-fn allowed(objects: &[DynamicObject], account: &str) -> BTreeSet<(String, String)> {
+pub(crate) fn allowed(objects: &[DynamicObject], account: &str) -> BTreeSet<(String, String)> {
     let mut allowed = BTreeSet::new();
     for object in objects {
         let is_role = ["Role", "ClusterRole"].contains(&kind_of(object));

@@ -1,0 +1,68 @@
+//! The store in a folder: whether its objects can be read.
+
+use std::path::Path;
+
+use proto::api::{DnsNameResolver, EgressFirewall};
+use runtime::{
+    inspect::text::few,
+    store::{Kind, Scope, Store, dir::DirStore},
+};
+
+use super::{
+    programs::MOST_NAMED,
+    report::{Finding, Topic, counted},
+};
+
+pub(crate) async fn folder(path: &Path) -> Vec<Finding> {
+    let mut topic = Topic::new("Folder");
+    let store = match DirStore::open(path) {
+        Ok(store) => store,
+        Err(error) => {
+            topic.fault(
+                format!("{error:#}"),
+                "name the folder that --store of both programs has",
+            );
+            return topic.into();
+        }
+    };
+    let firewalls = count::<EgressFirewall>(&mut topic, &store).await;
+    let resolvers = count::<DnsNameResolver>(&mut topic, &store).await;
+    topic.or_ok(|| {
+        format!(
+            "{} and {} can be read",
+            counted(firewalls, "EgressFirewall"),
+            counted(resolvers, "DNSNameResolver")
+        )
+    })
+}
+
+/// The number of objects of a kind. Tells which of them cannot be read.
+async fn count<K: Kind>(topic: &mut Topic, store: &DirStore) -> usize {
+    let kind = K::kind(&());
+    let keys = match store.list_keys::<K>(&Scope::All).await {
+        Ok(keys) => keys,
+        Err(error) => {
+            topic.fault(
+                format!("{kind} objects cannot be listed: {error}"),
+                "see the rights of the folder",
+            );
+            return 0;
+        }
+    };
+    let mut unreadable = Vec::new();
+    for key in &keys {
+        if let Err(error) = store.get::<K>(key).await {
+            unreadable.push(format!("{key}: {error}"));
+        }
+    }
+    if !unreadable.is_empty() {
+        topic.fault(
+            format!(
+                "{kind} objects cannot be read: {}",
+                few(unreadable.iter(), MOST_NAMED)
+            ),
+            "mend these manifests: docs/run-without-kubernetes.md",
+        );
+    }
+    keys.len()
+}

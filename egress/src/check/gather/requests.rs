@@ -1,0 +1,52 @@
+//! Requests to the API server, each with a time-out.
+
+use std::{fmt::Debug, time::Duration};
+
+use kube::{Api, Client, Error, api::ListParams};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use crate::check::facts::{Seen, Unseen};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The answer to a question; `None` if the server does not know the thing.
+async fn asked<T>(answer: impl Future<Output = Result<T, Error>>) -> Seen<Option<T>> {
+    match timeout(TIMEOUT, answer).await {
+        Ok(Ok(answer)) => Ok(Some(answer)),
+        Ok(Err(Error::Api(status))) if status.code == 404 => Ok(None),
+        Ok(Err(Error::Api(status))) => Err(Unseen(status.message.clone())),
+        Ok(Err(error)) => Err(Unseen(format!("{:#}", anyhow::Error::from(error)))),
+        Err(_) => Err(Unseen("the API server does not answer in time".to_owned())),
+    }
+}
+
+pub(super) async fn version(client: &Client) -> Seen<String> {
+    let version = asked(client.apiserver_version()).await?;
+    version
+        .map(|version| version.git_version)
+        .ok_or_else(|| Unseen("the server has no /version: it is no API server".to_owned()))
+}
+
+/// Whether the server has a resource. Discovery needs no rights beyond those of every account.
+pub(super) async fn is_served(client: &Client, version: &str, plural: &str) -> Seen<bool> {
+    let served = asked(client.list_api_group_resources(version)).await?;
+    let mut resources = served.iter().flat_map(|list| &list.resources);
+    Ok(resources.any(|resource| resource.name == plural))
+}
+
+pub(super) async fn list<K>(api: Api<K>, labels: &str) -> Seen<Vec<K>>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    let params = ListParams::default().labels(labels);
+    let list = asked(api.list(&params)).await?;
+    Ok(list.map_or(Vec::new(), |list| list.items))
+}
+
+pub(super) async fn find<K>(api: Api<K>, name: &str) -> Seen<Option<K>>
+where
+    K: Clone + Debug + DeserializeOwned,
+{
+    asked(api.get(name)).await
+}

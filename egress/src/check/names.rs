@@ -1,0 +1,63 @@
+//! Names in trouble, and the limits of namespaces and names.
+
+use super::{
+    programs::{ASK, Faults, Problem, Programs},
+    report::{Finding, Topic, counted},
+};
+
+/// The reasons of problems about limits.
+const LIMITS: [&str; 5] = [
+    "NamespaceOverLimit",
+    "LeftOut",
+    "Full",
+    "Evicted",
+    "NotWritten",
+];
+
+/// The reasons of problems that other lines tell.
+const TOLD: [&str; 4] = [
+    "Corefile",
+    "DnsServerSendsNoDnstap",
+    "DnsServerForwardsProbes",
+    "DnsServerRefused",
+];
+
+pub(crate) fn names(programs: &Programs) -> Vec<Finding> {
+    let is_of = |reason: &str| !LIMITS.contains(&reason) && !TOLD.contains(&reason);
+    problems("Rules and names", programs, is_of, |names| {
+        format!("{}, none in trouble", counted(names, "name"))
+    })
+}
+
+pub(crate) fn limits(programs: &Programs) -> Vec<Finding> {
+    let is_of = |reason: &str| LIMITS.contains(&reason);
+    problems("Limits", programs, is_of, |_| {
+        "no namespace and no name is over its limits".to_owned()
+    })
+}
+
+fn problems(
+    name: &'static str,
+    programs: &Programs,
+    is_of: impl Fn(&str) -> bool,
+    ok: impl FnOnce(usize) -> String,
+) -> Vec<Finding> {
+    let mut topic = Topic::new(name);
+    let Some((program, status)) = programs.knowing() else {
+        topic.unknown("no collector answers", ASK);
+        return topic.into();
+    };
+    let mut faults = Faults::default();
+    let all = status.problems.iter();
+    for problem in all.filter(|Problem { reason, .. }| is_of(reason)) {
+        faults.add_problem(program, problem);
+    }
+    faults.tell(&mut topic);
+    if status.more_problems > 0 {
+        topic.unknown(
+            format!("the {program} has {} more problems", status.more_problems),
+            "see its status page",
+        );
+    }
+    topic.or_ok(|| ok(status.names.len()))
+}

@@ -1,0 +1,161 @@
+//! ovn-kubernetes' flag: which program writes the address sets.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::{
+    facts::{Facts, Seen},
+    report::{Finding, Topic},
+};
+use crate::targets::Kind;
+
+/// The flag by which ovn-kubernetes uses DNSNameResolver objects.
+const FLAG: &str = "--enable-dns-name-resolver";
+
+/// The variable of its images' start script, which its Helm chart sets.
+const VARIABLE: &str = "OVN_ENABLE_DNSNAMERESOLVER";
+
+/// Whether ovn-kubernetes runs with its flag.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum OvnFlag {
+    On,
+    Off,
+    /// The pods of ovn-kubernetes are not in this namespace, or cannot be seen.
+    Unseen,
+}
+
+impl OvnFlag {
+    pub(crate) fn of(facts: &Facts) -> Self {
+        let Ok(pods) = &facts.ovnkube else {
+            return Self::Unseen;
+        };
+        if pods.is_empty() {
+            return Self::Unseen;
+        }
+        let maps = facts.ovnkube_config.iter().flatten().flatten();
+        let mut texts = maps.flat_map(|map| map.data.iter().flat_map(BTreeMap::values));
+        match pods.iter().any(has_flag) || texts.any(|text| is_on_in(text)) {
+            true => Self::On,
+            false => Self::Off,
+        }
+    }
+}
+
+fn has_flag(pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    containers.into_iter().any(|container| {
+        let words = container.command.iter().chain(&container.args).flatten();
+        let mut variables = container.env.iter().flatten();
+        words.into_iter().any(|word| is_on_in(word))
+            || variables.any(|it| it.name == VARIABLE && it.value.as_deref() == Some("true"))
+    })
+}
+
+/// Whether a flag, a configuration file or a script turns it on.
+///
+/// The scripts of OpenShift's operator have the flag below a condition that its template filled in, such as
+/// `if [[ "true" == "true" ]]`.
+fn is_on_in(text: &str) -> bool {
+    let mut condition = true;
+    for line in text.lines().map(str::trim) {
+        if let Some(asked) = line.strip_prefix("if [[ \"") {
+            condition = asked.starts_with("true\" ==");
+        }
+        let mut words = line.split([' ', '"', '\'', '\\']);
+        let is_flag = |word: &str| word == FLAG || word == "--enable-dns-name-resolver=true";
+        let is_set = line.replace(' ', "") == "enable-dns-name-resolver=true";
+        if condition && (is_set || words.any(is_flag)) {
+            return true;
+        }
+    }
+    false
+}
+
+pub(crate) fn ovn_kubernetes(facts: &Facts) -> Vec<Finding> {
+    let mut topic = Topic::new("ovn-kubernetes");
+    let namespace = &facts.settings.objects_namespace;
+    let has_writer = facts
+        .workloads
+        .iter()
+        .flatten()
+        .any(|workload| workload.kind == Kind::OvnWriter);
+    let kind = facts.resources.first();
+    let is_missing = kind.is_some_and(|kind| kind.is_served == Ok(false));
+    match (OvnFlag::of(facts), &facts.ovnkube) {
+        (OvnFlag::On, _) if is_missing => topic.fault(
+            format!(
+                "{FLAG} is on, and there is no CRD of DNSNameResolver: ovn-kubernetes waits for it"
+            ),
+            "install the CRD at once (crds.dnsNameResolvers=true), or turn the flag off",
+        ),
+        (OvnFlag::On, _) => topic.ok(format!("{FLAG} is on")),
+        (OvnFlag::Off, _) if !has_writer && facts.workloads.is_ok() => topic.fault(
+            format!(
+                "{FLAG} is off, and there is no ovn-writer: no program writes the address sets"
+            ),
+            "turn the flag on, or set ovnWriter.mode (docs/install.md)",
+        ),
+        (OvnFlag::Off, _) => topic.ok(format!(
+            "{FLAG} is off, the ovn-writer writes the address sets"
+        )),
+        (OvnFlag::Unseen, seen) => unseen(&mut topic, namespace, seen),
+    }
+    topic.into()
+}
+
+/// The mode that the flag asks for, before an installation.
+pub(crate) fn before(facts: &Facts) -> Vec<Finding> {
+    let mut topic = Topic::new("ovn-kubernetes");
+    let namespace = &facts.settings.objects_namespace;
+    match (OvnFlag::of(facts), &facts.ovnkube) {
+        (OvnFlag::On, _) => topic.ok(format!("{FLAG} is on: ovnWriter.mode=none")),
+        (OvnFlag::Off, _) => topic.ok(format!(
+            "{FLAG} is off: ovnWriter.mode=interconnect, or central with one database for the cluster"
+        )),
+        (OvnFlag::Unseen, seen) => unseen(&mut topic, namespace, seen),
+    }
+    topic.into()
+}
+
+fn unseen(topic: &mut Topic, namespace: &str, seen: &Seen<Vec<Pod>>) {
+    match seen {
+        Err(unseen) => topic.unknown(
+            unseen.0.clone(),
+            format!("you need the right to list pods in namespace {namespace}"),
+        ),
+        Ok(_) => topic.unknown(
+            format!("namespace {namespace} has no pod ovnkube-*"),
+            "set objectsNamespace to ovn-kubernetes' own namespace, if it runs in this cluster",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flag_is_seen_in_arguments_files_and_filled_in_scripts() {
+        let script = |value: &str| {
+            format!(
+                "x=\nif [[ \"{value}\" == \"true\" ]]; then\n  x=\"--enable-dns-name-resolver\"\nfi\n"
+            )
+        };
+        for (text, is_on) in [
+            ("--enable-dns-name-resolver", true),
+            ("--enable-dns-name-resolver=true", true),
+            ("--enable-dns-name-resolver=false", false),
+            (
+                "[ovnkubernetesfeature]\nenable-dns-name-resolver = true\n",
+                true,
+            ),
+            ("enable-dns-name-resolver=false", false),
+            (&script("true"), true),
+            (&script("false"), false),
+            (&script(""), false),
+        ] {
+            assert_eq!(is_on_in(text), is_on, "{text}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The Corefile: whether each server block streams to the address of each collector's Service.
+
+use std::collections::BTreeSet;
+
+use collector::corefile::{Effective, Imports, KEY, Line, Scope, findings, parse};
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use kube::ResourceExt;
+use runtime::{inspect::text::few, store::ObjectKey};
+
+use super::{
+    facts::{Facts, Seen},
+    programs::MOST_NAMED,
+    report::{Finding, Topic},
+};
+
+/// The endpoints of a collector's Service, as a Corefile names them.
+struct Endpoints {
+    service: String,
+    all: Vec<String>,
+}
+
+impl Endpoints {
+    fn of(service: &Service) -> Self {
+        let spec = service.spec.clone().unwrap_or_default();
+        let ip = spec.cluster_ip.unwrap_or_default();
+        let host = match ip.contains(':') {
+            true => format!("[{ip}]"),
+            false => ip,
+        };
+        let ports = spec.ports.into_iter().flatten();
+        let all = ports.filter_map(|port| {
+            let scheme = match port.name.as_deref()? {
+                "dnstap-tls" => "tls",
+                "dnstap-tcp" => "tcp",
+                _ => return None,
+            };
+            Some(format!("{scheme}://{host}:{}", port.port))
+        });
+        Self {
+            service: service.name_any(),
+            all: all.collect(),
+        }
+    }
+}
+
+/// A Corefile in the cluster.
+pub(super) struct Found<'a> {
+    pub(super) key: &'a ObjectKey,
+    pub(super) text: String,
+    pub(super) imports: Imports,
+}
+
+impl<'a> Found<'a> {
+    /// Reads it, or tells why that is not possible.
+    pub(super) fn read(
+        topic: &mut Topic,
+        (key, map): &'a (ObjectKey, Seen<Option<ConfigMap>>),
+    ) -> Option<Self> {
+        let map = match map {
+            Ok(Some(map)) => map,
+            Ok(None) => {
+                topic.fault(
+                    format!("there is no ConfigMap {key}"),
+                    "name the ConfigMap with the Corefile in dns.corefile",
+                );
+                return None;
+            }
+            Err(unseen) => {
+                let remedy = format!("you need the right to get ConfigMap {key}");
+                topic.unknown(unseen.0.clone(), remedy);
+                return None;
+            }
+        };
+        let mut files = map.data.clone().unwrap_or_default();
+        let Some(text) = files.remove(KEY) else {
+            topic.fault(
+                format!("ConfigMap {key} has no data under `{KEY}`"),
+                "name the ConfigMap with the Corefile in dns.corefile",
+            );
+            return None;
+        };
+        Some(Self {
+            key,
+            text,
+            imports: Imports::Files(files),
+        })
+    }
+
+    /// The endpoints of its `dnstap` lines.
+    fn endpoints(&self) -> Result<BTreeSet<String>, String> {
+        let corefile = parse(&self.text).map_err(|error| error.to_string())?;
+        let blocks = corefile.blocks.iter();
+        let blocks = blocks.map(|block| Effective::of(block, &corefile, &self.imports));
+        let directives = blocks.flat_map(|block| block.directives);
+        let lines = directives.filter(|it| it.name == "dnstap");
+        Ok(lines
+            .filter_map(|it| it.arg(0).map(str::to_owned))
+            .collect())
+    }
+}
+
+pub(crate) fn corefile(facts: &Facts) -> Vec<Finding> {
+    let mut topic = Topic::new("Corefile");
+    let Some(map) = &facts.corefile else {
+        topic.warn(
+            "not checked: dns.corefile is none",
+            "see by the line about dnstap streams that each DNS server is received",
+        );
+        return topic.into();
+    };
+    let services = match &facts.services {
+        Ok(services) if services.is_empty() => {
+            topic.fault(
+                format!(
+                    "namespace {} has no Service of a collector",
+                    facts.namespace
+                ),
+                "install the chart, or name its namespace by --release-namespace",
+            );
+            return topic.into();
+        }
+        Ok(services) => services.iter().map(Endpoints::of).collect::<Vec<_>>(),
+        Err(unseen) => {
+            let remedy = "you need the right to list Services in the namespace of the chart";
+            topic.unknown(unseen.0.clone(), remedy);
+            return topic.into();
+        }
+    };
+    let Some(found) = Found::read(&mut topic, map) else {
+        return topic.into();
+    };
+    let lines = match found.endpoints() {
+        Ok(named) => compare(&mut topic, &found, &services, &named),
+        Err(error) => {
+            topic.fault(
+                format!("ConfigMap {}: {error}", found.key),
+                "mend this line",
+            );
+            return topic.into();
+        }
+    };
+    lint(&mut topic, &found, &lines, &scope(facts));
+    topic.or_ok(|| {
+        let services: Vec<_> = services.iter().map(|it| &it.service).collect();
+        let services = few(services.iter(), MOST_NAMED);
+        format!(
+            "ConfigMap {} streams each server block to {services}",
+            found.key
+        )
+    })
+}
+
+/// The command that adds the missing lines.
+fn patch(found: &Found<'_>, services: &[Endpoints]) -> String {
+    let ObjectKey { namespace, name } = found.key;
+    let lines = services.iter().filter_map(|it| it.all.first());
+    let lines: String = lines.map(|it| format!(" --dnstap {it}")).collect();
+    format!(
+        "kubectl -n {namespace} get configmap {name} -o yaml | egress corefile patch --configmap{lines} | kubectl apply -f -"
+    )
+}
+
+/// Compares the addresses of the Services with those in the Corefile. Returns the lines that are there.
+fn compare(
+    topic: &mut Topic,
+    found: &Found<'_>,
+    services: &[Endpoints],
+    named: &BTreeSet<String>,
+) -> Vec<Line> {
+    let key = found.key;
+    if named.is_empty() {
+        topic.fault(
+            format!("ConfigMap {key} has no `dnstap` line: it was never changed, or something reverted it"),
+            format!("{}; see docs/troubleshooting.md#egressdnscorefilereverted", patch(found, services)),
+        );
+        return Vec::new();
+    }
+    let is_of_service = |endpoint: &&String| services.iter().any(|it| it.all.contains(endpoint));
+    let others: Vec<_> = named.iter().filter(|it| !is_of_service(it)).collect();
+    let mut lines = Vec::new();
+    for service in services {
+        if let Some(endpoint) = service.all.iter().find(|it| named.contains(*it)) {
+            lines.push(Line {
+                endpoint: endpoint.clone(),
+                extra: None,
+            });
+            continue;
+        }
+        let (name, at) = (&service.service, service.all.join(" and "));
+        let others = match others.is_empty() {
+            true => String::new(),
+            false => format!("; other lines name {}", few(others.iter(), MOST_NAMED)),
+        };
+        topic.fault(
+            format!("Service {name} is at {at}, and no `dnstap` line of ConfigMap {key} names it{others}"),
+            format!("{}; remove lines with old addresses", patch(found, services)),
+        );
+    }
+    lines
+}
+
+/// Tells what the lines do not show: blocks without one, and plugins that hide names.
+fn lint(topic: &mut Topic, found: &Found<'_>, lines: &[Line], scope: &Scope) {
+    if lines.is_empty() {
+        return;
+    }
+    let told = match findings(&found.text, lines, 1, scope, &found.imports) {
+        Ok(told) => told,
+        Err(error) => {
+            topic.fault(
+                format!("ConfigMap {}: {error}", found.key),
+                "mend this line",
+            );
+            return;
+        }
+    };
+    // A block without any line has a finding for each.
+    let mut blocks = BTreeSet::new();
+    for finding in told {
+        let seen = format!(
+            "ConfigMap {}, line {}: {}",
+            found.key, finding.line, finding.words
+        );
+        if !finding.is_fault {
+            topic.warn(seen, "see docs/change-the-corefile.md");
+        } else if blocks.insert(finding.line) {
+            topic.fault(seen, "add the `dnstap` line of each collector to this block: docs/change-the-corefile.md");
+        }
+    }
+}
+
+/// The domains of the cluster's own names.
+pub(super) fn scope(facts: &Facts) -> Scope {
+    let plain = |domain: &String| domain.trim_end_matches('.').to_ascii_lowercase();
+    Scope {
+        cluster_domains: facts.settings.cluster_domains.iter().map(plain).collect(),
+    }
+}

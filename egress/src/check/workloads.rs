@@ -1,0 +1,143 @@
+//! The Deployments and the DaemonSet of the chart, and what their flags say.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{DaemonSet, Deployment},
+        core::v1::{PodTemplateSpec, Toleration},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use runtime::store::ObjectKey;
+
+pub(crate) use crate::targets::COMPONENT;
+use crate::targets::Kind;
+
+/// The label of the chart with the Deployment of a collector's pod.
+pub(crate) const INSTANCE: &str = "egress-by-name/instance";
+
+/// A Deployment or a DaemonSet of the chart.
+#[derive(Clone, Debug)]
+pub(crate) struct Workload {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) is_daemon_set: bool,
+    pub(crate) replicas: i32,
+    /// The pods that the controller wants, as it says.
+    pub(crate) desired: Option<i32>,
+    pub(crate) template: PodTemplateSpec,
+}
+
+impl Workload {
+    pub(super) fn of_deployment(it: Deployment) -> Option<Self> {
+        let spec = it.spec;
+        let replicas = spec.replicas.unwrap_or(1);
+        Self::of(&it.metadata, spec.template, (false, replicas, None))
+    }
+
+    pub(super) fn of_daemon_set(it: DaemonSet) -> Option<Self> {
+        let desired = it.status.map(|status| status.desired_number_scheduled);
+        let spec = it.spec;
+        Self::of(&it.metadata, spec.template, (true, 0, desired))
+    }
+
+    fn of(
+        metadata: &ObjectMeta,
+        template: PodTemplateSpec,
+        (is_daemon_set, replicas, desired): (bool, i32, Option<i32>),
+    ) -> Option<Self> {
+        let component = metadata.labels.as_ref()?.get(COMPONENT)?;
+        let mut kinds = [Kind::Collector, Kind::OvnWriter].into_iter();
+        Some(Self {
+            name: metadata.name.clone()?,
+            kind: kinds.find(|kind| kind.as_str() == component)?,
+            is_daemon_set,
+            replicas,
+            desired,
+            template,
+        })
+    }
+
+    pub(crate) fn args(&self) -> impl Iterator<Item = &str> {
+        let spec = self.template.spec.iter();
+        let args = spec.flat_map(|spec| spec.containers.iter().flat_map(|it| &it.args));
+        args.flatten().map(String::as_str)
+    }
+
+    pub(crate) fn image(&self) -> &str {
+        let spec = self.template.spec.as_ref();
+        let first = spec.and_then(|spec| spec.containers.first());
+        first.and_then(|it| it.image.as_deref()).unwrap_or_default()
+    }
+
+    /// The labels of its nodes.
+    pub(crate) fn node_selector(&self) -> Option<&BTreeMap<String, String>> {
+        self.template.spec.as_ref()?.node_selector.as_ref()
+    }
+
+    pub(crate) fn tolerations(&self) -> &[Toleration] {
+        let spec = self.template.spec.as_ref();
+        spec.and_then(|spec| spec.tolerations.as_deref())
+            .unwrap_or_default()
+    }
+
+    /// Whether its pods mount a folder of their host.
+    pub(crate) fn mounts_host(&self) -> bool {
+        let volumes = self
+            .template
+            .spec
+            .iter()
+            .flat_map(|it| it.volumes.iter().flatten());
+        volumes.into_iter().any(|volume| volume.host_path.is_some())
+    }
+
+    /// Whether rules choose its nodes that a check does not follow.
+    pub(crate) fn has_affinity(&self) -> bool {
+        let affinity = self
+            .template
+            .spec
+            .as_ref()
+            .and_then(|it| it.affinity.as_ref());
+        affinity.is_some_and(|affinity| affinity.node_affinity.is_some())
+    }
+}
+
+/// Where the programs find things.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Settings {
+    pub(crate) objects_namespace: String,
+    pub(crate) dns_services: Vec<ObjectKey>,
+    pub(crate) corefile: Option<ObjectKey>,
+    pub(crate) cluster_domains: Vec<String>,
+}
+
+impl Settings {
+    /// Those of the collectors' flags; the others stay.
+    pub(crate) fn update(&mut self, workloads: &[Workload]) {
+        let Some(collector) = workloads.iter().find(|it| it.kind == Kind::Collector) else {
+            return;
+        };
+        let values = |flag: &str| -> Vec<&str> {
+            let args = collector.args();
+            let of = args.filter_map(|arg| arg.strip_prefix(flag)?.strip_prefix('='));
+            of.collect()
+        };
+        if let Some(namespace) = values("--objects-namespace").last() {
+            self.objects_namespace = (*namespace).to_owned();
+        }
+        let services = values("--resolver-service");
+        let services: Vec<_> = services.iter().filter_map(|it| it.parse().ok()).collect();
+        if !services.is_empty() {
+            self.dns_services = services;
+        }
+        if let Some(corefile) = values("--corefile").last() {
+            // "none" is no key.
+            self.corefile = corefile.parse().ok();
+        }
+        let domains = values("--cluster-domain");
+        if !domains.is_empty() {
+            self.cluster_domains = domains.into_iter().map(str::to_owned).collect();
+        }
+    }
+}
