@@ -21,7 +21,7 @@ use collector::{
     state::Limits,
 };
 use futures_util::StreamExt;
-use proto::api::{DnsName, DnsNameResolver};
+use proto::api::{DnsName, DnsNameResolver, EgressFirewall};
 use runtime::{
     admin::Health,
     clock::Timestamp,
@@ -172,7 +172,7 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
         reporter,
     };
     let gate = health.gate("egress-firewalls", "starting");
-    let following = rules::run(
+    let following = rules::run::<_, EgressFirewall>(
         store.clone(),
         RetentionRules {
             defaults: terms,

@@ -115,7 +115,7 @@ impl Cluster {
         let (notices, left_out) = mpsc::channel(1);
         let (asking, questions) = mpsc::channel(1);
         let health = Health::new();
-        let task = rules::run(
+        let task = rules::run::<_, EgressFirewall>(
             Scripted(Arc::new(Mutex::new(Some(events)))),
             RetentionRules::default(),
             Clients::default(),

@@ -34,6 +34,7 @@ use crate::{
     corefile::args::LiveCorefileArgs,
     lookup::ResolverSpec,
     objects::{ETCD_QUOTA, ManageObjects, Rates},
+    rules::Source,
     state::Limits,
 };
 
@@ -72,6 +73,10 @@ pub struct Args {
     /// The collector deletes only objects that it made itself.
     #[arg(long, value_enum, value_name = "MODE", default_value = "auto", help_heading = headings::STORE)]
     pub manage_objects: ManageObjects,
+
+    /// The kinds of objects whose rules have names.
+    #[arg(long, value_enum, value_name = "SOURCE", default_value = "egressfirewall", help_heading = headings::STORE)]
+    pub rules: Source,
 
     /// The URL where the collector shows its state, as a page and as JSON.
     ///

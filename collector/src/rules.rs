@@ -1,9 +1,10 @@
-//! The names in use, by the EgressFirewalls of all namespaces; and the faults of EgressFirewalls,
+//! The names in use, by the objects with rules of all namespaces; and the faults of these objects,
 //! which are reported to their authors.
 //!
-//! - `firewall`: the relevant content of one EgressFirewall. [`validation`]: its faults. `retention`:
+//! - [`sources`]: the kinds of these objects. One task follows the objects of one source.
+//! - `rule_object`: the relevant content of one object. [`validation`]: its faults. `retention`:
 //!   the retention of its names.
-//! - `rule_set`: all EgressFirewalls. `users`: those that use a name. `absence`: those that
+//! - `rule_set`: all objects of a source. `users`: those that use a name. `absence`: those that
 //!   disappeared. `list`: complete lists after that.
 //! - `wanted`: the names in use, and their latest changes.
 //! - `rule_events`: Events about faults.
@@ -12,15 +13,16 @@
 //!   Events.
 
 mod absence;
-mod firewall;
 pub mod left_out;
 mod list;
 mod name_events;
 pub mod rebinding;
 mod retention;
 mod rule_events;
+mod rule_object;
 mod rule_references;
 mod rule_set;
+pub mod sources;
 #[cfg(test)]
 mod tests;
 mod users;
@@ -29,6 +31,7 @@ mod wanted;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    marker::PhantomData,
     pin::pin,
     sync::Arc,
 };
@@ -36,7 +39,7 @@ use std::{
 use anyhow::bail;
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ObjectReference;
-use proto::api::{DnsName, EgressFirewall};
+use proto::api::DnsName;
 use runtime::{
     admin::Gate,
     kube_events::Reporter,
@@ -57,6 +60,7 @@ use self::{
 pub use self::{
     retention::{Ceilings, OwnRetention, RetentionPolicy, RetentionRules},
     rule_references::{NameUses, RuleUse, UsesAsked},
+    sources::{RuleSource, Source},
     wanted::{Changes, RuleChange, Version, Wanted},
 };
 use crate::{
@@ -64,7 +68,7 @@ use crate::{
     notices::{LeftOut, Rebinding},
 };
 
-/// The most changes of EgressFirewalls that are published together.
+/// The most changes of objects that are published together.
 const MAX_AT_ONCE: usize = 1000;
 
 runtime::metrics! {
@@ -73,30 +77,30 @@ runtime::metrics! {
     gauge "egress_collector_egress_firewall_names_refused" "DNS names in EgressFirewalls that are not valid for a DNSNameResolver: their rules have no effect";
 }
 
-/// The names that these EgressFirewalls use.
-pub fn names_in_use(
-    firewalls: &[EgressFirewall],
+/// The names that these objects use.
+pub fn names_in_use<K: RuleSource>(
+    objects: &[K],
     terms: RetentionRules,
 ) -> BTreeMap<DnsName, RetentionPolicy> {
     let (mut rules, mut wanted) = (Rules::new(terms, Clients::default()), Wanted::default());
-    rules.reset(firewalls, &BTreeSet::new(), Instant::now());
+    rules.reset(objects, &BTreeSet::new(), Instant::now());
     rules.settle(&mut wanted);
     wanted.names
 }
 
-/// A summary of the EgressFirewalls.
+/// A summary of the objects of a source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overview {
-    /// Why the EgressFirewalls cannot be read now, so that the last known ones apply. `None` if
+    /// Why the objects cannot be read now, so that the last known ones apply. `None` if
     /// they can.
     pub out_of_sync: Option<String>,
-    /// The number of EgressFirewalls, without those that were never decoded.
-    pub egress_firewalls: usize,
-    /// The EgressFirewalls with faults.
+    /// The number of objects, without those that were never decoded.
+    pub objects: usize,
+    /// The objects with faults.
     pub faults: BTreeMap<ObjectKey, Faults>,
     /// Those that cannot be decoded and never could.
     pub undecodable: BTreeSet<ObjectKey>,
-    /// The namespaces with rules by name, each with its EgressFirewall.
+    /// The namespaces with rules by name, each with such an object.
     pub dns: Arc<BTreeMap<String, ObjectReference>>,
 }
 
@@ -105,7 +109,7 @@ pub struct Overview {
 pub struct Outputs {
     pub wanted: watch::Sender<Wanted>,
     pub overview: watch::Sender<Arc<Overview>>,
-    /// Reports Events to the authors of EgressFirewalls.
+    /// Reports Events to the authors of the objects.
     pub reporter: Reporter,
 }
 
@@ -120,11 +124,11 @@ pub struct Inputs {
     pub questions: mpsc::Receiver<UsesAsked>,
 }
 
-/// Follows the EgressFirewalls and publishes the names in use, until `shutdown`.
+/// Follows the objects of a source and publishes the names in use, until `shutdown`.
 ///
 /// # Errors
 /// The watch ended, which a store's never does.
-pub async fn run<S: Store>(
+pub async fn run<S: Store, K: RuleSource>(
     store: S,
     terms: RetentionRules,
     clients: Clients,
@@ -137,17 +141,17 @@ pub async fn run<S: Store>(
         gate,
         was_in_sync: false,
     };
-    let mut state = RulesTask::new(Rules::new(terms, clients));
+    let mut state = RulesTask::<K>::new(Rules::new(terms, clients));
     let mut teller = NameEvents::new(outputs.reporter.clone());
     let mut rule_events = RuleEvents::new(outputs.reporter);
-    let mut events = pin!(store.watch::<EgressFirewall>(Scope::All).fuse());
-    let mut lists = Lists::new(store);
+    let mut events = pin!(store.watch::<K>(Scope::All).fuse());
+    let mut lists = Lists::<S, K>::new(store);
     loop {
         let rules = &mut state.rules;
         let is_in_sync = state.out_of_sync.is_none();
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            () = rule_events.speak(rules, &state.undecodable) => continue,
+            () = rule_events.speak::<K>(rules, &state.undecodable) => continue,
             Some(rebinding) = inputs.rebindings.recv() => {
                 rebinding::tell(&mut teller, rules, &rebinding, Instant::now());
                 continue;
@@ -166,7 +170,7 @@ pub async fn run<S: Store>(
                 rules.absences.list(&keys, began);
             }
             event = events.next() => {
-                let Some(event) = event else { bail!("the watch of EgressFirewalls ended") };
+                let Some(event) = event else { bail!("the watch of {}s ended", K::SOURCE) };
                 state.take(event, Instant::now());
                 for _ in 1..MAX_AT_ONCE {
                     let Some(Some(event)) = events.next().now_or_never() else { break };
@@ -187,53 +191,52 @@ pub async fn run<S: Store>(
 }
 
 /// The state of the task.
-struct RulesTask {
+struct RulesTask<K> {
     rules: Rules,
     /// Those that cannot be decoded now.
     unreadable: BTreeSet<ObjectKey>,
     /// Those that never could be decoded.
     undecodable: BTreeSet<ObjectKey>,
-    /// Why the store cannot be read. Independent of EgressFirewalls that cannot be decoded.
+    /// Why the store cannot be read. Independent of objects that cannot be decoded.
     out_of_sync: Option<String>,
+    kind: PhantomData<K>,
 }
 
-impl RulesTask {
+impl<K: RuleSource> RulesTask<K> {
     fn new(rules: Rules) -> Self {
         Self {
             rules,
             unreadable: BTreeSet::new(),
             undecodable: BTreeSet::new(),
             out_of_sync: Some("they were not listed yet".to_owned()),
+            kind: PhantomData,
         }
     }
 
-    fn take(&mut self, event: Event<EgressFirewall>, now: Instant) {
+    fn take(&mut self, event: Event<K>, now: Instant) {
         let rules = &mut self.rules;
         match event {
-            Event::Synced(firewalls) => {
-                info!(
-                    egress_firewalls = firewalls.len(),
-                    "EgressFirewalls are in sync"
-                );
+            Event::Synced(objects) => {
+                info!(kind = %K::SOURCE, objects = objects.len(), "the rules are in sync");
                 if self.out_of_sync.take().is_some() {
                     rules.absences.restart(now);
                 }
-                rules.reset(&firewalls, &self.unreadable, now);
+                rules.reset(&objects, &self.unreadable, now);
             }
-            Event::Applied(firewall) => rules.apply(&firewall),
+            Event::Applied(object) => rules.apply(&object),
             Event::Deleted(key) => rules.remove(&key, now),
             Event::Undecodable(keys) => {
                 rules.keep(&keys);
                 self.unreadable = keys;
             }
             Event::OutOfSync(reason) => {
-                warn!(%reason, "cannot read EgressFirewalls: the names in use stay as they are");
+                warn!(kind = %K::SOURCE, %reason, "cannot read the rules: the names in use stay as they are");
                 self.out_of_sync = Some(reason);
             }
         }
     }
 
-    /// Returns the EgressFirewalls with new reports.
+    /// Returns the objects with new reports.
     fn update_undecodable(&mut self) -> Vec<ObjectKey> {
         let unreadable = self.unreadable.iter();
         let unknown = unreadable.filter(|key| self.rules.get(key).is_none());
@@ -256,7 +259,7 @@ impl RulesTask {
         is_new
     }
 
-    /// Returns the EgressFirewalls whose faults changed.
+    /// Returns the objects whose faults changed.
     fn show(&mut self, overview: &mut Overview) -> BTreeSet<ObjectKey> {
         overview.out_of_sync.clone_from(&self.out_of_sync);
         overview.undecodable.clone_from(&self.undecodable);

@@ -4,6 +4,7 @@ mod corefile;
 mod graceful_shutdown;
 mod instances;
 mod probes;
+mod rules;
 mod servers;
 
 use std::{sync::Arc, time::Duration};
@@ -49,7 +50,7 @@ use crate::{
         host_network, names::SharedIndex, queue, secret::Secrets,
     },
     query_origin::OwnQueries,
-    rules::{self, Wanted},
+    rules::Inputs as RulesInputs,
     state::Limits,
 };
 
@@ -111,7 +112,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         reporter,
     };
     let (asked_of_rules, questions) = mpsc::channel(inspect::QUEUE);
-    let inputs = rules::Inputs {
+    let inputs = RulesInputs {
         rebindings: attempts,
         left_out,
         questions,
@@ -248,39 +249,6 @@ struct Program {
 }
 
 impl Program {
-    fn rules(
-        &self,
-        inputs: rules::Inputs,
-        tasks: &mut Tasks,
-    ) -> (
-        watch::Receiver<Wanted>,
-        watch::Receiver<Arc<rules::Overview>>,
-    ) {
-        let (wanted, wanted_names) = watch::channel(Wanted::default());
-        let (overview, shown) = watch::channel(Arc::default());
-        let outputs = rules::Outputs {
-            wanted,
-            overview,
-            reporter: self.reporter.clone(),
-        };
-        let gate = self
-            .health
-            .gate("egress-firewalls", "they were not listed yet");
-        tasks.spawn(
-            "policy",
-            rules::run(
-                self.store.clone(),
-                self.args.retention.retention_rules(),
-                self.shared.clients.clone(),
-                outputs,
-                inputs,
-                gate,
-                tasks.token(),
-            ),
-        );
-        (wanted_names, shown)
-    }
-
     /// The cluster's own networks; a folder has none.
     fn networks(&self, tasks: &mut Tasks) -> watch::Receiver<Option<Arc<Networks>>> {
         match &self.store {

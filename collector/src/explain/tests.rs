@@ -4,7 +4,7 @@ use proto::api::Family;
 use runtime::store::ObjectKey;
 
 use super::*;
-use crate::rules::RuleUse;
+use crate::rules::{RuleUse, Source};
 use crate::{
     event_history::EventKind, failure::Failure, namespaces::NamespaceQuota,
     objects::NamespaceShare, observation::Provenance, state::FailureView,
@@ -89,7 +89,8 @@ fn known(names: Vec<NameFacts>) -> KnownFacts {
 /// An Allow rule of the namespace `team`.
 fn rule(known: &mut KnownFacts, of: &str) {
     let rule = RuleUse {
-        egress_firewall: key("team", "default"),
+        kind: Source::EgressFirewall,
+        object: key("team", "default"),
         allowed: true,
         denied: false,
         index: 3,
@@ -149,10 +150,7 @@ fn a_known_address_is_explained_with_its_source_time_and_expiry() {
     assert_eq!(address["goes"], "2027-01-15T08:00:23Z");
     assert_eq!(address["inObject"], true);
     assert_eq!(json["names"][0]["addresses"][1]["goesOnceLookedUp"], true);
-    assert_eq!(
-        json["names"][0]["rules"][0]["egressFirewall"],
-        "team/default"
-    );
+    assert_eq!(json["names"][0]["rules"][0]["object"], "team/default");
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn faults(status: &Status) -> Markup {
 
 fn fault(fault: &FaultStatus) -> [Markup; 5] {
     [
-        cell(fault.egress_firewall.to_string()),
+        cell(fault.object.to_string()),
         match fault.is_advice {
             true => cell(fault.reason),
             false => bad(fault.reason),

@@ -18,7 +18,7 @@ use crate::{
     objects::View,
     observe::{DnsServers, Drops, PeerView, ReconnectingPeer, host_network::ADVICE},
     pods::PodsView,
-    rules::Overview,
+    rules::{Overview, Source},
 };
 
 /// The most namespaces in the status.
@@ -76,12 +76,13 @@ pub struct RefusedDnsServerStatus {
     pub words: &'static str,
 }
 
-/// One kind of fault of an EgressFirewall.
+/// One kind of fault of an object with rules.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FaultStatus {
+    pub kind: Source,
     /// `NAMESPACE/NAME`.
-    pub egress_firewall: ObjectKey,
+    pub object: ObjectKey,
     /// The reason of its Event.
     pub reason: &'static str,
     /// The rules are applied as written: it is no problem.
@@ -106,7 +107,7 @@ impl Status {
             problems: Problems::default(),
             view,
             conditions: sources.health.conditions(),
-            egress_firewalls: overview.egress_firewalls,
+            egress_firewalls: overview.objects,
             faults: faults(&overview),
             unknown_egress_firewalls: overview.undecodable.iter().cloned().collect(),
             bad_objects: sources.bad_objects.list(),
@@ -133,7 +134,8 @@ fn faults(overview: &Overview) -> Vec<FaultStatus> {
     let all = overview.faults.iter();
     let all = all.flat_map(|(key, faults)| faults.iter().map(move |found| (key, found)));
     all.map(|(key, (fault, subjects))| FaultStatus {
-        egress_firewall: key.clone(),
+        kind: Source::EgressFirewall,
+        object: key.clone(),
         reason: fault.reason(),
         is_advice: fault.is_advice(),
         meaning: fault.meaning(),

@@ -93,7 +93,7 @@ fn overview() -> Overview {
     faults.add(Fault::DenyRuleByName, "www.example.com.");
     Overview {
         out_of_sync: None,
-        egress_firewalls: 2,
+        objects: 2,
         faults: BTreeMap::from([(key("default"), faults)]),
         undecodable: [key("broken")].into(),
         dns: Default::default(),
