@@ -13,6 +13,7 @@
 //!   Events.
 
 mod absence;
+mod by_source;
 pub mod left_out;
 mod list;
 mod name_events;
@@ -43,6 +44,7 @@ use proto::api::DnsName;
 use runtime::{
     admin::Gate,
     kube_events::Reporter,
+    metrics::Label,
     store::{Event, ObjectKey, Scope, Store},
 };
 use tokio::{
@@ -53,15 +55,17 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub(crate) use self::absence::ABSENT_AFTER;
-use self::{
-    list::Lists, name_events::NameEvents, rule_events::RuleEvents, rule_set::Rules,
-    validation::Faults,
-};
+pub(crate) use self::sources::SourceSet;
 pub use self::{
+    by_source::BySource,
     retention::{Ceilings, OwnRetention, RetentionPolicy, RetentionRules},
     rule_references::{NameUses, RuleUse, UsesAsked},
     sources::{RuleSource, Source},
     wanted::{Changes, RuleChange, Version, Wanted},
+};
+use self::{
+    list::Lists, name_events::NameEvents, rule_events::RuleEvents, rule_set::Rules,
+    validation::Faults,
 };
 use crate::{
     clients::Clients,
@@ -71,10 +75,13 @@ use crate::{
 /// The most changes of objects that are published together.
 const MAX_AT_ONCE: usize = 1000;
 
+const KINDS: &[&str] = &[Source::EgressFirewall.kind(), Source::DnsResolver.kind()];
+
 runtime::metrics! {
     pub const METRICS;
 
-    gauge "egress_collector_egress_firewall_names_refused" "DNS names in EgressFirewalls that are not valid for a DNSNameResolver: their rules have no effect";
+    gauge "egress_collector_rule_names_refused" [Label::one_of("kind", KINDS)]
+        "DNS names in rules that are not valid for a DNSNameResolver: these rules have no effect";
 }
 
 /// The names that these objects use.
@@ -107,10 +114,13 @@ pub struct Overview {
 /// The outputs of the task.
 #[derive(Debug)]
 pub struct Outputs {
-    pub wanted: watch::Sender<Wanted>,
-    pub overview: watch::Sender<Arc<Overview>>,
+    pub wanted: watch::Sender<BySource<Wanted>>,
+    pub overview: watch::Sender<BySource<Arc<Overview>>>,
     /// Reports Events to the authors of the objects.
     pub reporter: Reporter,
+    /// Whether the program is not ready before the objects are known. Other sources go on without
+    /// one whose definition is missing.
+    pub is_needed: bool,
 }
 
 /// The other inputs of the task.
@@ -139,6 +149,7 @@ pub async fn run<S: Store, K: RuleSource>(
 ) -> anyhow::Result<()> {
     let mut readiness = Readiness {
         gate,
+        is_needed: outputs.is_needed,
         was_in_sync: false,
     };
     let mut state = RulesTask::<K>::new(Rules::new(terms, clients));
@@ -182,11 +193,13 @@ pub async fn run<S: Store, K: RuleSource>(
         readiness.show(state.out_of_sync.as_deref(), &state.undecodable);
         outputs
             .wanted
-            .send_if_modified(|wanted| state.publish(wanted, Instant::now()));
-        metrics::gauge!("egress_collector_egress_firewall_names_refused")
+            .send_if_modified(|all| state.publish(all.get_mut(K::SOURCE), Instant::now()));
+        metrics::gauge!("egress_collector_rule_names_refused", "kind" => K::SOURCE.kind())
             .set(state.rules.refused() as f64);
-        let shown = &outputs.overview;
-        shown.send_modify(|shown| rule_events.changed(state.show(Arc::make_mut(shown))));
+        outputs.overview.send_modify(|all| {
+            let shown = Arc::make_mut(all.get_mut(K::SOURCE));
+            rule_events.changed(state.show(shown));
+        });
     }
 }
 
@@ -199,6 +212,8 @@ struct RulesTask<K> {
     undecodable: BTreeSet<ObjectKey>,
     /// Why the store cannot be read. Independent of objects that cannot be decoded.
     out_of_sync: Option<String>,
+    /// The first read failed, or a later one.
+    has_failed: bool,
     kind: PhantomData<K>,
 }
 
@@ -209,6 +224,7 @@ impl<K: RuleSource> RulesTask<K> {
             unreadable: BTreeSet::new(),
             undecodable: BTreeSet::new(),
             out_of_sync: Some("they were not listed yet".to_owned()),
+            has_failed: false,
             kind: PhantomData,
         }
     }
@@ -231,7 +247,7 @@ impl<K: RuleSource> RulesTask<K> {
             }
             Event::OutOfSync(reason) => {
                 warn!(kind = %K::SOURCE, %reason, "cannot read the rules: the names in use stay as they are");
-                self.out_of_sync = Some(reason);
+                (self.out_of_sync, self.has_failed) = (Some(reason), true);
             }
         }
     }
@@ -253,9 +269,10 @@ impl<K: RuleSource> RulesTask<K> {
         let absences = &mut self.rules.absences;
         absences.update_limit(wanted.absent.len(), present, now);
         is_new |= self.rules.settle(wanted);
-        let known = (self.out_of_sync.is_none(), !self.undecodable.is_empty());
-        is_new |= (wanted.in_sync, wanted.unknown_rules) != known;
-        (wanted.in_sync, wanted.unknown_rules) = known;
+        let is_in_sync = self.out_of_sync.is_none();
+        let known = (is_in_sync, self.has_failed, !self.undecodable.is_empty());
+        is_new |= (wanted.in_sync, wanted.has_failed, wanted.unknown_rules) != known;
+        (wanted.in_sync, wanted.has_failed, wanted.unknown_rules) = known;
         is_new
     }
 
@@ -271,6 +288,7 @@ impl<K: RuleSource> RulesTask<K> {
 /// the first success, unknown rules no longer end readiness.
 struct Readiness {
     gate: Gate,
+    is_needed: bool,
     was_in_sync: bool,
 }
 
@@ -278,7 +296,12 @@ impl Readiness {
     fn show(&mut self, out_of_sync: Option<&str>, undecodable: &BTreeSet<ObjectKey>) {
         self.was_in_sync |= out_of_sync.is_none();
         match (out_of_sync, undecodable.first()) {
-            (Some(reason), _) if !self.was_in_sync => self.gate.not_ready(reason),
+            (Some(reason), _) if !self.was_in_sync && self.is_needed => {
+                self.gate.not_ready(reason);
+            }
+            (Some(reason), _) if !self.was_in_sync => {
+                self.gate.impaired(format!("they cannot be read: {reason}"));
+            }
             (Some(reason), _) => {
                 let words = format!("they cannot be read, so their last known state applies: {reason}");
                 self.gate.impaired(words);

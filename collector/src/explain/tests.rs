@@ -81,7 +81,7 @@ fn known(names: Vec<NameFacts>) -> KnownFacts {
         unwanted: Vec::new(),
         refused: None,
         refused_rules: Vec::new(),
-        out_of_sync: None,
+        out_of_sync: Vec::new(),
         unreadable: Vec::new(),
     }
 }
@@ -334,8 +334,8 @@ fn a_text_that_is_no_name_says_why_and_which_rules_have_it_in_vain() {
         key("team", "default"),
         "\"a_b.example.com\" (why)".to_owned(),
     )];
-    known.out_of_sync = Some("gone\u{1b}[2J".to_owned());
-    known.unreadable = vec![key("x", "y")];
+    known.out_of_sync = vec![(Source::EgressFirewall, "gone\u{1b}[2J".to_owned())];
+    known.unreadable = vec![(Source::EgressFirewall, key("x", "y"))];
     assert_eq!(
         reasons("a_b.example.com", &known),
         [

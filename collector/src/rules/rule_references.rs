@@ -33,7 +33,16 @@ pub struct NameUses {
     pub elsewhere: usize,
 }
 
-/// An EgressFirewall that uses a name.
+impl NameUses {
+    /// Adds the rules of another source.
+    pub(crate) fn add(&mut self, more: Self) {
+        self.rules.extend(more.rules);
+        self.more += more.more;
+        self.elsewhere += more.elsewhere;
+    }
+}
+
+/// An object that uses a name.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleUse {

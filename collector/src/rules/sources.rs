@@ -3,7 +3,9 @@
 //! | source | names of | Deny | annotations | objects are made by |
 //! |---|---|---|---|---|
 //! | [`egress_firewall`] | EgressFirewalls | yes | yes | ovn-kubernetes or the collector |
+//! | [`dns_resolver`] | DNSResolvers | no | no | the collector, in a namespace of their own |
 
+mod dns_resolver;
 pub(super) mod egress_firewall;
 
 use std::fmt;
@@ -31,6 +33,8 @@ pub trait RuleSource: Kind {
 pub enum Source {
     /// EgressFirewalls of ovn-kubernetes.
     EgressFirewall,
+    /// DNSResolvers, from which policy-writer makes objects of any network plugin.
+    DnsResolver,
 }
 
 impl Source {
@@ -38,6 +42,7 @@ impl Source {
     pub const fn kind(self) -> &'static str {
         match self {
             Self::EgressFirewall => "EgressFirewall",
+            Self::DnsResolver => "DNSResolver",
         }
     }
 
@@ -45,14 +50,59 @@ impl Source {
     pub(crate) const fn field(self) -> &'static str {
         match self {
             Self::EgressFirewall => "egress",
+            Self::DnsResolver => "domainList",
         }
     }
 
-    /// The name of its condition of readiness.
+    /// The name of the condition of readiness that its objects are known.
     pub(crate) const fn gate(self) -> &'static str {
         match self {
             Self::EgressFirewall => "egress-firewalls",
+            Self::DnsResolver => "dns-resolvers",
         }
+    }
+
+    /// The name of the condition of readiness that the objects of its names are known.
+    pub(crate) const fn objects_gate(self) -> &'static str {
+        match self {
+            Self::EgressFirewall => "dns-name-resolvers",
+            Self::DnsResolver => "dns-name-resolvers-of-dns-resolvers",
+        }
+    }
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// Some of the sources.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct SourceSet(u8);
+
+impl SourceSet {
+    pub(crate) fn has(self, source: Source) -> bool {
+        self.0 & source.bit() != 0
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn insert(&mut self, source: Source) {
+        self.0 |= source.bit();
+    }
+
+    pub(crate) fn remove(&mut self, source: Source) {
+        self.0 &= !source.bit();
+    }
+
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    /// Those that `other` lacks.
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 }
 
