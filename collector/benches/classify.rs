@@ -22,7 +22,7 @@ use collector::{
     lookup::{FamilyOutcome, LookupResult},
     objects::publish::{Write, WriteOutcome},
     observation::{Addresses, Observation, Provenance},
-    rules::{RetentionPolicy, Wanted},
+    rules::{RetentionPolicy, Source, Wanted},
     state::Limits,
 };
 use proto::api::{DnsName, DnsNameResolver, Family};
@@ -65,7 +65,7 @@ fn controller(names: &[DnsName], lookups: bool) -> (StatusController, Wanted) {
         ..Config::default()
     });
     controller.lead(true, at(0));
-    controller.event(Event::Synced(Vec::new()), at(0));
+    controller.event(Source::EgressFirewall, Event::Synced(Vec::new()), at(0));
     let terms = RetentionPolicy {
         grace,
         min_ttl: grace,
@@ -77,7 +77,7 @@ fn controller(names: &[DnsName], lookups: bool) -> (StatusController, Wanted) {
         in_sync: true,
         ..Wanted::default()
     };
-    controller.want(&wanted, at(0));
+    controller.want(&wanted.clone().into(), at(0));
     (controller, wanted)
 }
 
@@ -136,7 +136,7 @@ impl Store {
             object.metadata.resource_version = Some(format!("{:010}", self.versions));
             let stored = WriteOutcome::Stored(Box::new(object.clone()));
             controller.written(&key, write, stored, now);
-            controller.event(Event::Applied(object.clone()), now);
+            controller.event(Source::EgressFirewall, Event::Applied(object.clone()), now);
         }
         writes.len()
     }

@@ -36,7 +36,7 @@ use collector::{
         queue,
     },
     query_origin::OwnQueries,
-    rules::{RetentionPolicy, Wanted},
+    rules::{BySource, RetentionPolicy, Wanted},
 };
 use hickory_net::proto::{
     op::{Message, MessageType, OpCode, Query},
@@ -183,7 +183,7 @@ async fn measure(interval: Duration, rate: usize, lasts: Duration) -> Measured {
         in_sync: true,
         ..Wanted::default()
     };
-    let (_wanted, wanted) = watch::channel(all);
+    let (_wanted, wanted) = watch::channel(BySource::from(all));
     let (_collectors, collectors) = watch::channel(Default::default());
     let (blocks, mut shown) = watch::channel(Arc::default());
     if !interval.is_zero() {

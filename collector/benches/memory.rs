@@ -15,13 +15,13 @@ use std::{collections::HashMap, fs, net::IpAddr, path::Path, pin::pin, sync::Arc
 use collector::{
     controller::{Config, StatusController},
     lookup::{FamilyOutcome, LookupResult},
-    objects::ObjectPolicy,
+    objects::{ManageObjects, ObjectPolicy},
     observation::Addresses,
-    rules::{self, Outputs, Overview, RetentionPolicy, RetentionRules, Wanted},
+    rules::{self, BySource, Outputs, Overview, RetentionPolicy, RetentionRules, Source},
     state::Limits,
 };
 use futures_util::StreamExt;
-use proto::api::{DnsName, DnsNameResolver};
+use proto::api::{DnsName, DnsNameResolver, EgressFirewall};
 use runtime::{
     admin::Health,
     clock::Timestamp,
@@ -108,10 +108,7 @@ fn fill(store: &Path, count: usize) {
 
 fn controller() -> StatusController {
     StatusController::new(Config {
-        objects: ObjectPolicy {
-            namespace: NAMESPACE.to_owned(),
-            ..ObjectPolicy::default()
-        },
+        objects: ObjectPolicy::of_egress_firewalls(NAMESPACE, ManageObjects::Always),
         limits: Limits {
             lookups: true,
             ..Limits::default()
@@ -159,8 +156,8 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
     let before = counting::begin();
     let store = DirStore::open(folder.path()).unwrap();
     let (health, token) = (Health::new(), CancellationToken::new());
-    let (wanted, mut names) = watch::channel(Wanted::default());
-    let (overview, shown) = watch::channel(Arc::new(Overview::default()));
+    let (wanted, mut names) = watch::channel(BySource::default());
+    let (overview, shown) = watch::channel(BySource::<Arc<Overview>>::default());
     let (reporter, reports) = Reporter::with_queue(1);
     let terms = RetentionPolicy {
         grace: Duration::from_secs(5),
@@ -171,9 +168,10 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
         wanted,
         overview,
         reporter,
+        is_needed: true,
     };
     let gate = health.gate("egress-firewalls", "starting");
-    let following = rules::run(
+    let following = rules::run::<_, EgressFirewall>(
         store.clone(),
         RetentionRules {
             defaults: terms,
@@ -190,7 +188,10 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
         token.clone(),
     );
     let following = tokio::spawn(following);
-    names.wait_for(|wanted| wanted.in_sync).await.unwrap();
+    names
+        .wait_for(|wanted| wanted.get(Source::EgressFirewall).unwrap().in_sync)
+        .await
+        .unwrap();
 
     let mut controller = controller();
     controller.lead(true, at(0));
@@ -198,7 +199,7 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
     let Some(list @ Event::Synced(_)) = events.next().await else {
         panic!("a list");
     };
-    controller.event(list, at(0));
+    controller.event(Source::EgressFirewall, list, at(0));
     controller.want(&names.borrow_and_update(), at(0));
     let index = controller.take_index();
     let most = counting::most();

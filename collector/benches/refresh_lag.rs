@@ -23,7 +23,7 @@ use collector::{
     objects::{ManageObjects, ObjectPolicy},
     observe::{self, names::SharedIndex},
     query_origin::OwnQueries,
-    rules::{RetentionPolicy, Wanted},
+    rules::{BySource, RetentionPolicy, Source, Wanted},
     state::Limits,
 };
 use futures_util::Stream;
@@ -252,7 +252,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
     let store = Counting::new(DirStore::open(folder.path()).unwrap());
     let shutdown = CancellationToken::new();
     let (_servers, server_list) = watch::channel(Servers::from(servers));
-    let (wanted_sender, wanted_names) = watch::channel(Wanted::default());
+    let (wanted_sender, wanted_names) = watch::channel(BySource::default());
     let (_observations, observed) = observe::queue::channel(1);
     let config = lookup::Config::default();
     let (requests, mut requested) = mpsc::channel::<Request>(1);
@@ -312,10 +312,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
     let (_askers, questions) = mpsc::channel(1);
     let controller = tokio::spawn(control_loop::run(
         controller::Config {
-            objects: ObjectPolicy {
-                manage: ManageObjects::Auto,
-                ..ObjectPolicy::default()
-            },
+            objects: ObjectPolicy::of_egress_firewalls("ovn-kubernetes", ManageObjects::Auto),
             limits,
             ..controller::Config::default()
         },
@@ -338,7 +335,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
             questions,
         },
         control_loop::Gates {
-            objects: health.gate("objects", "not yet"),
+            objects: control_loop::ObjectGates::new(&health, &[Source::EgressFirewall]),
             writes: health.gate("writes", "not yet"),
             held: health.gate("held", "not yet"),
         },
@@ -346,7 +343,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
     ));
 
     let (start, busy) = (Instant::now(), processor_time());
-    wanted_sender.send_replace(wanted(case.names));
+    wanted_sender.send_replace(wanted(case.names).into());
     let first = {
         let store = store.clone();
         let names = case.names;
@@ -431,7 +428,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
 
     // The known names are due at about this time too.
     let start = Instant::now();
-    wanted_sender.send_replace(wanted(2 * case.names));
+    wanted_sender.send_replace(wanted(2 * case.names).into());
     until(&looked_up, 2 * case.names).await;
     let took = start.elapsed().as_secs_f64();
     let Phase {

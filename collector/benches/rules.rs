@@ -19,7 +19,7 @@ use collector::{
     clients::Clients,
     controller::{Config, StatusController},
     objects::{ManageObjects, ObjectPolicy},
-    rules::{self, Inputs, Outputs, RetentionRules, Wanted},
+    rules::{self, BySource, Inputs, Outputs, RetentionRules, Source, Wanted},
 };
 use futures_util::{Stream, StreamExt, stream::poll_fn};
 use proto::api::EgressFirewall;
@@ -100,7 +100,7 @@ struct Cluster {
     namespaces: usize,
     edits: Vec<usize>,
     store: mpsc::UnboundedSender<Event<EgressFirewall>>,
-    wanted: watch::Receiver<Wanted>,
+    wanted: watch::Receiver<BySource<Wanted>>,
     controller: StatusController,
     _others: Box<dyn Any>,
 }
@@ -108,14 +108,14 @@ struct Cluster {
 impl Cluster {
     async fn start(namespaces: usize) -> Self {
         let (store, events) = mpsc::unbounded_channel();
-        let (wanted, names) = watch::channel(Wanted::default());
-        let (overview, shown) = watch::channel(Arc::default());
+        let (wanted, names) = watch::channel(BySource::default());
+        let (overview, shown) = watch::channel(BySource::default());
         let (reporter, reports) = Reporter::with_queue(1);
         let (rebinding, rebindings) = mpsc::channel(1);
         let (notices, left_out) = mpsc::channel(1);
         let (asking, questions) = mpsc::channel(1);
         let health = Health::new();
-        let task = rules::run(
+        let task = rules::run::<_, EgressFirewall>(
             Scripted(Arc::new(Mutex::new(Some(events)))),
             RetentionRules::default(),
             Clients::default(),
@@ -123,6 +123,7 @@ impl Cluster {
                 wanted,
                 overview,
                 reporter,
+                is_needed: true,
             },
             Inputs {
                 rebindings,
@@ -134,13 +135,10 @@ impl Cluster {
         );
         tokio::spawn(task);
         let mut controller = StatusController::new(Config {
-            objects: ObjectPolicy {
-                manage: ManageObjects::Never,
-                ..ObjectPolicy::default()
-            },
+            objects: ObjectPolicy::of_egress_firewalls("ovn-kubernetes", ManageObjects::Never),
             ..Config::default()
         });
-        controller.event(Event::Synced(Vec::new()), at());
+        controller.event(Source::EgressFirewall, Event::Synced(Vec::new()), at());
         let all = (0..namespaces).map(|i| firewall(i, 0)).collect();
         store.send(Event::Synced(all)).unwrap();
         let mut cluster = Self {

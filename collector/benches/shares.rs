@@ -14,9 +14,9 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Instant};
 use collector::{
     clients::{Clients, Namespace},
     controller::{Config, StatusController},
-    objects::{ObjectPolicy, Shared},
+    objects::{ManageObjects, ObjectPolicy, Shared},
     observation::{Addresses, Observation, Provenance},
-    rules::{RetentionPolicy, Wanted},
+    rules::{RetentionPolicy, Source, Wanted},
     state::Limits,
 };
 use proto::api::{DnsName, Family};
@@ -61,10 +61,7 @@ fn pod(namespace: usize) -> IpAddr {
 
 fn controller(clients: &Clients) -> StatusController {
     let mut controller = StatusController::new(Config {
-        objects: ObjectPolicy {
-            namespace: "ovn".to_owned(),
-            ..ObjectPolicy::default()
-        },
+        objects: ObjectPolicy::of_egress_firewalls("ovn", ManageObjects::Always),
         limits: Limits {
             lookups: true,
             ..Limits::default()
@@ -75,7 +72,7 @@ fn controller(clients: &Clients) -> StatusController {
         },
         ..Config::default()
     });
-    controller.event(Event::Synced(Vec::new()), at(0));
+    controller.event(Source::EgressFirewall, Event::Synced(Vec::new()), at(0));
     controller.lead(true, at(0));
     controller
 }
@@ -165,7 +162,7 @@ fn main() {
         })
         .collect();
     let mut controller = controller(&clients);
-    controller.want(&wanted(&numbers), at(0));
+    controller.want(&wanted(&numbers).into(), at(0));
     fill(&mut controller);
     let [mut looks, mut reports] = [Vec::new(), Vec::new()];
     for turn in 1..=TURNS {

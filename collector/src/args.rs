@@ -8,6 +8,7 @@ mod lookups;
 mod name_limits;
 mod retention;
 mod shutdown;
+mod sources;
 mod stream_limits;
 
 use std::{num::NonZeroU32, time::Duration};
@@ -28,12 +29,14 @@ pub use self::{
     name_limits::NameLimitArgs,
     retention::RetentionArgs,
     shutdown::ShutdownArgs,
+    sources::SourceArgs,
     stream_limits::StreamLimitArgs,
 };
 use crate::{
     corefile::args::LiveCorefileArgs,
     lookup::ResolverSpec,
     objects::{ETCD_QUOTA, ManageObjects, Rates},
+    rules::{RetentionRules, Source},
     state::Limits,
 };
 
@@ -43,6 +46,7 @@ pub const PREFIX: &str = "COLLECTOR";
 /// The default of `--admin`.
 pub const ADMIN: &str = "127.0.0.1:9090";
 
+const SOURCES: &str = "Sources of names";
 pub const RETENTION: &str = "How long addresses stay";
 pub const REFUSED_ADDRESSES: &str = "Refused addresses";
 pub const NAME_LIMITS: &str = "Limits of names and addresses";
@@ -72,6 +76,10 @@ pub struct Args {
     /// The collector deletes only objects that it made itself.
     #[arg(long, value_enum, value_name = "MODE", default_value = "auto", help_heading = headings::STORE)]
     pub manage_objects: ManageObjects,
+
+    /// The sources of names.
+    #[command(flatten, next_help_heading = SOURCES)]
+    pub sources: SourceArgs,
 
     /// The URL where the collector shows its state, as a page and as JSON.
     ///
@@ -180,6 +188,17 @@ impl Args {
             lookups: self.resolver() != ResolverSpec::None,
             ..self.retention.limits(&self.name_limits)?
         })
+    }
+
+    /// The retention of names of a source.
+    pub fn retention_rules(&self, source: Source) -> RetentionRules {
+        let mut rules = self.retention.retention_rules();
+        let retain = match source {
+            Source::EgressFirewall => rules.defaults.retain,
+            Source::DnsResolver => self.sources.dnsresolver_retain,
+        };
+        rules.defaults.retain = retain;
+        rules
     }
 
     /// # Errors

@@ -1,6 +1,8 @@
 //! The task that runs the [controller](crate::controller): events in, writes out.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+mod object_watch;
+
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
@@ -13,7 +15,7 @@ use runtime::{
     kube_events::{Reporter, Severity},
     leader::Leader,
     log_rate_limiter::LogRateLimiter,
-    store::{Event, ObjectKey, Scope, Store},
+    store::{Event, ObjectKey, Store},
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -23,6 +25,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+pub use self::object_watch::ObjectGates;
 use crate::{
     controller::{Config, StatusController},
     guards::SharedGuards,
@@ -38,7 +41,7 @@ use crate::{
         names::{Index, SharedIndex},
         queue,
     },
-    rules::Wanted,
+    rules::{BySource, Source, Wanted},
 };
 
 /// The most observations applied before writes are computed.
@@ -75,7 +78,7 @@ pub struct Channels {
     pub observations: queue::Receiver,
     /// The answers that were lost.
     pub loss_tracker: LossTracker,
-    pub wanted: watch::Receiver<Wanted>,
+    pub wanted: watch::Receiver<BySource<Wanted>>,
     /// The cluster's own networks, whose addresses are refused. No status is written before they
     /// are known.
     pub networks: watch::Receiver<Option<Arc<Networks>>>,
@@ -102,8 +105,8 @@ pub struct Channels {
 
 /// The conditions of readiness.
 pub struct Gates {
-    /// The objects are listed.
-    pub objects: Gate,
+    /// The objects of each source are listed.
+    pub objects: ObjectGates,
     /// The store accepts writes.
     pub writes: Gate,
     /// No name is held.
@@ -129,8 +132,6 @@ struct Task<S> {
     writes: JoinSet<Written>,
     gates: Gates,
     reporter: Reporter,
-    /// The objects were listed once.
-    was_in_sync: bool,
     /// Failed writes in a row.
     failed_writes: u32,
     outage: Arc<LogRateLimiter>,
@@ -150,8 +151,7 @@ pub async fn run<S: Store>(
     gates: Gates,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let mut events =
-        pin!(store.watch::<DnsNameResolver>(Scope::Namespace(config.objects.namespace.clone())));
+    let mut events = object_watch::events(&store, &config.objects);
     let looked = (clock.now(), Instant::now());
     let mut task = Task {
         controller: StatusController::new(config),
@@ -163,7 +163,6 @@ pub async fn run<S: Store>(
         writes: JoinSet::new(),
         gates,
         reporter: channels.reporter,
-        was_in_sync: false,
         failed_writes: 0,
         outage: Arc::new(LogRateLimiter::every(OUTAGE_LOG)),
         looked,
@@ -179,8 +178,8 @@ pub async fn run<S: Store>(
         tokio::select! {
             () = shutdown.cancelled() => break,
             event = events.next() => {
-                let Some(event) = event else { bail!("the watch of DNSNameResolver objects ended") };
-                task.event(event);
+                let Some((source, event)) = event else { bail!("the watch of DNSNameResolver objects ended") };
+                task.event(source, event);
             }
             changed = channels.wanted.changed() => {
                 if changed.is_err() {
@@ -217,6 +216,10 @@ pub async fn run<S: Store>(
         // Read each time: a lead that is not renewed ends by itself.
         task.controller
             .lead(channels.leader.is_leading(), task.clock.now());
+        if task.controller.in_use.is_outdated() {
+            let now = task.clock.now();
+            task.controller.want(&channels.wanted.borrow(), now);
+        }
         task.advance();
         task.request(&channels.requests);
     }
@@ -231,23 +234,9 @@ async fn receive(observations: &mut queue::Receiver, batch: &mut Vec<Observation
 }
 
 impl<S: Store> Task<S> {
-    fn event(&mut self, event: Event<DnsNameResolver>) {
-        match &event {
-            Event::Synced(_) => {
-                self.was_in_sync = true;
-                self.gates.objects.ready();
-            }
-            // A 503 would take every collector out of its Service, and CoreDNS would lose its
-            // readers.
-            Event::OutOfSync(reason) if self.was_in_sync => {
-                let words =
-                    format!("they cannot be read, so their last known state applies: {reason}");
-                self.gates.objects.impaired(words);
-            }
-            Event::OutOfSync(reason) => self.gates.objects.not_ready(reason),
-            Event::Applied(_) | Event::Deleted(_) | Event::Undecodable(_) => {}
-        }
-        self.controller.event(event, self.clock.now());
+    fn event(&mut self, source: Source, event: Event<DnsNameResolver>) {
+        self.gates.objects.show(source, &event);
+        self.controller.event(source, event, self.clock.now());
     }
 
     fn guard(&mut self, networks: &mut watch::Receiver<Option<Arc<Networks>>>) {

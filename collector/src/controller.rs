@@ -27,7 +27,7 @@ use crate::{
     },
     observation::Observation,
     observe::{Backfill, names::NameIndex},
-    rules::Wanted,
+    rules::{BySource, Source, Wanted},
 };
 
 /// The whole state.
@@ -47,7 +47,7 @@ impl StatusController {
         Self {
             shares: NamespaceShares::new(config.namespace_limits, config.shared.clone()),
             names: NameTable::new(config.limits, config.guards, config.shared),
-            in_use: NamesInUse::default(),
+            in_use: NamesInUse::new(config.objects.sources.iter().map(|it| it.source)),
             objects: StoredObjects::new(config.objects),
             lead: Leadership::default(),
             backfill: GapBackfill::default(),
@@ -90,7 +90,7 @@ impl StatusController {
     }
 
     /// Applies changes of the names in use.
-    pub fn want(&mut self, wanted: &Wanted, now: Timestamp) {
+    pub fn want(&mut self, wanted: &BySource<Wanted>, now: Timestamp) {
         self.in_use
             .want(wanted, &mut self.names, &mut self.shares, now);
     }
@@ -164,9 +164,9 @@ impl StatusController {
         }
     }
 
-    /// Applies a watch event of the objects.
-    pub fn event(&mut self, event: Event<DnsNameResolver>, now: Timestamp) {
-        self.update(now).event(event);
+    /// Applies an event of the watch of a source's objects.
+    pub fn event(&mut self, source: Source, event: Event<DnsNameResolver>, now: Timestamp) {
+        self.update(now).event(source, event);
     }
 
     /// Applies the result of a write.
@@ -202,12 +202,12 @@ impl StatusController {
             backfill,
         } = self;
         lead.tick(names, now);
-        let is_all_known = in_use.is_in_sync && objects.are_in_sync;
+        let is_all_known = in_use.are_known() && objects.are_known();
         if lead.leads() && is_all_known && backfill.next().is_some_and(|at| at <= now) {
             names.backfill(backfill, now);
         }
-        in_use.look_at_absences(names, objects.are_in_sync, now);
-        shares.look(names, lead, in_use.is_in_sync, now);
+        in_use.look_at_absences(names, objects, now);
+        shares.look(names, lead, in_use.are_known(), now);
         objects.budget.set_stored(shares.charged.stored, now);
         names.expire(lead.removes(), now);
     }
@@ -221,7 +221,7 @@ impl StatusController {
     /// When [`StatusController::tick`] or [`StatusController::next_request`] has something to do.
     pub fn next_wake(&self) -> Option<Timestamp> {
         // A backfill needs to know the names in use and their objects.
-        let is_all_known = self.in_use.is_in_sync && self.objects.are_in_sync;
+        let is_all_known = self.in_use.are_known() && self.objects.are_known();
         let backfills = self.lead.leads() && is_all_known;
         let all = [
             self.names.wakes.next(),
@@ -257,7 +257,7 @@ impl StatusController {
             evictions,
             ..
         } = &mut self.names;
-        evictions.tell(entries, self.objects.namespace(), shared, now, tell);
+        evictions.tell(entries, self.objects.policy(), shared, now, tell);
     }
 
     pub(crate) fn inspect(&self) -> Inspection<'_> {

@@ -26,7 +26,7 @@ use crate::{
     objects::{Facts, NameFacts},
     observation::Observation,
     observe::PeerIds,
-    rules::NameUses,
+    rules::{NameUses, Source},
     state::AddressFacts,
 };
 
@@ -47,10 +47,10 @@ pub struct KnownFacts {
     pub refused: Option<RefusedAnswers>,
     /// Rules without effect that have the given text as a name, with the reason.
     pub refused_rules: Vec<(ObjectKey, String)>,
-    /// Why the EgressFirewalls cannot be read now.
-    pub out_of_sync: Option<String>,
-    /// EgressFirewalls that cannot be decoded and never could.
-    pub unreadable: Vec<ObjectKey>,
+    /// Why the objects with rules of a source cannot be read now.
+    pub out_of_sync: Vec<(Source, String)>,
+    /// Objects with rules that cannot be decoded and never could.
+    pub unreadable: Vec<(Source, ObjectKey)>,
 }
 
 /// Wildcards that seem to match the name but do not: those with more than one label missing, and

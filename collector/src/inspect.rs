@@ -51,7 +51,7 @@ use crate::{
     objects::{InspectRequest, View, WatchEvent},
     observe::{self, CaptureSubscribers, ConnectionTable, DnsServers, answer_cache::AnswerCache},
     pods::PodsView,
-    rules::{Overview, UsesAsked, Wanted},
+    rules::{BySource, Overview, UsesAsked, Wanted},
 };
 
 /// The most requests that wait for the controller; further ones wait at the sender.
@@ -73,9 +73,9 @@ const PROGRAM: &str = "collector";
 pub struct InspectSources {
     /// The controller of the statuses.
     pub controller: mpsc::Sender<InspectRequest>,
-    /// The task that knows the rules.
-    pub rules: mpsc::Sender<UsesAsked>,
-    pub wanted: watch::Receiver<Wanted>,
+    /// The tasks that know the rules, one for each source.
+    pub rules: Vec<mpsc::Sender<UsesAsked>>,
+    pub wanted: watch::Receiver<BySource<Wanted>>,
     /// The history of names and addresses.
     pub recent: EventHistory,
     /// Cached answers for names without a rule.
@@ -90,7 +90,7 @@ pub struct InspectSources {
     pub site: Site,
     /// The time of facts without their own.
     pub clock: Clock,
-    pub overview: watch::Receiver<Arc<Overview>>,
+    pub overview: watch::Receiver<BySource<Arc<Overview>>>,
     /// Where captures subscribe.
     pub taps: CaptureSubscribers,
     /// Where readers of `/watch` subscribe.

@@ -3,8 +3,8 @@
 //! State:
 //! - `names`: the table of all names, each an `entry` with its
 //!   [`NameState`](crate::state::NameState) and its objects (`stored_object`).
-//! - `in_use`: the names that EgressFirewalls use. `absence`: names whose EgressFirewalls
-//!   disappeared, and how long they are held.
+//! - `in_use`: the names that rules use, and `name_use`: by which sources. `absence`: names whose
+//!   rules disappeared, and how long they are held.
 //! - `newly_wanted`: existing answers for a name that becomes wanted.
 //! - `namespace_limits`: the quota of each namespace.
 //! - `evictions`, `eviction_log`: addresses and names removed because of a limit.
@@ -35,6 +35,7 @@ mod inspection;
 mod leadership;
 mod listing;
 mod metrics;
+mod name_use;
 mod names;
 mod namespace_limits;
 mod newly_wanted;
@@ -62,7 +63,7 @@ pub use self::{
     listing::{ListedName, NameListing, NameSelection, NamesQuery},
     metrics::METRICS,
     namespace_limits::{NamespaceLimits, NamespaceShare},
-    stored_objects::{ManageObjects, ObjectPolicy},
+    stored_objects::{ManageObjects, ObjectPolicy, SourcePolicy},
     view::{NameView, View},
     watch_events::{NewAddresses, NewStatus, WatchEvent},
 };

@@ -1,9 +1,10 @@
-//! The names in use, by the EgressFirewalls of all namespaces; and the faults of EgressFirewalls,
+//! The names in use, by the objects with rules of all namespaces; and the faults of these objects,
 //! which are reported to their authors.
 //!
-//! - `firewall`: the relevant content of one EgressFirewall. [`validation`]: its faults. `retention`:
+//! - [`sources`]: the kinds of these objects. One task follows the objects of one source.
+//! - `rule_object`: the relevant content of one object. [`validation`]: its faults. `retention`:
 //!   the retention of its names.
-//! - `rule_set`: all EgressFirewalls. `users`: those that use a name. `absence`: those that
+//! - `rule_set`: all objects of a source. `users`: those that use a name. `absence`: those that
 //!   disappeared. `list`: complete lists after that.
 //! - `wanted`: the names in use, and their latest changes.
 //! - `rule_events`: Events about faults.
@@ -12,15 +13,17 @@
 //!   Events.
 
 mod absence;
-mod firewall;
+mod by_source;
 pub mod left_out;
 mod list;
 mod name_events;
 pub mod rebinding;
 mod retention;
 mod rule_events;
+mod rule_object;
 mod rule_references;
 mod rule_set;
+pub mod sources;
 #[cfg(test)]
 mod tests;
 mod users;
@@ -29,6 +32,7 @@ mod wanted;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    marker::PhantomData,
     pin::pin,
     sync::Arc,
 };
@@ -36,10 +40,11 @@ use std::{
 use anyhow::bail;
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ObjectReference;
-use proto::api::{DnsName, EgressFirewall};
+use proto::api::DnsName;
 use runtime::{
     admin::Gate,
     kube_events::Reporter,
+    metrics::Label,
     store::{Event, ObjectKey, Scope, Store},
 };
 use tokio::{
@@ -50,63 +55,72 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub(crate) use self::absence::ABSENT_AFTER;
+pub(crate) use self::sources::SourceSet;
+pub use self::{
+    by_source::BySource,
+    retention::{Ceilings, OwnRetention, RetentionPolicy, RetentionRules},
+    rule_references::{NameUses, RuleUse, UsesAsked},
+    sources::{RuleSource, Source},
+    wanted::{Changes, RuleChange, Version, Wanted},
+};
 use self::{
     list::Lists, name_events::NameEvents, rule_events::RuleEvents, rule_set::Rules,
     validation::Faults,
-};
-pub use self::{
-    retention::{Ceilings, OwnRetention, RetentionPolicy, RetentionRules},
-    rule_references::{NameUses, RuleUse, UsesAsked},
-    wanted::{Changes, RuleChange, Version, Wanted},
 };
 use crate::{
     clients::Clients,
     notices::{LeftOut, Rebinding},
 };
 
-/// The most changes of EgressFirewalls that are published together.
+/// The most changes of objects that are published together.
 const MAX_AT_ONCE: usize = 1000;
+
+const KINDS: &[&str] = &[Source::EgressFirewall.kind(), Source::DnsResolver.kind()];
 
 runtime::metrics! {
     pub const METRICS;
 
-    gauge "egress_collector_egress_firewall_names_refused" "DNS names in EgressFirewalls that are not valid for a DNSNameResolver: their rules have no effect";
+    gauge "egress_collector_rule_names_refused" [Label::one_of("kind", KINDS)]
+        "DNS names in rules that are not valid for a DNSNameResolver: these rules have no effect";
 }
 
-/// The names that these EgressFirewalls use.
-pub fn names_in_use(
-    firewalls: &[EgressFirewall],
+/// The names that these objects use.
+pub fn names_in_use<K: RuleSource>(
+    objects: &[K],
     terms: RetentionRules,
 ) -> BTreeMap<DnsName, RetentionPolicy> {
     let (mut rules, mut wanted) = (Rules::new(terms, Clients::default()), Wanted::default());
-    rules.reset(firewalls, &BTreeSet::new(), Instant::now());
+    rules.reset(objects, &BTreeSet::new(), Instant::now());
     rules.settle(&mut wanted);
     wanted.names
 }
 
-/// A summary of the EgressFirewalls.
+/// A summary of the objects of a source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overview {
-    /// Why the EgressFirewalls cannot be read now, so that the last known ones apply. `None` if
+    /// Why the objects cannot be read now, so that the last known ones apply. `None` if
     /// they can.
     pub out_of_sync: Option<String>,
-    /// The number of EgressFirewalls, without those that were never decoded.
-    pub egress_firewalls: usize,
-    /// The EgressFirewalls with faults.
+    /// The number of objects, without those that were never decoded.
+    pub objects: usize,
+    /// The objects with faults.
     pub faults: BTreeMap<ObjectKey, Faults>,
     /// Those that cannot be decoded and never could.
     pub undecodable: BTreeSet<ObjectKey>,
-    /// The namespaces with rules by name, each with its EgressFirewall.
+    /// The namespaces with rules by name, each with such an object.
     pub dns: Arc<BTreeMap<String, ObjectReference>>,
 }
 
 /// The outputs of the task.
 #[derive(Debug)]
 pub struct Outputs {
-    pub wanted: watch::Sender<Wanted>,
-    pub overview: watch::Sender<Arc<Overview>>,
-    /// Reports Events to the authors of EgressFirewalls.
+    pub wanted: watch::Sender<BySource<Wanted>>,
+    pub overview: watch::Sender<BySource<Arc<Overview>>>,
+    /// Reports Events to the authors of the objects.
     pub reporter: Reporter,
+    /// Whether the program is not ready before the objects are known. Other sources go on without
+    /// one whose definition is missing.
+    pub is_needed: bool,
 }
 
 /// The other inputs of the task.
@@ -120,11 +134,11 @@ pub struct Inputs {
     pub questions: mpsc::Receiver<UsesAsked>,
 }
 
-/// Follows the EgressFirewalls and publishes the names in use, until `shutdown`.
+/// Follows the objects of a source and publishes the names in use, until `shutdown`.
 ///
 /// # Errors
 /// The watch ended, which a store's never does.
-pub async fn run<S: Store>(
+pub async fn run<S: Store, K: RuleSource>(
     store: S,
     terms: RetentionRules,
     clients: Clients,
@@ -135,19 +149,20 @@ pub async fn run<S: Store>(
 ) -> anyhow::Result<()> {
     let mut readiness = Readiness {
         gate,
+        is_needed: outputs.is_needed,
         was_in_sync: false,
     };
-    let mut state = RulesTask::new(Rules::new(terms, clients));
+    let mut state = RulesTask::<K>::new(Rules::new(terms, clients));
     let mut teller = NameEvents::new(outputs.reporter.clone());
     let mut rule_events = RuleEvents::new(outputs.reporter);
-    let mut events = pin!(store.watch::<EgressFirewall>(Scope::All).fuse());
-    let mut lists = Lists::new(store);
+    let mut events = pin!(store.watch::<K>(Scope::All).fuse());
+    let mut lists = Lists::<S, K>::new(store);
     loop {
         let rules = &mut state.rules;
         let is_in_sync = state.out_of_sync.is_none();
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            () = rule_events.speak(rules, &state.undecodable) => continue,
+            () = rule_events.speak::<K>(rules, &state.undecodable) => continue,
             Some(rebinding) = inputs.rebindings.recv() => {
                 rebinding::tell(&mut teller, rules, &rebinding, Instant::now());
                 continue;
@@ -166,7 +181,7 @@ pub async fn run<S: Store>(
                 rules.absences.list(&keys, began);
             }
             event = events.next() => {
-                let Some(event) = event else { bail!("the watch of EgressFirewalls ended") };
+                let Some(event) = event else { bail!("the watch of {}s ended", K::SOURCE) };
                 state.take(event, Instant::now());
                 for _ in 1..MAX_AT_ONCE {
                     let Some(Some(event)) = events.next().now_or_never() else { break };
@@ -178,62 +193,66 @@ pub async fn run<S: Store>(
         readiness.show(state.out_of_sync.as_deref(), &state.undecodable);
         outputs
             .wanted
-            .send_if_modified(|wanted| state.publish(wanted, Instant::now()));
-        metrics::gauge!("egress_collector_egress_firewall_names_refused")
+            .send_if_modified(|all| state.publish(all.get_mut(K::SOURCE), Instant::now()));
+        metrics::gauge!("egress_collector_rule_names_refused", "kind" => K::SOURCE.kind())
             .set(state.rules.refused() as f64);
-        let shown = &outputs.overview;
-        shown.send_modify(|shown| rule_events.changed(state.show(Arc::make_mut(shown))));
+        outputs.overview.send_modify(|all| {
+            let shown = Arc::make_mut(all.get_mut(K::SOURCE));
+            rule_events.changed(state.show(shown));
+        });
     }
 }
 
 /// The state of the task.
-struct RulesTask {
+struct RulesTask<K> {
     rules: Rules,
     /// Those that cannot be decoded now.
     unreadable: BTreeSet<ObjectKey>,
     /// Those that never could be decoded.
     undecodable: BTreeSet<ObjectKey>,
-    /// Why the store cannot be read. Independent of EgressFirewalls that cannot be decoded.
+    /// Why the store cannot be read. Independent of objects that cannot be decoded.
     out_of_sync: Option<String>,
+    /// The first read failed, or a later one.
+    has_failed: bool,
+    kind: PhantomData<K>,
 }
 
-impl RulesTask {
+impl<K: RuleSource> RulesTask<K> {
     fn new(rules: Rules) -> Self {
         Self {
             rules,
             unreadable: BTreeSet::new(),
             undecodable: BTreeSet::new(),
             out_of_sync: Some("they were not listed yet".to_owned()),
+            has_failed: false,
+            kind: PhantomData,
         }
     }
 
-    fn take(&mut self, event: Event<EgressFirewall>, now: Instant) {
+    fn take(&mut self, event: Event<K>, now: Instant) {
         let rules = &mut self.rules;
         match event {
-            Event::Synced(firewalls) => {
-                info!(
-                    egress_firewalls = firewalls.len(),
-                    "EgressFirewalls are in sync"
-                );
+            Event::Synced(objects) => {
+                info!(kind = %K::SOURCE, objects = objects.len(), "the rules are in sync");
                 if self.out_of_sync.take().is_some() {
                     rules.absences.restart(now);
                 }
-                rules.reset(&firewalls, &self.unreadable, now);
+                rules.reset(&objects, &self.unreadable, now);
             }
-            Event::Applied(firewall) => rules.apply(&firewall),
+            Event::Applied(object) => rules.apply(&object),
             Event::Deleted(key) => rules.remove(&key, now),
             Event::Undecodable(keys) => {
                 rules.keep(&keys);
                 self.unreadable = keys;
             }
             Event::OutOfSync(reason) => {
-                warn!(%reason, "cannot read EgressFirewalls: the names in use stay as they are");
-                self.out_of_sync = Some(reason);
+                warn!(kind = %K::SOURCE, %reason, "cannot read the rules: the names in use stay as they are");
+                (self.out_of_sync, self.has_failed) = (Some(reason), true);
             }
         }
     }
 
-    /// Returns the EgressFirewalls with new reports.
+    /// Returns the objects with new reports.
     fn update_undecodable(&mut self) -> Vec<ObjectKey> {
         let unreadable = self.unreadable.iter();
         let unknown = unreadable.filter(|key| self.rules.get(key).is_none());
@@ -250,13 +269,14 @@ impl RulesTask {
         let absences = &mut self.rules.absences;
         absences.update_limit(wanted.absent.len(), present, now);
         is_new |= self.rules.settle(wanted);
-        let known = (self.out_of_sync.is_none(), !self.undecodable.is_empty());
-        is_new |= (wanted.in_sync, wanted.unknown_rules) != known;
-        (wanted.in_sync, wanted.unknown_rules) = known;
+        let is_in_sync = self.out_of_sync.is_none();
+        let known = (is_in_sync, self.has_failed, !self.undecodable.is_empty());
+        is_new |= (wanted.in_sync, wanted.has_failed, wanted.unknown_rules) != known;
+        (wanted.in_sync, wanted.has_failed, wanted.unknown_rules) = known;
         is_new
     }
 
-    /// Returns the EgressFirewalls whose faults changed.
+    /// Returns the objects whose faults changed.
     fn show(&mut self, overview: &mut Overview) -> BTreeSet<ObjectKey> {
         overview.out_of_sync.clone_from(&self.out_of_sync);
         overview.undecodable.clone_from(&self.undecodable);
@@ -268,6 +288,7 @@ impl RulesTask {
 /// the first success, unknown rules no longer end readiness.
 struct Readiness {
     gate: Gate,
+    is_needed: bool,
     was_in_sync: bool,
 }
 
@@ -275,7 +296,12 @@ impl Readiness {
     fn show(&mut self, out_of_sync: Option<&str>, undecodable: &BTreeSet<ObjectKey>) {
         self.was_in_sync |= out_of_sync.is_none();
         match (out_of_sync, undecodable.first()) {
-            (Some(reason), _) if !self.was_in_sync => self.gate.not_ready(reason),
+            (Some(reason), _) if !self.was_in_sync && self.is_needed => {
+                self.gate.not_ready(reason);
+            }
+            (Some(reason), _) if !self.was_in_sync => {
+                self.gate.impaired(format!("they cannot be read: {reason}"));
+            }
             (Some(reason), _) => {
                 let words = format!("they cannot be read, so their last known state applies: {reason}");
                 self.gate.impaired(words);

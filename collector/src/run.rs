@@ -4,9 +4,10 @@ mod corefile;
 mod graceful_shutdown;
 mod instances;
 mod probes;
+mod rules;
 mod servers;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use runtime::{
     OpenStore,
@@ -31,11 +32,11 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::graceful_shutdown::GracefulShutdown;
+use self::{graceful_shutdown::GracefulShutdown, rules::RulesFollowed};
 use crate::{
     METRICS,
     args::{Args, Following},
-    control_loop::{self, Channels, Gates},
+    control_loop::{self, Channels, Gates, ObjectGates},
     controller,
     guards::{Guards, SharedGuards},
     inspect,
@@ -49,12 +50,8 @@ use crate::{
         host_network, names::SharedIndex, queue, secret::Secrets,
     },
     query_origin::OwnQueries,
-    rules::{self, Wanted},
     state::Limits,
 };
-
-/// ovn-kubernetes' cluster manager may create the object; it deletes others of the name at once.
-const CREATE_AFTER: Duration = Duration::from_secs(10);
 
 /// File descriptors for everything except connections of DNS servers.
 const FILES: u64 = 1024;
@@ -70,6 +67,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let limits = args.limits()?;
     args.listen.check(args.common.store == StoreAddress::Kube)?;
     args.check_pods()?;
+    args.sources.check(&args.common.objects_namespace)?;
     let store = OpenStore::open(&args.common.store, "collector").await?;
     let exporter = telemetry::init_metrics("collector", METRICS)?;
     let mut tasks = Tasks::new();
@@ -110,13 +108,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         store,
         reporter,
     };
-    let (asked_of_rules, questions) = mpsc::channel(inspect::QUEUE);
-    let inputs = rules::Inputs {
-        rebindings: attempts,
-        left_out,
-        questions,
-    };
-    let (wanted, overview) = program.rules(inputs, &mut tasks);
+    let RulesFollowed {
+        wanted,
+        overview,
+        questions: asked_of_rules,
+    } = program.rules(attempts, left_out, &mut tasks);
     program.namespaces(&mut tasks);
     let networks = program.networks(&mut tasks);
     let endpoints = program.endpoints(&mut tasks);
@@ -248,39 +244,6 @@ struct Program {
 }
 
 impl Program {
-    fn rules(
-        &self,
-        inputs: rules::Inputs,
-        tasks: &mut Tasks,
-    ) -> (
-        watch::Receiver<Wanted>,
-        watch::Receiver<Arc<rules::Overview>>,
-    ) {
-        let (wanted, wanted_names) = watch::channel(Wanted::default());
-        let (overview, shown) = watch::channel(Arc::default());
-        let outputs = rules::Outputs {
-            wanted,
-            overview,
-            reporter: self.reporter.clone(),
-        };
-        let gate = self
-            .health
-            .gate("egress-firewalls", "they were not listed yet");
-        tasks.spawn(
-            "policy",
-            rules::run(
-                self.store.clone(),
-                self.args.retention.retention_rules(),
-                self.shared.clients.clone(),
-                outputs,
-                inputs,
-                gate,
-                tasks.token(),
-            ),
-        );
-        (wanted_names, shown)
-    }
-
     /// The cluster's own networks; a folder has none.
     fn networks(&self, tasks: &mut Tasks) -> watch::Receiver<Option<Arc<Networks>>> {
         match &self.store {
@@ -408,12 +371,7 @@ impl Program {
         );
         let config = controller::Config {
             objects: ObjectPolicy {
-                namespace: self.args.common.objects_namespace.clone(),
-                manage: self.args.manage_objects,
-                create_after: match &self.store {
-                    OpenStore::Dir(_) => Duration::ZERO,
-                    OpenStore::Kube(_) => CREATE_AFTER,
-                },
+                sources: self.source_policies(),
                 times_interval: self.args.status_times_interval,
                 rates,
             },
@@ -423,9 +381,7 @@ impl Program {
             shared: self.shared.clone(),
         };
         let gates = Gates {
-            objects: self
-                .health
-                .gate("dns-name-resolvers", "they were not listed yet"),
+            objects: ObjectGates::new(&self.health, &self.args.sources.all()),
             writes: self.health.gate("store-writes", "unknown"),
             held: self.health.gate("names-in-use", "unknown"),
         };

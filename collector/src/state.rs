@@ -15,7 +15,7 @@
 //! - `removal` (when addresses leave, and every cause of removal).
 //! - `evict` and `leaving` (limits, and the order in which names leave).
 //!
-//! Results: `render` (the next status), `condition` (its reasons), `count`, `address_stats`
+//! Results: `render` (the next status), `shorter` (that of a source with less retention), `condition` (its reasons), `count`, `address_stats`
 //! and `failing_names`.
 
 mod additions;
@@ -33,6 +33,7 @@ mod name_state;
 mod removal;
 mod removed;
 mod render;
+mod shorter;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,7 @@ pub use self::{
     name_list::{NameList, NameSnapshot},
     name_state::{After, NameState, UpdateEffect},
     render::StatusUpdate,
+    shorter::Shorter,
     stored::Stored,
 };
 

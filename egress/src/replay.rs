@@ -21,7 +21,7 @@ use collector::{
     controller::{self, StatusController},
     guards::Guards,
     new_names::NewNames,
-    objects::{ObjectPolicy, publish},
+    objects::{ManageObjects, ObjectPolicy, publish},
     observe::{
         answer_cache::AnswerCache,
         metrics::{Counts, Outcome},
@@ -29,7 +29,7 @@ use collector::{
         pipeline::{self, Context as Against, StreamHistory},
     },
     query_origin::OwnQueries,
-    rules::{RetentionPolicy, Wanted, names_in_use},
+    rules::{RetentionPolicy, Source, Wanted, names_in_use},
     state::Limits,
 };
 use futures_util::StreamExt;
@@ -78,10 +78,7 @@ pub(crate) async fn run(args: ReplayArgs) -> anyhow::Result<()> {
         names.extend(names_in_use(&egress_firewalls(store).await?, terms));
     }
     let config = controller::Config {
-        objects: ObjectPolicy {
-            namespace: String::new(),
-            ..ObjectPolicy::default()
-        },
+        objects: ObjectPolicy::of_egress_firewalls("", ManageObjects::Always),
         limits,
         guards: Guards::new(args.guards.deny_answer.clone()),
         ..controller::Config::default()
@@ -153,13 +150,13 @@ impl<W: Write> Replay<W> {
         let (clock, begin) = (Clock::manual(Timestamp::default()), Timestamp::default());
         let mut controller = StatusController::new(config);
         controller.lead(true, begin);
-        controller.event(Event::Synced(Vec::new()), begin);
+        controller.event(Source::EgressFirewall, Event::Synced(Vec::new()), begin);
         let wanted = Wanted {
             names,
             in_sync: true,
             ..Wanted::default()
         };
-        controller.want(&wanted, begin);
+        controller.want(&wanted.into(), begin);
         Self {
             controller,
             index,

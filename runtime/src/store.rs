@@ -14,7 +14,7 @@ use std::{collections::BTreeSet, fmt, future::Future, str::FromStr, time::Durati
 use futures_util::Stream;
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Resource, core::NamespaceResourceScope};
-use proto::api::{DnsNameResolver, EgressFirewall};
+use proto::api::{DnsNameResolver, DnsResolver, EgressFirewall};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 
 pub use self::{
@@ -37,6 +37,7 @@ pub trait Kind:
 }
 
 impl Kind for DnsNameResolver {}
+impl Kind for DnsResolver {}
 impl Kind for EgressFirewall {}
 
 /// The identity of an object in its kind.

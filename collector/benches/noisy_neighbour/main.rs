@@ -33,7 +33,7 @@ use collector::{
     observe::{
         ConnectionTable, Ingest, Listener, LossTracker, MaxConnections, names::SharedIndex, queue,
     },
-    rules::{RetentionPolicy, Wanted},
+    rules::{BySource, RetentionPolicy, Source, Wanted},
     state::Limits,
 };
 use proto::api::DnsName;
@@ -123,7 +123,7 @@ fn rules(clients: &Clients) -> Wanted {
 /// A collector as in the program, without look-ups.
 async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> JoinSet<()> {
     let shared = Shared::default();
-    let (rules, mut wanted) = watch::channel(rules(&shared.clients));
+    let (rules, mut wanted) = watch::channel(BySource::from(rules(&shared.clients)));
     wanted.mark_changed();
     let limits = NewNameLimits {
         rate: 50,
@@ -172,7 +172,7 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
         questions: mpsc::channel(1).1,
     };
     let gates = control_loop::Gates {
-        objects: health.gate("objects", "not yet"),
+        objects: control_loop::ObjectGates::new(&health, &[Source::EgressFirewall]),
         writes: health.gate("writes", "not yet"),
         held: health.gate("held", "not yet"),
     };

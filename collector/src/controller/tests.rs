@@ -10,6 +10,7 @@ mod metrics;
 mod namespace_limits;
 mod objects;
 mod share;
+mod sources;
 pub(crate) mod standby;
 mod take_over;
 mod truncation;
@@ -40,7 +41,7 @@ use crate::{
     },
     observation::Observation,
     observe::answer_cache::AnswerCache,
-    rules::{RetentionPolicy, Wanted},
+    rules::{RetentionPolicy, Source, Wanted},
     state::Limits,
 };
 
@@ -106,11 +107,7 @@ impl World {
         let remembered = AnswerCache::new(64, Limits::default().max_ttl);
         let recent = EventHistory::default();
         let mut config = Config {
-            objects: ObjectPolicy {
-                namespace: "ovn".to_owned(),
-                manage: manage_objects,
-                ..ObjectPolicy::default()
-            },
+            objects: ObjectPolicy::of_egress_firewalls("ovn", manage_objects),
             limits: Limits {
                 lookups: false,
                 ..Limits::default()
@@ -134,12 +131,14 @@ impl World {
             takes: usize::MAX,
         };
         world.controller.lead(true, at(0));
-        world.controller.event(Event::Synced(Vec::new()), at(0));
+        world
+            .controller
+            .event(Source::EgressFirewall, Event::Synced(Vec::new()), at(0));
         world
     }
 
     pub(crate) fn want(&mut self, names: &[&str]) {
-        self.controller.want(&wanted(names, 0), at(self.now));
+        self.controller.want(&wanted(names, 0).into(), at(self.now));
     }
 
     pub(crate) fn observe(&mut self, asked: &str, ip: &str) {
@@ -160,7 +159,8 @@ impl World {
 
     /// Puts an object into the store as another writer.
     pub(crate) fn put(&mut self, mut object: DnsNameResolver) -> DnsNameResolver {
-        object.metadata.namespace = Some("ovn".to_owned());
+        let namespace = &mut object.metadata.namespace;
+        namespace.get_or_insert_with(|| "ovn".to_owned());
         object
             .metadata
             .uid
@@ -329,6 +329,8 @@ fn the_index_has_names_in_use_and_names_of_objects() {
         },
     );
     let foreign = world.put(foreign);
-    world.controller.event(Event::Applied(foreign), at(0));
+    world
+        .controller
+        .event(Source::EgressFirewall, Event::Applied(foreign), at(0));
     assert!(wants(&mut world, "a.example.net"));
 }

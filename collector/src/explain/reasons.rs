@@ -213,14 +213,16 @@ fn refused(guard: &str) -> String {
 
 /// Reasons to distrust the known rules.
 fn of_rules(known: &KnownFacts, reasons: &mut Vec<Reason>) {
-    if let Some(why) = &known.out_of_sync {
+    for (source, why) in &known.out_of_sync {
         let words = format!(
-            "the collector cannot read the EgressFirewalls, so it does not know newer rules: {why}"
+            "the collector cannot read the {source}s, so it does not know newer rules: {why}"
         );
         reasons.push(Reason::new("RulesOutOfSync", words));
     }
-    for firewall in &known.unreadable {
-        let words = format!("the collector cannot read {firewall}, so it does not know its rules");
+    for (source, object) in &known.unreadable {
+        let words = format!(
+            "the collector cannot read the {source} {object}, so it does not know its rules"
+        );
         reasons.push(Reason::new("RulesUnreadable", words));
     }
 }

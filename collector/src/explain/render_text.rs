@@ -77,7 +77,8 @@ fn head(name: &NameExplained) -> String {
             (false, true) => "Deny",
             _ => "Allow",
         };
-        let mut text = format!("{what} in {} egress[{}]", rule.egress_firewall, rule.index);
+        let (object, field) = (&rule.object, rule.kind.field());
+        let mut text = format!("{what} in {object} {field}[{}]", rule.index);
         match rule.more_rules {
             0 => {}
             1 => text += " and another rule",

@@ -4,7 +4,7 @@ use proto::api::Family;
 use runtime::store::ObjectKey;
 
 use super::*;
-use crate::rules::RuleUse;
+use crate::rules::{RuleUse, Source};
 use crate::{
     event_history::EventKind, failure::Failure, namespaces::NamespaceQuota,
     objects::NamespaceShare, observation::Provenance, state::FailureView,
@@ -81,7 +81,7 @@ fn known(names: Vec<NameFacts>) -> KnownFacts {
         unwanted: Vec::new(),
         refused: None,
         refused_rules: Vec::new(),
-        out_of_sync: None,
+        out_of_sync: Vec::new(),
         unreadable: Vec::new(),
     }
 }
@@ -89,7 +89,8 @@ fn known(names: Vec<NameFacts>) -> KnownFacts {
 /// An Allow rule of the namespace `team`.
 fn rule(known: &mut KnownFacts, of: &str) {
     let rule = RuleUse {
-        egress_firewall: key("team", "default"),
+        kind: Source::EgressFirewall,
+        object: key("team", "default"),
         allowed: true,
         denied: false,
         index: 3,
@@ -149,10 +150,7 @@ fn a_known_address_is_explained_with_its_source_time_and_expiry() {
     assert_eq!(address["goes"], "2027-01-15T08:00:23Z");
     assert_eq!(address["inObject"], true);
     assert_eq!(json["names"][0]["addresses"][1]["goesOnceLookedUp"], true);
-    assert_eq!(
-        json["names"][0]["rules"][0]["egressFirewall"],
-        "team/default"
-    );
+    assert_eq!(json["names"][0]["rules"][0]["object"], "team/default");
 }
 
 #[test]
@@ -336,8 +334,8 @@ fn a_text_that_is_no_name_says_why_and_which_rules_have_it_in_vain() {
         key("team", "default"),
         "\"a_b.example.com\" (why)".to_owned(),
     )];
-    known.out_of_sync = Some("gone\u{1b}[2J".to_owned());
-    known.unreadable = vec![key("x", "y")];
+    known.out_of_sync = vec![(Source::EgressFirewall, "gone\u{1b}[2J".to_owned())];
+    known.unreadable = vec![(Source::EgressFirewall, key("x", "y"))];
     assert_eq!(
         reasons("a_b.example.com", &known),
         [

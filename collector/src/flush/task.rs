@@ -25,7 +25,10 @@ use super::{
     streams::Told,
     view::{self, BlockView},
 };
-use crate::{query_origin::OwnQueries, rules::Wanted};
+use crate::{
+    query_origin::OwnQueries,
+    rules::{BySource, Wanted},
+};
 
 /// The interval of publishing the states.
 const SHOW: Duration = Duration::from_secs(1);
@@ -36,7 +39,7 @@ const ANSWERS: usize = 1_024;
 #[derive(Debug)]
 pub struct Inputs {
     pub servers: watch::Receiver<BTreeSet<SocketAddr>>,
-    pub wanted: watch::Receiver<Wanted>,
+    pub wanted: watch::Receiver<BySource<Wanted>>,
     /// The source addresses of the other collectors' queries.
     pub collectors: watch::Receiver<Collectors>,
     /// The reports of the readers.
@@ -83,7 +86,7 @@ pub async fn run(
                 task.set_servers(&servers);
             }
             Ok(()) = inputs.wanted.changed() => {
-                let is_wanted = !inputs.wanted.borrow_and_update().names.is_empty();
+                let is_wanted = !inputs.wanted.borrow_and_update().is_empty();
                 task.plan.is_wanted = is_wanted;
             }
             Ok(()) = inputs.collectors.changed() => {

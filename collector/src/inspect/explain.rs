@@ -17,7 +17,7 @@ use super::{ANSWER_DEADLINE, InspectSources, Inspector, PROGRAM};
 use crate::{
     explain::{Explanation, KnownFacts, near_misses},
     objects::InspectRequest,
-    rules::{Overview, UsesAsked, validation::Fault},
+    rules::{BySource, Overview, UsesAsked, validation::Fault},
 };
 
 pub(super) async fn in_json(
@@ -58,11 +58,16 @@ impl Inspector {
 
 impl InspectSources {
     async fn known(&self, asked: &Asked) -> Option<KnownFacts> {
-        let overview = Arc::clone(&self.overview.borrow());
+        let overview = self.overview.borrow().clone();
+        let out_of_sync = overview.out_of_sync();
+        let unreadable = overview.iter().flat_map(|(source, it)| {
+            let keys = it.undecodable.iter().take(10);
+            keys.map(move |key| (source, key.clone()))
+        });
         let mut known = KnownFacts {
             at: self.clock.now(),
-            out_of_sync: overview.out_of_sync.clone(),
-            unreadable: overview.undecodable.iter().take(10).cloned().collect(),
+            out_of_sync: out_of_sync.map(|(of, why)| (of, why.to_owned())).collect(),
+            unreadable: unreadable.collect(),
             ..KnownFacts::default()
         };
         let subject = match &asked.subject {
@@ -93,18 +98,22 @@ impl InspectSources {
                 let is_known = |name: &DnsName| facts.names.iter().any(|it| it.name == *name);
                 // The rules are searched for each name, so only names in some rule are kept.
                 let wanted = self.wanted.borrow();
-                names.retain(|name| is_known(name) || wanted.names.contains_key(name));
+                names.retain(|name| is_known(name) || wanted.has(name));
             }
             Subject::Address(address) => known.notes = self.recent.of_address(*address),
         }
-        let (answer, told) = oneshot::channel();
-        let question = UsesAsked {
-            names: names.clone(),
-            namespace: asked.namespace.clone(),
-            answer,
-        };
-        self.rules.send(question).await.ok()?;
-        known.uses = names.into_iter().zip(told.await.ok()?).collect();
+        for rules in &self.rules {
+            let (answer, told) = oneshot::channel();
+            let question = UsesAsked {
+                names: names.clone(),
+                namespace: asked.namespace.clone(),
+                answer,
+            };
+            rules.send(question).await.ok()?;
+            for (name, uses) in names.iter().zip(told.await.ok()?) {
+                known.uses.entry(name.clone()).or_default().add(uses);
+            }
+        }
         if let Subject::Name(name) = subject
             && !facts.names.iter().any(|name| name.wanted)
         {
@@ -118,8 +127,12 @@ impl InspectSources {
 }
 
 /// Rules without effect for the text, as far as the overview lists them.
-fn refused(overview: &Overview, text: &str, namespace: Option<&str>) -> Vec<(ObjectKey, String)> {
-    let faults = overview.faults.iter();
+fn refused(
+    overview: &BySource<Arc<Overview>>,
+    text: &str,
+    namespace: Option<&str>,
+) -> Vec<(ObjectKey, String)> {
+    let faults = overview.iter().flat_map(|(_, it)| it.faults.iter());
     let counting = faults.filter(|(key, _)| namespace.is_none_or(|it| it == key.namespace));
     let named = counting.flat_map(|(key, faults)| {
         let subjects = faults.get(Fault::NameRefused).into_iter();

@@ -5,9 +5,12 @@
 mod names;
 
 use maud::{Markup, html};
-use runtime::inspect::html::{
-    Refresh, Site, conditions, controls, page_path,
-    table::{Column, bad, cell, lines, table},
+use runtime::{
+    inspect::html::{
+        Refresh, Site, conditions, controls, page_path,
+        table::{Column, bad, cell, lines, table},
+    },
+    store::ObjectKey,
 };
 
 pub(super) use self::names::Selected;
@@ -78,10 +81,8 @@ pub(super) fn render(
 }
 
 fn faults(status: &Status) -> Markup {
-    let unknown = status.unknown_egress_firewalls.iter();
-    let unknown: Vec<String> = unknown.map(ToString::to_string).collect();
     let columns = [
-        Column::text("EgressFirewall"),
+        Column::text("Object"),
         Column::text("Reason"),
         Column::number("Count"),
         Column::text("Meaning"),
@@ -89,21 +90,34 @@ fn faults(status: &Status) -> Markup {
     ];
     html! {
         h2 id="rules" { "Rules" }
-        p {
-            (status.egress_firewalls) " EgressFirewalls"
-            @if status.faults.is_empty() { ", without faults" }
-            "."
-        }
-        @if !unknown.is_empty() {
-            p.bad { "Cannot be read, so the collector deletes no object: " (unknown.join(", ")) }
+        @for rules in &status.rules {
+            p {
+                (rules.objects) " " (rules.kind) "s"
+                @if status.faults.is_empty() { ", without faults" }
+                "."
+            }
+            @if let Some(why) = &rules.out_of_sync {
+                p.bad { (rules.kind) "s cannot be read: " (why) }
+            }
+            @if !rules.unknown.is_empty() {
+                p.bad {
+                    "Cannot be read, so the collector deletes no object: "
+                    (joined(&rules.unknown))
+                }
+            }
         }
         (table(&columns, status.faults.iter().map(fault)))
     }
 }
 
+fn joined(keys: &[ObjectKey]) -> String {
+    let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+    keys.join(", ")
+}
+
 fn fault(fault: &FaultStatus) -> [Markup; 5] {
     [
-        cell(fault.egress_firewall.to_string()),
+        cell(format!("{} {}", fault.kind, fault.object)),
         match fault.is_advice {
             true => cell(fault.reason),
             false => bad(fault.reason),

@@ -150,7 +150,7 @@ fn of_fault(fault: &FaultStatus) -> Option<Problem> {
     };
     (!fault.is_advice).then(|| Problem {
         reason: fault.reason,
-        subject: format!("EgressFirewall {}", fault.egress_firewall),
+        subject: format!("{} {}", fault.kind, fault.object),
         words: format!("{}{}", fault.meaning, printable(&subjects)),
         link: "/#rules".to_owned(),
         docs: "explain.md#reasons",

@@ -18,7 +18,7 @@ use crate::{
     objects::View,
     observe::{DnsServers, Drops, PeerView, ReconnectingPeer, host_network::ADVICE},
     pods::PodsView,
-    rules::Overview,
+    rules::{Overview, Source},
 };
 
 /// The most namespaces in the status.
@@ -39,12 +39,9 @@ pub struct Status {
     pub view: View,
     /// The conditions of readiness.
     pub conditions: Vec<Condition>,
-    /// The number of EgressFirewalls.
-    pub egress_firewalls: usize,
+    /// The objects with rules, by the sources of names.
+    pub rules: Vec<RulesStatus>,
     pub faults: Vec<FaultStatus>,
-    /// EgressFirewalls that cannot be decoded and never could. While there are any, objects without
-    /// a known rule are kept.
-    pub unknown_egress_firewalls: Vec<ObjectKey>,
     /// Objects that cannot be decoded, at most 100 of each kind. Their last known state applies.
     pub bad_objects: Vec<BadObject>,
     /// The server blocks of DNS servers, and their dnstap streams; none without probes
@@ -76,12 +73,27 @@ pub struct RefusedDnsServerStatus {
     pub words: &'static str,
 }
 
-/// One kind of fault of an EgressFirewall.
+/// The objects with rules of one source of names.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RulesStatus {
+    pub kind: Source,
+    /// Their number, without those that were never decoded.
+    pub objects: usize,
+    /// Those that cannot be decoded and never could. While there are any, DNSNameResolvers without a
+    /// known rule are kept.
+    pub unknown: Vec<ObjectKey>,
+    /// Why they cannot be read now.
+    pub out_of_sync: Option<String>,
+}
+
+/// One kind of fault of an object with rules.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FaultStatus {
+    pub kind: Source,
     /// `NAMESPACE/NAME`.
-    pub egress_firewall: ObjectKey,
+    pub object: ObjectKey,
     /// The reason of its Event.
     pub reason: &'static str,
     /// The rules are applied as written: it is no problem.
@@ -97,6 +109,12 @@ impl Status {
     pub(super) fn new(mut view: View, sources: &InspectSources) -> Self {
         view.namespaces.truncate(MOST_NAMESPACES);
         let overview = sources.overview.borrow();
+        let rules = overview.iter().map(|(kind, it)| RulesStatus {
+            kind,
+            objects: it.objects,
+            unknown: it.undecodable.iter().cloned().collect(),
+            out_of_sync: it.out_of_sync.clone(),
+        });
         let corefiles = sources.corefiles.iter();
         let corefiles = corefiles.filter_map(|it| it.borrow().clone());
         let refused = sources.dns_servers.iter().flat_map(DnsServers::refused);
@@ -106,9 +124,11 @@ impl Status {
             problems: Problems::default(),
             view,
             conditions: sources.health.conditions(),
-            egress_firewalls: overview.egress_firewalls,
-            faults: faults(&overview),
-            unknown_egress_firewalls: overview.undecodable.iter().cloned().collect(),
+            rules: rules.collect(),
+            faults: overview
+                .iter()
+                .flat_map(|(kind, it)| faults(kind, it))
+                .collect(),
             bad_objects: sources.bad_objects.list(),
             dns_blocks: Arc::clone(&sources.blocks.borrow()),
             refused_dns_servers: refused
@@ -129,11 +149,12 @@ impl Status {
     }
 }
 
-fn faults(overview: &Overview) -> Vec<FaultStatus> {
+fn faults(kind: Source, overview: &Overview) -> Vec<FaultStatus> {
     let all = overview.faults.iter();
     let all = all.flat_map(|(key, faults)| faults.iter().map(move |found| (key, found)));
     all.map(|(key, (fault, subjects))| FaultStatus {
-        egress_firewall: key.clone(),
+        kind,
+        object: key.clone(),
         reason: fault.reason(),
         is_advice: fault.is_advice(),
         meaning: fault.meaning(),

@@ -27,7 +27,10 @@ use crate::{
     },
     observation::Provenance,
     pods::{PodView, Whose},
-    rules::validation::{Fault, Faults},
+    rules::{
+        BySource,
+        validation::{Fault, Faults},
+    },
     state::{AddressFacts, FailureView},
 };
 
@@ -93,7 +96,7 @@ fn overview() -> Overview {
     faults.add(Fault::DenyRuleByName, "www.example.com.");
     Overview {
         out_of_sync: None,
-        egress_firewalls: 2,
+        objects: 2,
         faults: BTreeMap::from([(key("default"), faults)]),
         undecodable: [key("broken")].into(),
         dns: Default::default(),
@@ -175,7 +178,7 @@ fn sources_with(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
     let health = Health::new();
     health.gate("store-writes", HOSTILE);
     InspectSources {
-        overview: watch::channel(Arc::new(overview())).1,
+        overview: watch::channel(Arc::new(overview()).into()).1,
         health,
         blocks: watch::channel(Arc::new(blocks())).1,
         corefiles: vec![watch::channel(Some(corefile())).1],
@@ -193,8 +196,8 @@ pub(super) fn status_of(names: Vec<NameView>) -> Status {
 fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
     InspectSources {
         controller,
-        rules: mpsc::channel(1).0,
-        wanted: watch::channel(Wanted::default()).1,
+        rules: vec![mpsc::channel(1).0],
+        wanted: watch::channel(BySource::default()).1,
         recent: EventHistory::default(),
         remembered: AnswerCache::default(),
         new_names: crate::new_names::NewNames::default(),
@@ -202,7 +205,7 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
         connections: connections(),
         site: Site::default(),
         clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
-        overview: watch::channel(Arc::default()).1,
+        overview: watch::channel(BySource::default()).1,
         taps: CaptureSubscribers::default(),
         watch: WatchSubscribers::default(),
         health: Health::new(),

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::{additions::Additions, evictions::Evicted, stored_object::StoredObject};
+use super::{
+    additions::Additions, evictions::Evicted, name_use::NameUse, stored_object::StoredObject,
+};
 use crate::{
     clients::{Clients, Namespace},
     new_names::KnownNames,
     observation::{Observation, Provenance},
+    rules::{Source, SourceSet},
     state::{Crowd, Kept, Limits, NameState, OwnLimits},
 };
 
@@ -25,8 +28,7 @@ pub(crate) struct Entry {
     pub(crate) memory: NameState,
     /// The limits for this name: the flags, and the annotations of its EgressFirewalls.
     pub(crate) limits: Arc<Limits>,
-    /// Whether an EgressFirewall uses the name, in which kinds of rules, or whether the name is
-    /// held.
+    /// Whether a rule uses the name, in which kinds of rules, or whether the name is held.
     pub(crate) wanted: bool,
     pub(crate) allowed: bool,
     pub(crate) denied: bool,
@@ -36,8 +38,8 @@ pub(crate) struct Entry {
     pub(crate) with_rule: Box<[Namespace]>,
     /// The limits of those namespaces that asked for shorter retention than others.
     pub(crate) own_limits: Box<[OwnLimits]>,
-    /// Its last rule has ended: the collector's own objects of it are deleted.
-    pub(crate) released: bool,
+    /// The sources that use it.
+    pub(crate) in_use: NameUse,
     /// Usually one; a foreign object of the same name is updated too.
     pub(crate) objects: Vec<StoredObject>,
     /// Cached answers for it are not applied yet.
@@ -52,10 +54,10 @@ pub(crate) struct Entry {
 /// The progress of the writes of a name.
 #[derive(Debug, Default)]
 pub(crate) struct WriteState {
-    /// Since when there is no object.
+    /// Since when the object of some source is missing.
     pub(crate) missing_since: Timestamp,
-    /// An object is being created.
-    pub(crate) creating: bool,
+    /// The sources whose object is being created.
+    pub(crate) creating: SourceSet,
     /// The number of objects of other names that have the computed name.
     pub(crate) collisions: u32,
     /// Failed writes since the last success.
@@ -133,7 +135,7 @@ impl Entry {
             left_out: false,
             with_rule: Box::default(),
             own_limits: Box::default(),
-            released: false,
+            in_use: NameUse::default(),
             fresh: true,
             objects: Vec::new(),
             writes: WriteState {
@@ -189,8 +191,9 @@ impl Entry {
         kept(&self.limits, &self.own_limits, now)
     }
 
-    pub(crate) fn object_mut(&mut self, name: &str) -> Option<&mut StoredObject> {
-        self.objects.iter_mut().find(|object| *object.name == *name)
+    pub(crate) fn object_mut(&mut self, source: Source, name: &str) -> Option<&mut StoredObject> {
+        let mut objects = self.objects.iter_mut();
+        objects.find(|object| object.source == source && *object.name == *name)
     }
 
     /// Records the namespaces of the clients that queried a name: they pay for the write.

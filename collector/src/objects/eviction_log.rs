@@ -11,7 +11,7 @@ use metrics::counter;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::{Shared, entry::Entry, evictions::Evictions};
+use super::{Shared, entry::Entry, evictions::Evictions, stored_objects::ObjectPolicy};
 use crate::{
     notices::Kind,
     state::{Limits, UpdateEffect},
@@ -60,7 +60,7 @@ impl EvictionLog {
     pub(crate) fn tell(
         &mut self,
         entries: &mut HashMap<DnsName, Box<Entry>>,
-        namespace: &str,
+        policy: &ObjectPolicy,
         shared: &Shared,
         now: Timestamp,
         mut tell: impl FnMut(EvictionNotice) -> bool,
@@ -80,7 +80,7 @@ impl EvictionLog {
                 shared.notices.tell(spec, Kind::DeniedAddresses);
             }
             let are_taken = entry.objects.iter().all(|object| {
-                let mut about = object.bare(namespace, spec).object_ref(&());
+                let mut about = object.bare(policy, spec).object_ref(&());
                 about.resource_version = None;
                 let mut notes = notes(spec, &evicted.evictions, &entry.limits);
                 notes.all(|(reason, note)| {

@@ -45,7 +45,7 @@ pub struct NameFacts {
     pub allowed: bool,
     /// A Deny rule uses it.
     pub denied: bool,
-    /// Whether it is held although no EgressFirewall has it.
+    /// Whether it is held although no rule has it.
     pub held: bool,
     /// It is left out because its namespaces exceed their quotas.
     pub over_limit: bool,
@@ -162,7 +162,7 @@ impl Inspection<'_> {
             objects: entry
                 .objects
                 .iter()
-                .map(|it| self.objects.key(&it.name))
+                .map(|it| it.key(self.objects.policy()))
                 .collect(),
             addresses: told,
             more_addresses,

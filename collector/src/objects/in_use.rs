@@ -1,5 +1,5 @@
-//! The names that EgressFirewalls use, their retention, and when the end of a name's last rule is
-//! accepted.
+//! The names that rules use, their retention, and when the end of a name's last rule is accepted.
+//! Each source of names counts by itself.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -10,114 +10,207 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 use tracing::info;
 
-use super::{absence::AbsentNames, names::NameTable, namespace_limits::NamespaceShares};
+use super::{
+    absence::AbsentNames, name_use::NameUse, names::NameTable, namespace_limits::NamespaceShares,
+    stored_objects::StoredObjects,
+};
 use crate::{
-    rules::{RetentionPolicy, RuleChange, Version, Wanted},
+    rules::{BySource, RetentionPolicy, RuleChange, Source, Version, Wanted},
     state::{Limits, OwnLimits},
 };
 
 /// The most held names in a log line.
 const MAX_NAMED: usize = 3;
 
-#[derive(Debug, Default)]
+/// The limits of each retention: many names share a few.
+type SharedLimits = HashMap<RetentionPolicy, Arc<Limits>>;
+
+#[derive(Debug)]
 pub(crate) struct NamesInUse {
+    sources: Vec<SourceInUse>,
+    /// Names that lost a source which others still have: their use is added up again.
+    changed: BTreeSet<DnsName>,
+}
+
+/// The names that the rules of one source use.
+#[derive(Debug)]
+struct SourceInUse {
+    source: Source,
     /// Whether every name in use is known, so that any other name is unused.
-    pub(crate) is_in_sync: bool,
+    is_in_sync: bool,
+    /// The rules could not be read so far.
+    has_failed: bool,
     /// Some rules cannot be read, so their names are unknown.
     unknown_rules: bool,
     /// The version of the wanted names that was applied last.
     seen: Version,
-    pub(super) absences: AbsentNames,
+    absences: AbsentNames,
 }
 
 impl NamesInUse {
+    pub(crate) fn new(sources: impl Iterator<Item = Source>) -> Self {
+        let sources = sources.map(|source| SourceInUse {
+            source,
+            is_in_sync: false,
+            has_failed: false,
+            unknown_rules: false,
+            seen: Version::default(),
+            absences: AbsentNames::default(),
+        });
+        Self {
+            sources: sources.collect(),
+            changed: BTreeSet::new(),
+        }
+    }
+
+    /// Whether every name in use is known, as far as the sources can be read.
+    pub(crate) fn are_known(&self) -> bool {
+        let mut sources = self.sources.iter();
+        let are_read = sources.all(|it| it.is_in_sync || it.has_failed);
+        are_read && self.sources.iter().any(|it| it.is_in_sync)
+    }
+
+    /// Whether every name that the source uses is known.
+    pub(super) fn is_in_sync(&self, source: Source) -> bool {
+        self.of(source).is_some_and(|it| it.is_in_sync)
+    }
+
+    fn of(&self, source: Source) -> Option<&SourceInUse> {
+        self.sources.iter().find(|it| it.source == source)
+    }
+
+    fn of_mut(&mut self, source: Source) -> Option<&mut SourceInUse> {
+        self.sources.iter_mut().find(|it| it.source == source)
+    }
+
+    /// Whether [`NamesInUse::want`] has more to do without a change of the wanted names.
+    pub(crate) fn is_outdated(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     /// Applies changes of the wanted names.
     pub(crate) fn want(
         &mut self,
-        wanted: &Wanted,
+        all: &BySource<Wanted>,
         names: &mut NameTable,
         shares: &mut NamespaceShares,
         now: Timestamp,
     ) {
-        if wanted.in_sync != self.is_in_sync {
-            self.is_in_sync = wanted.in_sync;
-            names.look_at_all();
-        }
-        self.unknown_rules = wanted.unknown_rules;
-        // A few policies are shared by many names.
-        let mut shared: HashMap<RetentionPolicy, Arc<Limits>> = HashMap::new();
-        let seen = std::mem::replace(&mut self.seen, wanted.changes.version());
-        match wanted.changes.since(seen) {
-            Some(changes) => {
-                for change in changes {
-                    match change {
-                        RuleChange::Name(name) => {
-                            self.want_name(name, wanted, names, &mut shared, now);
-                        }
-                        RuleChange::Order(namespace) => {
-                            let order = wanted.order.get(namespace).cloned();
-                            shares.set_order(*namespace, order);
+        let mut changed = std::mem::take(&mut self.changed);
+        for (source, wanted) in all.iter() {
+            let Some(known) = self.of_mut(source) else {
+                continue;
+            };
+            if wanted.in_sync != known.is_in_sync {
+                known.is_in_sync = wanted.in_sync;
+                names.look_at_all();
+            }
+            known.has_failed = wanted.has_failed;
+            known.unknown_rules = wanted.unknown_rules;
+            let seen = std::mem::replace(&mut known.seen, wanted.changes.version());
+            match wanted.changes.since(seen) {
+                Some(changes) => {
+                    for change in changes {
+                        match change {
+                            RuleChange::Name(name) => {
+                                known.note_absent(name, wanted, now);
+                                changed.insert(name.clone());
+                            }
+                            RuleChange::Order(namespace) => {
+                                shares.set_order(*namespace, order_of(all, *namespace));
+                            }
                         }
                     }
                 }
-            }
-            None => {
-                shares.order.clone_from(&wanted.order);
-                let known = names.entries.iter().filter(|(_, entry)| entry.wanted);
-                let known = known.map(|(name, _)| name).chain(self.absences.names());
-                let mut all: BTreeSet<DnsName> = known.cloned().collect();
-                all.extend(wanted.names.keys().cloned());
-                for name in all {
-                    self.want_name(&name, wanted, names, &mut shared, now);
+                None => {
+                    let in_use = names.entries.iter();
+                    let in_use = in_use.filter(|(_, entry)| entry.in_use.by.has(source));
+                    let in_use = in_use.map(|(name, _)| name).chain(known.absences.names());
+                    let mut of_source: BTreeSet<DnsName> = in_use.cloned().collect();
+                    of_source.extend(wanted.names.keys().cloned());
+                    for name in &of_source {
+                        known.note_absent(name, wanted, now);
+                    }
+                    changed.extend(of_source);
+                    shares.forget_order();
+                    let namespaces = all.iter().flat_map(|(_, wanted)| wanted.order.keys());
+                    for namespace in namespaces {
+                        shares.set_order(*namespace, order_of(all, *namespace));
+                    }
                 }
             }
         }
+        let mut shared = SharedLimits::new();
+        for name in changed {
+            self.want_name(&name, all, names, &mut shared, now);
+        }
     }
 
-    /// Applies the state of one wanted name.
+    /// Adds up the use of one name by all sources.
     fn want_name(
-        &mut self,
+        &self,
         name: &DnsName,
-        wanted: &Wanted,
+        all: &BySource<Wanted>,
         names: &mut NameTable,
-        shared: &mut HashMap<RetentionPolicy, Arc<Limits>>,
+        shared: &mut SharedLimits,
         now: Timestamp,
     ) {
-        let absent = wanted.absent.get(name).copied();
-        self.absences.update(name, absent, now);
-        let terms = wanted.names.get(name);
-        let Some(terms) = terms.filter(|_| !self.absences.is_believed(name)) else {
-            if names.entries.get(name).is_some_and(|entry| entry.wanted) {
-                names.release(name);
-            }
+        let wanting = all.iter().filter_map(|(source, wanted)| {
+            let terms = wanted.names.get(name)?;
+            let is_believed = self.of(source)?.absences.is_believed(name);
+            (!is_believed).then_some((source, wanted, *terms))
+        });
+        let wanting: Vec<_> = wanting.collect();
+        let terms = wanting.iter().map(|(_, _, terms)| *terms);
+        let Some(terms) = terms.reduce(RetentionPolicy::join) else {
+            names.release(name);
             return;
         };
-        if absent.is_none() {
-            self.absences.remove(name);
-        }
         let default = Arc::clone(&names.limits);
         let mut limits_on = |terms: &RetentionPolicy| {
-            let limits = shared.entry(*terms);
+            let limits = shared.entry(terms.times());
             Arc::clone(limits.or_insert_with(|| Arc::new(terms.limits(&default))))
         };
-        let limits = limits_on(terms);
+        let limits = limits_on(&terms);
+        let mut name_use = NameUse::default();
+        for (source, _, own) in &wanting {
+            name_use.add(*source, limits_on(own), &limits);
+        }
         let entry = names.entry_or_new(name, &limits, now);
         (entry.allowed, entry.denied) = (terms.allowed, terms.denied);
-        if let Some(namespaces) = wanted.namespaces.get(name) {
-            if entry.with_rule != *namespaces {
-                entry.with_rule.clone_from(namespaces);
+        match wanting.as_slice() {
+            [(_, wanted, _)] => {
+                if let Some(namespaces) = wanted.namespaces.get(name) {
+                    if entry.with_rule != *namespaces {
+                        entry.with_rule.clone_from(namespaces);
+                    }
+                    let own = wanted.own_retention.get(name).into_iter();
+                    let own = own.flat_map(|it| it.iter()).map(|it| OwnLimits {
+                        limits: limits_on(&it.policy),
+                        namespaces: it.namespaces.clone(),
+                    });
+                    entry.own_limits = own.collect();
+                }
             }
-            let own = wanted.own_retention.get(name).into_iter();
-            let own = own.flat_map(|it| it.iter()).map(|it| OwnLimits {
-                limits: limits_on(&it.policy),
-                namespaces: it.namespaces.clone(),
-            });
-            entry.own_limits = own.collect();
+            several => {
+                let namespaces = super::name_use::of_namespaces(name, several);
+                let (with_rule, own) = super::name_use::charged(&namespaces, terms);
+                entry.with_rule = with_rule;
+                let own = own.into_iter().map(|(policy, namespaces)| OwnLimits {
+                    limits: limits_on(&policy),
+                    namespaces,
+                });
+                entry.own_limits = own.collect();
+            }
         }
-        if entry.wanted && entry.limits == limits {
+        let is_new = entry.in_use.replace(name_use);
+        if is_new {
+            entry.writes.missing_since = entry.writes.missing_since.max(now);
+        }
+        if entry.wanted && entry.limits == limits && !is_new {
             return;
         }
-        (entry.wanted, entry.released) = (true, false);
+        entry.wanted = true;
         entry.limits = limits;
         let fresh = std::mem::take(&mut entry.fresh);
         names.dirty.insert(name.clone());
@@ -129,22 +222,44 @@ impl NamesInUse {
 
     /// The time of the next check of absent names.
     pub(crate) fn next_look(&self) -> Option<Timestamp> {
-        self.absences.next()
+        let sources = self.sources.iter();
+        sources.filter_map(|it| it.absences.next()).min()
     }
 
     /// Starts the delays of absent names again: the process slept, or the clock was set.
     pub(crate) fn gap(&mut self, now: Timestamp) {
-        self.absences.restart(now);
+        for known in &mut self.sources {
+            known.absences.restart(now);
+        }
     }
 
     /// An object of the name exists. If no rule has used the name since the object was first seen,
     /// the name is absent.
-    pub(super) fn note_unused(&mut self, name: &DnsName, names: &NameTable, now: Timestamp) {
+    pub(super) fn note_unused(
+        &mut self,
+        source: Source,
+        name: &DnsName,
+        names: &NameTable,
+        now: Timestamp,
+    ) {
         let Some(entry) = names.entries.get(name) else {
             return;
         };
-        if !entry.wanted && !entry.released && entry.objects.iter().any(|object| object.is_ours) {
-            self.absences.note_unused(name, now);
+        let in_use = &entry.in_use;
+        let mut objects = entry.objects.iter();
+        if !in_use.by.has(source)
+            && !in_use.released.has(source)
+            && objects.any(|object| object.is_ours && object.source == source)
+            && let Some(known) = self.of_mut(source)
+        {
+            known.absences.note_unused(name, now);
+        }
+    }
+
+    /// No object of the source has the name any more, and no rule.
+    pub(super) fn forget_unused(&mut self, source: Source, name: &DnsName) {
+        if let Some(known) = self.of_mut(source) {
+            known.absences.remove(name);
         }
     }
 
@@ -152,38 +267,79 @@ impl NamesInUse {
     pub(crate) fn look_at_absences(
         &mut self,
         names: &mut NameTable,
-        are_objects_in_sync: bool,
+        objects: &StoredObjects,
         now: Timestamp,
     ) {
-        if self.next_look().is_none_or(|due| due > now) {
-            return;
+        for known in &mut self.sources {
+            let source = known.source;
+            if known.absences.next().is_none_or(|due| due > now) {
+                continue;
+            }
+            if !known.is_in_sync || !objects.are_in_sync(source) {
+                known.absences.put_off(now);
+                continue;
+            }
+            let in_use = names.entries.values();
+            let in_use = in_use.filter(|entry| entry.in_use.by.has(source)).count();
+            let believed = known.absences.look(in_use, known.unknown_rules, now);
+            if believed.is_empty() {
+                continue;
+            }
+            info!(
+                kind = %source,
+                names = believed.len(),
+                "no rule uses these names any more: deleting their objects"
+            );
+            for name in believed {
+                if !names.release_from(&name, source) {
+                    self.changed.insert(name);
+                }
+            }
         }
-        if !self.is_in_sync || !are_objects_in_sync {
-            self.absences.put_off(now);
-            return;
-        }
-        let wanted = names.entries.values().filter(|entry| entry.wanted);
-        let believed = self.absences.look(wanted.count(), self.unknown_rules, now);
-        if believed.is_empty() {
-            return;
-        }
-        info!(
-            names = believed.len(),
-            "no EgressFirewall uses these names any more: deleting their objects"
-        );
-        for name in believed {
-            names.release(&name);
-        }
+    }
+
+    fn held_names(&self, now: Timestamp) -> impl Iterator<Item = &DnsName> {
+        let sources = self.sources.iter();
+        sources.flat_map(move |it| it.absences.held(now))
     }
 
     /// The number of held names, and some of them.
     pub(crate) fn held(&self, now: Timestamp) -> (usize, Vec<DnsName>) {
-        let some = self.absences.held(now).take(MAX_NAMED).cloned().collect();
-        (self.absences.held(now).count(), some)
+        let some = self.held_names(now).take(MAX_NAMED).cloned().collect();
+        (self.held_names(now).count(), some)
     }
 
-    /// Whether the name is held although no EgressFirewall has it.
+    /// Whether the name is held although no rule has it.
     pub(super) fn is_held(&self, name: &DnsName) -> bool {
-        self.absences.has(name)
+        self.sources.iter().any(|it| it.absences.has(name))
+    }
+}
+
+impl SourceInUse {
+    /// Notes whether the objects with rules of the name disappeared.
+    fn note_absent(&mut self, name: &DnsName, wanted: &Wanted, now: Timestamp) {
+        let absent = wanted.absent.get(name).copied();
+        self.absences.update(name, absent, now);
+        if absent.is_none() && wanted.names.contains_key(name) {
+            self.absences.remove(name);
+        }
+    }
+}
+
+/// The names of a namespace in the rules of all sources, in the order in which they are left out.
+fn order_of(
+    all: &BySource<Wanted>,
+    namespace: crate::clients::Namespace,
+) -> Option<Arc<[DnsName]>> {
+    let orders = all.iter().filter_map(|(_, it)| it.order.get(&namespace));
+    let orders: Vec<_> = orders.collect();
+    match orders.as_slice() {
+        [] => None,
+        [order] => Some(Arc::clone(order)),
+        orders => {
+            let mut seen = BTreeSet::new();
+            let names = orders.iter().flat_map(|order| order.iter());
+            Some(names.filter(|name| seen.insert(*name)).cloned().collect())
+        }
     }
 }

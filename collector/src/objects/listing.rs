@@ -125,7 +125,7 @@ impl Inspection<'_> {
                 let mut objects = entry.objects.iter();
                 filter.is_empty()
                     || holds(name.as_str())
-                    || objects.any(|it| holds(&self.objects.key(&it.name).to_string()))
+                    || objects.any(|it| holds(&it.key(self.objects.policy()).to_string()))
                     || entry.memory.list().names().any(|it| holds(it.as_str()))
             })
             .collect();

@@ -20,6 +20,7 @@ use crate::{
     guards::Guards,
     lookup::LookupScheduler,
     observe::{answer_cache::Answer, names::NameIndex},
+    rules::Source,
     state::Limits,
 };
 
@@ -142,11 +143,32 @@ impl NameTable {
         }
     }
 
+    /// The last rule of one source for the name has ended. Returns whether no other source has
+    /// one.
+    pub(super) fn release_from(&mut self, name: &DnsName, source: Source) -> bool {
+        let Some(entry) = self.entries.get_mut(name) else {
+            return true;
+        };
+        entry.in_use.release(source);
+        let is_unused = entry.in_use.by.is_empty();
+        if is_unused {
+            self.end_use(name);
+        }
+        self.dirty.insert(name.clone());
+        is_unused
+    }
+
     /// The last rule of the name has ended.
     pub(super) fn release(&mut self, name: &DnsName) {
+        if let Some(entry) = self.entries.get_mut(name).filter(|it| it.wanted) {
+            entry.in_use.release_all();
+            self.end_use(name);
+        }
+    }
+
+    fn end_use(&mut self, name: &DnsName) {
         if let Some(entry) = self.entries.get_mut(name) {
             (entry.wanted, entry.allowed, entry.denied) = (false, false, false);
-            entry.released = true;
             // No namespace is charged for the name any more.
             (entry.with_rule, entry.own_limits) = Default::default();
             entry.limits = Arc::clone(&self.limits);

@@ -153,6 +153,11 @@ impl NamespaceShares {
         };
     }
 
+    /// Forgets the order of all namespaces.
+    pub(super) fn forget_order(&mut self) {
+        self.order.clear();
+    }
+
     fn is_closed(&self, namespace: Namespace) -> bool {
         self.over.get(&namespace).is_some_and(|over| over.is_closed)
     }

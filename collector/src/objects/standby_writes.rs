@@ -59,7 +59,7 @@ impl WritePlan<'_> {
             // which are checked again after it.
             if object.no_rule_since.is_some()
                 || object.status.is_over_limit(spec)
-                || in_flight.contains_key(&object.key(&policy.namespace))
+                || in_flight.contains_key(&object.key(policy))
             {
                 continue;
             }
@@ -114,8 +114,7 @@ impl WritePlan<'_> {
                 }
             }
             counter!("egress_collector_standby_additions_total").increment(added as u64);
-            self.writes
-                .push(object.write(&policy.namespace, spec, next.status()));
+            self.writes.push(object.write(policy, spec, next.status()));
         }
         if is_full {
             let before = known.waiting.len();

@@ -11,8 +11,8 @@ use runtime::{
     store::{ObjectKey, Precondition},
 };
 
-use super::publish::Write;
-use crate::state::Stored;
+use super::{publish::Write, stored_objects::ObjectPolicy};
+use crate::{rules::Source, state::Stored};
 
 /// The label, with its value, of objects that the collector made.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "collector");
@@ -29,6 +29,8 @@ const FULL_INTERVAL: Duration = Duration::from_secs(1);
 /// The relevant state of an object, as the store was last known to have it.
 #[derive(Debug)]
 pub(crate) struct StoredObject {
+    /// The source of names that it belongs to.
+    pub(crate) source: Source,
     /// `metadata.name`.
     pub(crate) name: Arc<str>,
     uid: Box<str>,
@@ -47,9 +49,10 @@ pub(crate) struct StoredObject {
 
 impl StoredObject {
     /// `status` is the decoded status of `object`.
-    pub(crate) fn new(object: &DnsNameResolver, status: Stored) -> Self {
+    pub(crate) fn new(source: Source, object: &DnsNameResolver, status: Stored) -> Self {
         let (label, value) = MANAGED_BY;
         Self {
+            source,
             name: object.name_any().into(),
             uid: uid(object).into(),
             version: version(object).into(),
@@ -62,10 +65,10 @@ impl StoredObject {
         }
     }
 
-    /// The object's key, in the namespace of the objects.
-    pub(crate) fn key(&self, namespace: &str) -> ObjectKey {
+    /// The object's key, in the namespace of the objects of its source.
+    pub(crate) fn key(&self, policy: &ObjectPolicy) -> ObjectKey {
         ObjectKey {
-            namespace: namespace.to_owned(),
+            namespace: policy.namespace(self.source).to_owned(),
             name: self.name.as_ref().to_owned(),
         }
     }
@@ -133,11 +136,11 @@ impl StoredObject {
     }
 
     /// The object without its status and without fields that no write needs.
-    pub(crate) fn bare(&self, namespace: &str, spec: &DnsName) -> DnsNameResolver {
+    pub(crate) fn bare(&self, policy: &ObjectPolicy, spec: &DnsName) -> DnsNameResolver {
         DnsNameResolver {
             metadata: ObjectMeta {
                 name: Some(self.name.as_ref().to_owned()),
-                namespace: Some(namespace.to_owned()),
+                namespace: some(policy.namespace(self.source)),
                 uid: some(&self.uid),
                 resource_version: some(&self.version),
                 ..ObjectMeta::default()
@@ -152,13 +155,13 @@ impl StoredObject {
     /// The write that replaces its status.
     pub(crate) fn write(
         &self,
-        namespace: &str,
+        policy: &ObjectPolicy,
         spec: &DnsName,
         status: DnsNameResolverStatus,
     ) -> Write {
         Write::Status(Box::new(DnsNameResolver {
             status: Some(status),
-            ..self.bare(namespace, spec)
+            ..self.bare(policy, spec)
         }))
     }
 

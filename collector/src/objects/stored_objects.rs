@@ -20,6 +20,7 @@ use super::{
     standby::Standby,
     stored_object::StoredObject,
 };
+use crate::rules::Source;
 
 /// The most writes of addresses and of objects in flight: enough to keep a store busy. A waiting
 /// write is computed when its turn comes, so it is never outdated.
@@ -39,12 +40,8 @@ pub enum ManageObjects {
 /// How objects are created and written.
 #[derive(Clone, Debug)]
 pub struct ObjectPolicy {
-    /// The namespace of the DNSNameResolver objects.
-    pub namespace: String,
-    pub manage: ManageObjects,
-    /// How long other programs may take to create the object of a name, with
-    /// [`ManageObjects::Auto`].
-    pub create_after: Duration,
+    /// For the objects of each source.
+    pub sources: Vec<SourcePolicy>,
     /// The least interval of writes that only change times, for each object
     /// (`--status-times-interval`).
     pub times_interval: Duration,
@@ -52,16 +49,62 @@ pub struct ObjectPolicy {
     pub rates: Rates,
 }
 
-impl Default for ObjectPolicy {
+/// How the objects of one source are created.
+#[derive(Clone, Debug)]
+pub struct SourcePolicy {
+    pub source: Source,
+    /// The namespace of the objects.
+    pub namespace: String,
+    pub manage: ManageObjects,
+    /// How long other programs may take to create the object of a name, with
+    /// [`ManageObjects::Auto`].
+    pub create_after: Duration,
+}
+
+impl SourcePolicy {
     /// The collector creates an object for every name at once.
-    fn default() -> Self {
+    pub fn new(source: Source, namespace: impl Into<String>) -> Self {
         Self {
-            namespace: "ovn-kubernetes".to_owned(),
+            source,
+            namespace: namespace.into(),
             manage: ManageObjects::Always,
             create_after: Duration::ZERO,
+        }
+    }
+}
+
+impl ObjectPolicy {
+    /// For the objects of EgressFirewalls alone.
+    pub fn of_egress_firewalls(namespace: impl Into<String>, manage: ManageObjects) -> Self {
+        let policy = SourcePolicy::new(Source::EgressFirewall, namespace);
+        Self {
+            sources: vec![SourcePolicy { manage, ..policy }],
             times_interval: Duration::from_secs(600),
             rates: Rates::default(),
         }
+    }
+
+    pub(crate) fn of(&self, source: Source) -> Option<&SourcePolicy> {
+        self.sources.iter().find(|it| it.source == source)
+    }
+
+    /// The namespace of the objects of a source.
+    pub(crate) fn namespace(&self, source: Source) -> &str {
+        self.of(source).map_or("", |policy| &policy.namespace)
+    }
+
+    /// The source whose objects are in this namespace.
+    pub(crate) fn source_in(&self, namespace: &str) -> Option<Source> {
+        let mut sources = self.sources.iter();
+        let found = sources.find(|it| it.namespace == namespace);
+        found.map(|policy| policy.source)
+    }
+}
+
+impl Default for ObjectPolicy {
+    /// The collector creates an object for every name of an EgressFirewall at once.
+    fn default() -> Self {
+        Self::of_egress_firewalls("ovn-kubernetes", ManageObjects::Always)
     }
 }
 
@@ -92,18 +135,27 @@ impl InFlightLimit {
     }
 }
 
+/// The objects of one source.
+#[derive(Debug)]
+pub(super) struct SourceObjects {
+    source: Source,
+    /// The name that each object is for, by the object's own name.
+    pub(super) by_name: HashMap<Arc<str>, DnsName>,
+    /// Whether every object of the store is known, so that an unknown one does not exist.
+    pub(super) are_in_sync: bool,
+    /// They were in sync before, in this process.
+    pub(super) were_in_sync: bool,
+    /// They could not be read so far.
+    pub(super) have_failed: bool,
+    /// Objects that cannot be decoded.
+    pub(super) unreadable: BTreeSet<ObjectKey>,
+}
+
 /// The state of the store, and the writes in flight.
 #[derive(Debug)]
 pub(crate) struct StoredObjects {
     pub(super) policy: ObjectPolicy,
-    /// The name that each object is for, by the object's own name.
-    pub(super) by_name: HashMap<Arc<str>, DnsName>,
-    /// Whether every object of the store is known, so that an unknown one does not exist.
-    pub(crate) are_in_sync: bool,
-    /// They were in sync before, in this process.
-    pub(super) were_in_sync: bool,
-    /// Objects that cannot be decoded.
-    pub(super) unreadable: BTreeSet<ObjectKey>,
+    sources: Vec<SourceObjects>,
     /// Objects with a write in flight, with the watch events that came meanwhile.
     pub(super) in_flight: HashMap<ObjectKey, VecDeque<Event<DnsNameResolver>>>,
     /// The store asked for a pause until then.
@@ -117,13 +169,18 @@ pub(crate) struct StoredObjects {
 
 impl StoredObjects {
     pub(crate) fn new(policy: ObjectPolicy) -> Self {
-        Self {
-            budget: Budget::new(policy.rates),
-            policy,
+        let sources = policy.sources.iter().map(|it| SourceObjects {
+            source: it.source,
             by_name: HashMap::new(),
             are_in_sync: false,
             were_in_sync: false,
+            have_failed: false,
             unreadable: BTreeSet::new(),
+        });
+        Self {
+            budget: Budget::new(policy.rates),
+            sources: sources.collect(),
+            policy,
             in_flight: HashMap::new(),
             paused_until: None,
             in_flight_limit: InFlightLimit::default(),
@@ -132,15 +189,48 @@ impl StoredObjects {
         }
     }
 
-    pub(crate) fn namespace(&self) -> &str {
-        &self.policy.namespace
+    pub(crate) fn policy(&self) -> &ObjectPolicy {
+        &self.policy
     }
 
-    pub(super) fn key(&self, name: &str) -> ObjectKey {
+    pub(super) fn of(&self, source: Source) -> Option<&SourceObjects> {
+        self.sources.iter().find(|it| it.source == source)
+    }
+
+    pub(super) fn of_mut(&mut self, source: Source) -> Option<&mut SourceObjects> {
+        self.sources.iter_mut().find(|it| it.source == source)
+    }
+
+    /// Whether every object of the source is known.
+    pub(super) fn are_in_sync(&self, source: Source) -> bool {
+        self.of(source).is_some_and(|it| it.are_in_sync)
+    }
+
+    /// Whether every object is known, as far as those of each source can be read.
+    pub(crate) fn are_known(&self) -> bool {
+        let mut sources = self.sources.iter();
+        let are_read = sources.all(|it| it.are_in_sync || it.have_failed);
+        are_read && self.sources.iter().any(|it| it.are_in_sync)
+    }
+
+    /// Whether objects of the source are created and deleted now.
+    pub(super) fn manages(&self, source: Source) -> bool {
+        let policy = self.policy.of(source);
+        self.are_in_sync(source) && policy.is_some_and(|it| it.manage != ManageObjects::Never)
+    }
+
+    pub(super) fn key(&self, source: Source, name: &str) -> ObjectKey {
         ObjectKey {
-            namespace: self.policy.namespace.clone(),
+            namespace: self.policy.namespace(source).to_owned(),
             name: name.to_owned(),
         }
+    }
+
+    /// The name that a known object is for.
+    pub(super) fn spec_of(&self, key: &ObjectKey) -> Option<(Source, &DnsName)> {
+        let source = self.policy.source_in(&key.namespace)?;
+        let spec = self.of(source)?.by_name.get(&*key.name)?;
+        Some((source, spec))
     }
 
     pub(super) fn find<'a>(
@@ -148,12 +238,12 @@ impl StoredObjects {
         key: &ObjectKey,
         names: &'a mut NameTable,
     ) -> Option<&'a mut StoredObject> {
-        let spec = self.by_name.get(&*key.name)?;
-        names.entries.get_mut(spec)?.object_mut(&key.name)
+        let (source, spec) = self.spec_of(key)?;
+        names.entries.get_mut(spec)?.object_mut(source, &key.name)
     }
 
     pub(super) fn count(&self) -> usize {
-        self.by_name.len()
+        self.sources.iter().map(|it| it.by_name.len()).sum()
     }
 
     /// Whether no write is in flight.

@@ -14,6 +14,7 @@ use super::{
     budget::WriteCost, in_use::NamesInUse, leadership::Leadership, names::NameTable,
     namespace_limits::NamespaceShares, stored_object::StoredObject, stored_objects::StoredObjects,
 };
+use crate::rules::Source;
 use crate::state::{After, Stored, UpdateEffect, make_room};
 
 /// Which process wrote a version of an object.
@@ -36,17 +37,23 @@ pub(crate) struct ObjectUpdate<'a> {
 }
 
 impl ObjectUpdate<'_> {
-    /// Applies a watch event.
-    pub(crate) fn event(&mut self, event: Event<DnsNameResolver>) {
+    /// Applies an event of the watch of a source's objects.
+    pub(crate) fn event(&mut self, source: Source, event: Event<DnsNameResolver>) {
         match event {
-            Event::Synced(objects) => self.synced(objects),
+            Event::Synced(objects) => self.synced(source, objects),
             Event::OutOfSync(reason) => {
-                warn!(%reason, "cannot read DNSNameResolver objects: the collector creates and deletes none until it can");
-                self.objects.are_in_sync = false;
+                warn!(%source, %reason, "cannot read DNSNameResolver objects: the collector creates and deletes none until it can");
+                if let Some(objects) = self.objects.of_mut(source) {
+                    (objects.are_in_sync, objects.have_failed) = (false, true);
+                }
             }
             // The collector deletes only objects that it can decode, and the store refuses to
             // create one that exists.
-            Event::Undecodable(keys) => self.objects.unreadable = keys,
+            Event::Undecodable(keys) => {
+                if let Some(objects) = self.objects.of_mut(source) {
+                    objects.unreadable = keys;
+                }
+            }
             Event::Applied(object) => {
                 let key = ObjectKey::of(&object);
                 if let Some(later) = self.objects.in_flight.get_mut(&key) {
@@ -65,24 +72,30 @@ impl ObjectUpdate<'_> {
         }
     }
 
-    fn synced(&mut self, objects: Vec<DnsNameResolver>) {
+    fn synced(&mut self, source: Source, objects: Vec<DnsNameResolver>) {
         info!(
+            %source,
             objects = objects.len(),
             "DNSNameResolver objects are in sync"
         );
         let listed = objects.iter().filter_map(|it| it.metadata.name.as_deref());
-        let unreadable = self.objects.unreadable.iter().map(|key| &*key.name);
+        let Some(known) = self.objects.of(source) else {
+            return;
+        };
+        let unreadable = known.unreadable.iter().map(|key| &*key.name);
         let listed: HashSet<&str> = listed.chain(unreadable).collect();
-        let known = self.objects.by_name.keys();
-        let gone = known.filter(|name| !listed.contains(&***name));
-        let gone: Vec<ObjectKey> = gone.map(|name| self.objects.key(name)).collect();
+        let gone = known.by_name.keys();
+        let gone = gone.filter(|name| !listed.contains(&***name));
+        let gone: Vec<ObjectKey> = gone.map(|name| self.objects.key(source, name)).collect();
         for key in gone {
-            self.event(Event::Deleted(key));
+            self.event(source, Event::Deleted(key));
         }
         for object in objects {
-            self.event(Event::Applied(object));
+            self.event(source, Event::Applied(object));
         }
-        (self.objects.are_in_sync, self.objects.were_in_sync) = (true, true);
+        if let Some(known) = self.objects.of_mut(source) {
+            (known.are_in_sync, known.were_in_sync) = (true, true);
+        }
         self.names.look_at_all();
     }
 
@@ -94,11 +107,14 @@ impl ObjectUpdate<'_> {
             self.remove(key);
             return;
         };
-        let known = self.objects.by_name.get(&*key.name);
-        if known.is_some_and(|known| *known != spec) {
+        let Some(source) = self.objects.policy.source_in(&key.namespace) else {
+            return;
+        };
+        let known = self.objects.spec_of(key);
+        if known.is_some_and(|(_, known)| *known != spec) {
             self.remove(key);
         }
-        let learned = self.absorb(&spec, key, object, writer);
+        let learned = self.absorb(source, &spec, key, object, writer);
         let Some(entry) = self.names.entries.get_mut(&spec) else {
             return;
         };
@@ -118,7 +134,7 @@ impl ObjectUpdate<'_> {
         if fresh {
             self.names.newly_wanted.insert(&spec);
         }
-        self.in_use.note_unused(&spec, self.names, self.now);
+        self.in_use.note_unused(source, &spec, self.names, self.now);
         self.names.dirty.insert(spec);
     }
 
@@ -134,6 +150,7 @@ impl ObjectUpdate<'_> {
     /// Applies the status of an object of the name.
     fn absorb(
         &mut self,
+        source: Source,
         spec: &DnsName,
         key: &ObjectKey,
         object: &DnsNameResolver,
@@ -152,7 +169,7 @@ impl ObjectUpdate<'_> {
         };
         let is_no_rule = status.is_no_rule(spec);
         // An object that was created again has lost no addresses.
-        let known = entry.object_mut(&key.name);
+        let known = entry.object_mut(source, &key.name);
         let known = known.filter(|known| known.is_version_of(object));
         let before = known.map(|known| std::mem::take(&mut known.status));
         if before.is_none()
@@ -161,12 +178,12 @@ impl ObjectUpdate<'_> {
             additions.made.clear();
         }
         let before = before.unwrap_or_default();
-        let after = match self.objects.are_in_sync {
+        let after = match self.objects.are_in_sync(source) {
             true => After::Change,
             false => After::Gap,
         };
         // A leader that continues after a gap knows itself which names it leaves out.
-        let knows = self.lead.leads() && self.objects.were_in_sync;
+        let knows = self.lead.leads() && self.objects.of(source).is_some_and(|it| it.were_in_sync);
         let goes_on_left_out =
             after == After::Gap && !knows && !entry.left_out && status.is_over_limit(spec);
         entry.left_out |= goes_on_left_out;
@@ -202,13 +219,15 @@ impl ObjectUpdate<'_> {
             };
             self.objects.budget.charge(&cost, now);
         }
-        let mut object = StoredObject::new(object, status);
+        let mut object = StoredObject::new(source, object, status);
         object.no_rule_since = is_no_rule.then_some(now);
-        match entry.object_mut(&key.name) {
+        match entry.object_mut(source, &key.name) {
             Some(known) => known.replace(object),
             None => {
-                let by_name = &mut self.objects.by_name;
-                by_name.insert(Arc::clone(&object.name), spec.clone());
+                if let Some(objects) = self.objects.of_mut(source) {
+                    let by_name = &mut objects.by_name;
+                    by_name.insert(Arc::clone(&object.name), spec.clone());
+                }
                 make_room(&mut entry.objects);
                 entry.objects.push(object);
             }
@@ -239,14 +258,21 @@ impl ObjectUpdate<'_> {
     }
 
     pub(super) fn remove(&mut self, key: &ObjectKey) {
-        let Some(spec) = self.objects.by_name.remove(&*key.name) else {
+        let Some(source) = self.objects.policy.source_in(&key.namespace) else {
+            return;
+        };
+        let known = self.objects.of_mut(source);
+        let Some(spec) = known.and_then(|known| known.by_name.remove(&*key.name)) else {
             return;
         };
         if let Some(entry) = self.names.entries.get_mut(&spec) {
-            entry.objects.retain(|object| *object.name != *key.name);
+            let is_of_source = |object: &StoredObject| object.source == source;
+            entry
+                .objects
+                .retain(|object| !is_of_source(object) || *object.name != *key.name);
             entry.writes.missing_since = self.now;
-            if !entry.wanted && entry.objects.is_empty() {
-                self.in_use.absences.remove(&spec);
+            if !entry.in_use.by.has(source) && !entry.objects.iter().any(is_of_source) {
+                self.in_use.forget_unused(source, &spec);
             }
         }
         self.names.dirty.insert(spec);

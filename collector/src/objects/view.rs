@@ -44,7 +44,7 @@ pub struct NameView {
     pub allowed: bool,
     /// A Deny rule uses it.
     pub denied: bool,
-    /// It is held although no EgressFirewall has it.
+    /// It is held although no rule has it.
     pub held: bool,
     /// It is left out because its namespaces exceed their quotas.
     pub left_out: bool,
@@ -89,7 +89,7 @@ impl Inspection<'_> {
     }
 
     fn view_of(&self, name: &DnsName, entry: &Entry, now: Timestamp) -> NameView {
-        let key = |object: &StoredObject| self.objects.key(&object.name);
+        let key = |object: &StoredObject| object.key(self.objects.policy());
         let evicted = entry.evicted.as_deref().copied().unwrap_or_default();
         let due = once(name).chain(entry.memory.list().names());
         let due = due.filter_map(|name| self.names.lookups.due(name)).min();

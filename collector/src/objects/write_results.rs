@@ -50,18 +50,31 @@ impl ObjectUpdate<'_> {
             WriteOutcome::Refused => self.failed(key, write, None),
             WriteOutcome::Failed(asked) => self.failed(key, write, asked),
         }
+        let source = self.objects.policy.source_in(&key.namespace);
         for event in later {
-            self.event(event);
+            if let Some(source) = source {
+                self.event(source, event);
+            }
         }
     }
 
     fn stored(&mut self, key: &ObjectKey, object: &DnsNameResolver, writer: Writer) {
+        self.is_created(key, &object.spec.name);
         if let Some(entry) = self.names.entries.get_mut(&*object.spec.name) {
-            entry.writes.creating = false;
             entry.writes.failures = 0;
             entry.writes.retry_at = Timestamp::default();
         }
         self.apply(key, object, writer);
+    }
+
+    /// The creation of an object has ended.
+    fn is_created(&mut self, key: &ObjectKey, spec: &str) {
+        let source = self.objects.policy.source_in(&key.namespace);
+        if let Some(entry) = self.names.entries.get_mut(spec)
+            && let Some(source) = source
+        {
+            entry.writes.creating.remove(source);
+        }
     }
 
     /// Another program's object has the key. It is adopted if it is for the same name. Otherwise
@@ -71,8 +84,8 @@ impl ObjectUpdate<'_> {
             && wanted.spec.name != object.spec.name
             && let Some(entry) = self.names.entries.get_mut(&*wanted.spec.name)
         {
-            entry.writes.creating = false;
             entry.writes.collisions += 1;
+            self.is_created(key, &wanted.spec.name);
             self.names.dirty.extend(DnsName::parse(&wanted.spec.name));
         }
         self.stored(key, object, Writer::Other);
@@ -80,11 +93,11 @@ impl ObjectUpdate<'_> {
 
     /// The store refuses an object of this size: a smaller one is tried soon.
     fn too_large(&mut self, key: &ObjectKey, write: &Write) {
-        if let Some(spec) = self.objects.by_name.get(&*key.name)
+        if let Some((source, spec)) = self.objects.spec_of(key)
             && let Some(entry) = self.names.entries.get_mut(spec)
             && self.lead.leads()
             // A status with the reason `NoRule` has no address to evict.
-            && !entry.released
+            && !entry.in_use.released.has(source)
         {
             let (memory, limits, crowd) = entry.parts(&self.names.shared.clients);
             let learned = Eviction::new(memory, limits, self.now).shrink(crowd);
@@ -105,14 +118,14 @@ impl ObjectUpdate<'_> {
         }
         let spec = match write {
             Write::Create(object) => DnsName::parse(&object.spec.name).ok(),
-            _ => self.objects.by_name.get(&*key.name).cloned(),
+            _ => self.objects.spec_of(key).map(|(_, spec)| spec.clone()),
         };
         let Some(spec) = spec else {
             return;
         };
+        self.is_created(key, spec.as_str());
         if let Some(entry) = self.names.entries.get_mut(&spec) {
             let writes = &mut entry.writes;
-            writes.creating = false;
             writes.failures = writes.failures.saturating_add(1);
             let half = FIRST_BACKOFF * 2_u32.pow(writes.failures.min(7) - 1) / 2;
             let backoff = half + spread(&spec, now, half);

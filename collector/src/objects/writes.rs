@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     clients::Namespace,
-    state::{StatusUpdate, Stored},
+    state::{Shorter, StatusUpdate, Stored},
 };
 
 /// The next status of an object that costs more is computed only when it may be written.
@@ -151,7 +151,7 @@ impl<'a> WritePlan<'a> {
     fn of_name(&mut self, spec: &DnsName) -> Option<Timestamp> {
         let now = self.now;
         let entry = self.names.entries.get_mut(spec)?;
-        if !entry.wanted && entry.objects.is_empty() && !entry.writes.creating {
+        if !entry.wanted && entry.objects.is_empty() && entry.writes.creating.is_empty() {
             self.names.remove(spec, now);
             return None;
         }
@@ -178,17 +178,24 @@ impl<'a> WritePlan<'a> {
         created.into_iter().chain(again).min()
     }
 
-    /// Whether objects are created and deleted now.
-    fn manages(&self) -> bool {
-        self.objects.are_in_sync && self.objects.policy.manage != ManageObjects::Never
+    /// Creates the objects that a name lacks. Returns when that is allowed, if not now.
+    fn creation_of(&mut self, spec: &DnsName) -> Option<Timestamp> {
+        let sources = self.objects.policy.sources.len();
+        let later = (0..sources).filter_map(|index| self.creation_for(spec, index));
+        later.min()
     }
 
-    /// Creates the object of a name that has none. Returns when that is allowed, if not now.
-    fn creation_of(&mut self, spec: &DnsName) -> Option<Timestamp> {
-        let (now, manages) = (self.now, self.manages());
-        let policy = &self.objects.policy;
+    /// Creates the object of a name for one source.
+    fn creation_for(&mut self, spec: &DnsName, index: usize) -> Option<Timestamp> {
+        let now = self.now;
+        let policy = self.objects.policy.sources.get(index)?;
+        let source = policy.source;
         let entry = self.names.entries.get_mut(spec)?;
-        if !manages || !entry.wanted || !entry.objects.is_empty() || entry.writes.creating {
+        if !self.objects.manages(source)
+            || !entry.in_use.by.has(source)
+            || entry.objects.iter().any(|object| object.source == source)
+            || entry.writes.creating.has(source)
+        {
             return None;
         }
         let missing_since = entry.writes.missing_since;
@@ -208,7 +215,7 @@ impl<'a> WritePlan<'a> {
         if let Err(later) = budget.take(&creation, &mut entry.writes.turn, now) {
             return Some(later);
         }
-        entry.writes.creating = true;
+        entry.writes.creating.insert(source);
         let object = new_object(spec, entry.writes.collisions, &policy.namespace);
         self.writes.push(Write::Create(Box::new(object)));
         None
@@ -217,12 +224,18 @@ impl<'a> WritePlan<'a> {
     /// Writes the statuses of a name's objects. Returns the time of the next check, and whether an
     /// update waits for it.
     fn statuses_of(&mut self, spec: &DnsName) -> (Option<Timestamp>, bool) {
-        let (now, manages) = (self.now, self.manages());
+        let now = self.now;
         let Some(entry) = self.names.entries.get_mut(spec) else {
             return (None, false);
         };
         let mut again: Vec<Timestamp> = Vec::new();
-        let is_unused = manages && self.in_use.is_in_sync && entry.released;
+        let mut unused = entry.in_use.released;
+        for policy in &self.objects.policy.sources {
+            let source = policy.source;
+            if !self.objects.manages(source) || !self.in_use.is_in_sync(source) {
+                unused.remove(source);
+            }
+        }
         let mut waiting = false;
         let StoredObjects {
             policy,
@@ -231,7 +244,7 @@ impl<'a> WritePlan<'a> {
             is_ending,
             ..
         } = &mut *self.objects;
-        let (namespace, is_ending) = (&policy.namespace, *is_ending);
+        let (policy, is_ending) = (&*policy, *is_ending);
         let payers = entry.payers();
         let cost = WriteCost {
             payers: &payers,
@@ -248,29 +261,29 @@ impl<'a> WritePlan<'a> {
             memory,
             limits,
             writes: state,
-            wanted,
+            in_use,
             ..
         } = &mut **entry;
         for object in objects.iter_mut() {
-            let key = object.key(namespace);
+            let key = object.key(policy);
             if in_flight.contains_key(&key) {
                 waiting = true;
                 continue;
             }
-            if is_unused && object.is_ours {
+            if unused.has(object.source) && object.is_ours {
                 match object.no_rule_since.map(|since| since + NO_RULE_FOR) {
                     Some(at) if at <= now => self.writes.push(object.delete(key)),
                     Some(at) => again.push(at),
                     None => {
                         let status = Stored::no_rule(spec, now).status();
-                        self.writes.push(object.write(namespace, spec, status));
+                        self.writes.push(object.write(policy, spec, status));
                         state.unwritten = None;
                     }
                 }
                 continue;
             }
             // The status `NoRule` is replaced once a rule uses the name again.
-            if object.no_rule_since.is_some() && !*wanted {
+            if object.no_rule_since.is_some() && !in_use.by.has(object.source) {
                 continue;
             }
             let is_dear = object.cost > DEAR && !is_ending;
@@ -289,7 +302,21 @@ impl<'a> WritePlan<'a> {
                 again.push(paid);
                 continue;
             }
-            let Some(update) = StatusUpdate::new(memory, &object.status, now) else {
+            let update = match in_use.shorter(object.source) {
+                Some(own) => {
+                    let removes = self.lead.removes();
+                    let shorter = Shorter {
+                        own,
+                        limits,
+                        removes,
+                        now,
+                    };
+                    again.extend(shorter.next_removal(memory.list()));
+                    shorter.update(memory, &object.status)
+                }
+                None => StatusUpdate::new(memory, &object.status, now),
+            };
+            let Some(update) = update else {
                 continue;
             };
             let urgent = update.is_urgent();
@@ -331,7 +358,7 @@ impl<'a> WritePlan<'a> {
                 continue;
             }
             state.turn = Timestamp::default();
-            let write = object.write(namespace, spec, update.status());
+            let write = object.write(policy, spec, update.status());
             if urgent {
                 self.writes.push(write);
             } else {

@@ -42,7 +42,7 @@ use super::{
 use crate::{
     clients::Clients,
     lookup::{Server, Servers},
-    rules::Overview,
+    rules::{BySource, Overview},
 };
 
 /// Changes within this time are handled together.
@@ -65,7 +65,7 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Inputs {
     /// The namespaces with rules by name.
-    pub overview: watch::Receiver<Arc<Overview>>,
+    pub overview: watch::Receiver<BySource<Arc<Overview>>>,
     /// The servers behind the Services.
     pub endpoints: Option<watch::Receiver<Option<Endpoints>>>,
     /// The cluster's own networks.
@@ -117,7 +117,7 @@ pub async fn run(
             Some((service, addresses)) = task.services.next() => task.set_service(service, addresses),
             () = inputs.leader.changed() => {}
             Ok(()) = inputs.overview.changed() => {
-                let rules = Arc::clone(&inputs.overview.borrow_and_update().dns);
+                let rules = inputs.overview.borrow_and_update().with_names();
                 task.set_rules(rules);
             }
             Ok(()) = inputs.networks.changed() => {

@@ -1,8 +1,8 @@
-//! EgressFirewalls that disappeared: when their absence is accepted.
+//! Objects with rules that disappeared: when their absence is accepted.
 //!
 //! The deletion of a CRD arrives as the deletion of each object, and a restored store as a list
 //! without them. So an absence is accepted only after a later complete list confirms it. For a few
-//! EgressFirewalls that is enough. For many, the controller holds the names for ten minutes. If
+//! objects that is enough. For many, the controller holds the names for ten minutes. If
 //! most of them come back one by one, the last ones are as likely to come back. So their ten
 //! minutes start again when few are left.
 
@@ -15,34 +15,34 @@ use std::{
 use runtime::{absence::are_few, store::ObjectKey};
 use tokio::time::Instant;
 
-use super::firewall::Firewall;
+use super::rule_object::RuleObject;
 
 /// After this time, with the store in sync, any number of absences is accepted.
 pub(crate) const ABSENT_AFTER: Duration = Duration::from_secs(10 * 60);
 
-/// A list counts only for EgressFirewalls that disappeared this long before it.
+/// A list counts only for objects that disappeared this long before it.
 const SETTLED: Duration = Duration::from_secs(5);
 
-/// While EgressFirewalls disappear one after the other, the list waits no longer than this.
+/// While objects disappear one after the other, the list waits no longer than this.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// This many may disappear at once, whatever their share.
 const FEW: usize = 3;
 
-/// The EgressFirewalls that disappeared.
+/// The objects that disappeared.
 #[derive(Debug, Default)]
-pub(super) struct AbsentFirewalls {
-    firewalls: BTreeMap<ObjectKey, AbsentFirewall>,
+pub(super) struct AbsentObjects {
+    rule_objects: BTreeMap<ObjectKey, AbsentObject>,
     /// They had more names than the limit.
     was_exceeded: bool,
     /// Absences that were accepted, confirmed or contradicted by a list since the last call.
-    changed: Vec<Arc<Firewall>>,
+    changed: Vec<Arc<RuleObject>>,
 }
 
 #[derive(Debug)]
-struct AbsentFirewall {
+struct AbsentObject {
     /// Its last known state.
-    firewall: Arc<Firewall>,
+    rule_object: Arc<RuleObject>,
     /// Since when it is absent, with the store in sync.
     since: Instant,
     /// A later complete list lacks it.
@@ -53,48 +53,48 @@ struct AbsentFirewall {
     waits_long: bool,
 }
 
-impl AbsentFirewall {
+impl AbsentObject {
     /// No list has covered it yet, and the next one may.
     fn waits_for_list(&self) -> bool {
         !self.listed && !self.waits_long
     }
 
-    fn list(&mut self, listed: bool, changed: &mut Vec<Arc<Firewall>>) {
+    fn list(&mut self, listed: bool, changed: &mut Vec<Arc<RuleObject>>) {
         if std::mem::replace(&mut self.listed, listed) != listed {
-            changed.push(Arc::clone(&self.firewall));
+            changed.push(Arc::clone(&self.rule_object));
         }
     }
 }
 
-impl AbsentFirewalls {
-    pub(super) fn add(&mut self, firewall: Arc<Firewall>, now: Instant) {
-        let key = firewall.key.clone();
-        let absence = AbsentFirewall {
-            firewall,
+impl AbsentObjects {
+    pub(super) fn add(&mut self, rule_object: Arc<RuleObject>, now: Instant) {
+        let key = rule_object.key.clone();
+        let absence = AbsentObject {
+            rule_object,
             since: now,
             listed: false,
             is_one_of_many: false,
             waits_long: false,
         };
-        self.firewalls.insert(key, absence);
-        let waiting = || self.firewalls.values().filter(|it| it.waits_for_list());
+        self.rule_objects.insert(key, absence);
+        let waiting = || self.rule_objects.values().filter(|it| it.waits_for_list());
         if waiting().count() > FEW {
             // The mark stays if all but a few come back before the list.
-            let waiting = self.firewalls.values_mut();
+            let waiting = self.rule_objects.values_mut();
             for absence in waiting.filter(|it| it.waits_for_list()) {
                 absence.is_one_of_many = true;
             }
         }
     }
 
-    /// The EgressFirewall is there again. Returns its last known state.
-    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<Firewall>> {
-        Some(self.firewalls.remove(key)?.firewall)
+    /// The object is there again. Returns its last known state.
+    pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<Arc<RuleObject>> {
+        Some(self.rule_objects.remove(key)?.rule_object)
     }
 
     /// The store was out of sync: all delays start again.
     pub(super) fn restart(&mut self, now: Instant) {
-        for absence in self.firewalls.values_mut() {
+        for absence in self.rule_objects.values_mut() {
             absence.since = now;
             absence.list(false, &mut self.changed);
         }
@@ -102,11 +102,11 @@ impl AbsentFirewalls {
 
     /// Compares the number of absent names with the limit. When it holds again after it was
     /// exceeded, the delays of the remaining ones start again. That happens once for each:
-    /// otherwise a tenant whose EgressFirewall comes and goes would hold all others for ever.
+    /// otherwise a tenant whose object comes and goes would hold all others for ever.
     pub(super) fn update_limit(&mut self, absent: usize, present: usize, now: Instant) {
         let is_exceeded = !are_few(absent, present + absent);
         if std::mem::replace(&mut self.was_exceeded, is_exceeded) && !is_exceeded {
-            let left = self.firewalls.values_mut();
+            let left = self.rule_objects.values_mut();
             for absence in left.filter(|it| it.is_one_of_many && !it.waits_long) {
                 (absence.since, absence.waits_long) = (now, true);
                 absence.list(false, &mut self.changed);
@@ -117,7 +117,7 @@ impl AbsentFirewalls {
     /// When the next list is due: after no more have disappeared for a while, and again after
     /// [`ABSENT_AFTER`].
     pub(super) fn next_list(&self) -> Option<Instant> {
-        let absences = || self.firewalls.values();
+        let absences = || self.rule_objects.values();
         let waiting = || absences().filter(|it| it.waits_for_list());
         let unlisted = || waiting().map(|it| it.since);
         let settled = unlisted()
@@ -132,7 +132,7 @@ impl AbsentFirewalls {
     /// Applies a complete list that was begun at `began`.
     pub(super) fn list(&mut self, keys: &BTreeSet<ObjectKey>, began: Instant) {
         let mut are_old = false;
-        self.firewalls.retain(|key, absence| {
+        self.rule_objects.retain(|key, absence| {
             if keys.contains(key) || keys.contains(&ObjectKey::all_in(&key.namespace)) {
                 // The object exists: its watch event follows once it can be decoded.
                 absence.since = began;
@@ -146,36 +146,38 @@ impl AbsentFirewalls {
             absence.list(listed, &mut self.changed);
             let stays = away < SETTLED || (absence.is_one_of_many && !is_old);
             if !stays {
-                self.changed.push(Arc::clone(&absence.firewall));
+                self.changed.push(Arc::clone(&absence.rule_object));
             }
             stays
         });
         if are_old {
-            // The number fell because absences were accepted, not because EgressFirewalls came
+            // The number fell because absences were accepted, not because objects came
             // back.
             self.was_exceeded = false;
         }
     }
 
-    pub(super) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<Firewall>> {
-        let absences = self.firewalls.range(ObjectKey::before_all_in(namespace)..);
+    pub(super) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<RuleObject>> {
+        let absences = self
+            .rule_objects
+            .range(ObjectKey::before_all_in(namespace)..);
         let own = absences.take_while(move |(key, _)| key.namespace == namespace);
-        own.map(|(_, absence)| &absence.firewall)
+        own.map(|(_, absence)| &absence.rule_object)
     }
 
-    /// Whether a complete list lacks the EgressFirewall; `None` if it is not absent.
+    /// Whether a complete list lacks the object; `None` if it is not absent.
     pub(super) fn is_listed(&self, key: &ObjectKey) -> Option<bool> {
-        self.firewalls.get(key).map(|absence| absence.listed)
+        self.rule_objects.get(key).map(|absence| absence.listed)
     }
 
     #[cfg(test)]
-    pub(super) fn all(&self) -> impl Iterator<Item = (&Firewall, bool)> {
-        let all = self.firewalls.values();
-        all.map(|absence| (&*absence.firewall, absence.listed))
+    pub(super) fn all(&self) -> impl Iterator<Item = (&RuleObject, bool)> {
+        let all = self.rule_objects.values();
+        all.map(|absence| (&*absence.rule_object, absence.listed))
     }
 
-    /// The EgressFirewalls whose state changed since the last call.
-    pub(super) fn take_changed(&mut self) -> Vec<Arc<Firewall>> {
+    /// The objects whose state changed since the last call.
+    pub(super) fn take_changed(&mut self) -> Vec<Arc<RuleObject>> {
         std::mem::take(&mut self.changed)
     }
 }

@@ -48,7 +48,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use k8s_openapi::api::core::v1::ObjectReference;
-    use proto::api::{DnsName, RuleType};
+    use proto::api::{DnsName, EgressFirewall, RuleType};
     use runtime::kube_events::{Reporter, Severity};
 
     use super::{
@@ -76,10 +76,14 @@ mod tests {
         tell(&mut teller, &mut rule_events, &rules, &left_out, now);
         // While the reporter is full, the report waits.
         assert!(reporter.report(ObjectReference::default(), Severity::Normal, "Test", ""));
-        rule_events.speak(&rules, &BTreeSet::new()).await;
+        rule_events
+            .speak::<EgressFirewall>(&rules, &BTreeSet::new())
+            .await;
         assert_eq!(reports.try_next().map(|it| it.reason), Some("Test"));
         assert!(reports.try_next().is_none());
-        rule_events.speak(&rules, &BTreeSet::new()).await;
+        rule_events
+            .speak::<EgressFirewall>(&rules, &BTreeSet::new())
+            .await;
         let report = reports.try_next().unwrap();
         assert_eq!(report.about.namespace.as_deref(), Some("team"));
         assert_eq!(report.reason, "LimitExceeded");

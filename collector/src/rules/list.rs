@@ -1,11 +1,12 @@
-//! Complete lists of the EgressFirewalls, made after some disappeared.
+//! Complete lists of the objects with rules, made after some disappeared.
 
-use std::{collections::BTreeSet, future::pending, pin::Pin};
+use std::{collections::BTreeSet, future::pending, marker::PhantomData, pin::Pin};
 
-use proto::api::EgressFirewall;
 use runtime::store::{ObjectKey, Scope, Store, StoreError};
 use tokio::time::{Duration, Instant, sleep_until};
 use tracing::warn;
+
+use super::RuleSource;
 
 /// The wait after a failed list.
 const RETRY: Duration = Duration::from_secs(5);
@@ -15,18 +16,20 @@ type Listing =
     Pin<Box<dyn Future<Output = (Instant, Result<BTreeSet<ObjectKey>, StoreError>)> + Send>>;
 
 /// Makes the lists, one at a time.
-pub(super) struct Lists<S> {
+pub(super) struct Lists<S, K> {
     store: S,
     under_way: Option<Listing>,
     not_before: Instant,
+    kind: PhantomData<fn() -> K>,
 }
 
-impl<S: Store> Lists<S> {
+impl<S: Store, K: RuleSource> Lists<S, K> {
     pub(super) fn new(store: S) -> Self {
         Self {
             store,
             under_way: None,
             not_before: Instant::now(),
+            kind: PhantomData,
         }
     }
 
@@ -40,7 +43,7 @@ impl<S: Store> Lists<S> {
                 match listed {
                     Ok(keys) => return (keys, began),
                     Err(error) => {
-                        warn!(%error, "EgressFirewalls disappeared, and listing them failed: their names are held until a list succeeds");
+                        warn!(kind = %K::SOURCE, %error, "objects disappeared, and listing them failed: their names are held until a list succeeds");
                         self.not_before = Instant::now() + RETRY;
                     }
                 }
@@ -52,7 +55,7 @@ impl<S: Store> Lists<S> {
             let store = self.store.clone();
             self.under_way = Some(Box::pin(async move {
                 let began = Instant::now();
-                (began, store.list_keys::<EgressFirewall>(&Scope::All).await)
+                (began, store.list_keys::<K>(&Scope::All).await)
             }));
         }
     }

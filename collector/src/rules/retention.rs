@@ -71,7 +71,7 @@ impl RetentionPolicy {
     }
 
     /// The times only, as if no rule allowed or denied the name.
-    pub(super) fn times(self) -> Self {
+    pub(crate) fn times(self) -> Self {
         Self {
             allowed: false,
             denied: false,

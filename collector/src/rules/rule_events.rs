@@ -1,29 +1,23 @@
-//! Reports the faults of EgressFirewalls to their authors: when they change, and repeatedly, as the
+//! Reports the faults of objects with rules to their authors: when they change, and repeatedly, as the
 //! API server forgets Events after an hour.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto::api::EgressFirewall;
 use runtime::{
     kube_events::{PendingReports, Reporter, Severity},
     store::ObjectKey,
 };
 use tokio::time::sleep_until;
 
-use super::rule_set::Rules;
+use super::{RuleSource, Source, rule_set::Rules};
 use crate::namespaces::NamespaceQuota;
-
-/// The note for an object that cannot be decoded.
-const UNREADABLE: &str = "the collector cannot decode this EgressFirewall. Compare its fields with `kubectl explain egressfirewall.spec --recursive`; the \
-    administrator finds the reason in the collector's log. Names that no other EgressFirewall has get no new addresses, and lose the known \
-    ones after ten minutes";
 
 /// The Events to be raised.
 #[derive(Debug)]
 pub(super) struct RuleEvents {
     reporter: Reporter,
     pending: PendingReports<ObjectKey>,
-    /// EgressFirewalls whose namespace exceeded its quota, with that quota, until that is reported.
+    /// Objects whose namespace exceeded its quota, with that quota, until that is reported.
     over_limit: BTreeMap<ObjectKey, NamespaceQuota>,
 }
 
@@ -51,7 +45,11 @@ impl RuleEvents {
 
     /// Waits until there is something to report, and reports it. If cancelled, it has reported
     /// nothing. `unreadable` are those that never could be decoded.
-    pub(super) async fn speak(&mut self, rules: &Rules, unreadable: &BTreeSet<ObjectKey>) {
+    pub(super) async fn speak<K: RuleSource>(
+        &mut self,
+        rules: &Rules,
+        unreadable: &BTreeSet<ObjectKey>,
+    ) {
         sleep_until(self.pending.due()).await;
         let (reporter, over_limit) = (&self.reporter, &mut self.over_limit);
         let warn = |about, (reason, note)| reporter.report(about, Severity::Warning, reason, note);
@@ -60,28 +58,35 @@ impl RuleEvents {
             faulty.chain(unreadable).cloned()
         };
         self.pending.report(faulty, |key| {
-            let Some(firewall) = rules.get(key) else {
+            let Some(rule_object) = rules.get(key) else {
                 over_limit.remove(key);
                 return !unreadable.contains(key)
-                    || warn(
-                        key.reference::<EgressFirewall>(),
-                        ("Unreadable", UNREADABLE.to_owned()),
-                    );
+                    || warn(key.reference::<K>(), ("Unreadable", undecodable(K::SOURCE)));
             };
-            let faults = firewall.faults.notes();
+            let faults = rule_object.faults.notes();
             let faults = faults.map(|(fault, note)| (fault.reason(), note));
             let over = over_limit.get(key).map(|quota| self::over_limit(*quota));
             let mut notes: Vec<_> = faults.chain(over).collect();
             // Shuffled: if there is room for only one, it must not be the same each time.
             fastrand::shuffle(&mut notes);
             let mut notes = notes.into_iter();
-            let are_taken = notes.all(|note| warn(firewall.about.clone(), note));
+            let are_taken = notes.all(|note| warn(rule_object.about.clone(), note));
             if are_taken {
                 over_limit.remove(key);
             }
             are_taken
         });
     }
+}
+
+/// The note for an object that cannot be decoded.
+fn undecodable(source: Source) -> String {
+    let resource = source.kind().to_ascii_lowercase();
+    format!(
+        "the collector cannot decode this {source}. Compare its fields with `kubectl explain {resource}.spec --recursive`; the \
+         administrator finds the reason in the collector's log. Names that no other {source} has get no new addresses, and lose the known \
+         ones after ten minutes"
+    )
 }
 
 /// The reason and the note for a namespace over its quota. They are constant, so the reporter

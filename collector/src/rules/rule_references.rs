@@ -5,7 +5,9 @@ use runtime::store::ObjectKey;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-/// The most EgressFirewalls listed for each name; the others are counted.
+use super::Source;
+
+/// The most objects listed for each name; the others are counted.
 pub(super) const MOST: usize = 100;
 
 /// A request for the rules that use exactly these names; the answer has the same order.
@@ -31,16 +33,26 @@ pub struct NameUses {
     pub elsewhere: usize,
 }
 
-/// An EgressFirewall that uses a name.
+impl NameUses {
+    /// Adds the rules of another source.
+    pub(crate) fn add(&mut self, more: Self) {
+        self.rules.extend(more.rules);
+        self.more += more.more;
+        self.elsewhere += more.elsewhere;
+    }
+}
+
+/// An object that uses a name.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleUse {
-    pub egress_firewall: ObjectKey,
+    pub kind: Source,
+    pub object: ObjectKey,
     /// An Allow rule has the name.
     pub allowed: bool,
     /// A Deny rule has the name.
     pub denied: bool,
-    /// The index of the first rule with the name in `spec.egress`.
+    /// The index of the first rule with the name, in `spec.egress` of an EgressFirewall.
     pub index: u16,
     /// The number of its further rules with the name.
     pub more_rules: u16,

@@ -1,4 +1,4 @@
-//! The rules of all EgressFirewalls. Changing one of them costs time only for its own names.
+//! The rules of all objects of one source. Changing one of them costs time only for its own names.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -6,14 +6,14 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use proto::api::{DnsName, EgressFirewall};
+use proto::api::DnsName;
 use runtime::store::ObjectKey;
 use tokio::time::Instant;
 
 use super::{
-    Overview, RetentionRules, Wanted,
-    absence::AbsentFirewalls,
-    firewall::Firewall,
+    Overview, RetentionRules, RuleSource, Wanted,
+    absence::AbsentObjects,
+    rule_object::RuleObject,
     rule_references::{self, NameUses, RuleUse, UsesAsked},
     users::{User, Users, joined},
     validation::Faults,
@@ -26,8 +26,8 @@ pub(super) struct Rules {
     terms: RetentionRules,
     /// Assigns numbers to namespaces.
     clients: Clients,
-    firewalls: BTreeMap<ObjectKey, Arc<Firewall>>,
-    pub(super) absences: AbsentFirewalls,
+    rule_objects: BTreeMap<ObjectKey, Arc<RuleObject>>,
+    pub(super) absences: AbsentObjects,
     /// The users of each name.
     users: HashMap<DnsName, Users>,
     /// The changes for the next [`Rules::settle`].
@@ -40,8 +40,8 @@ pub(super) struct Rules {
 #[derive(Debug, Default)]
 struct Changed {
     names: BTreeSet<DnsName>,
-    /// EgressFirewalls that were added, changed or removed.
-    firewalls: BTreeSet<ObjectKey>,
+    /// Objects that were added, changed or removed.
+    rule_objects: BTreeSet<ObjectKey>,
     /// Those of them whose faults changed.
     faults: BTreeSet<ObjectKey>,
 }
@@ -55,50 +55,53 @@ impl Rules {
         }
     }
 
-    pub(super) fn apply(&mut self, object: &EgressFirewall) {
+    pub(super) fn apply<K: RuleSource>(&mut self, object: &K) {
         let key = ObjectKey::of(object);
         let namespace = self.clients.number(&key.namespace);
-        let firewall = Firewall::read(object, namespace, &self.terms);
-        let known = self.firewalls.get(&key);
-        if known.is_none_or(|known| known.faults != firewall.faults) {
+        let rule_object = object.rules(namespace, &self.terms);
+        let known = self.rule_objects.get(&key);
+        if known.is_none_or(|known| known.faults != rule_object.faults) {
             self.changed.faults.insert(key);
         }
-        self.put(Arc::new(firewall));
+        self.put(Arc::new(rule_object));
     }
 
-    fn put(&mut self, firewall: Arc<Firewall>) {
-        let key = firewall.key.clone();
+    fn put(&mut self, rule_object: Arc<RuleObject>) {
+        let key = rule_object.key.clone();
         if let Some(away) = self.absences.remove(&key) {
             self.leave(&away, |_| true);
         }
-        self.refused += firewall.refused();
-        self.enter(&firewall, false);
-        if let Some(known) = self.firewalls.insert(key.clone(), Arc::clone(&firewall)) {
+        self.refused += rule_object.refused();
+        self.enter(&rule_object, false);
+        if let Some(known) = self
+            .rule_objects
+            .insert(key.clone(), Arc::clone(&rule_object))
+        {
             self.refused = self.refused.saturating_sub(known.refused());
-            self.leave(&known, |name| firewall.uses(name).is_none());
+            self.leave(&known, |name| rule_object.uses(name).is_none());
         }
-        self.changed.firewalls.insert(key);
+        self.changed.rule_objects.insert(key);
     }
 
     pub(super) fn remove(&mut self, key: &ObjectKey, now: Instant) {
-        if let Some(firewall) = self.firewalls.remove(key) {
-            self.refused = self.refused.saturating_sub(firewall.refused());
-            self.enter(&firewall, true);
-            self.absences.add(firewall, now);
-            self.changed.firewalls.insert(key.clone());
+        if let Some(rule_object) = self.rule_objects.remove(key) {
+            self.refused = self.refused.saturating_sub(rule_object.refused());
+            self.enter(&rule_object, true);
+            self.absences.add(rule_object, now);
+            self.changed.rule_objects.insert(key.clone());
         }
     }
 
-    /// Replaces all EgressFirewalls. Those that cannot be decoded keep their last known state.
-    pub(super) fn reset(
+    /// Replaces all objects. Those that cannot be decoded keep their last known state.
+    pub(super) fn reset<K: RuleSource>(
         &mut self,
-        objects: &[EgressFirewall],
+        objects: &[K],
         unreadable: &BTreeSet<ObjectKey>,
         now: Instant,
     ) {
         let mut keys = unreadable.clone();
         keys.extend(objects.iter().map(ObjectKey::of));
-        let gone = self.firewalls.keys().filter(|key| !keys.contains(key));
+        let gone = self.rule_objects.keys().filter(|key| !keys.contains(key));
         let gone: Vec<ObjectKey> = gone.cloned().collect();
         for key in gone {
             self.remove(&key, now);
@@ -111,20 +114,20 @@ impl Rules {
     /// These exist but cannot be decoded: their last known state applies.
     pub(super) fn keep(&mut self, unreadable: &BTreeSet<ObjectKey>) {
         for key in unreadable {
-            if let Some(firewall) = self.absences.remove(key) {
-                self.put(firewall);
+            if let Some(rule_object) = self.absences.remove(key) {
+                self.put(rule_object);
             }
         }
     }
 
-    /// Adds this EgressFirewall to the users of its names.
-    fn enter(&mut self, firewall: &Arc<Firewall>, is_away: bool) {
-        for (name, uses) in &firewall.names {
+    /// Adds this object to the users of its names.
+    fn enter(&mut self, rule_object: &Arc<RuleObject>, is_away: bool) {
+        for (name, uses) in &rule_object.names {
             let users = self.users.entry(name.clone()).or_default();
             let is_new = users.insert(User {
-                firewall: Arc::clone(firewall),
-                namespace: firewall.namespace,
-                terms: firewall.terms_of(*uses),
+                rule_object: Arc::clone(rule_object),
+                namespace: rule_object.namespace,
+                terms: rule_object.terms_of(*uses),
                 is_away,
             });
             if is_new {
@@ -133,11 +136,11 @@ impl Rules {
         }
     }
 
-    /// Removes this EgressFirewall from the users of the names that `is_left` selects.
-    fn leave(&mut self, firewall: &Firewall, is_left: impl Fn(&DnsName) -> bool) {
-        for (name, _) in firewall.names.iter().filter(|(name, _)| is_left(name)) {
+    /// Removes this object from the users of the names that `is_left` selects.
+    fn leave(&mut self, rule_object: &RuleObject, is_left: impl Fn(&DnsName) -> bool) {
+        for (name, _) in rule_object.names.iter().filter(|(name, _)| is_left(name)) {
             if let Some(users) = self.users.get_mut(name) {
-                users.remove(&firewall.key);
+                users.remove(&rule_object.key);
                 if users.is_empty() {
                     self.users.remove(name);
                 }
@@ -148,19 +151,19 @@ impl Rules {
 
     /// Publishes the changes since the last call. Returns whether there were any.
     pub(super) fn settle(&mut self, wanted: &mut Wanted) -> bool {
-        for firewall in self.absences.take_changed() {
-            let key = &firewall.key;
-            if self.firewalls.contains_key(key) {
+        for rule_object in self.absences.take_changed() {
+            let key = &rule_object.key;
+            if self.rule_objects.contains_key(key) {
                 continue;
             }
             match self.absences.is_listed(key) {
                 Some(_) => {
-                    let names = firewall.names.iter().map(|(name, _)| name.clone());
+                    let names = rule_object.names.iter().map(|(name, _)| name.clone());
                     self.changed.names.extend(names);
                 }
                 None => {
-                    self.leave(&firewall, |_| true);
-                    self.changed.firewalls.insert(key.clone());
+                    self.leave(&rule_object, |_| true);
+                    self.changed.rule_objects.insert(key.clone());
                 }
             }
         }
@@ -168,7 +171,7 @@ impl Rules {
         for name in std::mem::take(&mut self.changed.names) {
             is_new |= wanted.set(&name, self.in_use(&name));
         }
-        let changed = self.changed.firewalls.iter();
+        let changed = self.changed.rule_objects.iter();
         let namespaces: BTreeSet<&str> = changed.map(|key| key.namespace.as_str()).collect();
         for namespace in namespaces {
             let number = self.clients.number(namespace);
@@ -188,7 +191,7 @@ impl Rules {
                 absent: None,
             });
         }
-        let is_listed = |user: &User| self.absences.is_listed(&user.firewall.key);
+        let is_listed = |user: &User| self.absences.is_listed(&user.rule_object.key);
         Some(InUse {
             terms: joined(users.away())?,
             namespaces,
@@ -198,11 +201,13 @@ impl Rules {
     }
 
     /// The names of a namespace, in the order in which they are left out. Those of an
-    /// EgressFirewall that disappeared count until its absence is accepted.
+    /// object that disappeared count until its absence is accepted.
     fn order(&self, namespace: &str) -> Option<Arc<[DnsName]>> {
-        let present = self.in_namespace(namespace).map(|(_, firewall)| firewall);
+        let present = self
+            .in_namespace(namespace)
+            .map(|(_, rule_object)| rule_object);
         let all = present.chain(self.absences.in_namespace(namespace));
-        let orders = all.map(|firewall| &firewall.order);
+        let orders = all.map(|rule_object| &rule_object.order);
         let orders: Vec<_> = orders.filter(|order| !order.is_empty()).collect();
         match orders.as_slice() {
             [] => None,
@@ -215,25 +220,30 @@ impl Rules {
         }
     }
 
-    fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&ObjectKey, &Arc<Firewall>)> {
-        let firewalls = self.firewalls.range(ObjectKey::before_all_in(namespace)..);
-        firewalls.take_while(move |(key, _)| key.namespace == namespace)
+    fn in_namespace(
+        &self,
+        namespace: &str,
+    ) -> impl Iterator<Item = (&ObjectKey, &Arc<RuleObject>)> {
+        let rule_objects = self
+            .rule_objects
+            .range(ObjectKey::before_all_in(namespace)..);
+        rule_objects.take_while(move |(key, _)| key.namespace == namespace)
     }
 
-    /// Updates the overview by the changes since the last call, and returns the EgressFirewalls
+    /// Updates the overview by the changes since the last call, and returns the objects
     /// whose faults changed.
     pub(super) fn show(&mut self, overview: &mut Overview) -> BTreeSet<ObjectKey> {
         let changed = std::mem::take(&mut self.changed);
-        overview.egress_firewalls = self.firewalls.len();
-        for key in &changed.firewalls {
-            let faults = self.get(key).map(|firewall| &firewall.faults);
+        overview.objects = self.rule_objects.len();
+        for key in &changed.rule_objects {
+            let faults = self.get(key).map(|rule_object| &rule_object.faults);
             let faults = faults.filter(|faults| !faults.is_empty()).cloned();
             replace(&mut overview.faults, key, faults);
         }
-        let namespaces = changed.firewalls.into_iter().map(|key| key.namespace);
+        let namespaces = changed.rule_objects.into_iter().map(|key| key.namespace);
         for namespace in BTreeSet::from_iter(namespaces) {
-            let firewalls = self.in_namespace(&namespace);
-            let with_names = firewalls.filter(|(_, firewall)| !firewall.names.is_empty());
+            let rule_objects = self.in_namespace(&namespace);
+            let with_names = rule_objects.filter(|(_, rule_object)| !rule_object.names.is_empty());
             let dns = with_names.map(|(_, it)| it.about.clone()).last();
             if overview.dns.get(&namespace) == dns.as_ref() {
                 continue;
@@ -243,28 +253,29 @@ impl Rules {
         changed.faults
     }
 
-    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Firewall> {
-        self.firewalls.get(key).map(|firewall| &**firewall)
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&RuleObject> {
+        self.rule_objects.get(key).map(|rule_object| &**rule_object)
     }
 
     fn users(&self, name: &DnsName) -> impl Iterator<Item = &User> {
         self.users.get(name).into_iter().flat_map(Users::present)
     }
 
-    /// The EgressFirewalls with rules for exactly these names.
+    /// The objects with rules for exactly these names.
     pub(super) fn uses(&self, asked: &UsesAsked) -> Vec<NameUses> {
         let namespace = asked.namespace.as_deref();
         let is_asked = |key: &ObjectKey| namespace.is_none_or(|asked| key.namespace == asked);
         let uses = |name: &DnsName| {
             let mut uses = NameUses::default();
             for user in self.users(name) {
-                let key = &user.firewall.key;
+                let key = &user.rule_object.key;
                 match (is_asked(key), uses.rules.len() < rule_references::MOST) {
                     (false, _) => uses.elsewhere += 1,
                     (true, true) => {
-                        let of = user.firewall.uses(name).unwrap_or_default();
+                        let of = user.rule_object.uses(name).unwrap_or_default();
                         uses.rules.push(RuleUse {
-                            egress_firewall: key.clone(),
+                            kind: user.rule_object.source,
+                            object: key.clone(),
                             allowed: user.terms.allowed,
                             denied: user.terms.denied,
                             index: of.index,
@@ -280,20 +291,20 @@ impl Rules {
         asked.names.iter().map(uses).collect()
     }
 
-    /// The EgressFirewalls with rules for exactly this name.
+    /// The objects with rules for exactly this name.
     pub(super) fn using(&self, name: &DnsName) -> impl Iterator<Item = &ObjectReference> {
-        self.users(name).map(|user| &user.firewall.about)
+        self.users(name).map(|user| &user.rule_object.about)
     }
 
-    /// The EgressFirewalls with Deny rules for exactly this name.
+    /// The objects with Deny rules for exactly this name.
     pub(super) fn denying(&self, name: &DnsName) -> impl Iterator<Item = &ObjectReference> {
         let denying = self.users(name).filter(|user| user.terms.denied);
-        denying.map(|user| &user.firewall.about)
+        denying.map(|user| &user.rule_object.about)
     }
 
     #[cfg(test)]
-    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Firewall>> {
-        self.firewalls.values()
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<RuleObject>> {
+        self.rule_objects.values()
     }
 
     pub(super) fn of_namespace(&self, namespace: Namespace) -> Vec<ObjectKey> {
@@ -303,7 +314,7 @@ impl Rules {
     }
 
     pub(super) fn faulty(&self) -> impl Iterator<Item = (&ObjectKey, &Faults)> {
-        let faults = self.firewalls.iter().map(|(key, f)| (key, &f.faults));
+        let faults = self.rule_objects.iter().map(|(key, f)| (key, &f.faults));
         faults.filter(|(_, faults)| !faults.is_empty())
     }
 

@@ -3,13 +3,14 @@ pub(super) mod published;
 use std::time::Duration;
 
 use kube::ResourceExt;
-use proto::api::{DnsName, RuleType};
+use proto::api::{DnsName, EgressFirewall, RuleType};
 use runtime::kube_events::{AGAIN, Reports};
 use tokio::time::{Instant, timeout};
 
 use self::published::Published;
 use super::{
-    firewall::{ANNOTATIONS, DENY_RETAIN, MAX_RULES},
+    rule_object::DENY_RETAIN,
+    sources::egress_firewall::{ANNOTATIONS, MAX_RULES},
     validation::Fault,
     *,
 };
@@ -31,7 +32,7 @@ pub(super) fn firewall(namespace: &str, names: &[&str]) -> EgressFirewall {
 /// The annotations by the last part of their keys.
 pub(super) fn annotate(object: &mut EgressFirewall, annotations: &[(&str, &str)]) {
     for (key, value) in annotations {
-        let key = format!("{}/{key}", super::firewall::ANNOTATIONS);
+        let key = format!("{}/{key}", super::sources::egress_firewall::ANNOTATIONS);
         object.annotations_mut().insert(key, (*value).to_owned());
     }
 }
@@ -85,7 +86,7 @@ fn rules_that_use_a_name_are_listed_in_order_and_foreign_ones_counted() {
         (all[0].rules.len(), all[0].more, all[0].elsewhere),
         (100, 50, 0)
     );
-    assert_eq!(all[0].rules[3].egress_firewall, key("n003"));
+    assert_eq!(all[0].rules[3].object, key("n003"));
     assert!(all[0].rules[3].allowed && !all[0].rules[3].denied);
     assert_eq!(all[1], NameUses::default());
     let one = uses(Some("n003"));
@@ -315,9 +316,12 @@ async fn said(
 ) -> Vec<(String, &'static str)> {
     let mut said = Vec::new();
     let quiet = Duration::from_secs(60);
-    while timeout(quiet, rule_events.speak(rules, &BTreeSet::new()))
-        .await
-        .is_ok()
+    while timeout(
+        quiet,
+        rule_events.speak::<EgressFirewall>(rules, &BTreeSet::new()),
+    )
+    .await
+    .is_ok()
     {
         while let Some(report) = reports.try_next() {
             said.push((report.about.namespace.unwrap(), report.reason));
@@ -378,7 +382,9 @@ async fn where_there_is_room_for_one_at_a_time_each_fault_is_said_some_time() {
     rule_events.changed(rules.take_changed());
     let mut said = BTreeSet::new();
     for _ in 0..64 {
-        rule_events.speak(&rules, &BTreeSet::new()).await;
+        rule_events
+            .speak::<EgressFirewall>(&rules, &BTreeSet::new())
+            .await;
         said.extend(reports.try_next().map(|report| report.reason));
     }
     assert_eq!(said, ["DenyRuleByName", "NameRefused"].into());

@@ -1,10 +1,10 @@
-//! The EgressFirewalls that use a name.
+//! The objects with rules that use a name.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use runtime::store::ObjectKey;
 
-use super::{RetentionPolicy, firewall::Firewall, retention::OwnRetention};
+use super::{RetentionPolicy, retention::OwnRetention, rule_object::RuleObject};
 use crate::{
     clients::Namespace,
     state::{MAX_OWN_RETENTION, make_room},
@@ -14,21 +14,21 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Users(Vec<User>);
 
-/// An EgressFirewall that uses the name. Fields that are read for all users of a name are here, and
+/// An object that uses the name. Fields that are read for all users of a name are here, and
 /// not behind a pointer.
 #[derive(Debug)]
 pub(super) struct User {
-    pub(super) firewall: Arc<Firewall>,
+    pub(super) rule_object: Arc<RuleObject>,
     pub(super) namespace: Namespace,
     pub(super) terms: RetentionPolicy,
-    /// The EgressFirewall disappeared, and its absence is not accepted yet.
+    /// The object disappeared, and its absence is not accepted yet.
     pub(super) is_away: bool,
 }
 
 impl Users {
     /// Adds a user or changes its retention. Returns whether that is new.
     pub(super) fn insert(&mut self, user: User) -> bool {
-        match self.find(&user.firewall.key) {
+        match self.find(&user.rule_object.key) {
             Ok(at) => self.0.get_mut(at).is_some_and(|known| {
                 let is_new = (known.terms, known.is_away) != (user.terms, user.is_away);
                 *known = user;
@@ -50,7 +50,8 @@ impl Users {
     }
 
     fn find(&self, key: &ObjectKey) -> Result<usize, usize> {
-        self.0.binary_search_by(|user| user.firewall.key.cmp(key))
+        self.0
+            .binary_search_by(|user| user.rule_object.key.cmp(key))
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -33,7 +33,9 @@ pub struct Wanted {
     /// Whether the EgressFirewalls of the store are known, so that a name that is not in `names` is
     /// not in use.
     pub in_sync: bool,
-    /// Some EgressFirewall never could be decoded: its rules may have any name.
+    /// The objects of the source could not be read so far, as without their definition.
+    pub has_failed: bool,
+    /// Some object never could be decoded: its rules may have any name.
     pub unknown_rules: bool,
     pub changes: Changes,
 }

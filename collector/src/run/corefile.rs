@@ -11,7 +11,7 @@ use crate::{
     lookup::{AuxiliaryServers, CONCURRENCY, LookupResult, Servers},
     namespaces,
     pods::{self, PodsView},
-    rules::Overview,
+    rules::{BySource, Overview},
 };
 
 /// The summary of the pods; `None` while another replica leads.
@@ -51,7 +51,7 @@ impl Program {
     /// Watches pods that bypass the cluster's DNS; `trusted` gets their trusted servers.
     pub(super) fn pods(
         &self,
-        overview: &watch::Receiver<Arc<Overview>>,
+        overview: &watch::Receiver<BySource<Arc<Overview>>>,
         endpoints: &Option<Found>,
         networks: &watch::Receiver<Option<Arc<Networks>>>,
         leader: &Leader,

@@ -9,7 +9,7 @@ use super::{Found, Program, follow};
 use crate::{
     flush::{self, BlockView, Streams, plan::Config, streams::Open, task::Inputs},
     lookup,
-    rules::Wanted,
+    rules::{BySource, Wanted},
 };
 
 pub(super) type Blocks = watch::Receiver<Arc<Vec<BlockView>>>;
@@ -56,7 +56,7 @@ impl Program {
     pub(super) fn probes(
         &self,
         servers: watch::Receiver<BTreeSet<SocketAddr>>,
-        wanted: &watch::Receiver<Wanted>,
+        wanted: &watch::Receiver<BySource<Wanted>>,
         collectors: watch::Receiver<Addresses>,
         tasks: &mut Tasks,
     ) -> (Streams, watch::Receiver<Open>, Blocks) {

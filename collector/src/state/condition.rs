@@ -172,9 +172,7 @@ impl ResolutionState {
                 "the namespaces that use the name have too many addresses or names: it is left out"
                     .into()
             }
-            Self::NoRule => {
-                "no EgressFirewall uses the name: the collector deletes this object next".into()
-            }
+            Self::NoRule => "no rule uses the name: the collector deletes this object next".into(),
         }
     }
 }

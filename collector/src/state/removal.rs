@@ -170,6 +170,17 @@ pub(super) fn removal(
     limits: &Limits,
 ) -> Option<Timestamp> {
     let earliest = address.earliest_removal(limits).max(address.not_before);
+    removal_from(earliest, name, address, found, limits)
+}
+
+/// When the address may leave, from the earliest time on that its retention allows.
+pub(super) fn removal_from(
+    earliest: Timestamp,
+    name: &Name,
+    address: &Address,
+    found: bool,
+    limits: &Limits,
+) -> Option<Timestamp> {
     if !limits.lookups {
         return Some(earliest);
     }

@@ -91,14 +91,7 @@ impl StatusUpdate {
         if state.list.names.is_empty() {
             names.extend(own_entry(state, stored, now, &mut update));
         }
-        for address in state
-            .list
-            .names
-            .iter_mut()
-            .flat_map(|name| &mut name.addresses)
-        {
-            address.rendered = address.expiry();
-        }
+        state.are_rendered();
         update.next.names = names.into();
         (was_ended || update.next != *stored).then_some(update)
     }
@@ -110,6 +103,16 @@ impl StatusUpdate {
 
     pub fn status(&self) -> DnsNameResolverStatus {
         self.next.status()
+    }
+}
+
+impl NameState {
+    /// The status has all addresses with their current times.
+    pub(super) fn are_rendered(&mut self) {
+        let names = self.list.names.iter_mut();
+        for address in names.flat_map(|name| &mut name.addresses) {
+            address.rendered = address.expiry();
+        }
     }
 }
 

@@ -32,10 +32,7 @@ fn replay(parts: &[&[u8]], format: Output) -> (String, anyhow::Result<()>) {
         ..Limits::default()
     };
     let config = controller::Config {
-        objects: ObjectPolicy {
-            namespace: String::new(),
-            ..ObjectPolicy::default()
-        },
+        objects: ObjectPolicy::of_egress_firewalls("", ManageObjects::Always),
         limits,
         ..controller::Config::default()
     };

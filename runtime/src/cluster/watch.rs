@@ -121,7 +121,7 @@ pub(crate) fn watch<K: Object>(
                 Err(error) => error,
             };
             let wait = failures.one_more(Instant::now());
-            if failures.count == FAILURES && let Some(event) = content.lost(in_words(&error)) {
+            if failures.count == FAILURES && let Some(event) = content.lost(reason::<K>(&error)) {
                 yield event;
             }
             sleep(wait).await;
@@ -129,6 +129,19 @@ pub(crate) fn watch<K: Object>(
                 changes.restart();
             }
         }
+    }
+}
+
+/// Why the content is unknown. A kind that the server does not serve is named by its definition.
+fn reason<K: Object>(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if status.code == 404 => {
+            let (plural, group) = (K::plural(&()), K::group(&()));
+            format!(
+                "the API server does not serve {plural}.{group}: install its CustomResourceDefinition"
+            )
+        }
+        error => in_words(error),
     }
 }
 

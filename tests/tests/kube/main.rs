@@ -44,6 +44,7 @@ mod proxy;
 mod rbac;
 mod reports;
 mod soak;
+mod sources;
 mod standby;
 mod status_writers;
 mod throttled;

@@ -46,7 +46,7 @@ async fn a_rule_with_a_bad_name_costs_itself_alone() {
     let metric = world
         .collector
         .admin()
-        .metric("egress_collector_egress_firewall_names_refused", &[])
+        .metric("egress_collector_rule_names_refused", &["EgressFirewall"])
         .await;
     assert_eq!(metric.unwrap(), 4.0);
 }

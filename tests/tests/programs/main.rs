@@ -41,5 +41,6 @@ mod restarts;
 mod rules;
 mod senders;
 mod soak;
+mod sources;
 mod start;
 mod versions;

@@ -15,7 +15,7 @@ use crate::{
         ManageObjects,
         publish::{Write, WriteOutcome},
     },
-    rules::Wanted,
+    rules::{Source, Wanted},
 };
 
 const WWW: &str = "www.example.com";
@@ -62,7 +62,7 @@ impl World {
 
     fn want_all(&mut self, present: &[String], absent: &[String], listed: bool) {
         let wanted = in_use(present, absent, listed);
-        self.controller.want(&wanted, at(self.now));
+        self.controller.want(&wanted.into(), at(self.now));
         self.settle_all();
     }
 
@@ -85,7 +85,11 @@ impl World {
 fn restarted(objects: &[DnsNameResolver], world: &World) -> StatusController {
     let mut controller = StatusController::new(world.config.clone());
     controller.lead(true, at(world.now));
-    controller.event(Event::Synced(objects.to_vec()), at(world.now));
+    controller.event(
+        Source::EgressFirewall,
+        Event::Synced(objects.to_vec()),
+        at(world.now),
+    );
     controller
 }
 
@@ -200,12 +204,12 @@ fn only_who_leads_takes_the_end_of_a_rule_back() {
     let mut world = known();
     let mut follower = StatusController::new(world.config.clone());
     let objects: Vec<_> = world.store.values().cloned().collect();
-    follower.event(Event::Synced(objects), at(0));
-    follower.want(&wanted(&[WWW], 0), at(0));
+    follower.event(Source::EgressFirewall, Event::Synced(objects), at(0));
+    follower.want(&wanted(&[WWW], 0).into(), at(0));
     world.want(&[]);
     world.settle();
     let ended = world.store.values().next().unwrap().clone();
-    follower.event(Event::Applied(ended), at(world.now));
+    follower.event(Source::EgressFirewall, Event::Applied(ended), at(world.now));
     follower.observe(&answer(WWW, "2.2.2.2", world.now));
     follower.tick(at(world.now));
     assert!(follower.writes(at(world.now)).is_empty());
@@ -354,9 +358,9 @@ fn the_delay_begins_anew_when_a_store_was_out_of_sync() {
         in_sync: false,
         ..names.clone()
     };
-    world.controller.want(&out_of_sync, at(world.now));
+    world.controller.want(&out_of_sync.into(), at(world.now));
     world.pass(5 * MINUTE);
-    world.controller.want(&names, at(world.now));
+    world.controller.want(&names.into(), at(world.now));
     world.pass(10 * MINUTE - 1_000);
     assert_eq!(world.store.len(), 100);
     world.pass(5_000);
@@ -371,12 +375,16 @@ fn unread_rules_hold_possible_names_for_ten_minutes_and_no_others() {
         ..in_use(used, &[], false)
     };
     let all = names(0..20);
-    world.controller.want(&unknown(&all[..12]), at(world.now));
+    world
+        .controller
+        .want(&unknown(&all[..12]).into(), at(world.now));
     world.pass(9 * MINUTE);
     assert_eq!(world.store.len(), 20);
     assert_eq!(world.controller.in_use.held(at(world.now)).0, 8);
     // An edit of another EgressFirewall ends the rule at once.
-    world.controller.want(&unknown(&all[..10]), at(world.now));
+    world
+        .controller
+        .want(&unknown(&all[..10]).into(), at(world.now));
     world.pass(3_000);
     assert_eq!(world.store.len(), 18);
     world.pass(MINUTE);
@@ -392,7 +400,7 @@ fn an_object_goes_soon_once_all_rules_are_known() {
         unknown_rules: true,
         ..in_use(&all[..12], &[], false)
     };
-    world.controller.want(&unknown, at(world.now));
+    world.controller.want(&unknown.into(), at(world.now));
     world.pass(MINUTE);
     world.want_all(&all[..12], &[], false);
     world.pass(4_000);
@@ -461,7 +469,9 @@ fn objects_that_are_not_ours_are_neither_counted_nor_deleted() {
     };
     let foreign = world.put(DnsNameResolver::new("foreign", spec));
     assert_eq!(foreign.name_any(), "foreign");
-    world.controller.event(Event::Applied(foreign), at(0));
+    world
+        .controller
+        .event(Source::EgressFirewall, Event::Applied(foreign), at(0));
     world.want(&[]);
     world.pass(11 * MINUTE);
     assert_eq!(world.controller.in_use.held(at(world.now)).0, 0);

@@ -7,6 +7,7 @@ use crate::{
     clients::tests::Pods,
     new_names::KnownNames,
     objects::{ManageObjects, Shared},
+    rules::Source,
 };
 
 const WILD: &str = "*.s3.example.com";
@@ -103,7 +104,9 @@ impl Cluster {
         let namespaces: Vec<_> = TEAMS.into_iter().chain(others).collect();
         let numbers = self.pods.numbers(&namespaces);
         wanted.namespaces = [(name(WILD), numbers.into())].into();
-        self.world.controller.want(&wanted, at(self.world.now));
+        self.world
+            .controller
+            .want(&wanted.into(), at(self.world.now));
     }
 
     /// Another collector leads, or this one restarted.
@@ -116,7 +119,9 @@ impl Cluster {
         self.want();
         let objects = self.world.store.values().cloned().collect();
         let synced = runtime::store::Event::Synced(objects);
-        self.world.controller.event(synced, at(self.world.now));
+        self.world
+            .controller
+            .event(Source::EgressFirewall, synced, at(self.world.now));
         self.world.settle();
     }
 

@@ -103,7 +103,7 @@ fn only_evictions_of_a_denied_name_are_reported_to_the_rules() {
         for policy in wanted.names.values_mut() {
             policy.denied = denied;
         }
-        world.controller.want(&wanted, at(0));
+        world.controller.want(&wanted.into(), at(0));
         for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
             world.observe(NAME, ip);
         }

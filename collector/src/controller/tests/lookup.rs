@@ -362,7 +362,9 @@ fn a_name_that_does_not_exist_any_more_loses_its_addresses() {
 #[test]
 fn a_name_with_retained_addresses_only_is_looked_up_as_one_without_any() {
     let mut world = world();
-    world.controller.want(&wanted(&[WWW], 24 * 3600), at(0));
+    world
+        .controller
+        .want(&wanted(&[WWW], 24 * 3600).into(), at(0));
     world.now += 1000;
     world.due();
     world.answer(WWW, &["1.1.1.1"]);

@@ -15,7 +15,7 @@ use crate::{
     namespaces::{NamespaceQuota, NamespaceQuotas},
     notices::Notices,
     objects::{ManageObjects, NamespaceLimits},
-    rules::Wanted,
+    rules::{Source, Wanted},
 };
 
 pub(super) const LIMITS: NamespaceLimits = NamespaceLimits {
@@ -63,7 +63,9 @@ impl Cluster {
 
     pub(super) fn want(&mut self) {
         let wanted = self.wanted();
-        self.world.controller.want(&wanted, at(self.world.now));
+        self.world
+            .controller
+            .want(&wanted.into(), at(self.world.now));
         self.world.settle();
     }
 
@@ -300,7 +302,9 @@ fn another_leader_goes_on_with_what_is_left_out() {
     next.rules = cluster.rules;
     let objects = next.world.store.values().cloned().collect();
     let synced = runtime::store::Event::Synced(objects);
-    next.world.controller.event(synced, at(next.world.now));
+    next.world
+        .controller
+        .event(Source::EgressFirewall, synced, at(next.world.now));
     next.want();
     // A standby adds no address to it.
     let mut told = answer("c.test", "203.0.113.1", next.world.now);

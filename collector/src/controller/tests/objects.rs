@@ -9,7 +9,7 @@ use runtime::store::{Event, ObjectKey};
 use super::{World, at, name};
 use crate::{
     objects::{ManageObjects, publish::WriteOutcome},
-    rules::Wanted,
+    rules::{Source, Wanted},
 };
 
 #[test]
@@ -22,7 +22,9 @@ fn an_unused_object_is_deleted_only_if_it_is_ours() {
         },
     );
     let foreign = world.put(foreign);
-    world.controller.event(Event::Applied(foreign), at(0));
+    world
+        .controller
+        .event(Source::EgressFirewall, Event::Applied(foreign), at(0));
     world.want(&["www.example.com", "foreign.example.com"]);
     world.observe("foreign.example.com", "1.1.1.1");
     world.settle();
@@ -48,17 +50,21 @@ fn nothing_is_deleted_while_the_names_in_use_are_not_known() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.settle();
-    world.controller.want(&Wanted::default(), at(0));
+    world.controller.want(&Wanted::default().into(), at(0));
     assert_eq!(world.settle(), 0);
     assert_eq!(world.store.len(), 1);
     // Nor while the objects are out of sync.
-    world
-        .controller
-        .event(Event::OutOfSync("the folder is gone".to_owned()), at(0));
+    world.controller.event(
+        Source::EgressFirewall,
+        Event::OutOfSync("the folder is gone".to_owned()),
+        at(0),
+    );
     world.want(&[]);
     assert_eq!(world.settle(), 0);
     let objects = world.store.values().cloned().collect();
-    world.controller.event(Event::Synced(objects), at(0));
+    world
+        .controller
+        .event(Source::EgressFirewall, Event::Synced(objects), at(0));
     assert_eq!(world.settle_deletions(), 2);
     assert!(world.store.is_empty());
 }
@@ -70,15 +76,23 @@ fn an_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() {
     world.settle();
     let key = world.store.keys().next().unwrap().clone();
     let unreadable = Event::Undecodable([key.clone()].into());
-    world.controller.event(unreadable, at(0));
-    world.controller.event(Event::Synced(Vec::new()), at(0));
+    world
+        .controller
+        .event(Source::EgressFirewall, unreadable, at(0));
+    world
+        .controller
+        .event(Source::EgressFirewall, Event::Synced(Vec::new()), at(0));
     assert_eq!(world.settle(), 0);
     // The absence of the object ends that.
     world.store.clear();
+    world.controller.event(
+        Source::EgressFirewall,
+        Event::Undecodable(BTreeSet::new()),
+        at(0),
+    );
     world
         .controller
-        .event(Event::Undecodable(BTreeSet::new()), at(0));
-    world.controller.event(Event::Synced(Vec::new()), at(0));
+        .event(Source::EgressFirewall, Event::Synced(Vec::new()), at(0));
     world.settle();
     assert!(world.store.contains_key(&key));
 }
@@ -116,7 +130,9 @@ fn an_object_that_vanishes_comes_back_with_its_addresses() {
     world.observe("www.example.com", "1.1.1.1");
     world.settle();
     let (key, old) = world.store.pop_first().unwrap();
-    world.controller.event(Event::Deleted(key), at(1));
+    world
+        .controller
+        .event(Source::EgressFirewall, Event::Deleted(key), at(1));
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
     assert_ne!(world.store.values().next().unwrap().uid(), old.uid());
@@ -130,7 +146,9 @@ fn a_late_watch_event_undoes_nothing() {
     let empty = world.store.values().next().unwrap().clone();
     world.observe("www.example.com", "1.1.1.1");
     world.settle();
-    world.controller.event(Event::Applied(empty), at(1));
+    world
+        .controller
+        .event(Source::EgressFirewall, Event::Applied(empty), at(1));
     assert_eq!(world.settle(), 0);
 }
 
@@ -148,7 +166,9 @@ fn what_the_watch_says_during_a_write_is_taken_in_after_it() {
     // The object is deleted just after the write, and the watch event arrives before the write's
     // reply.
     let (key, _) = world.store.pop_first().unwrap();
-    world.controller.event(Event::Deleted(key.clone()), at(0));
+    world
+        .controller
+        .event(Source::EgressFirewall, Event::Deleted(key.clone()), at(0));
     assert!(
         world.controller.writes(at(0)).is_empty(),
         "one write in flight for an object"

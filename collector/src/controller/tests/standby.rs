@@ -3,9 +3,10 @@
 mod budget;
 mod rollout;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use runtime::store::Event;
+use proto::api::DnsNameResolver;
+use runtime::store::{Event, ObjectKey};
 
 use crate::controller::{
     StatusController,
@@ -18,6 +19,7 @@ use crate::{
         ManageObjects,
         publish::{Write, WriteOutcome},
     },
+    rules::Source::EgressFirewall,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -47,10 +49,10 @@ impl Pair {
             change(config);
         });
         let mut standby = StatusController::new(leader.config.clone());
-        standby.event(Event::Synced(Vec::new()), at(0));
+        standby.event(EgressFirewall, Event::Synced(Vec::new()), at(0));
         let names = [WWW, WILDCARD, "*.example.net"];
         leader.want(&names);
-        standby.want(&wanted(&names, 0), at(0));
+        standby.want(&wanted(&names, 0).into(), at(0));
         let mut pair = Self {
             leader,
             standby,
@@ -176,16 +178,13 @@ impl Pair {
         outcome
     }
 
-    fn show_changes(
-        &mut self,
-        before: &std::collections::BTreeMap<runtime::store::ObjectKey, proto::api::DnsNameResolver>,
-    ) {
+    fn show_changes(&mut self, before: &BTreeMap<ObjectKey, DnsNameResolver>) {
         let now = at(self.leader.now);
         for (key, object) in &self.leader.store {
             if before.get(key) != Some(object) {
                 let event = || Event::Applied(object.clone());
-                self.leader.controller.event(event(), now);
-                self.standby.event(event(), now);
+                self.leader.controller.event(EgressFirewall, event(), now);
+                self.standby.event(EgressFirewall, event(), now);
             }
         }
     }
@@ -206,7 +205,8 @@ impl Pair {
         let now = at(self.leader.now);
         for (key, object) in &self.leader.store {
             if before.get(key) != Some(object) {
-                self.standby.event(Event::Applied(object.clone()), now);
+                self.standby
+                    .event(EgressFirewall, Event::Applied(object.clone()), now);
             }
         }
     }
@@ -374,7 +374,7 @@ fn nothing_is_added_to_an_object_that_is_about_to_be_deleted() {
     let now = pair.leader.now;
     pair.leader
         .controller
-        .want(&wanted(&["*.example.net"], 0), at(now));
+        .want(&wanted(&["*.example.net"], 0).into(), at(now));
     pair.step();
     pair.tell(WWW, "1.1.1.1", STANDBY);
     for _ in 0..300 {
@@ -454,7 +454,8 @@ fn a_store_that_refuses_is_asked_by_the_standby_once_in_a_while() {
     let names: Vec<_> = (0..100).map(|i| format!("n{i}.example.org")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     pair.leader.want(&names);
-    pair.standby.want(&wanted(&names, 0), at(pair.leader.now));
+    pair.standby
+        .want(&wanted(&names, 0).into(), at(pair.leader.now));
     pair.settle();
     for name in names {
         let mut observation = answer(name, "1.1.1.1", pair.leader.now);

@@ -10,6 +10,7 @@ use crate::controller::{
         wanted,
     },
 };
+use crate::rules::Source;
 
 /// The Lease changes hands after an hour of look-ups by the old leader, and one client floods the
 /// new one.
@@ -143,8 +144,8 @@ fn a_client_that_asks_now_and_then_never_loses_its_name_whoever_is_killed() {
         let mut fresh = StatusController::new(config.clone());
         let now = at(pair.leader.now);
         let objects = pair.leader.store.values().cloned().collect();
-        fresh.event(Event::Synced(objects), now);
-        fresh.want(&wanted(&names, 0), now);
+        fresh.event(Source::EgressFirewall, Event::Synced(objects), now);
+        fresh.want(&wanted(&names, 0).into(), now);
         if chance.bool() {
             // The leader is killed: the standby leads after some seconds, and a new process is the
             // standby.
@@ -207,7 +208,9 @@ fn a_loss_soon_after_a_take_over_is_no_sign_of_a_foreign_gc() {
         let mut object = world.store.values().next().unwrap().clone();
         object.status = None;
         let object = world.put(object);
-        world.controller.event(Event::Applied(object), at(now));
+        world
+            .controller
+            .event(Source::EgressFirewall, Event::Applied(object), at(now));
         assert_eq!(
             world.controller.lead.foreign_gc_detected, foreign_gc_detected,
             "{now}"

@@ -7,6 +7,7 @@ use runtime::store::Event;
 
 use super::{World, at};
 use crate::objects::{ManageObjects, publish::Write};
+use crate::rules::Source;
 
 const WILD: &str = "*.example.com";
 
@@ -62,9 +63,11 @@ fn nothing_starts_a_second_write_of_an_object_that_is_being_written() {
     let (mut world, first) = being_written();
     let mut theirs: DnsNameResolver = world.store.values().next().unwrap().clone();
     theirs.metadata.resource_version = Some("theirs".to_owned());
-    world
-        .controller
-        .event(Event::Applied(theirs), at(world.now));
+    world.controller.event(
+        Source::EgressFirewall,
+        Event::Applied(theirs),
+        at(world.now),
+    );
     for i in 0..1_200 {
         world.observe(&format!("n{i}.example.com"), "1.1.1.1");
     }

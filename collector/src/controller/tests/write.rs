@@ -11,6 +11,7 @@ use crate::{
         ManageObjects,
         publish::{Write, WriteOutcome},
     },
+    rules::Source,
 };
 
 const WWW: &str = "www.example.com";
@@ -240,7 +241,9 @@ fn an_object_of_another_name_at_its_key_ends_what_was_known_of_the_first() {
     other.spec.name = "other.example.com.".to_owned();
     other.metadata.uid = Some("other".to_owned());
     other.metadata.resource_version = Some("1000".to_owned());
-    world.controller.event(Event::Applied(other), at(world.now));
+    world
+        .controller
+        .event(Source::EgressFirewall, Event::Applied(other), at(world.now));
     assert!(
         world.controller.names.entries[&name(WWW)]
             .objects

@@ -9,6 +9,7 @@ use crate::objects::{
     MAX_IN_FLIGHT, ManageObjects,
     publish::{Write, WriteOutcome},
 };
+use crate::rules::Source;
 
 /// The store carries out these writes.
 fn carry_out(world: &mut World, writes: &[Write]) {
@@ -122,7 +123,9 @@ fn who_removes_addresses_by_stored_times_is_shown_new_ones_from_then_on() {
     let mut bare = stored;
     bare.status = None;
     let bare = world.put(bare);
-    world.controller.event(Event::Applied(bare), at(world.now));
+    world
+        .controller
+        .event(Source::EgressFirewall, Event::Applied(bare), at(world.now));
     assert_eq!(world.settle(), 1);
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
 

@@ -72,7 +72,7 @@ async fn the_page_and_the_json_say_what_is_wrong_and_what_is_known() {
     assert_eq!(json["at"], "2027-01-15T08:00:00Z");
     assert_eq!(json["conditions"][0]["name"], "store-writes");
     assert_eq!(json["faults"][0]["reason"], "NameRefused");
-    assert_eq!(json["unknownEgressFirewalls"][0], "ovn/broken");
+    assert_eq!(json["rules"][0]["unknown"][0], "ovn/broken");
     let [www, wildcard] = [&json["names"][0], &json["names"][1]];
     assert_eq!(www["nextLookup"], "2027-01-15T08:00:12Z");
     assert_eq!(www["addresses"], 3);

@@ -42,10 +42,7 @@ impl World {
         let config = Config::default();
         let clients = Clients::default();
         let mut controller = StatusController::new(controller::Config {
-            objects: ObjectPolicy {
-                manage: ManageObjects::Never,
-                ..ObjectPolicy::default()
-            },
+            objects: ObjectPolicy::of_egress_firewalls("ovn-kubernetes", ManageObjects::Never),
             shared: Shared {
                 clients: clients.clone(),
                 ..Shared::default()
@@ -84,7 +81,8 @@ impl World {
             self.wanted.names.insert(name.clone(), terms);
             self.wanted.namespaces.insert(name, [number].into());
         }
-        self.controller.want(&self.wanted, at(self.now));
+        self.controller
+            .want(&self.wanted.clone().into(), at(self.now));
     }
 
     async fn pass(&mut self, millis: i64) {

@@ -1,5 +1,7 @@
 //! EgressFirewalls that disappear: which names are absent, and until when.
 
+use proto::api::EgressFirewall;
+
 use super::*;
 use crate::rules::tests::{firewall, key, published::Published};
 
@@ -157,7 +159,7 @@ fn what_a_list_still_has_is_away_from_then_on() {
 #[test]
 fn a_store_that_was_out_of_sync_begins_every_delay_anew() {
     let (mut rules, start) = (rules(5), Instant::now());
-    rules.reset(&[], &BTreeSet::new(), start);
+    rules.reset::<EgressFirewall>(&[], &BTreeSet::new(), start);
     rules.absences.list(&BTreeSet::new(), start + seconds(5));
     let back = start + 9 * MINUTES;
     rules.absences.restart(back);

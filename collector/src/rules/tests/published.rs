@@ -14,8 +14,8 @@ use tokio::time::{Duration, Instant};
 
 use super::{
     super::{
-        Overview, RetentionPolicy, RetentionRules, RuleChange, Version, Wanted, firewall::Firewall,
-        rule_set::Rules,
+        Overview, RetentionPolicy, RetentionRules, RuleChange, Version, Wanted,
+        rule_object::RuleObject, rule_set::Rules,
     },
     annotate, firewall, key,
 };
@@ -295,7 +295,7 @@ proptest! {
                 }
                 Step::Remove(i) => rules.remove(&key(&namespace(i)), now),
                 Step::List => {
-                    let keys = rules.all().map(|it: &Arc<Firewall>| it.key.clone()).collect();
+                    let keys = rules.all().map(|it: &Arc<RuleObject>| it.key.clone()).collect();
                     rules.absences.list(&keys, now);
                 }
                 Step::Keep => {

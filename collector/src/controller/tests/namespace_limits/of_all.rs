@@ -85,7 +85,7 @@ fn bytes_kept_for_another_namespaces_longer_terms_count_only_there() {
     longest.retain = Duration::from_secs(24 * 3600);
     wanted.own_retention.insert(shared, [own].into());
     let world = &mut cluster.world;
-    world.controller.want(&wanted, at(world.now));
+    world.controller.want(&wanted.into(), at(world.now));
     for turn in 0..30 {
         world.observe_as("s.test", &format!("203.0.113.{turn}"), None);
         world.settle();

@@ -21,7 +21,9 @@ fn pair(pods: &Pods) -> Pair {
     let numbers = pods.numbers(&["team"]);
     wanted.order = [(numbers[0], [name(WILDCARD)].into())].into();
     wanted.namespaces = [(name(WILDCARD), numbers.into())].into();
-    pair.leader.controller.want(&wanted, at(pair.leader.now));
+    pair.leader
+        .controller
+        .want(&wanted.into(), at(pair.leader.now));
     pair
 }
 

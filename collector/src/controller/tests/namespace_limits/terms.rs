@@ -38,7 +38,7 @@ fn paid(
         });
     wanted.own_retention.insert(name(in_rules), own.collect());
     let world = &mut cluster.world;
-    world.controller.want(&wanted, at(world.now));
+    world.controller.want(&wanted.into(), at(world.now));
     for turn in 0..30 {
         for pod in ["short/a", "long/a"] {
             let client = pods.address(pod).to_string();

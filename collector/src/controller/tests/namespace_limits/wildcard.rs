@@ -9,6 +9,7 @@ use crate::{
     clients::tests::Pods,
     controller::tests::{answer, at, name},
     namespaces::NamespaceQuota,
+    rules::Source,
 };
 
 const PODS: [&str; 5] = ["greedy/a", "greedy/b", "honest/a", "other/a", "third/a"];
@@ -170,9 +171,11 @@ fn new_names_that_another_collector_adds_are_left_out_too() {
         names.push(added);
     }
     let object = world.put(object);
-    world
-        .controller
-        .event(Event::Applied(object), at(world.now));
+    world.controller.event(
+        Source::EgressFirewall,
+        Event::Applied(object),
+        at(world.now),
+    );
     wild.cluster.pass(2);
     // A name that the leader did not receive may be another namespace's.
     assert_eq!(wild.found(), ["f2", "f3", "f4", "f5", "missed"]);
@@ -199,9 +202,11 @@ fn a_flood_of_refused_names_keeps_no_name_of_another_namespace_out() {
     added.dns_name = name("missed.w.test").to_string();
     names.push(added);
     let object = world.put(object);
-    world
-        .controller
-        .event(Event::Applied(object), at(world.now));
+    world.controller.event(
+        Source::EgressFirewall,
+        Event::Applied(object),
+        at(world.now),
+    );
     wild.cluster.pass(2);
     assert!(wild.found().contains(&"missed".to_owned()));
 }

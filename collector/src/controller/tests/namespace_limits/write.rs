@@ -96,7 +96,7 @@ fn churning_objects_wait_for_budget_and_another_namespace_does_not() {
             }
             let wanted = cluster.wanted();
             let world = &mut cluster.world;
-            world.controller.want(&wanted, at(world.now));
+            world.controller.want(&wanted.into(), at(world.now));
         }
         let world = &mut cluster.world;
         world.now += 1000;

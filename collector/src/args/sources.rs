@@ -1,0 +1,63 @@
+//! Flags for the sources of names.
+
+use std::time::Duration;
+
+use clap::Args;
+use runtime::{
+    UsageError,
+    args::{format_duration, parse_duration, parse_namespace},
+};
+
+use crate::rules::Source;
+
+/// The default of `--dnsresolver-retain`.
+const RETAIN: Duration = Duration::from_secs(3600);
+
+/// The sources of names.
+#[derive(Args, Clone, Debug)]
+pub struct SourceArgs {
+    /// The kinds of objects whose rules have names.
+    ///
+    /// The definition of each kind must be installed. The collector reports a missing one, tries again, and goes on with the others.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "SOURCE",
+        value_delimiter = ',',
+        default_value = "egressfirewall"
+    )]
+    pub rules: Vec<Source>,
+
+    /// The namespace of the DNSNameResolver objects of names in DNSResolvers.
+    ///
+    /// Not that of --objects-namespace: ovn-kubernetes deletes each object there that no EgressFirewall uses.
+    #[arg(long, value_name = "NAMESPACE", default_value = "egress-by-name", value_parser = parse_namespace)]
+    pub dnsresolver_objects_namespace: String,
+
+    /// The shortest time that an address of a name in a DNSResolver stays after an answer last had it.
+    #[arg(long, value_name = "DURATION", default_value = format_duration(RETAIN), value_parser = parse_duration)]
+    pub dnsresolver_retain: Duration,
+}
+
+impl SourceArgs {
+    /// Each source once.
+    pub fn all(&self) -> Vec<Source> {
+        let mut all = self.rules.clone();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// # Errors
+    /// The objects of two sources are in one namespace.
+    pub fn check(&self, objects_namespace: &str) -> Result<(), UsageError> {
+        if !self.rules.contains(&Source::DnsResolver)
+            || self.dnsresolver_objects_namespace != objects_namespace
+        {
+            return Ok(());
+        }
+        let words = "--dnsresolver-objects-namespace must not be the namespace of --objects-namespace: ovn-kubernetes deletes each object \
+             there that no EgressFirewall uses";
+        Err(UsageError(words.to_owned()))
+    }
+}

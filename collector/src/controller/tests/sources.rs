@@ -1,0 +1,252 @@
+//! Names that several sources use: one state, and a status for each source.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proto::api::DnsNameResolver;
+use runtime::store::{Event, ObjectKey};
+
+use super::{World, answer, at, name, wanted};
+use crate::{
+    objects::{ManageObjects, SourcePolicy},
+    rules::{BySource, OwnRetention, Source, Wanted},
+    state::Limits,
+};
+
+const WWW: &str = "www.example.com.";
+
+/// A world in which EgressFirewalls keep an address for no time, and DNSResolvers for a minute.
+struct Two {
+    world: World,
+    egress_firewall: Vec<&'static str>,
+    dns_resolver: Vec<&'static str>,
+}
+
+impl Two {
+    fn new() -> Self {
+        let mut world = World::with(ManageObjects::Always, |config| {
+            let resolvers = SourcePolicy::new(Source::DnsResolver, "resolvers");
+            config.objects.sources.push(resolvers);
+        });
+        let synced = Event::Synced(Vec::new());
+        world.controller.event(Source::DnsResolver, synced, at(0));
+        Self {
+            world,
+            egress_firewall: Vec::new(),
+            dns_resolver: Vec::new(),
+        }
+    }
+
+    fn wanted(&self) -> BySource<Wanted> {
+        let mut all = BySource::from(wanted(&self.egress_firewall, 0));
+        *all.get_mut(Source::DnsResolver) = wanted(&self.dns_resolver, 60);
+        all
+    }
+
+    fn want(&mut self, egress_firewall: &[&'static str], dns_resolver: &[&'static str]) {
+        self.egress_firewall = egress_firewall.to_vec();
+        self.dns_resolver = dns_resolver.to_vec();
+        let all = self.wanted();
+        self.world.controller.want(&all, at(self.world.now));
+        self.world.settle();
+    }
+
+    fn settle_at(&mut self, seconds: i64) {
+        self.world.now = seconds * 1000;
+        self.world.settle();
+    }
+
+    /// The addresses of each object, by its namespace.
+    fn addresses(&self) -> BTreeMap<&str, String> {
+        let objects = self.world.store.iter();
+        objects
+            .map(|(key, object)| (&*key.namespace, addresses(object)))
+            .collect()
+    }
+}
+
+fn addresses(object: &DnsNameResolver) -> String {
+    let names = object.status.iter().flat_map(|it| &it.resolved_names);
+    let addresses = names.flat_map(|it| &it.resolved_addresses);
+    let addresses: Vec<_> = addresses.map(|it| it.ip.to_string()).collect();
+    addresses.join(" ")
+}
+
+#[test]
+fn each_source_has_an_object_and_loses_it_with_its_own_last_rule() {
+    let mut two = Two::new();
+    two.want(&[WWW], &[WWW]);
+    two.world.observe(WWW, "1.1.1.1");
+    two.world.settle();
+    let both = BTreeMap::from([
+        ("ovn", "1.1.1.1".to_owned()),
+        ("resolvers", "1.1.1.1".to_owned()),
+    ]);
+    assert_eq!(two.addresses(), both);
+    assert_eq!(two.world.controller.names.entries.len(), 1);
+    two.want(&[], &[WWW]);
+    two.world.settle_deletions();
+    assert_eq!(
+        two.addresses(),
+        [("resolvers", "1.1.1.1".to_owned())].into()
+    );
+    two.want(&[WWW], &[]);
+    two.world.settle_deletions();
+    assert_eq!(two.addresses(), [("ovn", "1.1.1.1".to_owned())].into());
+    two.want(&[], &[]);
+    two.world.settle_deletions();
+    assert_eq!(two.addresses(), BTreeMap::new());
+    assert!(two.world.controller.names.entries.is_empty());
+}
+
+#[test]
+fn each_status_keeps_an_address_for_the_time_of_its_source() {
+    let mut two = Two::new();
+    two.want(&[WWW], &[WWW]);
+    two.world.observe(WWW, "1.1.1.1");
+    two.world.settle();
+    // The TTL of 30 s and the grace of 5 s are over.
+    two.settle_at(36);
+    assert_eq!(two.addresses()["resolvers"], "1.1.1.1");
+    assert_eq!(two.addresses()["ovn"], "");
+    // An answer has it again.
+    two.world.observe(WWW, "1.1.1.1");
+    two.world.settle();
+    assert_eq!(two.addresses()["ovn"], "1.1.1.1");
+    two.settle_at(36 + 61);
+    assert_eq!(two.addresses()["resolvers"], "");
+    assert_eq!(two.addresses()["ovn"], "");
+}
+
+#[test]
+fn an_address_that_left_a_status_does_not_come_back_with_a_new_leader() {
+    let mut two = Two::new();
+    two.want(&[WWW], &[WWW]);
+    two.world.observe(WWW, "1.1.1.1");
+    two.world.settle();
+    two.settle_at(36);
+    let mut next = Two::new();
+    next.world.store = two.world.store.clone();
+    next.world.now = 37_000;
+    let now = at(next.world.now);
+    for (source, namespace) in [
+        (Source::EgressFirewall, "ovn"),
+        (Source::DnsResolver, "resolvers"),
+    ] {
+        let objects = two.world.store.iter();
+        let objects = objects.filter(|(key, _)| key.namespace == namespace);
+        let objects = objects.map(|(_, object)| object.clone()).collect();
+        let controller = &mut next.world.controller;
+        controller.event(source, Event::Synced(objects), now);
+    }
+    next.want(&[WWW], &[WWW]);
+    assert_eq!(next.addresses()["resolvers"], "1.1.1.1");
+    assert_eq!(next.addresses()["ovn"], "");
+}
+
+#[test]
+fn a_wildcard_of_both_sources_loses_found_names_at_different_times() {
+    let mut two = Two::new();
+    two.want(&["*.example.com."], &["*.example.com."]);
+    two.world.observe("a.example.com.", "1.1.1.1");
+    two.world.settle();
+    two.world.now = 20_000;
+    two.world.observe("b.example.com.", "2.2.2.2");
+    two.world.settle();
+    two.settle_at(36);
+    assert_eq!(two.addresses()["ovn"], "2.2.2.2");
+    assert_eq!(two.addresses()["resolvers"], "1.1.1.1 2.2.2.2");
+}
+
+#[test]
+fn a_source_that_cannot_be_read_holds_up_no_other() {
+    let mut two = Two::new();
+    let away = Event::OutOfSync("its definition is missing".to_owned());
+    let mut world = World::with(ManageObjects::Always, |config| {
+        let resolvers = SourcePolicy::new(Source::DnsResolver, "resolvers");
+        config.objects.sources.push(resolvers);
+        config.limits = Limits {
+            lookups: true,
+            ..config.limits.clone()
+        };
+    });
+    assert!(!world.controller.objects.are_known());
+    world.controller.event(Source::DnsResolver, away, at(0));
+    assert!(world.controller.objects.are_known());
+    let mut all = BySource::from(wanted(&[WWW], 0));
+    all.get_mut(Source::DnsResolver).has_failed = true;
+    world.controller.want(&all, at(0));
+    assert!(world.controller.in_use.are_known());
+    world.settle();
+    assert_eq!(world.store.len(), 1);
+    // Objects of the source that cannot be read are neither made nor deleted.
+    two.want(&[], &[WWW]);
+    let away = Event::OutOfSync("its definition is missing".to_owned());
+    two.world.controller.event(Source::DnsResolver, away, at(0));
+    two.want(&[WWW], &[]);
+    two.world.settle_deletions();
+    let namespaces: Vec<_> = two.addresses().into_keys().collect();
+    assert_eq!(namespaces, ["ovn", "resolvers"]);
+}
+
+#[test]
+fn a_namespace_is_charged_by_the_retention_of_its_own_rules() {
+    let mut two = Two::new();
+    let clients = two.world.config.shared.clients.clone();
+    let [firewall, resolver] = ["firewall", "resolver"].map(|it| clients.number(it));
+    let mut all = two.wanted();
+    for (source, namespaces, retain) in [
+        (Source::EgressFirewall, vec![firewall, resolver], 0),
+        (Source::DnsResolver, vec![resolver], 60),
+    ] {
+        let of_source = all.get_mut(source);
+        *of_source = wanted(&[WWW], retain);
+        of_source
+            .namespaces
+            .insert(name(WWW), namespaces.into_boxed_slice());
+    }
+    two.world.controller.want(&all, at(0));
+    let entry = &two.world.controller.names.entries[WWW];
+    assert_eq!(*entry.with_rule, [firewall, resolver]);
+    let own: Vec<_> = entry.own_limits.iter().collect();
+    assert_eq!(own.len(), 1);
+    assert_eq!(*own[0].namespaces, [firewall]);
+    assert_eq!(own[0].limits.retain, Duration::ZERO);
+    // A source's own shorter retentions count too.
+    let shorter = OwnRetention {
+        policy: wanted(&[WWW], 30).names[WWW].times(),
+        namespaces: [resolver].into(),
+    };
+    let mut both = all.clone();
+    let resolvers = both.get_mut(Source::DnsResolver);
+    resolvers.own_retention.insert(name(WWW), [shorter].into());
+    resolvers.changes = Default::default();
+    two.world.controller.want(&both, at(0));
+    let entry = &two.world.controller.names.entries[WWW];
+    let mut retain: Vec<_> = entry.own_limits.iter().map(|it| it.limits.retain).collect();
+    retain.sort();
+    assert_eq!(retain, [Duration::ZERO, Duration::from_secs(30)]);
+}
+
+#[test]
+fn a_restored_object_without_status_gets_the_addresses_again() {
+    let mut two = Two::new();
+    two.want(&[WWW], &[WWW]);
+    two.world.observe(WWW, "1.1.1.1");
+    two.world.settle();
+    two.settle_at(20);
+    let key = two.world.store.keys().find(|it| it.namespace == "ovn");
+    let key: ObjectKey = key.unwrap().clone();
+    let mut bare = two.world.store[&key].clone();
+    bare.status = None;
+    bare.metadata.uid = Some("restored".to_owned());
+    let bare = two.world.put(bare);
+    let now = at(two.world.now);
+    let controller = &mut two.world.controller;
+    controller.event(Source::EgressFirewall, Event::Applied(bare), now);
+    two.world.settle();
+    assert_eq!(two.addresses()["ovn"], "1.1.1.1");
+    let fresh = answer(WWW, "2.2.2.2", two.world.now);
+    two.world.controller.observe(&fresh);
+    two.world.settle();
+    assert_eq!(two.addresses()["ovn"], "1.1.1.1 2.2.2.2");
+}

@@ -1,0 +1,90 @@
+//! A value for each source of names.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use proto::api::DnsName;
+
+use super::{Overview, Source, Wanted};
+
+/// A value for each source of `--rules`.
+#[derive(Clone, Debug)]
+pub struct BySource<T>(BTreeMap<Source, T>);
+
+impl<T: Default> BySource<T> {
+    /// The default value for each of these sources.
+    pub fn of(sources: &[Source]) -> Self {
+        let values = sources.iter().map(|source| (*source, T::default()));
+        Self(values.collect())
+    }
+
+    /// The value of one source, which may be new.
+    pub fn get_mut(&mut self, source: Source) -> &mut T {
+        self.0.entry(source).or_default()
+    }
+}
+
+impl<T> BySource<T> {
+    pub fn get(&self, source: Source) -> Option<&T> {
+        self.0.get(&source)
+    }
+
+    /// In the order of the sources.
+    pub fn iter(&self) -> impl Iterator<Item = (Source, &T)> {
+        self.0.iter().map(|(source, value)| (*source, value))
+    }
+}
+
+impl BySource<Wanted> {
+    /// Whether any source uses the name.
+    pub fn has(&self, name: &DnsName) -> bool {
+        self.0
+            .values()
+            .any(|wanted| wanted.names.contains_key(name))
+    }
+
+    /// Whether no source uses any name.
+    pub fn is_empty(&self) -> bool {
+        self.0.values().all(|wanted| wanted.names.is_empty())
+    }
+}
+
+impl BySource<Arc<Overview>> {
+    /// The namespaces with rules by name, each with an object that has one.
+    pub fn with_names(&self) -> Arc<BTreeMap<String, ObjectReference>> {
+        let mut all = self.0.values().filter(|it| !it.dns.is_empty());
+        let Some(first) = all.next() else {
+            return Arc::default();
+        };
+        let mut joined = Arc::clone(&first.dns);
+        for more in all {
+            let known = Arc::make_mut(&mut joined);
+            for (namespace, object) in more.dns.iter() {
+                known
+                    .entry(namespace.clone())
+                    .or_insert_with(|| object.clone());
+            }
+        }
+        joined
+    }
+
+    /// Why the objects of some source cannot be read.
+    pub fn out_of_sync(&self) -> impl Iterator<Item = (Source, &str)> {
+        let all = self.iter();
+        all.filter_map(|(source, it)| Some((source, it.out_of_sync.as_deref()?)))
+    }
+}
+
+/// EgressFirewalls alone, as by default.
+impl<T: Default> Default for BySource<T> {
+    fn default() -> Self {
+        T::default().into()
+    }
+}
+
+/// The value of EgressFirewalls alone.
+impl<T> From<T> for BySource<T> {
+    fn from(value: T) -> Self {
+        Self([(Source::EgressFirewall, value)].into())
+    }
+}

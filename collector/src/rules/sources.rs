@@ -1,0 +1,120 @@
+//! The kinds of objects whose rules have names. Each kind is one module below, with one interface.
+//!
+//! | source | names of | Deny | annotations | objects are made by |
+//! |---|---|---|---|---|
+//! | [`egress_firewall`] | EgressFirewalls | yes | yes | ovn-kubernetes or the collector |
+//! | [`dns_resolver`] | DNSResolvers | no | no | the collector, in a namespace of their own |
+
+mod dns_resolver;
+pub(super) mod egress_firewall;
+
+use std::fmt;
+
+use clap::ValueEnum;
+use runtime::store::Kind;
+use serde::{Serialize, Serializer};
+
+use super::{RetentionRules, rule_object::RuleObject};
+use crate::clients::Namespace;
+
+/// A kind of objects whose rules have names.
+pub trait RuleSource: Kind {
+    /// Which source it is.
+    const SOURCE: Source;
+
+    /// The names in the rules of an object, their retention, and the faults of the object.
+    #[doc(hidden)]
+    fn rules(&self, namespace: Namespace, terms: &RetentionRules) -> RuleObject;
+}
+
+/// A source of names (`--rules`).
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, ValueEnum)]
+#[value(rename_all = "lower")]
+pub enum Source {
+    /// EgressFirewalls of ovn-kubernetes.
+    EgressFirewall,
+    /// DNSResolvers, from which policy-writer makes objects of any network plugin.
+    DnsResolver,
+}
+
+impl Source {
+    /// The kind of its objects.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::EgressFirewall => "EgressFirewall",
+            Self::DnsResolver => "DNSResolver",
+        }
+    }
+
+    /// The field of its objects that has the rules.
+    pub(crate) const fn field(self) -> &'static str {
+        match self {
+            Self::EgressFirewall => "egress",
+            Self::DnsResolver => "domainList",
+        }
+    }
+
+    /// The name of the condition of readiness that its objects are known.
+    pub(crate) const fn gate(self) -> &'static str {
+        match self {
+            Self::EgressFirewall => "egress-firewalls",
+            Self::DnsResolver => "dns-resolvers",
+        }
+    }
+
+    /// The name of the condition of readiness that the objects of its names are known.
+    pub(crate) const fn objects_gate(self) -> &'static str {
+        match self {
+            Self::EgressFirewall => "dns-name-resolvers",
+            Self::DnsResolver => "dns-name-resolvers-of-dns-resolvers",
+        }
+    }
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// Some of the sources.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct SourceSet(u8);
+
+impl SourceSet {
+    pub(crate) fn has(self, source: Source) -> bool {
+        self.0 & source.bit() != 0
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn insert(&mut self, source: Source) {
+        self.0 |= source.bit();
+    }
+
+    pub(crate) fn remove(&mut self, source: Source) {
+        self.0 &= !source.bit();
+    }
+
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    /// Those that `other` lacks.
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())
+    }
+}
+
+/// As the kind of its objects.
+impl Serialize for Source {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.kind())
+    }
+}

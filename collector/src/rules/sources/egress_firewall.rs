@@ -1,0 +1,79 @@
+//! The names in EgressFirewalls.
+
+use std::time::Duration;
+
+use kube::ResourceExt;
+use proto::api::EgressFirewall;
+use runtime::{args::parse_duration, inspect::text::quoted};
+
+use super::{
+    super::{
+        RetentionPolicy, RetentionRules,
+        rule_object::{NameRule, RuleObject},
+        validation::{Fault, Faults},
+    },
+    RuleSource, Source,
+};
+use crate::clients::Namespace;
+
+/// ovn-kubernetes ignores rules beyond these.
+pub(in crate::rules) const MAX_RULES: usize = 8_000;
+
+/// The prefix of annotations that override the flags for the names of an EgressFirewall.
+pub(in crate::rules) const ANNOTATIONS: &str = "dnsnameresolver.network.openshift.io";
+
+impl RuleSource for EgressFirewall {
+    const SOURCE: Source = Source::EgressFirewall;
+
+    fn rules(&self, namespace: Namespace, terms: &RetentionRules) -> RuleObject {
+        let mut faults = Faults::default();
+        let terms = annotated(self, terms, &mut faults);
+        let rules = &self.spec.egress;
+        if let Some(more @ 1..) = rules.len().checked_sub(MAX_RULES) {
+            faults.count(Fault::TooManyRules, more);
+        }
+        let rules = (0..).zip(rules.iter().take(MAX_RULES));
+        let named = rules.filter_map(|(index, rule)| {
+            Some(NameRule {
+                index,
+                name: rule.to.dns_name.as_deref()?,
+                rule_type: rule.rule_type,
+                is_for_ports: !rule.ports.is_empty(),
+            })
+        });
+        RuleObject::new(self, namespace, terms, faults, named)
+    }
+}
+
+/// The flags, overridden by the annotations within the ceilings.
+fn annotated(
+    object: &EgressFirewall,
+    rules: &RetentionRules,
+    faults: &mut Faults,
+) -> RetentionPolicy {
+    let RetentionRules { defaults, ceilings } = rules;
+    let mut read = |key: &str, default: Duration, ceiling: Duration| {
+        let Some(text) = object.annotations().get(&format!("{ANNOTATIONS}/{key}")) else {
+            return default;
+        };
+        let subject = || format!("{key}: {}", quoted(text));
+        match parse_duration(text) {
+            Ok(duration) if duration > ceiling => {
+                let held = format!("{} (counts as {ceiling:?})", subject());
+                faults.add(Fault::AnnotationClamped, held);
+                ceiling
+            }
+            Ok(duration) => duration,
+            Err(_) => {
+                faults.add(Fault::AnnotationIgnored, subject());
+                default
+            }
+        }
+    };
+    RetentionPolicy {
+        grace: read("grace", defaults.grace, ceilings.grace),
+        min_ttl: read("min-ttl", defaults.min_ttl, ceilings.min_ttl),
+        retain: read("retain", defaults.retain, ceilings.retain),
+        ..*defaults
+    }
+}

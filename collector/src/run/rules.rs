@@ -1,0 +1,144 @@
+//! Starts the tasks that follow the rules: one for each source of `--rules`.
+
+use std::{sync::Arc, time::Duration};
+
+use proto::api::{DnsResolver, EgressFirewall};
+use runtime::{OpenStore, shutdown::Tasks};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::Program;
+use crate::{
+    inspect,
+    notices::{LeftOut, Rebinding},
+    objects::SourcePolicy,
+    rules::{self, BySource, Inputs, Outputs, Overview, RuleSource, Source, UsesAsked, Wanted},
+};
+
+/// ovn-kubernetes' cluster manager may create the object; it deletes others of the name at once.
+const CREATE_AFTER: Duration = Duration::from_secs(10);
+
+/// The most reports that wait for a source. Dropping some is harmless.
+const QUEUE: usize = 64;
+
+/// What the tasks that follow the rules give to others.
+pub(super) struct RulesFollowed {
+    pub(super) wanted: watch::Receiver<BySource<Wanted>>,
+    pub(super) overview: watch::Receiver<BySource<Arc<Overview>>>,
+    /// Where to ask for the rules that use a name, for each source.
+    pub(super) questions: Vec<mpsc::Sender<UsesAsked>>,
+}
+
+/// Where the reports for the authors of one source go.
+struct Reports {
+    rebindings: mpsc::Sender<Rebinding>,
+    left_out: mpsc::Sender<LeftOut>,
+}
+
+impl Program {
+    /// Follows the rules of each source. `rebindings` and `left_out` are reports to their authors.
+    pub(super) fn rules(
+        &self,
+        rebindings: mpsc::Receiver<Rebinding>,
+        left_out: mpsc::Receiver<LeftOut>,
+        tasks: &mut Tasks,
+    ) -> RulesFollowed {
+        let sources = self.args.sources.all();
+        let (wanted, names_in_use) = watch::channel(BySource::of(&sources));
+        let (overview, shown) = watch::channel(BySource::of(&sources));
+        let (mut questions, mut reports) = (Vec::new(), Vec::new());
+        for source in &sources {
+            let (asking, asked) = mpsc::channel(inspect::QUEUE);
+            let (attempts, rebindings) = mpsc::channel(QUEUE);
+            let (leaving_out, left_out) = mpsc::channel(QUEUE);
+            questions.push(asking);
+            reports.push(Reports {
+                rebindings: attempts,
+                left_out: leaving_out,
+            });
+            let inputs = Inputs {
+                rebindings,
+                left_out,
+                questions: asked,
+            };
+            let outputs = Outputs {
+                wanted: wanted.clone(),
+                overview: overview.clone(),
+                reporter: self.reporter.clone(),
+                is_needed: sources.len() == 1,
+            };
+            match source {
+                Source::EgressFirewall => self.follow::<EgressFirewall>(outputs, inputs, tasks),
+                Source::DnsResolver => self.follow::<DnsResolver>(outputs, inputs, tasks),
+            }
+        }
+        let passing_on = pass_on(rebindings, left_out, reports, tasks.token());
+        tasks.spawn("reports to authors", passing_on);
+        RulesFollowed {
+            wanted: names_in_use,
+            overview: shown,
+            questions,
+        }
+    }
+
+    /// How the objects of each source are created.
+    pub(super) fn source_policies(&self) -> Vec<SourcePolicy> {
+        let sources = self.args.sources.all().into_iter();
+        let policies = sources.map(|source| match source {
+            Source::EgressFirewall => SourcePolicy {
+                source,
+                namespace: self.args.common.objects_namespace.clone(),
+                manage: self.args.manage_objects,
+                create_after: match &self.store {
+                    OpenStore::Dir(_) => Duration::ZERO,
+                    OpenStore::Kube(_) => CREATE_AFTER,
+                },
+            },
+            Source::DnsResolver => {
+                SourcePolicy::new(source, &*self.args.sources.dnsresolver_objects_namespace)
+            }
+        });
+        policies.collect()
+    }
+
+    fn follow<K: RuleSource>(&self, outputs: Outputs, inputs: Inputs, tasks: &mut Tasks) {
+        let gate = K::SOURCE.gate();
+        tasks.spawn(
+            gate,
+            rules::run::<_, K>(
+                self.store.clone(),
+                self.args.retention_rules(K::SOURCE),
+                self.shared.clients.clone(),
+                outputs,
+                inputs,
+                self.health.gate(gate, "they were not listed yet"),
+                tasks.token(),
+            ),
+        );
+    }
+}
+
+/// Passes each report on to every source, since rules of several may have the name.
+async fn pass_on(
+    mut rebindings: mpsc::Receiver<Rebinding>,
+    mut left_out: mpsc::Receiver<LeftOut>,
+    sources: Vec<Reports>,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    loop {
+        // Dropped if a queue is full: enough is reported then.
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            Some(rebinding) = rebindings.recv() => {
+                for source in &sources {
+                    let _enough = source.rebindings.try_send(rebinding.clone());
+                }
+            }
+            Some(names) = left_out.recv() => {
+                for source in &sources {
+                    let _enough = source.left_out.try_send(names.clone());
+                }
+            }
+        }
+    }
+}

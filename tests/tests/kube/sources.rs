@@ -1,0 +1,154 @@
+//! The sources of names in a cluster: DNSResolvers beside EgressFirewalls, and kinds whose definition is missing.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use proto::api::DnsResolver;
+use serde_json::json;
+use tests::{kube::ApiServer, wait::eventually};
+
+use crate::collectors::{Collector, Objects, allow};
+
+const NAMESPACE: &str = "ovn-kubernetes";
+
+const RESOLVERS: &str = "egress-by-name";
+
+const BOTH: [&str; 2] = ["--rules", "egressfirewall,dnsresolver"];
+
+const DEFINITION: &str = "dnsresolvers.dns.k8s.delta10.nl";
+
+fn resolver(names: &[&str]) -> DnsResolver {
+    let resolver = json!({
+        "apiVersion": "dns.k8s.delta10.nl/v1alpha1",
+        "kind": "DNSResolver",
+        "metadata": { "name": "whitelist" },
+        "spec": { "domainList": names },
+    });
+    serde_json::from_value(resolver).unwrap()
+}
+
+async fn cluster() -> (ApiServer, Objects, Objects) {
+    let server = ApiServer::start().await;
+    for namespace in [NAMESPACE, RESOLVERS] {
+        server.make_namespace(namespace).await;
+    }
+    let of_firewalls = Objects::of(&server, NAMESPACE).await;
+    let of_resolvers = Objects::of(&server, RESOLVERS).await;
+    (server, of_firewalls, of_resolvers)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_of_both_sources_is_looked_up_once_and_written_twice() {
+    let (server, of_firewalls, of_resolvers) = cluster().await;
+    let flags = [&BOTH[..], &["--manage-objects", "always"]].concat();
+    let mut collector = Collector::start(&server.kubeconfig(), NAMESPACE, &flags).await;
+    let namespace = server.namespace().await;
+    allow(&server, &namespace, &["www.example.com"]).await;
+    let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);
+    let params = PostParams::default();
+    let made = resolver(&["WWW.example.com.", "only.example.com"]);
+    resolvers.create(&params, &made).await.unwrap();
+    for objects in [&of_firewalls, &of_resolvers] {
+        eventually("the name has an object", async || {
+            let found = objects.named("www.example.com.").await?;
+            (found.len() == 1)
+                .then_some(())
+                .ok_or_else(|| format!("{found:?}"))
+        })
+        .await;
+    }
+    let address = [[192, 0, 2, 1].into()];
+    collector.hears("www.example.com.", &address, 60).await;
+    collector.hears("only.example.com.", &address, 60).await;
+    for objects in [&of_firewalls, &of_resolvers] {
+        objects.expect("www.example.com.", &["192.0.2.1"]).await;
+    }
+    of_resolvers
+        .expect("only.example.com.", &["192.0.2.1"])
+        .await;
+    assert_eq!(of_firewalls.named("only.example.com.").await.unwrap(), []);
+
+    // The end of the DNSResolver ends its objects alone.
+    let gone = resolvers
+        .delete("whitelist", &DeleteParams::default())
+        .await;
+    gone.unwrap();
+    for name in ["www.example.com.", "only.example.com."] {
+        eventually("its object is gone", async || {
+            let found = of_resolvers.named(name).await?;
+            found
+                .is_empty()
+                .then_some(())
+                .ok_or_else(|| format!("{found:?}"))
+        })
+        .await;
+    }
+    of_firewalls
+        .expect("www.example.com.", &["192.0.2.1"])
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_definition_is_named_and_other_sources_go_on() {
+    let (server, of_firewalls, of_resolvers) = cluster().await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(server.client().await);
+    let mut definition = definitions.get(DEFINITION).await.unwrap();
+    let deletion = DeleteParams::default();
+    definitions.delete(DEFINITION, &deletion).await.unwrap();
+    eventually("the definition is gone", async || {
+        let found = definitions.get_opt(DEFINITION).await;
+        match found.map_err(|error| error.to_string())? {
+            None => Ok(()),
+            Some(found) => Err(format!("{:?}", found.metadata.deletion_timestamp)),
+        }
+    })
+    .await;
+    let flags = [&BOTH[..], &["--manage-objects", "always"]].concat();
+    let mut collector = Collector::start(&server.kubeconfig(), NAMESPACE, &flags).await;
+    let namespace = server.namespace().await;
+    allow(&server, &namespace, &["www.example.com"]).await;
+    let address = [[192, 0, 2, 1].into()];
+    eventually("the name is in use", async || {
+        let found = of_firewalls.named("www.example.com.").await?;
+        (found.len() == 1)
+            .then_some(())
+            .ok_or_else(|| format!("{found:?}"))
+    })
+    .await;
+    collector.hears("www.example.com.", &address, 60).await;
+    of_firewalls
+        .expect("www.example.com.", &["192.0.2.1"])
+        .await;
+    eventually("/readyz names the definition", async || {
+        let (code, text) = collector.program.admin().get("/readyz").await.unwrap();
+        let is_named = code == 200 && text.contains(DEFINITION);
+        is_named.then_some(()).ok_or(text)
+    })
+    .await;
+
+    // Installed later, it is found.
+    definition.metadata.resource_version = None;
+    definition.metadata.uid = None;
+    definition.status = None;
+    let params = PatchParams::apply("test").force();
+    definition.metadata.managed_fields = None;
+    let patch = Patch::Apply(&definition);
+    let made = definitions.patch(DEFINITION, &params, &patch).await;
+    made.unwrap();
+    let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);
+    eventually("a DNSResolver is made", async || {
+        let made = resolver(&["only.example.com"]);
+        let made = resolvers.create(&PostParams::default(), &made).await;
+        made.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+    eventually("its name has an object", async || {
+        let found = of_resolvers.named("only.example.com.").await?;
+        (found.len() == 1)
+            .then_some(())
+            .ok_or_else(|| format!("{found:?}"))
+    })
+    .await;
+}
