@@ -1,8 +1,11 @@
 //! The Kubernetes objects that the programs read and write, and the names derived from a DNS name.
 
 mod dns_name_resolver;
+mod dns_resolver;
 mod egress_firewall;
+mod ip_map;
 mod names;
+mod network_set;
 mod schema;
 
 pub use self::{
@@ -10,15 +13,18 @@ pub use self::{
         DEGRADED, DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus, NO_RULE,
         ResolvedAddress, ResolvedName,
     },
+    dns_resolver::{DnsResolver, DnsResolverSpec, DnsResolverStatus, GenerateType, MAX_DOMAINS},
     egress_firewall::{
         EgressFirewall, EgressFirewallDestination, EgressFirewallPort, EgressFirewallRule,
         EgressFirewallSpec, EgressFirewallStatus, RuleType, RuleTypeError,
     },
+    ip_map::{IpList, IpMap, IpMapData, IpMapDefinition},
     names::{
         ADDRESS_SET_OWNER_TYPE, AddressSetHasher, DEFAULT_NETWORK_CONTROLLER, DnsName, Family,
         NameError, address_set_id, address_set_name, object_name,
     },
-    schema::custom_resource_definitions,
+    network_set::{CrdNetworkSet, CrdNetworkSetSpec, NetworkSet, NetworkSetSpec},
+    schema::{custom_resource_definitions, dns_resolver_definitions},
 };
 
 #[cfg(test)]

@@ -2,16 +2,22 @@
 
 use std::{fs, path::Path};
 
-use proto::api::custom_resource_definitions;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use proto::api::{custom_resource_definitions, dns_resolver_definitions};
 use serde_json::{Value, json};
 
 /// Set to anything to write the manifests instead of comparing them.
 const UPDATE: &str = "UPDATE_GENERATED";
 
+fn definitions() -> impl Iterator<Item = CustomResourceDefinition> {
+    let all = custom_resource_definitions().into_iter();
+    all.chain(dns_resolver_definitions())
+}
+
 #[test]
 fn the_manifests_are_current() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/chart/files/crds");
-    for crd in custom_resource_definitions() {
+    for crd in definitions() {
         let name = crd.metadata.name.clone().unwrap();
         let path = folder.join(format!("{name}.yaml"));
         let generated = format!(
@@ -32,7 +38,7 @@ fn the_manifests_are_current() {
 
 #[test]
 fn the_manifests_say_what_the_types_say() {
-    for crd in custom_resource_definitions() {
+    for crd in definitions() {
         let yaml = serde_saphyr::to_string(&crd).unwrap();
         let read: Value = serde_saphyr::from_str(&yaml).unwrap();
         assert_eq!(read, serde_json::to_value(&crd).unwrap());
@@ -120,5 +126,49 @@ fn the_schemas_have_the_limits_of_the_deployed_ones() {
     for schema in [resolver, firewall] {
         let text = schema.to_string();
         assert!(!text.contains("\"default\"") && !text.contains("\"nullable\""));
+    }
+}
+
+/// The limits of the definitions of dns-resolution-operator, commit caa8c7d.
+#[test]
+fn the_schemas_of_resolvers_have_the_limits_of_the_operators() {
+    let [resolver, map] = dns_resolver_definitions().map(|crd| {
+        assert_eq!(crd.spec.scope, "Namespaced");
+        let version = crd.spec.versions.into_iter().next().unwrap();
+        serde_json::to_value(version).unwrap()
+    });
+    assert!(resolver.pointer("/subresources/status").is_some());
+    assert!(map.pointer("/subresources/status").is_none());
+    let root = "/schema/openAPIV3Schema";
+    for (schema, place, expected) in [
+        (
+            &resolver,
+            "properties/spec/properties/domainList/maxItems",
+            json!(500),
+        ),
+        (
+            &resolver,
+            "properties/spec/properties/generateType/default",
+            json!("NetworkPolicy"),
+        ),
+        (&resolver, "properties/spec/required", json!(["domainList"])),
+        (&resolver, "properties/status/required", json!(["ready"])),
+        (&map, "properties/data/required", json!(["domains"])),
+        (
+            &map,
+            "properties/data/properties/domains/maxItems",
+            json!(500),
+        ),
+        (
+            &map,
+            "properties/data/properties/domains/items/required",
+            json!(["ips"]),
+        ),
+    ] {
+        let pointer = format!("{root}/{place}");
+        assert_eq!(schema.pointer(&pointer), Some(&expected), "{pointer}");
+    }
+    for schema in [resolver, map] {
+        assert_eq!(schema.pointer(&format!("{root}/required")), None);
     }
 }

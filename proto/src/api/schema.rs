@@ -1,12 +1,12 @@
 //! The CustomResourceDefinitions of the objects, and the parts of their schemas that attributes cannot express.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::CustomResourceExt;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-use super::{DnsNameResolver, EgressFirewall};
+use super::{DnsNameResolver, DnsResolver, EgressFirewall, GenerateType, IpMapDefinition};
 
 /// The CustomResourceDefinitions of `DNSNameResolver` and `EgressFirewall`. They accept the same objects as the
 /// definitions that OpenShift and ovn-kubernetes deploy.
@@ -19,6 +19,38 @@ pub fn custom_resource_definitions() -> [CustomResourceDefinition; 2] {
         one_a_namespace(schema);
     }
     [resolver, firewall]
+}
+
+/// The CustomResourceDefinitions of `DNSResolver` and `IPMap`. They accept the same objects as those of
+/// dns-resolution-operator (`config/crd/bases`, commit caa8c7d381dd52e0bd913bd9fa847f9a6655cb25).
+pub fn dns_resolver_definitions() -> [CustomResourceDefinition; 2] {
+    let mut resolver = DnsResolver::crd();
+    for schema in schemas(&mut resolver) {
+        as_deployed(schema);
+        schema.required = None;
+        let spec = property(schema, "spec");
+        if let Some(kind) = spec.and_then(|spec| property(spec, "generateType")) {
+            let default = GenerateType::NetworkPolicy.name();
+            kind.default = Some(JSON(default.into()));
+        }
+        if let Some(status) = property(schema, "status") {
+            status.required = Some(vec!["ready".to_owned()]);
+        }
+    }
+    let mut map = IpMapDefinition::crd();
+    for schema in schemas(&mut map) {
+        as_deployed(schema);
+        schema.required = None;
+        let properties = schema.properties.get_or_insert_default();
+        if let Some(data) = properties.remove("spec") {
+            properties.insert("data".to_owned(), data);
+        }
+    }
+    [resolver, map]
+}
+
+fn property<'a>(schema: &'a mut JSONSchemaProps, name: &str) -> Option<&'a mut JSONSchemaProps> {
+    schema.properties.as_mut()?.get_mut(name)
 }
 
 /// The schema of each version.

@@ -186,3 +186,49 @@ fn a_rule_type_that_the_loose_pattern_lets_through_denies() {
         assert!(error.to_string().contains(&format!("{text:?}")), "{error}");
     }
 }
+
+#[test]
+fn an_ip_map_is_written_with_its_kind_and_without_a_spec() {
+    let written = json!({
+        "apiVersion": "dns.k8s.delta10.nl/v1alpha1",
+        "kind": "IPMap",
+        "metadata": {"name": "a", "namespace": "team-a"},
+        "data": {"domains": [{"name": "Example.COM", "ips": ["192.0.2.1/32"]}, {"ips": []}]},
+    });
+    let map: IpMap = serde_json::from_value(written.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&map).unwrap(), written);
+    assert_eq!(
+        <IpMap as kube::Resource>::url_path(&(), Some("team-a")),
+        "/apis/dns.k8s.delta10.nl/v1alpha1/namespaces/team-a/ipmaps"
+    );
+    let empty: IpMap = serde_json::from_value(json!({"metadata": {}, "later": 1})).unwrap();
+    assert_eq!(empty.data, None);
+}
+
+#[test]
+fn the_kind_to_make_of_a_resolver_is_known_or_not() {
+    let kind = |spec| {
+        serde_json::from_value::<DnsResolverSpec>(spec)
+            .unwrap()
+            .generate_type()
+    };
+    assert_eq!(
+        kind(json!({"domainList": []})),
+        Some(GenerateType::NetworkPolicy)
+    );
+    for known in [
+        GenerateType::NetworkPolicy,
+        GenerateType::IpMap,
+        GenerateType::CalicoNetworkSet,
+    ] {
+        assert_eq!(
+            kind(json!({"domainList": [], "generateType": known.name()})),
+            Some(known)
+        );
+    }
+    assert_eq!(kind(json!({"domainList": [], "generateType": ""})), None);
+    assert_eq!(
+        kind(json!({"domainList": [], "generateType": "networkpolicy"})),
+        None
+    );
+}
