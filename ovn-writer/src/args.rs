@@ -7,12 +7,12 @@ mod sets;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 use runtime::{
     UsageError,
-    args::{CommonArgs, headings, hide_others_in_short_help},
+    args::{CommonArgs, headings, hide_others_in_short_help, parse_time},
     clock::Timestamp,
     listen::{ListenAddress, parse_local},
 };
 
-use self::sets::{parse_time, permission_end};
+use self::sets::permission_end;
 pub use self::{northbound::NorthboundArgs, realized::RealizedArgs, sets::SetsArgs};
 use crate::{
     control::{AllowEmptyArgs, parse_control},

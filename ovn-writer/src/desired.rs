@@ -2,13 +2,12 @@
 //!
 //! There is no IO here, and no clock. The store is not trusted:
 //!
-//! - Addresses are normalised and pass the guards again ([`filter`]).
+//! - Addresses are normalised and pass the guards again ([`runtime::address_filter`]).
 //! - A status without an address is ignored, unless an entry of `spec.name` gives the reason. Until the objects of a
 //!   name have such a status again, their last one counts.
 //! - An absent or unreadable object removes nothing: its name is [away](Presence::Away), and [`crate::sync`] decides
 //!   what follows.
 
-pub mod filter;
 mod name;
 mod object;
 
@@ -18,12 +17,12 @@ use foldhash::{HashMap, HashSet};
 use proto::api::{DnsName, DnsNameResolver, Family, NameError};
 use runtime::store::{Event, ObjectKey};
 
-pub use self::filter::{Filter, Skip};
 use self::{
     name::Name,
     object::{Resolver, Statement},
 };
 use crate::addresses::{Addresses, AddressesRef};
+pub use runtime::address_filter::{Filter, Skip};
 
 /// The content of the store, as far as the sets need it.
 #[derive(Debug, Default)]

@@ -172,6 +172,21 @@ impl Cluster {
         watch(self.client(), watching, self.bad_objects())
     }
 
+    /// Whether the API server serves a resource, such as `networksets` of `projectcalico.org/v3`.
+    ///
+    /// # Errors
+    /// A text: the API server does not say.
+    pub async fn serves(&self, group_version: &str, plural: &str) -> Result<bool, String> {
+        match self.client.list_api_group_resources(group_version).await {
+            Ok(list) => Ok(list
+                .resources
+                .iter()
+                .any(|resource| resource.name == plural)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+            Err(error) => Err(in_words(&error)),
+        }
+    }
+
     /// Requests for objects of a kind in a namespace.
     pub(crate) fn requests<K: Object>(namespace: &str) -> Request {
         Request::new(K::url_path(&(), Some(namespace)))

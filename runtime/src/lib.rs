@@ -4,6 +4,7 @@
 //! - [`cluster`]: a Kubernetes API server.
 //! - [`changes`]: values that are sent when they change.
 //! - [`clock`]: the time of day, as a value that tests set.
+//! - [`address_filter`]: the addresses of statuses that may come into rules.
 //! - [`absence`]: how many names may be absent before that is a fault.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
 //! - [`read_coalescing`]: fewer wake-ups for fast streams.
@@ -29,6 +30,7 @@
 #![deny(missing_docs)]
 
 pub mod absence;
+pub mod address_filter;
 pub mod admin;
 pub mod args;
 pub mod certificate_expiry;

@@ -9,7 +9,8 @@ use crate::{
     args::StoreAddress,
     cluster::{Cluster, KubeStore},
     store::{
-        BadObjects, Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, dir::DirStore,
+        BadObjects, Event, Kind, ObjectKey, Precondition, Replace, Scope, Store, StoreError,
+        dir::DirStore,
     },
 };
 
@@ -92,6 +93,15 @@ impl Store for OpenStore {
         match self {
             Self::Dir(store) => store.replace_status(object).await,
             Self::Kube(store) => store.replace_status(object).await,
+        }
+    }
+}
+
+impl Replace for OpenStore {
+    async fn replace<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
+        match self {
+            Self::Dir(store) => store.replace(object).await,
+            Self::Kube(store) => store.replace(object).await,
         }
     }
 }

@@ -12,9 +12,12 @@ pub(crate) mod watched;
 use std::{collections::BTreeSet, fmt, future::Future, str::FromStr, time::Duration};
 
 use futures_util::Stream;
-use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::{core::v1::ObjectReference, networking::v1::NetworkPolicy},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{Resource, core::NamespaceResourceScope};
-use proto::api::{DnsNameResolver, DnsResolver, EgressFirewall};
+use proto::api::{CrdNetworkSet, DnsNameResolver, DnsResolver, EgressFirewall, IpMap, NetworkSet};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 
 pub use self::{
@@ -39,6 +42,10 @@ pub trait Kind:
 impl Kind for DnsNameResolver {}
 impl Kind for DnsResolver {}
 impl Kind for EgressFirewall {}
+impl Kind for IpMap {}
+impl Kind for NetworkPolicy {}
+impl Kind for NetworkSet {}
+impl Kind for CrdNetworkSet {}
 
 /// The identity of an object in its kind.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -115,6 +122,7 @@ pub(crate) fn to_be_made<K: Kind>(object: &K, key: &ObjectKey) -> K {
         name: Some(key.name.clone()),
         labels: object.meta().labels.clone(),
         annotations: object.meta().annotations.clone(),
+        owner_references: object.meta().owner_references.clone(),
         ..ObjectMeta::default()
     };
     made
@@ -285,7 +293,7 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// [`StoreError::NotFound`], [`StoreError::Invalid`] (it exists but does not decode), [`StoreError::Unavailable`].
     fn get<K: Kind>(&self, key: &ObjectKey) -> impl Future<Output = Result<K, StoreError>> + Send;
 
-    /// Creates an object from `metadata` (namespace, name, labels, annotations) and `spec`. Returns it as stored, with
+    /// Creates an object from `metadata` (namespace, name, labels, annotations, owners) and all else but `status`. Returns it as stored, with
     /// its uid and version. Durable when it returns.
     ///
     /// # Errors
@@ -313,4 +321,14 @@ pub trait Store: Clone + Send + Sync + 'static {
         &self,
         object: &K,
     ) -> impl Future<Output = Result<K, StoreError>> + Send;
+}
+
+/// A store that also replaces whole objects.
+pub trait Replace: Store {
+    /// Replaces labels, annotations, owners, and all fields of the object but `status`, by compare-and-swap like
+    /// [`Store::replace_status`]. Returns the object as stored. Durable when it returns.
+    ///
+    /// # Errors
+    /// Those of [`Store::replace_status`].
+    fn replace<K: Kind>(&self, object: &K) -> impl Future<Output = Result<K, StoreError>> + Send;
 }

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ipnet::IpNet;
-use k8s_openapi::jiff;
 use runtime::{
     UsageError,
     args::{StoreAddress, parse_duration},
@@ -101,13 +100,6 @@ fn parse_former_store(text: &str) -> Result<String, String> {
         return Err(words.to_owned());
     }
     Ok(text.to_owned())
-}
-
-pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
-    let time: jiff::Timestamp = text
-        .parse()
-        .map_err(|_| "it is an RFC 3339 time, such as 2026-01-31T15:04:05Z".to_owned())?;
-    Ok(Timestamp::from_millis(time.as_millisecond()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! One `DNSNameResolver`, reduced to save memory.
 
-use proto::api::{DEGRADED, DnsName, DnsNameResolver, NO_RULE, ResolvedName};
+use proto::api::{DnsName, DnsNameResolver, NO_RULE, ResolvedName};
 use smol_str::SmolStr;
 
 use super::{Filter, Skip};
@@ -35,22 +35,13 @@ impl Statement {
         }
         let entries = object.status.iter().flat_map(|it| &it.resolved_names);
         let own = entries.filter(|entry| entry.dns_name == object.spec.name);
-        match own.filter_map(failure).next() {
+        match own.filter_map(ResolvedName::failure).next() {
             Some(NO_RULE) => Self::RuleEnded,
             Some(_) => Self::Complete,
             None if object.spec.name != name.as_str() => Self::Ignored,
             None => Self::Silent,
         }
     }
-}
-
-/// The reason why look-ups of the entry's name fail, if the entry has one.
-fn failure(entry: &ResolvedName) -> Option<&str> {
-    let condition = entry
-        .conditions
-        .iter()
-        .find(|it| it.type_ == DEGRADED && it.status == "True" && !it.reason.is_empty())?;
-    Some(&condition.reason)
 }
 
 impl Resolver {

@@ -70,6 +70,17 @@ pub struct ResolvedName {
     pub resolution_failures: i32,
 }
 
+impl ResolvedName {
+    /// The reason why look-ups of the name fail, if the entry has one.
+    pub fn failure(&self) -> Option<&str> {
+        let degraded = self
+            .conditions
+            .iter()
+            .find(|it| it.type_ == DEGRADED && it.status == "True" && !it.reason.is_empty())?;
+        Some(&degraded.reason)
+    }
+}
+
 /// One address of a name. It may be used until `lastLookupTime` + `ttlSeconds`.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

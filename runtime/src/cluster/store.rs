@@ -26,7 +26,8 @@ use tokio::sync::Semaphore;
 
 use super::{ApiError, Cluster, Prepared, Watching, decoded, watch};
 use crate::store::{
-    Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics, names, to_be_made,
+    Event, Kind, ObjectKey, Precondition, Replace, Scope, Store, StoreError, metrics, names,
+    to_be_made,
 };
 
 /// The limit for parallel status writes and reads, and the one for parallel creations and deletions.
@@ -152,14 +153,17 @@ impl KubeStore {
         deleted.map(drop).map_err(|refusal| error(refusal, &key))
     }
 
+    async fn try_replace<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
+        let key = versioned(object)?;
+        let body = encoded(object, &key)?;
+        let requests = Cluster::requests::<K>(&key.namespace);
+        let request = requests.replace(&key.name, &self.written_by_us(), body);
+        let stored = self.send(&self.objects, request).await.and_then(decoded);
+        stored.map(stripped).map_err(|refusal| error(refusal, &key))
+    }
+
     async fn try_replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
-        let key = checked(ObjectKey::of(object))?;
-        if object.meta().resource_version.is_none() {
-            return Err(StoreError::Invalid {
-                key,
-                reason: "it has no resourceVersion to compare".to_owned(),
-            });
-        }
+        let key = versioned(object)?;
         // The server takes only the status from it.
         let body = encoded(object, &key)?;
         let request = Cluster::requests::<K>(&key.namespace).replace_subresource(
@@ -206,6 +210,24 @@ impl Store for KubeStore {
 
     async fn replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         metrics::timed::<K, _>("replace_status", self.try_replace_status(object)).await
+    }
+}
+
+impl Replace for KubeStore {
+    async fn replace<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
+        metrics::timed::<K, _>("replace", self.try_replace(object)).await
+    }
+}
+
+/// The key of an object whose version the server can compare.
+fn versioned<K: Kind>(object: &K) -> Result<ObjectKey, StoreError> {
+    let key = checked(ObjectKey::of(object))?;
+    match object.meta().resource_version {
+        Some(_) => Ok(key),
+        None => Err(StoreError::Invalid {
+            key,
+            reason: "it has no resourceVersion to compare".to_owned(),
+        }),
     }
 }
 

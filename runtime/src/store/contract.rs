@@ -52,6 +52,7 @@ macro_rules! store_contract {
             a_status_on_creation_is_not_stored,
             what_does_not_exist_is_not_found,
             a_status_is_replaced_and_nothing_else,
+            all_but_the_status_is_replaced_if_the_version_is_the_stored_one,
             a_status_of_an_old_version_is_a_conflict,
             a_status_of_another_uid_is_a_conflict,
             a_status_without_a_version_is_refused,

@@ -50,7 +50,9 @@ use tokio::{sync::Semaphore, task::spawn_blocking, time::sleep_until};
 
 pub(crate) use self::lock::Lock;
 use self::{file::FileError, folder::Folder, notifications::Notifications, watch::Watch};
-use super::{BadObjects, Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics};
+use super::{
+    BadObjects, Event, Kind, ObjectKey, Precondition, Replace, Scope, Store, StoreError, metrics,
+};
 
 /// How long a write waits for other processes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -131,6 +133,14 @@ impl Store for DirStore {
         let (key, object) = (ObjectKey::of(object), object.clone());
         let replace = move |folder: &Folder, _: &ObjectKey| folder.replace_status(&object);
         self.write::<K, _>("replace_status", key, replace).await
+    }
+}
+
+impl Replace for DirStore {
+    async fn replace<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
+        let (key, object) = (ObjectKey::of(object), object.clone());
+        let replace = move |folder: &Folder, _: &ObjectKey| folder.replace(&object);
+        self.write::<K, _>("replace", key, replace).await
     }
 }
 

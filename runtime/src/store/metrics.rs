@@ -12,7 +12,10 @@ const SCOPE: Label = Label::any(
     "scope",
     "the namespace that is watched, `*` for all, and the label selector if there is one",
 );
-const OPERATION: Label = Label::one_of("operation", &["create", "delete", "replace_status"]);
+const OPERATION: Label = Label::one_of(
+    "operation",
+    &["create", "delete", "replace", "replace_status"],
+);
 const OUTCOME: Label = Label::one_of(
     "outcome",
     &[

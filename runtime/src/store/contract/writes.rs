@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use proto::api::DnsNameResolver;
 use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
-    super::{ObjectKey, Precondition, Store, StoreError},
+    super::{ObjectKey, Precondition, Replace, Store, StoreError},
     DEADLINE, add_name, addresses, key, resolver, status,
 };
 
@@ -100,6 +101,45 @@ pub async fn a_status_is_replaced_and_nothing_else(store: &impl Store, namespace
     assert_ne!(replaced.resource_version(), made.resource_version());
     let got: DnsNameResolver = store.get(&key(namespace, "a")).await.unwrap();
     assert_eq!(got, replaced);
+}
+
+/// Labels, annotations, owners and spec. The fields of the status in the given object are ignored.
+pub async fn all_but_the_status_is_replaced_if_the_version_is_the_stored_one(
+    store: &impl Replace,
+    namespace: &str,
+) {
+    let mut object = resolver(namespace, "a");
+    object
+        .labels_mut()
+        .insert("team".to_owned(), "blue".to_owned());
+    let mut made = store.create(&object).await.unwrap();
+    made.status = Some(status(&["www.example.com."]));
+    let old = store.replace_status(&made).await.unwrap();
+    let mut changed = old.clone();
+    changed.status = None;
+    changed.labels_mut().clear();
+    changed
+        .annotations_mut()
+        .insert("example.com/note".to_owned(), "yes".to_owned());
+    changed.owner_references_mut().push(OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        name: "owner".to_owned(),
+        uid: "00000000-0000-4000-8000-000000000000".to_owned(),
+        ..OwnerReference::default()
+    });
+    let replaced = store.replace(&changed).await.unwrap();
+    assert_eq!(replaced.status, old.status);
+    assert_eq!(replaced.labels(), changed.labels());
+    assert_eq!(replaced.annotations(), changed.annotations());
+    assert_eq!(replaced.owner_references(), changed.owner_references());
+    assert_eq!(replaced.uid(), old.uid());
+    let got: DnsNameResolver = store.get(&key(namespace, "a")).await.unwrap();
+    assert_eq!(got, replaced);
+    refused(store.replace(&old).await, is_conflict);
+    let mut unversioned = old;
+    unversioned.metadata.resource_version = None;
+    refused(store.replace(&unversioned).await, is_invalid);
 }
 
 /// Also if the content is equal again.

@@ -91,6 +91,31 @@ pub(super) fn with_status<K: Kind>(mut stored: Value, object: &K) -> Result<Valu
     Ok(stored)
 }
 
+/// The stored document with all else of `object`: its fields but `status`, labels, annotations and owners.
+pub(super) fn with_content<K: Kind>(stored: Value, object: &K) -> Result<Value, Fault> {
+    let Value::Object(mut old) = stored else {
+        return Err(Fault::new("not an object"));
+    };
+    let mut fields = fields_of(object)?;
+    fields.remove("status");
+    let told = fields.remove("metadata").unwrap_or_default();
+    fields.extend(
+        old.remove("status")
+            .map(|status| ("status".to_owned(), status)),
+    );
+    if let Some(Value::Object(mut metadata)) = old.remove("metadata") {
+        metadata.remove("resourceVersion");
+        for field in ["labels", "annotations", "ownerReferences"] {
+            match told.get(field) {
+                Some(value) => metadata.insert(field.to_owned(), value.clone()),
+                None => metadata.remove(field),
+            };
+        }
+        fields.insert("metadata".to_owned(), Value::Object(metadata));
+    }
+    Ok(Value::Object(fields))
+}
+
 /// The text of a document.
 pub(super) fn emit(document: &Value) -> Result<String, Fault> {
     serde_saphyr::to_string(document).map_err(|error| Fault::new(error.to_string()))

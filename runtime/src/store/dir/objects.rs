@@ -42,7 +42,20 @@ impl Folder {
         self.put(&key, &document, None)
     }
 
+    pub(super) fn replace<K: Kind>(&self, object: &K) -> Result<K, FileError> {
+        self.rewrite(object, manifest::with_content)
+    }
+
     pub(super) fn replace_status<K: Kind>(&self, object: &K) -> Result<K, FileError> {
+        self.rewrite(object, manifest::with_status)
+    }
+
+    /// Writes a new document, which `change` makes of the stored one and the object.
+    fn rewrite<K: Kind>(
+        &self,
+        object: &K,
+        change: impl FnOnce(Value, &K) -> Result<Value, Fault>,
+    ) -> Result<K, FileError> {
         let key = ObjectKey::of(object);
         let expected = Precondition {
             uid: object.meta().uid.clone(),
@@ -52,7 +65,7 @@ impl Folder {
             return Err(Fault::new("it has no resourceVersion to compare").into());
         }
         let (stored, content) = self.writable::<K>(&key, &expected)?;
-        let document = manifest::with_status(stored.document.clone(), object)?;
+        let document = change(stored.document.clone(), object)?;
         if document == stored.document {
             return Ok(stored.object);
         }

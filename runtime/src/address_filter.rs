@@ -1,4 +1,4 @@
-//! The filter for addresses of statuses.
+//! The filter for addresses of statuses, for the programs that write them into rules.
 
 use std::net::IpAddr;
 
@@ -25,6 +25,7 @@ pub enum Skip {
 }
 
 impl Skip {
+    /// Every reason.
     pub const ALL: [Self; 10] = [
         Self::Unparsable,
         Self::Forbidden(Forbidden::Unspecified),
@@ -39,7 +40,7 @@ impl Skip {
     ];
 
     /// Every value of [`Skip::as_str`].
-    pub(crate) const WORDS: &[&str] = &[
+    pub const WORDS: &[&str] = &[
         "unparsable",
         "unspecified",
         "loopback",

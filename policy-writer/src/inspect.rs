@@ -1,0 +1,207 @@
+//! `--inspect`: the writer's state in JSON, for administrators and for the program `egress`.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{RawQuery, State},
+    response::Response,
+    routing::get,
+};
+use runtime::{
+    VERSION,
+    admin::{Condition, Health},
+    inspect::{
+        Asked, Inspect, busy,
+        explain::{self, QueryPacer},
+        json,
+        problems::{Problem, Problems},
+    },
+    instance::Instance,
+    store::{BadObject, BadObjects},
+};
+use serde::Serialize;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    PROGRAM,
+    planner::{Explained, ResolverShown, Totals},
+};
+
+/// The number of parallel queries; further ones wait.
+pub const QUEUE: usize = 4;
+
+/// The time-out of the writer's answer.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+
+/// A query to the writer, with the channel for its answer.
+#[derive(Debug)]
+pub enum Question {
+    /// A summary of the state.
+    Snapshot(oneshot::Sender<Snapshot>),
+    /// Why an address or a name is in objects, or is not.
+    Explain(String, oneshot::Sender<Explanation>),
+}
+
+/// The state of the writer.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    /// Whether this process writes.
+    pub leading: bool,
+    pub totals: Totals,
+    /// At most 1,000.
+    pub dns_resolvers: Vec<ResolverShown>,
+    pub more_dns_resolvers: usize,
+}
+
+/// The answer about an address or a name.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    pub about: String,
+    /// Whether this process writes.
+    pub leading: bool,
+    /// One entry for each DNSResolver and address, at most 1,000.
+    pub found: Vec<Explained>,
+}
+
+/// The status. Names come from tenants, so a reader must escape them.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    pub version: &'static str,
+    #[serde(flatten)]
+    pub instance: Instance,
+    /// The faults that need an administrator.
+    #[serde(flatten)]
+    pub problems: Problems,
+    /// The conditions of readiness.
+    pub conditions: Vec<Condition>,
+    /// Objects that cannot be decoded, at most 100.
+    pub bad_objects: Vec<BadObject>,
+    #[serde(flatten)]
+    pub snapshot: Snapshot,
+}
+
+/// The sources of the status, beside the writer.
+#[derive(Clone, Debug, Default)]
+pub struct StatusSources {
+    pub instance: Instance,
+    pub health: Health,
+    pub bad_objects: BadObjects,
+}
+
+impl Status {
+    fn new(snapshot: Snapshot, sources: &StatusSources) -> Self {
+        let mut status = Self {
+            version: VERSION,
+            instance: sources.instance.clone(),
+            problems: Problems::default(),
+            conditions: sources.health.conditions(),
+            bad_objects: sources.bad_objects.list(),
+            snapshot,
+        };
+        status.problems = status.find_problems();
+        status
+    }
+
+    fn find_problems(&self) -> Problems {
+        let mut problems = Problems::default();
+        let docs = "dnsresolver.md#conditions";
+        problems.extend(self.conditions.iter().filter_map(|condition| {
+            Some(Problem {
+                reason: "Condition",
+                subject: condition.name.to_owned(),
+                words: condition.reason.clone()?,
+                link: "/status.json".to_owned(),
+                docs,
+            })
+        }));
+        problems.extend(self.bad_objects.iter().map(|bad| Problem {
+            reason: "UnreadableObject",
+            subject: format!("{} {}", bad.kind, bad.place),
+            words: bad.fault.clone(),
+            link: "/status.json".to_owned(),
+            docs: "troubleshooting.md#egressdnsstoreunreadable",
+        }));
+        for resolver in &self.snapshot.dns_resolvers {
+            problems.extend(resolver.faults.iter().map(|fault| Problem {
+                reason: "DNSResolver",
+                subject: format!("{}/{}", resolver.namespace, resolver.name),
+                words: fault.clone(),
+                link: "/status.json".to_owned(),
+                docs,
+            }));
+        }
+        problems.add_unlisted(self.snapshot.more_dns_resolvers);
+        problems
+    }
+}
+
+struct Inspector {
+    writer: mpsc::Sender<Question>,
+    sources: StatusSources,
+    /// A query searches everything, and must not delay the writer.
+    pacer: QueryPacer,
+}
+
+/// Answers until the token is cancelled.
+///
+/// # Errors
+/// The errors of [`Inspect::serve`].
+pub async fn serve(
+    inspect: Inspect,
+    writer: mpsc::Sender<Question>,
+    sources: StatusSources,
+    token: CancellationToken,
+) -> anyhow::Result<()> {
+    let inspector = Inspector {
+        writer,
+        sources,
+        pacer: QueryPacer::default(),
+    };
+    let router = Router::new()
+        .route("/status.json", get(status_json))
+        .route("/explain.json", get(explain_json))
+        .with_state(Arc::new(inspector));
+    inspect.serve(router, token).await
+}
+
+async fn status_json(State(inspector): State<Arc<Inspector>>) -> Response {
+    match inspector.ask(Question::Snapshot).await {
+        Some(snapshot) => json(&Status::new(snapshot, &inspector.sources)),
+        None => busy(PROGRAM),
+    }
+}
+
+async fn explain_json(
+    State(inspector): State<Arc<Inspector>>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let explain = |asked: Asked| async move {
+        let ask = |sender| Question::Explain(asked.text(), sender);
+        let mut told: Explanation = inspector.ask(ask).await?;
+        if let Some(namespace) = &asked.namespace {
+            told.found.retain(|it| it.namespace == *namespace);
+        }
+        Some(told)
+    };
+    explain::in_json(PROGRAM, query.as_deref(), explain).await
+}
+
+impl Inspector {
+    /// `None` if the writer does not answer.
+    async fn ask<T>(&self, question: impl FnOnce(oneshot::Sender<T>) -> Question) -> Option<T> {
+        let asked = self.pacer.ask(async {
+            let (sender, told) = oneshot::channel();
+            self.writer.send(question(sender)).await.ok()?;
+            told.await.ok()
+        });
+        timeout(ANSWER_DEADLINE, asked).await.ok().flatten()
+    }
+}

@@ -1,0 +1,354 @@
+//! The objects that the program writes, and what it keeps of the stored ones.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use k8s_openapi::{
+    api::networking::v1::NetworkPolicy, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use proto::api::{CrdNetworkSet, IpMap, NetworkSet};
+use rapidhash::v3::rapidhash_v3;
+use runtime::store::{Kind, ObjectKey};
+use serde::Serialize;
+
+use crate::{
+    egress,
+    ownership::{self, Adopted},
+};
+
+/// A kind of object that the program writes. Policies come first: they decide what passes.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub enum Output {
+    /// A NetworkPolicy.
+    #[serde(rename = "NetworkPolicy")]
+    Policy,
+    /// Calico's NetworkSet.
+    #[serde(rename = "NetworkSet")]
+    Set,
+    /// An IPMap.
+    #[serde(rename = "IPMap")]
+    Map,
+}
+
+impl Output {
+    /// All kinds, in the order of writes.
+    pub const ALL: [Self; 3] = [Self::Policy, Self::Set, Self::Map];
+
+    /// Its kind in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Policy => "NetworkPolicy",
+            Self::Set => "NetworkSet",
+            Self::Map => "IPMap",
+        }
+    }
+}
+
+/// An object to be written.
+#[derive(Clone, Debug)]
+pub enum Object {
+    /// A NetworkPolicy.
+    Policy(NetworkPolicy),
+    /// A NetworkSet of `projectcalico.org/v3`.
+    Set(NetworkSet),
+    /// A NetworkSet of `crd.projectcalico.org/v1`.
+    CrdSet(CrdNetworkSet),
+    /// An IPMap.
+    Map(IpMap),
+}
+
+/// A kind that the program writes.
+pub trait Written: Kind {
+    /// Which one it is.
+    const OUTPUT: Output;
+
+    /// The content as the program would have written it, for comparison.
+    fn normal(&self) -> impl Serialize;
+
+    /// The single addresses in it, by name if it has names.
+    fn addresses(&self) -> BTreeMap<String, BTreeSet<IpAddr>>;
+
+    /// Whether it lets everything out, and whether it lets pods reach DNS.
+    fn openness(&self) -> Openness {
+        Openness::default()
+    }
+}
+
+/// What a policy allows beside addresses.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Openness {
+    /// A rule without peers allows everything.
+    pub is_open: bool,
+    /// Some pods may reach DNS.
+    pub allows_dns: bool,
+}
+
+impl Written for NetworkPolicy {
+    const OUTPUT: Output = Output::Policy;
+
+    fn normal(&self) -> impl Serialize {
+        let mut spec = self.spec.clone().unwrap_or_default();
+        // The server leaves an empty list out.
+        spec.egress.get_or_insert_default();
+        spec.ingress = spec.ingress.filter(|rules| !rules.is_empty());
+        spec
+    }
+
+    fn addresses(&self) -> BTreeMap<String, BTreeSet<IpAddr>> {
+        let addresses = self.spec.iter().flat_map(egress::addresses).collect();
+        [(String::new(), addresses)].into()
+    }
+
+    fn openness(&self) -> Openness {
+        let spec = self.spec.as_ref();
+        Openness {
+            is_open: spec.is_some_and(egress::opens_everything),
+            allows_dns: spec.is_some_and(egress::allows_dns),
+        }
+    }
+}
+
+impl Written for NetworkSet {
+    const OUTPUT: Output = Output::Set;
+
+    fn normal(&self) -> impl Serialize {
+        &self.spec.nets
+    }
+
+    fn addresses(&self) -> BTreeMap<String, BTreeSet<IpAddr>> {
+        of_nets(&self.spec.nets)
+    }
+}
+
+impl Written for CrdNetworkSet {
+    const OUTPUT: Output = Output::Set;
+
+    fn normal(&self) -> impl Serialize {
+        &self.spec.nets
+    }
+
+    fn addresses(&self) -> BTreeMap<String, BTreeSet<IpAddr>> {
+        of_nets(&self.spec.nets)
+    }
+}
+
+impl Written for IpMap {
+    const OUTPUT: Output = Output::Map;
+
+    fn normal(&self) -> impl Serialize {
+        &self.data
+    }
+
+    fn addresses(&self) -> BTreeMap<String, BTreeSet<IpAddr>> {
+        let lists = self.data.iter().flat_map(|data| &data.domains);
+        let single = |list: &proto::api::IpList| {
+            list.ips
+                .iter()
+                .filter_map(|ip| egress::single(ip))
+                .collect()
+        };
+        lists
+            .map(|list| (list.name.clone(), single(list)))
+            .collect()
+    }
+}
+
+fn of_nets(nets: &[String]) -> BTreeMap<String, BTreeSet<IpAddr>> {
+    let addresses = nets.iter().filter_map(|net| egress::single(net)).collect();
+    [(String::new(), addresses)].into()
+}
+
+/// What the program keeps of a stored object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    pub uid: Option<String>,
+    pub version: Option<String>,
+    /// The uid of the `DNSResolver` that is its controller.
+    pub controller: Option<String>,
+    pub is_marked: bool,
+    pub adopted: Option<Adopted>,
+    /// Equal for objects that need no write.
+    pub fingerprint: u64,
+    /// Kept only of an object whose controller is a `DNSResolver`.
+    pub addresses: BTreeMap<String, BTreeSet<IpAddr>>,
+    pub openness: Openness,
+    /// Those of other programs.
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl Observed {
+    /// Reads a stored object.
+    pub fn of<K: Written>(object: &K) -> Self {
+        let metadata = object.meta();
+        let controller = ownership::controller(metadata).map(str::to_owned);
+        let is_ours = controller.is_some();
+        Self {
+            uid: metadata.uid.clone(),
+            version: metadata.resource_version.clone(),
+            is_marked: ownership::is_marked(metadata),
+            adopted: ownership::adopted(metadata),
+            fingerprint: if is_ours { fingerprint(object) } else { 0 },
+            addresses: if is_ours {
+                object.addresses()
+            } else {
+                BTreeMap::new()
+            },
+            openness: object.openness(),
+            annotations: if is_ours {
+                ownership::foreign_annotations(metadata)
+            } else {
+                BTreeMap::new()
+            },
+            controller,
+        }
+    }
+
+    /// Whether the other is certainly an older version of the same object.
+    pub fn is_newer_than(&self, other: &Self) -> bool {
+        let number = |observed: &Self| observed.version.as_ref()?.parse::<u64>().ok();
+        number(self)
+            .zip(number(other))
+            .is_some_and(|(one, other)| one > other)
+    }
+}
+
+/// Equal for objects with the same content, labels, owners, and annotations of this program.
+pub fn fingerprint<K: Written>(object: &K) -> u64 {
+    let ObjectMeta {
+        labels,
+        owner_references,
+        ..
+    } = object.meta();
+    let labels = labels.clone().unwrap_or_default();
+    let adopted = ownership::adopted(object.meta());
+    let is_marked = ownership::is_marked(object.meta());
+    let told = (
+        object.normal(),
+        labels,
+        owner_references,
+        adopted,
+        is_marked,
+    );
+    // It has no keys but texts, so it can be written as JSON.
+    let text = serde_json::to_vec(&told).unwrap_or_default();
+    rapidhash_v3(&text)
+}
+
+impl Object {
+    /// Its kind.
+    pub fn output(&self) -> Output {
+        match self {
+            Self::Policy(_) => Output::Policy,
+            Self::Set(_) | Self::CrdSet(_) => Output::Set,
+            Self::Map(_) => Output::Map,
+        }
+    }
+
+    /// Equal for objects that need no write.
+    pub fn fingerprint(&self) -> u64 {
+        match self {
+            Self::Policy(object) => fingerprint(object),
+            Self::Set(object) => fingerprint(object),
+            Self::CrdSet(object) => fingerprint(object),
+            Self::Map(object) => fingerprint(object),
+        }
+    }
+
+    /// The size of its JSON.
+    pub fn size(&self) -> usize {
+        let size = |text: Result<Vec<u8>, _>| text.map_or(0, |text| text.len());
+        match self {
+            Self::Policy(object) => size(serde_json::to_vec(object)),
+            Self::Set(object) => size(serde_json::to_vec(object)),
+            Self::CrdSet(object) => size(serde_json::to_vec(object)),
+            Self::Map(object) => size(serde_json::to_vec(object)),
+        }
+    }
+
+    /// Its metadata.
+    pub fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        match self {
+            Self::Policy(object) => &mut object.metadata,
+            Self::Set(object) => &mut object.metadata,
+            Self::CrdSet(object) => &mut object.metadata,
+            Self::Map(object) => &mut object.metadata,
+        }
+    }
+
+    /// Lets a write replace only this stored version.
+    pub fn replacing(&mut self, observed: &Observed) {
+        let metadata = self.metadata_mut();
+        metadata.uid.clone_from(&observed.uid);
+        metadata.resource_version.clone_from(&observed.version);
+        let annotations = metadata.annotations.get_or_insert_default();
+        for (key, value) in &observed.annotations {
+            annotations
+                .entry(key.clone())
+                .or_insert_with(|| value.clone());
+        }
+    }
+}
+
+/// The stored objects of one kind.
+#[derive(Debug, Default)]
+pub struct Outputs {
+    objects: BTreeMap<ObjectKey, Observed>,
+    unreadable: BTreeSet<ObjectKey>,
+    /// Whether they were listed once.
+    pub has_been_read: bool,
+}
+
+impl Outputs {
+    /// The object of this key.
+    pub fn get(&self, key: &ObjectKey) -> Option<&Observed> {
+        self.objects.get(key)
+    }
+
+    /// Whether an object of this key exists that does not decode.
+    pub fn is_unreadable(&self, key: &ObjectKey) -> bool {
+        self.unreadable.contains(key)
+    }
+
+    /// The objects of a namespace.
+    pub fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = &Observed> {
+        let from = self.objects.range(ObjectKey::before_all_in(namespace)..);
+        let inside = from.take_while(move |(key, _)| key.namespace == namespace);
+        inside.map(|(_, observed)| observed)
+    }
+
+    /// All keys with their objects.
+    pub fn all(&self) -> impl Iterator<Item = (&ObjectKey, &Observed)> {
+        self.objects.iter()
+    }
+
+    /// Replaces an object, unless the known one is newer. Returns the object before if something changed.
+    pub fn put(&mut self, key: ObjectKey, observed: Observed) -> Option<Option<Observed>> {
+        let known = self.objects.get(&key);
+        if known.is_some_and(|known| known.is_newer_than(&observed) || *known == observed) {
+            return None;
+        }
+        Some(self.objects.insert(key, observed))
+    }
+
+    /// Removes an object, and returns it.
+    pub fn remove(&mut self, key: &ObjectKey) -> Option<Observed> {
+        self.objects.remove(key)
+    }
+
+    /// The keys of objects that are neither listed nor unreadable.
+    pub fn missing(&self, listed: &BTreeSet<ObjectKey>) -> Vec<ObjectKey> {
+        let is_there = |key: &ObjectKey| listed.contains(key) || self.unreadable.contains(key);
+        self.objects
+            .keys()
+            .filter(|key| !is_there(key))
+            .cloned()
+            .collect()
+    }
+
+    /// Records which objects do not decode.
+    pub fn set_unreadable(&mut self, keys: &BTreeSet<ObjectKey>) {
+        self.unreadable.clone_from(keys);
+    }
+}

@@ -1,0 +1,171 @@
+//! Whose an object is: the controller by uid, the mark of this program, and the adopted addresses.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Resource;
+use proto::api::DnsResolver;
+use runtime::{clock::Timestamp, store::ObjectKey};
+use serde::{Deserialize, Serialize};
+
+/// The annotation of every object that this program has written.
+const MARK: &str = "dnsnameresolver.network.openshift.io/written-by";
+
+/// The value of [`MARK`].
+const PROGRAM: &str = crate::PROGRAM;
+
+/// The annotation with the adopted addresses, until they leave.
+const ADOPTED: &str = "dnsnameresolver.network.openshift.io/adopted";
+
+/// Addresses of an object of dns-resolution-operator that stay for a while.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Adopted {
+    /// Milliseconds since the Unix epoch.
+    until: i64,
+    /// By the text of the name in an IPMap; without a name in a policy.
+    addresses: BTreeMap<String, BTreeSet<IpAddr>>,
+}
+
+impl Adopted {
+    /// These addresses until this time.
+    pub fn new(until: Timestamp, addresses: BTreeMap<String, BTreeSet<IpAddr>>) -> Self {
+        Self {
+            until: until.as_millis(),
+            addresses,
+        }
+    }
+
+    /// When the addresses leave.
+    pub fn until(&self) -> Timestamp {
+        Timestamp::from_millis(self.until)
+    }
+
+    /// The addresses by name.
+    pub fn addresses(&self) -> &BTreeMap<String, BTreeSet<IpAddr>> {
+        &self.addresses
+    }
+
+    /// All addresses.
+    pub fn all(&self) -> impl Iterator<Item = IpAddr> {
+        self.addresses.values().flatten().copied()
+    }
+}
+
+/// The uid of a `DNSResolver`. A file made by hand has none, so its place stands for it.
+pub fn uid_of(resolver: &DnsResolver) -> String {
+    let uid = resolver.metadata.uid.clone();
+    uid.unwrap_or_else(|| ObjectKey::of(resolver).to_string())
+}
+
+/// The reference that makes a `DNSResolver` the controller of an object.
+pub fn controller_reference(name: &str, uid: &str) -> OwnerReference {
+    OwnerReference {
+        api_version: DnsResolver::api_version(&()).into_owned(),
+        kind: DnsResolver::kind(&()).into_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// The uid of the `DNSResolver` that is the controller of an object.
+pub fn controller(metadata: &ObjectMeta) -> Option<&str> {
+    let mut owners = metadata.owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.controller == Some(true))?;
+    let group = owner.api_version.split_once('/').map(|(group, _)| group);
+    let is_resolver =
+        group == Some(&*DnsResolver::group(&())) && owner.kind == DnsResolver::kind(&());
+    is_resolver.then_some(owner.uid.as_str())
+}
+
+/// Whether this program has written the object.
+pub fn is_marked(metadata: &ObjectMeta) -> bool {
+    let annotations = metadata.annotations.as_ref();
+    annotations
+        .and_then(|all| all.get(MARK))
+        .is_some_and(|value| value == PROGRAM)
+}
+
+/// The adopted addresses in an object that this program has written.
+pub fn adopted(metadata: &ObjectMeta) -> Option<Adopted> {
+    let text = metadata.annotations.as_ref()?.get(ADOPTED)?;
+    serde_json::from_str(text)
+        .ok()
+        .filter(|_| is_marked(metadata))
+}
+
+/// The annotations of other programs.
+pub fn foreign_annotations(metadata: &ObjectMeta) -> BTreeMap<String, String> {
+    let mut annotations = metadata.annotations.clone().unwrap_or_default();
+    annotations.retain(|key, _| ![MARK, ADOPTED].contains(&key.as_str()));
+    annotations
+}
+
+/// The annotations of this program.
+pub fn annotations(adopted: Option<&Adopted>) -> BTreeMap<String, String> {
+    let mut annotations = BTreeMap::from([(MARK.to_owned(), PROGRAM.to_owned())]);
+    let text = adopted.and_then(|adopted| serde_json::to_string(adopted).ok());
+    annotations.extend(text.map(|text| (ADOPTED.to_owned(), text)));
+    annotations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(owner: OwnerReference) -> ObjectMeta {
+        ObjectMeta {
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        }
+    }
+
+    #[test]
+    fn only_a_resolver_that_is_the_controller_owns_an_object() {
+        let owner = controller_reference("a", "u1");
+        assert_eq!(controller(&metadata(owner.clone())), Some("u1"));
+        let other_version = OwnerReference {
+            api_version: "dns.k8s.delta10.nl/v1".to_owned(),
+            ..owner.clone()
+        };
+        assert_eq!(controller(&metadata(other_version)), Some("u1"));
+        for forged in [
+            OwnerReference {
+                controller: None,
+                ..owner.clone()
+            },
+            OwnerReference {
+                kind: "ConfigMap".to_owned(),
+                ..owner.clone()
+            },
+            OwnerReference {
+                api_version: "v1".to_owned(),
+                ..owner
+            },
+        ] {
+            assert_eq!(controller(&metadata(forged)), None);
+        }
+    }
+
+    #[test]
+    fn adopted_addresses_come_back_from_the_annotation_of_a_marked_object() {
+        let addresses = [(
+            String::new(),
+            BTreeSet::from(["192.0.2.1".parse().unwrap()]),
+        )]
+        .into();
+        let told = Adopted::new(Timestamp::from_millis(5), addresses);
+        let mut metadata = ObjectMeta {
+            annotations: Some(annotations(Some(&told))),
+            ..ObjectMeta::default()
+        };
+        assert_eq!(adopted(&metadata), Some(told));
+        assert!(is_marked(&metadata) && foreign_annotations(&metadata).is_empty());
+        metadata.annotations.get_or_insert_default().remove(MARK);
+        assert_eq!(adopted(&metadata), None);
+    }
+}

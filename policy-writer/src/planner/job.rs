@@ -1,0 +1,60 @@
+//! A job: the writes for one `DNSResolver`, one after the other.
+
+use std::time::Instant;
+
+use proto::api::DnsResolver;
+use runtime::store::{ObjectKey, Precondition, StoreError};
+
+use crate::output::{Object, Observed, Output};
+
+/// The writes for one `DNSResolver`.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub key: ObjectKey,
+    pub operations: Vec<Operation>,
+    /// The object with its new status.
+    pub status: Option<DnsResolver>,
+    /// When the oldest change in it came.
+    pub since: Option<Instant>,
+}
+
+/// One write.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Create(Object),
+    /// Only of the version in its metadata.
+    Replace(Object),
+    Delete(Output, Precondition),
+}
+
+/// The outcome of one write.
+#[derive(Clone, Debug)]
+pub enum OperationResult {
+    /// It is stored like this.
+    Written(Observed),
+    /// There is no such object now.
+    Gone,
+    /// Another program has changed it, and it is stored like this.
+    Changed(Observed),
+    Failed(StoreError),
+}
+
+/// The outcome of a job.
+#[derive(Clone, Debug)]
+pub struct Done {
+    pub key: ObjectKey,
+    pub results: Vec<(Output, OperationResult)>,
+    pub status: Option<Result<DnsResolver, StoreError>>,
+    /// As in the job.
+    pub since: Option<Instant>,
+}
+
+impl Done {
+    /// Whether every write was done.
+    pub fn is_success(&self) -> bool {
+        let is_done = |result: &OperationResult| {
+            matches!(result, OperationResult::Written(_) | OperationResult::Gone)
+        };
+        self.results.iter().all(|(_, result)| is_done(result))
+    }
+}
