@@ -162,12 +162,14 @@ pub async fn measure(plan: &Plan) -> Result<Vec<Row>, String> {
         {
             for change in &plan.changes {
                 let samples = run.measure(*change, is_loaded).await;
-                rows.push(Row {
+                let row = Row {
                     change: *change,
                     between: *between,
                     is_loaded,
                     samples,
-                });
+                };
+                print!("{}", table::line(&row));
+                rows.push(row);
             }
         }
     }

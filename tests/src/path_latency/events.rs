@@ -81,7 +81,8 @@ impl Events {
         self.lock().clear();
     }
 
-    /// The times of an address of a name that was asked. `None` if the ovn-writer followed another change just before.
+    /// The times of an address of a name that was asked. `None` if the ovn-writer followed another change just before, or
+    /// OVN was late.
     ///
     /// # Errors
     /// The part that is missing yet.
@@ -135,12 +136,15 @@ fn changed(
     };
     let realized = of_kind(lines, "realized").find(|it| it["followUp"] == follow_up);
     let realized = realized.ok_or("no rules")?;
-    let part = |it: &Value, what: &str| time(it).ok_or_else(|| format!("no {what}: {realized}"));
+    let Some(rules) = time(&realized["rulesAt"]) else {
+        return Ok(None);
+    };
+    let part = |it: &Value, what: &str| time(it).ok_or_else(|| format!("no {what}: {set}"));
     let changed = Changed {
         status: part(&status["acknowledgedAt"], "acknowledgement of the status")?,
         object: part(&set["seenAt"], "event of the object")?,
         row: part(&set["acknowledgedAt"], "acknowledgement of the row")?,
-        rules: part(&realized["rulesAt"], "rules")?,
+        rules,
     };
     Ok(Some(changed))
 }

@@ -75,7 +75,6 @@ pub(super) fn first_that_passes(pod: Pod, to: Ipv4Addr) -> io::Result<i64> {
         thread::sleep(INTERVAL);
         packets.receive();
         if let Some(first) = packets.sent.iter().find(|sent| sent.has_passed) {
-            // An earlier one may be under way.
             return Ok(first.at);
         }
     }

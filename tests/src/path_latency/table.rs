@@ -16,18 +16,8 @@ pub fn markdown(rows: &[Row]) -> String {
     text += "\n";
     let mut longest = [0; OF_NEW.len()];
     for row in rows {
-        let store = match row.between {
-            Between::Folder => "folder",
-            Between::ApiServer => "API server",
-        };
-        let load = if row.is_loaded { "loaded" } else { "quiet" };
-        text += &format!("| {} | {store} | {load} |", row.change.words());
+        text += &line(row);
         let legs = row.quantiles();
-        for leg in &legs {
-            text += &format!(" {} |", cell(*leg));
-        }
-        let all = row.samples.iter().map(|it| it.all);
-        text += &format!(" {} |\n", cell(Some(quantiles(all.collect()))));
         let medians = legs.iter().enumerate();
         let slowest = medians.max_by_key(|(_, leg)| leg.map(|leg| leg.p50));
         if let Some((index, _)) = slowest {
@@ -46,6 +36,21 @@ pub fn markdown(rows: &[Row]) -> String {
         "\nThe leg with the largest median is {}.\n",
         named.join(", and ")
     )
+}
+
+/// A line of the table.
+pub(super) fn line(row: &Row) -> String {
+    let store = match row.between {
+        Between::Folder => "folder",
+        Between::ApiServer => "API server",
+    };
+    let load = if row.is_loaded { "loaded" } else { "quiet" };
+    let mut text = format!("| {} | {store} | {load} |", row.change.words());
+    for leg in row.quantiles() {
+        text += &format!(" {} |", cell(leg));
+    }
+    let all = row.samples.iter().map(|it| it.all);
+    text + &format!(" {} |\n", cell(Some(quantiles(all.collect()))))
 }
 
 fn cell(of: Option<Quantiles>) -> String {
