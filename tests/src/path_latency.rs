@@ -23,7 +23,6 @@ mod upstream;
 
 use std::{net::Ipv4Addr, path::Path, time::Duration};
 
-use hickory_proto::rr::RecordType;
 use serde_json::Value;
 use tokio::{
     runtime::Handle,
@@ -36,7 +35,7 @@ pub use self::{
     legs::{Legs, OF_EXPIRED, OF_NEW, Quantiles},
     table::markdown,
 };
-use crate::{admin::get_over_unix, datapath::Pod, dns::ask, wait::eventually};
+use crate::{admin::get_over_unix, datapath::Pod, wait::eventually};
 
 /// The TTL of names that do not expire meanwhile, in seconds.
 const LONG_TTL: u32 = 3600;
@@ -254,8 +253,7 @@ impl Run {
         let mut wanted = Vec::new();
         for name in &names {
             wanted.push(self.fixture.upstream.give_new_address(name, LONG_TTL));
-            let reply = ask(self.fixture.dns(), name, RecordType::A).await;
-            reply.expect("CoreDNS answers");
+            self.fixture.ask(name).await;
         }
         eventually("all names are in the sets of their wildcards", async || {
             let rows = self.fixture.northbound.rows()?;
@@ -314,14 +312,12 @@ impl Run {
             sleep(BETWEEN_EXPIRIES).await;
             let name = expiring(round * self.count + sample);
             let fixture = &mut self.fixture;
-            let stays = ask(fixture.dns(), &name, RecordType::A).await;
-            let stays = stays.expect("CoreDNS answers").addresses();
+            let stays = fixture.ask(&name).await;
             let [std::net::IpAddr::V4(stays)] = stays[..] else {
                 panic!("{name}: {stays:?}");
             };
             let goes = fixture.upstream.give_new_address(&name, SHORT_TTL);
-            let reply = ask(fixture.dns(), &name, RecordType::A).await;
-            reply.expect("CoreDNS answers");
+            fixture.ask(&name).await;
             fixture.upstream.give(&name, stays, LONG_TTL);
             let [collector, _] = fixture.inspect_sockets();
             let (pod, events) = (fixture.pod, self.events.clone());

@@ -6,6 +6,7 @@ use std::{
     path::PathBuf,
 };
 
+use hickory_proto::rr::RecordType;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{
     Api,
@@ -175,6 +176,11 @@ impl Fixture {
     /// CoreDNS, for this machine.
     pub(super) fn dns(&self) -> SocketAddr {
         self.coredns.address()
+    }
+
+    /// Asks CoreDNS from this machine, again if a datagram is lost.
+    pub(super) async fn ask(&self, name: &str) -> Vec<IpAddr> {
+        self.coredns.ask(name, RecordType::A).await.addresses()
     }
 
     /// CoreDNS, for the pod. The way there passes the switch.
