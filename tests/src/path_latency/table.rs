@@ -30,11 +30,11 @@ pub fn markdown(rows: &[Row]) -> String {
     let count = rows.len();
     let named = named
         .iter()
-        .map(|(leg, longest)| format!("`{leg}` in {longest} of {count} rows"));
+        .map(|(leg, longest)| format!("`{leg}` in {longest}"));
     let named: Vec<_> = named.collect();
     text + &format!(
-        "\nThe leg with the largest median is {}.\n",
-        named.join(", and ")
+        "\nOf {count} rows, the leg with the largest median is {}.\n",
+        named.join(", ")
     )
 }
 
@@ -114,7 +114,7 @@ mod tests {
                 "| new name under a wildcard of 1 name | folder | quiet | 9 / 9 | 2 / 2 | 3 / 3 | 4 / 4 | 5 / 5 | 6 / 6 | 20 / 20 |",
                 "| expired address of a name in a rule | folder | quiet | – | 2 / 2 | 3 / 3 | 4 / 4 | 5 / 5 | 6 / 6 | 20 / 20 |",
                 "",
-                "The leg with the largest median is `event` in 1 of 2 rows, and `packet` in 1 of 2 rows.",
+                "Of 2 rows, the leg with the largest median is `event` in 1, `packet` in 1.",
             ]
         );
     }
