@@ -7,7 +7,7 @@ use crate::{
     sync::SetChange,
 };
 
-/// What happened to sets.
+/// An event of `/watch`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum WatchEvent {
     /// The database acknowledged a change of a set.
@@ -21,7 +21,7 @@ pub enum WatchEvent {
     Realized {
         /// The number.
         follow_up: u64,
-        /// What is known.
+        /// The answer to the ticket.
         realized: Realized,
     },
 }

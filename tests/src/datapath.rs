@@ -31,8 +31,8 @@ use self::{
 };
 pub use self::{
     egress_firewall::{
-        OTHER_NAMESPACES, Others, create_address_sets, create_namespace, set_egress_firewall,
-        set_name,
+        AclChurn, OTHER_NAMESPACES, Others, create_address_sets, create_namespace,
+        set_egress_firewall, set_name,
     },
     pod::Pod,
     topology::{CLUSTER, NODE, pod_addresses},

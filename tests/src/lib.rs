@@ -17,6 +17,7 @@
 //!   clients and checks.
 //! - [`wait`]: waiting for a condition; [`soak`]: the length of tests; [`cpu_wakeup`]: keeps processors awake during a
 //!   bench.
+//! - [`path_latency`]: the time of each leg from an answer to the first packet.
 //! - [`skip`]: tests that cannot run on this machine.
 
 #![allow(
@@ -47,6 +48,7 @@ pub mod openshift_scc;
 pub mod ovn;
 pub mod ovnkube;
 pub mod ovsdb;
+pub mod path_latency;
 pub mod pki;
 pub mod pods;
 pub mod process;

@@ -7,7 +7,7 @@
 //! - `ovn/base_network_controller_policy.go`: `addHairpinAllowACL` and `addAllowACLFromNode`, whose `allow-related` ACLs
 //!   make the switch stateful.
 
-use std::fs;
+use std::{collections::VecDeque, fs};
 
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, address_set_name};
 use serde_json::{Value, json};
@@ -158,6 +158,43 @@ pub fn create_address_sets(
     let mut done = done.expect("the server accepts the rows");
     let mut uuid = || done.remove(0)["uuid"].take();
     [uuid(), uuid()]
+}
+
+/// ACLs of other namespaces that come and go, each in a transaction.
+#[derive(Debug, Default)]
+pub struct AclChurn {
+    changes: usize,
+    /// The namespaces and `_uuid` of those that are there, the oldest first.
+    there: VecDeque<(String, Value)>,
+}
+
+impl AclChurn {
+    /// The most that are there at once.
+    const MOST: usize = 100;
+
+    /// Adds an ACL to the EgressFirewall of a namespace that has a pod on this node. The oldest one goes.
+    ///
+    /// # Panics
+    /// If the database refuses it.
+    pub fn next(&mut self, client: &mut Client) {
+        let number = self.changes % Self::MOST;
+        self.changes += 1;
+        let namespace = format!("other{number}");
+        let group = port_group_name(&namespace);
+        let condition = format!("(ip4.dst == 198.51.100.{number}) && inport == @{group}");
+        let row = acl(FIRST_PRIORITY / 2, &condition, "allow", json!([]));
+        let new = json!([["acls", "insert", ["named-uuid", "new"]]]);
+        let mut operations = vec![insert("ACL", "new", row), mutate("Port_Group", &group, new)];
+        if self.there.len() == Self::MOST
+            && let Some((namespace, uuid)) = self.there.pop_front()
+        {
+            let old = json!([["acls", "delete", uuid]]);
+            operations.push(mutate("Port_Group", &port_group_name(&namespace), old));
+        }
+        let done = client.transact(operations);
+        let mut done = done.expect("the server accepts the rows");
+        self.there.push_back((namespace, done[0]["uuid"].take()));
+    }
 }
 
 /// Creates the ACLs of the node itself.

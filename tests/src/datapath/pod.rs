@@ -75,6 +75,22 @@ impl Pod {
         }
     }
 
+    /// Sends datagrams to this port of any address back from its own address, until the test ends.
+    ///
+    /// # Panics
+    /// If it cannot listen.
+    pub fn echo_from_any_address(self, port: u16) {
+        let socket = self.enter(move || UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port)));
+        let socket = socket.expect("a port to listen on");
+        thread::spawn(move || {
+            let mut bytes = [0; 64];
+            while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+                // The next datagram may still come through.
+                let _lost = socket.send_to(&bytes[..length], from);
+            }
+        });
+    }
+
     /// A socket that is not connected yet, for an address of the same family.
     ///
     /// # Errors

@@ -33,6 +33,7 @@ mod metrics;
 mod overload;
 mod packets;
 mod pages;
+mod path;
 mod peers;
 mod probes;
 mod release;

@@ -1,0 +1,60 @@
+//! The whole way of an address, from the answer of CoreDNS to the first packet, as a table in Markdown
+//! ([`tests::path_latency`]).
+//!
+//! With `UPDATE_GENERATED=1` it replaces the table in `docs/sizing.md`. `quick` makes it short.
+
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a bench fails loudly and prints its figures"
+)]
+
+use std::{env, fs, path::Path};
+
+use tests::{
+    kube::is_built,
+    path_latency::{Between, Change, Plan, markdown, measure},
+};
+
+/// The lines around the table in the page.
+const BEGIN: &str = "<!-- The table is by `UPDATE_GENERATED=1 scripts/bench path`. -->\n";
+const END: &str = "<!-- The end of the table. -->\n";
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let is_quick = env::args().any(|arg| arg == "quick");
+    let mut between = vec![Between::Folder];
+    match is_built() {
+        true => between.push(Between::ApiServer),
+        false => println!("path: there is no kube-apiserver, so without it: run scripts/setup"),
+    }
+    let plan = Plan {
+        between,
+        changes: vec![
+            Change::Wildcard(1),
+            Change::Wildcard(60),
+            Change::Wildcard(200),
+            Change::Rule,
+            Change::Expiry,
+        ],
+        with_load: true,
+        samples: if is_quick { 10 } else { 100 },
+    };
+    let rows = match measure(&plan).await {
+        Ok(rows) => rows,
+        Err(reason) => {
+            println!("path: skipped: {reason}");
+            return;
+        }
+    };
+    let table = markdown(&rows);
+    println!("{table}");
+    if env::var_os("UPDATE_GENERATED").is_some() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/sizing.md");
+        let text = fs::read_to_string(&page).expect("the page");
+        let (before, rest) = text.split_once(BEGIN).expect("the place of the table");
+        let (_, after) = rest.split_once(END).expect("the end of the table");
+        let text = format!("{before}{BEGIN}\n{table}\n{END}{after}");
+        fs::write(page, text).expect("the page can be written");
+    }
+}

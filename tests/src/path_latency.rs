@@ -1,0 +1,376 @@
+//! The whole way of an address, from the answer of CoreDNS to the first packet that passes. An address that expires is
+//! followed to the first packet that is refused.
+//!
+//! | leg | ends when |
+//! |---|---|
+//! | event | the collector has read the answer from the dnstap stream |
+//! | status | the store acknowledged the status |
+//! | object | the ovn-writer handled the object |
+//! | committed | the northbound database acknowledged the row |
+//! | realized | OVN told that the rules are in, counted from the row |
+//! | packet | the first packet that passes, or is refused, was sent, counted from the row |
+//!
+//! The pod sends a packet a millisecond, from the answer on. Both programs tell their times at `/watch`, in milliseconds.
+//! Everything runs on one machine, so there is one clock.
+
+mod events;
+mod fixture;
+mod legs;
+mod load;
+mod packets;
+mod table;
+mod upstream;
+
+use std::{net::Ipv4Addr, path::Path, time::Duration};
+
+use serde_json::Value;
+use tokio::{
+    runtime::Handle,
+    task::{JoinSet, spawn_blocking},
+    time::sleep,
+};
+
+use self::{events::Events, fixture::Fixture, load::Load};
+pub use self::{
+    legs::{Legs, OF_EXPIRED, OF_NEW, Quantiles},
+    table::markdown,
+};
+use crate::{admin::get_over_unix, datapath::Pod, wait::eventually};
+
+/// The TTL of names that do not expire meanwhile, in seconds.
+const LONG_TTL: u32 = 3600;
+
+/// The TTL of an address that expires.
+const SHORT_TTL: u32 = 1;
+
+/// The new names for each wildcard, of the names that it had before.
+const GROWTH: usize = 4;
+
+/// The names with a rule whose address changes.
+const RULES: usize = 20;
+
+/// The shortest pause between two samples. ovn-writers follow one change in 100 ms.
+const PAUSE: Duration = Duration::from_millis(150);
+
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// The time between the beginnings of two expiries. An address comes and goes two seconds later, and the next comes
+/// neither just before that nor just after.
+const BETWEEN_EXPIRIES: Duration = Duration::from_millis(800);
+
+/// The store between the programs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Between {
+    /// `--store dir:`.
+    Folder,
+    /// A real API server and etcd.
+    ApiServer,
+}
+
+/// A change to follow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// A new name under a wildcard that has this many names.
+    Wildcard(usize),
+    /// A name with a rule gets another address.
+    Rule,
+    /// An address expires, and a look-up no longer has it.
+    Expiry,
+}
+
+/// A row of the table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The change.
+    pub change: Change,
+    /// The store between the programs.
+    pub between: Between,
+    /// Whether there was load.
+    pub is_loaded: bool,
+    /// One for each change that was followed.
+    pub samples: Vec<Legs>,
+}
+
+/// The rows to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The stores.
+    pub between: Vec<Between>,
+    /// The changes.
+    pub changes: Vec<Change>,
+    /// Whether to measure again under load.
+    pub with_load: bool,
+    /// The samples of each row.
+    pub samples: usize,
+}
+
+impl Plan {
+    /// All names of the EgressFirewall.
+    fn rules(&self) -> Vec<String> {
+        let rounds = 1 + usize::from(self.with_load);
+        let mut rules = Vec::new();
+        for change in &self.changes {
+            match change {
+                Change::Wildcard(size) => {
+                    let count = rounds * self.samples.div_ceil(grows_by(*size));
+                    rules.extend((0..count).map(|number| wildcard(*size, number)));
+                }
+                Change::Rule => rules.extend((0..RULES).map(rule)),
+                Change::Expiry => rules.extend((0..rounds * self.samples).map(expiring)),
+            }
+        }
+        rules
+    }
+}
+
+fn grows_by(size: usize) -> usize {
+    (size / GROWTH).max(1)
+}
+
+fn wildcard(size: usize, number: usize) -> String {
+    format!("*.w{size}-{number}.path.test.")
+}
+
+fn rule(number: usize) -> String {
+    format!("r{number}.path.test.")
+}
+
+fn expiring(number: usize) -> String {
+    format!("x{number}.path.test.")
+}
+
+/// Measures. An error is the reason why this process may not create networks.
+///
+/// # Errors
+/// See above.
+///
+/// # Panics
+/// If a change has no effect.
+pub async fn measure(plan: &Plan) -> Result<Vec<Row>, String> {
+    let rules = plan.rules();
+    let names: Vec<&str> = rules.iter().map(String::as_str).collect();
+    let mut rows = Vec::new();
+    for between in &plan.between {
+        let fixture = Fixture::start(*between, &names).await?;
+        let mut run = Run::start(fixture, plan.samples).await;
+        run.all_rules_are_known(&rules).await;
+        for is_loaded in [false, true]
+            .into_iter()
+            .take(1 + usize::from(plan.with_load))
+        {
+            for change in &plan.changes {
+                let samples = run.measure(*change, is_loaded).await;
+                let row = Row {
+                    change: *change,
+                    between: *between,
+                    is_loaded,
+                    samples,
+                };
+                print!("{}", table::line(&row));
+                rows.push(row);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// A fixture, and the events of its programs.
+struct Run {
+    fixture: Fixture,
+    events: Events,
+    count: usize,
+}
+
+impl Run {
+    async fn start(fixture: Fixture, count: usize) -> Self {
+        let events = Events::default();
+        for socket in fixture.inspect_sockets() {
+            events.read(&socket).await;
+        }
+        Self {
+            fixture,
+            events,
+            count,
+        }
+    }
+
+    /// Waits until each name has a row, and those without a wildcard an address.
+    async fn all_rules_are_known(&self, rules: &[String]) {
+        let named = rules.iter().filter(|name| !name.starts_with('*')).count();
+        eventually("rows of all names", async || {
+            let rows = self.fixture.northbound.rows()?;
+            let of_rules = rows.iter().filter(|it| {
+                let name = it.dns_name().unwrap_or_default();
+                name.ends_with(upstream::ZONE)
+            });
+            let filled = of_rules.filter(|it| !it.addresses.is_empty()).count();
+            (filled == named)
+                .then_some(())
+                .ok_or_else(|| format!("{filled} of {named}"))
+        })
+        .await;
+    }
+
+    async fn measure(&mut self, change: Change, is_loaded: bool) -> Vec<Legs> {
+        let round = usize::from(is_loaded);
+        if let Change::Wildcard(size) = change {
+            self.fill(size, round).await;
+        }
+        // The last changes are over by then.
+        sleep(Duration::from_secs(1)).await;
+        self.events.clear();
+        let folder = self.fixture.northbound.folder().to_owned();
+        let load = is_loaded.then(|| Load::start(self.fixture.dns(), folder));
+        let samples = match change {
+            Change::Wildcard(_) | Change::Rule => self.new_addresses(change, round).await,
+            Change::Expiry => self.expiries(round).await,
+        };
+        let (followed, count) = (samples.len(), self.count);
+        println!("{change:?}: {followed} of {count} changes were followed");
+        if let Some(load) = load {
+            let (replies, queries) = (load.replies_a_second(), load::QUERIES);
+            println!("{change:?}: {replies:.0} replies a second to {queries} queries");
+        }
+        samples
+    }
+
+    /// The wildcard for a sample, and the number of the new name under it.
+    fn place(&self, size: usize, round: usize, sample: usize) -> (String, usize) {
+        let each = grows_by(size);
+        let number = round * self.count.div_ceil(each) + sample / each;
+        (wildcard(size, number), size + sample % each)
+    }
+
+    /// Fills the wildcards of this size.
+    async fn fill(&mut self, size: usize, round: usize) {
+        let places = (0..self.count).step_by(grows_by(size));
+        let wildcards: Vec<_> = places.map(|it| self.place(size, round, it).0).collect();
+        let mut names = Vec::new();
+        for wildcard in &wildcards {
+            names.extend((0..size).map(|n| under(wildcard, n)));
+        }
+        let mut wanted = Vec::new();
+        for name in &names {
+            wanted.push(self.fixture.upstream.give_new_address(name, LONG_TTL));
+            self.fixture.ask(name).await;
+        }
+        eventually("all names are in the sets of their wildcards", async || {
+            let rows = self.fixture.northbound.rows()?;
+            let of_size = |it: &&crate::northbound::Row| {
+                wildcards.iter().any(|name| it.dns_name() == Some(name))
+            };
+            let found: usize = rows
+                .iter()
+                .filter(of_size)
+                .map(|it| it.addresses.len())
+                .sum();
+            (found == wanted.len())
+                .then_some(())
+                .ok_or_else(|| format!("{found} of {}", wanted.len()))
+        })
+        .await;
+    }
+
+    /// Gives names new addresses, one after another.
+    async fn new_addresses(&mut self, change: Change, round: usize) -> Vec<Legs> {
+        let mut samples = Vec::new();
+        for sample in 0..self.count {
+            sleep(random_between(PAUSE, LONGEST_PAUSE)).await;
+            let name = match change {
+                Change::Wildcard(size) => {
+                    let (wildcard, number) = self.place(size, round, sample);
+                    under(&wildcard, number)
+                }
+                Change::Rule | Change::Expiry => rule(sample % RULES),
+            };
+            let address = self.fixture.upstream.give_new_address(&name, LONG_TTL);
+            let (pod, dns) = (self.fixture.pod, self.fixture.dns_of_pod());
+            let asked = name.clone();
+            let packet = spawn_blocking(move || {
+                // A busy machine may lose a datagram.
+                pod.look_up(dns, &asked).ok()?;
+                Some(packets::first_that_passes(pod, address))
+            });
+            let Some(packet) = packet.await.expect("no panic") else {
+                continue;
+            };
+            let packet = packet.expect("a packet passes");
+            let came = eventually(&format!("all events of {name} {address}"), async || {
+                self.events.came(&name, address)
+            })
+            .await;
+            samples.extend(came.map(|came| Legs::of_new(&came, packet)));
+        }
+        samples
+    }
+
+    /// Lets addresses of names expire, some at a time.
+    async fn expiries(&mut self, round: usize) -> Vec<Legs> {
+        let mut running = JoinSet::new();
+        for sample in 0..self.count {
+            sleep(BETWEEN_EXPIRIES).await;
+            let name = expiring(round * self.count + sample);
+            let fixture = &mut self.fixture;
+            let stays = fixture.ask(&name).await;
+            let [std::net::IpAddr::V4(stays)] = stays[..] else {
+                panic!("{name}: {stays:?}");
+            };
+            let goes = fixture.upstream.give_new_address(&name, SHORT_TTL);
+            fixture.ask(&name).await;
+            fixture.upstream.give(&name, stays, LONG_TTL);
+            let [collector, _] = fixture.inspect_sockets();
+            let (pod, events) = (fixture.pod, self.events.clone());
+            let this = Handle::current();
+            running.spawn_blocking(move || {
+                this.block_on(expiry(pod, &events, &collector, &name, goes))
+            });
+        }
+        running.join_all().await.into_iter().flatten().collect()
+    }
+}
+
+/// Follows an address until it is gone.
+async fn expiry(
+    pod: Pod,
+    events: &Events,
+    collector: &Path,
+    name: &str,
+    address: Ipv4Addr,
+) -> Option<Legs> {
+    // The look-up of its name tells nothing later.
+    let due = eventually("the time at which it goes", async || {
+        goes(collector, name, address).await
+    })
+    .await;
+    let packet = spawn_blocking(move || packets::first_that_is_refused(pod, address));
+    let packet = packet.await.expect("no panic").expect("packets end");
+    let went = eventually(&format!("the removal of {name} {address}"), async || {
+        events.went(name, address)
+    })
+    .await;
+    went.map(|went| Legs::of_expired(due, &went, packet))
+}
+
+/// When the collector will let an address go, unless an answer has it again.
+async fn goes(collector: &Path, name: &str, address: Ipv4Addr) -> Result<i64, String> {
+    let path = format!("/explain.json?about={name}");
+    let answer = get_over_unix(collector, &path).await;
+    let (_, body) = answer.map_err(|error| error.to_string())?;
+    let explained: Value = serde_json::from_str(&body).map_err(|error| error.to_string())?;
+    let addresses = explained["names"][0]["addresses"].as_array();
+    let mut addresses = addresses.into_iter().flatten();
+    let found = addresses.find(|it| it["address"] == address.to_string());
+    found
+        .and_then(|it| events::time(&it["goes"]))
+        .ok_or_else(|| format!("{explained}"))
+}
+
+fn under(wildcard: &str, number: usize) -> String {
+    wildcard.replacen('*', &format!("n{number}"), 1)
+}
+
+fn random_between(from: Duration, to: Duration) -> Duration {
+    let micros = fastrand::u64(from.as_micros() as u64..to.as_micros() as u64);
+    Duration::from_micros(micros)
+}

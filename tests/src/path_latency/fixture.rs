@@ -1,0 +1,240 @@
+//! CoreDNS, the programs, OVN and a pod, with a folder or an API server between the programs.
+
+use std::{
+    fs,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+};
+
+use hickory_proto::rr::RecordType;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, PostParams},
+};
+use serde_json::json;
+
+use super::{
+    Between,
+    upstream::{Upstream, ZONE},
+};
+use crate::{
+    coredns::CoreDns,
+    datapath::{Datapath, Others, Pod, create_namespace, pod_addresses, set_egress_firewall},
+    kube::ApiServer,
+    network::Network,
+    northbound::Northbound,
+    programs::Program,
+    store::Store,
+    workdir::Workdir,
+};
+
+/// The namespace of the pod.
+const TEAM: &str = "team";
+
+/// The numbers of the pods.
+const POD: u8 = 5;
+const DNS: u8 = 10;
+
+/// The EgressFirewalls of other namespaces.
+const OTHERS: Others = Others {
+    with_pod: 100,
+    names_each: 7,
+};
+
+/// The port of the echo server outside.
+pub(super) const PORT: u16 = 7;
+
+/// The network of all addresses of names.
+const NETWORK: &str = "11.0.0.0/8";
+
+/// The zone of the load is answered by CoreDNS itself.
+const COREFILE: &str = "
+.:{$DNS_PORT} {
+    errors
+    dnstap unix://{$DNSTAP_SOCKET} full
+    template ANY ANY cluster.local {
+        rcode NXDOMAIN
+    }
+    template IN A load.test {
+        answer \"{{ .Name }} 300 IN A 192.0.2.1\"
+    }
+    forward ZONE UPSTREAM
+}
+";
+
+/// Everything. Fields are in the order in which they are dropped.
+pub(super) struct Fixture {
+    coredns: CoreDns,
+    _collector: Program,
+    _ovn_writer: Program,
+    pub(super) pod: Pod,
+    pub(super) upstream: Upstream,
+    /// For the changes of others.
+    pub(super) northbound: Northbound,
+    _network: Network,
+    workdir: Workdir,
+    _datapath: Datapath,
+    _server: Option<ApiServer>,
+}
+
+impl Fixture {
+    /// Starts it with an EgressFirewall that allows the pod only these names. Each name that is no wildcard has an
+    /// address. An error is the reason why this process may not create networks.
+    pub(super) async fn start(between: Between, names: &[&str]) -> Result<Self, String> {
+        let workdir = Workdir::transient();
+        let network = Network::new(workdir.path()).await?;
+        let northbound = Northbound::start(workdir.path()).await;
+        let mut datapath = Datapath::start(workdir.path(), &northbound).await?;
+        OTHERS.create(&northbound);
+        create_namespace(&northbound, TEAM);
+        let pod = datapath.pod(&northbound, TEAM, "pod", POD).await;
+        let outside = datapath.outside();
+        outside.owns(NETWORK);
+        outside.echo_from_any_address(PORT);
+        let dns = network.pid();
+        datapath.attach(&northbound, "dns", dns, DNS).await;
+        set_egress_firewall(&northbound, TEAM, names);
+
+        let mut upstream = Upstream::start(network.outside()).await;
+        for name in names.iter().filter(|name| !name.starts_with('*')) {
+            upstream.give_new_address(name, super::LONG_TTL);
+        }
+        let corefile = COREFILE.replace("ZONE", ZONE);
+        let corefile = corefile.replace("UPSTREAM", &upstream.server.address.to_string());
+        fs::write(workdir.join("Corefile"), corefile).expect("a Corefile");
+
+        let (server, flags, resolver, environment) = match between {
+            Between::Folder => {
+                let store = Store::new(workdir.join("store"));
+                store.allow(TEAM, names);
+                let flags = vec![format!("--store={}", store.address())];
+                let resolver = vec![format!("--resolver={}:5353", network.inside())];
+                (None, flags, resolver, vec![])
+            }
+            Between::ApiServer => {
+                let server = ApiServer::start().await;
+                let namespace = server.namespace().await;
+                allow(&server, names).await;
+                make_endpoints(&server, &namespace, network.inside()).await;
+                let flags = vec![
+                    "--store=kube".to_owned(),
+                    format!("--objects-namespace={namespace}"),
+                ];
+                let kubeconfig = server.kubeconfig().display().to_string();
+                let service = format!("--resolver-service={namespace}/dns");
+                let resolver = vec!["--resolver=kube".to_owned(), service];
+                let environment = vec![("KUBECONFIG", kubeconfig)];
+                (Some(server), flags, resolver, environment)
+            }
+        };
+        let unix = |name: &str| format!("unix://{}", workdir.join(name).display());
+        let mut of_collector = [flags.clone(), resolver].concat();
+        of_collector.extend([
+            format!("--listen={}", unix("dnstap.sock")),
+            format!("--inspect={}", unix(COLLECTOR)),
+            "--manage-objects=always".to_owned(),
+            "--flush-probe=10ms".to_owned(),
+            // Addresses leave soon after a short TTL.
+            "--min-ttl=1s".to_owned(),
+            "--grace=1s".to_owned(),
+            // One client asks for all names.
+            "--new-names-rate=0".to_owned(),
+        ]);
+        let mut of_writer = flags;
+        of_writer.extend([
+            format!("--nb={}", northbound.remote()),
+            format!("--sb={}", datapath.southbound()),
+            format!("--vswitchd-ctl={}", datapath.switch_control().display()),
+            format!("--inspect={}", unix(OVN_WRITER)),
+        ]);
+        let start =
+            |name, args| Program::start_with(workdir.path(), name, args, environment.clone());
+        let ovn_writer = start("ovn-writer", of_writer).await;
+        let collector = start("collector", of_collector).await;
+        collector.ready().await;
+        ovn_writer.ready().await;
+        let coredns = CoreDns::start_in(workdir.path(), &network).await;
+        let flushed = ["state=\"flushed\""];
+        collector
+            .counts("egress_collector_dns_blocks", &flushed, 1.0)
+            .await;
+        Ok(Self {
+            coredns,
+            _collector: collector,
+            _ovn_writer: ovn_writer,
+            pod,
+            upstream,
+            northbound,
+            _network: network,
+            workdir,
+            _datapath: datapath,
+            _server: server,
+        })
+    }
+
+    /// CoreDNS, for this machine.
+    pub(super) fn dns(&self) -> SocketAddr {
+        self.coredns.address()
+    }
+
+    /// Asks CoreDNS from this machine, again if a datagram is lost.
+    pub(super) async fn ask(&self, name: &str) -> Vec<IpAddr> {
+        self.coredns.ask(name, RecordType::A).await.addresses()
+    }
+
+    /// CoreDNS, for the pod. The way there passes the switch.
+    pub(super) fn dns_of_pod(&self) -> SocketAddr {
+        let [dns, _] = pod_addresses(DNS);
+        SocketAddr::from((dns, self.coredns.address().port()))
+    }
+
+    /// The sockets of `--inspect` of the collector and of the ovn-writer.
+    pub(super) fn inspect_sockets(&self) -> [PathBuf; 2] {
+        [COLLECTOR, OVN_WRITER].map(|name| self.workdir.join(name))
+    }
+}
+
+const COLLECTOR: &str = "inspect-collector.sock";
+const OVN_WRITER: &str = "inspect-ovn-writer.sock";
+
+/// Makes the Service of CoreDNS, as far as the collector reads it.
+async fn make_endpoints(server: &ApiServer, namespace: &str, dns: IpAddr) {
+    let slice = json!({
+        "metadata": { "name": "dns", "labels": { "kubernetes.io/service-name": "dns" } },
+        "addressType": "IPv4",
+        "endpoints": [{ "addresses": [dns.to_string()] }],
+        "ports": [{ "name": "dns", "port": 5353, "protocol": "UDP" }],
+    });
+    let slice: EndpointSlice = serde_json::from_value(slice).expect("an object");
+    let slices: Api<EndpointSlice> = Api::namespaced(server.client().await, namespace);
+    let made = slices.create(&PostParams::default(), &slice).await;
+    made.expect("the server takes it");
+}
+
+/// Makes the EgressFirewall of the pod's namespace.
+async fn allow(server: &ApiServer, names: &[&str]) {
+    server.make_namespace(TEAM).await;
+    let allowed = names
+        .iter()
+        .map(|name| json!({ "type": "Allow", "to": { "dnsName": name.trim_end_matches('.') } }));
+    let all_else = json!({ "type": "Deny", "to": { "cidrSelector": "0.0.0.0/0" } });
+    let rules: Vec<_> = allowed.chain([all_else]).collect();
+    let object = json!({
+        "apiVersion": "k8s.ovn.org/v1",
+        "kind": "EgressFirewall",
+        "metadata": { "name": "default" },
+        "spec": { "egress": rules },
+    });
+    let object: DynamicObject = serde_json::from_value(object).expect("an object");
+    let kind = ApiResource {
+        group: "k8s.ovn.org".to_owned(),
+        version: "v1".to_owned(),
+        api_version: "k8s.ovn.org/v1".to_owned(),
+        kind: "EgressFirewall".to_owned(),
+        plural: "egressfirewalls".to_owned(),
+    };
+    let api: Api<DynamicObject> = Api::namespaced_with(server.client().await, TEAM, &kind);
+    let made = api.create(&PostParams::default(), &object).await;
+    made.expect("the server takes it");
+}
