@@ -1,8 +1,8 @@
 //! `egress check`: whether the whole chain works, a line for each part of it.
 //!
-//! - `gather`: asks the API server and the programs. `facts`, `programs`, `workloads`: what they said.
-//! - A module for each topic makes findings of the facts: `api_server`, `pods`, `admission`, `nodes`, `dns_servers`, `streaming`,
-//!   `policies`, `lease`, `running`, `ovn_kubernetes`, `names`, `sets`, and `folder` for a store in a folder.
+//! - `gather`: asks the API server and the programs. `facts`, `programs`, `workloads`: their answers.
+//! - A module for each topic makes findings of the facts. [`TOPICS`] has them in order.
+//! - `folder`: the topic of a store in a folder.
 //! - `pre`: the topics before an installation. `report`: the findings as text and JSON.
 
 mod admission;
@@ -153,7 +153,7 @@ async fn findings(args: &CheckArgs) -> anyhow::Result<Vec<Finding>> {
     Ok(topics.iter().flat_map(|check| check(&facts)).collect())
 }
 
-/// What a topic finds.
+/// A topic: from facts to findings.
 type Check = fn(&Facts) -> Vec<Finding>;
 
 /// The chain in a cluster, in the order of an address's way.
