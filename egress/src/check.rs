@@ -46,7 +46,8 @@ use crate::{
 
 /// Checks whether the whole chain works, from the API server to OVN's address sets.
 ///
-/// Each line begins with a mark: ✓ it works; ! it works, with a remark; ✗ a fault; ? it could not be seen. Below a line is what to do.
+/// Each line begins with a mark. `✓`: it works. `!`: it works, with a remark. `✗`: a fault. `?`: it could not be seen. Below it is what to
+/// do.
 ///
 /// Exit status 0: no fault. 1: a fault. 2: no fault, but something could not be seen.
 #[derive(Args, Clone, Debug)]
