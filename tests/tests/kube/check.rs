@@ -3,6 +3,7 @@
 mod faults;
 mod helm_test;
 mod processes;
+mod rights;
 
 use std::path::Path;
 
