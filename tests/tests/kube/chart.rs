@@ -339,7 +339,7 @@ fn printed_lines(server: &ApiServer, notes: &str) -> Vec<String> {
 }
 
 /// The programs and the tools before what the machine has.
-fn path_with_tools() -> String {
+pub(crate) fn path_with_tools() -> String {
     let folders = [program("collector"), tool("kubectl")];
     let folders = folders
         .iter()

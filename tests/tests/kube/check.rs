@@ -1,5 +1,6 @@
 //! `egress check` names each fault of an installation, with its cure.
 
+mod administrator;
 mod faults;
 mod helm_test;
 mod processes;
