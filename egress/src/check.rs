@@ -8,14 +8,14 @@
 mod admission;
 mod api_server;
 mod dns_servers;
-mod facts;
+pub(crate) mod facts;
 mod folder;
 mod gather;
 mod lease;
 mod names;
 mod nodes;
 mod ovn_kubernetes;
-mod pods;
+pub(crate) mod pods;
 mod policies;
 mod pre;
 mod programs;
@@ -27,7 +27,6 @@ mod workloads;
 
 use clap::Args;
 use runtime::{
-    UsageError,
     args::{StoreAddress, parse_namespace},
     inspect::{client::Output, text::json},
     store::ObjectKey,
@@ -120,7 +119,7 @@ impl ClusterArgs {
             objects_namespace: self.objects_namespace.clone(),
             dns_services: self.dns_service.clone(),
             corefile: Some(self.corefile.clone()),
-            cluster_domains: vec!["cluster.local".to_owned()],
+            ..Settings::default()
         }
     }
 }
@@ -139,19 +138,42 @@ pub(crate) async fn run(args: CheckArgs) -> anyhow::Result<bool> {
     Ok(report.outcome()?)
 }
 
+/// Asks a cluster everything.
+pub(crate) async fn facts_of(access: &Access) -> Facts {
+    gather::cluster(access, Settings::default(), false).await
+}
+
+/// The findings of these facts.
+pub(crate) fn report_of(facts: &Facts) -> Report {
+    Report::new(found(facts, TOPICS))
+}
+
+/// The findings about programs at local sockets.
+pub(crate) async fn local_report(targets: &TargetArgs) -> Report {
+    Report::new(local(targets, &Programs::ask(&targets.find_local()).await))
+}
+
+/// The findings of some topics. Without an API server nothing else can be seen.
+fn found(facts: &Facts, topics: &[Check]) -> Vec<Finding> {
+    if facts.version.is_err() {
+        return api_server::api_server(facts);
+    }
+    topics.iter().flat_map(|check| check(facts)).collect()
+}
+
 async fn findings(args: &CheckArgs) -> anyhow::Result<Vec<Finding>> {
     if args.targets.are_local() || args.store.is_some() {
-        return local(args).await;
+        let mut findings = Vec::new();
+        if let Some(StoreAddress::Dir(path)) = &args.store {
+            findings.extend(folder::folder(path).await);
+        }
+        let programs = Programs::ask(&args.targets.find_local()).await;
+        findings.extend(local(&args.targets, &programs));
+        return Ok(findings);
     }
     let access = Access::new(&args.targets).await?;
     let facts = gather::cluster(&access, args.cluster.settings(), args.pre).await;
-    let topics = match (args.pre, &facts.version) {
-        // Nothing else can be seen.
-        (_, Err(_)) => &[api_server::api_server as Check] as &[Check],
-        (true, Ok(_)) => pre::TOPICS,
-        (false, Ok(_)) => TOPICS,
-    };
-    Ok(topics.iter().flat_map(|check| check(&facts)).collect())
+    Ok(found(&facts, if args.pre { pre::TOPICS } else { TOPICS }))
 }
 
 /// A topic: from facts to findings.
@@ -178,26 +200,18 @@ const TOPICS: &[Check] = &[
 ];
 
 /// The chain of programs at local sockets.
-async fn local(args: &CheckArgs) -> anyhow::Result<Vec<Finding>> {
-    let targets = args.targets.find_local();
-    let programs = Programs::ask(&targets).await;
+fn local(targets: &TargetArgs, programs: &Programs) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Some(StoreAddress::Dir(path)) = &args.store {
-        findings.extend(folder::folder(path).await);
+    if !targets.collector.is_empty() {
+        findings.extend(running::collectors(programs));
+        findings.extend(lease::local(programs));
+        findings.extend(dns_servers::local_streams(programs));
+        findings.extend(names::names(programs));
+        findings.extend(names::limits(programs));
     }
-    if !args.targets.collector.is_empty() {
-        findings.extend(running::collectors(&programs));
-        findings.extend(lease::local(&programs));
-        findings.extend(dns_servers::local_streams(&programs));
-        findings.extend(names::names(&programs));
-        findings.extend(names::limits(&programs));
+    if !targets.ovn_writer.is_empty() {
+        findings.extend(running::writers(programs, None));
+        findings.extend(sets::sets(programs, None));
     }
-    if !args.targets.ovn_writer.is_empty() {
-        findings.extend(running::writers(&programs, None));
-        findings.extend(sets::sets(&programs, None));
-    }
-    if findings.is_empty() {
-        return Err(UsageError("there is nothing to check".to_owned()).into());
-    }
-    Ok(findings)
+    findings
 }

@@ -57,7 +57,7 @@ async fn the_cures_that_a_check_prints_mend_what_broke() {
     let seen = "✗ Corefile: ConfigMap kube-system/coredns has no `dnstap` line";
     let silent = ("✗ dnstap streams: ", "see the lines about the Corefile");
     let text = finds(&it, 1, &[(seen, "egress corefile patch"), silent]).await;
-    // What is known stays there meanwhile.
+    // Known addresses stay meanwhile.
     let (status, explained) = it.egress(&["explain", NAME]).await;
     assert!(
         status == Some(0) && explained.contains(ADDRESS),

@@ -1,4 +1,4 @@
-//! What an account cannot see is unknown; a check before the installation.
+//! A fact that an account cannot see is unknown; a check before the installation.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::{
