@@ -215,3 +215,6 @@ fn local(targets: &TargetArgs, programs: &Programs) -> Vec<Finding> {
     }
     findings
 }
+
+#[cfg(test)]
+mod tests;
