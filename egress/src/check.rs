@@ -1,21 +1,21 @@
 //! `egress check`: whether the whole chain works, a line for each part of it.
 //!
-//! - `gather`: asks the API server and the programs. `facts`, `programs`, `workloads`: what they said.
-//! - A module for each topic makes findings of the facts: `api_server`, `pods`, `admission`, `nodes`, `dns_servers`, `streaming`,
-//!   `policies`, `lease`, `running`, `ovn_kubernetes`, `names`, `sets`, and `folder` for a store in a folder.
+//! - `gather`: asks the API server and the programs. `facts`, `programs`, `workloads`: their answers.
+//! - A module for each topic makes findings of the facts. [`TOPICS`] has them in order.
+//! - `folder`: the topic of a store in a folder.
 //! - `pre`: the topics before an installation. `report`: the findings as text and JSON.
 
 mod admission;
 mod api_server;
 mod dns_servers;
-mod facts;
+pub(crate) mod facts;
 mod folder;
 mod gather;
 mod lease;
 mod names;
 mod nodes;
 mod ovn_kubernetes;
-mod pods;
+pub(crate) mod pods;
 mod policies;
 mod pre;
 mod programs;
@@ -27,7 +27,6 @@ mod workloads;
 
 use clap::Args;
 use runtime::{
-    UsageError,
     args::{StoreAddress, parse_namespace},
     inspect::{client::Output, text::json},
     store::ObjectKey,
@@ -46,7 +45,8 @@ use crate::{
 
 /// Checks whether the whole chain works, from the API server to OVN's address sets.
 ///
-/// Each line begins with a mark: ✓ it works; ! it works, with a remark; ✗ a fault; ? it could not be seen. Below a line is what to do.
+/// Each line begins with a mark. `✓`: it works. `!`: it works, with a remark. `✗`: a fault. `?`: it could not be seen. Below it is what to
+/// do.
 ///
 /// Exit status 0: no fault. 1: a fault. 2: no fault, but something could not be seen.
 #[derive(Args, Clone, Debug)]
@@ -119,7 +119,7 @@ impl ClusterArgs {
             objects_namespace: self.objects_namespace.clone(),
             dns_services: self.dns_service.clone(),
             corefile: Some(self.corefile.clone()),
-            cluster_domains: vec!["cluster.local".to_owned()],
+            ..Settings::default()
         }
     }
 }
@@ -138,22 +138,45 @@ pub(crate) async fn run(args: CheckArgs) -> anyhow::Result<bool> {
     Ok(report.outcome()?)
 }
 
+/// Asks a cluster everything.
+pub(crate) async fn facts_of(access: &Access) -> Facts {
+    gather::cluster(access, Settings::default(), false).await
+}
+
+/// The findings of these facts.
+pub(crate) fn report_of(facts: &Facts) -> Report {
+    Report::new(found(facts, TOPICS))
+}
+
+/// The findings about programs at local sockets.
+pub(crate) async fn local_report(targets: &TargetArgs) -> Report {
+    Report::new(local(targets, &Programs::ask(&targets.find_local()).await))
+}
+
+/// The findings of some topics. Without an API server nothing else can be seen.
+fn found(facts: &Facts, topics: &[Check]) -> Vec<Finding> {
+    if facts.version.is_err() {
+        return api_server::api_server(facts);
+    }
+    topics.iter().flat_map(|check| check(facts)).collect()
+}
+
 async fn findings(args: &CheckArgs) -> anyhow::Result<Vec<Finding>> {
     if args.targets.are_local() || args.store.is_some() {
-        return local(args).await;
+        let mut findings = Vec::new();
+        if let Some(StoreAddress::Dir(path)) = &args.store {
+            findings.extend(folder::folder(path).await);
+        }
+        let programs = Programs::ask(&args.targets.find_local()).await;
+        findings.extend(local(&args.targets, &programs));
+        return Ok(findings);
     }
     let access = Access::new(&args.targets).await?;
     let facts = gather::cluster(&access, args.cluster.settings(), args.pre).await;
-    let topics = match (args.pre, &facts.version) {
-        // Nothing else can be seen.
-        (_, Err(_)) => &[api_server::api_server as Check] as &[Check],
-        (true, Ok(_)) => pre::TOPICS,
-        (false, Ok(_)) => TOPICS,
-    };
-    Ok(topics.iter().flat_map(|check| check(&facts)).collect())
+    Ok(found(&facts, if args.pre { pre::TOPICS } else { TOPICS }))
 }
 
-/// What a topic finds.
+/// A topic: from facts to findings.
 type Check = fn(&Facts) -> Vec<Finding>;
 
 /// The chain in a cluster, in the order of an address's way.
@@ -177,26 +200,21 @@ const TOPICS: &[Check] = &[
 ];
 
 /// The chain of programs at local sockets.
-async fn local(args: &CheckArgs) -> anyhow::Result<Vec<Finding>> {
-    let targets = args.targets.find_local();
-    let programs = Programs::ask(&targets).await;
+fn local(targets: &TargetArgs, programs: &Programs) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Some(StoreAddress::Dir(path)) = &args.store {
-        findings.extend(folder::folder(path).await);
+    if !targets.collector.is_empty() {
+        findings.extend(running::collectors(programs));
+        findings.extend(lease::local(programs));
+        findings.extend(dns_servers::local_streams(programs));
+        findings.extend(names::names(programs));
+        findings.extend(names::limits(programs));
     }
-    if !args.targets.collector.is_empty() {
-        findings.extend(running::collectors(&programs));
-        findings.extend(lease::local(&programs));
-        findings.extend(dns_servers::local_streams(&programs));
-        findings.extend(names::names(&programs));
-        findings.extend(names::limits(&programs));
+    if !targets.ovn_writer.is_empty() {
+        findings.extend(running::writers(programs, None));
+        findings.extend(sets::sets(programs, None));
     }
-    if !args.targets.ovn_writer.is_empty() {
-        findings.extend(running::writers(&programs, None));
-        findings.extend(sets::sets(&programs, None));
-    }
-    if findings.is_empty() {
-        return Err(UsageError("there is nothing to check".to_owned()).into());
-    }
-    Ok(findings)
+    findings
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,11 +4,13 @@
 //! - `targets`: the running programs, at local sockets or in the pods of a cluster.
 //! - `check`: whether the whole chain works.
 //! - `explain`, `verify`: questions to them. `list`: all addresses. `watch`: new ones, as they come.
+//! - `bundle`: what a bug report needs.
 //! - `capture`: the events that a collector reads.
 //! - `corefile`: Corefiles of CoreDNS servers that should stream. `replay`: a capture once more.
 //! - `manual`: man pages and completions.
 
 pub mod args;
+mod bundle;
 mod capture;
 mod check;
 mod corefile;
@@ -42,6 +44,7 @@ pub fn run(cli: Cli) -> ExitCode {
             Action::Explain(args) => explain::run(*args).await?,
             Action::Watch(args) => watch::run(*args).await?,
             Action::Verify(args) => verify::run(*args).await?,
+            Action::Bundle(args) => bundle::run(*args).await.map(|()| true)?,
             Action::Corefile(args) => corefile::run(*args)?,
             Action::Capture(args) => capture::run(*args).await.map(|()| true)?,
             Action::Replay(args) => replay::run(*args).await.map(|()| true)?,

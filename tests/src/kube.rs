@@ -283,8 +283,15 @@ impl ApiServer {
             Some(namespace) => Api::namespaced_with(self.client().await, namespace, &resource),
             None => Api::all_with(self.client().await, &resource),
         };
-        let made = api.create(&PostParams::default(), object).await;
-        made.unwrap_or_else(|error| panic!("{} {}: {error}", types.kind, object.name_any()));
+        let what = format!("{} {} is made", types.kind, object.name_any());
+        eventually(&what, async || {
+            match api.create(&PostParams::default(), object).await {
+                // The kind is served a moment after its CRD was made.
+                Err(kube::Error::Api(status)) if status.code == 404 => Err(status.message.clone()),
+                made => Ok(made.unwrap_or_else(|error| panic!("{what}: {error}"))),
+            }
+        })
+        .await;
     }
 
     /// Creates the ServiceAccounts of the chart's programs, [`chart::COLLECTOR`] and [`chart::OVN_WRITER`], and their

@@ -1,4 +1,4 @@
-//! What a check has gathered. Each topic is a function from these facts to findings.
+//! The facts that a check gathers. Each topic is a function from these facts to findings.
 
 use k8s_openapi::api::{
     coordination::v1::Lease,

@@ -10,7 +10,7 @@ use super::{
     facts::Facts,
     pods::{LIST, pods_of},
     programs::MOST_NAMED,
-    report::{Finding, Topic},
+    report::{Finding, Topic, counted},
     workloads::Workload,
 };
 use crate::targets::Kind;
@@ -73,7 +73,7 @@ pub(crate) fn writers_of_nodes(facts: &Facts) -> Vec<Finding> {
     if workload.has_affinity() {
         match workload.desired.and_then(|it| usize::try_from(it).ok()) {
             Some(desired) if own.len() < desired => topic.fault(
-                format!("{} nodes of {desired} have one", own.len()),
+                format!("{} of {desired} nodes have one", own.len()),
                 format!("kubectl -n {} get pods -o wide", facts.namespace),
             ),
             Some(_) => {}
@@ -82,7 +82,7 @@ pub(crate) fn writers_of_nodes(facts: &Facts) -> Vec<Finding> {
                 "see that its controller runs",
             ),
         }
-        return topic.or_ok(|| format!("{} nodes have one, as their affinity says", own.len()));
+        return topic.or_ok(|| format!("{}, as their affinity says", counted(own.len(), "node")));
     }
     let Some(wanted) = wanted_nodes(facts, workload) else {
         topic.unknown(
@@ -108,5 +108,5 @@ pub(crate) fn writers_of_nodes(facts: &Facts) -> Vec<Finding> {
             ),
         );
     }
-    topic.or_ok(|| format!("all {} nodes have one", wanted.len()))
+    topic.or_ok(|| format!("there, for {}", counted(wanted.len(), "node")))
 }

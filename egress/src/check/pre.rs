@@ -4,7 +4,7 @@ use super::{
     Check, api_server, dns_servers,
     facts::Facts,
     ovn_kubernetes,
-    report::{Finding, Topic},
+    report::{Finding, Topic, counted},
     streaming::{Found, scope},
 };
 
@@ -93,7 +93,8 @@ fn corefile(facts: &Facts) -> Vec<Finding> {
     }
     topic.or_ok(|| {
         format!(
-            "{external} server blocks of ConfigMap {} get a `dnstap` line for each collector",
+            "{} of ConfigMap {} needs a `dnstap` line for each collector",
+            counted(external, "server block"),
             found.key
         )
     })

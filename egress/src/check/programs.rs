@@ -1,4 +1,4 @@
-//! What the running programs say of themselves.
+//! The answers of the running programs.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ pub(crate) struct Programs {
     pub(crate) sets: Vec<Said<Sets>>,
 }
 
-/// What a running program said.
+/// The answer of a running program.
 #[derive(Debug)]
 pub(crate) struct Said<T> {
     /// The program and its place, such as `ovn-writer POD on node NODE`.

@@ -34,7 +34,7 @@ pub(crate) struct Finding {
     pub(crate) check: &'static str,
     pub(crate) result: Mark,
     pub(crate) seen: String,
-    /// What to do.
+    /// The cure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) remedy: Option<String>,
 }

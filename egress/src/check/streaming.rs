@@ -171,7 +171,7 @@ fn compare(
     if named.is_empty() {
         topic.fault(
             format!("ConfigMap {key} has no `dnstap` line: it was never changed, or something reverted it"),
-            format!("{}; see docs/troubleshooting.md#egressdnscorefilereverted", patch(found, services)),
+            patch(found, services),
         );
         return Vec::new();
     }
@@ -193,7 +193,7 @@ fn compare(
         };
         topic.fault(
             format!("Service {name} is at {at}, and no `dnstap` line of ConfigMap {key} names it{others}"),
-            format!("{}; remove lines with old addresses", patch(found, services)),
+            format!("remove lines with old addresses, and: {}", patch(found, services)),
         );
     }
     lines

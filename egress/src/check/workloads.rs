@@ -112,6 +112,22 @@ pub(crate) struct Settings {
     pub(crate) cluster_domains: Vec<String>,
 }
 
+/// The defaults of the chart and of the collector.
+impl Default for Settings {
+    fn default() -> Self {
+        let in_dns = |name: &str| ObjectKey {
+            namespace: "kube-system".to_owned(),
+            name: name.to_owned(),
+        };
+        Self {
+            objects_namespace: "ovn-kubernetes".to_owned(),
+            dns_services: vec![in_dns("kube-dns")],
+            corefile: Some(in_dns("coredns")),
+            cluster_domains: vec!["cluster.local".to_owned()],
+        }
+    }
+}
+
 impl Settings {
     /// Those of the collectors' flags; the others stay.
     pub(crate) fn update(&mut self, workloads: &[Workload]) {

@@ -1,6 +1,7 @@
 //! The Helm chart on a real API server.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -149,9 +150,30 @@ async fn the_api_server_takes_what_every_case_renders() {
         succeeded("helm lint", &lint);
         let rendered = chart::template(NAMESPACE, &["--values", path(&case)]).unwrap();
         objects.extend(chart::objects(&rendered));
-        let file = workdir.join(case.file_name().unwrap());
-        fs::write(&file, rendered).unwrap();
-        files.push(file);
+        let of_test = chart::template_of_tests(NAMESPACE, &["--values", path(&case)]);
+        objects.extend(chart::objects(&of_test));
+        let name = case.file_name().unwrap().to_str().unwrap();
+        let texts = [
+            (name.to_owned(), rendered),
+            (format!("test-{name}"), of_test),
+        ];
+        for (name, text) in texts {
+            let file = workdir.join(&name);
+            fs::write(&file, text).unwrap();
+            files.push(file);
+        }
+    }
+    // A dry run makes no account for the pod of `helm test`.
+    let accounts: Api<ServiceAccount> = Api::namespaced(server.client().await, NAMESPACE);
+    let checks = objects
+        .iter()
+        .filter(|it| kind_of(it) == "ServiceAccount" && it.name_any().ends_with("-check"));
+    let checks: BTreeSet<String> = checks.map(ResourceExt::name_any).collect();
+    for name in checks {
+        let account = json!({"metadata": {"name": name}});
+        let account = serde_json::from_value(account).unwrap();
+        let post = PostParams::default();
+        accounts.create(&post, &account).await.unwrap();
     }
     for file in files {
         let dry_run = [
@@ -192,18 +214,22 @@ async fn admits_the_pods(server: &ApiServer, objects: &[DynamicObject]) {
     let mut seen = 0;
     for object in objects {
         let kind = kind_of(object);
-        if kind != "Deployment" && kind != "DaemonSet" {
-            continue;
-        }
+        let (labels, spec) = match kind {
+            "Deployment" | "DaemonSet" => {
+                let template = &object.data["spec"]["template"];
+                (template["metadata"]["labels"].clone(), &template["spec"])
+            }
+            "Pod" => (json!(object.labels()), &object.data["spec"]),
+            _ => continue,
+        };
         seen += 1;
-        let template = &object.data["spec"]["template"];
         let pod = json!({
-            "metadata": {"name": format!("pod-{seen}"), "labels": template["metadata"]["labels"]},
-            "spec": template["spec"],
+            "metadata": {"name": format!("pod-{seen}"), "labels": labels},
+            "spec": spec,
         });
         let pod: Pod = serde_json::from_value(pod).unwrap();
         let account = pod.spec.as_ref().unwrap().service_account_name.clone();
-        for (level, fits) in [("restricted", kind == "Deployment"), ("privileged", true)] {
+        for (level, fits) in [("restricted", kind != "DaemonSet"), ("privileged", true)] {
             let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), level);
             let account = json!({"metadata": {"name": account}});
             // It may exist.
@@ -339,7 +365,7 @@ fn printed_lines(server: &ApiServer, notes: &str) -> Vec<String> {
 }
 
 /// The programs and the tools before what the machine has.
-fn path_with_tools() -> String {
+pub(crate) fn path_with_tools() -> String {
     let folders = [program("collector"), tool("kubectl")];
     let folders = folders
         .iter()

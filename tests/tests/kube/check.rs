@@ -1,8 +1,10 @@
 //! `egress check` names each fault of an installation, with its cure.
 
+mod administrator;
 mod faults;
 mod helm_test;
 mod processes;
+mod rights;
 
 use std::path::Path;
 

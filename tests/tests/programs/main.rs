@@ -15,6 +15,7 @@ mod alerts;
 mod archive;
 mod bad_input;
 mod capture;
+mod check;
 mod clock;
 mod compare;
 mod corefile;

@@ -1,0 +1,281 @@
+//! Topics about facts that the tests of a whole installation do not have.
+
+mod facts;
+
+use serde_json::{Value, json};
+
+use self::facts::{collector, of, well, writer};
+use super::{
+    facts::{DnsService, Facts, Unseen},
+    report::{Finding, Report},
+    *,
+};
+
+/// The marks of a topic's findings, in order.
+fn marks(findings: Vec<Finding>) -> String {
+    let text = Report::new(findings).text();
+    let starts = text.lines().filter_map(|line| line.chars().next());
+    starts.filter(|it| "✓!?✗".contains(*it)).collect()
+}
+
+fn assert_found(findings: Vec<Finding>, expected: &str, words: &str) {
+    let text = Report::new(findings.clone()).text();
+    assert_eq!(marks(findings), expected, "{text}");
+    assert!(text.contains(words), "{words}: {text}");
+}
+
+#[test]
+fn facts_without_a_fault_are_well() {
+    let facts = well();
+    for check in [
+        api_server::api_server,
+        api_server::resources,
+        pods::pods,
+        admission::admission,
+        nodes::writers_of_nodes,
+        streaming::corefile,
+        dns_servers::coredns,
+        policies::policies,
+        lease::lease,
+        ovn_kubernetes::ovn_kubernetes,
+    ] {
+        assert_found(check(&facts), "✓", "");
+    }
+}
+
+#[test]
+fn only_nodes_that_a_daemon_set_may_use_need_a_writer() {
+    let node = |name: &str, taint: Value| {
+        of(
+            json!({ "metadata": { "name": name, "labels": { "kubernetes.io/os": "linux" } }, "spec": { "taints": taint } }),
+        )
+    };
+    let tainted = json!([{ "key": "dedicated", "value": "x", "effect": "NoSchedule" }]);
+    let mut facts = well();
+    facts.nodes = Ok(vec![node("node-a", json!([])), node("node-b", tainted)]);
+    assert_found(nodes::writers_of_nodes(&facts), "✓", "1 node");
+    for tolerations in [
+        json!([{ "operator": "Exists" }]),
+        json!([{ "key": "dedicated", "value": "x", "effect": "NoSchedule" }]),
+    ] {
+        facts.workloads = Ok(vec![
+            collector(),
+            writer(json!({ "tolerations": tolerations })),
+        ]);
+        assert_found(
+            nodes::writers_of_nodes(&facts),
+            "✗",
+            "nodes without one: node-b",
+        );
+    }
+    for spec in [
+        json!({ "tolerations": [{ "key": "other", "operator": "Exists" }] }),
+        json!({ "tolerations": [{ "key": "dedicated", "value": "y", "effect": "NoSchedule" }] }),
+        json!({ "nodeSelector": { "kubernetes.io/os": "windows" } }),
+    ] {
+        facts.workloads = Ok(vec![collector(), writer(spec.clone())]);
+        assert_found(nodes::writers_of_nodes(&facts), "✓", "");
+    }
+    // A check does not follow rules of affinity: the controller counts.
+    let affinity = json!({ "affinity": { "nodeAffinity": {} } });
+    let mut by_affinity = writer(affinity);
+    by_affinity.desired = Some(2);
+    facts.workloads = Ok(vec![collector(), by_affinity]);
+    assert_found(
+        nodes::writers_of_nodes(&facts),
+        "✗",
+        "1 of 2 nodes have one",
+    );
+    facts.workloads = Ok(vec![collector()]);
+    assert_found(nodes::writers_of_nodes(&facts), "✓", "none is needed");
+    facts.nodes = Err(Unseen("no".to_owned()));
+    facts.workloads = Ok(vec![collector(), writer(json!({}))]);
+    assert_found(nodes::writers_of_nodes(&facts), "?", "list nodes");
+}
+
+#[test]
+fn a_version_of_coredns_that_lacks_what_the_corefile_uses_is_a_fault() {
+    let with = |version: Result<&str, &str>, corefile: &str| {
+        let mut facts = well();
+        let found = facts.dns[0].pods.as_mut().unwrap().as_mut().unwrap();
+        let seen = version.map(|it| (it.to_owned(), "its metrics"));
+        found[0].version = seen.map_err(|it| Unseen(it.to_owned()));
+        let map = facts.corefile.as_mut().unwrap().1.as_mut().unwrap();
+        map.as_mut()
+            .unwrap()
+            .data
+            .as_mut()
+            .unwrap()
+            .insert("Corefile".to_owned(), corefile.to_owned());
+        dns_servers::coredns(&facts)
+    };
+    assert_found(with(Ok("1.14.7"), ""), "✓", "1.14.7 by its metrics");
+    assert_found(with(Ok("1.11.3"), ""), "!", "upgrade CoreDNS to 1.13.2");
+    assert_found(
+        with(Ok("1.10.5"), "dnstap tls://10.0.0.1:6001 full"),
+        "✗!",
+        "cannot stream to tls://",
+    );
+    assert_found(with(Ok("1.9.4"), ""), "✗!", "collector.instances=1");
+    assert_found(with(Ok("custom"), ""), "?", "is not of the form");
+    assert_found(with(Err("forbidden"), ""), "?", "forbidden");
+    let mut facts = well();
+    facts.dns = vec![DnsService {
+        key: "a/b".parse().unwrap(),
+        pods: Ok(Some(Vec::new())),
+    }];
+    assert_found(dns_servers::coredns(&facts), "✗", "Service a/b has no pods");
+}
+
+#[test]
+fn some_program_must_write_the_address_sets() {
+    let with = |value: &str, has_writer: bool| {
+        let mut facts = well();
+        facts.ovnkube = Ok(vec![of(
+            json!({ "metadata": { "name": "ovnkube-node-a" }, "spec": { "containers": [{
+            "name": "c", "env": [{ "name": "OVN_ENABLE_DNSNAMERESOLVER", "value": value }],
+        }] } }),
+        )]);
+        if !has_writer {
+            facts.workloads = Ok(vec![collector()]);
+        }
+        facts
+    };
+    assert_found(
+        ovn_kubernetes::ovn_kubernetes(&with("true", false)),
+        "✓",
+        "is on",
+    );
+    assert_found(
+        ovn_kubernetes::ovn_kubernetes(&with("false", true)),
+        "✓",
+        "the ovn-writer writes",
+    );
+    assert_found(
+        ovn_kubernetes::ovn_kubernetes(&with("false", false)),
+        "✗",
+        "no program writes the address sets",
+    );
+    assert_found(
+        ovn_kubernetes::before(&with("true", false)),
+        "✓",
+        "ovnWriter.mode=none",
+    );
+    let mut facts = with("true", false);
+    facts.ovnkube = Ok(Vec::new());
+    assert_found(
+        ovn_kubernetes::ovn_kubernetes(&facts),
+        "?",
+        "has no pod ovnkube-*",
+    );
+    // Without an ovn-writer no program compares the sets, which is no fault.
+    assert_found(
+        sets::sets(&facts.programs, facts.no_writer()),
+        "!",
+        "ovnWriter.mode=none",
+    );
+}
+
+#[test]
+fn a_lease_that_nobody_renews_is_a_fault_whatever_the_clock_says() {
+    let with = |lease: Value| {
+        let mut facts = well();
+        facts.lease = Ok(Some(of(lease)));
+        facts
+    };
+    let old = json!({ "spec": { "holderIdentity": "a", "leaseDurationSeconds": 10, "renewTime": "2026-01-01T00:00:00.000000Z" } });
+    assert_found(lease::lease(&with(old.clone())), "✓", "a leads");
+    let mut facts = with(old);
+    facts.programs = Programs::default();
+    assert_found(lease::lease(&facts), "✗", "a renewed the Lease");
+    assert_found(
+        lease::lease(&with(json!({ "spec": { "holderIdentity": "" } }))),
+        "✗",
+        "no holder",
+    );
+    facts.lease = Ok(None);
+    assert_found(lease::lease(&facts), "✗", "there is no Lease");
+    facts.lease = Err(Unseen("no".to_owned()));
+    assert_found(lease::lease(&facts), "?", "get the Lease");
+}
+
+#[test]
+fn a_corefile_may_name_either_port_of_a_service_also_over_ipv6() {
+    let with = |corefile: &str| {
+        let mut facts = well();
+        facts.services = Ok(vec![of(
+            json!({ "metadata": { "name": "collector" }, "spec": { "clusterIP": "fd00::53", "ports": [
+            { "name": "dnstap-tcp", "port": 6000 }, { "name": "dnstap-tls", "port": 6001 },
+        ] } }),
+        )]);
+        let map = json!({ "data": { "Corefile": corefile } });
+        facts.corefile = Some(("kube-system/coredns".parse().unwrap(), Ok(Some(of(map)))));
+        streaming::corefile(&facts)
+    };
+    for endpoint in ["tcp://[fd00::53]:6000", "tls://[fd00::53]:6001"] {
+        assert_found(
+            with(&format!(". {{\n dnstap {endpoint} full\n}}\n")),
+            "✓",
+            "",
+        );
+    }
+    assert_found(
+        with(". {\n dnstap tcp://[fd00::53]:6001 full\n}\n"),
+        "✗",
+        "Service collector is at tcp://[fd00::53]:6000 and tls://[fd00::53]:6001",
+    );
+    assert_found(
+        with(". {\n dnstap tcp://[fd00::53]:6000\n}\n"),
+        "✗",
+        "lacks `full`",
+    );
+    assert_found(
+        with(". {\n dnstap tcp://[fd00::53]:6000 full\n autopath @kubernetes\n}\n"),
+        "!",
+        "autopath",
+    );
+    let mut facts = well();
+    facts.corefile = None;
+    assert_found(streaming::corefile(&facts), "!", "not checked");
+}
+
+#[test]
+fn a_pod_that_is_not_ready_has_its_reason_once_for_all() {
+    let pod = |name: &str, status: Value| {
+        of(
+            json!({ "metadata": { "name": name, "namespace": "dns", "labels": { "app.kubernetes.io/component": "ovn-writer" } }, "status": status }),
+        )
+    };
+    let with = |status: Value| {
+        let mut facts = well();
+        let pods = facts.pods.as_mut().unwrap();
+        pods.truncate(1);
+        pods.extend(["w-1", "w-2"].map(|name| pod(name, status.clone())));
+        pods::pods(&facts)
+    };
+    let waiting = json!({ "containerStatuses": [{ "name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 9,
+        "state": { "waiting": { "reason": "CrashLoopBackOff", "message": "back-off" } } }] });
+    assert_found(with(waiting), "✗", "kubectl -n dns logs w-1 --previous");
+    let unscheduled = json!({ "conditions": [{ "type": "PodScheduled", "status": "False", "message": "Insufficient memory" }] });
+    assert_found(
+        with(unscheduled),
+        "✗",
+        "w-1, w-2: no node takes it: Insufficient memory",
+    );
+    let mut facts = well();
+    facts.workloads = Ok(Vec::new());
+    assert_found(pods::pods(&facts), "✗", "has no Deployment of a collector");
+}
+
+#[test]
+fn an_api_server_that_is_too_old_or_does_not_answer_is_told() {
+    let mut facts: Facts = well();
+    facts.version = Ok("v1.29.9".to_owned());
+    assert_found(
+        api_server::api_server(&facts),
+        "✗",
+        "upgrade it to 1.30 or newer",
+    );
+    facts.version = Err(Unseen("connection refused".to_owned()));
+    assert_found(found(&facts, TOPICS), "?", "connection refused");
+}
