@@ -126,9 +126,9 @@ impl KubeStore {
     }
 
     async fn try_create<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
-        let key = checked(ObjectKey::of(object))?;
+        let key = checked::<K>(ObjectKey::of(object))?;
         let body = encoded(&to_be_made(object, &key), &key)?;
-        let requests = Cluster::requests::<K>(&key.namespace);
+        let requests = requests::<K>(&key);
         let request = requests.create(&self.written_by_us(), body);
         let stored = self.send(&self.objects, request).await.and_then(decoded);
         stored.map(stripped).map_err(|refusal| error(refusal, &key))
@@ -139,7 +139,7 @@ impl KubeStore {
         key: &ObjectKey,
         precondition: &Precondition,
     ) -> Result<(), StoreError> {
-        let key = checked(key.clone())?;
+        let key = checked::<K>(key.clone())?;
         let params = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: precondition.uid.clone(),
@@ -147,13 +147,13 @@ impl KubeStore {
             }),
             ..DeleteParams::default()
         };
-        let request = Cluster::requests::<K>(&key.namespace).delete(&key.name, &params);
+        let request = requests::<K>(&key).delete(&key.name, &params);
         let deleted = self.send(&self.objects, request).await;
         deleted.map(drop).map_err(|refusal| error(refusal, &key))
     }
 
     async fn try_replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
-        let key = checked(ObjectKey::of(object))?;
+        let key = checked::<K>(ObjectKey::of(object))?;
         if object.meta().resource_version.is_none() {
             return Err(StoreError::Invalid {
                 key,
@@ -162,7 +162,7 @@ impl KubeStore {
         }
         // The server takes only the status from it.
         let body = encoded(object, &key)?;
-        let request = Cluster::requests::<K>(&key.namespace).replace_subresource(
+        let request = requests::<K>(&key).replace_subresource(
             "status",
             &key.name,
             &self.written_by_us(),
@@ -184,8 +184,8 @@ impl Store for KubeStore {
     }
 
     async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
-        let key = checked(key.clone())?;
-        let request = Cluster::requests::<K>(&key.namespace).get(&key.name, &GetParams::default());
+        let key = checked::<K>(key.clone())?;
+        let request = requests::<K>(&key).get(&key.name, &GetParams::default());
         let _turn = self.statuses.acquire().await;
         let object = self.cluster.send(request).await;
         object.map(stripped).map_err(|refusal| error(refusal, &key))
@@ -209,9 +209,17 @@ impl Store for KubeStore {
     }
 }
 
+/// Requests for objects beside this one.
+fn requests<K: Kind>(key: &ObjectKey) -> Request {
+    match K::IS_NAMESPACED {
+        true => Cluster::requests::<K>(&key.namespace),
+        false => Request::new(K::url_path(&(), None)),
+    }
+}
+
 /// Checks that the key can be part of a request's path.
-fn checked(key: ObjectKey) -> Result<ObjectKey, StoreError> {
-    match names::check(&key) {
+fn checked<K: Kind>(key: ObjectKey) -> Result<ObjectKey, StoreError> {
+    match names::check_of::<K>(&key) {
         Ok(()) => Ok(key),
         Err(reason) => Err(StoreError::Invalid {
             key,
