@@ -55,7 +55,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub(crate) use self::absence::ABSENT_AFTER;
-pub(crate) use self::sources::SourceSet;
+pub(crate) use self::sources::{SourceSet, is_policy};
 pub use self::{
     by_source::BySource,
     retention::{Ceilings, OwnRetention, RetentionPolicy, RetentionRules},
@@ -75,7 +75,11 @@ use crate::{
 /// The most changes of objects that are published together.
 const MAX_AT_ONCE: usize = 1000;
 
-const KINDS: &[&str] = &[Source::EgressFirewall.kind(), Source::DnsResolver.kind()];
+const KINDS: &[&str] = &[
+    Source::EgressFirewall.kind(),
+    Source::DnsResolver.kind(),
+    Source::KubeOvn.kind(),
+];
 
 runtime::metrics! {
     pub const METRICS;
@@ -152,7 +156,7 @@ pub async fn run<S: Store, K: RuleSource>(
         is_needed: outputs.is_needed,
         was_in_sync: false,
     };
-    let mut state = RulesTask::<K>::new(Rules::new(terms, clients));
+    let mut state = RulesTask::<K>::new(Rules::of::<K>(terms, clients));
     let mut teller = NameEvents::new(outputs.reporter.clone());
     let mut rule_events = RuleEvents::new(outputs.reporter);
     let mut events = pin!(store.watch::<K>(Scope::All).fuse());

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use proto::api::{DnsResolver, EgressFirewall};
+use proto::api::{DnsResolver, EgressFirewall, KubeOvnDnsNameResolver};
 use runtime::{OpenStore, shutdown::Tasks};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -11,7 +11,7 @@ use super::Program;
 use crate::{
     inspect,
     notices::{LeftOut, Rebinding},
-    objects::SourcePolicy,
+    objects::{ManageObjects, SourcePolicy},
     rules::{self, BySource, Inputs, Outputs, Overview, RuleSource, Source, UsesAsked, Wanted},
 };
 
@@ -70,6 +70,9 @@ impl Program {
             match source {
                 Source::EgressFirewall => self.follow::<EgressFirewall>(outputs, inputs, tasks),
                 Source::DnsResolver => self.follow::<DnsResolver>(outputs, inputs, tasks),
+                Source::KubeOvn => {
+                    self.follow::<KubeOvnDnsNameResolver>(outputs, inputs, tasks);
+                }
             }
         }
         let passing_on = pass_on(rebindings, left_out, reports, tasks.token());
@@ -97,6 +100,11 @@ impl Program {
             Source::DnsResolver => {
                 SourcePolicy::new(source, &*self.args.sources.dnsresolver_objects_namespace)
             }
+            // kube-ovn-controller makes and deletes them.
+            Source::KubeOvn => SourcePolicy {
+                manage: ManageObjects::Never,
+                ..SourcePolicy::new(source, "")
+            },
         });
         policies.collect()
     }
