@@ -15,17 +15,23 @@ use super::{
     absence::AbsentObjects,
     rule_object::RuleObject,
     rule_references::{self, NameUses, RuleUse, UsesAsked},
+    sources::policy_payer,
     users::{User, Users, joined},
     validation::Faults,
     wanted::{InUse, replace},
 };
-use crate::clients::{Clients, Namespace};
+use crate::{
+    clients::{Clients, Namespace},
+    policies::Policies,
+};
 
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     terms: RetentionRules,
     /// Assigns numbers to namespaces.
     clients: Clients,
+    /// The policies that objects were made for.
+    policies: Policies,
     /// Whether the objects are in no namespace, so that their names are charged to policies.
     are_cluster_wide: bool,
     rule_objects: BTreeMap<ObjectKey, Arc<RuleObject>>,
@@ -60,8 +66,13 @@ impl Rules {
     }
 
     /// For the objects of one source.
-    pub(super) fn of<K: RuleSource>(terms: RetentionRules, clients: Clients) -> Self {
+    pub(super) fn of<K: RuleSource>(
+        terms: RetentionRules,
+        clients: Clients,
+        policies: Policies,
+    ) -> Self {
         Self {
+            policies,
             are_cluster_wide: !K::IS_NAMESPACED,
             absences: AbsentObjects::new(K::SOURCE.outlives_its_object()),
             ..Self::new(terms, clients)
@@ -70,8 +81,16 @@ impl Rules {
 
     pub(super) fn apply<K: RuleSource>(&mut self, object: &K) {
         let key = ObjectKey::of(object);
-        let payer = self.clients.number(&object.payer());
-        let rule_object = object.rules(payer, &self.terms);
+        let policy = object.policy();
+        let payer = match K::IS_NAMESPACED {
+            true => key.namespace.clone(),
+            false => policy_payer(policy.unwrap_or_default()),
+        };
+        let payer = self.clients.number(&payer);
+        let mut rule_object = object.rules(payer, &self.terms);
+        if let Some(about) = policy.and_then(|policy| self.policies.about(policy)) {
+            rule_object.about = about;
+        }
         let known = self.rule_objects.get(&key);
         if known.is_none_or(|known| known.faults != rule_object.faults) {
             self.changed.faults.insert(key);

@@ -24,9 +24,9 @@ pub trait RuleSource: Kind {
     /// Which source it is.
     const SOURCE: Source;
 
-    /// Whom the names of an object are charged to: its namespace, or [`policy_payer`].
-    fn payer(&self) -> String {
-        self.meta().namespace.clone().unwrap_or_default()
+    /// The policy that the object was made for, if it is in no namespace.
+    fn policy(&self) -> Option<&str> {
+        None
     }
 
     /// The names in the rules of an object, their retention, and the faults of the object.

@@ -12,6 +12,7 @@ use crate::{
     inspect,
     notices::{LeftOut, Rebinding},
     objects::{ManageObjects, SourcePolicy},
+    policies::{self, Policies},
     rules::{self, BySource, Inputs, Outputs, Overview, RuleSource, Source, UsesAsked, Wanted},
 };
 
@@ -46,6 +47,14 @@ impl Program {
         let sources = self.args.sources.all();
         let (wanted, names_in_use) = watch::channel(BySource::of(&sources));
         let (overview, shown) = watch::channel(BySource::of(&sources));
+        let policies = Policies::default();
+        if let OpenStore::Kube(store) = &self.store
+            && sources.contains(&Source::KubeOvn)
+        {
+            let (cluster, reporter) = (store.cluster().clone(), self.reporter.clone());
+            let following = policies::run(cluster, policies.clone(), reporter, tasks.token());
+            tasks.spawn("policies", following);
+        }
         let (mut questions, mut reports) = (Vec::new(), Vec::new());
         for source in &sources {
             let (asking, asked) = mpsc::channel(inspect::QUEUE);
@@ -60,6 +69,7 @@ impl Program {
                 rebindings,
                 left_out,
                 questions: asked,
+                policies: policies.clone(),
             };
             let outputs = Outputs {
                 wanted: wanted.clone(),

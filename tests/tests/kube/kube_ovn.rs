@@ -8,6 +8,7 @@ use std::{
 };
 
 use futures_util::StreamExt;
+use k8s_openapi::api::events::v1::Event;
 
 use kube::{
     Api, ResourceExt,
@@ -210,6 +211,15 @@ async fn the_chart_for_kube_ovn_gives_the_rights_and_guards_the_statuses() {
             server.make(&object).await;
         }
     }
+    let policy = json!({
+        "apiVersion": "policy.networking.k8s.io/v1alpha2",
+        "kind": "ClusterNetworkPolicy",
+        "metadata": { "name": "web" },
+        "spec": { "egress": [
+            { "action": "Accept", "to": [{ "domainNames": ["www.example.com.", "WWW.example.org"] }] },
+        ] },
+    });
+    server.make(&serde_json::from_value(policy).unwrap()).await;
     server.config_of(NAMESPACE, COLLECTOR).await;
     let kubeconfig = server.folder().join(format!("{COLLECTOR}.kubeconfig"));
     objects.make("web", "www.example.com.").await;
@@ -226,6 +236,8 @@ async fn the_chart_for_kube_ovn_gives_the_rights_and_guards_the_statuses() {
         ("watch", "dnsnameresolvers"),
         ("update", "dnsnameresolvers/status"),
         ("create", "leases"),
+        ("watch", "clusternetworkpolicies"),
+        ("watch", "adminnetworkpolicies"),
     ] {
         assert!(
             asked.contains(&(verb.to_owned(), resource.to_owned())),
@@ -234,6 +246,29 @@ async fn the_chart_for_kube_ovn_gives_the_rights_and_guards_the_statuses() {
     }
     let kinds: BTreeSet<&str> = asked.iter().map(|(_, resource)| &**resource).collect();
     assert!(!kinds.contains("egressfirewalls"), "{kinds:?}");
+
+    // Events go to the policy: about a name without an object, and about a refused address.
+    collector
+        .hears("www.example.com.", &[[127, 0, 0, 1].into()], 3600)
+        .await;
+    let events: Api<Event> = Api::namespaced(server.client().await, "default");
+    for (reason, words) in [
+        ("NameRefused", "WWW.example.org"),
+        ("AddressRefused", "loopback"),
+    ] {
+        eventually(reason, async || {
+            let all = events.list(&ListParams::default()).await;
+            let all = all.map_err(|error| error.to_string())?.items;
+            let found = all.iter().any(|event| {
+                let about = event.regarding.as_ref().and_then(|it| it.kind.as_deref());
+                event.reason.as_deref() == Some(reason)
+                    && event.note.as_ref().is_some_and(|note| note.contains(words))
+                    && about == Some("ClusterNetworkPolicy")
+            });
+            found.then_some(()).ok_or_else(|| format!("{all:?}"))
+        })
+        .await;
+    }
 
     // An administrator may not write a status, whatever the roles allow.
     let refused = eventually("the policy is in force", async || {

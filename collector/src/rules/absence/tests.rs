@@ -311,7 +311,7 @@ fn a_name_of_kube_ovn_outlives_its_last_object_for_ten_minutes() {
     };
     let clients = crate::clients::Clients::default();
     let terms = crate::rules::RetentionRules::default();
-    let mut rules = Rules::of::<KubeOvnDnsNameResolver>(terms, clients.clone());
+    let mut rules = Rules::of::<KubeOvnDnsNameResolver>(terms, clients.clone(), Default::default());
     let mut wanted = crate::rules::Wanted::default();
     let start = Instant::now();
     rules.apply(&object("anp-web-1", "web"));

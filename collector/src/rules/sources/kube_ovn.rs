@@ -13,16 +13,15 @@ use super::{
         rule_object::{NameRule, RuleObject},
         validation::Faults,
     },
-    RuleSource, Source, policy_payer,
+    RuleSource, Source,
 };
 use crate::clients::Namespace;
 
 impl RuleSource for KubeOvnDnsNameResolver {
     const SOURCE: Source = Source::KubeOvn;
 
-    fn payer(&self) -> String {
-        let policy = self.labels().get(POLICY_LABEL);
-        policy_payer(policy.map_or("", String::as_str))
+    fn policy(&self) -> Option<&str> {
+        self.labels().get(POLICY_LABEL).map(String::as_str)
     }
 
     fn rules(&self, payer: Namespace, terms: &RetentionRules) -> RuleObject {
