@@ -129,6 +129,7 @@ impl Cluster {
                 rebindings,
                 left_out,
                 questions,
+                policies: Default::default(),
             },
             health.gate("EgressFirewalls", "they were not listed yet"),
             CancellationToken::new(),

@@ -194,11 +194,17 @@ impl Args {
     pub fn retention_rules(&self, source: Source) -> RetentionRules {
         let mut rules = self.retention.retention_rules();
         let retain = match source {
-            Source::EgressFirewall => rules.defaults.retain,
+            Source::EgressFirewall | Source::KubeOvn => rules.defaults.retain,
             Source::DnsResolver => self.sources.dnsresolver_retain,
         };
         rules.defaults.retain = retain;
         rules
+    }
+
+    /// The namespace of the Leases.
+    pub fn lease_namespace(&self) -> &str {
+        let own = self.sources.lease_namespace.as_deref();
+        own.unwrap_or(&self.common.objects_namespace)
     }
 
     /// # Errors

@@ -38,6 +38,7 @@ pub mod objects;
 pub mod observation;
 pub mod observe;
 pub mod pods;
+pub mod policies;
 pub mod query_origin;
 pub mod rules;
 mod run;

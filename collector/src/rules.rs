@@ -55,7 +55,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub(crate) use self::absence::ABSENT_AFTER;
-pub(crate) use self::sources::SourceSet;
+pub(crate) use self::sources::{SourceSet, is_policy};
 pub use self::{
     by_source::BySource,
     retention::{Ceilings, OwnRetention, RetentionPolicy, RetentionRules},
@@ -70,12 +70,17 @@ use self::{
 use crate::{
     clients::Clients,
     notices::{LeftOut, Rebinding},
+    policies::Policies,
 };
 
 /// The most changes of objects that are published together.
 const MAX_AT_ONCE: usize = 1000;
 
-const KINDS: &[&str] = &[Source::EgressFirewall.kind(), Source::DnsResolver.kind()];
+const KINDS: &[&str] = &[
+    Source::EgressFirewall.kind(),
+    Source::DnsResolver.kind(),
+    Source::KubeOvn.kind(),
+];
 
 runtime::metrics! {
     pub const METRICS;
@@ -132,6 +137,8 @@ pub struct Inputs {
     pub left_out: mpsc::Receiver<LeftOut>,
     /// Requests for the rules that use a name.
     pub questions: mpsc::Receiver<UsesAsked>,
+    /// The policies that objects were made for.
+    pub policies: Policies,
 }
 
 /// Follows the objects of a source and publishes the names in use, until `shutdown`.
@@ -152,7 +159,7 @@ pub async fn run<S: Store, K: RuleSource>(
         is_needed: outputs.is_needed,
         was_in_sync: false,
     };
-    let mut state = RulesTask::<K>::new(Rules::new(terms, clients));
+    let mut state = RulesTask::<K>::new(Rules::of::<K>(terms, clients, inputs.policies));
     let mut teller = NameEvents::new(outputs.reporter.clone());
     let mut rule_events = RuleEvents::new(outputs.reporter);
     let mut events = pin!(store.watch::<K>(Scope::All).fuse());

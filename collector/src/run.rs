@@ -67,7 +67,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let limits = args.limits()?;
     args.listen.check(args.common.store == StoreAddress::Kube)?;
     args.check_pods()?;
-    args.sources.check(&args.common.objects_namespace)?;
+    args.sources
+        .check(&args.common.store, &args.common.objects_namespace)?;
     let store = OpenStore::open(&args.common.store, "collector").await?;
     let exporter = telemetry::init_metrics("collector", METRICS)?;
     let mut tasks = Tasks::new();
@@ -184,7 +185,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let shutdown = GracefulShutdown::new(
         program.args.shutdown,
         &program.store,
-        &program.args.common.objects_namespace,
+        program.args.lease_namespace(),
         program.health.gate("running", "the program is starting"),
     );
     tasks.spawn(

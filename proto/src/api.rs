@@ -4,6 +4,7 @@ mod dns_name_resolver;
 mod dns_resolver;
 mod egress_firewall;
 mod ip_map;
+mod kube_ovn;
 mod names;
 mod network_set;
 mod schema;
@@ -19,6 +20,7 @@ pub use self::{
         EgressFirewallSpec, EgressFirewallStatus, RuleType, RuleTypeError,
     },
     ip_map::{IpList, IpMap, IpMapData, IpMapDefinition},
+    kube_ovn::{KubeOvnDnsNameResolver, KubeOvnDnsNameResolverSpec, POLICY_LABEL},
     names::{
         ADDRESS_SET_OWNER_TYPE, AddressSetHasher, DEFAULT_NETWORK_CONTROLLER, DnsName, Family,
         NameError, address_set_id, address_set_name, object_name,

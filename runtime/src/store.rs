@@ -16,8 +16,11 @@ use k8s_openapi::{
     api::{core::v1::ObjectReference, networking::v1::NetworkPolicy},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::{Resource, core::NamespaceResourceScope};
-use proto::api::{CrdNetworkSet, DnsNameResolver, DnsResolver, EgressFirewall, IpMap, NetworkSet};
+use kube::Resource;
+use proto::api::{
+    CrdNetworkSet, DnsNameResolver, DnsResolver, EgressFirewall, IpMap, KubeOvnDnsNameResolver,
+    NetworkSet,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 
 pub use self::{
@@ -27,7 +30,7 @@ pub use self::{
 
 /// A kind of stored object.
 pub trait Kind:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    Resource<DynamicType = ()>
     + Clone
     + fmt::Debug
     + DeserializeOwned
@@ -37,6 +40,13 @@ pub trait Kind:
     + Sync
     + 'static
 {
+    /// Whether its objects are in namespaces. The key of another object has an empty namespace. A folder has only
+    /// objects in namespaces.
+    const IS_NAMESPACED: bool = true;
+}
+
+impl Kind for KubeOvnDnsNameResolver {
+    const IS_NAMESPACED: bool = false;
 }
 
 impl Kind for DnsNameResolver {}
@@ -71,7 +81,7 @@ impl ObjectKey {
         ObjectReference {
             api_version: Some(K::api_version(&()).into_owned()),
             kind: Some(K::kind(&()).into_owned()),
-            namespace: Some(self.namespace.clone()),
+            namespace: (!self.namespace.is_empty()).then(|| self.namespace.clone()),
             name: Some(self.name.clone()),
             ..ObjectReference::default()
         }
@@ -144,7 +154,7 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// `NAMESPACE/NAME`.
+/// `NAMESPACE/NAME`, or `NAME` without a namespace.
 impl Serialize for ObjectKey {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -153,6 +163,9 @@ impl Serialize for ObjectKey {
 
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            return f.write_str(&self.name);
+        }
         write!(f, "{}/{}", self.namespace, self.name)
     }
 }
@@ -202,7 +215,7 @@ pub enum Event<K> {
 
 impl<K> Event<K> {
     /// The event with each object converted.
-    pub(crate) fn map<T>(self, make: impl Fn(K) -> T) -> Event<T> {
+    pub fn map<T>(self, make: impl Fn(K) -> T) -> Event<T> {
         match self {
             Self::Synced(objects) => Event::Synced(objects.into_iter().map(make).collect()),
             Self::Applied(object) => Event::Applied(make(object)),

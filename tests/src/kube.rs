@@ -337,6 +337,14 @@ impl ApiServer {
         self.serves_crds().await;
     }
 
+    /// Installs kube-OVN's CRD of DNSNameResolvers, as its chart does.
+    pub async fn install_kube_ovn(&self) {
+        let file = "tests/kube/kube-ovn-dns-name-resolver.yaml";
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        self.create(&file).await;
+        self.serves_crds().await;
+    }
+
     async fn install_crds(&self) {
         for entry in fs::read_dir(deploy("chart/files/crds")).expect("the CRDs") {
             self.create(&entry.expect("a CRD").path()).await;

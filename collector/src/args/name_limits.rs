@@ -36,6 +36,19 @@ pub struct NameLimitArgs {
     #[arg(long, value_name = "NAMES", default_value = NamespaceLimits::default().each.names.to_string())]
     pub max_names_per_namespace: NonZeroUsize,
 
+    /// Addresses of one policy of kube-OVN, at most.
+    ///
+    /// At least 1. They are those of its domain names, and those under its wildcards. Further names are left out. Only with
+    /// `--rules kubeovn`.
+    #[arg(long, value_name = "ADDRESSES", default_value = NamespaceLimits::default().policy.addresses.to_string())]
+    pub max_addresses_per_policy: NonZeroUsize,
+
+    /// Domain names of one policy of kube-OVN, at most.
+    ///
+    /// At least 1. Further names are left out. Only with `--rules kubeovn`.
+    #[arg(long, value_name = "NAMES", default_value = NamespaceLimits::default().policy.names.to_string())]
+    pub max_names_per_policy: NonZeroUsize,
+
     /// Addresses of all names together, at most.
     ///
     /// At least 1. Beyond that, names of the namespaces with the most addresses are left out.
@@ -64,6 +77,10 @@ impl NameLimitArgs {
             addresses: self.max_addresses.get(),
             bytes: most_stored(etcd_quota),
             each: self.quota_rules().defaults,
+            policy: NamespaceQuota {
+                addresses: self.max_addresses_per_policy.get(),
+                names: self.max_names_per_policy.get(),
+            },
         }
     }
 

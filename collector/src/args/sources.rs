@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use runtime::{
     UsageError,
-    args::{format_duration, parse_duration, parse_namespace},
+    args::{StoreAddress, format_duration, parse_duration, parse_namespace},
 };
 
 use crate::rules::Source;
@@ -34,6 +34,12 @@ pub struct SourceArgs {
     #[arg(long, value_name = "NAMESPACE", default_value = "egress-by-name", value_parser = parse_namespace)]
     pub dnsresolver_objects_namespace: String,
 
+    /// The namespace of the collectors' Leases. Default: that of --objects-namespace.
+    ///
+    /// The collector needs it with `--rules kubeovn`, whose objects are in no namespace. Only with `--store kube`.
+    #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace)]
+    pub lease_namespace: Option<String>,
+
     /// The shortest time that an address of a name in a DNSResolver stays after an answer last had it.
     #[arg(long, value_name = "DURATION", default_value = format_duration(RETAIN), value_parser = parse_duration)]
     pub dnsresolver_retain: Duration,
@@ -49,8 +55,13 @@ impl SourceArgs {
     }
 
     /// # Errors
-    /// The objects of two sources are in one namespace.
-    pub fn check(&self, objects_namespace: &str) -> Result<(), UsageError> {
+    /// The objects of two sources are in one namespace, or the store cannot have those of a source.
+    pub fn check(&self, store: &StoreAddress, objects_namespace: &str) -> Result<(), UsageError> {
+        if self.rules.contains(&Source::KubeOvn) && *store != StoreAddress::Kube {
+            let words =
+                "--rules kubeovn needs --store kube: a folder has only objects in namespaces";
+            return Err(UsageError(words.to_owned()));
+        }
         if !self.rules.contains(&Source::DnsResolver)
             || self.dnsresolver_objects_namespace != objects_namespace
         {

@@ -7,7 +7,7 @@ use futures_util::{
     StreamExt,
     stream::{BoxStream, SelectAll, select_all},
 };
-use proto::api::DnsNameResolver;
+use proto::api::{DnsNameResolver, KubeOvnDnsNameResolver};
 use runtime::{
     admin::{Gate, Health},
     store::{Event, Scope, Store},
@@ -22,9 +22,18 @@ pub(super) fn events<S: Store>(
 ) -> SelectAll<BoxStream<'static, (Source, Event<DnsNameResolver>)>> {
     select_all(policy.sources.iter().map(|policy| {
         let source = policy.source;
-        let scope = Scope::Namespace(policy.namespace.clone());
-        let events = store.watch::<DnsNameResolver>(scope);
-        events.map(move |event| (source, event)).boxed()
+        match source {
+            Source::EgressFirewall | Source::DnsResolver => {
+                let scope = Scope::Namespace(policy.namespace.clone());
+                let events = store.watch::<DnsNameResolver>(scope);
+                events.map(move |event| (source, event)).boxed()
+            }
+            Source::KubeOvn => {
+                let events = store.watch::<KubeOvnDnsNameResolver>(Scope::All);
+                let events = events.map(|event| event.map(DnsNameResolver::from));
+                events.map(move |event| (source, event)).boxed()
+            }
+        }
     }))
 }
 

@@ -4,6 +4,7 @@ mod evictions;
 mod facts;
 mod gap_backfill;
 mod guards;
+mod kube_ovn;
 mod listing;
 pub(crate) mod lookup;
 mod metrics;

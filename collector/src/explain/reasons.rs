@@ -215,7 +215,7 @@ fn refused(guard: &str) -> String {
 fn of_rules(known: &KnownFacts, reasons: &mut Vec<Reason>) {
     for (source, why) in &known.out_of_sync {
         let words = format!(
-            "the collector cannot read the {source}s, so it does not know newer rules: {why}"
+            "the collector cannot read objects of kind {source}, so it does not know newer rules: {why}"
         );
         reasons.push(Reason::new("RulesOutOfSync", words));
     }

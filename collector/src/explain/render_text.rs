@@ -77,8 +77,11 @@ fn head(name: &NameExplained) -> String {
             (false, true) => "Deny",
             _ => "Allow",
         };
-        let (object, field) = (&rule.object, rule.kind.field());
-        let mut text = format!("{what} in {object} {field}[{}]", rule.index);
+        let object = &rule.object;
+        let mut text = match rule.kind.field() {
+            Some(field) => format!("{what} in {object} {field}[{}]", rule.index),
+            None => format!("{what} by {} {object}", rule.kind),
+        };
         match rule.more_rules {
             0 => {}
             1 => text += " and another rule",

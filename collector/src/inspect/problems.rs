@@ -14,6 +14,7 @@ use crate::{
     flush::{BlockView, plan::BlockState},
     objects::NameView,
     pods::Whose,
+    rules::is_policy,
     state::FailureView,
 };
 
@@ -56,7 +57,10 @@ pub(super) fn find(status: &Status) -> Problems {
     let namespaces = status.view.namespaces.iter();
     problems.extend(namespaces.map(|over| Problem {
         reason: "NamespaceOverLimit",
-        subject: format!("namespace {}", over.namespace),
+        subject: match is_policy(&over.namespace) {
+            true => over.namespace.to_string(),
+            false => format!("namespace {}", over.namespace),
+        },
         words: format!(
             "it is over its limits: {} of {} addresses, {} of {} names",
             over.used.addresses, over.quota.addresses, over.used.names, over.quota.names

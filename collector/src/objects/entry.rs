@@ -152,7 +152,7 @@ impl Entry {
         &'a mut self,
         clients: &'a Clients,
     ) -> (&'a mut NameState, &'a Limits, Crowd<'a>) {
-        let crowd = crowd(clients, &self.with_rule);
+        let crowd = crowd(clients, &self.with_rule, self.in_use.policy);
         (&mut self.memory, &self.limits, crowd)
     }
 
@@ -163,13 +163,13 @@ impl Entry {
         now: Timestamp,
     ) -> (&'a mut NameState, Crowd<'a>, Kept<'a>) {
         let kept = kept(&self.limits, &self.own_limits, now);
-        let crowd = crowd(clients, &self.with_rule);
+        let crowd = crowd(clients, &self.with_rule, self.in_use.policy);
         (&mut self.memory, crowd, kept)
     }
 
     /// The clients that queried it, and the namespaces with a rule.
     pub(crate) fn crowd<'a>(&'a self, clients: &'a Clients) -> Crowd<'a> {
-        crowd(clients, &self.with_rule)
+        crowd(clients, &self.with_rule, self.in_use.policy)
     }
 
     /// The namespaces that its next write is charged to. These are the ones whose pods caused the
@@ -202,7 +202,7 @@ impl Entry {
             true => self.memory.list().askers_of(name),
             false => &[],
         };
-        let crowd = crowd(clients, &self.with_rule);
+        let crowd = crowd(clients, &self.with_rule, self.in_use.policy);
         let (by, is_without_rule) = (crowd.namespaces(askers), crowd.are_without_rule(askers));
         let new = || Box::new(Unwritten::since(at));
         let unwritten = self.writes.unwritten.get_or_insert_with(new);
@@ -245,10 +245,15 @@ impl Entry {
     }
 }
 
-fn crowd<'a>(clients: &'a Clients, with_rule: &'a [Namespace]) -> Crowd<'a> {
+fn crowd<'a>(
+    clients: &'a Clients,
+    with_rule: &'a [Namespace],
+    policy: Option<Namespace>,
+) -> Crowd<'a> {
     Crowd {
         clients: Some(clients),
         with_rule,
+        policy,
     }
 }
 

@@ -8,12 +8,13 @@ use std::{
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use metrics::counter;
-use proto::api::DnsName;
+use proto::api::{DnsName, KubeOvnDnsNameResolver};
 use runtime::clock::Timestamp;
 
 use super::{Shared, entry::Entry, evictions::Evictions, stored_objects::ObjectPolicy};
 use crate::{
     notices::Kind,
+    rules::Source,
     state::{Limits, UpdateEffect},
 };
 
@@ -82,6 +83,10 @@ impl EvictionLog {
             let are_taken = entry.objects.iter().all(|object| {
                 let mut about = object.bare(policy, spec).object_ref(&());
                 about.resource_version = None;
+                if object.source == Source::KubeOvn {
+                    let version = KubeOvnDnsNameResolver::api_version(&());
+                    about.api_version = Some(version.into_owned());
+                }
                 let mut notes = notes(spec, &evicted.evictions, &entry.limits);
                 notes.all(|(reason, note)| {
                     tell(EvictionNotice {

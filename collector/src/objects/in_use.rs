@@ -203,6 +203,11 @@ impl NamesInUse {
                 entry.own_limits = own.collect();
             }
         }
+        let policies = wanting
+            .iter()
+            .filter(|(source, ..)| *source == Source::KubeOvn);
+        let policies = policies.filter_map(|(_, wanted, _)| wanted.namespaces.get(name)?.first());
+        name_use.policy = policies.copied().next();
         let is_new = entry.in_use.replace(name_use);
         if is_new {
             entry.writes.missing_since = entry.writes.missing_since.max(now);
@@ -299,7 +304,9 @@ impl NamesInUse {
     }
 
     fn held_names(&self, now: Timestamp) -> impl Iterator<Item = &DnsName> {
+        // Where each object outlives its deletion, that is no fault.
         let sources = self.sources.iter();
+        let sources = sources.filter(|it| !it.source.outlives_its_object());
         sources.flat_map(move |it| it.absences.held(now))
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct NameUse {
     pub(crate) by: SourceSet,
     /// Those whose last rule has ended: the collector's own objects of these are deleted.
     pub(crate) released: SourceSet,
+    /// A policy for which each namespace counts as having a rule for the name.
+    pub(crate) policy: Option<Namespace>,
     /// The limits of sources that keep addresses for less time than others.
     shorter: Vec<(Source, Arc<Limits>)>,
 }
@@ -50,6 +52,7 @@ impl NameUse {
     pub(super) fn release_all(&mut self) {
         self.released.extend(self.by);
         self.by = SourceSet::default();
+        self.policy = None;
         self.shorter.clear();
     }
 

@@ -45,7 +45,8 @@ use super::{
     names::NameTable,
 };
 use crate::{
-    clients::Namespace, namespaces::NamespaceQuota, observation::Observation, state::Stored,
+    clients::Namespace, namespaces::NamespaceQuota, observation::Observation, rules::is_policy,
+    state::Stored,
 };
 
 /// The interval of checks.
@@ -66,6 +67,8 @@ pub struct NamespaceLimits {
     pub bytes: usize,
     /// The quota of each namespace without annotations.
     pub each: NamespaceQuota,
+    /// The quota of each policy of kube-OVN.
+    pub policy: NamespaceQuota,
 }
 
 impl Default for NamespaceLimits {
@@ -74,6 +77,10 @@ impl Default for NamespaceLimits {
             addresses: 1_000_000,
             bytes: most_stored(ETCD_QUOTA),
             each: NamespaceQuota {
+                addresses: 20_000,
+                names: 10_000,
+            },
+            policy: NamespaceQuota {
                 addresses: 20_000,
                 names: 10_000,
             },
@@ -247,8 +254,13 @@ impl NamespaceShares {
     }
 
     fn quota(&self, namespace: Namespace) -> NamespaceQuota {
-        let quota = self.shared.quotas.get(namespace);
-        quota.unwrap_or(self.limits.each)
+        if let Some(quota) = self.shared.quotas.get(namespace) {
+            return quota;
+        }
+        match self.limits.policy == self.limits.each {
+            false if is_policy(&self.shared.clients.name(namespace)) => self.limits.policy,
+            _ => self.limits.each,
+        }
     }
 
     pub(super) fn over(&self) -> Vec<NamespaceShare> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::api::DnsNameResolver;
+use proto::api::{DnsNameResolver, KubeOvnDnsNameResolver};
 use runtime::{
     log_rate_limiter::LogRateLimiter,
     store::{ObjectKey, Precondition, Store, StoreError},
@@ -58,7 +58,7 @@ impl Write {
     pub async fn attempt<S: Store>(self, store: &S, outage: &LogRateLimiter) -> WriteOutcome {
         let (key, label) = (self.key(), self.label());
         let result = match &self {
-            Self::Status(object) => store.replace_status(object.as_ref()).await.map(Some),
+            Self::Status(object) => replace_status(store, object.as_ref()).await.map(Some),
             Self::Create(object) => store.create(object.as_ref()).await.map(Some),
             Self::Delete(key, precondition) => store
                 .delete::<DnsNameResolver>(key, precondition)
@@ -68,7 +68,7 @@ impl Write {
         let result = match result {
             Err(StoreError::Conflict(_) | StoreError::AlreadyExists(_)) => {
                 debug!(object = %key, write = label, "another writer changed the object first");
-                return match store.get(&key).await {
+                return match get(store, &key).await {
                     Ok(object) => WriteOutcome::Stale(Box::new(object)),
                     Err(StoreError::NotFound(_)) => WriteOutcome::Gone,
                     Err(error) => failed(&key, label, &error, outage),
@@ -82,6 +82,28 @@ impl Write {
             Err(error) => failed(&key, label, &error, outage),
         }
     }
+}
+
+/// Replaces a status, of kube-OVN's kind if the object is in no namespace.
+async fn replace_status<S: Store>(
+    store: &S,
+    object: &DnsNameResolver,
+) -> Result<DnsNameResolver, StoreError> {
+    if object.metadata.namespace.is_some() {
+        return store.replace_status(object).await;
+    }
+    let object = KubeOvnDnsNameResolver::from(object.clone());
+    store.replace_status(&object).await.map(Into::into)
+}
+
+async fn get<S: Store>(store: &S, key: &ObjectKey) -> Result<DnsNameResolver, StoreError> {
+    if !key.namespace.is_empty() {
+        return store.get(key).await;
+    }
+    store
+        .get::<KubeOvnDnsNameResolver>(key)
+        .await
+        .map(Into::into)
 }
 
 fn failed(

@@ -53,7 +53,7 @@ pub struct ObjectPolicy {
 #[derive(Clone, Debug)]
 pub struct SourcePolicy {
     pub source: Source,
-    /// The namespace of the objects.
+    /// The namespace of the objects; empty for objects in none.
     pub namespace: String,
     pub manage: ManageObjects,
     /// How long other programs may take to create the object of a name, with

@@ -302,6 +302,10 @@ impl<'a> WritePlan<'a> {
                 again.push(paid);
                 continue;
             }
+            let render = match object.source.hides_failures() {
+                true => StatusUpdate::without_failures,
+                false => StatusUpdate::new,
+            };
             let update = match in_use.shorter(object.source) {
                 Some(own) => {
                     let removes = self.lead.removes();
@@ -312,9 +316,9 @@ impl<'a> WritePlan<'a> {
                         now,
                     };
                     again.extend(shorter.next_removal(memory.list()));
-                    shorter.update(memory, &object.status)
+                    shorter.update(memory, &object.status, render)
                 }
-                None => StatusUpdate::new(memory, &object.status, now),
+                None => render(memory, &object.status, now),
             };
             let Some(update) = update else {
                 continue;

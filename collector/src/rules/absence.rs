@@ -33,6 +33,8 @@ const FEW: usize = 3;
 #[derive(Debug, Default)]
 pub(super) struct AbsentObjects {
     rule_objects: BTreeMap<ObjectKey, AbsentObject>,
+    /// Each absence lasts for [`ABSENT_AFTER`] before it is accepted.
+    are_kept: bool,
     /// They had more names than the limit.
     was_exceeded: bool,
     /// Absences that were accepted, confirmed or contradicted by a list since the last call.
@@ -67,14 +69,22 @@ impl AbsentObject {
 }
 
 impl AbsentObjects {
+    /// `are_kept`: each absence lasts for [`ABSENT_AFTER`] before it is accepted.
+    pub(super) fn new(are_kept: bool) -> Self {
+        Self {
+            are_kept,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn add(&mut self, rule_object: Arc<RuleObject>, now: Instant) {
         let key = rule_object.key.clone();
         let absence = AbsentObject {
             rule_object,
             since: now,
             listed: false,
-            is_one_of_many: false,
-            waits_long: false,
+            is_one_of_many: self.are_kept,
+            waits_long: self.are_kept,
         };
         self.rule_objects.insert(key, absence);
         let waiting = || self.rule_objects.values().filter(|it| it.waits_for_list());

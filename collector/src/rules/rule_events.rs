@@ -9,7 +9,7 @@ use runtime::{
 };
 use tokio::time::sleep_until;
 
-use super::{RuleSource, Source, rule_set::Rules};
+use super::{RuleSource, rule_set::Rules};
 use crate::namespaces::NamespaceQuota;
 
 /// The Events to be raised.
@@ -61,7 +61,7 @@ impl RuleEvents {
             let Some(rule_object) = rules.get(key) else {
                 over_limit.remove(key);
                 return !unreadable.contains(key)
-                    || warn(key.reference::<K>(), ("Unreadable", undecodable(K::SOURCE)));
+                    || warn(key.reference::<K>(), ("Unreadable", undecodable::<K>()));
             };
             let faults = rule_object.faults.notes();
             let faults = faults.map(|(fault, note)| (fault.reason(), note));
@@ -80,10 +80,11 @@ impl RuleEvents {
 }
 
 /// The note for an object that cannot be decoded.
-fn undecodable(source: Source) -> String {
-    let resource = source.kind().to_ascii_lowercase();
+fn undecodable<K: RuleSource>() -> String {
+    let (source, kind, version) = (K::SOURCE, K::kind(&()), K::api_version(&()));
+    let resource = kind.to_ascii_lowercase();
     format!(
-        "the collector cannot decode this {source}. Compare its fields with `kubectl explain {resource}.spec --recursive`; the \
+        "the collector cannot decode this {source}. Compare its fields with `kubectl explain {resource}.spec --api-version={version} --recursive`; the \
          administrator finds the reason in the collector's log. Names that no other {source} has get no new addresses, and lose the known \
          ones after ten minutes"
     )
@@ -93,11 +94,11 @@ fn undecodable(source: Source) -> String {
 /// repeats them rarely.
 fn over_limit(NamespaceQuota { addresses, names }: NamespaceQuota) -> (&'static str, String) {
     let note = format!(
-        "this namespace exceeds its limits of {addresses} addresses or {names} names, or all namespaces together have too many. The collector \
+        "this namespace or policy exceeds its limits of {addresses} addresses or {names} names, or all namespaces together have too many. The collector \
          leaves names out: first names under wildcards, then those of the last rules. It removes their addresses, so an Allow rule opens \
          nothing for them, and a Deny rule blocks nothing. Use fewer names. For an administrator: `egress explain NAME` shows usage and \
-         limit. --max-addresses-per-namespace, --max-names-per-namespace and annotations of the Namespace set the limits of a namespace; \
-         --max-addresses and --etcd-quota those of all"
+         limit. --max-addresses-per-namespace, --max-names-per-namespace and annotations of the Namespace set the limits of a namespace, \
+         --max-addresses-per-policy and --max-names-per-policy those of a policy, --max-addresses and --etcd-quota those of all"
     );
     ("LimitExceeded", note)
 }

@@ -15,17 +15,25 @@ use super::{
     absence::AbsentObjects,
     rule_object::RuleObject,
     rule_references::{self, NameUses, RuleUse, UsesAsked},
+    sources::policy_payer,
     users::{User, Users, joined},
     validation::Faults,
     wanted::{InUse, replace},
 };
-use crate::clients::{Clients, Namespace};
+use crate::{
+    clients::{Clients, Namespace},
+    policies::Policies,
+};
 
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     terms: RetentionRules,
     /// Assigns numbers to namespaces.
     clients: Clients,
+    /// The policies that objects were made for.
+    policies: Policies,
+    /// Whether the objects are in no namespace, so that their names are charged to policies.
+    are_cluster_wide: bool,
     rule_objects: BTreeMap<ObjectKey, Arc<RuleObject>>,
     pub(super) absences: AbsentObjects,
     /// The users of each name.
@@ -42,6 +50,8 @@ struct Changed {
     names: BTreeSet<DnsName>,
     /// Objects that were added, changed or removed.
     rule_objects: BTreeSet<ObjectKey>,
+    /// Whom their names are charged to.
+    payers: BTreeSet<Namespace>,
     /// Those of them whose faults changed.
     faults: BTreeSet<ObjectKey>,
 }
@@ -55,10 +65,32 @@ impl Rules {
         }
     }
 
+    /// For the objects of one source.
+    pub(super) fn of<K: RuleSource>(
+        terms: RetentionRules,
+        clients: Clients,
+        policies: Policies,
+    ) -> Self {
+        Self {
+            policies,
+            are_cluster_wide: !K::IS_NAMESPACED,
+            absences: AbsentObjects::new(K::SOURCE.outlives_its_object()),
+            ..Self::new(terms, clients)
+        }
+    }
+
     pub(super) fn apply<K: RuleSource>(&mut self, object: &K) {
         let key = ObjectKey::of(object);
-        let namespace = self.clients.number(&key.namespace);
-        let rule_object = object.rules(namespace, &self.terms);
+        let policy = object.policy();
+        let payer = match K::IS_NAMESPACED {
+            true => key.namespace.clone(),
+            false => policy_payer(policy.unwrap_or_default()),
+        };
+        let payer = self.clients.number(&payer);
+        let mut rule_object = object.rules(payer, &self.terms);
+        if let Some(about) = policy.and_then(|policy| self.policies.about(policy)) {
+            rule_object.about = about;
+        }
         let known = self.rule_objects.get(&key);
         if known.is_none_or(|known| known.faults != rule_object.faults) {
             self.changed.faults.insert(key);
@@ -78,8 +110,10 @@ impl Rules {
             .insert(key.clone(), Arc::clone(&rule_object))
         {
             self.refused = self.refused.saturating_sub(known.refused());
+            self.changed.payers.insert(known.namespace);
             self.leave(&known, |name| rule_object.uses(name).is_none());
         }
+        self.changed.payers.insert(rule_object.namespace);
         self.changed.rule_objects.insert(key);
     }
 
@@ -87,6 +121,7 @@ impl Rules {
         if let Some(rule_object) = self.rule_objects.remove(key) {
             self.refused = self.refused.saturating_sub(rule_object.refused());
             self.enter(&rule_object, true);
+            self.changed.payers.insert(rule_object.namespace);
             self.absences.add(rule_object, now);
             self.changed.rule_objects.insert(key.clone());
         }
@@ -163,6 +198,7 @@ impl Rules {
                 }
                 None => {
                     self.leave(&rule_object, |_| true);
+                    self.changed.payers.insert(rule_object.namespace);
                     self.changed.rule_objects.insert(key.clone());
                 }
             }
@@ -171,11 +207,8 @@ impl Rules {
         for name in std::mem::take(&mut self.changed.names) {
             is_new |= wanted.set(&name, self.in_use(&name));
         }
-        let changed = self.changed.rule_objects.iter();
-        let namespaces: BTreeSet<&str> = changed.map(|key| key.namespace.as_str()).collect();
-        for namespace in namespaces {
-            let number = self.clients.number(namespace);
-            is_new |= wanted.set_order(number, self.order(namespace));
+        for payer in std::mem::take(&mut self.changed.payers) {
+            is_new |= wanted.set_order(payer, self.order(payer));
         }
         is_new
     }
@@ -200,13 +233,13 @@ impl Rules {
         })
     }
 
-    /// The names of a namespace, in the order in which they are left out. Those of an
-    /// object that disappeared count until its absence is accepted.
-    fn order(&self, namespace: &str) -> Option<Arc<[DnsName]>> {
-        let present = self
-            .in_namespace(namespace)
-            .map(|(_, rule_object)| rule_object);
-        let all = present.chain(self.absences.in_namespace(namespace));
+    /// The names that are charged to a namespace or a policy, in the order in which they are left
+    /// out. Those of an object that disappeared count until its absence is accepted.
+    fn order(&self, payer: Namespace) -> Option<Arc<[DnsName]>> {
+        let namespace = self.namespace_of(payer);
+        let present = self.in_namespace(&namespace).map(|(_, it)| it);
+        let all = present.chain(self.absences.in_namespace(&namespace));
+        let all = all.filter(|it| it.namespace == payer);
         let orders = all.map(|rule_object| &rule_object.order);
         let orders: Vec<_> = orders.filter(|order| !order.is_empty()).collect();
         match orders.as_slice() {
@@ -217,6 +250,14 @@ impl Rules {
                 let all = orders.iter().rev().flat_map(|order| order.iter());
                 Some(all.cloned().collect())
             }
+        }
+    }
+
+    /// The namespace of the objects whose names are charged to it; empty for a policy.
+    fn namespace_of(&self, payer: Namespace) -> Arc<str> {
+        match self.are_cluster_wide {
+            true => "".into(),
+            false => self.clients.name(payer),
         }
     }
 
@@ -241,6 +282,7 @@ impl Rules {
             replace(&mut overview.faults, key, faults);
         }
         let namespaces = changed.rule_objects.into_iter().map(|key| key.namespace);
+        let namespaces = namespaces.filter(|it| !it.is_empty());
         for namespace in BTreeSet::from_iter(namespaces) {
             let rule_objects = self.in_namespace(&namespace);
             let with_names = rule_objects.filter(|(_, rule_object)| !rule_object.names.is_empty());
@@ -264,7 +306,10 @@ impl Rules {
     /// The objects with rules for exactly these names.
     pub(super) fn uses(&self, asked: &UsesAsked) -> Vec<NameUses> {
         let namespace = asked.namespace.as_deref();
-        let is_asked = |key: &ObjectKey| namespace.is_none_or(|asked| key.namespace == asked);
+        let is_asked = |key: &ObjectKey| {
+            // An object in no namespace may be for each of them.
+            key.namespace.is_empty() || namespace.is_none_or(|asked| key.namespace == asked)
+        };
         let uses = |name: &DnsName| {
             let mut uses = NameUses::default();
             for user in self.users(name) {
@@ -308,9 +353,10 @@ impl Rules {
     }
 
     pub(super) fn of_namespace(&self, namespace: Namespace) -> Vec<ObjectKey> {
-        let name = self.clients.name(namespace);
-        let own = self.in_namespace(&name).map(|(key, _)| key.clone());
-        own.collect()
+        let name = self.namespace_of(namespace);
+        let own = self.in_namespace(&name);
+        let own = own.filter(|(_, it)| it.namespace == namespace);
+        own.map(|(key, _)| key.clone()).collect()
     }
 
     pub(super) fn faulty(&self) -> impl Iterator<Item = (&ObjectKey, &Faults)> {

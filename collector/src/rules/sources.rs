@@ -4,9 +4,11 @@
 //! |---|---|---|---|---|
 //! | [`egress_firewall`] | EgressFirewalls | yes | yes | ovn-kubernetes or the collector |
 //! | [`dns_resolver`] | DNSResolvers | no | no | the collector, in a namespace of their own |
+//! | [`kube_ovn`] | DNSNameResolvers of kube-OVN | no | no | kube-ovn-controller; they are the rules and have the statuses |
 
 mod dns_resolver;
 pub(super) mod egress_firewall;
+mod kube_ovn;
 
 use std::fmt;
 
@@ -22,9 +24,14 @@ pub trait RuleSource: Kind {
     /// Which source it is.
     const SOURCE: Source;
 
+    /// The policy that the object was made for, if it is in no namespace.
+    fn policy(&self) -> Option<&str> {
+        None
+    }
+
     /// The names in the rules of an object, their retention, and the faults of the object.
     #[doc(hidden)]
-    fn rules(&self, namespace: Namespace, terms: &RetentionRules) -> RuleObject;
+    fn rules(&self, payer: Namespace, terms: &RetentionRules) -> RuleObject;
 }
 
 /// A source of names (`--rules`).
@@ -35,6 +42,8 @@ pub enum Source {
     EgressFirewall,
     /// DNSResolvers, from which policy-writer makes objects of any network plugin.
     DnsResolver,
+    /// DNSNameResolvers of kube-OVN, for its policies with domain names.
+    KubeOvn,
 }
 
 impl Source {
@@ -43,15 +52,30 @@ impl Source {
         match self {
             Self::EgressFirewall => "EgressFirewall",
             Self::DnsResolver => "DNSResolver",
+            Self::KubeOvn => "DNSNameResolver.kubeovn.io",
         }
     }
 
-    /// The field of its objects that has the rules.
-    pub(crate) const fn field(self) -> &'static str {
+    /// The field of its objects that has the rules; `None` if an object is one rule.
+    pub(crate) const fn field(self) -> Option<&'static str> {
         match self {
-            Self::EgressFirewall => "egress",
-            Self::DnsResolver => "domainList",
+            Self::EgressFirewall => Some("egress"),
+            Self::DnsResolver => Some("domainList"),
+            Self::KubeOvn => None,
         }
+    }
+
+    /// Whether an object is kept as a rule for ten minutes after its deletion. On an edit of one
+    /// rule, kube-ovn-controller deletes the objects of the policy's other rules, and makes them
+    /// again.
+    pub(crate) const fn outlives_its_object(self) -> bool {
+        matches!(self, Self::KubeOvn)
+    }
+
+    /// Whether `resolutionFailures` is 0 in each entry with an address. The reader of kube-OVN
+    /// skips entries with failures.
+    pub(crate) const fn hides_failures(self) -> bool {
+        matches!(self, Self::KubeOvn)
     }
 
     /// The name of the condition of readiness that its objects are known.
@@ -59,6 +83,7 @@ impl Source {
         match self {
             Self::EgressFirewall => "egress-firewalls",
             Self::DnsResolver => "dns-resolvers",
+            Self::KubeOvn => "kube-ovn",
         }
     }
 
@@ -67,12 +92,26 @@ impl Source {
         match self {
             Self::EgressFirewall => "dns-name-resolvers",
             Self::DnsResolver => "dns-name-resolvers-of-dns-resolvers",
+            Self::KubeOvn => "dns-name-resolvers-of-kube-ovn",
         }
     }
 
     const fn bit(self) -> u8 {
         1 << self as u8
     }
+}
+
+/// The beginning of a payer that is a policy. No namespace has a space in its name.
+const POLICY: &str = "policy ";
+
+/// Whom the names of a policy are charged to.
+pub(crate) fn policy_payer(policy: &str) -> String {
+    format!("{POLICY}{policy}")
+}
+
+/// Whether names are charged to a policy, and not to a namespace.
+pub(crate) fn is_policy(payer: &str) -> bool {
+    payer.starts_with(POLICY)
 }
 
 /// Some of the sources.

@@ -56,7 +56,7 @@ impl Program {
         let comparing = compare(hearing, peers.alive(), sender, tasks.token());
         tasks.spawn("preference of leaders", comparing);
         tasks.spawn("other collectors", peers.run(tasks.token()));
-        let namespace = &self.args.common.objects_namespace;
+        let namespace = self.args.lease_namespace();
         let leadership = Leadership::of(&self.store, namespace, "collector");
         let leadership = leadership.beside(others);
         let leader = leadership.leader();

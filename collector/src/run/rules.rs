@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use proto::api::{DnsResolver, EgressFirewall};
+use proto::api::{DnsResolver, EgressFirewall, KubeOvnDnsNameResolver};
 use runtime::{OpenStore, shutdown::Tasks};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -11,7 +11,8 @@ use super::Program;
 use crate::{
     inspect,
     notices::{LeftOut, Rebinding},
-    objects::SourcePolicy,
+    objects::{ManageObjects, SourcePolicy},
+    policies::{self, Policies},
     rules::{self, BySource, Inputs, Outputs, Overview, RuleSource, Source, UsesAsked, Wanted},
 };
 
@@ -46,6 +47,14 @@ impl Program {
         let sources = self.args.sources.all();
         let (wanted, names_in_use) = watch::channel(BySource::of(&sources));
         let (overview, shown) = watch::channel(BySource::of(&sources));
+        let policies = Policies::default();
+        if let OpenStore::Kube(store) = &self.store
+            && sources.contains(&Source::KubeOvn)
+        {
+            let (cluster, reporter) = (store.cluster().clone(), self.reporter.clone());
+            let following = policies::run(cluster, policies.clone(), reporter, tasks.token());
+            tasks.spawn("policies", following);
+        }
         let (mut questions, mut reports) = (Vec::new(), Vec::new());
         for source in &sources {
             let (asking, asked) = mpsc::channel(inspect::QUEUE);
@@ -60,6 +69,7 @@ impl Program {
                 rebindings,
                 left_out,
                 questions: asked,
+                policies: policies.clone(),
             };
             let outputs = Outputs {
                 wanted: wanted.clone(),
@@ -70,6 +80,9 @@ impl Program {
             match source {
                 Source::EgressFirewall => self.follow::<EgressFirewall>(outputs, inputs, tasks),
                 Source::DnsResolver => self.follow::<DnsResolver>(outputs, inputs, tasks),
+                Source::KubeOvn => {
+                    self.follow::<KubeOvnDnsNameResolver>(outputs, inputs, tasks);
+                }
             }
         }
         let passing_on = pass_on(rebindings, left_out, reports, tasks.token());
@@ -97,6 +110,11 @@ impl Program {
             Source::DnsResolver => {
                 SourcePolicy::new(source, &*self.args.sources.dnsresolver_objects_namespace)
             }
+            // kube-ovn-controller makes and deletes them.
+            Source::KubeOvn => SourcePolicy {
+                manage: ManageObjects::Never,
+                ..SourcePolicy::new(source, "")
+            },
         });
         policies.collect()
     }

@@ -17,6 +17,8 @@ pub struct Crowd<'a> {
     pub clients: Option<&'a Clients>,
     /// The namespaces with a rule, sorted.
     pub with_rule: &'a [Namespace],
+    /// A policy that is a rule of each namespace. It pays for the pods of those without another.
+    pub policy: Option<Namespace>,
 }
 
 impl Crowd<'_> {
@@ -27,6 +29,7 @@ impl Crowd<'_> {
 
     pub(super) fn is_without_rule(&self, client: Client) -> bool {
         match client {
+            _ if self.policy.is_some() => false,
             Client::PodOf(namespace) => self.with_rule.binary_search(&namespace).is_err(),
             Client::OtherPod => true,
             Client::NoPod => false,
@@ -36,8 +39,11 @@ impl Crowd<'_> {
     /// The client's namespace, if it is a pod's and has a rule.
     pub(crate) fn with_rule(&self, client: Client) -> Option<Namespace> {
         match client {
-            Client::PodOf(namespace) if !self.is_without_rule(client) => Some(namespace),
-            _ => None,
+            Client::PodOf(namespace) if self.with_rule.binary_search(&namespace).is_ok() => {
+                Some(namespace)
+            }
+            Client::PodOf(_) | Client::OtherPod => self.policy,
+            Client::NoPod => None,
         }
     }
 
@@ -136,6 +142,7 @@ mod tests {
         let crowd = Crowd {
             clients: Some(&pods.clients),
             with_rule: &with_rule,
+            policy: None,
         };
         let mut askers = Askers::default();
         for pod in asking {

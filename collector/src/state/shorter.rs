@@ -23,7 +23,12 @@ pub struct Shorter<'a> {
 
 impl Shorter<'_> {
     /// The status that should replace `stored`, or `None` if that one is good enough.
-    pub fn update(&self, state: &mut NameState, stored: &Stored) -> Option<StatusUpdate> {
+    pub fn update(
+        &self,
+        state: &mut NameState,
+        stored: &Stored,
+        render: impl FnOnce(&mut NameState, &Stored, Timestamp) -> Option<StatusUpdate>,
+    ) -> Option<StatusUpdate> {
         let mut kept = NameState {
             list: state.list.clone(),
             without_addresses: state.without_addresses.clone(),
@@ -46,7 +51,7 @@ impl Shorter<'_> {
             name.addresses = addresses.into_iter().filter(stays).collect();
         }
         kept.forget_emptied(ResolutionState::Expired);
-        let update = StatusUpdate::new(&mut kept, stored, self.now);
+        let update = render(&mut kept, stored, self.now);
         state.are_rendered();
         update
     }

@@ -164,6 +164,17 @@ impl Stored {
         names.any(|it| it.dns_name == *dns_name && !it.addresses.is_empty())
     }
 
+    /// Sets the failures of each name with an address to 0. Returns whether there were any.
+    pub(super) fn hide_failures(&mut self) -> bool {
+        let mut were_any = false;
+        for name in &mut self.names {
+            if !name.addresses.is_empty() {
+                were_any |= std::mem::take(&mut name.failures) != 0;
+            }
+        }
+        were_any
+    }
+
     /// The status without some names, if it has any of them.
     pub fn without(&self, goes: impl Fn(&DnsName) -> bool) -> Option<Self> {
         let goes = |name: &StoredName| goes(&name.dns_name);

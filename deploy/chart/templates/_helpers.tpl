@@ -22,6 +22,33 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{/* The namespace of DNSNameResolvers of names in DNSResolvers. */}}
+{{- define "egress.dnsResolverObjectsNamespace" -}}
+{{- $namespace := .Values.rules.dnsResolverObjectsNamespace | default .Release.Namespace -}}
+{{- if and (has "dnsresolver" .Values.rules.sources) (eq $namespace .Values.objectsNamespace) -}}
+{{- fail "rules.dnsResolverObjectsNamespace must not be objectsNamespace: ovn-kubernetes deletes each object there that no EgressFirewall uses" -}}
+{{- end -}}
+{{ $namespace }}
+{{- end -}}
+
+{{/* The namespaces of the collector's DNSNameResolvers, as JSON. */}}
+{{- define "egress.objectsNamespaces" -}}
+{{- $namespaces := list -}}
+{{- if has "egressfirewall" .Values.rules.sources -}}
+{{- $namespaces = append $namespaces .Values.objectsNamespace -}}
+{{- end -}}
+{{- if has "dnsresolver" .Values.rules.sources -}}
+{{- $namespaces = append $namespaces (include "egress.dnsResolverObjectsNamespace" .) -}}
+{{- end -}}
+{{ $namespaces | toJson }}
+{{- end -}}
+
+{{/* The namespace of the collectors' Leases. */}}
+{{- define "egress.leaseNamespace" -}}
+{{- $usual := ternary .Values.objectsNamespace .Release.Namespace (has "egressfirewall" .Values.rules.sources) -}}
+{{ .Values.leaseNamespace | default $usual }}
+{{- end -}}
+
 {{- define "egress.collector" -}}
 {{ include "egress.fullname" . }}-collector
 {{- end -}}

@@ -127,9 +127,9 @@ impl KubeStore {
     }
 
     async fn try_create<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
-        let key = checked(ObjectKey::of(object))?;
+        let key = checked::<K>(ObjectKey::of(object))?;
         let body = encoded(&to_be_made(object, &key), &key)?;
-        let requests = Cluster::requests::<K>(&key.namespace);
+        let requests = requests::<K>(&key);
         let request = requests.create(&self.written_by_us(), body);
         let stored = self.send(&self.objects, request).await.and_then(decoded);
         stored.map(stripped).map_err(|refusal| error(refusal, &key))
@@ -140,7 +140,7 @@ impl KubeStore {
         key: &ObjectKey,
         precondition: &Precondition,
     ) -> Result<(), StoreError> {
-        let key = checked(key.clone())?;
+        let key = checked::<K>(key.clone())?;
         let params = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: precondition.uid.clone(),
@@ -148,7 +148,7 @@ impl KubeStore {
             }),
             ..DeleteParams::default()
         };
-        let request = Cluster::requests::<K>(&key.namespace).delete(&key.name, &params);
+        let request = requests::<K>(&key).delete(&key.name, &params);
         let deleted = self.send(&self.objects, request).await;
         deleted.map(drop).map_err(|refusal| error(refusal, &key))
     }
@@ -156,8 +156,7 @@ impl KubeStore {
     async fn try_replace<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         let key = versioned(object)?;
         let body = encoded(object, &key)?;
-        let requests = Cluster::requests::<K>(&key.namespace);
-        let request = requests.replace(&key.name, &self.written_by_us(), body);
+        let request = requests::<K>(&key).replace(&key.name, &self.written_by_us(), body);
         let stored = self.send(&self.objects, request).await.and_then(decoded);
         stored.map(stripped).map_err(|refusal| error(refusal, &key))
     }
@@ -166,7 +165,7 @@ impl KubeStore {
         let key = versioned(object)?;
         // The server takes only the status from it.
         let body = encoded(object, &key)?;
-        let request = Cluster::requests::<K>(&key.namespace).replace_subresource(
+        let request = requests::<K>(&key).replace_subresource(
             "status",
             &key.name,
             &self.written_by_us(),
@@ -188,8 +187,8 @@ impl Store for KubeStore {
     }
 
     async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
-        let key = checked(key.clone())?;
-        let request = Cluster::requests::<K>(&key.namespace).get(&key.name, &GetParams::default());
+        let key = checked::<K>(key.clone())?;
+        let request = requests::<K>(&key).get(&key.name, &GetParams::default());
         let _turn = self.statuses.acquire().await;
         let object = self.cluster.send(request).await;
         object.map(stripped).map_err(|refusal| error(refusal, &key))
@@ -221,7 +220,7 @@ impl Replace for KubeStore {
 
 /// The key of an object whose version the server can compare.
 fn versioned<K: Kind>(object: &K) -> Result<ObjectKey, StoreError> {
-    let key = checked(ObjectKey::of(object))?;
+    let key = checked::<K>(ObjectKey::of(object))?;
     match object.meta().resource_version {
         Some(_) => Ok(key),
         None => Err(StoreError::Invalid {
@@ -231,9 +230,17 @@ fn versioned<K: Kind>(object: &K) -> Result<ObjectKey, StoreError> {
     }
 }
 
+/// Requests for objects beside this one.
+fn requests<K: Kind>(key: &ObjectKey) -> Request {
+    match K::IS_NAMESPACED {
+        true => Cluster::requests::<K>(&key.namespace),
+        false => Request::new(K::url_path(&(), None)),
+    }
+}
+
 /// Checks that the key can be part of a request's path.
-fn checked(key: ObjectKey) -> Result<ObjectKey, StoreError> {
-    match names::check(&key) {
+fn checked<K: Kind>(key: ObjectKey) -> Result<ObjectKey, StoreError> {
+    match names::check_of::<K>(&key) {
         Ok(()) => Ok(key),
         Err(reason) => Err(StoreError::Invalid {
             key,

@@ -1,6 +1,16 @@
 //! The valid names of objects and namespaces.
 
-use super::ObjectKey;
+use super::{Kind, ObjectKey};
+
+/// Whether the key is valid for an object of this kind.
+pub(crate) fn check_of<K: Kind>(key: &ObjectKey) -> Result<(), &'static str> {
+    match (K::IS_NAMESPACED, key.namespace.is_empty()) {
+        (true, _) => check(key),
+        (false, true) if is_object_name(&key.name) => Ok(()),
+        (false, true) => Err("the name is not a DNS subdomain"),
+        (false, false) => Err("objects of this kind are in no namespace"),
+    }
+}
 
 /// Whether the key is valid.
 pub(crate) fn check(key: &ObjectKey) -> Result<(), &'static str> {

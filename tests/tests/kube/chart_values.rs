@@ -19,6 +19,14 @@ fn values_that_cannot_be_are_refused_in_words_that_help() {
         ),
         (&["dnstap.tcp.enabled=false"], "neither tcp nor tls"),
         (&["dnstap.tls.enabled=true"], "dnstap.tls.secretName"),
+        (
+            &[
+                "rules.sources={egressfirewall,dnsresolver}",
+                "rules.dnsResolverObjectsNamespace=ovn-kubernetes",
+            ],
+            "must not be objectsNamespace",
+        ),
+        (&["rules.sources={firewall}"], "/rules/sources/0"),
         (&["ovnWriter.mode=central"], "ovnWriter.central.remotes"),
         (
             &[
@@ -127,4 +135,34 @@ fn the_programs_know_the_flags_of_their_pods() {
             }
         }
     }
+}
+
+#[test]
+fn each_source_of_names_has_its_rights_and_its_flags() {
+    let flags = ["--set", "rules.sources={egressfirewall,dnsresolver}"];
+    let objects = chart::render(NAMESPACE, &flags);
+    let deployment = &chart::find(&objects, "Deployment", chart::COLLECTOR).data;
+    let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
+    for flag in [
+        "--rules=egressfirewall,dnsresolver",
+        "--dnsresolver-objects-namespace=egress-by-name",
+        "--dnsresolver-retain=1h",
+    ] {
+        assert!(args.contains(flag), "{flag}: {args}");
+    }
+    assert!(!args.contains("--lease-namespace"), "{args}");
+    let roles = objects.iter().filter(|it| {
+        chart::kind_of(it) == "Role" && it.metadata.name.as_deref() == Some(chart::COLLECTOR)
+    });
+    let namespaces: Vec<_> = roles
+        .map(|role| role.metadata.namespace.as_deref().unwrap())
+        .collect();
+    assert_eq!(namespaces, ["ovn-kubernetes", NAMESPACE]);
+    let name = format!("{NAMESPACE}-status-writers");
+    let policy = chart::find(&objects, "ValidatingAdmissionPolicy", &name);
+    let selector = policy.data["spec"]["matchConstraints"]["namespaceSelector"].to_string();
+    assert!(
+        namespaces.iter().all(|it| selector.contains(it)),
+        "{selector}"
+    );
 }

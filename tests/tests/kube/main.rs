@@ -32,6 +32,7 @@ mod guards;
 mod history;
 mod host_network;
 mod installation;
+mod kube_ovn;
 mod leader;
 mod nameserver;
 mod namespaces;

@@ -59,7 +59,7 @@ impl World {
         self.round(asked, outcome);
     }
 
-    fn fail(&mut self, asked: &str, failure: Failure) {
+    pub(crate) fn fail(&mut self, asked: &str, failure: Failure) {
         let now = at(self.now);
         let failed = || FamilyOutcome::Failed(failure);
         let round = LookupResult {

@@ -21,10 +21,13 @@ use crate::{
 pub(super) const LIMITS: NamespaceLimits = NamespaceLimits {
     addresses: 100,
     bytes: 1_000_000,
-    each: NamespaceQuota {
-        addresses: 40,
-        names: 6,
-    },
+    each: EACH,
+    policy: EACH,
+};
+
+const EACH: NamespaceQuota = NamespaceQuota {
+    addresses: 40,
+    names: 6,
 };
 
 pub(super) struct Cluster {

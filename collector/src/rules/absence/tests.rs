@@ -1,9 +1,12 @@
 //! EgressFirewalls that disappear: which names are absent, and until when.
 
-use proto::api::EgressFirewall;
+use proto::api::{EgressFirewall, KubeOvnDnsNameResolver};
 
 use super::*;
-use crate::rules::tests::{firewall, key, published::Published};
+use crate::rules::{
+    rule_set::Rules,
+    tests::{firewall, key, published::Published},
+};
 
 const MINUTES: Duration = Duration::from_secs(60);
 
@@ -293,4 +296,44 @@ fn many_whose_time_is_over_one_after_the_other_wait_no_longer() {
         update_limit(&mut rules, now);
         assert_eq!(absent(&mut rules).len(), 19 - i);
     }
+}
+
+#[test]
+fn a_name_of_kube_ovn_outlives_its_last_object_for_ten_minutes() {
+    let object = |name: &str, policy: &str| -> KubeOvnDnsNameResolver {
+        serde_json::from_value(serde_json::json!({
+            "apiVersion": "kubeovn.io/v1",
+            "kind": "DNSNameResolver",
+            "metadata": {"name": name, "labels": {"anp": policy}},
+            "spec": {"name": "www.example.com."},
+        }))
+        .unwrap()
+    };
+    let clients = crate::clients::Clients::default();
+    let terms = crate::rules::RetentionRules::default();
+    let mut rules = Rules::of::<KubeOvnDnsNameResolver>(terms, clients.clone(), Default::default());
+    let mut wanted = crate::rules::Wanted::default();
+    let start = Instant::now();
+    rules.apply(&object("anp-web-1", "web"));
+    rules.settle(&mut wanted);
+    let policy = clients.known("policy web").unwrap();
+    assert_eq!(*wanted.namespaces["www.example.com."], [policy]);
+    assert_eq!(wanted.order[&policy].len(), 1);
+    let key = ObjectKey {
+        namespace: String::new(),
+        name: "anp-web-1".to_owned(),
+    };
+    rules.remove(&key, start);
+    rules.settle(&mut wanted);
+    for seconds in [6, 300, 599] {
+        let now = start + Duration::from_secs(seconds);
+        rules.absences.list(&BTreeSet::new(), now);
+        rules.settle(&mut wanted);
+        assert!(!wanted.absent["www.example.com."], "{seconds}");
+    }
+    let due = rules.absences.next_list().unwrap();
+    assert_eq!(due, start + ABSENT_AFTER);
+    rules.absences.list(&BTreeSet::new(), due);
+    rules.settle(&mut wanted);
+    assert!(wanted.names.is_empty() && wanted.order.is_empty());
 }
