@@ -4,6 +4,7 @@ mod random;
 mod world;
 
 use proto::api::DnsResolverStatus;
+use runtime::store::Event;
 use serde_json::json;
 
 use self::world::{World, key};
@@ -191,6 +192,23 @@ fn changes_of_others_are_put_right_at_once_and_then_after_growing_pauses() {
     }
     assert_eq!(waits, [0, 1, 2, 4, 8, 8, 8]);
     assert!(world.reasons().contains(&"OpenPolicyClosed"));
+}
+
+#[test]
+fn a_deletion_that_is_told_before_the_result_of_a_write_is_put_right() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.pass(5);
+    world.name("one.example.com.", &["192.0.2.2"]);
+    let jobs = world.planner.next_jobs(16, world.now());
+    let done: Vec<_> = jobs.into_iter().map(|job| world.carry_out(job)).collect();
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
+    world.delete_policy("a");
+    for done in done {
+        world.planner.finished(done, world.now());
+    }
+    world.pass(2);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
 }
 
 #[test]

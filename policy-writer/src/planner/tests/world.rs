@@ -8,11 +8,15 @@ use k8s_openapi::{
 };
 use kube::Resource;
 use proto::api::{DnsNameResolver, DnsResolver, DnsResolverStatus, IpMap, NetworkSet, object_name};
-use runtime::store::Precondition;
+use runtime::store::{Event, Precondition};
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::{egress, output::Object, ownership::controller_reference};
+use crate::{
+    egress,
+    output::{Object, Observed, Written},
+    ownership::controller_reference,
+};
 
 const NAMESPACE: &str = "team-a";
 
@@ -160,7 +164,7 @@ impl World {
         panic!("the planner does not come to rest");
     }
 
-    fn carry_out(&mut self, job: Job) -> Done {
+    pub(super) fn carry_out(&mut self, job: Job) -> Done {
         let results = job
             .operations
             .into_iter()
