@@ -11,13 +11,13 @@ const SAVED: f64 = 10.0;
 /// A write goes after it has waited for this long, whatever the budget.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// What a namespace has used counts half after this time.
+/// The bytes that a namespace has used count half after this time.
 const HALF_LIFE: f64 = 10.0;
 
 /// A write that waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting<'a, T> {
-    /// What is written.
+    /// The write.
     pub what: T,
     pub namespace: &'a str,
     pub bytes: usize,

@@ -1,4 +1,4 @@
-//! What is to be written, without IO: events of the store and results of writes go in, jobs come out.
+//! The plan of all writes, without IO: events of the store and results of writes go in, jobs come out.
 
 mod conditions;
 mod events;

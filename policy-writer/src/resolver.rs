@@ -36,7 +36,7 @@ pub struct Listed {
     pub name: Result<DnsName, NameError>,
 }
 
-/// What the `DNSResolver` asks for.
+/// The request of a `DNSResolver`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Request {
     /// In the order of the list, each text once.
@@ -145,7 +145,7 @@ pub struct Resolver {
     pub since: BTreeMap<IpAddr, runtime::clock::Timestamp>,
     /// The left-out addresses by name.
     pub left_out: BTreeMap<String, usize>,
-    /// What this process wrote or found right, by kind: its fingerprint.
+    /// The fingerprints of the objects that this process wrote or found right, by kind.
     pub written: BTreeMap<Output, u64>,
     /// Why the last write of a kind failed.
     pub failures: BTreeMap<Output, String>,

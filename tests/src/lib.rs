@@ -17,6 +17,7 @@
 //!   clients and checks.
 //! - [`wait`]: waiting for a condition; [`soak`]: the length of tests; [`cpu_wakeup`]: keeps processors awake during a
 //!   bench.
+//! - [`policy`]: the packets that NetworkPolicies let out of a pod.
 //! - [`skip`]: tests that cannot run on this machine.
 
 #![allow(
@@ -49,6 +50,7 @@ pub mod ovnkube;
 pub mod ovsdb;
 pub mod pki;
 pub mod pods;
+pub mod policy;
 pub mod process;
 pub mod programs;
 pub mod service;

@@ -36,7 +36,7 @@ const MAX_ADOPTED: usize = 192 << 10;
 /// The bytes that an adopted address takes at most.
 const ADOPTED_ADDRESS: usize = 42;
 
-/// What to write, and what to remember once it is written.
+/// The writes, and the facts to remember once they are done.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) operations: Vec<Operation>,

@@ -4,6 +4,7 @@ mod foreign;
 mod kinds;
 mod restarts;
 mod rights;
+mod soak;
 mod world;
 
 use std::collections::BTreeSet;
@@ -56,6 +57,14 @@ async fn a_policy_and_an_ip_map_follow_the_statuses_of_names() {
         {"name": "bad_name", "ips": []},
     ]});
     assert_eq!(serde_json::to_value(map.data).unwrap(), expected);
+    for (to, expected) in [
+        ("192.0.2.1", true),
+        ("192.0.2.3", false),
+        ("2001:db8::1", true),
+        ("2001:db8::2", false),
+    ] {
+        assert_eq!(world.passes(to).await, [expected; 2], "{to}");
+    }
     world.is_ready("partners").await;
     // No policy of the namespace lets pods reach DNS.
     let blocked = world.condition("partners", "DNSBlocked").await;
@@ -68,6 +77,9 @@ async fn a_policy_and_an_ip_map_follow_the_statuses_of_names() {
     let spec = world.policy("partners").await.unwrap().spec.unwrap();
     // The server leaves an empty list out: nothing is allowed.
     assert!(spec.egress.unwrap_or_default().is_empty());
+    for to in ["192.0.2.1", "0.0.0.0", "2001:db8::1", "::"] {
+        assert_eq!(world.passes(to).await, [false; 2], "{to}");
+    }
     assert_eq!(spec.policy_types.unwrap(), ["Egress"]);
     world.answer("www.example.com.", &["192.0.2.9"]).await;
     world.has("partners", &["192.0.2.9"]).await;
@@ -104,6 +116,9 @@ async fn without_any_answer_a_policy_refuses_everything() {
         ),
         (1, 2)
     );
+    for to in ["192.0.2.1", "169.254.20.10", "2001:db8::1"] {
+        assert_eq!(world.passes(to).await, [false; 2], "{to}");
+    }
     let condition = world.condition("a", "Resolved").await;
     assert_eq!(
         (condition.status.as_str(), condition.reason.as_str()),

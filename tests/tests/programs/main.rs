@@ -34,6 +34,7 @@ mod overload;
 mod packets;
 mod pages;
 mod peers;
+mod policies;
 mod probes;
 mod release;
 mod replicas;

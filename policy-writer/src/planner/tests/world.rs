@@ -307,7 +307,7 @@ impl World {
         );
     }
 
-    /// What dns-resolution-operator writes. It keeps annotations.
+    /// A write of dns-resolution-operator. It keeps annotations.
     pub(super) fn old_operator(&mut self, name: &str, addresses: &[&str]) {
         let ips: Vec<_> = addresses.iter().map(|ip| format!("{ip}/32")).collect();
         let to: Vec<_> = ips

@@ -204,7 +204,7 @@ async fn the_old_operators_objects_are_taken_over_while_it_still_writes() {
     maps.create(&params, &map("a", metadata, kept))
         .await
         .unwrap();
-    // What it writes when no name resolves: everything is open.
+    // The operator writes this when no name resolves: everything is open.
     let metadata = forged(&world, "open").await;
     policies
         .create(&params, &policy("open", metadata, json!([{}])))
