@@ -37,6 +37,9 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
+/// How many `DNSResolver` objects are planned for each place of a job.
+const PLANNED: usize = 4;
+
 /// How the objects are made.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -246,27 +249,26 @@ impl Planner {
 
     /// The jobs that can begin now, at most so many.
     pub fn next_jobs(&mut self, room: usize, now: Now) -> Vec<Job> {
-        if !self.is_leading || !self.unread().is_empty() {
+        if room == 0 || !self.is_leading || !self.unread().is_empty() {
             return Vec::new();
         }
         self.end_adoptions(now);
         let mut jobs = self.orphans(room);
-        let due: Vec<ObjectKey> = self
+        let mut due: Vec<(Instant, ObjectKey)> = self
             .resolvers
             .iter()
-            .filter(|(key, resolver)| self.due(key, resolver).is_some_and(|at| at <= now.instant))
-            .map(|(key, _)| key.clone())
+            .filter_map(|(key, resolver)| Some((self.due(key, resolver)?, key, resolver)))
+            .filter(|(since, _, resolver)| {
+                let is_later = |bytes| self.budget.next(bytes, *since, now.instant) > now.instant;
+                *since <= now.instant && !resolver.waiting_bytes.is_some_and(is_later)
+            })
+            .map(|(since, key, _)| (since, key.clone()))
             .collect();
+        // A plan takes time, so only those are planned that may begin soon.
+        due.sort_unstable();
+        due.truncate(PLANNED * room);
         let mut waiting = Vec::new();
-        for key in &due {
-            let Some(resolver) = self.resolvers.get(key) else {
-                continue;
-            };
-            let since = resolver.dirty_since.unwrap_or(now.instant);
-            let is_later = |bytes| self.budget.next(bytes, since, now.instant) > now.instant;
-            if resolver.waiting_bytes.is_some_and(is_later) {
-                continue;
-            }
+        for (since, key) in &due {
             let plan = self.plan(key, now);
             if plan.operations.is_empty() {
                 self.settle(key, plan, now);
@@ -280,11 +282,11 @@ impl Planner {
                 what: (key, plan),
                 namespace: &key.namespace,
                 bytes,
-                since,
+                since: *since,
             });
         }
-        waiting.truncate(room.saturating_sub(jobs.len()));
-        for (key, plan) in self.budget.admit(waiting, now.instant) {
+        let most = room.saturating_sub(jobs.len());
+        for (key, plan) in self.budget.admit(waiting, most, now.instant) {
             jobs.extend(self.begin(key, plan, now));
         }
         self.status_jobs(room.saturating_sub(jobs.len()), &mut jobs, now);
@@ -309,10 +311,9 @@ impl Planner {
         }
         let due = self.resolvers.iter().filter_map(|(key, resolver)| {
             let due = self.due(key, resolver)?;
-            let since = resolver.dirty_since.unwrap_or(now.instant);
             let bytes = resolver.waiting_bytes;
             Some(bytes.map_or(due, |bytes| {
-                due.max(self.budget.next(bytes, since, now.instant))
+                due.max(self.budget.next(bytes, due, now.instant))
             }))
         });
         let adopted = self

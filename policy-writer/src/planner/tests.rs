@@ -284,6 +284,34 @@ fn without_adoption_the_old_operators_addresses_do_not_count() {
 }
 
 #[test]
+fn a_small_write_goes_before_large_ones_and_none_waits_for_more_than_ten_seconds() {
+    let mut world = World::new();
+    world.write_bytes(20_000);
+    let addresses: Vec<_> = (0..1_000)
+        .map(|i| format!("192.0.{}.{}", i / 250, i % 250))
+        .collect();
+    let texts: Vec<_> = addresses.iter().map(String::as_str).collect();
+    world.name("large.example.com.", &texts);
+    world.name("small.example.com.", &["192.0.2.1"]);
+    let large: Vec<_> = (0..20).map(|i| format!("large-{i}")).collect();
+    for name in &large {
+        world.resolver(name, json!({"domainList": ["large.example.com"]}));
+    }
+    world.resolver("small", json!({"domainList": ["small.example.com"]}));
+    let written = |world: &World| {
+        large
+            .iter()
+            .filter(|name| world.policy(name).is_some())
+            .count()
+    };
+    world.run();
+    assert!(world.policy("small").is_some());
+    assert!(written(&world) < large.len() / 2);
+    world.pass(10);
+    assert_eq!(written(&world), large.len());
+}
+
+#[test]
 fn a_limit_is_named_and_present_addresses_stay() {
     let mut world = World::new();
     world.limit(3);

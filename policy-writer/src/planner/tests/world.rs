@@ -126,6 +126,11 @@ impl World {
         self.restart();
     }
 
+    pub(super) fn write_bytes(&mut self, bytes: usize) {
+        self.options.write_bytes = bytes;
+        self.restart();
+    }
+
     pub(super) fn limit(&mut self, addresses: usize) {
         self.options.max_addresses = addresses;
         self.restart();

@@ -57,7 +57,7 @@ async fn a_new_address_comes_into_policies_of_any_size() {
         judge(
             &format!("{size} addresses, 99 %"),
             last,
-            Duration::from_secs(3),
+            Duration::from_secs(5),
         );
     }
     let [now, most] = world.memory();
