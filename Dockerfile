@@ -15,7 +15,7 @@ FROM scratch
 ARG VERSION=0.1.0
 ARG SOURCE_COMMIT=""
 LABEL org.opencontainers.image.title="egress-by-name" \
-      org.opencontainers.image.description="Egress by name for OVN, with stock CoreDNS: the collector and the ovn-writer" \
+      org.opencontainers.image.description="Egress by name for OVN, with stock CoreDNS: the collector, the ovn-writer and the policy-writer" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${SOURCE_COMMIT}"

@@ -70,7 +70,7 @@ pub struct Args {
     /// The bytes a second of all writes of objects.
     ///
     /// Unspent bytes are saved for 10 s. Small writes go first, and namespaces that have written little. No write waits longer than 10 s.
-    #[arg(long, value_name = "SIZE", default_value = "256KiB", value_parser = parse_size, help_heading = WRITES)]
+    #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "256KiB", value_parser = parse_size, help_heading = WRITES)]
     pub policy_write_bytes: usize,
 
     /// Until this time, keep the addresses in objects that dns-resolution-operator made, for `--dnsresolver-retain`.
@@ -83,7 +83,7 @@ pub struct Args {
     /// How long adopted addresses stay.
     ///
     /// The collector has a flag of this name for addresses that it no longer finds.
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration, help_heading = CONTENTS)]
+    #[arg(long, hide_short_help = true, value_name = "DURATION", default_value = "1h", value_parser = parse_duration, help_heading = CONTENTS)]
     pub dnsresolver_retain: Duration,
 
     /// The most addresses in the objects of one DNSResolver.
@@ -95,7 +95,7 @@ pub struct Args {
     /// The prefix of labels that a NetworkSet takes from its DNSResolver.
     ///
     /// A GlobalNetworkPolicy selects sets of all namespaces by label. Default: none; then a NetworkSet has no labels.
-    #[arg(long, value_name = "PREFIX", help_heading = CONTENTS)]
+    #[arg(long, hide_short_help = true, value_name = "PREFIX", help_heading = CONTENTS)]
     pub networkset_label_prefix: Option<String>,
 
     /// The networks of the cluster's pods; repeatable.
@@ -118,13 +118,13 @@ pub struct Args {
     pub dns_egress: bool,
 
     /// The namespace and a label of the pods of the cluster's DNS service.
-    #[arg(long, value_name = "NAMESPACE/KEY=VALUE", default_value = "kube-system/k8s-app=kube-dns", value_parser = parse_pods, help_heading = DNS)]
+    #[arg(long, hide_short_help = true, value_name = "NAMESPACE/KEY=VALUE", default_value = "kube-system/k8s-app=kube-dns", value_parser = parse_pods, help_heading = DNS)]
     pub dns_pods: (String, String, String),
 
     /// Other networks where pods send DNS queries, such as the address of NodeLocal DNSCache; repeatable.
     ///
     /// Default: none.
-    #[arg(long, value_name = "CIDR", value_delimiter = ',', help_heading = DNS)]
+    #[arg(long, hide_short_help = true, value_name = "CIDR", value_delimiter = ',', help_heading = DNS)]
     pub dns_address: Vec<IpNet>,
 }
 

@@ -11,17 +11,17 @@ const SAVED: f64 = 10.0;
 /// A write goes after it has waited for this long, whatever the budget.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// What a namespace has used counts half after this time.
+/// The bytes that a namespace has used count half after this time.
 const HALF_LIFE: f64 = 10.0;
 
 /// A write that waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting<'a, T> {
-    /// What is written.
+    /// The write.
     pub what: T,
     pub namespace: &'a str,
     pub bytes: usize,
-    /// When the oldest change in it came.
+    /// Since when it may go.
     pub since: Instant,
 }
 
@@ -53,8 +53,13 @@ impl Budget {
         }
     }
 
-    /// The writes that may go now, in their order. They are charged.
-    pub fn admit<T>(&mut self, mut waiting: Vec<Waiting<'_, T>>, now: Instant) -> Vec<T> {
+    /// The writes that may go now, at most so many, in their order. They are charged.
+    pub fn admit<T>(
+        &mut self,
+        mut waiting: Vec<Waiting<'_, T>>,
+        most: usize,
+        now: Instant,
+    ) -> Vec<T> {
         self.fill(now);
         waiting.sort_by(|one, other| {
             let rank = |it: &Waiting<'_, T>| {
@@ -65,7 +70,8 @@ impl Budget {
         let mut admitted = Vec::new();
         for write in waiting {
             let is_overdue = now.saturating_duration_since(write.since) >= LONGEST_WAIT;
-            if is_overdue || self.left >= size(write.bytes) {
+            let has_room = admitted.len() < most;
+            if has_room && (is_overdue || self.left >= size(write.bytes)) {
                 self.left -= size(write.bytes);
                 *self.used.entry(write.namespace.to_owned()).or_default() += size(write.bytes);
                 admitted.push(write.what);
@@ -113,22 +119,25 @@ mod tests {
         let start = Instant::now();
         let mut budget = Budget::new(100, start);
         let waiting = || vec![write(1, "a", 900, start), write(2, "b", 200, start)];
-        assert_eq!(budget.admit(waiting(), start), [2]);
+        assert_eq!(budget.admit(waiting(), 9, start), [2]);
         let next = budget.next(900, start, start);
         assert_eq!(next, start + Duration::from_secs(1));
-        assert_eq!(budget.admit(vec![write(1, "a", 900, start)], next), [1]);
+        assert_eq!(budget.admit(vec![write(1, "a", 900, start)], 9, next), [1]);
         let large = vec![write(3, "a", 5_000, start)];
-        assert_eq!(budget.admit(large.clone(), next), [0; 0]);
-        assert_eq!(budget.admit(large, start + LONGEST_WAIT), [3]);
+        assert_eq!(budget.admit(large.clone(), 9, next), [0; 0]);
+        assert_eq!(budget.admit(large, 9, start + LONGEST_WAIT), [3]);
     }
 
     #[test]
     fn a_namespace_that_writes_much_lets_others_go_first() {
         let start = Instant::now();
         let mut budget = Budget::new(100, start);
-        assert_eq!(budget.admit(vec![write(1, "loud", 950, start)], start), [1]);
+        assert_eq!(
+            budget.admit(vec![write(1, "loud", 950, start)], 9, start),
+            [1]
+        );
         let now = start + Duration::from_secs(1);
         let waiting = vec![write(2, "loud", 100, now), write(3, "quiet", 150, now)];
-        assert_eq!(budget.admit(waiting, now), [3]);
+        assert_eq!(budget.admit(waiting, 9, now), [3]);
     }
 }

@@ -99,7 +99,7 @@ pub fn content(
     content
 }
 
-/// What is left of the limits.
+/// The rest of the limits.
 struct Room {
     addresses: usize,
     policy: usize,

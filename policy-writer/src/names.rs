@@ -66,7 +66,7 @@ impl Name {
     }
 }
 
-/// What a status says.
+/// The meaning of a status.
 struct Statement {
     addresses: BTreeSet<IpAddr>,
     skipped: BTreeSet<&'static str>,
@@ -193,7 +193,7 @@ impl Names {
         }
     }
 
-    /// What the status says; `None` if it says nothing.
+    /// The meaning of the status; `None` if it has none.
     fn statement(&self, object: &DnsNameResolver) -> Option<Statement> {
         let entries = || {
             object

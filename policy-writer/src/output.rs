@@ -76,7 +76,7 @@ pub trait Written: Kind {
     }
 }
 
-/// What a policy allows beside addresses.
+/// The destinations that a policy allows beside addresses.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Openness {
     /// A rule without peers allows everything.
@@ -160,7 +160,7 @@ fn of_nets(nets: &[String]) -> BTreeMap<String, BTreeSet<IpAddr>> {
     [(String::new(), addresses)].into()
 }
 
-/// What the program keeps of a stored object.
+/// The kept part of a stored object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     pub uid: Option<String>,

@@ -1,6 +1,7 @@
-//! What is to be written, without IO: events of the store and results of writes go in, jobs come out.
+//! The plan of all writes, without IO: events of the store and results of writes go in, jobs come out.
 
 mod conditions;
+mod events;
 mod job;
 mod plan;
 mod view;
@@ -11,12 +12,12 @@ use std::{
 };
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use proto::api::{DnsName, DnsNameResolver, DnsResolver};
+use proto::api::DnsName;
 use runtime::{
     address_filter::Filter,
     clock::Timestamp,
     kube_events::Severity,
-    store::{Event, ObjectKey, StoreError},
+    store::{ObjectKey, StoreError},
 };
 
 pub use self::{
@@ -27,7 +28,7 @@ use crate::{
     budget::{Budget, Waiting},
     egress::DnsPeers,
     names::Names,
-    output::{Observed, Output, Outputs, Written},
+    output::{Output, Outputs},
     resolver::{Resolver, reference},
 };
 
@@ -35,6 +36,9 @@ use crate::{
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+/// How many `DNSResolver` objects are planned for each place of a job.
+const PLANNED: usize = 4;
 
 /// How the objects are made.
 #[derive(Clone, Debug)]
@@ -189,197 +193,6 @@ impl Planner {
         self.is_leading = is_leading;
     }
 
-    /// Applies an event about statuses of names.
-    pub fn apply_names(&mut self, event: &Event<DnsNameResolver>, now: Now) {
-        let was_answered: BTreeSet<DnsName> = match event {
-            Event::Applied(object) => {
-                let name = DnsName::parse(&object.spec.name).ok();
-                name.filter(|name| self.names.is_answered(name))
-                    .into_iter()
-                    .collect()
-            }
-            _ => self
-                .users
-                .keys()
-                .filter(|name| self.names.is_answered(name))
-                .cloned()
-                .collect(),
-        };
-        for name in self.names.apply(event) {
-            let Some(users) = self.users.get(&name) else {
-                self.names.forget(&name);
-                continue;
-            };
-            for key in users {
-                if let Some(resolver) = self.resolvers.get_mut(key) {
-                    let is_new = resolver.new_names.contains(&name);
-                    resolver.is_urgent |= !is_new || was_answered.contains(&name);
-                    resolver.touch(now.instant);
-                }
-            }
-        }
-    }
-
-    /// Applies an event about `DNSResolver` objects.
-    pub fn apply_resolvers(&mut self, event: &Event<DnsResolver>, now: Now) {
-        match event {
-            Event::Synced(objects) => {
-                self.resolvers_read = true;
-                let listed: BTreeSet<_> = objects.iter().map(ObjectKey::of).collect();
-                let is_there =
-                    |key: &ObjectKey| listed.contains(key) || self.unreadable.contains(key);
-                let gone: Vec<_> = self
-                    .resolvers
-                    .keys()
-                    .filter(|key| !is_there(key))
-                    .cloned()
-                    .collect();
-                for key in gone {
-                    self.remove_resolver(&key);
-                }
-                for object in objects {
-                    self.put_resolver(object, now);
-                }
-            }
-            Event::Applied(object) => self.put_resolver(object, now),
-            Event::Deleted(key) => self.remove_resolver(key),
-            Event::Undecodable(keys) => self.unreadable.clone_from(keys),
-            Event::OutOfSync(_) => {}
-        }
-    }
-
-    fn put_resolver(&mut self, object: &DnsResolver, now: Now) {
-        let key = ObjectKey::of(object);
-        let uid = crate::ownership::uid_of(object);
-        let known = self.resolvers.get(&key);
-        if known.is_some_and(|known| known.request.uid != uid) {
-            self.remove_resolver(&key);
-        }
-        self.status_due.insert(key.clone());
-        let before = match self.resolvers.get_mut(&key) {
-            Some(resolver) => match resolver.update(object, now.instant) {
-                Some(before) => before.valid().cloned().collect(),
-                None => return,
-            },
-            None => {
-                let resolver = Resolver::new(object, now.instant);
-                self.resolvers.insert(key.clone(), resolver);
-                BTreeSet::new()
-            }
-        };
-        let after: BTreeSet<DnsName> = self
-            .resolvers
-            .get(&key)
-            .map(|resolver| resolver.request.valid().cloned().collect())
-            .unwrap_or_default();
-        self.change_users(&key, &before, &after);
-    }
-
-    fn remove_resolver(&mut self, key: &ObjectKey) {
-        if let Some(resolver) = self.resolvers.remove(key) {
-            let names = resolver.request.valid().cloned().collect();
-            self.change_users(key, &names, &BTreeSet::new());
-        }
-        self.status_due.remove(key);
-        self.has_orphans = true;
-    }
-
-    fn change_users(
-        &mut self,
-        key: &ObjectKey,
-        before: &BTreeSet<DnsName>,
-        after: &BTreeSet<DnsName>,
-    ) {
-        for name in before.difference(after) {
-            if let Some(users) = self.users.get_mut(name) {
-                users.remove(key);
-                if users.is_empty() {
-                    self.users.remove(name);
-                    self.names.forget(name);
-                }
-            }
-        }
-        for name in after.difference(before) {
-            self.users
-                .entry(name.clone())
-                .or_default()
-                .insert(key.clone());
-        }
-    }
-
-    /// Applies an event about objects of a kind that this program writes.
-    pub fn apply_output<K: Written>(&mut self, event: &Event<K>, now: Now) {
-        match event {
-            Event::Synced(objects) => {
-                let listed = objects.iter().map(ObjectKey::of).collect();
-                let outputs = self.outputs_mut(K::OUTPUT);
-                outputs.has_been_read = true;
-                for key in outputs.missing(&listed) {
-                    self.output_removed(K::OUTPUT, &key, now);
-                }
-                for object in objects {
-                    self.output_changed(
-                        K::OUTPUT,
-                        ObjectKey::of(object),
-                        Observed::of(object),
-                        now,
-                    );
-                }
-            }
-            Event::Applied(object) => {
-                self.output_changed(K::OUTPUT, ObjectKey::of(object), Observed::of(object), now);
-            }
-            Event::Deleted(key) => self.output_removed(K::OUTPUT, key, now),
-            Event::Undecodable(keys) => self.outputs_mut(K::OUTPUT).set_unreadable(keys),
-            Event::OutOfSync(_) => {}
-        }
-    }
-
-    fn output_changed(&mut self, output: Output, key: ObjectKey, observed: Observed, now: Now) {
-        let (fingerprint, openness) = (observed.fingerprint, observed.openness);
-        let Some(before) = self.outputs_mut(output).put(key.clone(), observed) else {
-            return;
-        };
-        self.has_orphans = true;
-        if before.map(|before| before.openness) != Some(openness) {
-            self.look_at_namespace(&key.namespace);
-        }
-        if let Some(resolver) = self.resolvers.get_mut(&key) {
-            let written = resolver.written.get(&output);
-            // While a job is under way the event may tell of its own write.
-            if written.is_some_and(|written| *written != fingerprint) && !resolver.in_flight {
-                resolver.undone(now.instant);
-                self.undone += 1;
-            } else {
-                resolver.touch(now.instant);
-            }
-            self.status_due.insert(key);
-        }
-    }
-
-    fn output_removed(&mut self, output: Output, key: &ObjectKey, now: Now) {
-        if self.outputs_mut(output).remove(key).is_none() {
-            return;
-        }
-        self.look_at_namespace(&key.namespace);
-        if let Some(resolver) = self.resolvers.get_mut(key) {
-            if resolver.written.contains_key(&output) && resolver.request.wants(output) {
-                resolver.undone(now.instant);
-                self.undone += 1;
-            } else {
-                resolver.touch(now.instant);
-            }
-            self.status_due.insert(key.clone());
-        }
-    }
-
-    /// The policies of a namespace decide whether its pods reach DNS.
-    fn look_at_namespace(&mut self, namespace: &str) {
-        let from = self.resolvers.range(ObjectKey::before_all_in(namespace)..);
-        let inside = from.take_while(|(key, _)| key.namespace == namespace);
-        self.status_due.extend(inside.map(|(key, _)| key.clone()));
-    }
-
     fn outputs(&self, output: Output) -> &Outputs {
         match output {
             Output::Policy => &self.policies,
@@ -406,9 +219,13 @@ impl Planner {
 
     /// When the objects of a `DNSResolver` may be written; `None` if there is no reason to.
     fn due(&self, key: &ObjectKey, resolver: &Resolver) -> Option<Instant> {
-        let dirty_since = resolver
-            .dirty_since
-            .filter(|_| resolver.is_dirty && !resolver.in_flight)?;
+        if resolver.in_flight {
+            return None;
+        }
+        let put_right = resolver.put_right_at;
+        let Some(dirty_since) = resolver.dirty_since.filter(|_| resolver.is_dirty) else {
+            return put_right;
+        };
         let exists = |output: &Output| {
             resolver.written.contains_key(output)
                 || self
@@ -426,32 +243,32 @@ impl Planner {
         } else {
             resolver.hold_until
         };
-        Some(resolver.not_before.map_or(due, |at| due.max(at)))
+        let due = resolver.not_before.map_or(due, |at| due.max(at));
+        Some(put_right.map_or(due, |at| due.min(at)))
     }
 
     /// The jobs that can begin now, at most so many.
     pub fn next_jobs(&mut self, room: usize, now: Now) -> Vec<Job> {
-        if !self.is_leading || !self.unread().is_empty() {
+        if room == 0 || !self.is_leading || !self.unread().is_empty() {
             return Vec::new();
         }
         self.end_adoptions(now);
         let mut jobs = self.orphans(room);
-        let due: Vec<ObjectKey> = self
+        let mut due: Vec<(Instant, ObjectKey)> = self
             .resolvers
             .iter()
-            .filter(|(key, resolver)| self.due(key, resolver).is_some_and(|at| at <= now.instant))
-            .map(|(key, _)| key.clone())
+            .filter_map(|(key, resolver)| Some((self.due(key, resolver)?, key, resolver)))
+            .filter(|(since, _, resolver)| {
+                let is_later = |bytes| self.budget.next(bytes, *since, now.instant) > now.instant;
+                *since <= now.instant && !resolver.waiting_bytes.is_some_and(is_later)
+            })
+            .map(|(since, key, _)| (since, key.clone()))
             .collect();
+        // A plan takes time, so only those are planned that may begin soon.
+        due.sort_unstable();
+        due.truncate(PLANNED * room);
         let mut waiting = Vec::new();
-        for key in &due {
-            let Some(resolver) = self.resolvers.get(key) else {
-                continue;
-            };
-            let since = resolver.dirty_since.unwrap_or(now.instant);
-            let is_later = |bytes| self.budget.next(bytes, since, now.instant) > now.instant;
-            if resolver.waiting_bytes.is_some_and(is_later) {
-                continue;
-            }
+        for (since, key) in &due {
             let plan = self.plan(key, now);
             if plan.operations.is_empty() {
                 self.settle(key, plan, now);
@@ -465,11 +282,11 @@ impl Planner {
                 what: (key, plan),
                 namespace: &key.namespace,
                 bytes,
-                since,
+                since: *since,
             });
         }
-        waiting.truncate(room.saturating_sub(jobs.len()));
-        for (key, plan) in self.budget.admit(waiting, now.instant) {
+        let most = room.saturating_sub(jobs.len());
+        for (key, plan) in self.budget.admit(waiting, most, now.instant) {
             jobs.extend(self.begin(key, plan, now));
         }
         self.status_jobs(room.saturating_sub(jobs.len()), &mut jobs, now);
@@ -494,10 +311,9 @@ impl Planner {
         }
         let due = self.resolvers.iter().filter_map(|(key, resolver)| {
             let due = self.due(key, resolver)?;
-            let since = resolver.dirty_since.unwrap_or(now.instant);
             let bytes = resolver.waiting_bytes;
             Some(bytes.map_or(due, |bytes| {
-                due.max(self.budget.next(bytes, since, now.instant))
+                due.max(self.budget.next(bytes, due, now.instant))
             }))
         });
         let adopted = self
@@ -528,7 +344,7 @@ impl Planner {
                     if let Some(resolver) = self.resolvers.get_mut(&key) {
                         resolver.written.insert(output, observed.fingerprint);
                     }
-                    self.outputs_mut(output).put(key.clone(), observed);
+                    self.stored(output, &key, observed);
                     None
                 }
                 OperationResult::Gone => {

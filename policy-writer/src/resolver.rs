@@ -36,7 +36,7 @@ pub struct Listed {
     pub name: Result<DnsName, NameError>,
 }
 
-/// What the `DNSResolver` asks for.
+/// The request of a `DNSResolver`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Request {
     /// In the order of the list, each text once.
@@ -101,6 +101,14 @@ pub struct Floor {
     pub by_name: BTreeMap<String, BTreeSet<IpAddr>>,
 }
 
+/// Changes of an object by other accounts.
+#[derive(Clone, Copy, Debug)]
+pub struct Undone {
+    times: u32,
+    at: Instant,
+    not_before: Instant,
+}
+
 /// A `DNSResolver` and the state of its objects.
 #[derive(Debug)]
 pub struct Resolver {
@@ -124,6 +132,9 @@ pub struct Resolver {
     pub status_not_before: Option<Instant>,
     /// A job is under way.
     pub in_flight: bool,
+    /// Kinds of which an event came while a job was under way, and whether the last one was a deletion. A result of the job
+    /// may be older.
+    pub meanwhile: BTreeMap<Output, bool>,
     /// Taken once after the start and after a take-over.
     pub floor: Option<Floor>,
     /// Taken from the annotations once, like the floor.
@@ -134,15 +145,16 @@ pub struct Resolver {
     pub since: BTreeMap<IpAddr, runtime::clock::Timestamp>,
     /// The left-out addresses by name.
     pub left_out: BTreeMap<String, usize>,
-    /// What this process wrote or found right, by kind: its fingerprint.
+    /// The fingerprints of the objects that this process wrote or found right, by kind.
     pub written: BTreeMap<Output, u64>,
     /// Why the last write of a kind failed.
     pub failures: BTreeMap<Output, String>,
     /// Failed writes in a row.
     pub failed: u32,
-    /// How often others changed the objects, and when last.
-    undone: u32,
-    undone_at: Option<Instant>,
+    /// How others changed the objects of a kind.
+    pub undone: BTreeMap<Output, Undone>,
+    /// When to put a change of others right that has to wait.
+    pub put_right_at: Option<Instant>,
     /// The bytes of the write that waits for the budget.
     pub waiting_bytes: Option<usize>,
 }
@@ -163,6 +175,7 @@ impl Resolver {
             not_before: None,
             status_not_before: None,
             in_flight: false,
+            meanwhile: BTreeMap::new(),
             floor: None,
             adopted: None,
             present: BTreeSet::new(),
@@ -171,8 +184,8 @@ impl Resolver {
             written: BTreeMap::new(),
             failures: BTreeMap::new(),
             failed: 0,
-            undone: 0,
-            undone_at: None,
+            undone: BTreeMap::new(),
+            put_right_at: None,
             waiting_bytes: None,
         }
     }
@@ -222,20 +235,28 @@ impl Resolver {
     }
 
     /// Another account changed an object of ours. The first change is put right at once, later ones after growing
-    /// pauses.
-    pub fn undone(&mut self, now: Instant) {
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < QUIET;
-        if !self.undone_at.is_some_and(is_recent) {
-            self.undone = 0;
-        }
-        self.undone_at = Some(now);
-        if let Some(doublings) = self.undone.checked_sub(1) {
-            let pause = Duration::from_secs(1 << doublings.min(3)).min(LONGEST_BACKOFF);
-            self.delay(now + pause);
-        }
-        self.undone = self.undone.saturating_add(1);
+    /// pauses. A change of the addresses does not wait.
+    pub fn undone(&mut self, output: Output, now: Instant) {
+        let is_recent = |known: &&Undone| now.saturating_duration_since(known.at) < QUIET;
+        let known = self.undone.get(&output).filter(is_recent);
+        let times = known.map_or(0, |known| known.times);
+        let pause = match times.checked_sub(1) {
+            None => Duration::ZERO,
+            Some(doublings) => Duration::from_secs(1 << doublings.min(3)).min(LONGEST_BACKOFF),
+        };
+        let undone = Undone {
+            times: times.saturating_add(1),
+            at: now,
+            not_before: now + pause,
+        };
+        self.undone.insert(output, undone);
         self.is_urgent = true;
         self.touch(now);
+    }
+
+    /// When the object of a kind may be put right.
+    pub fn put_right_after(&self, output: Output) -> Option<Instant> {
+        self.undone.get(&output).map(|undone| undone.not_before)
     }
 
     /// Delays the next write.

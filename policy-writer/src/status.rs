@@ -13,7 +13,7 @@ const MOST_NAMES: usize = 20;
 /// The most characters of one name in a message: a `domainList` may have any text.
 const MOST_CHARACTERS: usize = 253;
 
-/// What a condition says.
+/// The content of a condition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Statement {
     pub kind: &'static str,

@@ -17,6 +17,9 @@ pub const COLLECTOR: &str = "egress-by-name-collector";
 /// The ovn-writer's ServiceAccount and roles.
 pub const OVN_WRITER: &str = "egress-by-name-ovn-writer";
 
+/// The policy-writer's ServiceAccount and roles.
+pub const POLICY_WRITER: &str = "egress-by-name-policy-writer";
+
 /// Several ovn-writers of one database.
 pub const CENTRAL: [&str; 4] = [
     "--set",
@@ -49,13 +52,15 @@ pub fn helm(args: &[&str]) -> Output {
 }
 
 /// Without the CRDs, which the tests' API server has, and for the oldest Kubernetes that the chart accepts.
-const DEFAULTS: [&str; 6] = [
+const DEFAULTS: [&str; 8] = [
     "--kube-version",
     "1.30.0",
     "--set",
     "crds.dnsNameResolvers=false",
     "--set",
     "crds.egressFirewalls=false",
+    "--set",
+    "crds.dnsResolvers=false",
 ];
 
 /// What helm says of the chart without its tests; the arguments are flags such as `--set ovnWriter.mode=none`.

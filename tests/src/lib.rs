@@ -18,6 +18,7 @@
 //! - [`wait`]: waiting for a condition; [`soak`]: the length of tests; [`cpu_wakeup`]: keeps processors awake during a
 //!   bench.
 //! - [`path_latency`]: the time of each leg from an answer to the first packet.
+//! - [`policy`]: the packets that NetworkPolicies let out of a pod.
 //! - [`skip`]: tests that cannot run on this machine.
 
 #![allow(
@@ -51,6 +52,7 @@ pub mod ovsdb;
 pub mod path_latency;
 pub mod pki;
 pub mod pods;
+pub mod policy;
 pub mod process;
 pub mod programs;
 pub mod service;

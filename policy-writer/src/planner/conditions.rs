@@ -84,6 +84,7 @@ impl Planner {
             }
             if let Some(resolver) = self.resolvers.get_mut(&key) {
                 resolver.in_flight = true;
+                resolver.meanwhile.clear();
             }
             jobs.push(Job {
                 key,

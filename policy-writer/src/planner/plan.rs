@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    time::Instant,
 };
 
 use k8s_openapi::{
@@ -35,12 +36,14 @@ const MAX_ADOPTED: usize = 192 << 10;
 /// The bytes that an adopted address takes at most.
 const ADOPTED_ADDRESS: usize = 42;
 
-/// What to write, and what to remember once it is written.
+/// The writes, and the facts to remember once they are done.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) operations: Vec<Operation>,
     pub(super) bytes: usize,
     content: Content,
+    /// When to put a change of others right that has to wait.
+    put_right_at: Option<Instant>,
     floor: Floor,
     adopted: BTreeMap<Output, Adopted>,
     fingerprints: BTreeMap<Output, u64>,
@@ -53,6 +56,7 @@ impl Planner {
             operations: Vec::new(),
             bytes: 0,
             content: Content::default(),
+            put_right_at: None,
             floor: Floor::default(),
             adopted: BTreeMap::new(),
             fingerprints: BTreeMap::new(),
@@ -88,8 +92,17 @@ impl Planner {
             };
             let fingerprint = object.fingerprint();
             plan.fingerprints.insert(output, fingerprint);
+            if ours.is_some_and(|ours| ours.fingerprint == fingerprint) {
+                continue;
+            }
+            let is_known = resolver.written.get(&output) == Some(&fingerprint);
+            let later = resolver.put_right_after(output);
+            if let Some(at) = later.filter(|at| is_known && *at > now.instant) {
+                plan.fingerprints.remove(&output);
+                plan.put_right_at = Some(plan.put_right_at.map_or(at, |other| other.min(at)));
+                continue;
+            }
             match ours {
-                Some(ours) if ours.fingerprint == fingerprint => continue,
                 Some(ours) => {
                     if ours.openness.is_open {
                         let note = "a NetworkPolicy with a rule without destinations allowed everything; it allows only the addresses of the names now";
@@ -372,6 +385,7 @@ impl Planner {
         self.settle(key, plan, now);
         let resolver = self.resolvers.get_mut(key)?;
         resolver.in_flight = true;
+        resolver.meanwhile.clear();
         resolver.not_before = Some(now.instant + TOGETHER);
         Some(job)
     }
@@ -398,6 +412,7 @@ impl Planner {
         resolver
             .written
             .retain(|output, _| resolver.request.wants(*output));
+        resolver.put_right_at = plan.put_right_at;
         (resolver.is_dirty, resolver.is_urgent) = (false, false);
         (resolver.dirty_since, resolver.waiting_bytes) = (None, None);
         resolver.new_names.clear();

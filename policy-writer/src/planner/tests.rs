@@ -4,6 +4,7 @@ mod random;
 mod world;
 
 use proto::api::DnsResolverStatus;
+use runtime::store::Event;
 use serde_json::json;
 
 use self::world::{World, key};
@@ -194,6 +195,23 @@ fn changes_of_others_are_put_right_at_once_and_then_after_growing_pauses() {
 }
 
 #[test]
+fn a_deletion_that_is_told_before_the_result_of_a_write_is_put_right() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.pass(5);
+    world.name("one.example.com.", &["192.0.2.2"]);
+    let jobs = world.planner.next_jobs(16, world.now());
+    let done: Vec<_> = jobs.into_iter().map(|job| world.carry_out(job)).collect();
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
+    world.delete_policy("a");
+    for done in done {
+        world.planner.finished(done, world.now());
+    }
+    world.pass(2);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
+}
+
+#[test]
 fn another_kind_of_object_deletes_the_policy_and_says_so() {
     let mut world = World::ready(
         "a",
@@ -263,6 +281,34 @@ fn without_adoption_the_old_operators_addresses_do_not_count() {
     world.name("one.example.com.", &["192.0.2.1"]);
     world.run();
     assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+}
+
+#[test]
+fn a_small_write_goes_before_large_ones_and_none_waits_for_more_than_ten_seconds() {
+    let mut world = World::new();
+    world.write_bytes(20_000);
+    let addresses: Vec<_> = (0..1_000)
+        .map(|i| format!("192.0.{}.{}", i / 250, i % 250))
+        .collect();
+    let texts: Vec<_> = addresses.iter().map(String::as_str).collect();
+    world.name("large.example.com.", &texts);
+    world.name("small.example.com.", &["192.0.2.1"]);
+    let large: Vec<_> = (0..20).map(|i| format!("large-{i}")).collect();
+    for name in &large {
+        world.resolver(name, json!({"domainList": ["large.example.com"]}));
+    }
+    world.resolver("small", json!({"domainList": ["small.example.com"]}));
+    let written = |world: &World| {
+        large
+            .iter()
+            .filter(|name| world.policy(name).is_some())
+            .count()
+    };
+    world.run();
+    assert!(world.policy("small").is_some());
+    assert!(written(&world) < large.len() / 2);
+    world.pass(10);
+    assert_eq!(written(&world), large.len());
 }
 
 #[test]

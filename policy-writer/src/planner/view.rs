@@ -1,4 +1,4 @@
-//! What people may ask about.
+//! The facts for administrators.
 
 use std::net::IpAddr;
 
@@ -61,7 +61,7 @@ pub struct ObjectShown {
     pub kind: Output,
     /// It is stored as it should be.
     pub is_written: bool,
-    /// Somebody else's object has its name.
+    /// An object of another owner has its name.
     pub is_taken: bool,
     pub failure: Option<String>,
 }

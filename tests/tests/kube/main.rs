@@ -39,6 +39,7 @@ mod namespaces;
 mod openshift_scc;
 mod peers;
 mod pods;
+mod policies;
 mod port_forward;
 mod probes;
 mod programs;

@@ -14,17 +14,18 @@ const UPDATE: &str = "UPDATE_GENERATED";
 
 const HEAD: &str = "<!-- Generated from the programs; see tests/tests/programs/flags.rs. -->\n\n# Flags\n\n\
 The tables have the texts of `--help`. `-h` prints the everyday flags only.\n\n\
-- Each flag of the collector and the ovn-writer has an environment variable. Of the flags of subcommands, only those have one that tell\n  \
+- Each flag of the collector, the ovn-writer and the policy-writer has an environment variable. Of the flags of subcommands, only those have one that tell\n  \
 where to read, and `--extra`. The flag wins over the variable. An empty variable counts as none.\n\
 - A repeatable flag, and its variable, may have a list with commas.\n\
 - A duration has a unit: `100ms`, `5s`, `10m`, `2h`, `7d` or `1h 30m`. `0` needs none.\n\
 - A size is a number of bytes, or has a unit: `65536`, `64KiB`, `16MiB` or `1GiB`.\n";
 
-fn commands() -> [Command; 3] {
+fn commands() -> [Command; 4] {
     use runtime::args::command;
     [
         command::<collector::args::Cli>(collector::args::PREFIX, collector::args::ADMIN),
         command::<ovn_writer::Cli>(ovn_writer::PREFIX, ovn_writer::ADMIN),
+        command::<policy_writer::Args>(policy_writer::PREFIX, policy_writer::ADMIN),
         command::<egress::args::Cli>(egress::args::PREFIX, ""),
     ]
 }

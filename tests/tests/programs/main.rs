@@ -36,6 +36,7 @@ mod packets;
 mod pages;
 mod path;
 mod peers;
+mod policies;
 mod probes;
 mod release;
 mod replicas;

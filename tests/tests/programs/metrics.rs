@@ -10,8 +10,8 @@ use tokio::{io::AsyncWriteExt, process::Command};
 const UPDATE: &str = "UPDATE_GENERATED";
 
 const HEAD: &str = "<!-- Generated from the programs; see tests/tests/programs/metrics.rs. -->\n\n# Metrics\n\n\
-Both programs show their metrics at `/metrics` of `--admin`. Every series has the label `program`, which is `collector` or \
-`ovn-writer`. The port of `--admin` is 9090 for the collector and 9091 for the ovn-writer by default. \
+All programs show their metrics at `/metrics` of `--admin`. Every series has the label `program`, which is `collector`, `ovn-writer` or \
+`policy-writer`. The port of `--admin` is 9090 for the collector, 9091 for the ovn-writer and 9094 for the policy-writer by default. \
 The chart's value `podMonitor.enabled` lets the Prometheus operator read them. `networkPolicy.metricsFrom` must then admit Prometheus. \
 [troubleshooting.md](troubleshooting.md) has the alerts, and [limits.md](limits.md#terms) defines terms such as *left out*. A later version may rename or remove a metric; the changelog says so.\n";
 
@@ -20,7 +20,9 @@ fn metrics_of(tables: &'static [&'static [Metric]]) -> impl Iterator<Item = &'st
 }
 
 fn all() -> impl Iterator<Item = &'static Metric> {
-    metrics_of(collector::METRICS).chain(metrics_of(ovn_writer::METRICS))
+    metrics_of(collector::METRICS)
+        .chain(metrics_of(ovn_writer::METRICS))
+        .chain(metrics_of(policy_writer::METRICS))
 }
 
 /// A section of `docs/metrics.md`: its title, and a table of these metrics by name.
@@ -62,11 +64,12 @@ fn the_page_of_metrics_is_current() {
     let own = |tables| metrics_of(tables).filter(|metric| !is_shared(metric));
     let sections = [
         section(
-            "Both programs",
+            "Several programs",
             metrics_of(collector::METRICS).filter(is_shared),
         ),
         section("collector", own(collector::METRICS)),
         section("ovn-writer", own(ovn_writer::METRICS)),
+        section("policy-writer", own(policy_writer::METRICS)),
     ];
     let generated = format!("{HEAD}\n{}", sections.join("\n"));
     if std::env::var_os(UPDATE).is_some() {

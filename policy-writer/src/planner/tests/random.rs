@@ -1,5 +1,5 @@
-//! Random events. After each one no policy is open, and no address is missing that a name has; in the end the objects
-//! say what the statuses say.
+//! Random events. After each one no policy has an address of an IPMap, and in the end the objects say what the statuses
+//! say. In the second test no address of a name is ever missing.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ fn failing(name: &str, reason: &str) -> serde_json::Value {
     }]})
 }
 
-/// What the names have by the last statement about each.
+/// The addresses of the names by the last statement about each.
 #[derive(Default)]
 struct Model {
     known: [BTreeSet<String>; NAMES.len()],

@@ -8,11 +8,15 @@ use k8s_openapi::{
 };
 use kube::Resource;
 use proto::api::{DnsNameResolver, DnsResolver, DnsResolverStatus, IpMap, NetworkSet, object_name};
-use runtime::store::Precondition;
+use runtime::store::{Event, Precondition};
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::{egress, output::Object, ownership::controller_reference};
+use crate::{
+    egress,
+    output::{Object, Observed, Written},
+    ownership::controller_reference,
+};
 
 const NAMESPACE: &str = "team-a";
 
@@ -122,6 +126,11 @@ impl World {
         self.restart();
     }
 
+    pub(super) fn write_bytes(&mut self, bytes: usize) {
+        self.options.write_bytes = bytes;
+        self.restart();
+    }
+
     pub(super) fn limit(&mut self, addresses: usize) {
         self.options.max_addresses = addresses;
         self.restart();
@@ -160,7 +169,7 @@ impl World {
         panic!("the planner does not come to rest");
     }
 
-    fn carry_out(&mut self, job: Job) -> Done {
+    pub(super) fn carry_out(&mut self, job: Job) -> Done {
         let results = job
             .operations
             .into_iter()
@@ -303,7 +312,7 @@ impl World {
         );
     }
 
-    /// What dns-resolution-operator writes. It keeps annotations.
+    /// A write of dns-resolution-operator. It keeps annotations.
     pub(super) fn old_operator(&mut self, name: &str, addresses: &[&str]) {
         let ips: Vec<_> = addresses.iter().map(|ip| format!("{ip}/32")).collect();
         let to: Vec<_> = ips

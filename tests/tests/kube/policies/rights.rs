@@ -1,0 +1,252 @@
+//! The chart's rights and admission policies for the policy-writer.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, PostParams},
+};
+use proto::api::{DnsResolver, IpMap};
+use serde_json::{Value, json};
+use tests::{
+    chart::{self, POLICY_WRITER, kind_of},
+    kube::ApiServer,
+    programs::Program,
+    wait::eventually,
+};
+
+use super::{
+    kinds::define,
+    world::{NAMES, TEAM, World},
+};
+
+/// The largest roles that any values produce.
+const FLAGS: [&str; 4] = [
+    "--set",
+    "policyWriter.enabled=true",
+    "--set",
+    "policyWriter.networkSets=true",
+];
+
+/// Installs rights and admission policies in the namespace of the names, and starts a policy-writer as its account.
+async fn install(world: &World) -> Program {
+    let server = &world.server;
+    server.make_namespace("ovn-kubernetes").await;
+    server
+        .grant(
+            NAMES,
+            &[
+                &FLAGS[..],
+                &[
+                    "--set",
+                    "policyWriter.objectsNamespace=names",
+                    "--set",
+                    "objectsNamespace=ovn-kubernetes",
+                ],
+            ]
+            .concat(),
+        )
+        .await;
+    for object in rendered() {
+        if kind_of(&object).starts_with("ValidatingAdmissionPolicy") {
+            server.make(&object).await;
+        }
+    }
+    server.config_of(NAMES, POLICY_WRITER).await;
+    let kubeconfig = server.folder().join(format!("{POLICY_WRITER}.kubeconfig"));
+    world.another_as(&kubeconfig, &["--leader-elect"]).await
+}
+
+fn rendered() -> Vec<kube::api::DynamicObject> {
+    chart::render(NAMES, &FLAGS)
+}
+
+/// (verb, resource) of the roles of the account.
+fn allowed() -> BTreeSet<(String, String)> {
+    let roles = rendered();
+    let roles = roles.iter().filter(|it| {
+        it.name_any().starts_with(POLICY_WRITER) && ["Role", "ClusterRole"].contains(&kind_of(it))
+    });
+    let mut allowed = BTreeSet::new();
+    for role in roles {
+        for rule in role.data["rules"].as_array().unwrap() {
+            let texts =
+                |key: &str| -> Vec<String> { serde_json::from_value(rule[key].clone()).unwrap() };
+            for resource in texts("resources") {
+                allowed.extend(
+                    texts("verbs")
+                        .into_iter()
+                        .map(|verb| (verb, resource.clone())),
+                );
+            }
+        }
+    }
+    allowed
+}
+
+fn policy(owner: Option<Value>, egress: Value) -> NetworkPolicy {
+    serde_json::from_value(json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "tried", "ownerReferences": owner.into_iter().collect::<Vec<_>>()},
+        "spec": {"podSelector": {}, "policyTypes": ["Egress"], "egress": egress},
+    }))
+    .unwrap()
+}
+
+async fn client_of(server: &ApiServer) -> Client {
+    Client::try_from(server.config_of(NAMES, POLICY_WRITER).await).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_account_has_the_rights_that_it_uses_and_no_others() {
+    let mut world = World::start(&[]).await;
+    world.program.process().kill();
+    define(&world, "networksets.crd.projectcalico.org.yaml").await;
+    let program = install(&world).await;
+    program.ready().await;
+    world
+        .resolver("a", json!({"domainList": ["www.example.com"]}))
+        .await;
+    world
+        .resolver(
+            "b",
+            json!({"domainList": ["www.example.com"], "generateType": "CalicoNetworkSet"}),
+        )
+        .await;
+    world.answer("www.example.com.", &["192.0.2.1"]).await;
+    world.has("a", &["192.0.2.1"]).await;
+    world.is_ready("b").await;
+    world.answer("www.example.com.", &["192.0.2.2"]).await;
+    world.has("a", &["192.0.2.2"]).await;
+    // Each kind in place of the other.
+    world
+        .resolver(
+            "a",
+            json!({"domainList": ["www.example.com"], "generateType": "CalicoNetworkSet"}),
+        )
+        .await;
+    world
+        .resolver("b", json!({"domainList": ["www.example.com"]}))
+        .await;
+    let user = format!("system:serviceaccount:{NAMES}:{POLICY_WRITER}");
+    let allowed = allowed();
+    eventually("all of it is used", async || {
+        let asked = world.server.asked_by(&user);
+        let beyond: Vec<_> = asked.difference(&allowed).collect();
+        assert!(beyond.is_empty(), "{beyond:?}");
+        // An object is read after a conflict. An admission plugin asks for the right to finalizers.
+        let is_rare = |(verb, resource): &&(String, String)| {
+            resource == "dnsresolvers/finalizers"
+                || (verb == "get" && resource != "leases")
+                || (verb == "patch" && resource == "events")
+        };
+        let unused: Vec<_> = allowed
+            .difference(&asked)
+            .filter(|it| !is_rare(it))
+            .collect();
+        if unused.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{unused:?}"))
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn admission_policies_bound_the_account_and_the_writers_of_ip_maps() {
+    let mut world = World::start(&[]).await;
+    world.program.process().kill();
+    let _program = install(&world).await;
+    world
+        .resolver("a", json!({"domainList": ["www.example.com"]}))
+        .await;
+    world.answer("www.example.com.", &["192.0.2.1"]).await;
+    world.has("a", &["192.0.2.1"]).await;
+    let uid = world.api::<DnsResolver>().get("a").await.unwrap().uid();
+    let owner = |controller: bool| json!({"apiVersion": "dns.k8s.delta10.nl/v1alpha1", "kind": "DNSResolver", "name": "a", "uid": uid, "controller": controller});
+    let to = json!([{"to": [{"ipBlock": {"cidr": "192.0.2.1/32"}}]}]);
+    let account: Api<NetworkPolicy> = Api::namespaced(client_of(&world.server).await, TEAM);
+    let params = PostParams::default();
+    for (object, words) in [
+        (
+            policy(None, to.clone()),
+            "whose controller is a DNSResolver",
+        ),
+        (
+            policy(Some(owner(false)), to.clone()),
+            "whose controller is a DNSResolver",
+        ),
+        (
+            policy(Some(owner(true)), json!([{}])),
+            "a rule without destinations",
+        ),
+        (
+            policy(
+                Some(owner(true)),
+                json!([{"to": [], "ports": [{"port": 53}]}]),
+            ),
+            "a rule without destinations",
+        ),
+    ] {
+        // A new admission policy takes a moment.
+        eventually(words, async || {
+            match account.create(&params, &object).await {
+                Err(error) if error.to_string().contains(words) => Ok(()),
+                Err(error) => Err(error.to_string()),
+                Ok(_) => {
+                    account
+                        .delete("tried", &DeleteParams::default())
+                        .await
+                        .unwrap();
+                    Err("it was admitted".to_owned())
+                }
+            }
+        })
+        .await;
+    }
+    account
+        .create(&params, &policy(Some(owner(true)), json!([])))
+        .await
+        .unwrap();
+    account
+        .delete("tried", &DeleteParams::default())
+        .await
+        .unwrap();
+    // Those of people are not for this account.
+    let admin = world.api::<NetworkPolicy>();
+    admin.create(&params, &policy(None, to)).await.unwrap();
+    let refused = account
+        .delete("tried", &DeleteParams::default())
+        .await
+        .unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("whose controller is a DNSResolver"),
+        "{refused}"
+    );
+
+    // Even an administrator writes no IPMap, and may delete one.
+    let maps = world.api::<IpMap>();
+    let map: IpMap =
+        serde_json::from_value(json!({"metadata": {"name": "forged"}, "data": {"domains": []}}))
+            .unwrap();
+    eventually("the IPMap is refused", async || {
+        match maps.create(&params, &map).await {
+            Err(error) if error.to_string().contains("may not write an IPMap") => Ok(()),
+            Err(error) => Err(error.to_string()),
+            Ok(_) => {
+                maps.delete("forged", &DeleteParams::default())
+                    .await
+                    .unwrap();
+                Err("it was admitted".to_owned())
+            }
+        }
+    })
+    .await;
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    world.has("a", &["192.0.2.1"]).await;
+}
