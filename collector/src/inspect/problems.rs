@@ -6,6 +6,7 @@ use runtime::{
         problems::{Problem, Problems, explain_path},
         text::printable,
     },
+    store::ObjectKey,
 };
 
 use super::status::{FaultStatus, Status};
@@ -218,8 +219,10 @@ pub(super) fn name_troubles(name: &NameView) -> Vec<(&'static str, String)> {
     }
     match name.objects.len() {
         0 => add("NoObject", "no object".to_owned()),
-        1 => {}
-        _ => add("SeveralObjects", "several objects".to_owned()),
+        _ if are_several_of_one_source(&name.objects) => {
+            add("SeveralObjects", "several objects".to_owned());
+        }
+        _ => {}
     }
     if name.held {
         add("Held", "held without an EgressFirewall".to_owned());
@@ -233,6 +236,17 @@ pub(super) fn name_troubles(name: &NameView) -> Vec<(&'static str, String)> {
         add("Evicted", words);
     }
     troubles
+}
+
+/// Whether two objects are in one namespace. A name of two sources has an object for each, and
+/// kube-OVN makes one for each policy, in no namespace.
+fn are_several_of_one_source(objects: &[ObjectKey]) -> bool {
+    let namespaces = objects.iter().map(|key| &key.namespace);
+    let mut namespaces: Vec<_> = namespaces.filter(|it| !it.is_empty()).collect();
+    let count = namespaces.len();
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    namespaces.len() < count
 }
 
 fn failing(failure: &FailureView) -> String {

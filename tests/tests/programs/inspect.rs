@@ -60,8 +60,8 @@ async fn the_status_page_says_what_is_refused_and_why_and_what_is_known() {
         assert_eq!(code, 200, "{body}");
         let status: Value = serde_json::from_str(&body).unwrap();
         // One comes from the reader's task, the other from the controller.
-        let is_told = |what: &str| !status[what].as_array().unwrap().is_empty();
-        (is_told("badObjects") && is_told("unknownEgressFirewalls"))
+        let is_told = |what: &Value| !what.as_array().unwrap().is_empty();
+        (is_told(&status["badObjects"]) && is_told(&status["rules"][0]["unknown"]))
             .then_some(status.clone())
             .ok_or(body)
     })
@@ -77,7 +77,7 @@ async fn the_status_page_says_what_is_refused_and_why_and_what_is_known() {
     assert_eq!(status["leader"], true);
     assert_eq!(status["badObjects"][0]["kind"], "EgressFirewall");
     assert_eq!(status["badObjects"][0]["place"], bad.to_str().unwrap());
-    assert_eq!(status["unknownEgressFirewalls"][0], "bad/default");
+    assert_eq!(status["rules"][0]["unknown"][0], "bad/default");
     for condition in status["conditions"].as_array().unwrap() {
         assert_eq!(condition["holds"], true, "{condition}");
         let reason = condition["reason"].as_str().unwrap_or_default();
@@ -93,7 +93,8 @@ async fn the_status_page_says_what_is_refused_and_why_and_what_is_known() {
     let [fault] = status["faults"].as_array().unwrap().as_slice() else {
         panic!("{}", status["faults"]);
     };
-    assert_eq!(fault["egressFirewall"], "team/default");
+    assert_eq!(fault["kind"], "EgressFirewall");
+    assert_eq!(fault["object"], "team/default");
     assert_eq!(fault["reason"], "NameRefused");
     assert_eq!(fault["count"], 2);
     let names = status["names"].as_array().unwrap();

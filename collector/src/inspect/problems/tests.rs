@@ -124,3 +124,24 @@ fn without_faults_there_are_no_problems() {
     assert_eq!(status.faults.len(), 1);
     assert_eq!(find(&status).listed, []);
 }
+
+#[test]
+fn an_object_for_each_source_is_no_fault_and_two_of_one_are() {
+    let key = |namespace: &str, name: &str| ObjectKey {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    let of_kube_ovn = [key("", "anp-a-1"), key("", "anp-b-1")];
+    let of_each = [
+        key("ovn-kubernetes", "dns-1"),
+        key("egress-by-name", "dns-1"),
+    ];
+    for objects in [&of_kube_ovn, &of_each] {
+        assert!(!are_several_of_one_source(objects), "{objects:?}");
+    }
+    let two = [
+        key("ovn-kubernetes", "dns-1"),
+        key("ovn-kubernetes", "other"),
+    ];
+    assert!(are_several_of_one_source(&two));
+}
