@@ -14,9 +14,8 @@ const LIMITS: [&str; 5] = [
     "NotWritten",
 ];
 
-/// The reasons of problems that other lines tell.
-const TOLD: [&str; 4] = [
-    "Corefile",
+/// The reasons of problems that the topic of dnstap streams tells.
+const TOLD: [&str; 3] = [
     "DnsServerSendsNoDnstap",
     "DnsServerForwardsProbes",
     "DnsServerRefused",
@@ -60,4 +59,31 @@ fn problems(
         );
     }
     topic.or_ok(|| ok(status.names.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{programs::CollectorStatus, report::Report};
+
+    #[test]
+    fn each_problem_is_told_by_one_topic() {
+        let problem = |reason: &str| Problem {
+            reason: reason.to_owned(),
+            subject: reason.to_owned(),
+            ..Problem::default()
+        };
+        // The Corefile may be that of a NodeLocal DNSCache, which no other topic reads.
+        let reasons = ["Corefile", "NoAddress", "Full", "DnsServerRefused"];
+        let programs = Programs::of_collector(Ok(CollectorStatus {
+            problems: reasons.map(problem).to_vec(),
+            ..CollectorStatus::default()
+        }));
+        let told = |findings| {
+            let text = Report::new(findings).text();
+            reasons.map(|reason| text.contains(reason))
+        };
+        assert_eq!(told(names(&programs)), [true, true, false, false]);
+        assert_eq!(told(limits(&programs)), [false, false, true, false]);
+    }
 }
