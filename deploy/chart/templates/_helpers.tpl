@@ -61,11 +61,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "egress.fullname" . }}-policy-writer
 {{- end -}}
 
-{{/* The namespace of the DNSNameResolver objects of DNSResolvers. */}}
-{{- define "egress.dnsResolverNamespace" -}}
-{{ .Values.policyWriter.objectsNamespace | default .Release.Namespace }}
-{{- end -}}
-
 {{- define "egress.image" -}}
 {{- with .Values.image -}}
 {{- if .digest -}}
