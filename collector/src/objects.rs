@@ -12,7 +12,8 @@
 //!   remove addresses.
 //!
 //! The store:
-//! - `stored_objects`: its objects, and the writes in flight; `updates`: its watch events.
+//! - `stored_objects`: its objects, and the writes in flight; `updates`: its watch events. `object_policy`: how the
+//!   objects of each source are made.
 //! - `dirty`, `writes`: which objects are written and when; `budget`: the write rate; [`publish`]
 //!   carries a write out; `write_results`: the results.
 //! - `standby`, `additions`, `standby_writes`: the writes of a standby.
@@ -39,6 +40,7 @@ mod name_use;
 mod names;
 mod namespace_limits;
 mod newly_wanted;
+mod object_policy;
 pub mod publish;
 pub(crate) mod standby;
 mod standby_writes;
@@ -63,7 +65,7 @@ pub use self::{
     listing::{ListedName, NameListing, NameSelection, NamesQuery},
     metrics::METRICS,
     namespace_limits::{NamespaceLimits, NamespaceShare},
-    stored_objects::{ManageObjects, ObjectPolicy, SourcePolicy},
+    object_policy::{ManageObjects, ObjectPolicy, SourcePolicy},
     view::{NameView, View},
     watch_events::{NewAddresses, NewStatus, WatchEvent},
 };

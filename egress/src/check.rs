@@ -1,6 +1,7 @@
 //! `egress check`: whether the whole chain works, a line for each part of it.
 //!
-//! - `gather`: asks the API server and the programs. `facts`, `programs`, `workloads`: their answers.
+//! - `gather`: asks the API server and the programs. `facts`, `programs`, `workloads`: their answers. `seen`:
+//!   an answer, or why there is none.
 //! - A module for each topic makes findings of the facts. [`TOPICS`] has them in order.
 //! - `folder`: the topic of a store in a folder.
 //! - `pre`: the topics before an installation. `report`: the findings as text and JSON.
@@ -21,6 +22,7 @@ mod pre;
 mod programs;
 mod report;
 mod running;
+pub(crate) mod seen;
 mod sets;
 mod streaming;
 mod workloads;
@@ -127,7 +129,7 @@ impl ClusterArgs {
 /// Prints the findings. Returns whether there is no fault.
 ///
 /// # Errors
-/// [`UsageError`]: something could not be seen, and the rest has no fault; no cluster is configured; stdout cannot be written.
+/// [`runtime::UsageError`]: something could not be seen, and the rest has no fault; no cluster is configured; stdout cannot be written.
 pub(crate) async fn run(args: CheckArgs) -> anyhow::Result<bool> {
     let report = Report::new(findings(&args).await?);
     let text = match args.output {

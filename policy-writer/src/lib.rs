@@ -7,7 +7,7 @@
 //! - [`planner`] compares the objects with the stored ones ([`output`], [`ownership`]) and says when to write
 //!   ([`budget`]) and what the `DNSResolver`'s status says ([`status`]).
 //!
-//! [`Writer`] is the loop around them, and [`write`] carries its jobs out. [`inspect`] tells why an address is there.
+//! [`Writer`] is the loop around them, and [`mod@write`] carries its jobs out. [`inspect`] tells why an address is there.
 
 mod args;
 pub mod budget;

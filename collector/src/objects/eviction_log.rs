@@ -11,7 +11,7 @@ use metrics::counter;
 use proto::api::{DnsName, KubeOvnDnsNameResolver};
 use runtime::clock::Timestamp;
 
-use super::{Shared, entry::Entry, evictions::Evictions, stored_objects::ObjectPolicy};
+use super::{Shared, entry::Entry, evictions::Evictions, object_policy::ObjectPolicy};
 use crate::{
     notices::Kind,
     rules::Source,

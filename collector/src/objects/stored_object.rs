@@ -11,7 +11,7 @@ use runtime::{
     store::{ObjectKey, Precondition},
 };
 
-use super::{publish::Write, stored_objects::ObjectPolicy};
+use super::{object_policy::ObjectPolicy, publish::Write};
 use crate::{rules::Source, state::Stored};
 
 /// The label, with its value, of objects that the collector made.

@@ -3,10 +3,8 @@
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
-    time::Duration,
 };
 
-use clap::ValueEnum;
 use proto::api::{DnsName, DnsNameResolver};
 use runtime::{
     clock::Timestamp,
@@ -14,9 +12,10 @@ use runtime::{
 };
 
 use super::{
-    budget::{Budget, Rates},
+    budget::Budget,
     entry::Entry,
     names::NameTable,
+    object_policy::{ManageObjects, ObjectPolicy},
     standby::Standby,
     stored_object::StoredObject,
 };
@@ -25,88 +24,6 @@ use crate::rules::Source;
 /// The most writes of addresses and of objects in flight: enough to keep a store busy. A waiting
 /// write is computed when its turn comes, so it is never outdated.
 pub(crate) const MAX_IN_FLIGHT: usize = 64;
-
-/// Whether the collector creates and deletes objects.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub enum ManageObjects {
-    /// The collector makes an object for a name if no other program made one within ten seconds.
-    Auto,
-    /// The collector makes an object at once for every name that lacks one.
-    Always,
-    /// The collector makes none and uses those that are there.
-    Never,
-}
-
-/// How objects are created and written.
-#[derive(Clone, Debug)]
-pub struct ObjectPolicy {
-    /// For the objects of each source.
-    pub sources: Vec<SourcePolicy>,
-    /// The least interval of writes that only change times, for each object
-    /// (`--status-times-interval`).
-    pub times_interval: Duration,
-    /// The rates of all writes.
-    pub rates: Rates,
-}
-
-/// How the objects of one source are created.
-#[derive(Clone, Debug)]
-pub struct SourcePolicy {
-    pub source: Source,
-    /// The namespace of the objects; empty for objects in none.
-    pub namespace: String,
-    pub manage: ManageObjects,
-    /// How long other programs may take to create the object of a name, with
-    /// [`ManageObjects::Auto`].
-    pub create_after: Duration,
-}
-
-impl SourcePolicy {
-    /// The collector creates an object for every name at once.
-    pub fn new(source: Source, namespace: impl Into<String>) -> Self {
-        Self {
-            source,
-            namespace: namespace.into(),
-            manage: ManageObjects::Always,
-            create_after: Duration::ZERO,
-        }
-    }
-}
-
-impl ObjectPolicy {
-    /// For the objects of EgressFirewalls alone.
-    pub fn of_egress_firewalls(namespace: impl Into<String>, manage: ManageObjects) -> Self {
-        let policy = SourcePolicy::new(Source::EgressFirewall, namespace);
-        Self {
-            sources: vec![SourcePolicy { manage, ..policy }],
-            times_interval: Duration::from_secs(600),
-            rates: Rates::default(),
-        }
-    }
-
-    pub(crate) fn of(&self, source: Source) -> Option<&SourcePolicy> {
-        self.sources.iter().find(|it| it.source == source)
-    }
-
-    /// The namespace of the objects of a source.
-    pub(crate) fn namespace(&self, source: Source) -> &str {
-        self.of(source).map_or("", |policy| &policy.namespace)
-    }
-
-    /// The source whose objects are in this namespace.
-    pub(crate) fn source_in(&self, namespace: &str) -> Option<Source> {
-        let mut sources = self.sources.iter();
-        let found = sources.find(|it| it.namespace == namespace);
-        found.map(|policy| policy.source)
-    }
-}
-
-impl Default for ObjectPolicy {
-    /// The collector creates an object for every name of an EgressFirewall at once.
-    fn default() -> Self {
-        Self::of_egress_firewalls("ovn-kubernetes", ManageObjects::Always)
-    }
-}
 
 /// The number of writes of addresses and of objects that may be in flight. A store that refuses
 /// writes asks for ever longer pauses if it gets as many again.

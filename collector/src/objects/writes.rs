@@ -11,9 +11,10 @@ use super::{
     in_use::NamesInUse,
     leadership::Leadership,
     names::NameTable,
+    object_policy::ManageObjects,
     publish::Write,
     stored_object::new_object,
-    stored_objects::{ManageObjects, StoredObjects},
+    stored_objects::StoredObjects,
 };
 use crate::{
     clients::Namespace,

@@ -2,9 +2,9 @@
 //!
 //! | source | names of | Deny | annotations | objects are made by |
 //! |---|---|---|---|---|
-//! | [`egress_firewall`] | EgressFirewalls | yes | yes | ovn-kubernetes or the collector |
-//! | [`dns_resolver`] | DNSResolvers | no | no | the collector, in a namespace of their own |
-//! | [`kube_ovn`] | DNSNameResolvers of kube-OVN | no | no | kube-ovn-controller; they are the rules and have the statuses |
+//! | `egress_firewall` | EgressFirewalls | yes | yes | ovn-kubernetes or the collector |
+//! | `dns_resolver` | DNSResolvers | no | no | the collector, in a namespace of their own |
+//! | `kube_ovn` | DNSNameResolvers of kube-OVN | no | no | kube-ovn-controller; they are the rules and have the statuses |
 
 mod dns_resolver;
 pub(super) mod egress_firewall;

@@ -12,11 +12,7 @@ use super::{
     redact::{Redaction, addresses_of_names, without_values},
 };
 use crate::{
-    check::{
-        self,
-        facts::{Facts, Unseen},
-        pods::ips,
-    },
+    check::{self, facts::Facts, pods::ips, seen::Unseen},
     targets::{Access, Kind, TargetArgs, Targets},
 };
 

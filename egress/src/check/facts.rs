@@ -9,15 +9,10 @@ use runtime::store::ObjectKey;
 
 use super::{
     programs::Programs,
+    seen::Seen,
     workloads::{Settings, Workload},
 };
 use crate::targets::Kind;
-
-/// Why something could not be seen.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Unseen(pub(crate) String);
-
-pub(crate) type Seen<T> = Result<T, Unseen>;
 
 /// A namespace, and its NetworkPolicies.
 pub(crate) type Policies = (String, Seen<Vec<NetworkPolicy>>);

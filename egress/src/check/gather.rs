@@ -16,8 +16,9 @@ use tokio::join;
 use self::requests::{find, is_served, list, version};
 use super::{
     dns_servers::{of_image, of_metrics},
-    facts::{DnsPod, DnsService, Facts, Resource, Seen, Unseen},
+    facts::{DnsPod, DnsService, Facts, Resource},
     programs::Programs,
+    seen::{Seen, Unseen},
     workloads::{COMPONENT, Settings, Workload},
 };
 use crate::targets::{Access, forwarded_text};

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::{
-    facts::{Facts, Seen},
+    facts::Facts,
     report::{Finding, Topic},
+    seen::Seen,
 };
 use crate::targets::Kind;
 

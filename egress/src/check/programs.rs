@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    facts::{Seen, Unseen},
     report::Topic,
+    seen::{Seen, Unseen},
 };
 use crate::targets::{Answers, Kind, Targets};
 

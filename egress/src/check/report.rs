@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_weighs_more_than_what_was_not_seen_and_that_more_than_a_warning() {
+    fn a_fault_outweighs_the_unseen_which_outweighs_a_warning() {
         let mut topic = Topic::new("Lease");
         let results = |topic: &Topic| Report::new(topic.findings.clone()).result;
         assert_eq!(results(&topic), Mark::Unknown);

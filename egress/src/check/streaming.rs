@@ -8,9 +8,10 @@ use kube::ResourceExt;
 use runtime::{inspect::text::few, store::ObjectKey};
 
 use super::{
-    facts::{Facts, Seen},
+    facts::Facts,
     programs::MOST_NAMED,
     report::{Finding, Topic},
+    seen::Seen,
 };
 
 /// The endpoints of a collector's Service, as a Corefile names them.

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use self::facts::{collector, of, well, writer};
 use super::{
-    facts::{DnsService, Facts, Unseen},
+    facts::{DnsService, Facts},
     report::{Finding, Report},
+    seen::Unseen,
     *,
 };
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::address_set::NORTHBOUND;
 
 #[test]
-fn a_watched_change_is_followed_soon_after_another_and_an_unwatched_one_is_not() {
+fn only_a_watched_change_is_followed_soon_after_another() {
     let (_realizer, handle) = Realizer::new(&RealizedOptions {
         northbound: "unix:/nowhere/nb.sock".parse().unwrap(),
         client: ClientOptions::new(NORTHBOUND),

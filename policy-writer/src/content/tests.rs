@@ -40,7 +40,7 @@ fn each_name_has_its_addresses_as_blocks_in_order() {
 }
 
 #[test]
-fn at_the_limit_present_addresses_stay_and_regular_names_go_before_wildcards() {
+fn at_the_limit_present_addresses_stay_and_wildcards_go_last() {
     let names = [
         name("*.example.com", 0..4),
         name("a.example.com", 10..14),

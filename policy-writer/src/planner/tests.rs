@@ -11,7 +11,7 @@ use self::world::{World, key};
 use super::*;
 
 #[test]
-fn a_new_policy_waits_for_answers_and_refuses_everything_after_ten_seconds() {
+fn a_new_policy_waits_ten_seconds_for_answers_and_then_refuses_all() {
     let mut world = World::new();
     world.resolver(
         "a",
@@ -89,7 +89,7 @@ fn changes_within_a_second_go_together() {
 }
 
 #[test]
-fn a_name_that_leaves_the_list_takes_its_addresses_out_at_once_unless_another_has_them() {
+fn a_name_that_leaves_the_list_takes_its_own_addresses_out_at_once() {
     let list = json!({"domainList": ["one.example.com", "two.example.com"]});
     let mut world = World::ready("a", list, &["192.0.2.1"]);
     world.name("two.example.com.", &["192.0.2.1", "192.0.2.2"]);
@@ -284,7 +284,7 @@ fn without_adoption_the_old_operators_addresses_do_not_count() {
 }
 
 #[test]
-fn a_small_write_goes_before_large_ones_and_none_waits_for_more_than_ten_seconds() {
+fn a_small_write_goes_first_and_none_waits_over_ten_seconds() {
     let mut world = World::new();
     world.write_bytes(20_000);
     let addresses: Vec<_> = (0..1_000)

@@ -1,7 +1,7 @@
 //! `egress check` names each fault of an installation, with its cure.
 
 mod administrator;
-mod faults;
+mod fault_injection;
 mod helm_test;
 mod processes;
 mod rights;

@@ -186,7 +186,7 @@ fn names_are_charged_to_the_policy_within_its_own_quota() {
 }
 
 #[test]
-fn pods_of_every_namespace_have_the_rule_and_the_policy_pays_for_their_names() {
+fn pods_of_all_namespaces_have_the_rule_and_the_policy_pays() {
     let mut world = world();
     world.use_by(&["*.example.com."], "web");
     world.make("anp-web-1", "*.example.com.");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::check::facts::Unseen;
+use crate::check::seen::Unseen;
 
 #[test]
 fn versions_are_read_from_metrics_and_tags() {

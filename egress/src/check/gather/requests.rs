@@ -6,7 +6,7 @@ use kube::{Api, Client, Error, api::ListParams};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::check::facts::{Seen, Unseen};
+use crate::check::seen::{Seen, Unseen};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
