@@ -127,7 +127,9 @@ fn every_alert_has_a_summary_a_description_and_a_troubleshooting_section() {
     for link in page.split("](#").skip(1) {
         let anchor = link.split(')').next().unwrap();
         assert!(
-            sections.iter().any(|it| it.to_lowercase() == anchor),
+            sections
+                .iter()
+                .any(|it| it.to_lowercase().replace(' ', "-") == anchor),
             "{anchor}"
         );
     }

@@ -17,11 +17,13 @@ const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
 /// Another user of this machine, who may read the same files.
 const OTHER_USER: [&str; 4] = ["unshare", "--user", "--map-user=1234", "--map-group=1234"];
 
+const PROGRAMS: [&str; 4] = ["collector", "egress", "ovn-writer", "policy-writer"];
+
 /// What stands for the programs in the short version.
 pub(super) fn stand_ins(folder: &Path) {
     for arch in ARCHITECTURES {
         fs::create_dir_all(folder.join(arch)).unwrap();
-        for name in ["collector", "egress", "ovn-writer"] {
+        for name in PROGRAMS {
             fs::write(folder.join(arch).join(name), format!("{name} {arch}\n")).unwrap();
         }
     }
@@ -161,6 +163,7 @@ fn has_all_files(lines: &[String]) {
         ("usr/local/bin/collector".to_owned(), "-rwxr-xr-x"),
         ("usr/local/bin/egress".to_owned(), "-rwxr-xr-x"),
         ("usr/local/bin/ovn-writer".to_owned(), "-rwxr-xr-x"),
+        ("usr/local/bin/policy-writer".to_owned(), "-rwxr-xr-x"),
         (
             format!("{documents}/rust-standard-library.html"),
             "-rw-r--r--",
@@ -257,7 +260,7 @@ fn programs_run(layers: &Path, arch: &str) {
             .arg(&folder);
         let _unpacked = tar.arg("--file").arg(layer).output().unwrap();
     }
-    for name in ["collector", "egress", "ovn-writer"] {
+    for name in PROGRAMS {
         let program = folder.join("usr/local/bin").join(name);
         let mut command = match arch {
             HOST => Command::new(&program),
