@@ -39,9 +39,9 @@ pub struct BundleArgs {
 /// # Errors
 /// The file exists or cannot be written; no cluster is configured. A part that cannot be read is named in the archive instead.
 pub(crate) async fn run(args: BundleArgs) -> anyhow::Result<()> {
-    let files = contents::gather(&args.targets).await?;
     let file = args.file.display();
     let mut out = create(&args.file).with_context(|| file.to_string())?;
+    let files = contents::gather(&args.targets).await?;
     let archive = archive::tar(&files)?;
     out.write_all(&archive)
         .and_then(|()| out.flush())

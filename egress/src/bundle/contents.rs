@@ -1,11 +1,13 @@
 //! The files of a bundle.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
+use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt, api::LogParams};
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::{
     corefile,
@@ -15,6 +17,12 @@ use crate::{
     check::{self, facts::Facts, pods::ips, seen::Unseen},
     targets::{Access, Kind, TargetArgs, Targets},
 };
+
+/// How many logs are read at once.
+const AT_ONCE: usize = 32;
+
+/// The longest wait for a log: the kubelet of a dead node never answers.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// The last lines of each log.
 const LINES: i64 = 10_000;
@@ -150,25 +158,21 @@ impl Contents {
     /// The logs of the chart's pods, also those before a restart.
     async fn add_logs(&mut self, access: &Access, pods: &[Pod]) {
         let api: Api<Pod> = Api::namespaced(access.client.clone(), &access.namespace);
-        for pod in pods {
+        let wanted = pods.iter().flat_map(|pod| {
             let statuses = pod
                 .status
                 .iter()
                 .flat_map(|it| it.container_statuses.iter().flatten());
             let has_restarted = statuses.map(|it| it.restart_count).any(|count| count > 0);
             let runs: BTreeSet<bool> = [false, has_restarted].into();
-            for previous in runs {
-                let params = LogParams {
-                    previous,
-                    tail_lines: Some(LINES),
-                    ..LogParams::default()
-                };
-                let which = if previous { "previous.log" } else { "log" };
-                let name = format!("logs/{}.{which}", pod.name_any());
-                match api.logs(&pod.name_any(), &params).await {
-                    Ok(text) => self.add(name, text),
-                    Err(error) => self.missing.push(format!("{name}: {error}")),
-                }
+            runs.into_iter().map(|previous| (pod.name_any(), previous))
+        });
+        let read = wanted.map(|(pod, previous)| log(&api, pod, previous));
+        let read: Vec<_> = stream::iter(read).buffered(AT_ONCE).collect().await;
+        for (name, text) in read {
+            match text {
+                Ok(text) => self.add(name, text),
+                Err(error) => self.missing.push(format!("{name}: {error}")),
             }
         }
     }
@@ -196,4 +200,19 @@ fn plain(place: &str) -> String {
         .chars()
         .map(|c| if is_plain(c) { c } else { '_' })
         .collect()
+}
+
+/// The last lines of a pod's log, with the name of their file.
+async fn log(api: &Api<Pod>, pod: String, previous: bool) -> (String, Result<String, String>) {
+    let params = LogParams {
+        previous,
+        tail_lines: Some(LINES),
+        ..LogParams::default()
+    };
+    let which = if previous { "previous.log" } else { "log" };
+    let text = match timeout(LONGEST, api.logs(&pod, &params)).await {
+        Ok(read) => read.map_err(|error| error.to_string()),
+        Err(_elapsed) => Err(format!("no answer within {LONGEST:?}")),
+    };
+    (format!("logs/{pod}.{which}"), text)
 }

@@ -19,6 +19,10 @@ pub(crate) fn admission(facts: &Facts) -> Vec<Finding> {
             return topic.into();
         }
     };
+    if let Some(Err(unseen)) = facts.namespace(&facts.namespace) {
+        let remedy = "you need the right to get the Namespace of the chart, which has the level of Pod Security";
+        topic.unknown(unseen.0.clone(), remedy);
+    }
     for workload in workloads {
         level(&mut topic, facts, workload);
         let wanted = match workload.is_daemon_set {

@@ -38,7 +38,7 @@ pub(crate) fn resources(facts: &Facts) -> Vec<Finding> {
             Ok(true) => {}
             Ok(false) => topic.fault(
                 format!("the API server has no {}", resource.name),
-                "install the chart with crds.dnsNameResolvers=true and crds.egressFirewalls=true, or apply deploy/chart/files/crds",
+                "install the chart with the values crds.* that it needs, such as crds.dnsNameResolvers=true, or apply deploy/chart/files/crds",
             ),
             Err(unseen) => topic.unknown(unseen.0.clone(), REACH),
         }

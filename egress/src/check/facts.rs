@@ -33,6 +33,9 @@ pub(crate) struct DnsService {
     pub(crate) pods: Seen<Option<Vec<DnsPod>>>,
 }
 
+/// The CRD that the collectors and ovn-kubernetes share.
+pub(crate) const DNS_NAME_RESOLVERS: &str = "dnsnameresolvers.network.openshift.io";
+
 /// A Kubernetes resource that the programs need.
 #[derive(Debug)]
 pub(crate) struct Resource {

@@ -16,24 +16,38 @@ use tokio::join;
 use self::requests::{find, is_served, list, version};
 use super::{
     dns_servers::{of_image, of_metrics},
-    facts::{DnsPod, DnsService, Facts, Resource},
+    facts::{DNS_NAME_RESOLVERS, DnsPod, DnsService, Facts, Resource},
     programs::Programs,
     seen::{Seen, Unseen},
-    workloads::{COMPONENT, Settings, Workload},
+    workloads::{COMPONENT, EGRESS_FIREWALL, Settings, Workload},
 };
 use crate::targets::{Access, forwarded_text};
 
-/// The resources that the programs need: API version, plural and name.
-const RESOURCES: [(&str, &str, &str); 2] = [
+/// The resources that the programs need: API version, plural and name, and the sources of names that need it.
+const RESOURCES: [(&str, &str, &str, &[&str]); 4] = [
     (
         "network.openshift.io/v1alpha1",
         "dnsnameresolvers",
-        "dnsnameresolvers.network.openshift.io",
+        DNS_NAME_RESOLVERS,
+        &[EGRESS_FIREWALL, "dnsresolver"],
     ),
     (
         "k8s.ovn.org/v1",
         "egressfirewalls",
         "egressfirewalls.k8s.ovn.org",
+        &[EGRESS_FIREWALL],
+    ),
+    (
+        "dns.k8s.delta10.nl/v1alpha1",
+        "dnsresolvers",
+        "dnsresolvers.dns.k8s.delta10.nl",
+        &["dnsresolver"],
+    ),
+    (
+        "kubeovn.io/v1",
+        "dnsnameresolvers",
+        "dnsnameresolvers.kubeovn.io",
+        &["kubeovn"],
     ),
 ];
 
@@ -53,9 +67,8 @@ pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: 
     let (client, namespace) = (&access.client, &access.namespace);
     let of_chart = format!("{COMPONENT} in (collector,ovn-writer)");
     let of_collector = format!("{COMPONENT}=collector");
-    let (version, resources, workloads, pods, events, services, nodes) = join!(
+    let (version, workloads, pods, events, services, nodes) = join!(
         version(client),
-        resources(client),
         workloads(client, namespace, &of_chart),
         list(Api::<Pod>::namespaced(client.clone(), namespace), &of_chart),
         list(Api::<Event>::namespaced(client.clone(), namespace), ""),
@@ -72,7 +85,8 @@ pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: 
     let looked_for = policed.iter().copied().chain(is_before.then_some(objects));
     let looked_for: BTreeSet<&str> = looked_for.collect();
     let configs = OVNKUBE_CONFIGS.map(|name| config_map(client, objects, name));
-    let (namespaces, policies, dns, corefile, lease, ovnkube, ovnkube_config, programs) = join!(
+    let (resources, namespaces, policies, dns, corefile, lease, ovnkube, ovnkube_config, programs) = join!(
+        resources(client, &settings.sources),
         each(looked_for, async |name| find(
             Api::<Namespace>::all(client.clone()),
             name
@@ -83,7 +97,10 @@ pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: 
         }),
         dns_services(client, &settings.dns_services),
         corefile(client, settings.corefile.clone()),
-        find(Api::namespaced(client.clone(), objects), LEASE),
+        find(
+            Api::namespaced(client.clone(), &settings.lease_namespace),
+            LEASE
+        ),
         ovnkube(client, objects),
         futures_util::future::join_all(configs),
         programs(access, &pods),
@@ -120,8 +137,10 @@ async fn each<T>(
     futures_util::future::join_all(asked).await
 }
 
-async fn resources(client: &Client) -> Vec<Resource> {
-    let asked = RESOURCES.map(|(version, plural, name)| async move {
+async fn resources(client: &Client, sources: &[String]) -> Vec<Resource> {
+    let is_needed = |of: &[&str]| sources.iter().any(|source| of.contains(&source.as_str()));
+    let needed = RESOURCES.into_iter().filter(|(.., of)| is_needed(of));
+    let asked = needed.map(|(version, plural, name, _)| async move {
         Resource {
             name,
             is_served: is_served(client, version, plural).await,

@@ -10,7 +10,7 @@ use super::{
 
 pub(crate) fn lease(facts: &Facts) -> Vec<Finding> {
     let mut topic = Topic::new("Lease");
-    let namespace = &facts.settings.objects_namespace;
+    let namespace = &facts.settings.lease_namespace;
     let remedy = format!(
         "see the collectors' logs; kubectl -n {namespace} get lease collector -o yaml; docs/troubleshooting.md#egressdnsnoleader"
     );
@@ -28,16 +28,16 @@ pub(crate) fn lease(facts: &Facts) -> Vec<Finding> {
             let age = spec
                 .renew_time
                 .map(|at| Timestamp::now().duration_since(at.0).as_secs());
-            let longest = i64::from(spec.lease_duration_seconds.unwrap_or(0));
             match (leading, age) {
                 _ if holder.is_empty() => {
                     topic.fault("no collector leads: the Lease has no holder", remedy)
                 }
-                // The clock of this machine may differ from the cluster's.
                 (Some(_), _) => topic.ok(format!("{holder} leads")),
-                (None, Some(age)) if age <= longest && !all_answer(programs) => {
-                    topic.ok(format!("{holder} leads"))
-                }
+                // The clock of this machine may differ from the cluster's.
+                (None, Some(age)) if is_silent(programs) => topic.unknown(
+                    format!("{holder} renewed the Lease {age} s ago by this machine's clock, and not every collector answers"),
+                    remedy,
+                ),
                 (None, Some(age)) => topic.fault(
                     format!("no collector leads: {holder} renewed the Lease {age} s ago"),
                     remedy,
@@ -50,6 +50,11 @@ pub(crate) fn lease(facts: &Facts) -> Vec<Finding> {
         }
     }
     topic.into()
+}
+
+/// Whether a collector runs that does not answer.
+fn is_silent(programs: &Programs) -> bool {
+    programs.collectors.iter().any(|it| it.answer.is_err())
 }
 
 fn all_answer(programs: &Programs) -> bool {

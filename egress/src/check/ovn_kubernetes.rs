@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::{
-    facts::Facts,
+    facts::{DNS_NAME_RESOLVERS, Facts},
     report::{Finding, Topic},
-    seen::Seen,
 };
 use crate::targets::Kind;
 
@@ -22,7 +21,7 @@ const VARIABLE: &str = "OVN_ENABLE_DNSNAMERESOLVER";
 pub(crate) enum OvnFlag {
     On,
     Off,
-    /// The pods of ovn-kubernetes are not in this namespace, or cannot be seen.
+    /// The pods of ovn-kubernetes are not in this namespace, or they or their ConfigMaps cannot be seen.
     Unseen,
 }
 
@@ -34,10 +33,12 @@ impl OvnFlag {
         if pods.is_empty() {
             return Self::Unseen;
         }
-        let maps = facts.ovnkube_config.iter().flatten().flatten();
+        let configs = &facts.ovnkube_config;
+        let maps = configs.iter().flatten().flatten();
         let mut texts = maps.flat_map(|map| map.data.iter().flat_map(BTreeMap::values));
         match pods.iter().any(has_flag) || texts.any(|text| is_on_in(text)) {
             true => Self::On,
+            false if configs.iter().any(Result::is_err) => Self::Unseen,
             false => Self::Off,
         }
     }
@@ -75,32 +76,32 @@ fn is_on_in(text: &str) -> bool {
 
 pub(crate) fn ovn_kubernetes(facts: &Facts) -> Vec<Finding> {
     let mut topic = Topic::new("ovn-kubernetes");
-    let namespace = &facts.settings.objects_namespace;
     let has_writer = facts
         .workloads
         .iter()
         .flatten()
         .any(|workload| workload.kind == Kind::OvnWriter);
-    let kind = facts.resources.first();
-    let is_missing = kind.is_some_and(|kind| kind.is_served == Ok(false));
-    match (OvnFlag::of(facts), &facts.ovnkube) {
-        (OvnFlag::On, _) if is_missing => topic.fault(
+    let mut kinds = facts.resources.iter();
+    let is_missing =
+        kinds.any(|kind| kind.name == DNS_NAME_RESOLVERS && kind.is_served == Ok(false));
+    match OvnFlag::of(facts) {
+        OvnFlag::On if is_missing => topic.fault(
             format!(
                 "{FLAG} is on, and there is no CRD of DNSNameResolver: ovn-kubernetes waits for it"
             ),
             "install the CRD at once (crds.dnsNameResolvers=true), or turn the flag off",
         ),
-        (OvnFlag::On, _) => topic.ok(format!("{FLAG} is on")),
-        (OvnFlag::Off, _) if !has_writer && facts.workloads.is_ok() => topic.fault(
+        OvnFlag::On => topic.ok(format!("{FLAG} is on")),
+        OvnFlag::Off if !has_writer && facts.workloads.is_ok() => topic.fault(
             format!(
                 "{FLAG} is off, and there is no ovn-writer: no program writes the address sets"
             ),
             "turn the flag on, or set ovnWriter.mode (docs/install.md)",
         ),
-        (OvnFlag::Off, _) => topic.ok(format!(
+        OvnFlag::Off => topic.ok(format!(
             "{FLAG} is off, the ovn-writer writes the address sets"
         )),
-        (OvnFlag::Unseen, seen) => unseen(&mut topic, namespace, seen),
+        OvnFlag::Unseen => unseen(&mut topic, facts),
     }
     topic.into()
 }
@@ -108,24 +109,29 @@ pub(crate) fn ovn_kubernetes(facts: &Facts) -> Vec<Finding> {
 /// The mode that the flag asks for, before an installation.
 pub(crate) fn before(facts: &Facts) -> Vec<Finding> {
     let mut topic = Topic::new("ovn-kubernetes");
-    let namespace = &facts.settings.objects_namespace;
-    match (OvnFlag::of(facts), &facts.ovnkube) {
-        (OvnFlag::On, _) => topic.ok(format!("{FLAG} is on: ovnWriter.mode=none")),
-        (OvnFlag::Off, _) => topic.ok(format!(
+    match OvnFlag::of(facts) {
+        OvnFlag::On => topic.ok(format!("{FLAG} is on: ovnWriter.mode=none")),
+        OvnFlag::Off => topic.ok(format!(
             "{FLAG} is off: ovnWriter.mode=interconnect, or central with one database for the cluster"
         )),
-        (OvnFlag::Unseen, seen) => unseen(&mut topic, namespace, seen),
+        OvnFlag::Unseen => unseen(&mut topic, facts),
     }
     topic.into()
 }
 
-fn unseen(topic: &mut Topic, namespace: &str, seen: &Seen<Vec<Pod>>) {
-    match seen {
-        Err(unseen) => topic.unknown(
+fn unseen(topic: &mut Topic, facts: &Facts) {
+    let namespace = &facts.settings.objects_namespace;
+    let config = facts.ovnkube_config.iter().find_map(|it| it.as_ref().err());
+    match (&facts.ovnkube, config) {
+        (Err(unseen), _) => topic.unknown(
             unseen.0.clone(),
             format!("you need the right to list pods in namespace {namespace}"),
         ),
-        Ok(_) => topic.unknown(
+        (Ok(pods), Some(unseen)) if !pods.is_empty() => topic.unknown(
+            unseen.0.clone(),
+            format!("you need the right to get its ConfigMaps in namespace {namespace}"),
+        ),
+        (Ok(_), _) => topic.unknown(
             format!("namespace {namespace} has no pod ovnkube-*"),
             "set objectsNamespace to ovn-kubernetes' own namespace, if it runs in this cluster",
         ),

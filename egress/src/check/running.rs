@@ -53,6 +53,12 @@ pub(crate) fn writers(programs: &Programs, has_none: Option<&str>) -> Vec<Findin
         }
     }
     faults.tell(&mut topic);
+    if standby > 0 && standby == programs.writers.len() {
+        topic.fault(
+            format!("none of {standby} writes: all stand by"),
+            "see their logs; docs/troubleshooting.md#egressdnsnoleader",
+        );
+    }
     if !dry.is_empty() {
         topic.warn(
             format!(

@@ -280,3 +280,21 @@ fn an_api_server_that_is_too_old_or_does_not_answer_is_told() {
     facts.version = Err(Unseen("connection refused".to_owned()));
     assert_found(found(&facts, TOPICS), "?", "connection refused");
 }
+
+#[test]
+fn a_part_that_an_account_may_not_read_is_unseen() {
+    let no = || Unseen("no".to_owned());
+    let mut facts = well();
+    facts.ovnkube_config = vec![Err(no())];
+    assert_found(
+        ovn_kubernetes::ovn_kubernetes(&facts),
+        "?",
+        "get its ConfigMaps",
+    );
+    let mut facts = well();
+    facts.namespaces = vec![("dns".to_owned(), Err(no()))];
+    assert_found(admission::admission(&facts), "?", "level of Pod Security");
+    let mut facts = well();
+    facts.programs = Programs::of_collector(Err(no()));
+    assert_found(lease::lease(&facts), "?", "not every collector answers");
+}

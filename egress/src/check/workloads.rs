@@ -103,10 +103,16 @@ impl Workload {
     }
 }
 
+/// The source of names without a flag.
+pub(crate) const EGRESS_FIREWALL: &str = "egressfirewall";
+
 /// Where the programs find things.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) objects_namespace: String,
+    pub(crate) lease_namespace: String,
+    /// The kinds of objects with names (`--rules`).
+    pub(crate) sources: Vec<String>,
     pub(crate) dns_services: Vec<ObjectKey>,
     pub(crate) corefile: Option<ObjectKey>,
     pub(crate) cluster_domains: Vec<String>,
@@ -121,6 +127,8 @@ impl Default for Settings {
         };
         Self {
             objects_namespace: "ovn-kubernetes".to_owned(),
+            lease_namespace: "ovn-kubernetes".to_owned(),
+            sources: vec![EGRESS_FIREWALL.to_owned()],
             dns_services: vec![in_dns("kube-dns")],
             corefile: Some(in_dns("coredns")),
             cluster_domains: vec!["cluster.local".to_owned()],
@@ -141,6 +149,11 @@ impl Settings {
         };
         if let Some(namespace) = values("--objects-namespace").last() {
             self.objects_namespace = (*namespace).to_owned();
+        }
+        let lease = values("--lease-namespace").last().copied();
+        self.lease_namespace = lease.unwrap_or(&self.objects_namespace).to_owned();
+        if let Some(sources) = values("--rules").last() {
+            self.sources = sources.split(',').map(str::to_owned).collect();
         }
         let services = values("--resolver-service");
         let services: Vec<_> = services.iter().filter_map(|it| it.parse().ok()).collect();
