@@ -1,8 +1,9 @@
 //! Keys and certificates for a test.
 
 use std::{
-    fs,
+    fs::{self, File},
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use rcgen::{
@@ -66,8 +67,20 @@ impl Authority {
             certificate: path("cert"),
             ca: self.folder.join("ca.pem"),
         };
-        fs::write(&side.key, key.serialize_pem()).expect("a key file");
-        fs::write(&side.certificate, certificate.pem()).expect("a certificate file");
+        replace(&side.key, &key.serialize_pem());
+        replace(&side.certificate, &certificate.pem());
         side
+    }
+}
+
+/// Writes a file, and lets it be at least a second newer than the one before: ovsdb-server compares the times of its
+/// files in whole seconds.
+fn replace(path: &Path, text: &str) {
+    let before = fs::metadata(path).and_then(|known| known.modified());
+    fs::write(path, text).expect("a file");
+    if let Ok(before) = before {
+        let later = SystemTime::now().max(before + Duration::from_secs(1));
+        let file = File::options().write(true).open(path).expect("the file");
+        file.set_modified(later).expect("its time");
     }
 }
