@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
 use clap::Parser;
 use ipnet::IpNet;
@@ -8,7 +8,8 @@ use runtime::{
     UsageError,
     address_filter::Filter,
     args::{
-        CommonArgs, StoreAddress, headings, parse_duration, parse_namespace, parse_size, parse_time,
+        CommonArgs, StoreAddress, headings, own_namespace, parse_duration, parse_namespace,
+        parse_size, parse_time,
     },
     clock::Timestamp,
     listen::{ListenAddress, parse_local},
@@ -29,9 +30,6 @@ const DNS: &str = "DNS";
 /// The longest time ahead for `--adopt-until`.
 const LONGEST_ADOPTION: Duration = Duration::from_secs(24 * 3600);
 
-/// The namespace of a pod's service account.
-const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-
 /// The end of the help.
 const EXAMPLES: &str = "\
 Examples:
@@ -50,7 +48,7 @@ pub struct Args {
     /// The namespace of the DNSNameResolver objects that the collector makes for DNSResolvers, and of the Lease.
     ///
     /// It differs from `--objects-namespace`, where ovn-kubernetes deletes objects that no EgressFirewall uses. Default: the namespace of
-    /// the pod.
+    /// the pod, and `egress-by-name` outside of a pod. The collector has the same flag and default.
     #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace, help_heading = headings::STORE)]
     pub dnsresolver_objects_namespace: Option<String>,
 
@@ -144,17 +142,10 @@ impl Args {
     /// The namespace of the DNSNameResolver objects.
     ///
     /// # Errors
-    /// [`UsageError`] if it is that of other objects, or is not known.
+    /// [`UsageError`] if it is that of other objects.
     pub fn namespace(&self) -> Result<String, UsageError> {
-        let own = || {
-            fs::read_to_string(OWN_NAMESPACE)
-                .ok()
-                .map(|text| text.trim().to_owned())
-        };
-        let told = self.dnsresolver_objects_namespace.clone().or_else(own);
-        let namespace = told.ok_or_else(|| {
-            UsageError("give --dnsresolver-objects-namespace: this process is in no pod".to_owned())
-        })?;
+        let told = self.dnsresolver_objects_namespace.clone();
+        let namespace = told.unwrap_or_else(own_namespace);
         if namespace == self.common.objects_namespace {
             return Err(UsageError(format!(
                 "--dnsresolver-objects-namespace is {namespace}, as --objects-namespace: ovn-kubernetes deletes objects there that no EgressFirewall uses. Choose another namespace"
@@ -226,6 +217,9 @@ mod tests {
 
     #[test]
     fn the_objects_have_a_namespace_of_their_own() {
+        let own = ["policy-writer", "--store=kube"];
+        let own: Args = try_parse_from(PREFIX, ADMIN, own, |_| None).unwrap();
+        assert_eq!(own.namespace().unwrap(), own_namespace());
         assert_eq!(args(&[]).namespace().unwrap(), "names");
         let error = args(&["--objects-namespace=names"])
             .namespace()

@@ -4,6 +4,7 @@ use std::{
     env,
     ffi::OsString,
     fmt::{self, Display},
+    fs,
     net::SocketAddr,
     path::PathBuf,
     str::FromStr,
@@ -62,6 +63,16 @@ pub fn parse_namespace(text: &str) -> Result<String, &'static str> {
     } else {
         Err("a namespace is of 1 to 63 lower-case letters, digits and inner `-`")
     }
+}
+
+/// The file with the namespace of a pod's ServiceAccount.
+const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// The program's own namespace: that of its pod, and `egress-by-name` outside of a pod.
+pub fn own_namespace() -> String {
+    let of_pod = fs::read_to_string(POD_NAMESPACE).ok();
+    let of_pod = of_pod.and_then(|text| parse_namespace(text.trim()).ok());
+    of_pod.unwrap_or_else(|| "egress-by-name".to_owned())
 }
 
 /// The place of the objects.

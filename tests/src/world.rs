@@ -7,7 +7,6 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-use hickory_proto::rr::RecordType;
 use proto::api::Family;
 
 use crate::{
@@ -188,15 +187,7 @@ impl World {
     pub async fn set_zone(&self, serial: u32, records: &str) {
         let file = self.workdir.join("example.com.zone");
         coredns::write_zone(&file, ORIGIN, serial, records);
-        eventually("CoreDNS reads the zone again", async || {
-            let reply = self.coredns.ask(ORIGIN, RecordType::SOA).await;
-            let found = format!("{:?}", reply.message.answers);
-            found
-                .contains(&format!("serial: {serial}"))
-                .then_some(())
-                .ok_or(found)
-        })
-        .await;
+        self.coredns.serves(ORIGIN, serial).await;
     }
 
     /// Looks a name up in both families, like a pod.

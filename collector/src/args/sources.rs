@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use runtime::{
     UsageError,
-    args::{StoreAddress, format_duration, parse_duration, parse_namespace},
+    args::{StoreAddress, format_duration, own_namespace, parse_duration, parse_namespace},
 };
 
 use crate::rules::Source;
@@ -30,9 +30,10 @@ pub struct SourceArgs {
 
     /// The namespace of the DNSNameResolver objects of names in DNSResolvers.
     ///
-    /// Not that of --objects-namespace: ovn-kubernetes deletes each object there that no EgressFirewall uses.
-    #[arg(long, value_name = "NAMESPACE", default_value = "egress-by-name", value_parser = parse_namespace)]
-    pub dnsresolver_objects_namespace: String,
+    /// Not that of --objects-namespace: ovn-kubernetes deletes each object there that no EgressFirewall uses. Default: the namespace of the
+    /// pod, and `egress-by-name` outside of a pod. policy-writer has the same flag and default.
+    #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace)]
+    pub dnsresolver_objects_namespace: Option<String>,
 
     /// The namespace of the collectors' Leases. Default: that of --objects-namespace.
     ///
@@ -54,6 +55,12 @@ impl SourceArgs {
         all
     }
 
+    /// The namespace of the DNSNameResolver objects of names in DNSResolvers.
+    pub fn dnsresolver_objects_namespace(&self) -> String {
+        let told = self.dnsresolver_objects_namespace.clone();
+        told.unwrap_or_else(own_namespace)
+    }
+
     /// # Errors
     /// The objects of two sources are in one namespace, or the store cannot have those of a source.
     pub fn check(&self, store: &StoreAddress, objects_namespace: &str) -> Result<(), UsageError> {
@@ -63,7 +70,7 @@ impl SourceArgs {
             return Err(UsageError(words.to_owned()));
         }
         if !self.rules.contains(&Source::DnsResolver)
-            || self.dnsresolver_objects_namespace != objects_namespace
+            || self.dnsresolver_objects_namespace() != objects_namespace
         {
             return Ok(());
         }

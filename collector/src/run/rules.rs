@@ -108,7 +108,7 @@ impl Program {
                 },
             },
             Source::DnsResolver => {
-                SourcePolicy::new(source, &*self.args.sources.dnsresolver_objects_namespace)
+                SourcePolicy::new(source, self.args.sources.dnsresolver_objects_namespace())
             }
             // kube-ovn-controller makes and deletes them.
             Source::KubeOvn => SourcePolicy {

@@ -107,6 +107,35 @@ fn values_turn_the_questions_to_the_node_off_one_by_one() {
     }
 }
 
+#[test]
+fn the_alerts_are_those_of_the_installed_programs() {
+    for (flags, has_ovn_writers, has_policy_writers) in [
+        (&[][..], true, false),
+        (&["ovnWriter.mode=none"], false, false),
+        (
+            &[
+                "policyWriter.enabled=true",
+                "rules.sources={egressfirewall,dnsresolver}",
+            ],
+            true,
+            true,
+        ),
+    ] {
+        let flags = ["prometheusRule.enabled=true"].iter().chain(flags);
+        let flags: Vec<&str> = flags.flat_map(|it| ["--set", it]).collect();
+        let objects = chart::render(NAMESPACE, &flags);
+        let rules = &chart::find(&objects, "PrometheusRule", NAMESPACE).data["spec"]["groups"];
+        let text = rules.to_string();
+        assert!(text.contains("EgressDNSCollectorsAbsent"), "{flags:?}");
+        for (alert, expected) in [
+            ("EgressDNSOvnWritersAbsent", has_ovn_writers),
+            ("EgressDNSPolicyWritersAbsent", has_policy_writers),
+        ] {
+            assert_eq!(text.contains(alert), expected, "{alert} {flags:?}");
+        }
+    }
+}
+
 /// What the flags of the pods are is what the programs know.
 #[test]
 fn the_programs_know_the_flags_of_their_pods() {

@@ -1,10 +1,11 @@
-//! The policy-writer on a real API server. Statuses of names are written by the tests.
+//! The policy-writer on a real API server. The tests write the statuses of names, but in `whole_way`, where the collector does.
 
 mod foreign;
 mod kinds;
 mod restarts;
 mod rights;
 mod soak;
+mod whole_way;
 mod world;
 
 use std::collections::BTreeSet;

@@ -25,7 +25,11 @@ fn yaml(path: &str) -> Value {
 }
 
 fn alerts() -> Vec<Value> {
-    let files = ["alerts.yaml", "alerts-ovn-writer.yaml"];
+    let files = [
+        "alerts.yaml",
+        "alerts-ovn-writer.yaml",
+        "alerts-policy-writer.yaml",
+    ];
     let groups = files.map(|file| yaml(&format!("deploy/chart/files/{file}"))["groups"].clone());
     let groups = groups.iter().flat_map(|it| it.as_array().unwrap());
     let rules = groups.flat_map(|group| group["rules"].as_array().unwrap().clone());
