@@ -284,7 +284,7 @@ fn without_adoption_the_old_operators_addresses_do_not_count() {
 }
 
 #[test]
-fn a_small_write_goes_first_and_none_waits_over_ten_seconds() {
+fn a_small_write_goes_first_and_large_ones_stay_within_the_share() {
     let mut world = World::new();
     world.write_bytes(20_000);
     let addresses: Vec<_> = (0..1_000)
@@ -308,6 +308,8 @@ fn a_small_write_goes_first_and_none_waits_over_ten_seconds() {
     assert!(world.policy("small").is_some());
     assert!(written(&world) < large.len() / 2);
     world.pass(10);
+    assert!((1..large.len()).contains(&written(&world)));
+    world.pass(90);
     assert_eq!(written(&world), large.len());
 }
 
