@@ -1,9 +1,12 @@
 //! The rate of writes: bytes a second, in turns of namespaces, small writes first.
 
 use std::{
+    cmp::Ordering,
     collections::{BTreeSet, HashMap},
     time::{Duration, Instant},
 };
+
+use runtime::store::ObjectKey;
 
 /// Unspent bytes accumulate for this long.
 const SAVED: f64 = 10.0;
@@ -76,6 +79,34 @@ impl Budget {
 
     fn used(&self, namespace: &str) -> f64 {
         self.used.get(namespace).copied().unwrap_or(0.0)
+    }
+
+    /// The first so many of the due writes, one of each namespace in turn. A namespace that has used little comes before
+    /// the others, and in a namespace the oldest write.
+    pub fn in_turns(
+        &self,
+        mut due: Vec<(Instant, ObjectKey)>,
+        most: usize,
+    ) -> Vec<(Instant, ObjectKey)> {
+        due.sort_unstable();
+        let mut turns: HashMap<String, usize> = HashMap::new();
+        let mut ranked: Vec<_> = due
+            .into_iter()
+            .map(|(since, key)| {
+                let next = turns.entry(key.namespace.clone()).or_default();
+                let turn = *next;
+                *next += 1;
+                (turn, self.used(&key.namespace), since, key)
+            })
+            .collect();
+        // The order inside a namespace stays, since the sort is stable.
+        ranked.sort_by(|one, other| match one.0.cmp(&other.0) {
+            Ordering::Equal => one.1.total_cmp(&other.1),
+            order => order,
+        });
+        ranked.truncate(most);
+        let due = ranked.into_iter();
+        due.map(|(_, _, since, key)| (since, key)).collect()
     }
 
     /// The writes that may go now, at most so many, in their order. They are charged.
@@ -179,5 +210,36 @@ mod tests {
         assert!(next > now);
         assert_eq!(admit(&mut budget, &loud, now), [0; 0]);
         assert_eq!(admit(&mut budget, &loud, next), [0]);
+    }
+
+    #[test]
+    fn namespaces_take_turns_and_those_that_used_little_go_first() {
+        let start = Instant::now();
+        let mut budget = Budget::new(1_000, start);
+        admit(&mut budget, &[write(1, "a", 100, start)], start);
+        let due = |namespace: &str, name: &str, seconds| {
+            let key = ObjectKey {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            };
+            (start + Duration::from_secs(seconds), key)
+        };
+        let all = vec![
+            due("a", "1", 1),
+            due("a", "2", 2),
+            due("a", "3", 3),
+            due("b", "1", 9),
+            due("c", "2", 8),
+            due("c", "1", 4),
+        ];
+        let first = budget.in_turns(all, 4);
+        let expected = [
+            due("c", "1", 4),
+            due("b", "1", 9),
+            due("a", "1", 1),
+            due("c", "2", 8),
+        ];
+        // Between namespaces that used the same, the oldest write decides.
+        assert_eq!(first, expected);
     }
 }

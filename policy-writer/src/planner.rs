@@ -272,9 +272,7 @@ impl Planner {
             })
             .map(|(since, key, _)| (since, key.clone()));
         // A plan takes time, so only those are planned that may begin soon.
-        let mut due: Vec<(Instant, ObjectKey)> = due.collect();
-        due.sort_unstable();
-        due.truncate(PLANNED * room);
+        let due = budget.in_turns(due.collect(), PLANNED * room);
         let mut waiting = Vec::new();
         for (since, key) in &due {
             let plan = self.plan(key, now);
