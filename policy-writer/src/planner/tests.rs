@@ -406,3 +406,26 @@ fn objects_whose_resolver_is_gone_are_deleted_where_nothing_else_does_it() {
     assert!(world.policy("b").is_some());
     assert_eq!(world.status("a"), DnsResolverStatus::default());
 }
+
+#[test]
+fn a_deleted_status_does_not_end_the_wait_for_new_names() {
+    let mut world = World::ready(
+        "a",
+        json!({"domainList": ["one.example.com"]}),
+        &["192.0.2.1"],
+    );
+    world.resolver("b", json!({"domainList": ["two.example.com"]}));
+    world.name("two.example.com.", &["192.0.2.2"]);
+    world.pass(5);
+    let list = ["one.example.com", "two.example.com", "three.example.com"];
+    world.resolver("a", json!({"domainList": list}));
+    world.delete_name("two.example.com.");
+    world.pass(5);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+    world.name("three.example.com.", &["192.0.2.3"]);
+    world.pass(1);
+    assert_eq!(
+        world.policy("a").unwrap(),
+        ["192.0.2.1", "192.0.2.2", "192.0.2.3"]
+    );
+}
