@@ -1,14 +1,17 @@
 //! The rate of writes: bytes a second, in turns of namespaces, small writes first.
 
 use std::{
-    collections::HashMap,
+    cmp::Ordering,
+    collections::{BTreeSet, HashMap},
     time::{Duration, Instant},
 };
+
+use runtime::store::ObjectKey;
 
 /// Unspent bytes accumulate for this long.
 const SAVED: f64 = 10.0;
 
-/// A write goes after it has waited for this long, whatever the budget.
+/// A write goes after it has waited for this long, if its namespace has used less than its share.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// The bytes that a namespace has used count half after this time.
@@ -32,6 +35,8 @@ pub struct Budget {
     left: f64,
     filled: Instant,
     used: HashMap<String, f64>,
+    /// The bytes of 10 s for each namespace that has used some or waits.
+    share: f64,
 }
 
 #[expect(
@@ -50,44 +55,13 @@ impl Budget {
             left: size(rate) * SAVED,
             filled: now,
             used: HashMap::new(),
+            share: size(rate) * SAVED,
         }
     }
 
-    /// The writes that may go now, at most so many, in their order. They are charged.
-    pub fn admit<T>(
-        &mut self,
-        mut waiting: Vec<Waiting<'_, T>>,
-        most: usize,
-        now: Instant,
-    ) -> Vec<T> {
-        self.fill(now);
-        waiting.sort_by(|one, other| {
-            let rank = |it: &Waiting<'_, T>| {
-                self.used.get(it.namespace).copied().unwrap_or(0.0) + size(it.bytes)
-            };
-            rank(one).total_cmp(&rank(other))
-        });
-        let mut admitted = Vec::new();
-        for write in waiting {
-            let is_overdue = now.saturating_duration_since(write.since) >= LONGEST_WAIT;
-            let has_room = admitted.len() < most;
-            if has_room && (is_overdue || self.left >= size(write.bytes)) {
-                self.left -= size(write.bytes);
-                *self.used.entry(write.namespace.to_owned()).or_default() += size(write.bytes);
-                admitted.push(write.what);
-            }
-        }
-        admitted
-    }
-
-    /// When enough bytes for such a write will be there, or it will be overdue.
-    pub fn next(&self, bytes: usize, since: Instant, now: Instant) -> Instant {
-        let missing = (size(bytes) - self.left).max(0.0);
-        let wait = Duration::try_from_secs_f64(missing / self.rate).unwrap_or(LONGEST_WAIT);
-        (now + wait.min(LONGEST_WAIT)).min((since + LONGEST_WAIT).max(now))
-    }
-
-    fn fill(&mut self, now: Instant) {
+    /// Adds the bytes of the time since the last call. The namespaces whose writes wait share the rate with those that
+    /// have written of late.
+    pub fn fill(&mut self, waiting: &BTreeSet<&str>, now: Instant) {
         let passed = now.saturating_duration_since(self.filled).as_secs_f64();
         self.filled = now;
         self.left = (self.left + passed * self.rate).min(self.rate * SAVED);
@@ -98,6 +72,82 @@ impl Budget {
             *used *= part;
             *used > 1.0
         });
+        let new = waiting.iter().filter(|it| !self.used.contains_key(**it));
+        let namespaces = self.used.len() + new.count();
+        self.share = self.rate * SAVED / size(namespaces.max(1));
+    }
+
+    fn used(&self, namespace: &str) -> f64 {
+        self.used.get(namespace).copied().unwrap_or(0.0)
+    }
+
+    /// The first so many of the due writes, one of each namespace in turn. A namespace that has used little comes before
+    /// the others, and in a namespace the oldest write.
+    pub fn in_turns(
+        &self,
+        mut due: Vec<(Instant, ObjectKey)>,
+        most: usize,
+    ) -> Vec<(Instant, ObjectKey)> {
+        due.sort_unstable();
+        let mut turns: HashMap<String, usize> = HashMap::new();
+        let mut ranked: Vec<_> = due
+            .into_iter()
+            .map(|(since, key)| {
+                let next = turns.entry(key.namespace.clone()).or_default();
+                let turn = *next;
+                *next += 1;
+                (turn, self.used(&key.namespace), since, key)
+            })
+            .collect();
+        // The order inside a namespace stays, since the sort is stable.
+        ranked.sort_by(|one, other| match one.0.cmp(&other.0) {
+            Ordering::Equal => one.1.total_cmp(&other.1),
+            order => order,
+        });
+        ranked.truncate(most);
+        let due = ranked.into_iter();
+        due.map(|(_, _, since, key)| (since, key)).collect()
+    }
+
+    /// The writes that may go now, at most so many, in their order. They are charged.
+    pub fn admit<T>(
+        &mut self,
+        mut waiting: Vec<Waiting<'_, T>>,
+        most: usize,
+        now: Instant,
+    ) -> Vec<T> {
+        waiting.sort_by(|one, other| {
+            let rank = |it: &Waiting<'_, T>| self.used(it.namespace) + size(it.bytes);
+            rank(one).total_cmp(&rank(other))
+        });
+        let mut admitted = Vec::new();
+        for write in waiting {
+            let is_overdue = now.saturating_duration_since(write.since) >= LONGEST_WAIT
+                && self.used(write.namespace) < self.share;
+            let has_room = admitted.len() < most;
+            if has_room && (is_overdue || self.left >= size(write.bytes)) {
+                self.left -= size(write.bytes);
+                *self.used.entry(write.namespace.to_owned()).or_default() += size(write.bytes);
+                admitted.push(write.what);
+            }
+        }
+        admitted
+    }
+
+    /// When enough bytes for such a write will be there, or it will be overdue in the share of its namespace.
+    pub fn next(&self, namespace: &str, bytes: usize, since: Instant, now: Instant) -> Instant {
+        let missing = (size(bytes) - self.left).max(0.0);
+        let wait = Duration::try_from_secs_f64(missing / self.rate).unwrap_or(LONGEST_WAIT);
+        let used = self.used(namespace);
+        let back_in_share = if used < self.share {
+            now
+        } else {
+            let half_lives = (used / self.share).log2();
+            let wait = Duration::try_from_secs_f64(HALF_LIFE * half_lives);
+            // The end of rounding errors.
+            now + wait.unwrap_or(LONGEST_WAIT) + Duration::from_millis(1)
+        };
+        (now + wait.min(LONGEST_WAIT)).min((since + LONGEST_WAIT).max(back_in_share))
     }
 }
 
@@ -114,18 +164,24 @@ mod tests {
         }
     }
 
+    /// Fills the bucket first.
+    fn admit(budget: &mut Budget, waiting: &[Waiting<'_, u32>], now: Instant) -> Vec<u32> {
+        budget.fill(&waiting.iter().map(|it| it.namespace).collect(), now);
+        budget.admit(waiting.to_vec(), 9, now)
+    }
+
     #[test]
     fn small_writes_go_first_and_large_ones_wait_for_at_most_ten_seconds() {
         let start = Instant::now();
         let mut budget = Budget::new(100, start);
-        let waiting = || vec![write(1, "a", 900, start), write(2, "b", 200, start)];
-        assert_eq!(budget.admit(waiting(), 9, start), [2]);
-        let next = budget.next(900, start, start);
+        let waiting = [write(1, "a", 900, start), write(2, "b", 200, start)];
+        assert_eq!(admit(&mut budget, &waiting, start), [2]);
+        let next = budget.next("a", 900, start, start);
         assert_eq!(next, start + Duration::from_secs(1));
-        assert_eq!(budget.admit(vec![write(1, "a", 900, start)], 9, next), [1]);
-        let large = vec![write(3, "a", 5_000, start)];
-        assert_eq!(budget.admit(large.clone(), 9, next), [0; 0]);
-        assert_eq!(budget.admit(large, 9, start + LONGEST_WAIT), [3]);
+        assert_eq!(admit(&mut budget, &[write(1, "a", 900, start)], next), [1]);
+        let large = [write(3, "c", 5_000, start)];
+        assert_eq!(admit(&mut budget, &large, next), [0; 0]);
+        assert_eq!(admit(&mut budget, &large, start + LONGEST_WAIT), [3]);
     }
 
     #[test]
@@ -133,11 +189,57 @@ mod tests {
         let start = Instant::now();
         let mut budget = Budget::new(100, start);
         assert_eq!(
-            budget.admit(vec![write(1, "loud", 950, start)], 9, start),
+            admit(&mut budget, &[write(1, "loud", 950, start)], start),
             [1]
         );
         let now = start + Duration::from_secs(1);
-        let waiting = vec![write(2, "loud", 100, now), write(3, "quiet", 150, now)];
-        assert_eq!(budget.admit(waiting, 9, now), [3]);
+        let waiting = [write(2, "loud", 100, now), write(3, "quiet", 150, now)];
+        assert_eq!(admit(&mut budget, &waiting, now), [3]);
+    }
+
+    #[test]
+    fn overdue_writes_of_one_namespace_stay_within_its_share() {
+        let start = Instant::now();
+        let mut budget = Budget::new(100, start);
+        let now = start + LONGEST_WAIT;
+        let loud: Vec<_> = (0..9).map(|what| write(what, "loud", 400, start)).collect();
+        let waiting = [&loud[..], &[write(9, "quiet", 4_000, start)]].concat();
+        // Of 1,000 saved bytes two of its writes go, and the third finds its share of 500 used.
+        assert_eq!(admit(&mut budget, &waiting, now), [0, 1, 9]);
+        let next = budget.next("loud", 400, start, now);
+        assert!(next > now);
+        assert_eq!(admit(&mut budget, &loud, now), [0; 0]);
+        assert_eq!(admit(&mut budget, &loud, next), [0]);
+    }
+
+    #[test]
+    fn namespaces_take_turns_and_those_that_used_little_go_first() {
+        let start = Instant::now();
+        let mut budget = Budget::new(1_000, start);
+        admit(&mut budget, &[write(1, "a", 100, start)], start);
+        let due = |namespace: &str, name: &str, seconds| {
+            let key = ObjectKey {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            };
+            (start + Duration::from_secs(seconds), key)
+        };
+        let all = vec![
+            due("a", "1", 1),
+            due("a", "2", 2),
+            due("a", "3", 3),
+            due("b", "1", 9),
+            due("c", "2", 8),
+            due("c", "1", 4),
+        ];
+        let first = budget.in_turns(all, 4);
+        let expected = [
+            due("c", "1", 4),
+            due("b", "1", 9),
+            due("a", "1", 1),
+            due("c", "2", 8),
+        ];
+        // Between namespaces that used the same, the oldest write decides.
+        assert_eq!(first, expected);
     }
 }

@@ -254,19 +254,25 @@ impl Planner {
         }
         self.end_adoptions(now);
         let mut jobs = self.orphans(room);
-        let mut due: Vec<(Instant, ObjectKey)> = self
+        let due: Vec<_> = self
             .resolvers
             .iter()
             .filter_map(|(key, resolver)| Some((self.due(key, resolver)?, key, resolver)))
-            .filter(|(since, _, resolver)| {
-                let is_later = |bytes| self.budget.next(bytes, *since, now.instant) > now.instant;
-                *since <= now.instant && !resolver.waiting_bytes.is_some_and(is_later)
-            })
-            .map(|(since, key, _)| (since, key.clone()))
+            .filter(|(since, ..)| *since <= now.instant)
             .collect();
+        let namespaces = due.iter().map(|(_, key, _)| key.namespace.as_str());
+        self.budget.fill(&namespaces.collect(), now.instant);
+        let budget = &self.budget;
+        let due = due
+            .into_iter()
+            .filter(|(since, key, resolver)| {
+                let next = |bytes| budget.next(&key.namespace, bytes, *since, now.instant);
+                let is_later = |bytes| next(bytes) > now.instant;
+                !resolver.waiting_bytes.is_some_and(is_later)
+            })
+            .map(|(since, key, _)| (since, key.clone()));
         // A plan takes time, so only those are planned that may begin soon.
-        due.sort_unstable();
-        due.truncate(PLANNED * room);
+        let due = budget.in_turns(due.collect(), PLANNED * room);
         let mut waiting = Vec::new();
         for (since, key) in &due {
             let plan = self.plan(key, now);
@@ -313,7 +319,8 @@ impl Planner {
             let due = self.due(key, resolver)?;
             let bytes = resolver.waiting_bytes;
             Some(bytes.map_or(due, |bytes| {
-                due.max(self.budget.next(bytes, due, now.instant))
+                let next = |since| self.budget.next(&key.namespace, bytes, since, now.instant);
+                due.max(next(due))
             }))
         });
         let adopted = self

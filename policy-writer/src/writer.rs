@@ -29,6 +29,9 @@ use crate::{
 /// How many jobs are under way at once.
 const AT_ONCE: usize = 16;
 
+/// The most inputs that are taken before the next plan.
+const INPUTS: usize = 64;
+
 /// How long the end waits for jobs; the program has 5 s in all.
 const DRAIN: Duration = Duration::from_secs(4);
 
@@ -109,6 +112,7 @@ impl<S: Replace> Writer<S> {
         token: CancellationToken,
     ) -> anyhow::Result<()> {
         let mut measured = Instant::now();
+        let mut taken = Vec::with_capacity(INPUTS);
         loop {
             self.work();
             if measured.elapsed() >= PAUSE {
@@ -123,18 +127,18 @@ impl<S: Replace> Writer<S> {
             let timer = timer.map(Instant::from).into_iter().chain(pause).min();
             tokio::select! {
                 () = token.cancelled() => break,
-                input = inputs.recv() => match input {
-                    Some(input) => {
-                        self.take(input);
-                        // A list of all kinds comes in parts: take what is there before the next plan.
-                        while let Ok(input) = inputs.try_recv() {
-                            self.take(input);
-                        }
-                    }
-                    None if token.is_cancelled() => break,
-                    None => anyhow::bail!("the watches of the store ended"),
+                // A list of all kinds comes in parts: many of them are taken before the next plan.
+                count = inputs.recv_many(&mut taken, INPUTS) => match count {
+                    0 if token.is_cancelled() => break,
+                    0 => anyhow::bail!("the watches of the store ended"),
+                    _ => taken.drain(..).for_each(|input| self.take(input)),
                 },
-                Some(done) = self.jobs.join_next() => self.finished(done?),
+                Some(done) = self.jobs.join_next() => {
+                    self.finished(done?);
+                    while let Some(done) = self.jobs.try_join_next() {
+                        self.finished(done?);
+                    }
+                }
                 Some(question) = questions.recv() => self.answer(question),
                 () = until(timer) => {}
                 () = self.leader.changed() => {}

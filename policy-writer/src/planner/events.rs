@@ -14,20 +14,17 @@ use crate::{
 impl Planner {
     /// Applies an event about statuses of names.
     pub fn apply_names(&mut self, event: &Event<DnsNameResolver>, now: Now) {
-        let was_answered: BTreeSet<DnsName> = match event {
-            Event::Applied(object) => {
-                let name = DnsName::parse(&object.spec.name).ok();
-                name.filter(|name| self.names.is_answered(name))
-                    .into_iter()
-                    .collect()
-            }
-            _ => self
-                .users
-                .keys()
-                .filter(|name| self.names.is_answered(name))
-                .cloned()
-                .collect(),
+        // Only the names of the event: there may be many others. A deletion answers nothing.
+        let objects = match event {
+            Event::Applied(object) => std::slice::from_ref(object),
+            Event::Synced(objects) => objects.as_slice(),
+            Event::Deleted(_) | Event::Undecodable(_) | Event::OutOfSync(_) => &[],
         };
+        let names = objects.iter().map(|it| DnsName::parse(&it.spec.name));
+        let was_answered: BTreeSet<DnsName> = names
+            .flatten()
+            .filter(|name| self.names.is_answered(name))
+            .collect();
         for name in self.names.apply(event) {
             let Some(users) = self.users.get(&name) else {
                 self.names.forget(&name);

@@ -284,7 +284,7 @@ fn without_adoption_the_old_operators_addresses_do_not_count() {
 }
 
 #[test]
-fn a_small_write_goes_first_and_none_waits_over_ten_seconds() {
+fn a_small_write_goes_first_and_large_ones_stay_within_the_share() {
     let mut world = World::new();
     world.write_bytes(20_000);
     let addresses: Vec<_> = (0..1_000)
@@ -308,6 +308,8 @@ fn a_small_write_goes_first_and_none_waits_over_ten_seconds() {
     assert!(world.policy("small").is_some());
     assert!(written(&world) < large.len() / 2);
     world.pass(10);
+    assert!((1..large.len()).contains(&written(&world)));
+    world.pass(90);
     assert_eq!(written(&world), large.len());
 }
 
@@ -403,4 +405,27 @@ fn objects_whose_resolver_is_gone_are_deleted_where_nothing_else_does_it() {
     assert_eq!(world.policy("a"), None);
     assert!(world.policy("b").is_some());
     assert_eq!(world.status("a"), DnsResolverStatus::default());
+}
+
+#[test]
+fn a_deleted_status_does_not_end_the_wait_for_new_names() {
+    let mut world = World::ready(
+        "a",
+        json!({"domainList": ["one.example.com"]}),
+        &["192.0.2.1"],
+    );
+    world.resolver("b", json!({"domainList": ["two.example.com"]}));
+    world.name("two.example.com.", &["192.0.2.2"]);
+    world.pass(5);
+    let list = ["one.example.com", "two.example.com", "three.example.com"];
+    world.resolver("a", json!({"domainList": list}));
+    world.delete_name("two.example.com.");
+    world.pass(5);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+    world.name("three.example.com.", &["192.0.2.3"]);
+    world.pass(1);
+    assert_eq!(
+        world.policy("a").unwrap(),
+        ["192.0.2.1", "192.0.2.2", "192.0.2.3"]
+    );
 }
