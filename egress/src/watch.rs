@@ -34,7 +34,7 @@ const QUEUE: usize = 1024;
 /// How often addresses are checked for missing legs.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Prints each new address, with the time of each leg from the DNS server's answer to the rules of the switches.
+/// Prints each new address, with the time of each leg from the DNS answer to the rules of the switches.
 ///
 /// A line is printed once all nodes have the address. If a leg is missing for some seconds, the line says which. A program
 /// that goes away is named and connected to again. The times are from the clocks of several machines.
