@@ -1,7 +1,7 @@
 //! The objects that the program writes, and what it keeps of the stored ones.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     net::IpAddr,
 };
 
@@ -296,6 +296,8 @@ impl Object {
 pub struct Outputs {
     objects: BTreeMap<ObjectKey, Observed>,
     unreadable: BTreeSet<ObjectKey>,
+    /// How many policies of a namespace let pods reach DNS; without the namespaces that have none.
+    allowing_dns: HashMap<String, usize>,
     /// Whether they were listed once.
     pub has_been_read: bool,
 }
@@ -311,11 +313,9 @@ impl Outputs {
         self.unreadable.contains(key)
     }
 
-    /// The objects of a namespace.
-    pub fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = &Observed> {
-        let from = self.objects.range(ObjectKey::before_all_in(namespace)..);
-        let inside = from.take_while(move |(key, _)| key.namespace == namespace);
-        inside.map(|(_, observed)| observed)
+    /// Whether a policy of the namespace lets pods reach DNS.
+    pub fn allows_dns(&self, namespace: &str) -> bool {
+        self.allowing_dns.contains_key(namespace)
     }
 
     /// All keys with their objects.
@@ -329,12 +329,26 @@ impl Outputs {
         if known.is_some_and(|known| known.is_newer_than(&observed) || *known == observed) {
             return None;
         }
-        Some(self.objects.insert(key, observed))
+        let before = self.remove(&key);
+        if observed.openness.allows_dns {
+            *self.allowing_dns.entry(key.namespace.clone()).or_default() += 1;
+        }
+        self.objects.insert(key, observed);
+        Some(before)
     }
 
     /// Removes an object, and returns it.
     pub fn remove(&mut self, key: &ObjectKey) -> Option<Observed> {
-        self.objects.remove(key)
+        let removed = self.objects.remove(key)?;
+        if removed.openness.allows_dns
+            && let Some(count) = self.allowing_dns.get_mut(&key.namespace)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.allowing_dns.remove(&key.namespace);
+            }
+        }
+        Some(removed)
     }
 
     /// The keys of objects that are neither listed nor unreadable.

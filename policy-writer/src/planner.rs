@@ -109,6 +109,8 @@ pub struct Planner {
     resolvers_read: bool,
     /// The resolvers whose status may have to be written.
     status_due: BTreeSet<ObjectKey>,
+    /// The last of them that was looked at; the next one comes after it.
+    status_done: Option<ObjectKey>,
     /// Whether objects without their `DNSResolver` may be left, in a store that does not delete them.
     has_orphans: bool,
     reports: Vec<PlannedReport>,
@@ -133,6 +135,7 @@ impl Planner {
             is_leading: false,
             resolvers_read: false,
             status_due: BTreeSet::new(),
+            status_done: None,
             has_orphans: true,
             reports: Vec::new(),
             undone: 0,
@@ -345,6 +348,7 @@ impl Planner {
             ..
         } = done;
         let mut failed = None;
+        let allowed_dns = self.policies.allows_dns(&key.namespace);
         for (output, result) in results {
             let problem = match result {
                 OperationResult::Written(observed) => {
@@ -375,7 +379,7 @@ impl Planner {
                 }
             }
         }
-        self.look_at_namespace(&key.namespace);
+        self.compare_dns(&key.namespace, allowed_dns);
         let Some(resolver) = self.resolvers.get_mut(&key) else {
             return;
         };

@@ -95,8 +95,8 @@ impl Request {
 /// The addresses of the stored objects at the start, for names that no status has answered since.
 #[derive(Clone, Debug, Default)]
 pub struct Floor {
-    /// Of the policy, or else of the set.
-    pub addresses: BTreeSet<IpAddr>,
+    /// Of the policy and of the set. They come into an object of the same kind only.
+    pub addresses: BTreeMap<Output, BTreeSet<IpAddr>>,
     /// Of the IPMap, by the text of the name. They come into no other object.
     pub by_name: BTreeMap<String, BTreeSet<IpAddr>>,
 }

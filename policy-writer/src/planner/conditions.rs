@@ -1,6 +1,9 @@
 //! The conditions of a `DNSResolver`, and the writes of its status.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    ops::Bound::{Excluded, Unbounded},
+};
 
 use proto::api::{DnsResolver, DnsResolverSpec};
 use runtime::{kube_events::Severity, store::ObjectKey};
@@ -21,16 +24,26 @@ const REPORTED: [(&str, bool, &str); 4] = [
 ];
 
 impl Planner {
-    /// Adds jobs that write statuses.
+    /// Adds jobs that write statuses. It goes round all keys, so that none waits for those before it.
     pub(super) fn status_jobs(&mut self, room: usize, jobs: &mut Vec<Job>, now: Now) {
         let mut room = room;
-        for key in std::mem::take(&mut self.status_due) {
+        let mut later = BTreeSet::new();
+        while room > 0
+            && let Some(key) = self.next_status()
+        {
             let Some(resolver) = self.resolvers.get(&key) else {
                 continue;
             };
             // Before its first plan, after a start or a take-over, nothing is known.
             if resolver.in_flight || resolver.floor.is_none() {
                 // A finished job and a plan mark it again.
+                continue;
+            }
+            if resolver
+                .status_not_before
+                .is_some_and(|at| at > now.instant)
+            {
+                later.insert(key);
                 continue;
             }
             let statements = self.statements(&key, resolver);
@@ -43,13 +56,6 @@ impl Planner {
             let before = &resolver.status;
             let new = status(ready, &statements, resolver.generation, before, now.time);
             if new == *before {
-                continue;
-            }
-            let is_later = resolver
-                .status_not_before
-                .is_some_and(|at| at > now.instant);
-            if room == 0 || is_later {
-                self.status_due.insert(key);
                 continue;
             }
             room -= 1;
@@ -93,6 +99,20 @@ impl Planner {
                 since: None,
             });
         }
+        self.status_due.append(&mut later);
+    }
+
+    /// Takes the next one out of those whose status may have to be written.
+    fn next_status(&mut self) -> Option<ObjectKey> {
+        let last = self.status_done.as_ref();
+        let after = last.and_then(|last| {
+            let mut after = self.status_due.range((Excluded(last), Unbounded));
+            after.next()
+        });
+        let next = after.or_else(|| self.status_due.first()).cloned()?;
+        self.status_due.remove(&next);
+        self.status_done = Some(next.clone());
+        Some(next)
     }
 
     fn statements(&self, key: &ObjectKey, resolver: &Resolver) -> Vec<Statement> {
@@ -204,8 +224,7 @@ impl Planner {
     fn dns_blocked(&self, key: &ObjectKey, resolver: &Resolver) -> Statement {
         let is_isolated =
             resolver.request.wants(Output::Policy) && self.policies.get(key).is_some();
-        let mut policies = self.policies.of_namespace(&key.namespace);
-        if is_isolated && !policies.any(|it| it.openness.allows_dns) {
+        if is_isolated && !self.policies.allows_dns(&key.namespace) {
             let message = "the NetworkPolicy selects all pods of the namespace, and no NetworkPolicy there lets pods reach DNS on UDP port 53";
             return Statement::new(kinds::DNS_BLOCKED, true, "NoPolicyForDNS", message);
         }

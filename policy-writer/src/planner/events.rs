@@ -156,15 +156,18 @@ impl Planner {
     }
 
     fn output_changed(&mut self, output: Output, key: ObjectKey, observed: Observed, now: Now) {
-        let (fingerprint, openness) = (observed.fingerprint, observed.openness);
+        let fingerprint = observed.fingerprint;
         self.in_flight(output, &key, false);
-        let Some(before) = self.outputs_mut(output).put(key.clone(), observed) else {
+        let allowed_dns = self.policies.allows_dns(&key.namespace);
+        if self
+            .outputs_mut(output)
+            .put(key.clone(), observed)
+            .is_none()
+        {
             return;
-        };
-        self.has_orphans = true;
-        if before.map(|before| before.openness) != Some(openness) {
-            self.look_at_namespace(&key.namespace);
         }
+        self.has_orphans = true;
+        self.compare_dns(&key.namespace, allowed_dns);
         if let Some(resolver) = self.resolvers.get_mut(&key) {
             let written = resolver.written.get(&output);
             // While a job is under way the event may tell of its own write.
@@ -210,10 +213,11 @@ impl Planner {
 
     fn output_removed(&mut self, output: Output, key: &ObjectKey, now: Now) {
         self.in_flight(output, key, true);
+        let allowed_dns = self.policies.allows_dns(&key.namespace);
         if self.outputs_mut(output).remove(key).is_none() {
             return;
         }
-        self.look_at_namespace(&key.namespace);
+        self.compare_dns(&key.namespace, allowed_dns);
         if let Some(resolver) = self.resolvers.get_mut(key) {
             if resolver.written.contains_key(&output) && resolver.request.wants(output) {
                 resolver.undone(output, now.instant);
@@ -225,8 +229,11 @@ impl Planner {
         }
     }
 
-    /// The policies of a namespace decide whether its pods reach DNS.
-    pub(super) fn look_at_namespace(&mut self, namespace: &str) {
+    /// The policies of a namespace decide whether its pods reach DNS. If that has changed, all statuses there may.
+    pub(super) fn compare_dns(&mut self, namespace: &str, allowed_dns: bool) {
+        if self.policies.allows_dns(namespace) == allowed_dns {
+            return;
+        }
         let from = self.resolvers.range(ObjectKey::before_all_in(namespace)..);
         let inside = from.take_while(|(key, _)| key.namespace == namespace);
         self.status_due.extend(inside.map(|(key, _)| key.clone()));

@@ -80,9 +80,11 @@ impl Planner {
                 continue;
             }
             let is_wanted = resolver.request.wants(output)
-                || (resolver.request.kind.is_none() && ours.is_some_and(|it| it.is_marked));
+                || self.address_object(key, resolver) == Some(output);
             if !is_wanted {
-                let marked = ours.filter(|it| it.is_marked);
+                // An unknown value removes nothing.
+                let is_known = resolver.request.kind.is_some();
+                let marked = ours.filter(|it| it.is_marked && is_known);
                 unwanted.extend(marked.map(|observed| (output, observed)));
                 continue;
             }
@@ -139,6 +141,17 @@ impl Planner {
         plan
     }
 
+    /// The kind of object that has all addresses. For an unknown value it is the one that is there.
+    fn address_object(&self, key: &ObjectKey, resolver: &Resolver) -> Option<Output> {
+        let is_it = |output: &Output| match resolver.request.kind {
+            Some(_) => resolver.request.wants(*output),
+            None => self.outputs(*output).get(key).is_some_and(|it| {
+                it.is_marked && resolver.is_controller_of(it.controller.as_deref())
+            }),
+        };
+        [Output::Policy, Output::Set].into_iter().find(is_it)
+    }
+
     /// The addresses of stored objects of ours, while a name is unanswered.
     fn floor(&self, key: &ObjectKey, resolver: &Resolver) -> Floor {
         if self.is_resolved(resolver) {
@@ -152,11 +165,12 @@ impl Planner {
             let is_ours = resolver.is_controller_of(observed.controller.as_deref());
             (is_ours && observed.is_marked).then(|| self.guarded(&observed.addresses))
         };
-        let addresses = of(Output::Policy)
-            .or_else(|| of(Output::Set))
-            .unwrap_or_default();
+        let addresses = [Output::Policy, Output::Set].into_iter().map(|output| {
+            let by_name = of(output).unwrap_or_default();
+            (output, by_name.into_values().flatten().collect())
+        });
         Floor {
-            addresses: addresses.into_values().flatten().collect(),
+            addresses: addresses.collect(),
             by_name: of(Output::Map).unwrap_or_default(),
         }
     }
@@ -240,9 +254,12 @@ impl Planner {
             }
         });
         let listed: Vec<_> = listed.collect();
-        let mut others = floor.addresses.clone();
-        for output in [Output::Policy, Output::Set] {
-            others.extend(adopted.get(&output).into_iter().flat_map(Adopted::all));
+        // A policy selects pods of its namespace alone, and a set is for policies of all. A tenant that may write one of
+        // them must not put addresses into the other.
+        let mut others = BTreeSet::new();
+        if let Some(kind) = self.address_object(key, resolver) {
+            others.extend(floor.addresses.get(&kind).into_iter().flatten());
+            others.extend(adopted.get(&kind).into_iter().flat_map(Adopted::all));
         }
         let largest = adopted
             .values()

@@ -1,5 +1,6 @@
 //! The planner beside a store in memory.
 
+mod hostile;
 mod random;
 mod world;
 
