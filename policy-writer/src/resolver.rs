@@ -7,7 +7,10 @@ use std::{
 };
 
 use kube::Resource;
-use proto::api::{DnsName, DnsResolver, DnsResolverStatus, GenerateType, MAX_DOMAINS, NameError};
+use proto::api::{
+    DnsName, DnsResolver, DnsResolverStatus, GenerateType, MAX_DOMAIN_LENGTH, MAX_DOMAINS,
+    NameError,
+};
 use runtime::store::ObjectKey;
 
 use crate::{
@@ -30,7 +33,7 @@ const QUIET: Duration = Duration::from_secs(600);
 /// A name of a `domainList`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Listed {
-    /// As it is written.
+    /// As it is written. Of a text that is too long for a name, the beginning and `…`.
     pub text: String,
     /// The name, or why no DNSNameResolver can have it.
     pub name: Result<DnsName, NameError>,
@@ -56,15 +59,15 @@ impl Request {
     pub fn of(resolver: &DnsResolver) -> Self {
         let mut seen = BTreeSet::new();
         let list = &resolver.spec.domain_list;
-        let unique = list.iter().filter(|text| seen.insert(text.as_str()));
-        let mut names: Vec<Listed> = unique
-            .map(|text| Listed {
-                text: text.clone(),
-                name: DnsName::parse(text),
-            })
-            .collect();
-        let too_many = names.len().saturating_sub(MAX_DOMAINS);
-        names.truncate(MAX_DOMAINS);
+        let unique = list.iter().map(|text| (text, cut(text)));
+        let mut unique = unique.filter(|(_, cut)| seen.insert(cut.clone()));
+        let names = unique.by_ref().take(MAX_DOMAINS);
+        let names = names.map(|(text, cut)| Listed {
+            text: cut,
+            name: DnsName::parse(text),
+        });
+        let names = names.collect();
+        let too_many = unique.count();
         Self {
             names,
             too_many,
@@ -90,6 +93,15 @@ impl Request {
             Output::Set => self.kind == Some(GenerateType::CalicoNetworkSet),
         }
     }
+}
+
+/// The text itself if a name can be so long. No name has the `…` of a text that is cut.
+fn cut(text: &str) -> String {
+    if text.len() <= MAX_DOMAIN_LENGTH {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(MAX_DOMAIN_LENGTH - '…'.len_utf8());
+    format!("{}…", text.get(..end).unwrap_or_default())
 }
 
 /// The addresses of the stored objects at the start, for names that no status has answered since.
@@ -275,4 +287,31 @@ pub fn reference(key: &ObjectKey, uid: &str) -> k8s_openapi::api::core::v1::Obje
     let mut reference = key.reference::<DnsResolver>();
     reference.uid = Some(uid.to_owned());
     reference
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::api::DnsResolverSpec;
+
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_too_long_is_cut_and_no_name() {
+        let label = "a".repeat(63);
+        let longest = format!("{label}.{label}.{label}.{}.", "a".repeat(61));
+        let more = (0..MAX_DOMAINS).map(|i| format!("n{i}.example.com"));
+        let list = [longest.clone(), format!("{longest}a"), "ü".repeat(1 << 20)].into_iter();
+        let spec = DnsResolverSpec {
+            domain_list: list.chain(more).collect(),
+            ..DnsResolverSpec::default()
+        };
+        let request = Request::of(&DnsResolver::new("a", spec));
+        assert_eq!((request.names.len(), request.too_many), (MAX_DOMAINS, 3));
+        assert_eq!(request.names[0].text, longest);
+        assert_eq!(request.names[0].name, DnsName::parse(&longest));
+        for listed in &request.names[1..3] {
+            assert!(listed.name.is_err());
+            assert!(listed.text.len() <= MAX_DOMAIN_LENGTH && listed.text.ends_with('…'));
+        }
+    }
 }

@@ -8,10 +8,10 @@ use proto::api::DnsResolverStatus;
 use runtime::clock::Timestamp;
 
 /// The most names in a message.
-const MOST_NAMES: usize = 20;
+pub const MOST_NAMES: usize = 20;
 
-/// The most characters of one name in a message: a `domainList` may have any text.
-const MOST_CHARACTERS: usize = 253;
+/// The most characters of one text in a message.
+const MOST_CHARACTERS: usize = 254;
 
 /// The content of a condition.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -14,7 +14,10 @@ pub use self::{
         DEGRADED, DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus, NO_RULE,
         ResolvedAddress, ResolvedName,
     },
-    dns_resolver::{DnsResolver, DnsResolverSpec, DnsResolverStatus, GenerateType, MAX_DOMAINS},
+    dns_resolver::{
+        DnsResolver, DnsResolverSpec, DnsResolverStatus, GenerateType, MAX_DOMAIN_LENGTH,
+        MAX_DOMAINS,
+    },
     egress_firewall::{
         EgressFirewall, EgressFirewallDestination, EgressFirewallPort, EgressFirewallRule,
         EgressFirewallSpec, EgressFirewallStatus, RuleType, RuleTypeError,

@@ -7,7 +7,11 @@ use runtime::{clock::Timestamp, store::ObjectKey};
 use serde::Serialize;
 
 use super::Planner;
-use crate::{output::Output, resolver::Resolver};
+use crate::{
+    output::Output,
+    resolver::{Listed, Resolver},
+    status::MOST_NAMES,
+};
 
 /// The counts of the whole program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -37,6 +41,7 @@ pub struct ResolverShown {
     pub left_out_addresses: usize,
     /// Names without an answer since the start.
     pub unanswered: usize,
+    /// At most 20, of a `DNSResolver` with faults. Those with a trouble come first.
     pub names: Vec<NameShown>,
     pub objects: Vec<ObjectShown>,
     /// The conditions that need an administrator, each as `Type: message`.
@@ -130,6 +135,20 @@ impl Planner {
             ];
             good.contains(&it.type_.as_str()) != is_true
         });
+        let faults: Vec<_> = faults
+            .map(|it| format!("{}: {}", it.type_, it.message))
+            .collect();
+        let mut names = Vec::new();
+        if !faults.is_empty() {
+            let shown = resolver
+                .request
+                .names
+                .iter()
+                .map(|listed| self.show_name(listed, resolver));
+            names.extend(shown);
+            names.sort_by_key(|it| it.trouble.is_none() && it.left_out == 0);
+            names.truncate(MOST_NAMES);
+        }
         ResolverShown {
             namespace: key.namespace.clone(),
             name: key.name.clone(),
@@ -142,28 +161,20 @@ impl Planner {
                 .valid()
                 .filter(|name| !self.names.is_answered(name))
                 .count(),
-            names: resolver
-                .request
-                .names
-                .iter()
-                .map(|listed| {
-                    let known = listed
-                        .name
-                        .as_ref()
-                        .ok()
-                        .and_then(|name| self.names.get(name));
-                    NameShown {
-                        name: listed.text.clone(),
-                        addresses: known.map_or(0, |known| known.addresses().count()),
-                        left_out: resolver.left_out.get(&listed.text).copied().unwrap_or(0),
-                        trouble: self.trouble(&listed.name),
-                    }
-                })
-                .collect(),
+            names,
             objects: self.objects(key, resolver),
-            faults: faults
-                .map(|it| format!("{}: {}", it.type_, it.message))
-                .collect(),
+            faults,
+        }
+    }
+
+    fn show_name(&self, listed: &Listed, resolver: &Resolver) -> NameShown {
+        let name = listed.name.as_ref().ok();
+        let known = name.and_then(|name| self.names.get(name));
+        NameShown {
+            name: listed.text.clone(),
+            addresses: known.map_or(0, |known| known.addresses().count()),
+            left_out: resolver.left_out.get(&listed.text).copied().unwrap_or(0),
+            trouble: self.trouble(&listed.name),
         }
     }
 

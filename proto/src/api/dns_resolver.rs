@@ -10,6 +10,9 @@ use super::schema;
 /// The most names in [`DnsResolverSpec::domain_list`], as the definition of dns-resolution-operator says.
 pub const MAX_DOMAINS: usize = 500;
 
+/// The longest text in [`DnsResolverSpec::domain_list`]: a DNS name with the trailing dot.
+pub const MAX_DOMAIN_LENGTH: usize = 254;
+
 /// The names, and the kind of object to make of them.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
@@ -29,7 +32,7 @@ pub const MAX_DOMAINS: usize = 500;
 #[serde(rename_all = "camelCase")]
 pub struct DnsResolverSpec {
     /// DNS names, in any case, with or without the trailing dot. A leading `*.` stands for exactly one label.
-    #[schemars(extend("maxItems" = MAX_DOMAINS))]
+    #[schemars(extend("maxItems" = MAX_DOMAINS), inner(length(max = MAX_DOMAIN_LENGTH)))]
     pub domain_list: Vec<String>,
     /// `NetworkPolicy`, `IPMap`, or `CalicoNetworkSet`. Each makes an IPMap; an unknown value makes nothing else.
     #[serde(default = "network_policy")]

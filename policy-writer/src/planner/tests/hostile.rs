@@ -97,3 +97,22 @@ fn an_unknown_type_keeps_the_addresses_of_the_policy_after_a_restart() {
     world.pass(20);
     assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
 }
+
+#[test]
+fn few_names_are_shown_and_only_of_a_resolver_with_faults() {
+    let mut names: Vec<_> = (0..40).map(|i| format!("n{i}.example.com")).collect();
+    let mut world = World::new();
+    world.resolver("a", json!({"domainList": names}));
+    for name in &names {
+        world.name(&format!("{name}."), &["192.0.2.1"]);
+    }
+    world.foreign_policy("dns", Some(53));
+    world.pass(20);
+    assert!(world.planner.shown()[0].names.is_empty());
+    names.push("late.example.com".to_owned());
+    world.resolver("a", json!({"domainList": names}));
+    world.pass(20);
+    let shown = &world.planner.shown()[0];
+    assert_eq!(shown.names.len(), 20);
+    assert_eq!(shown.names[0].name, "late.example.com");
+}
