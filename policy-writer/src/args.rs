@@ -67,7 +67,7 @@ pub struct Args {
 
     /// The bytes a second of all writes of objects.
     ///
-    /// Unspent bytes are saved for 10 s. Small writes go first, and namespaces that have written little. No write waits longer than 10 s.
+    /// Unspent bytes are saved for 10 s. Small writes go first, and namespaces that have written little. A write waits at most 10 s while its namespace is within its share.
     #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "256KiB", value_parser = parse_size, help_heading = WRITES)]
     pub policy_write_bytes: usize,
 
