@@ -16,9 +16,9 @@ use tokio::time::timeout;
 
 use super::world::{World, addresses_of, is_open};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn names_that_come_back_without_statuses_make_no_policy_smaller() {
-    let mut world = World::start(&[]).await;
+/// A cluster in which the objects of the DNSResolver `a` have an address of each of two names.
+async fn world_of_two_names() -> World {
+    let world = World::start(&[]).await;
     world
         .resolver(
             "a",
@@ -28,6 +28,12 @@ async fn names_that_come_back_without_statuses_make_no_policy_smaller() {
     world.answer("one.example.com.", &["192.0.2.1"]).await;
     world.answer("two.example.com.", &["192.0.2.2"]).await;
     world.has("a", &["192.0.2.1", "192.0.2.2"]).await;
+    world
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_that_come_back_without_statuses_make_no_policy_smaller() {
+    let mut world = world_of_two_names().await;
     let before = world.policy("a").await.unwrap().metadata.resource_version;
     world.restore_names().await;
     world.answer("other.example.com.", &["192.0.2.3"]).await;
@@ -78,16 +84,7 @@ async fn versions(world: &World, ended: &AtomicBool) -> Vec<NetworkPolicy> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_writer_that_is_killed_again_and_again_loses_no_current_address() {
-    let mut world = World::start(&[]).await;
-    world
-        .resolver(
-            "a",
-            json!({"domainList": ["one.example.com", "two.example.com"]}),
-        )
-        .await;
-    world.answer("one.example.com.", &["192.0.2.1"]).await;
-    world.answer("two.example.com.", &["192.0.2.2"]).await;
-    world.has("a", &["192.0.2.1", "192.0.2.2"]).await;
+    let mut world = world_of_two_names().await;
     let mut program = world.another(&[]).await;
     world.program.process().kill();
     let ended = AtomicBool::new(false);
