@@ -9,16 +9,14 @@ mod corefile;
 mod redact;
 
 use std::{
-    fs::OpenOptions,
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 
-use crate::targets::TargetArgs;
+use crate::{output, targets::TargetArgs};
 
 /// Writes what a bug report needs into one archive (tar).
 ///
@@ -40,8 +38,11 @@ pub struct BundleArgs {
 /// The file exists or cannot be written; no cluster is configured. A part that cannot be read is named in the archive instead.
 pub(crate) async fn run(args: BundleArgs) -> anyhow::Result<()> {
     let file = args.file.display();
-    let mut out = create(&args.file).with_context(|| file.to_string())?;
+    if args.file.try_exists().with_context(|| file.to_string())? {
+        bail!("{file}: the file exists");
+    }
     let files = contents::gather(&args.targets).await?;
+    let mut out = output::create(&args.file).with_context(|| file.to_string())?;
     let archive = archive::tar(&files)?;
     out.write_all(&archive)
         .and_then(|()| out.flush())
@@ -53,17 +54,4 @@ pub(crate) async fn run(args: BundleArgs) -> anyhow::Result<()> {
         files.len()
     );
     Ok(())
-}
-
-fn create(path: &Path) -> io::Result<Box<dyn Write>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdout().lock()));
-    }
-    // Mode 0600: the names are those of tenants.
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    Ok(Box::new(file))
 }

@@ -1,10 +1,8 @@
 //! `egress capture`: saves the events that a running collector reads.
 
 use std::{
-    fs::OpenOptions,
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::Duration,
 };
 
@@ -19,7 +17,10 @@ use runtime::{
 };
 use tokio::time::timeout;
 
-use crate::targets::{Kind, Target, TargetArgs, Targets};
+use crate::{
+    output,
+    targets::{Kind, Target, TargetArgs, Targets},
+};
 
 /// STOP, the last frame of a complete file.
 const STOP: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 3];
@@ -66,7 +67,7 @@ pub(crate) async fn run(args: CaptureArgs) -> anyhow::Result<()> {
     let path = format!("/capture/{}/{}", args.duration.as_millis(), args.size);
     let body = collector.stream(&path).await;
     let mut body = body.with_context(|| format!("no answer of the {collector}"))?;
-    let mut file = create(&args.file).with_context(|| args.file.display().to_string())?;
+    let mut file = output::create(&args.file).with_context(|| args.file.display().to_string())?;
     let (mut written, mut tail) = (0_usize, Vec::new());
     let copy = async {
         while let Some(frame) = body.frame().await {
@@ -104,17 +105,4 @@ fn chosen<'a>(targets: &'a Targets, pod: Option<&str>) -> Result<&'a Target, Usa
         let which = pod.map_or_else(String::new, |pod| format!(" in pod {pod}"));
         UsageError(format!("there is no collector{which}"))
     })
-}
-
-fn create(path: &Path) -> io::Result<Box<dyn Write>> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdout().lock()));
-    }
-    // Mode 0600: the file has every query of every client.
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    Ok(Box::new(file))
 }

@@ -1,6 +1,11 @@
-//! Output on stdout.
+//! Output on stdout, and in new files.
 
-use std::io::{self, Write};
+use std::{
+    fs::OpenOptions,
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
 
 use runtime::UsageError;
 
@@ -24,4 +29,20 @@ pub(crate) fn is_taken(text: &str) -> Result<bool, UsageError> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(UsageError(format!("cannot write to stdout: {error}"))),
     }
+}
+
+/// Creates a file, which must not exist yet; `-` is stdout. Its mode is 0600: it has names and queries of tenants.
+///
+/// # Errors
+/// The file exists or cannot be created.
+pub(crate) fn create(path: &Path) -> io::Result<Box<dyn Write>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdout().lock()));
+    }
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    Ok(Box::new(file))
 }

@@ -46,7 +46,7 @@ pub mod kinds {
     pub const RESOLVED: &str = "Resolved";
     /// All objects are written.
     pub const WRITTEN: &str = "Written";
-    /// An object of the same name belongs to somebody else.
+    /// An object of the same name has another controller.
     pub const NAME_TAKEN: &str = "NameTaken";
     /// Addresses are left out.
     pub const LIMIT_EXCEEDED: &str = "LimitExceeded";

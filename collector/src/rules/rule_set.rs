@@ -50,7 +50,7 @@ struct Changed {
     names: BTreeSet<DnsName>,
     /// Objects that were added, changed or removed.
     rule_objects: BTreeSet<ObjectKey>,
-    /// Whom their names are charged to.
+    /// The payer for their names.
     payers: BTreeSet<Namespace>,
     /// Those of them whose faults changed.
     faults: BTreeSet<ObjectKey>,

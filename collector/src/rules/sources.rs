@@ -104,7 +104,7 @@ impl Source {
 /// The beginning of a payer that is a policy. No namespace has a space in its name.
 const POLICY: &str = "policy ";
 
-/// Whom the names of a policy are charged to.
+/// The payer for the names of a policy.
 pub(crate) fn policy_payer(policy: &str) -> String {
     format!("{POLICY}{policy}")
 }

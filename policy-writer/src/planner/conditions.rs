@@ -197,7 +197,7 @@ impl Planner {
         Statement::new(kinds::WRITTEN, true, "Written", "")
     }
 
-    /// Whether the object of this kind belongs to somebody else.
+    /// Whether the DNSResolver is not the controller of the object of this kind.
     pub(super) fn is_taken(&self, key: &ObjectKey, resolver: &Resolver, output: Output) -> bool {
         let observed = self.outputs(output).get(key);
         observed.is_some_and(|it| !resolver.is_controller_of(it.controller.as_deref()))

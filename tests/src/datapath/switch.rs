@@ -59,7 +59,7 @@ impl Switch {
         }
     }
 
-    /// Waits for its end, which somebody has asked it for.
+    /// Waits until the switch has ended, as after the command `exit`.
     ///
     /// # Panics
     /// If it does not end.

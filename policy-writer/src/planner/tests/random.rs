@@ -150,7 +150,7 @@ proptest! {
         prop_assert_eq!(world.writes, writes);
     }
 
-    /// Whatever happens to objects and to this process: what a name had in its last readable status stays.
+    /// A policy keeps the addresses of a name's last readable status through every change and restart.
     #[test]
     fn only_a_readable_status_takes_an_address_out(happenings in proptest::collection::vec(happening(), 1..40)) {
         let mut world = World::ready("a", serde_json::json!({"domainList": NAMES}), &["192.0.2.1"]);
