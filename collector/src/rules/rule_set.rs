@@ -186,6 +186,7 @@ impl Rules {
 
     /// Publishes the changes since the last call. Returns whether there were any.
     pub(super) fn settle(&mut self, wanted: &mut Wanted) -> bool {
+        wanted.defaults = self.terms.defaults;
         for rule_object in self.absences.take_changed() {
             let key = &rule_object.key;
             if self.rule_objects.contains_key(key) {
