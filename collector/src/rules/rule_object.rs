@@ -29,6 +29,8 @@ pub struct RuleObject {
     pub(super) order: Arc<[DnsName]>,
     /// The retention by the flags and the annotations.
     terms: RetentionPolicy,
+    /// The retention of names that only Allow rules have.
+    allowed: Arc<RetentionPolicy>,
     /// Sorted, without duplicates.
     pub(super) names: Box<[(DnsName, Uses)]>,
     pub(super) faults: Faults,
@@ -114,6 +116,11 @@ impl RuleObject {
             namespace,
             order: order.into(),
             terms,
+            allowed: Arc::new(RetentionPolicy {
+                allowed: true,
+                denied: false,
+                ..terms
+            }),
             names: names.into_iter().collect(),
             faults,
         }
@@ -131,6 +138,18 @@ impl RuleObject {
                 retain
             },
             ..self.terms
+        }
+    }
+
+    /// The same. Most names share it.
+    pub(super) fn shared_terms(&self, uses: Uses) -> Arc<RetentionPolicy> {
+        match uses {
+            Uses {
+                allowed: true,
+                denied: false,
+                ..
+            } => Arc::clone(&self.allowed),
+            uses => Arc::new(self.terms_of(uses)),
         }
     }
 

@@ -162,7 +162,7 @@ impl Rules {
             let is_new = users.insert(User {
                 rule_object: Arc::clone(rule_object),
                 namespace: rule_object.namespace,
-                terms: rule_object.terms_of(*uses),
+                terms: rule_object.shared_terms(*uses),
                 is_away,
             });
             if is_new {
