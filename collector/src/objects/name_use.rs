@@ -85,8 +85,8 @@ pub(super) fn of_namespaces(
     all
 }
 
-/// The namespaces, sorted, and those that keep the addresses for less than the `longest` time. If
-/// these have too many values, those of the `defaults` come first, and then those of the most
+/// The namespaces, sorted, and those that keep the addresses for less than the `longest` time.
+/// There may be too many values. Then the `defaults` come first, and then those of the most
 /// namespaces, as in the rules of one source.
 #[expect(clippy::type_complexity, reason = "the two lists of an entry")]
 pub(super) fn charged(

@@ -154,7 +154,7 @@ async fn all_objects_of_a_name_have_its_addresses_and_no_failures() {
     collector.expect_leading(true).await;
 }
 
-/// What kube-ovn-controller reads of all objects: its own function, compiled with its API types.
+/// The addresses that kube-ovn-controller reads of each object, by its own function and API types.
 async fn read_by_kube_ovn(objects: &KubeOvn) -> BTreeMap<String, BTreeSet<String>> {
     let list = objects.0.list(&ListParams::default()).await.unwrap();
     let list = json!({

@@ -361,7 +361,7 @@ async fn an_author_without_the_right_to_network_sets_gets_none() {
         merge(&with, "with-old", other.clone()).await
     })
     .await;
-    // What makes no other set may change, as by the garbage collector; so may the end of the set.
+    // Changes that make no other set pass, as those of the garbage collector, and the end of the set.
     for patch in [
         json!({"metadata": {"finalizers": ["example.com/waits"]}}),
         json!({"metadata": {"finalizers": []}}),
