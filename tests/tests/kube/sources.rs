@@ -221,3 +221,48 @@ async fn a_dnsresolver_beyond_the_limit_waits_until_another_one_ends() {
     has_object("c.example.com.").await;
     assert_eq!(collector.metric(metric, &kind).await, 0.0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_a_restart_takes_away_keeps_its_objects_and_comes_back() {
+    let (server, of_firewalls, of_resolvers) = cluster().await;
+    let (kubeconfig, name) = (server.kubeconfig(), "www.example.com.");
+    let manage = ["--manage-objects", "always"];
+    let both = [&BOTH[..], &manage].concat();
+    let namespace = server.namespace().await;
+    allow(&server, &namespace, &["www.example.com"]).await;
+    let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);
+    let made = resolver(&["www.example.com"]);
+    resolvers
+        .create(&PostParams::default(), &made)
+        .await
+        .unwrap();
+    let addresses = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];
+    let uid = async || {
+        let found = of_resolvers.named(name).await.unwrap();
+        let uids = found.into_iter().map(|object| object.metadata.uid);
+        uids.collect::<Vec<_>>()
+    };
+
+    let mut collector = Collector::start(&kubeconfig, NAMESPACE, &both).await;
+    collector.hears(name, &addresses[..1], 3600).await;
+    for objects in [&of_firewalls, &of_resolvers] {
+        objects.expect(name, &["192.0.2.1"]).await;
+    }
+    let first = uid().await;
+    assert_eq!(first.len(), 1);
+    drop(collector);
+
+    // Its status is as the last collector left it.
+    let mut collector = Collector::start(&kubeconfig, NAMESPACE, &manage).await;
+    collector.hears(name, &addresses, 3600).await;
+    of_firewalls.expect(name, &["192.0.2.1", "192.0.2.2"]).await;
+    of_resolvers.expect(name, &["192.0.2.1"]).await;
+    drop(collector);
+
+    let mut collector = Collector::start(&kubeconfig, NAMESPACE, &both).await;
+    collector.hears(name, &addresses, 3600).await;
+    for objects in [&of_firewalls, &of_resolvers] {
+        objects.expect(name, &["192.0.2.1", "192.0.2.2"]).await;
+    }
+    assert_eq!(uid().await, first, "it is the same object");
+}
