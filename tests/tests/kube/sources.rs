@@ -46,6 +46,44 @@ async fn cluster() -> (ApiServer, Objects, Objects) {
     (server, of_firewalls, of_resolvers)
 }
 
+/// Deletes the definition of DNSResolver, and with it all DNSResolvers.
+async fn take_definition(server: &ApiServer) -> CustomResourceDefinition {
+    let definitions: Api<CustomResourceDefinition> = Api::all(server.client().await);
+    let definition = definitions.get(DEFINITION).await.unwrap();
+    let deletion = DeleteParams::default();
+    definitions.delete(DEFINITION, &deletion).await.unwrap();
+    eventually("the definition is gone", async || {
+        let found = definitions.get_opt(DEFINITION).await;
+        match found.map_err(|error| error.to_string())? {
+            None => Ok(()),
+            Some(found) => Err(format!("{:?}", found.metadata.deletion_timestamp)),
+        }
+    })
+    .await;
+    definition
+}
+
+async fn bring_back(server: &ApiServer, mut definition: CustomResourceDefinition) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(server.client().await);
+    definition.metadata.resource_version = None;
+    definition.metadata.uid = None;
+    definition.metadata.managed_fields = None;
+    definition.status = None;
+    let params = PatchParams::apply("test").force();
+    let patch = Patch::Apply(&definition);
+    let made = definitions.patch(DEFINITION, &params, &patch).await;
+    made.unwrap();
+}
+
+async fn names_the_definition(collector: &Collector) {
+    eventually("/readyz names the definition", async || {
+        let (code, text) = collector.program.admin().get("/readyz").await.unwrap();
+        let is_named = code == 200 && text.contains(DEFINITION);
+        is_named.then_some(()).ok_or(text)
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_of_both_sources_is_looked_up_once_and_written_twice() {
     let (server, of_firewalls, of_resolvers) = cluster().await;
@@ -100,18 +138,7 @@ async fn a_name_of_both_sources_is_looked_up_once_and_written_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_definition_is_named_and_other_sources_go_on() {
     let (server, of_firewalls, of_resolvers) = cluster().await;
-    let definitions: Api<CustomResourceDefinition> = Api::all(server.client().await);
-    let mut definition = definitions.get(DEFINITION).await.unwrap();
-    let deletion = DeleteParams::default();
-    definitions.delete(DEFINITION, &deletion).await.unwrap();
-    eventually("the definition is gone", async || {
-        let found = definitions.get_opt(DEFINITION).await;
-        match found.map_err(|error| error.to_string())? {
-            None => Ok(()),
-            Some(found) => Err(format!("{:?}", found.metadata.deletion_timestamp)),
-        }
-    })
-    .await;
+    let definition = take_definition(&server).await;
     let flags = [&BOTH[..], &["--manage-objects", "always"]].concat();
     let mut collector = Collector::start(&server.kubeconfig(), NAMESPACE, &flags).await;
     let namespace = server.namespace().await;
@@ -128,22 +155,10 @@ async fn a_missing_definition_is_named_and_other_sources_go_on() {
     of_firewalls
         .expect("www.example.com.", &["192.0.2.1"])
         .await;
-    eventually("/readyz names the definition", async || {
-        let (code, text) = collector.program.admin().get("/readyz").await.unwrap();
-        let is_named = code == 200 && text.contains(DEFINITION);
-        is_named.then_some(()).ok_or(text)
-    })
-    .await;
+    names_the_definition(&collector).await;
 
     // Installed later, it is found.
-    definition.metadata.resource_version = None;
-    definition.metadata.uid = None;
-    definition.status = None;
-    let params = PatchParams::apply("test").force();
-    definition.metadata.managed_fields = None;
-    let patch = Patch::Apply(&definition);
-    let made = definitions.patch(DEFINITION, &params, &patch).await;
-    made.unwrap();
+    bring_back(&server, definition).await;
     let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);
     eventually("a DNSResolver is made", async || {
         let made = resolver(&["only.example.com"]);
@@ -265,4 +280,38 @@ async fn a_source_that_a_restart_takes_away_keeps_its_objects_and_comes_back() {
         objects.expect(name, &["192.0.2.1", "192.0.2.2"]).await;
     }
     assert_eq!(uid().await, first, "it is the same object");
+}
+
+/// Kubernetes deletes the DNSResolvers with their definition. That may be an accident.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_stay_in_use_while_a_definition_is_away() {
+    let (server, _, of_resolvers) = cluster().await;
+    let mut collector = Collector::start(&server.kubeconfig(), NAMESPACE, &BOTH).await;
+    let namespace = server.namespace().await;
+    let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);
+    let made = resolver(&["www.example.com"]);
+    let params = PostParams::default();
+    resolvers.create(&params, &made).await.unwrap();
+    let addresses = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];
+    let name = "www.example.com.";
+    collector.hears(name, &addresses[..1], 3600).await;
+    of_resolvers.expect(name, &["192.0.2.1"]).await;
+
+    let definition = take_definition(&server).await;
+    names_the_definition(&collector).await;
+    collector.hears(name, &addresses, 3600).await;
+    of_resolvers.expect(name, &["192.0.2.1", "192.0.2.2"]).await;
+
+    bring_back(&server, definition).await;
+    eventually("the DNSResolver is made again", async || {
+        let made = resolvers.create(&params, &made).await;
+        made.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+    eventually("the definition is read again", async || {
+        let (_, text) = collector.program.admin().get("/readyz").await.unwrap();
+        (!text.contains(DEFINITION)).then_some(()).ok_or(text)
+    })
+    .await;
+    of_resolvers.expect(name, &["192.0.2.1", "192.0.2.2"]).await;
 }
