@@ -51,6 +51,8 @@ pub struct KnownFacts {
     pub out_of_sync: Vec<(Source, String)>,
     /// Objects with rules that cannot be decoded and never could.
     pub unreadable: Vec<(Source, ObjectKey)>,
+    /// Objects with rules that are left out, since their namespaces have too many names.
+    pub left_out: Vec<(Source, ObjectKey)>,
 }
 
 /// Wildcards that seem to match the name but do not: those with more than one label missing, and

@@ -5,7 +5,8 @@
 //! - `rule_object`: the relevant content of one object. [`validation`]: its faults. `retention`:
 //!   the retention of its names.
 //! - `rule_set`: all objects of a source. `users`: those that use a name. `absence`: those that
-//!   disappeared. `list`: complete lists after that.
+//!   disappeared. `list`: complete lists after that. `names_counted`: the limit of names in all
+//!   objects of a namespace. `read_again`: reads objects when there is room for them.
 //! - `wanted`: the names in use, and their latest changes.
 //! - `rule_events`: Events about faults.
 //! - `rule_references`: which rules use a name, for `explain`.
@@ -17,6 +18,8 @@ mod by_source;
 pub mod left_out;
 mod list;
 mod name_events;
+mod names_counted;
+mod read_again;
 pub mod rebinding;
 mod retention;
 mod rule_events;
@@ -64,8 +67,8 @@ pub use self::{
     wanted::{Changes, RuleChange, Version, Wanted},
 };
 use self::{
-    list::Lists, name_events::NameEvents, rule_events::RuleEvents, rule_set::Rules,
-    validation::Faults,
+    list::Lists, name_events::NameEvents, read_again::Reads, rule_events::RuleEvents,
+    rule_set::Rules, validation::Faults,
 };
 use crate::{
     clients::Clients,
@@ -87,6 +90,8 @@ runtime::metrics! {
 
     gauge "egress_collector_rule_names_refused" [Label::one_of("kind", KINDS)]
         "DNS names in rules that are not valid for a DNSNameResolver: these rules have no effect";
+    gauge "egress_collector_rule_objects_left_out" [Label::one_of("kind", KINDS)]
+        "Objects with rules that have no effect as a whole, since all of their kind in the namespace have too many names together";
 }
 
 /// The names that these objects use.
@@ -139,6 +144,8 @@ pub struct Inputs {
     pub questions: mpsc::Receiver<UsesAsked>,
     /// The policies that objects were made for.
     pub policies: Policies,
+    /// The most names in all objects of a namespace. A name counts once for each object.
+    pub max_names: usize,
 }
 
 /// Follows the objects of a source and publishes the names in use, until `shutdown`.
@@ -159,11 +166,14 @@ pub async fn run<S: Store, K: RuleSource>(
         is_needed: outputs.is_needed,
         was_in_sync: false,
     };
-    let mut state = RulesTask::<K>::new(Rules::of::<K>(terms, clients, inputs.policies));
+    let mut rules = Rules::of::<K>(terms, clients, inputs.policies);
+    rules.counted.set_limit(inputs.max_names);
+    let mut state = RulesTask::<K>::new(rules);
     let mut teller = NameEvents::new(outputs.reporter.clone());
     let mut rule_events = RuleEvents::new(outputs.reporter);
     let mut events = pin!(store.watch::<K>(Scope::All).fuse());
-    let mut lists = Lists::<S, K>::new(store);
+    let mut lists = Lists::<S, K>::new(store.clone());
+    let mut reads = Reads::<S, K>::new(store);
     loop {
         let rules = &mut state.rules;
         let is_in_sync = state.out_of_sync.is_none();
@@ -187,6 +197,9 @@ pub async fn run<S: Store, K: RuleSource>(
             (keys, began) = lists.next(rules.absences.next_list()), if is_in_sync => {
                 rules.absences.list(&keys, began);
             }
+            (key, request, object) = reads.next(rules.counted.next_unread()), if is_in_sync => {
+                rules.read(&key, request, object);
+            }
             event = events.next() => {
                 let Some(event) = event else { bail!("the watch of {}s ended", K::SOURCE) };
                 state.take(event, Instant::now());
@@ -203,6 +216,8 @@ pub async fn run<S: Store, K: RuleSource>(
             .send_if_modified(|all| state.publish(all.get_mut(K::SOURCE), Instant::now()));
         metrics::gauge!("egress_collector_rule_names_refused", "kind" => K::SOURCE.kind())
             .set(state.rules.refused() as f64);
+        metrics::gauge!("egress_collector_rule_objects_left_out", "kind" => K::SOURCE.kind())
+            .set(state.rules.counted.left_out() as f64);
         outputs.overview.send_modify(|all| {
             let shown = Arc::make_mut(all.get_mut(K::SOURCE));
             rule_events.changed(state.show(shown));

@@ -65,7 +65,8 @@ pub struct NameLimitArgs {
     /// The largest `--max-names-per-namespace` that an annotation of a Namespace may set.
     ///
     /// At least 1. The annotation is `dnsnameresolver.network.openshift.io/max-names`. A larger value counts as this one. Only with
-    /// `--store kube`.
+    /// `--store kube`. DNSResolvers of a namespace are left out as a whole once all have more names than this together, or than
+    /// `--max-names-per-namespace` if that is larger.
     #[arg(long, value_name = "NAMES", default_value = "20000")]
     pub max_names_by_annotation: NonZeroUsize,
 }
@@ -82,6 +83,14 @@ impl NameLimitArgs {
                 names: self.max_names_per_policy.get(),
             },
         }
+    }
+
+    /// The most names in all objects of one kind in a namespace.
+    pub fn most_names(&self) -> usize {
+        let most = self
+            .max_names_by_annotation
+            .max(self.max_names_per_namespace);
+        most.get()
     }
 
     /// What a namespace may have, and how far its annotations may go.

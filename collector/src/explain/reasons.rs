@@ -225,6 +225,12 @@ fn of_rules(known: &KnownFacts, reasons: &mut Vec<Reason>) {
         );
         reasons.push(Reason::new("RulesUnreadable", words));
     }
+    for (source, object) in &known.left_out {
+        let words = format!(
+            "the {source} {object} is left out, since those of its namespace have too many names together: its names have no effect"
+        );
+        reasons.push(Reason::new("RulesLeftOut", words));
+    }
 }
 
 fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {

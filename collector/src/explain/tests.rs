@@ -83,6 +83,7 @@ fn known(names: Vec<NameFacts>) -> KnownFacts {
         refused_rules: Vec::new(),
         out_of_sync: Vec::new(),
         unreadable: Vec::new(),
+        left_out: Vec::new(),
     }
 }
 
@@ -336,13 +337,15 @@ fn a_text_that_is_no_name_says_why_and_which_rules_have_it_in_vain() {
     )];
     known.out_of_sync = vec![(Source::EgressFirewall, "gone\u{1b}[2J".to_owned())];
     known.unreadable = vec![(Source::EgressFirewall, key("x", "y"))];
+    known.left_out = vec![(Source::DnsResolver, key("team", "last"))];
     assert_eq!(
         reasons("a_b.example.com", &known),
         [
             "InvalidName",
             "NameRefused",
             "RulesOutOfSync",
-            "RulesUnreadable"
+            "RulesUnreadable",
+            "RulesLeftOut"
         ]
     );
     let text = text("\u{1b}]0;x\u{7}<b>\u{202e}", &known);

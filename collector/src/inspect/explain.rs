@@ -17,8 +17,11 @@ use super::{ANSWER_DEADLINE, InspectSources, Inspector, PROGRAM};
 use crate::{
     explain::{Explanation, KnownFacts, near_misses},
     objects::InspectRequest,
-    rules::{BySource, Overview, UsesAsked, validation::Fault},
+    rules::{BySource, Overview, Source, UsesAsked, validation::Fault},
 };
+
+/// The most objects of a kind in an explanation.
+const MOST: usize = 10;
 
 pub(super) async fn in_json(
     State(inspector): State<Arc<Inspector>>,
@@ -61,11 +64,13 @@ impl InspectSources {
         let overview = self.overview.borrow().clone();
         let out_of_sync = overview.out_of_sync();
         let unreadable = overview.iter().flat_map(|(source, it)| {
-            let keys = it.undecodable.iter().take(10);
+            let keys = it.undecodable.iter().take(MOST);
             keys.map(move |key| (source, key.clone()))
         });
+        let namespace = asked.namespace.as_deref();
         let mut known = KnownFacts {
             at: self.clock.now(),
+            left_out: left_out(&overview, namespace).take(MOST).collect(),
             out_of_sync: out_of_sync.map(|(of, why)| (of, why.to_owned())).collect(),
             unreadable: unreadable.collect(),
             ..KnownFacts::default()
@@ -73,7 +78,7 @@ impl InspectSources {
         let subject = match &asked.subject {
             Ok(subject) => subject,
             Err((text, _)) => {
-                known.refused_rules = refused(&overview, text, asked.namespace.as_deref());
+                known.refused_rules = refused(&overview, text, namespace);
                 return Some(known);
             }
         };
@@ -140,5 +145,19 @@ fn refused(
         let about = kept.filter(|subject| Fault::is_about(subject, text));
         about.map(|subject| (key.clone(), subject.clone()))
     });
-    named.take(10).collect()
+    named.take(MOST).collect()
+}
+
+/// The objects that are left out, since the namespace has too many names.
+fn left_out<'a>(
+    overview: &'a BySource<Arc<Overview>>,
+    namespace: Option<&'a str>,
+) -> impl Iterator<Item = (Source, ObjectKey)> + 'a {
+    let faults = overview
+        .iter()
+        .flat_map(|(source, it)| it.faults.iter().map(move |(key, it)| (source, key, it)));
+    let counting = faults.filter(move |(_, key, faults)| {
+        namespace.is_none_or(|it| it == key.namespace) && faults.get(Fault::ObjectLeftOut).is_some()
+    });
+    counting.map(|(source, key, _)| (source, key.clone()))
 }

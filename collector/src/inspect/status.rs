@@ -24,6 +24,9 @@ use crate::{
 /// The most namespaces in the status.
 const MOST_NAMESPACES: usize = 1_000;
 
+/// The most faults of each namespace. A namespace may have any number of DNSResolvers.
+const MOST_FAULTS: usize = 100;
+
 /// The status. Names and texts of rules come from tenants, so a reader must escape them.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -41,6 +44,7 @@ pub struct Status {
     pub conditions: Vec<Condition>,
     /// The objects with rules, by the sources of names.
     pub rules: Vec<RulesStatus>,
+    /// Faults of objects with rules, at most 100 of each namespace and kind.
     pub faults: Vec<FaultStatus>,
     /// Objects that cannot be decoded, at most 100 of each kind. Their last known state applies.
     pub bad_objects: Vec<BadObject>,
@@ -152,6 +156,14 @@ impl Status {
 fn faults(kind: Source, overview: &Overview) -> Vec<FaultStatus> {
     let all = overview.faults.iter();
     let all = all.flat_map(|(key, faults)| faults.iter().map(move |found| (key, found)));
+    let (mut namespace, mut count) = ("", 0);
+    let all = all.filter(|(key, _)| {
+        if namespace != key.namespace {
+            (namespace, count) = (&key.namespace, 0);
+        }
+        count += 1;
+        count <= MOST_FAULTS
+    });
     all.map(|(key, (fault, subjects))| FaultStatus {
         kind,
         object: key.clone(),
@@ -162,4 +174,34 @@ fn faults(kind: Source, overview: &Overview) -> Vec<FaultStatus> {
         subjects: subjects.kept.iter().cloned().collect(),
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::rules::validation::{Fault, Faults};
+
+    #[test]
+    fn faults_of_a_namespace_with_many_objects_hide_no_others() {
+        let mut one = Faults::default();
+        one.add(Fault::NameRefused, "x");
+        let key = |namespace: &str, name: usize| ObjectKey {
+            namespace: namespace.to_owned(),
+            name: name.to_string(),
+        };
+        let many = (0..1_000).map(|name| key("many", name));
+        let all = many.chain([key("few", 0), key("other", 0)]);
+        let overview = Overview {
+            faults: BTreeMap::from_iter(all.map(|key| (key, one.clone()))),
+            ..Overview::default()
+        };
+        let shown = faults(Source::DnsResolver, &overview);
+        let of = |namespace: &str| {
+            let of = shown.iter().filter(|it| it.object.namespace == namespace);
+            of.count()
+        };
+        assert_eq!(["few", "many", "other"].map(of), [1, MOST_FAULTS, 1]);
+    }
 }

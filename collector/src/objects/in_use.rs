@@ -2,7 +2,7 @@
 //! Each source of names counts by itself.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -194,7 +194,9 @@ impl NamesInUse {
             }
             several => {
                 let namespaces = super::name_use::of_namespaces(name, several);
-                let (with_rule, own) = super::name_use::charged(&namespaces, terms);
+                let defaults = several.iter().map(|(_, wanted, _)| wanted.defaults.times());
+                let defaults: Vec<_> = defaults.collect();
+                let (with_rule, own) = super::name_use::charged(&namespaces, terms, &defaults);
                 entry.with_rule = with_rule;
                 let own = own.into_iter().map(|(policy, namespaces)| OwnLimits {
                     limits: limits_on(&policy),
@@ -344,7 +346,7 @@ fn order_of(
         [] => None,
         [order] => Some(Arc::clone(order)),
         orders => {
-            let mut seen = BTreeSet::new();
+            let mut seen = HashSet::new();
             let names = orders.iter().flat_map(|order| order.iter());
             Some(names.filter(|name| seen.insert(*name)).cloned().collect())
         }

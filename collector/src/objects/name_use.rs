@@ -1,6 +1,6 @@
 //! Which sources use a name, and how long each keeps its addresses.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use proto::api::DnsName;
 
@@ -86,10 +86,13 @@ pub(super) fn of_namespaces(
 }
 
 /// The namespaces, sorted, and those that keep the addresses for less than the `longest` time.
+/// There may be too many values. Then the `defaults` come first, and then those of the most
+/// namespaces, as in the rules of one source.
 #[expect(clippy::type_complexity, reason = "the two lists of an entry")]
 pub(super) fn charged(
     namespaces: &BTreeMap<Namespace, RetentionPolicy>,
     longest: RetentionPolicy,
+    defaults: &[RetentionPolicy],
 ) -> (Box<[Namespace]>, Vec<(RetentionPolicy, Box<[Namespace]>)>) {
     let mut own: BTreeMap<RetentionPolicy, Vec<Namespace>> = BTreeMap::new();
     for (namespace, terms) in namespaces {
@@ -97,7 +100,44 @@ pub(super) fn charged(
             own.entry(*terms).or_default().push(*namespace);
         }
     }
+    let mut own: Vec<_> = own.into_iter().collect();
+    own.sort_by_key(|(terms, of)| (!defaults.contains(terms), Reverse(of.len())));
     let own = own.into_iter().take(crate::state::MAX_OWN_RETENTION);
     let own = own.map(|(terms, of)| (terms, of.into_boxed_slice()));
     (namespaces.keys().copied().collect(), own.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{clients::Clients, state::MAX_OWN_RETENTION};
+
+    fn retained(minutes: u64) -> RetentionPolicy {
+        RetentionPolicy {
+            retain: Duration::from_secs(60 * minutes),
+            ..RetentionPolicy::default()
+        }
+    }
+
+    #[test]
+    fn of_many_retentions_the_default_ones_and_those_of_most_namespaces_count() {
+        let clients = Clients::default();
+        let mut namespaces = BTreeMap::new();
+        for odd in 0..20 {
+            namespaces.insert(clients.number(&format!("odd{odd}")), retained(odd));
+        }
+        let default = clients.number("default");
+        namespaces.insert(default, retained(60));
+        let many = ["a", "b"].map(|it| clients.number(it));
+        for namespace in many {
+            namespaces.insert(namespace, retained(50));
+        }
+        let (all, own) = charged(&namespaces, retained(1000), &[retained(60)]);
+        assert_eq!(all.len(), namespaces.len());
+        assert_eq!(own.len(), MAX_OWN_RETENTION);
+        assert_eq!(own[0], (retained(60), [default].into()));
+        assert_eq!(own[1], (retained(50), many.into()));
+    }
 }

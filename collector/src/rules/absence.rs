@@ -102,6 +102,18 @@ impl AbsentObjects {
         Some(self.rule_objects.remove(key)?.rule_object)
     }
 
+    /// Removes the last known state of an object of the namespace, but not of this one.
+    pub(super) fn remove_one_in(
+        &mut self,
+        namespace: &str,
+        but: &ObjectKey,
+    ) -> Option<Arc<RuleObject>> {
+        let mut others = self.in_namespace(namespace).filter(|it| it.key != *but);
+        let key = others.find(|it| it.size > 0)?.key.clone();
+        drop(others);
+        self.remove(&key)
+    }
+
     /// The store was out of sync: all delays start again.
     pub(super) fn restart(&mut self, now: Instant) {
         for absence in self.rule_objects.values_mut() {

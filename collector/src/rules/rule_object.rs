@@ -18,7 +18,7 @@ use crate::clients::Namespace;
 pub(super) const DENY_RETAIN: Duration = Duration::from_secs(24 * 3600);
 
 /// The relevant content of an object with names in its rules.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RuleObject {
     pub(super) source: Source,
     pub(super) key: ObjectKey,
@@ -29,13 +29,17 @@ pub struct RuleObject {
     pub(super) order: Arc<[DnsName]>,
     /// The retention by the flags and the annotations.
     terms: RetentionPolicy,
+    /// The retention of names that only Allow rules have.
+    allowed: Arc<RetentionPolicy>,
     /// Sorted, without duplicates.
     pub(super) names: Box<[(DnsName, Uses)]>,
+    /// The number of its rules with a name, also those without effect.
+    pub(super) size: usize,
     pub(super) faults: Faults,
 }
 
 /// The kinds of rules of an object that use a name.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Uses {
     pub(super) allowed: bool,
     pub(super) denied: bool,
@@ -70,7 +74,9 @@ impl RuleObject {
     ) -> Self {
         let mut names: BTreeMap<DnsName, Uses> = BTreeMap::new();
         let mut order: Vec<DnsName> = Vec::new();
+        let mut size = 0;
         for rule in rules {
+            size += 1;
             let name = match DnsName::parse(rule.name) {
                 Ok(name) => name,
                 Err(error) => {
@@ -114,8 +120,29 @@ impl RuleObject {
             namespace,
             order: order.into(),
             terms,
+            allowed: Arc::new(RetentionPolicy {
+                allowed: true,
+                denied: false,
+                ..terms
+            }),
             names: names.into_iter().collect(),
+            size,
             faults,
+        }
+    }
+
+    /// The object without its names, as its namespace has too many.
+    pub(super) fn left_out(&self) -> Self {
+        let mut faults = Faults::default();
+        faults.count(Fault::ObjectLeftOut, self.size);
+        Self {
+            order: Arc::default(),
+            names: Box::default(),
+            key: self.key.clone(),
+            about: self.about.clone(),
+            allowed: Arc::clone(&self.allowed),
+            faults,
+            ..*self
         }
     }
 
@@ -131,6 +158,18 @@ impl RuleObject {
                 retain
             },
             ..self.terms
+        }
+    }
+
+    /// The same. Most names share it.
+    pub(super) fn shared_terms(&self, uses: Uses) -> Arc<RetentionPolicy> {
+        match uses {
+            Uses {
+                allowed: true,
+                denied: false,
+                ..
+            } => Arc::clone(&self.allowed),
+            uses => Arc::new(self.terms_of(uses)),
         }
     }
 

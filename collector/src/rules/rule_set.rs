@@ -1,7 +1,7 @@
 //! The rules of all objects of one source. Changing one of them costs time only for its own names.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::{
     Overview, RetentionRules, RuleSource, Wanted,
     absence::AbsentObjects,
+    names_counted::NamesCounted,
     rule_object::RuleObject,
     rule_references::{self, NameUses, RuleUse, UsesAsked},
     sources::policy_payer,
@@ -36,6 +37,8 @@ pub(super) struct Rules {
     are_cluster_wide: bool,
     rule_objects: BTreeMap<ObjectKey, Arc<RuleObject>>,
     pub(super) absences: AbsentObjects,
+    /// The limit of names in all objects of a namespace.
+    pub(super) counted: NamesCounted,
     /// The users of each name.
     users: HashMap<DnsName, Users>,
     /// The changes for the next [`Rules::settle`].
@@ -91,24 +94,82 @@ impl Rules {
         if let Some(about) = policy.and_then(|policy| self.policies.about(policy)) {
             rule_object.about = about;
         }
+        // Most events change a status only.
         let known = self.rule_objects.get(&key);
-        if known.is_none_or(|known| known.faults != rule_object.faults) {
-            self.changed.faults.insert(key);
+        if known.is_none_or(|known| **known != rule_object) {
+            self.put(Arc::new(rule_object));
         }
-        self.put(Arc::new(rule_object));
     }
 
     fn put(&mut self, rule_object: Arc<RuleObject>) {
+        if self.are_cluster_wide {
+            return self.replace(rule_object);
+        }
+        let key = rule_object.key.clone();
+        let before = (self.counted.of(&key.namespace), self.counted.left_out());
+        if self.make_room(&key, rule_object.size) {
+            self.counted.count(&key, rule_object.size);
+            self.replace(rule_object);
+            let after = (self.counted.of(&key.namespace), self.counted.left_out());
+            // It needs less room, or it was the first one that was left out.
+            if after.1 < before.1 || (after.0 < before.0 && after.1 == before.1) {
+                self.counted.read_again(&key.namespace);
+            }
+        } else {
+            self.counted.leave_out(&key);
+            let left_out = rule_object.left_out();
+            let known = self.rule_objects.get(&key);
+            if known.is_none_or(|known| **known != left_out) {
+                self.replace(Arc::new(left_out));
+            }
+        }
+    }
+
+    /// Leaves out objects after this one until it has room. Returns whether it has.
+    fn make_room(&mut self, key: &ObjectKey, names: usize) -> bool {
+        loop {
+            if names == 0 {
+                return true;
+            }
+            if self.counted.is_beyond(key) {
+                return false;
+            }
+            if self.counted.has_room(key, names) {
+                return true;
+            }
+            // The names of objects that disappeared are held as long as there is room.
+            if let Some(away) = self.absences.remove_one_in(&key.namespace, key) {
+                self.forget(&away);
+                continue;
+            }
+            let Some(last) = self.counted.last_after(key) else {
+                return false;
+            };
+            self.counted.leave_out(&last);
+            if let Some(known) = self.rule_objects.get(&last) {
+                let left_out = Arc::new(known.left_out());
+                self.replace(left_out);
+            }
+        }
+    }
+
+    fn replace(&mut self, rule_object: Arc<RuleObject>) {
         let key = rule_object.key.clone();
         if let Some(away) = self.absences.remove(&key) {
             self.leave(&away, |_| true);
         }
         self.refused += rule_object.refused();
         self.enter(&rule_object, false);
-        if let Some(known) = self
+        let known = self
             .rule_objects
-            .insert(key.clone(), Arc::clone(&rule_object))
+            .insert(key.clone(), Arc::clone(&rule_object));
+        if known
+            .as_ref()
+            .is_none_or(|known| known.faults != rule_object.faults)
         {
+            self.changed.faults.insert(key.clone());
+        }
+        if let Some(known) = known {
             self.refused = self.refused.saturating_sub(known.refused());
             self.changed.payers.insert(known.namespace);
             self.leave(&known, |name| rule_object.uses(name).is_none());
@@ -120,11 +181,36 @@ impl Rules {
     pub(super) fn remove(&mut self, key: &ObjectKey, now: Instant) {
         if let Some(rule_object) = self.rule_objects.remove(key) {
             self.refused = self.refused.saturating_sub(rule_object.refused());
-            self.enter(&rule_object, true);
             self.changed.payers.insert(rule_object.namespace);
-            self.absences.add(rule_object, now);
             self.changed.rule_objects.insert(key.clone());
+            if rule_object.names.is_empty() {
+                // There is nothing to hold.
+                self.counted.count(key, 0);
+            } else {
+                self.enter(&rule_object, true);
+                self.absences.add(rule_object, now);
+            }
+            // An object that is left out takes the room of one that disappeared.
+            self.counted.read_again(&key.namespace);
         }
+    }
+
+    /// The answer to a request of [`NamesCounted::next_unread`]; `None` if there is no such object,
+    /// or it does not decode.
+    pub(super) fn read<K: RuleSource>(&mut self, key: &ObjectKey, request: u64, object: Option<K>) {
+        if self.counted.end_request(key, request)
+            && let Some(object) = object
+        {
+            self.apply(&object);
+        }
+    }
+
+    /// The absence of the object is accepted.
+    fn forget(&mut self, rule_object: &RuleObject) {
+        self.leave(rule_object, |_| true);
+        self.counted.count(&rule_object.key, 0);
+        self.changed.payers.insert(rule_object.namespace);
+        self.changed.rule_objects.insert(rule_object.key.clone());
     }
 
     /// Replaces all objects. Those that cannot be decoded keep their last known state.
@@ -162,7 +248,7 @@ impl Rules {
             let is_new = users.insert(User {
                 rule_object: Arc::clone(rule_object),
                 namespace: rule_object.namespace,
-                terms: rule_object.terms_of(*uses),
+                terms: rule_object.shared_terms(*uses),
                 is_away,
             });
             if is_new {
@@ -186,6 +272,7 @@ impl Rules {
 
     /// Publishes the changes since the last call. Returns whether there were any.
     pub(super) fn settle(&mut self, wanted: &mut Wanted) -> bool {
+        wanted.defaults = self.terms.defaults;
         for rule_object in self.absences.take_changed() {
             let key = &rule_object.key;
             if self.rule_objects.contains_key(key) {
@@ -197,9 +284,8 @@ impl Rules {
                     self.changed.names.extend(names);
                 }
                 None => {
-                    self.leave(&rule_object, |_| true);
-                    self.changed.payers.insert(rule_object.namespace);
-                    self.changed.rule_objects.insert(key.clone());
+                    self.forget(&rule_object);
+                    self.counted.read_again(&key.namespace);
                 }
             }
         }
@@ -245,10 +331,13 @@ impl Rules {
         match orders.as_slice() {
             [] => None,
             [order] => Some(Arc::clone(order)),
-            // A folder may have several in one namespace.
             orders => {
-                let all = orders.iter().rev().flat_map(|order| order.iter());
-                Some(all.cloned().collect())
+                // A name in several objects has the place of the one that keeps it for longest.
+                let all = orders.iter().flat_map(|order| order.iter().rev());
+                let mut seen = HashSet::new();
+                let mut all: Vec<_> = all.filter(|name| seen.insert(*name)).cloned().collect();
+                all.reverse();
+                Some(all.into())
             }
         }
     }
@@ -348,14 +437,20 @@ impl Rules {
     }
 
     #[cfg(test)]
+    pub(super) fn has_changes(&self) -> bool {
+        !(self.changed.names.is_empty() && self.changed.rule_objects.is_empty())
+    }
+
+    #[cfg(test)]
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<RuleObject>> {
         self.rule_objects.values()
     }
 
+    /// The objects whose names are charged to a namespace or a policy.
     pub(super) fn of_namespace(&self, namespace: Namespace) -> Vec<ObjectKey> {
         let name = self.namespace_of(namespace);
         let own = self.in_namespace(&name);
-        let own = own.filter(|(_, it)| it.namespace == namespace);
+        let own = own.filter(|(_, it)| it.namespace == namespace && !it.names.is_empty());
         own.map(|(key, _)| key.clone()).collect()
     }
 

@@ -1,3 +1,4 @@
+mod names_counted;
 pub(super) mod published;
 
 use std::time::Duration;

@@ -20,7 +20,8 @@ pub(super) struct Users(Vec<User>);
 pub(super) struct User {
     pub(super) rule_object: Arc<RuleObject>,
     pub(super) namespace: Namespace,
-    pub(super) terms: RetentionPolicy,
+    /// Shared by the names of the object.
+    pub(super) terms: Arc<RetentionPolicy>,
     /// The object disappeared, and its absence is not accepted yet.
     pub(super) is_away: bool,
 }
@@ -30,7 +31,7 @@ impl Users {
     pub(super) fn insert(&mut self, user: User) -> bool {
         match self.find(&user.rule_object.key) {
             Ok(at) => self.0.get_mut(at).is_some_and(|known| {
-                let is_new = (known.terms, known.is_away) != (user.terms, user.is_away);
+                let is_new = (&known.terms, known.is_away) != (&user.terms, user.is_away);
                 *known = user;
                 is_new
             }),
@@ -107,7 +108,7 @@ impl Users {
 
 /// The longest retention of all these.
 pub(super) fn joined<'a>(users: impl Iterator<Item = &'a User>) -> Option<RetentionPolicy> {
-    users.map(|user| user.terms).reduce(RetentionPolicy::join)
+    users.map(|user| *user.terms).reduce(RetentionPolicy::join)
 }
 
 #[cfg(test)]

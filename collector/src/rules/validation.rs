@@ -28,6 +28,8 @@ pub enum Fault {
     AnnotationClamped,
     /// There are more rules than ovn-kubernetes applies.
     TooManyRules,
+    /// The objects of the namespace have too many names together.
+    ObjectLeftOut,
 }
 
 impl Fault {
@@ -40,6 +42,7 @@ impl Fault {
             Self::AnnotationIgnored => "AnnotationIgnored",
             Self::AnnotationClamped => "AnnotationClamped",
             Self::TooManyRules => "TooManyRules",
+            Self::ObjectLeftOut => "LimitExceeded",
         }
     }
 
@@ -73,6 +76,11 @@ impl Fault {
                 "annotations are above the administrator's maximum, which counts instead"
             }
             Self::TooManyRules => "rules are over the limit of 8,000 and are ignored",
+            Self::ObjectLeftOut => {
+                "names have no effect, since the objects of this kind in the namespace have too many names together. This object is left out, and \
+                 those before it in the order of names count. Use fewer names. For an administrator: the limit is the larger of \
+                 --max-names-by-annotation and --max-names-per-namespace"
+            }
         }
     }
 }

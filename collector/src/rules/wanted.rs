@@ -24,6 +24,8 @@ pub struct Wanted {
     pub namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
     /// For names with different retentions, those that are not the longest.
     pub own_retention: BTreeMap<DnsName, Arc<[OwnRetention]>>,
+    /// The retention of objects that set none.
+    pub defaults: RetentionPolicy,
     /// The names of each namespace, in the order in which they are left out if it exceeds its
     /// quota.
     pub order: BTreeMap<Namespace, Arc<[DnsName]>>,

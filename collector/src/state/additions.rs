@@ -90,6 +90,7 @@ fn add(names: &mut Vec<StoredName>, spec: &DnsName, addition: &Addition, now: Ti
             addresses: [address].into(),
             told: resolved(&ConditionWords::Nothing),
             failures: 0,
+            is_count_in_condition: false,
         };
         match addition.name.is_wildcard() {
             true => names.insert(0, name),

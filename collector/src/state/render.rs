@@ -43,8 +43,8 @@ impl StatusUpdate {
     }
 
     /// The same for objects of kube-OVN: `resolutionFailures` is 0 in each entry with an address.
-    /// Its reader skips the addresses of entries with failures. Failures that another program wrote
-    /// leave at once.
+    /// Its reader skips the addresses of entries with failures. The condition has their number.
+    /// Failures that another program wrote leave at once.
     pub fn without_failures(
         state: &mut NameState,
         stored: &Stored,
@@ -227,6 +227,7 @@ fn entry(
         addresses: addresses.into(),
         told,
         failures: name.failures,
+        is_count_in_condition: false,
     }
 }
 

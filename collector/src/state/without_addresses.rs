@@ -134,5 +134,6 @@ pub(super) fn own_entry(
         addresses: Box::default(),
         told,
         failures,
+        is_count_in_condition: false,
     })
 }

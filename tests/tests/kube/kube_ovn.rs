@@ -1,9 +1,11 @@
 //! kube-OVN's DNSNameResolvers, with a stand-in for kube-ovn-controller, which makes and deletes them.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
+    io::Write,
     net::IpAddr,
     pin::pin,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -15,10 +17,11 @@ use kube::{
     api::{DeleteParams, ListParams, PostParams, WatchEvent, WatchParams},
 };
 use proto::api::{KubeOvnDnsNameResolver, POLICY_LABEL};
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::{
     chart::{self, COLLECTOR, kind_of},
     kube::ApiServer,
+    programs::tool,
     wait::eventually,
 };
 use tokio::time::timeout;
@@ -149,6 +152,71 @@ async fn all_objects_of_a_name_have_its_addresses_and_no_failures() {
         .collect();
     assert_eq!(left.len(), 3, "{left:?}");
     collector.expect_leading(true).await;
+}
+
+/// The addresses that kube-ovn-controller reads of each object, by its own function and API types.
+async fn read_by_kube_ovn(objects: &KubeOvn) -> BTreeMap<String, BTreeSet<String>> {
+    let list = objects.0.list(&ListParams::default()).await.unwrap();
+    let list = json!({
+        "apiVersion": "kubeovn.io/v1",
+        "kind": "DNSNameResolverList",
+        "metadata": list.metadata,
+        "items": list.items,
+    });
+    let mut reader = Command::new(tool("kube-ovn-reader"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = reader.stdin.take().unwrap();
+    input.write_all(list.to_string().as_bytes()).unwrap();
+    drop(input);
+    let output = reader.wait_with_output().unwrap();
+    assert!(output.status.success(), "{:?}", output.status);
+    let lines = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
+    let read = lines.map(|line| {
+        let line = line.unwrap();
+        let addresses = serde_json::from_value::<Option<_>>(line["addresses"].clone());
+        let name = line["name"].as_str().unwrap();
+        (name.to_owned(), addresses.unwrap().unwrap_or_default())
+    });
+    read.collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kube_ovns_own_code_reads_the_addresses_while_look_ups_fail() {
+    let (server, objects) = cluster().await;
+    objects.make("web", "www.example.com.").await;
+    objects.make("web", "*.wild.example.com.").await;
+    objects.make("web", "none.example.com.").await;
+    let mut collector = Collector::start(&server.kubeconfig(), NAMESPACE, &RULES).await;
+    let addresses = [[192, 0, 2, 1].into()];
+    collector.nameserver.fail("www.example.com.");
+    collector.hears("www.example.com.", &addresses, 1).await;
+    collector
+        .hears("a.wild.example.com.", &addresses, 3600)
+        .await;
+    let failing = name("web", "www.example.com.");
+    eventually("the condition has the number of failures", async || {
+        let object = objects.0.get(&failing).await;
+        let status = object.map_err(|error| error.to_string())?.status;
+        let entry = status.as_ref().and_then(|it| it.resolved_names.first());
+        let entry = entry.ok_or("no entry")?;
+        let condition = entry.conditions.first().ok_or("no condition")?;
+        let counts = condition.message.contains("failed in a row: ");
+        let is_right = counts && condition.status == "True" && entry.resolution_failures == 0;
+        is_right.then_some(()).ok_or_else(|| format!("{entry:?}"))
+    })
+    .await;
+    objects.expect("*.wild.example.com.", &["192.0.2.1"]).await;
+    let read = read_by_kube_ovn(&objects).await;
+    let wanted = |ips: &[&str]| ips.iter().map(|ip| (*ip).to_owned()).collect();
+    let expected = [
+        (failing, wanted(&["192.0.2.1"])),
+        (name("web", "*.wild.example.com."), wanted(&["192.0.2.1"])),
+        (name("web", "none.example.com."), wanted(&[])),
+    ];
+    assert_eq!(read, expected.into());
 }
 
 /// On an edit of one rule, kube-ovn-controller deletes the objects of the policy's other rules, and makes them again.

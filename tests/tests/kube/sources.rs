@@ -1,13 +1,16 @@
 //! The sources of names in a cluster: DNSResolvers beside EgressFirewalls, and kinds whose definition is missing.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    api::events::v1::Event,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use proto::api::DnsResolver;
 use serde_json::json;
-use tests::{kube::ApiServer, wait::eventually};
+use tests::{chart::COLLECTOR, kube::ApiServer, wait::eventually};
 
 use crate::collectors::{Collector, Objects, allow};
 
@@ -20,10 +23,14 @@ const BOTH: [&str; 2] = ["--rules", "egressfirewall,dnsresolver"];
 const DEFINITION: &str = "dnsresolvers.dns.k8s.delta10.nl";
 
 fn resolver(names: &[&str]) -> DnsResolver {
+    resolver_named("whitelist", names)
+}
+
+fn resolver_named(name: &str, names: &[&str]) -> DnsResolver {
     let resolver = json!({
         "apiVersion": "dns.k8s.delta10.nl/v1alpha1",
         "kind": "DNSResolver",
-        "metadata": { "name": "whitelist" },
+        "metadata": { "name": name },
         "spec": { "domainList": names },
     });
     serde_json::from_value(resolver).unwrap()
@@ -37,6 +44,44 @@ async fn cluster() -> (ApiServer, Objects, Objects) {
     let of_firewalls = Objects::of(&server, NAMESPACE).await;
     let of_resolvers = Objects::of(&server, RESOLVERS).await;
     (server, of_firewalls, of_resolvers)
+}
+
+/// Deletes the definition of DNSResolver, and with it all DNSResolvers.
+async fn take_definition(server: &ApiServer) -> CustomResourceDefinition {
+    let definitions: Api<CustomResourceDefinition> = Api::all(server.client().await);
+    let definition = definitions.get(DEFINITION).await.unwrap();
+    let deletion = DeleteParams::default();
+    definitions.delete(DEFINITION, &deletion).await.unwrap();
+    eventually("the definition is gone", async || {
+        let found = definitions.get_opt(DEFINITION).await;
+        match found.map_err(|error| error.to_string())? {
+            None => Ok(()),
+            Some(found) => Err(format!("{:?}", found.metadata.deletion_timestamp)),
+        }
+    })
+    .await;
+    definition
+}
+
+async fn bring_back(server: &ApiServer, mut definition: CustomResourceDefinition) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(server.client().await);
+    definition.metadata.resource_version = None;
+    definition.metadata.uid = None;
+    definition.metadata.managed_fields = None;
+    definition.status = None;
+    let params = PatchParams::apply("test").force();
+    let patch = Patch::Apply(&definition);
+    let made = definitions.patch(DEFINITION, &params, &patch).await;
+    made.unwrap();
+}
+
+async fn names_the_definition(collector: &Collector) {
+    eventually("/readyz names the definition", async || {
+        let (code, text) = collector.program.admin().get("/readyz").await.unwrap();
+        let is_named = code == 200 && text.contains(DEFINITION);
+        is_named.then_some(()).ok_or(text)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,18 +138,7 @@ async fn a_name_of_both_sources_is_looked_up_once_and_written_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_definition_is_named_and_other_sources_go_on() {
     let (server, of_firewalls, of_resolvers) = cluster().await;
-    let definitions: Api<CustomResourceDefinition> = Api::all(server.client().await);
-    let mut definition = definitions.get(DEFINITION).await.unwrap();
-    let deletion = DeleteParams::default();
-    definitions.delete(DEFINITION, &deletion).await.unwrap();
-    eventually("the definition is gone", async || {
-        let found = definitions.get_opt(DEFINITION).await;
-        match found.map_err(|error| error.to_string())? {
-            None => Ok(()),
-            Some(found) => Err(format!("{:?}", found.metadata.deletion_timestamp)),
-        }
-    })
-    .await;
+    let definition = take_definition(&server).await;
     let flags = [&BOTH[..], &["--manage-objects", "always"]].concat();
     let mut collector = Collector::start(&server.kubeconfig(), NAMESPACE, &flags).await;
     let namespace = server.namespace().await;
@@ -121,22 +155,10 @@ async fn a_missing_definition_is_named_and_other_sources_go_on() {
     of_firewalls
         .expect("www.example.com.", &["192.0.2.1"])
         .await;
-    eventually("/readyz names the definition", async || {
-        let (code, text) = collector.program.admin().get("/readyz").await.unwrap();
-        let is_named = code == 200 && text.contains(DEFINITION);
-        is_named.then_some(()).ok_or(text)
-    })
-    .await;
+    names_the_definition(&collector).await;
 
     // Installed later, it is found.
-    definition.metadata.resource_version = None;
-    definition.metadata.uid = None;
-    definition.status = None;
-    let params = PatchParams::apply("test").force();
-    definition.metadata.managed_fields = None;
-    let patch = Patch::Apply(&definition);
-    let made = definitions.patch(DEFINITION, &params, &patch).await;
-    made.unwrap();
+    bring_back(&server, definition).await;
     let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);
     eventually("a DNSResolver is made", async || {
         let made = resolver(&["only.example.com"]);
@@ -151,4 +173,145 @@ async fn a_missing_definition_is_named_and_other_sources_go_on() {
             .ok_or_else(|| format!("{found:?}"))
     })
     .await;
+}
+
+/// With the rights of the chart, which let the collector read a single DNSResolver.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dnsresolver_beyond_the_limit_waits_until_another_one_ends() {
+    let (server, _, of_resolvers) = cluster().await;
+    let rights = [
+        "--set",
+        "rules.sources={egressfirewall,dnsresolver}",
+        "--set",
+        "rules.dnsResolverObjectsNamespace=egress-by-name",
+    ];
+    server.grant(NAMESPACE, &rights).await;
+    server.config_of(NAMESPACE, COLLECTOR).await;
+    let kubeconfig = server.folder().join(format!("{COLLECTOR}.kubeconfig"));
+    let limits = [
+        "--max-names-per-namespace",
+        "2",
+        "--max-names-by-annotation",
+        "2",
+    ];
+    let flags = [&BOTH[..], &limits].concat();
+    let collector = Collector::start(&kubeconfig, NAMESPACE, &flags).await;
+    let namespace = server.namespace().await;
+    let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);
+    for name in ["a", "b", "c"] {
+        let made = resolver_named(name, &[&format!("{name}.example.com")]);
+        let made = resolvers.create(&PostParams::default(), &made).await;
+        made.unwrap();
+    }
+    let has_object = async |name: &str| {
+        eventually(&format!("{name} has an object"), async || {
+            let found = of_resolvers.named(name).await?;
+            (found.len() == 1)
+                .then_some(())
+                .ok_or_else(|| format!("{found:?}"))
+        })
+        .await;
+    };
+    has_object("a.example.com.").await;
+    has_object("b.example.com.").await;
+    let metric = "egress_collector_rule_objects_left_out";
+    let kind = ["DNSResolver"];
+    collector.program.counts(metric, &kind, 1.0).await;
+    let events: Api<Event> = Api::namespaced(server.client().await, &namespace);
+    eventually("an Event names it", async || {
+        let all = events.list(&ListParams::default()).await;
+        let all = all.map_err(|error| error.to_string())?.items;
+        let about = |event: &Event| event.regarding.as_ref().and_then(|it| it.name.clone());
+        let named = all.iter().find(|it| about(it).as_deref() == Some("c"));
+        let reason = named.and_then(|event| event.reason.as_deref());
+        (reason == Some("LimitExceeded"))
+            .then_some(())
+            .ok_or_else(|| format!("{all:?}"))
+    })
+    .await;
+    assert_eq!(of_resolvers.named("c.example.com.").await.unwrap(), []);
+
+    let deleted = resolvers.delete("a", &DeleteParams::default()).await;
+    deleted.map(drop).unwrap();
+    has_object("c.example.com.").await;
+    assert_eq!(collector.metric(metric, &kind).await, 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_a_restart_takes_away_keeps_its_objects_and_comes_back() {
+    let (server, of_firewalls, of_resolvers) = cluster().await;
+    let (kubeconfig, name) = (server.kubeconfig(), "www.example.com.");
+    let manage = ["--manage-objects", "always"];
+    let both = [&BOTH[..], &manage].concat();
+    let namespace = server.namespace().await;
+    allow(&server, &namespace, &["www.example.com"]).await;
+    let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);
+    let made = resolver(&["www.example.com"]);
+    resolvers
+        .create(&PostParams::default(), &made)
+        .await
+        .unwrap();
+    let addresses = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];
+    let uid = async || {
+        let found = of_resolvers.named(name).await.unwrap();
+        let uids = found.into_iter().map(|object| object.metadata.uid);
+        uids.collect::<Vec<_>>()
+    };
+
+    let mut collector = Collector::start(&kubeconfig, NAMESPACE, &both).await;
+    collector.hears(name, &addresses[..1], 3600).await;
+    for objects in [&of_firewalls, &of_resolvers] {
+        objects.expect(name, &["192.0.2.1"]).await;
+    }
+    let first = uid().await;
+    assert_eq!(first.len(), 1);
+    drop(collector);
+
+    // Its status is as the last collector left it.
+    let mut collector = Collector::start(&kubeconfig, NAMESPACE, &manage).await;
+    collector.hears(name, &addresses, 3600).await;
+    of_firewalls.expect(name, &["192.0.2.1", "192.0.2.2"]).await;
+    of_resolvers.expect(name, &["192.0.2.1"]).await;
+    drop(collector);
+
+    let mut collector = Collector::start(&kubeconfig, NAMESPACE, &both).await;
+    collector.hears(name, &addresses, 3600).await;
+    for objects in [&of_firewalls, &of_resolvers] {
+        objects.expect(name, &["192.0.2.1", "192.0.2.2"]).await;
+    }
+    assert_eq!(uid().await, first, "it is the same object");
+}
+
+/// Kubernetes deletes the DNSResolvers with their definition. That may be an accident.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_stay_in_use_while_a_definition_is_away() {
+    let (server, _, of_resolvers) = cluster().await;
+    let mut collector = Collector::start(&server.kubeconfig(), NAMESPACE, &BOTH).await;
+    let namespace = server.namespace().await;
+    let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);
+    let made = resolver(&["www.example.com"]);
+    let params = PostParams::default();
+    resolvers.create(&params, &made).await.unwrap();
+    let addresses = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];
+    let name = "www.example.com.";
+    collector.hears(name, &addresses[..1], 3600).await;
+    of_resolvers.expect(name, &["192.0.2.1"]).await;
+
+    let definition = take_definition(&server).await;
+    names_the_definition(&collector).await;
+    collector.hears(name, &addresses, 3600).await;
+    of_resolvers.expect(name, &["192.0.2.1", "192.0.2.2"]).await;
+
+    bring_back(&server, definition).await;
+    eventually("the DNSResolver is made again", async || {
+        let made = resolvers.create(&params, &made).await;
+        made.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
+    eventually("the definition is read again", async || {
+        let (_, text) = collector.program.admin().get("/readyz").await.unwrap();
+        (!text.contains(DEFINITION)).then_some(()).ok_or(text)
+    })
+    .await;
+    of_resolvers.expect(name, &["192.0.2.1", "192.0.2.2"]).await;
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use proto::api::{DnsNameResolver, DnsNameResolverSpec};
 use runtime::store::{Event, ObjectKey};
 
@@ -24,6 +25,11 @@ fn read(object: &DnsNameResolver) -> Vec<String> {
     let addresses = without_failures.flat_map(|name| &name.resolved_addresses);
     let valid = addresses.filter(|it| it.ip.parse::<std::net::IpAddr>().is_ok());
     valid.map(|it| it.ip.to_string()).collect()
+}
+
+fn condition(object: &DnsNameResolver) -> Condition {
+    let status = object.status.as_ref().unwrap();
+    status.resolved_names[0].conditions[0].clone()
 }
 
 fn world() -> World {
@@ -144,8 +150,12 @@ fn failures_stay_hidden_while_the_name_has_an_address() {
         world.settle();
         assert_eq!(read(&world.store[&key]), ["1.1.1.1"]);
     }
-    let entry = &world.store[&key].status.as_ref().unwrap().resolved_names[0];
-    assert_eq!(entry.conditions[0].status, "True");
+    world.now += 600_000;
+    world.fail(WWW, Failure::Timeout);
+    world.settle();
+    let condition = condition(&world.store[&key]);
+    assert_eq!(condition.status, "True");
+    assert!(condition.message.ends_with(": 9"), "{condition:?}");
     // What another program counts is set to 0 at once.
     let mut counted = world.store[&key].clone();
     counted.status.as_mut().unwrap().resolved_names[0].resolution_failures = 2;
@@ -156,6 +166,23 @@ fn failures_stay_hidden_while_the_name_has_an_address() {
     assert_eq!(read(&world.store[&key]), ["1.1.1.1"]);
     // Nothing more is written for the same failures.
     assert_eq!(world.settle(), 0);
+    // The next leader goes on with them.
+    let mut next = self::world();
+    next.now = world.now;
+    next.use_by(&[WWW], "web");
+    let object = next.put(world.store[&key].clone());
+    next.tell(&object);
+    next.settle();
+    next.now += 600_000;
+    next.fail(WWW, Failure::Timeout);
+    next.settle();
+    let message = self::condition(&next.store[&key]).message;
+    assert!(message.ends_with(": 10"), "{message}");
+    // A success ends the count.
+    next.observe(WWW, "1.1.1.1");
+    next.settle();
+    let message = self::condition(&next.store[&key]).message;
+    assert_eq!(message, "the last look-up succeeded");
 }
 
 #[test]

@@ -254,3 +254,121 @@ async fn admission_policies_bound_the_account_and_the_writers_of_ip_maps() {
     maps.delete("a", &DeleteParams::default()).await.unwrap();
     world.has("a", &["192.0.2.1"]).await;
 }
+
+/// A client with the rights of a tenant in its namespace: to DNSResolvers, and to these NetworkSets.
+async fn tenant(world: &World, name: &str, sets: &str) -> Client {
+    let rules = json!([
+        {"apiGroups": ["dns.k8s.delta10.nl"], "resources": ["dnsresolvers"], "verbs": ["*"]},
+        {"apiGroups": [sets], "resources": ["networksets"], "verbs": ["create"]},
+    ]);
+    for (kind, more) in [
+        ("Role", json!({"rules": rules})),
+        (
+            "RoleBinding",
+            json!({
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}],
+            }),
+        ),
+    ] {
+        let mut object = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": TEAM},
+        });
+        let fields = object.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        let object = serde_json::from_value(object).unwrap();
+        world.server.make(&object).await;
+    }
+    let mut config = world.server.config().await;
+    config.auth_info.impersonate = Some(name.to_owned());
+    Client::try_from(config).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_author_without_the_right_to_network_sets_gets_none() {
+    const WORDS: &str = "may not ask for generateType CalicoNetworkSet";
+    let mut world = World::start(&[]).await;
+    world.program.process().kill();
+    define(&world, "networksets.crd.projectcalico.org.yaml").await;
+    let _program = install(&world).await;
+    let apis = async |name: &str, sets: &str| -> Api<DnsResolver> {
+        Api::namespaced(tenant(&world, name, sets).await, TEAM)
+    };
+    let without = apis("without", "example.com").await;
+    let resolver = |name: &str, kind: &str, domain: &str| -> DnsResolver {
+        serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"domainList": [domain], "generateType": kind},
+        }))
+        .unwrap()
+    };
+    let params = PostParams::default();
+    // A new admission policy takes a moment.
+    eventually("a tenant is refused", async || {
+        let wanted = resolver("a", "CalicoNetworkSet", "www.example.com");
+        match without.create(&params, &wanted).await {
+            Err(error) if error.to_string().contains(WORDS) => Ok(()),
+            Err(error) => Err(error.to_string()),
+            Ok(_) => {
+                let deleted = without.delete("a", &DeleteParams::default()).await;
+                deleted.map(drop).unwrap();
+                Err("it was admitted".to_owned())
+            }
+        }
+    })
+    .await;
+    let of_policy = resolver("a", "NetworkPolicy", "www.example.com");
+    without.create(&params, &of_policy).await.unwrap();
+    let merge = async |api: &Api<DnsResolver>, name: &str, patch: Value| {
+        let params = kube::api::PatchParams::default();
+        let patch = kube::api::Patch::Merge(patch);
+        let patched = api.patch(name, &params, &patch).await;
+        patched.map(drop).map_err(|error| error.to_string())
+    };
+    let asks = json!({"spec": {"generateType": "CalicoNetworkSet"}});
+    let refused = merge(&without, "a", asks.clone()).await.unwrap_err();
+    assert!(refused.contains(WORDS), "{refused}");
+
+    // The right to the sets of either group is enough.
+    for (name, sets) in [
+        ("with-old", "crd.projectcalico.org"),
+        ("with-new", "projectcalico.org"),
+    ] {
+        let with = apis(name, sets).await;
+        let made = resolver(name, "CalicoNetworkSet", "www.example.com");
+        eventually("the right is known", async || {
+            let made = with.create(&params, &made).await;
+            made.map(drop).map_err(|error| error.to_string())
+        })
+        .await;
+    }
+    // The policy-writer writes its status.
+    world.answer("www.example.com.", &["192.0.2.1"]).await;
+    world.is_ready("with-old").await;
+    // Its names and labels say which addresses are in which set.
+    for patch in [
+        json!({"spec": {"domainList": ["www.example.org"]}}),
+        json!({"metadata": {"labels": {"set": "partners"}}}),
+    ] {
+        let refused = merge(&without, "with-old", patch).await.unwrap_err();
+        assert!(refused.contains(WORDS), "{refused}");
+    }
+    let with = apis("with-again", "projectcalico.org").await;
+    let other = json!({"spec": {"domainList": ["www.example.org"]}});
+    eventually("the right is known", async || {
+        merge(&with, "with-old", other.clone()).await
+    })
+    .await;
+    // Changes that make no other set pass, as those of the garbage collector, and the end of the set.
+    for patch in [
+        json!({"metadata": {"finalizers": ["example.com/waits"]}}),
+        json!({"metadata": {"finalizers": []}}),
+        json!({"spec": {"generateType": "IPMap"}}),
+    ] {
+        merge(&without, "with-old", patch).await.unwrap();
+    }
+    let deleted = without.delete("with-new", &DeleteParams::default()).await;
+    deleted.map(drop).unwrap();
+}
