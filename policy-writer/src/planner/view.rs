@@ -186,7 +186,7 @@ impl Planner {
             kind: output,
             is_written: resolver.written.contains_key(&output),
             is_taken: self.is_taken(key, resolver, output),
-            failure: resolver.failures.get(&output).cloned(),
+            failure: resolver.failures.get(&output).map(|it| it.reason.clone()),
         });
         shown.collect()
     }
