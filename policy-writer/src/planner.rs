@@ -25,7 +25,11 @@ use self::{flights::Flights, turns::Turns};
 
 pub use self::{
     job::{Done, Job, Operation, OperationResult},
-    view::{Explained, NameShown, ObjectShown, ResolverShown, Totals},
+    view::{
+        AddressExplained, Comparison, Explained, Explanation, ListedResolver, Listing,
+        ListingQuery, NameListed, NameShown, ObjectReport, ObjectShown, Reason, ResolverShown,
+        Totals,
+    },
 };
 use crate::{
     budget::{Budget, Waiting},

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
-    inspect::{Explanation, Question, Snapshot},
+    inspect::{Question, Snapshot},
     metrics,
     planner::{Done, Now, Options, Planner, SetApi},
     reports::UnsentReports,
@@ -246,30 +246,25 @@ impl<S: Replace> Writer<S> {
 
     /// Answers a query, whose sender may be gone.
     fn answer(&self, question: Question) {
-        let leading = self.planner.is_leading();
+        let planner = &self.planner;
         let _gone = match question {
             Question::Snapshot(sender) => {
-                let totals = self.planner.totals();
-                let dns_resolvers = self.planner.shown();
+                let totals = planner.totals();
+                let dns_resolvers = planner.shown();
                 let more_dns_resolvers = totals.resolvers.saturating_sub(dns_resolvers.len());
                 let snapshot = Snapshot {
-                    leading,
+                    leader: planner.is_leading(),
                     totals,
                     dns_resolvers,
                     more_dns_resolvers,
                 };
                 sender.send(snapshot).is_err()
             }
-            Question::Explain(about, sender) => {
-                let found = self.planner.explain(&about);
-                sender
-                    .send(Explanation {
-                        about,
-                        leading,
-                        found,
-                    })
-                    .is_err()
+            Question::Explain(asked, sender) => {
+                sender.send(planner.explain(&asked, self.now())).is_err()
             }
+            Question::List(query, sender) => sender.send(planner.list(&query)).is_err(),
+            Question::Compare(sender) => sender.send(planner.compare(self.now())).is_err(),
         };
     }
 }

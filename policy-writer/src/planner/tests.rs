@@ -1,5 +1,6 @@
 //! The planner beside a store in memory.
 
+mod answers;
 mod faults;
 mod hostile;
 mod random;
