@@ -24,7 +24,7 @@ const OF_RESOLVER: &str = "DNSResolver";
 /// The conditions that end by themselves in most cases, as a name that has no answer yet.
 const PASSING: [&str; 2] = ["Resolved", "Written: the first write is under way"];
 
-/// What to do about a condition, by its type.
+/// The cure of a condition, by its type.
 const REMEDIES: [(&str, &str); 5] = [
     ("NameTaken", "rename the DNSResolver, or the other object"),
     (

@@ -158,7 +158,7 @@ fn objects_are_compared_with_the_statuses() {
         Some("a rule without destinations allows everything")
     );
     world.pass(20);
-    // What the objects had before a start is kept until each name is answered.
+    // After a start the objects keep their addresses until each name is answered.
     world.silence("one.example.com.");
     world.restart();
     world.pass(1);
