@@ -238,6 +238,13 @@ impl Planner {
         own.is_some_and(|own| has(own, address))
     }
 
+    /// Whether a name of the list has an address, by its statuses.
+    fn knows(&self, listed: &Listed, address: IpAddr) -> bool {
+        let name = listed.name.as_ref().ok();
+        let known = name.and_then(|name| self.names.get(name));
+        known.is_some_and(|it| it.addresses().any(|it| it == address))
+    }
+
     /// The addresses of a name of the list, by its statuses.
     fn known(&self, listed: &Listed) -> BTreeSet<IpAddr> {
         let name = listed.name.as_ref().ok();

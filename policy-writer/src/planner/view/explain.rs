@@ -131,9 +131,7 @@ impl Planner {
         now: Now,
     ) -> Option<Explained> {
         let listed = resolver.request.names.iter();
-        let listed: Vec<_> = listed
-            .filter(|it| self.known(it).contains(&address))
-            .collect();
+        let listed: Vec<_> = listed.filter(|it| self.knows(it, address)).collect();
         let is_stored = || {
             let kinds = self.kinds(key, resolver).into_iter();
             let mut own = kinds.filter_map(|it| self.own(key, resolver, it));
@@ -212,7 +210,7 @@ impl Planner {
             own.is_some_and(|own| has(own, address))
         };
         let is_there = self.decides(key, resolver, address);
-        let has_name = listed.iter().any(|it| self.known(it).contains(&address));
+        let has_name = listed.iter().any(|it| self.knows(it, address));
         let is_left_out = || {
             let mut texts = listed.iter().map(|it| &it.text);
             texts.any(|text| resolver.left_out.contains_key(text))
