@@ -51,6 +51,7 @@ use crate::{
     objects::{InspectRequest, View, WatchEvent},
     observe::{self, CaptureSubscribers, ConnectionTable, DnsServers, answer_cache::AnswerCache},
     pods::PodsView,
+    policies::Policies,
     rules::{BySource, Overview, UsesAsked, Wanted},
 };
 
@@ -91,6 +92,8 @@ pub struct InspectSources {
     /// The time of facts without their own.
     pub clock: Clock,
     pub overview: watch::Receiver<BySource<Arc<Overview>>>,
+    /// The policies for which kube-ovn-controller makes objects.
+    pub policies: Policies,
     /// Where captures subscribe.
     pub taps: CaptureSubscribers,
     /// Where readers of `/watch` subscribe.

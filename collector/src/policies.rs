@@ -81,6 +81,15 @@ struct Policy {
     refused: BTreeSet<String>,
 }
 
+/// A policy with names that can have no object.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct RefusedNames {
+    /// `KIND NAME`.
+    pub policy: String,
+    /// The names, and how to write them.
+    pub words: String,
+}
+
 /// The policies with names. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Policies(Arc<RwLock<BTreeMap<PolicyKey, Policy>>>);
@@ -91,6 +100,17 @@ impl Policies {
         let policies = self.0.read();
         let mut named = policies.iter().filter(|((_, policy), _)| policy == name);
         named.next().map(|(_, policy)| policy.about.clone())
+    }
+
+    /// The policies with names that can have no object.
+    pub(crate) fn refused(&self) -> Vec<RefusedNames> {
+        let policies = self.0.read();
+        let refused = policies.iter().filter(|(_, it)| !it.refused.is_empty());
+        let refused = refused.map(|((kind, name), policy)| RefusedNames {
+            policy: format!("{kind} {name}"),
+            words: policy.note(),
+        });
+        refused.collect()
     }
 }
 
@@ -274,14 +294,16 @@ mod tests {
             (about.uid.as_deref(), about.resource_version),
             (Some("1"), None)
         );
-        let note = policies.0.read().values().next().unwrap().note();
+        let refused = policies.refused().remove(0);
+        assert_eq!(refused.policy, "ClusterNetworkPolicy web");
+        let note = refused.words;
         assert!(note.starts_with("2 domain names"), "{note}");
         assert!(
             note.contains("\"A.example.com.\"") && note.contains("\"www.example.org\""),
             "{note}"
         );
         assert_eq!(apply(&policies, Event::Synced(Vec::new())), 0);
-        assert!(policies.about("web").is_none());
+        assert!(policies.about("web").is_none() && policies.refused().is_empty());
     }
 
     #[tokio::test(start_paused = true)]

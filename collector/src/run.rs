@@ -113,6 +113,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         wanted,
         overview,
         questions: asked_of_rules,
+        policies,
     } = program.rules(attempts, left_out, &mut tasks);
     program.namespaces(&mut tasks);
     let networks = program.networks(&mut tasks);
@@ -171,6 +172,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             },
             clock: program.clock.clone(),
             overview,
+            policies,
             taps: ingest.taps,
             watch: program.shared.watch.clone(),
             health: program.health.clone(),

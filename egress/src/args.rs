@@ -15,8 +15,8 @@ pub const PREFIX: &str = "EGRESS";
 
 /// Shows whether egress by name works, which addresses are known, and why.
 ///
-/// In a cluster the command finds the collectors and ovn-writers by their labels, and reads their state by port-forward. Outside of one,
-/// `--collector` and `--ovn-writer` name their sockets.
+/// In a cluster the command finds the programs by the labels of their pods, and reads their state by port-forward. Outside of one,
+/// `--collector`, `--ovn-writer` and `--policy-writer` name their sockets.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "egress", version = runtime::VERSION, arg_required_else_help = true)]
 pub struct Cli {

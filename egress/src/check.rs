@@ -18,6 +18,7 @@ mod nodes;
 mod ovn_kubernetes;
 pub(crate) mod pods;
 mod policies;
+mod policy_writers;
 mod pre;
 mod programs;
 mod report;
@@ -45,7 +46,7 @@ use crate::{
     targets::{Access, TargetArgs},
 };
 
-/// Checks whether the whole chain works, from the API server to OVN's address sets.
+/// Checks whether the whole chain works, from the API server to OVN's address sets and to the policies of DNSResolvers.
 ///
 /// Each line begins with a mark. `✓`: it works. `!`: it works, with a remark. `✗`: a fault. `?`: it could not be seen. Below it is what to
 /// do.
@@ -54,7 +55,7 @@ use crate::{
 #[derive(Args, Clone, Debug)]
 pub struct CheckArgs {
     /// Check a cluster before the installation.
-    #[arg(long, conflicts_with_all = ["collector", "ovn_writer", "store"])]
+    #[arg(long, conflicts_with_all = ["collector", "ovn_writer", "policy_writer", "store"])]
     pub pre: bool,
 
     /// The folder with the objects, as `dir:PATH`, for programs outside of a cluster.
@@ -200,6 +201,8 @@ const TOPICS: &[Check] = &[
     |facts| names::names(&facts.programs),
     |facts| names::limits(&facts.programs),
     |facts| sets::sets(&facts.programs, facts.no_writer()),
+    policy_writers::policy_writers,
+    policy_writers::dns_resolvers,
 ];
 
 /// The chain of programs at local sockets.
@@ -215,6 +218,9 @@ fn local(targets: &TargetArgs, programs: &Programs) -> Vec<Finding> {
     if !targets.ovn_writer.is_empty() {
         findings.extend(running::writers(programs, None));
         findings.extend(sets::sets(programs, None));
+    }
+    if !targets.policy_writer.is_empty() {
+        findings.extend(policy_writers::local(programs));
     }
     findings
 }

@@ -1,26 +1,30 @@
-//! `egress explain`: why an address is allowed, or is not, in one answer of the collector and the ovn-writers.
+//! `egress explain`: why an address is allowed, or is not, in one answer of the collector, the ovn-writers and the policy-writer.
 
 use clap::Args;
 use runtime::{
     UsageError,
     args::parse_namespace,
-    inspect::{client::Output, text::json},
+    inspect::{
+        client::Output,
+        text::{json, printable},
+    },
 };
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    nodes::{Group, field, groups, text_of},
+    nodes::{Group, field, groups, leading, text_of},
     output,
     targets::{Kind, TargetArgs, Targets, Unreachable},
 };
 
 /// Prints why an address is allowed, or why a name has none.
 ///
-/// The answer has what the collector knows, and what is in OVN's database on each node. Nodes that say the same are together.
+/// The answer has what the collector knows, and what is in OVN's database on each node. Nodes that say the same are together. Of a
+/// policy-writer it has the policies, IPMaps and NetworkSets.
 ///
-/// Exit status 0: a rule has the name, and its addresses are in OVN. The rule may be Allow or Deny. 1: there is no rule, no address, or a
-/// node without it. 2: a program did not answer.
+/// Exit status 0: a rule has the name, and its addresses are in OVN or in policies. The rule may be Allow or Deny. 1: there is no rule, no
+/// address, or a node or policy without it. 2: a program did not answer.
 #[derive(Args, Clone, Debug)]
 pub struct ExplainArgs {
     /// A DNS name, a wildcard as it stands in a rule, or an IP address.
@@ -47,7 +51,12 @@ struct Explanation {
     collector: Option<Value>,
     /// Those of the ovn-writers.
     ovn_writers: Vec<Group>,
+    /// The leading policy-writer's, or else that of another one.
+    policy_writer: Option<Value>,
     unreachable: Vec<Unreachable>,
+    /// The place of that policy-writer.
+    #[serde(skip)]
+    policy_writer_place: String,
 }
 
 /// Prints the explanation. Returns whether the name has addresses everywhere.
@@ -57,20 +66,24 @@ struct Explanation {
 pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<bool> {
     let targets = args.targets.find().await?;
     let path = path(&args);
-    let (collectors, writers) = tokio::join!(
+    let (collectors, writers, policy_writers) = tokio::join!(
         targets.ask::<Value>(Kind::Collector, &path),
-        targets.ask::<Value>(Kind::OvnWriter, &path)
+        targets.ask::<Value>(Kind::OvnWriter, &path),
+        targets.ask::<Value>(Kind::PolicyWriter, &path)
     );
     let (collectors, mut unreachable) = Unreachable::split(collectors);
     let (writers, more) = Unreachable::split(writers);
     unreachable.extend(more);
-    let is_leader = |answer: &Value| field(answer, "leader") == true;
-    let led = collectors.iter().position(|(_, answer)| is_leader(answer));
-    let collector = collectors.into_iter().nth(led.unwrap_or(0));
+    let (policy_writers, more) = Unreachable::split(policy_writers);
+    unreachable.extend(more);
+    let policy_writer = leading(policy_writers);
+    let place = policy_writer.as_ref().map(|(it, _)| it.place.clone());
     let explanation = Explanation {
-        collector: collector.map(|(_, answer)| answer),
+        collector: leading(collectors).map(|(_, answer)| answer),
         ovn_writers: groups(writers),
+        policy_writer: policy_writer.map(|(_, answer)| answer),
         unreachable,
+        policy_writer_place: place.unwrap_or_default(),
     };
     let text = match args.output {
         Output::Json => json(&explanation)?,
@@ -95,16 +108,25 @@ impl Explanation {
         if let Some(collector) = &self.collector {
             lines.extend(text_of(collector));
         }
-        for group in &self.ovn_writers {
+        let counts = self.counts();
+        for group in self.ovn_writers.iter().filter(|_| counts.ovn_writers) {
             separate(&mut lines);
             lines.push(format!("In OVN's database, ovn-writer {}:", group.named()));
             lines.extend(group.text().map(|line| format!("  {line}")));
         }
-        if targets.of(Kind::OvnWriter).next().is_none() && self.collector.is_some() {
+        let has_none = targets.of(Kind::OvnWriter).next().is_none() && self.policy_writer.is_none();
+        if has_none && counts.ovn_writers && self.collector.is_some() {
             lines.push(
                 "No ovn-writer is asked: see the address sets in OVN's database by ovn-nbctl."
                     .to_owned(),
             );
+        }
+        let policy_writer = self.policy_writer.as_ref();
+        if let Some(answer) = policy_writer.filter(|_| counts.policy_writer) {
+            separate(&mut lines);
+            let place = printable(&self.policy_writer_place);
+            lines.push(format!("In policies, policy-writer {place}:"));
+            lines.extend(text_of(answer).map(|line| format!("  {line}")));
         }
         if !self.unreachable.is_empty() {
             separate(&mut lines);
@@ -113,9 +135,34 @@ impl Explanation {
         lines.join("\n")
     }
 
+    /// Which programs the name or address concerns, by the kinds of its rules. Without a rule it concerns all.
+    fn counts(&self) -> Counts {
+        let names = self.collector.iter().flat_map(|it| items(it, "names"));
+        let rules: Vec<&Value> = names.flat_map(|name| items(name, "rules")).collect();
+        let of_kind = |kind: &str| rules.iter().any(|rule| field(rule, "kind") == kind);
+        // A policy may have an address that no name has any more.
+        let is_wanted = self
+            .policy_writer
+            .iter()
+            .any(|it| field(it, "isWanted") == true);
+        let is_known = self
+            .ovn_writers
+            .iter()
+            .any(|it| items(&it.answer, "names").next().is_some());
+        let policy_writer = is_wanted || of_kind("DNSResolver");
+        let ovn_writers = is_known || of_kind("EgressFirewall");
+        Counts {
+            ovn_writers: ovn_writers || !policy_writer && rules.is_empty(),
+            policy_writer: policy_writer || !ovn_writers && rules.is_empty(),
+        }
+    }
+
     /// Whether it is there, everywhere.
     fn outcome(&self, targets: &Targets) -> anyhow::Result<bool> {
-        let explained = self.ovn_writers.iter().map(|it| &it.answer);
+        let counts = self.counts();
+        let writers = self.ovn_writers.iter().filter(|_| counts.ovn_writers);
+        let policies = self.policy_writer.iter().filter(|_| counts.policy_writer);
+        let explained = writers.map(|it| &it.answer).chain(policies);
         let mut explained = self.collector.iter().chain(explained);
         if explained.any(|it| field(it, "isThere") != true) {
             return Ok(false);
@@ -128,9 +175,68 @@ impl Explanation {
     }
 }
 
+/// Which writers an answer concerns.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Counts {
+    ovn_writers: bool,
+    policy_writer: bool,
+}
+
+/// The items of a list in an answer.
+fn items<'a>(answer: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    field(answer, name).as_array().into_iter().flatten()
+}
+
 /// Adds an empty line after what is there.
 fn separate(lines: &mut Vec<String>) {
     if !lines.is_empty() {
         lines.push(String::new());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn counts(rules: &[&str], in_ovn: bool, in_policies: bool) -> (bool, bool) {
+        let rules: Vec<_> = rules.iter().map(|kind| json!({ "kind": kind })).collect();
+        let names = if in_ovn { vec!["a."] } else { Vec::new() };
+        let explanation = Explanation {
+            collector: Some(json!({ "names": [{ "rules": rules }] })),
+            ovn_writers: vec![Group {
+                nodes: vec!["a".to_owned()],
+                answer: json!({ "names": names }),
+            }],
+            policy_writer: Some(json!({ "isWanted": in_policies })),
+            unreachable: Vec::new(),
+            policy_writer_place: String::new(),
+        };
+        let counts = explanation.counts();
+        (counts.ovn_writers, counts.policy_writer)
+    }
+
+    #[test]
+    fn a_writer_counts_if_a_rule_is_of_its_kind_or_it_has_the_name() {
+        for (rules, in_ovn, in_policies, expected) in [
+            (&["EgressFirewall"][..], true, false, (true, false)),
+            (&["EgressFirewall"], false, false, (true, false)),
+            (&["DNSResolver"], false, true, (false, true)),
+            (&["DNSResolver"], false, false, (false, true)),
+            (&["EgressFirewall", "DNSResolver"], true, true, (true, true)),
+            (
+                &["DNSNameResolver.kubeovn.io"],
+                false,
+                false,
+                (false, false),
+            ),
+            (&[], false, true, (false, true)),
+            (&[], true, false, (true, false)),
+            (&[], false, false, (true, true)),
+        ] {
+            let found = counts(rules, in_ovn, in_policies);
+            assert_eq!(found, expected, "{rules:?} {in_ovn} {in_policies}");
+        }
     }
 }

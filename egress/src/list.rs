@@ -1,5 +1,6 @@
-//! `egress list`: names and addresses, with their origins and their sets.
+//! `egress list`: names and addresses, with their origins, their sets and their policies.
 
+mod policies;
 mod sets;
 mod table;
 
@@ -8,7 +9,7 @@ use runtime::{UsageError, args::parse_namespace, inspect::text::json};
 use serde::Serialize;
 use serde_json::Value;
 
-use self::sets::SetIndex;
+use self::{policies::PolicyIndex, sets::SetIndex};
 use crate::nodes::field;
 use crate::{
     output,
@@ -19,7 +20,8 @@ use crate::{
 /// Lists names with their addresses.
 ///
 /// A line has the origin of an address, and until when it is kept. It has the namespaces that asked, and how many nodes have the address.
-/// Names and addresses come from the collector that leads, sets from all ovn-writers.
+/// Names and addresses come from the collector that leads, sets from all ovn-writers. A policy-writer adds the DNSResolvers whose policies
+/// have the address.
 ///
 /// Exit status 0: all programs answered. 2: one did not.
 #[derive(Args, Clone, Debug)]
@@ -63,12 +65,15 @@ struct List {
     /// The collector that they come from, and whether it leads.
     collector: String,
     is_leader: bool,
-    /// The names as `/names.json` has them, each with its `sets`.
+    /// The names as `/names.json` has them, each with its `sets` and `dnsResolvers`.
     names: Vec<Value>,
     unreachable: Vec<Unreachable>,
     /// The number of ovn-writers that answered.
     #[serde(skip)]
     writers: usize,
+    /// Whether a policy-writer answered.
+    #[serde(skip)]
+    has_policies: bool,
 }
 
 /// Prints the list. Returns whether every program answered, or fails.
@@ -79,13 +84,20 @@ pub(crate) async fn run(args: ListArgs) -> anyhow::Result<bool> {
     let targets = args.targets.find().await?;
     let mut list = names(&args, &targets).await?;
     let filter = args.name.as_ref().map(NamePattern::longest_part);
-    let (sets, unreachable) = SetIndex::read(&targets, filter).await;
-    list.unreachable.extend(unreachable);
+    let ((sets, unreachable), (policies, more)) = tokio::join!(
+        SetIndex::read(&targets, filter),
+        PolicyIndex::read(&targets, filter, args.namespace.as_deref()),
+    );
+    list.unreachable.extend(unreachable.into_iter().chain(more));
     list.writers = sets.writers;
+    list.has_policies = policies.is_known;
     for name in &mut list.names {
-        let found = sets.of(field(name, "name").as_str().unwrap_or_default());
+        let text = field(name, "name").as_str().unwrap_or_default();
+        let found = serde_json::to_value(sets.of(text))?;
+        let resolvers = serde_json::to_value(policies.of(text))?;
         if let Some(fields) = name.as_object_mut() {
-            fields.insert("sets".to_owned(), serde_json::to_value(found)?);
+            fields.insert("sets".to_owned(), found);
+            fields.insert("dnsResolvers".to_owned(), resolvers);
         }
     }
     output::line(&match args.output {
@@ -120,6 +132,7 @@ async fn names(args: &ListArgs, targets: &Targets) -> anyhow::Result<List> {
         names: Vec::new(),
         unreachable,
         writers: 0,
+        has_policies: false,
     };
     loop {
         if let Value::Array(names) = page.get_mut("names").map_or(Value::Null, Value::take) {

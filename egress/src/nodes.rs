@@ -1,4 +1,4 @@
-//! Answers of many ovn-writers, with nodes together that say the same.
+//! Answers of several programs: of ovn-writers, with nodes together that say the same, and of replicas, of which one leads.
 
 use runtime::inspect::text::{few, printable};
 use serde::Serialize;
@@ -60,6 +60,13 @@ impl Group {
 /// A field of an answer; null if there is none.
 pub(crate) fn field<'a>(answer: &'a Value, name: &str) -> &'a Value {
     answer.get(name).unwrap_or(&Value::Null)
+}
+
+/// The answer of the program that leads, or else the first one.
+pub(crate) fn leading(answers: Vec<(&Target, Value)>) -> Option<(&Target, Value)> {
+    let is_leader = |(_, answer): &(&Target, Value)| field(answer, "leader") == true;
+    let led = answers.iter().position(is_leader);
+    answers.into_iter().nth(led.unwrap_or(0))
 }
 
 /// The lines of an answer, which may come from another program than expected.

@@ -29,7 +29,7 @@ pub(crate) const AT_ONCE: usize = 32;
 pub struct TargetArgs {
     /// The `--inspect` URL of a collector; repeatable.
     ///
-    /// With this flag or `--ovn-writer` the command asks these programs only, and no cluster. Default: none.
+    /// With this flag, `--ovn-writer` or `--policy-writer` the command asks these programs only, and no cluster. Default: none.
     #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_local)]
     pub collector: Vec<ListenAddress>,
 
@@ -39,10 +39,16 @@ pub struct TargetArgs {
     #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_local)]
     pub ovn_writer: Vec<ListenAddress>,
 
+    /// The `--inspect` URL of a policy-writer; repeatable.
+    ///
+    /// Default: none.
+    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_local)]
+    pub policy_writer: Vec<ListenAddress>,
+
     /// The context of the kubeconfig.
     ///
     /// The command finds the kubeconfig as kubectl does. Default: the current context.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["collector", "ovn_writer"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["collector", "ovn_writer", "policy_writer"])]
     pub context: Option<String>,
 
     /// The namespace in which the chart is installed.
@@ -60,13 +66,17 @@ pub struct TargetArgs {
 pub(crate) enum Kind {
     Collector,
     OvnWriter,
+    PolicyWriter,
 }
 
 impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Collector, Self::OvnWriter, Self::PolicyWriter];
+
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Collector => "collector",
             Self::OvnWriter => "ovn-writer",
+            Self::PolicyWriter => "policy-writer",
         }
     }
 
@@ -75,6 +85,7 @@ impl Kind {
         match self {
             Self::Collector => 9092,
             Self::OvnWriter => 9093,
+            Self::PolicyWriter => 9095,
         }
     }
 }
@@ -184,16 +195,24 @@ impl TargetArgs {
 
     /// The programs at the sockets that are given.
     pub(crate) fn find_local(&self) -> Targets {
-        let collectors = self.collector.iter();
-        let writers = self.ovn_writer.iter();
-        let collectors = collectors.map(|it| Target::socket(Kind::Collector, it));
-        let all = collectors.chain(writers.map(|it| Target::socket(Kind::OvnWriter, it)));
+        let all = Kind::ALL.into_iter().flat_map(|kind| {
+            let sockets = self.sockets(kind).iter();
+            sockets.map(move |it| Target::socket(kind, it))
+        });
         Targets { all: all.collect() }
     }
 
     /// Whether sockets are given, so that no cluster is asked.
     pub(crate) fn are_local(&self) -> bool {
-        !self.collector.is_empty() || !self.ovn_writer.is_empty()
+        Kind::ALL.iter().any(|kind| !self.sockets(*kind).is_empty())
+    }
+
+    fn sockets(&self, kind: Kind) -> &[ListenAddress] {
+        match kind {
+            Kind::Collector => &self.collector,
+            Kind::OvnWriter => &self.ovn_writer,
+            Kind::PolicyWriter => &self.policy_writer,
+        }
     }
 }
 
@@ -230,7 +249,7 @@ impl fmt::Display for Unreachable {
 }
 
 impl Unreachable {
-    fn new(target: &Target, error: &anyhow::Error) -> Self {
+    pub(crate) fn new(target: &Target, error: &anyhow::Error) -> Self {
         Self {
             program: target.to_string(),
             error: format!("{error:#}"),

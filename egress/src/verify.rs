@@ -1,4 +1,4 @@
-//! `egress verify`: whether the address sets of OVN are those of the statuses.
+//! `egress verify`: whether the address sets of OVN, and the policies of DNSResolvers, are those of the statuses.
 
 use std::time::Duration;
 
@@ -7,22 +7,25 @@ use ovn_writer::{NorthboundArgs, SetsArgs, Verification};
 use runtime::{
     UsageError,
     args::{StoreAddress, parse_duration, parse_namespace},
-    inspect::{client::Output, text::json},
+    inspect::{
+        client::Output,
+        text::{json, printable},
+    },
 };
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    nodes::{Group, field, groups},
+    nodes::{Group, field, groups, leading, text_of},
     output,
     targets::{Kind, TargetArgs, Unreachable},
 };
 
-/// Compares the statuses with OVN's databases once, and prints the differences.
+/// Compares the statuses with OVN's databases and with the objects of DNSResolvers once, and prints the differences.
 ///
-/// Every ovn-writer compares what it has read. With `--store` and `--nb` the command reads them itself, and asks no ovn-writer.
+/// Every ovn-writer and the leading policy-writer compare what they have read. With `--store` and `--nb` the command reads them itself, and asks no ovn-writer.
 ///
-/// Exit status 0: there are no differences. 1: there are differences. 2: an ovn-writer, the store or the database cannot be read.
+/// Exit status 0: there are no differences. 1: there are differences. 2: a writer, the store or the database cannot be read.
 #[derive(Args, Clone, Debug)]
 pub struct VerifyArgs {
     /// The format of the differences.
@@ -43,7 +46,7 @@ pub struct DirectArgs {
     /// The store of the objects: `dir:PATH` or `kube`.
     ///
     /// `dir:PATH` is a folder with YAML manifests. `kube` is the Kubernetes API server. Default: none, the ovn-writers are asked.
-    #[arg(long, value_name = "STORE", conflicts_with_all = ["collector", "ovn_writer", "context"])]
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["collector", "ovn_writer", "policy_writer", "context"])]
     pub store: Option<StoreAddress>,
 
     /// The namespace of the DNSNameResolver objects.
@@ -68,12 +71,17 @@ pub struct DirectArgs {
     pub sets: SetsArgs,
 }
 
-/// The comparisons of the nodes.
+/// The comparisons of the writers.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Comparisons {
     ovn_writers: Vec<Group>,
+    /// The leading policy-writer's, or else that of another one.
+    policy_writer: Option<Value>,
     unreachable: Vec<Unreachable>,
+    /// The place of that policy-writer.
+    #[serde(skip)]
+    policy_writer_place: String,
 }
 
 /// Prints the differences. Returns whether there are none.
@@ -85,30 +93,38 @@ pub(crate) async fn run(args: VerifyArgs) -> anyhow::Result<bool> {
         return directly(args.direct, store, args.output).await;
     }
     let targets = args.targets.find().await?;
-    let answers = targets.ask::<Value>(Kind::OvnWriter, "/verify.json").await;
-    if answers.is_empty() {
-        let error = "there is no ovn-writer to ask: give --store and --nb, or --ovn-writer";
+    let (answers, of_policies) = tokio::join!(
+        targets.ask::<Value>(Kind::OvnWriter, "/verify.json"),
+        targets.ask::<Value>(Kind::PolicyWriter, "/verify.json"),
+    );
+    if answers.is_empty() && of_policies.is_empty() {
+        let error =
+            "there is no writer to ask: give --store and --nb, --ovn-writer, or --policy-writer";
         return Err(UsageError(error.to_owned()).into());
     }
-    let (answers, unreachable) = Unreachable::split(answers);
+    let (answers, mut unreachable) = Unreachable::split(answers);
+    let (of_policies, more) = Unreachable::split(of_policies);
+    unreachable.extend(more);
+    let policy_writer = leading(of_policies);
+    let place = policy_writer.as_ref().map(|(it, _)| it.place.clone());
     let comparisons = Comparisons {
         ovn_writers: groups(answers),
+        policy_writer: policy_writer.map(|(_, answer)| answer),
         unreachable,
+        policy_writer_place: place.unwrap_or_default(),
     };
     let text = match args.output {
         Output::Json => json(&comparisons)?,
         Output::Text => comparisons.text(),
     };
     output::line(&text)?;
-    let mut same = comparisons
-        .ovn_writers
-        .iter()
-        .map(|it| field(&it.answer, "isSame") == true);
-    if same.any(|same| !same) {
+    let of_sets = comparisons.ovn_writers.iter().map(|it| &it.answer);
+    let mut all = of_sets.chain(&comparisons.policy_writer);
+    if all.any(|answer| field(answer, "isSame") != true) {
         return Ok(false);
     }
     if !comparisons.unreachable.is_empty() {
-        return Err(UsageError("unknown: not every ovn-writer answers".to_owned()).into());
+        return Err(UsageError("unknown: not every writer answers".to_owned()).into());
     }
     Ok(true)
 }
@@ -135,6 +151,11 @@ impl Comparisons {
         for group in &self.ovn_writers {
             lines.push(format!("ovn-writer {}:", group.named()));
             lines.extend(group.text().map(|line| format!("  {line}")));
+        }
+        if let Some(answer) = &self.policy_writer {
+            let place = printable(&self.policy_writer_place);
+            lines.push(format!("policy-writer {place}:"));
+            lines.extend(text_of(answer).map(|line| format!("  {line}")));
         }
         lines.extend(self.unreachable.iter().map(|it| format!("? {it}")));
         lines.join("\n")

@@ -90,6 +90,12 @@ pub struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 5_000, help_heading = CONTENTS)]
     pub dnsresolver_max_addresses: usize,
 
+    /// The most bytes of the objects of all DNSResolvers of a namespace together.
+    ///
+    /// At the limit new addresses are left out, and those that are written stay.
+    #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "16MiB", value_parser = parse_size, help_heading = CONTENTS)]
+    pub dnsresolver_max_bytes: usize,
+
     /// The prefix of labels that a NetworkSet takes from its DNSResolver.
     ///
     /// A GlobalNetworkPolicy selects sets of all namespaces by label. Default: none; then a NetworkSet has no labels.
@@ -168,9 +174,14 @@ impl Args {
                 "--adopt-until is more than a day ahead; give a time within the next day",
             ));
         }
-        if self.policy_write_bytes == 0 || self.dnsresolver_max_addresses == 0 {
+        let limits = [
+            self.policy_write_bytes,
+            self.dnsresolver_max_addresses,
+            self.dnsresolver_max_bytes,
+        ];
+        if limits.contains(&0) {
             return Err(usage(
-                "--policy-write-bytes and --dnsresolver-max-addresses are at least 1",
+                "--policy-write-bytes, --dnsresolver-max-addresses and --dnsresolver-max-bytes are at least 1",
             ));
         }
         let (namespace, key, value) = self.dns_pods.clone();
@@ -181,6 +192,7 @@ impl Args {
         Ok(Options {
             filter: Filter::new(self.cluster_cidr.clone()).deny(self.deny_answer.clone()),
             max_addresses: self.dnsresolver_max_addresses,
+            namespace_bytes: self.dnsresolver_max_bytes,
             write_bytes: self.policy_write_bytes,
             retain: self.dnsresolver_retain,
             adopt_until: self.adopt_until,
@@ -249,6 +261,8 @@ mod tests {
                 .0
                 .contains("a day")
         );
-        assert!(args(&["--policy-write-bytes=0"]).options(NOW).is_err());
+        for zero in ["--policy-write-bytes=0", "--dnsresolver-max-bytes=0"] {
+            assert!(args(&[zero]).options(NOW).is_err());
+        }
     }
 }

@@ -81,12 +81,13 @@ impl Budget {
         self.used.get(namespace).copied().unwrap_or(0.0)
     }
 
-    /// The first so many of the due writes, one of each namespace in turn. A namespace that has used little comes before
-    /// the others, and in a namespace the oldest write.
+    /// The first so many of the due writes, one of each namespace in turn, and at most `of_one` of a namespace. A
+    /// namespace that has used little comes before the others, and in a namespace the oldest write.
     pub fn in_turns(
         &self,
         mut due: Vec<(Instant, ObjectKey)>,
         most: usize,
+        of_one: usize,
     ) -> Vec<(Instant, ObjectKey)> {
         due.sort_unstable();
         let mut turns: HashMap<String, usize> = HashMap::new();
@@ -99,6 +100,7 @@ impl Budget {
                 (turn, self.used(&key.namespace), since, key)
             })
             .collect();
+        ranked.retain(|(turn, ..)| *turn < of_one);
         // The order inside a namespace stays, since the sort is stable.
         ranked.sort_by(|one, other| match one.0.cmp(&other.0) {
             Ordering::Equal => one.1.total_cmp(&other.1),
@@ -109,12 +111,14 @@ impl Budget {
         due.map(|(_, _, since, key)| (since, key)).collect()
     }
 
-    /// The writes that may go now, at most so many, in their order. They are charged.
+    /// The writes that may go now, at most so many, in their order. `begin` is asked last, and may refuse one. They are
+    /// charged.
     pub fn admit<T>(
         &mut self,
         mut waiting: Vec<Waiting<'_, T>>,
         most: usize,
         now: Instant,
+        mut begin: impl FnMut(&T) -> bool,
     ) -> Vec<T> {
         waiting.sort_by(|one, other| {
             let rank = |it: &Waiting<'_, T>| self.used(it.namespace) + size(it.bytes);
@@ -125,7 +129,8 @@ impl Budget {
             let is_overdue = now.saturating_duration_since(write.since) >= LONGEST_WAIT
                 && self.used(write.namespace) < self.share;
             let has_room = admitted.len() < most;
-            if has_room && (is_overdue || self.left >= size(write.bytes)) {
+            let may_go = has_room && (is_overdue || self.left >= size(write.bytes));
+            if may_go && begin(&write.what) {
                 self.left -= size(write.bytes);
                 *self.used.entry(write.namespace.to_owned()).or_default() += size(write.bytes);
                 admitted.push(write.what);
@@ -167,7 +172,7 @@ mod tests {
     /// Fills the bucket first.
     fn admit(budget: &mut Budget, waiting: &[Waiting<'_, u32>], now: Instant) -> Vec<u32> {
         budget.fill(&waiting.iter().map(|it| it.namespace).collect(), now);
-        budget.admit(waiting.to_vec(), 9, now)
+        budget.admit(waiting.to_vec(), 9, now, |_| true)
     }
 
     #[test]
@@ -232,7 +237,7 @@ mod tests {
             due("c", "2", 8),
             due("c", "1", 4),
         ];
-        let first = budget.in_turns(all, 4);
+        let first = budget.in_turns(all.clone(), 4, 4);
         let expected = [
             due("c", "1", 4),
             due("b", "1", 9),
@@ -241,5 +246,6 @@ mod tests {
         ];
         // Between namespaces that used the same, the oldest write decides.
         assert_eq!(first, expected);
+        assert_eq!(budget.in_turns(all, 4, 1), expected[..3]);
     }
 }

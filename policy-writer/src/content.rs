@@ -15,14 +15,14 @@ const POLICY_ADDRESS: usize = 24;
 /// The bytes that one address takes in an IPMap, beside its text.
 const MAP_ADDRESS: usize = 3;
 
-/// The bytes that one name takes in an IPMap, beside its text.
-const MAP_NAME: usize = 22;
+/// The bytes that one name takes in an IPMap, beside its text: `{"name":,"ips":[]},`.
+const MAP_NAME: usize = 20;
 
 /// One name of a `domainList`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ListedName {
-    /// As it is in the list.
-    pub text: String,
+    /// Its texts, by their places in the list. A name may be written in several ways.
+    pub texts: BTreeMap<usize, String>,
     /// Whether its addresses are those of names that a wildcard found.
     pub is_wildcard: bool,
     /// The known addresses.
@@ -36,17 +36,23 @@ pub struct Limits {
     pub addresses: usize,
     /// The size of the JSON of each object.
     pub bytes: usize,
+    /// The bytes that new addresses may take in all objects together.
+    pub new_bytes: usize,
 }
 
 /// The content of the objects.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Content {
-    /// The names in the order of the list, with their addresses.
+    /// The texts in the order of the list, with their addresses.
     pub names: Vec<(String, BTreeSet<IpAddr>)>,
     /// All addresses, of names and others.
     pub addresses: BTreeSet<IpAddr>,
-    /// How many addresses of each name are left out.
+    /// How many addresses of each name are left out, by its first text.
     pub left_out: BTreeMap<String, usize>,
+    /// Whether some are left out since `new_bytes` are used up.
+    pub is_full: bool,
+    /// The bytes that the IPMap may still grow.
+    map_room: usize,
 }
 
 /// The content within the limits. `others` are addresses whose name is not known, of the object before a restart. At a
@@ -58,22 +64,24 @@ pub fn content(
     present: &BTreeSet<IpAddr>,
     limits: Limits,
 ) -> Content {
-    let mut content = Content {
-        names: names
-            .iter()
-            .map(|name| (name.text.clone(), BTreeSet::new()))
-            .collect(),
-        ..Content::default()
-    };
-    let fixed: usize = names.iter().map(|name| name.text.len() + MAP_NAME).sum();
-    let mut room = Room {
-        addresses: limits.addresses,
-        policy: limits.bytes,
-        map: limits.bytes.saturating_sub(fixed),
+    let texts = names.iter().flat_map(|name| name.texts.values());
+    let fixed: usize = texts.map(|text| json_len(text) + MAP_NAME).sum();
+    let mut choice = Choice {
+        admitted: vec![BTreeSet::new(); names.len()],
+        addresses: BTreeSet::new(),
+        left_out: BTreeMap::new(),
+        room: Room {
+            addresses: limits.addresses,
+            policy: limits.bytes,
+            map: limits.bytes.saturating_sub(fixed),
+            new: limits.new_bytes,
+        },
+        is_full: false,
     };
     for address in others {
-        if room.take(*address, true, false) {
-            content.addresses.insert(*address);
+        let cost = Cost::of(*address, true, 0, false);
+        if choice.room.take(cost).is_ok() {
+            choice.addresses.insert(*address);
         }
     }
     let mut candidates = Vec::new();
@@ -86,17 +94,32 @@ pub fn content(
     candidates.sort_unstable();
     // Each address once, and then the other names that have it: they may only miss it in the IPMap.
     let mut repeated = Vec::new();
-    for (_, _, _, place, address) in candidates {
-        if content.addresses.contains(&address) && !others.contains(&address) {
-            repeated.push((place, address));
+    for (is_new, _, _, place, address) in candidates {
+        if choice.addresses.contains(&address) && !others.contains(&address) {
+            repeated.push((is_new, place, address));
         } else {
-            content.admit(place, address, &mut room);
+            choice.admit(names, place, address, is_new);
         }
     }
-    for (place, address) in repeated {
-        content.admit(place, address, &mut room);
+    for (is_new, place, address) in repeated {
+        choice.admit(names, place, address, is_new);
     }
-    content
+    choice.into_content(names)
+}
+
+/// The bytes of a text in JSON.
+fn json_len(text: &str) -> usize {
+    serde_json::to_string(text).map_or(text.len(), |text| text.len())
+}
+
+/// The chosen addresses, and the room for others.
+struct Choice {
+    /// By the place of the name.
+    admitted: Vec<BTreeSet<IpAddr>>,
+    addresses: BTreeSet<IpAddr>,
+    left_out: BTreeMap<usize, usize>,
+    room: Room,
+    is_full: bool,
 }
 
 /// The rest of the limits.
@@ -104,43 +127,117 @@ struct Room {
     addresses: usize,
     policy: usize,
     map: usize,
+    new: usize,
+}
+
+/// Which limit has no room.
+#[derive(Eq, PartialEq)]
+enum NoRoom {
+    New,
+    Other,
+}
+
+/// The part of each limit that an address takes.
+struct Cost {
+    addresses: usize,
+    policy: usize,
+    map: usize,
+    new: usize,
+}
+
+impl Cost {
+    /// `is_first`: no other name has the address. `texts`: how often the IPMap has it. `is_new`: it was not there before.
+    fn of(address: IpAddr, is_first: bool, texts: usize, is_new: bool) -> Self {
+        let text = cidr(address).len();
+        let policy = if is_first { text + POLICY_ADDRESS } else { 0 };
+        let map = texts * (text + MAP_ADDRESS);
+        Self {
+            addresses: usize::from(is_first),
+            policy,
+            map,
+            new: if is_new { policy + map } else { 0 },
+        }
+    }
 }
 
 impl Room {
     /// Takes the room for an address, if there is enough.
-    fn take(&mut self, address: IpAddr, is_new: bool, is_in_map: bool) -> bool {
-        let text = cidr(address).len();
-        let (addresses, policy) = if is_new {
-            (1, text + POLICY_ADDRESS)
-        } else {
-            (0, 0)
-        };
-        let map = if is_in_map { text + MAP_ADDRESS } else { 0 };
+    fn take(&mut self, cost: Cost) -> Result<(), NoRoom> {
         let left = (
-            self.addresses.checked_sub(addresses),
-            self.policy.checked_sub(policy),
-            self.map.checked_sub(map),
+            self.addresses.checked_sub(cost.addresses),
+            self.policy.checked_sub(cost.policy),
+            self.map.checked_sub(cost.map),
         );
         let (Some(addresses), Some(policy), Some(map)) = left else {
-            return false;
+            return Err(NoRoom::Other);
         };
+        self.new = self.new.checked_sub(cost.new).ok_or(NoRoom::New)?;
         (self.addresses, self.policy, self.map) = (addresses, policy, map);
-        true
+        Ok(())
+    }
+}
+
+impl Choice {
+    /// Adds an address to all texts of a name and to all addresses, if there is room.
+    fn admit(&mut self, names: &[ListedName], place: usize, address: IpAddr, is_new: bool) {
+        let (Some(name), Some(admitted)) = (names.get(place), self.admitted.get_mut(place)) else {
+            return;
+        };
+        let is_first = !self.addresses.contains(&address);
+        let cost = Cost::of(address, is_first, name.texts.len(), is_new);
+        match self.room.take(cost) {
+            Ok(()) => {
+                self.addresses.insert(address);
+                admitted.insert(address);
+            }
+            Err(no_room) => {
+                self.is_full |= no_room == NoRoom::New;
+                *self.left_out.entry(place).or_default() += 1;
+            }
+        }
+    }
+
+    fn into_content(self, names: &[ListedName]) -> Content {
+        let mut by_text = BTreeMap::new();
+        for (name, admitted) in names.iter().zip(&self.admitted) {
+            for (place, text) in &name.texts {
+                by_text.insert(*place, (text.clone(), admitted.clone()));
+            }
+        }
+        let left_out = self.left_out.iter().filter_map(|(place, count)| {
+            let text = names.get(*place)?.texts.values().next()?;
+            Some((text.clone(), *count))
+        });
+        Content {
+            names: by_text.into_values().collect(),
+            left_out: left_out.collect(),
+            addresses: self.addresses,
+            is_full: self.is_full,
+            map_room: self.room.map,
+        }
     }
 }
 
 impl Content {
-    /// Adds an address to a name and to all, if there is room.
-    fn admit(&mut self, place: usize, address: IpAddr, room: &mut Room) {
-        let Some((text, admitted)) = self.names.get_mut(place) else {
-            return;
+    /// Adds addresses to a text of the IPMap alone, at most `most` of them, and while it has room. Returns how many.
+    pub fn add_to_map(
+        &mut self,
+        place: usize,
+        addresses: impl IntoIterator<Item = IpAddr>,
+        most: usize,
+    ) -> usize {
+        let Some((_, known)) = self.names.get_mut(place) else {
+            return 0;
         };
-        if room.take(address, !self.addresses.contains(&address), true) {
-            self.addresses.insert(address);
-            admitted.insert(address);
-        } else {
-            *self.left_out.entry(text.clone()).or_default() += 1;
+        let mut added = 0;
+        for address in addresses {
+            let bytes = cidr(address).len() + MAP_ADDRESS;
+            if added < most && bytes <= self.map_room && known.insert(address) {
+                self.map_room -= bytes;
+                added += 1;
+            }
         }
+        added
     }
 
     /// The data of the IPMap.

@@ -1,11 +1,16 @@
 //! `--inspect`: the writer's state in JSON, for administrators and for the program `egress`.
+//!
+//! `render_text` has the answers as text.
+
+mod render_text;
 
 use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
     extract::{RawQuery, State},
-    response::Response,
+    http::StatusCode,
+    response::{IntoResponse, Response},
     routing::get,
 };
 use runtime::{
@@ -16,9 +21,10 @@ use runtime::{
         explain::{self, QueryPacer},
         json,
         problems::{Problem, Problems},
+        query, refusal,
     },
     instance::Instance,
-    store::{BadObject, BadObjects},
+    store::{BadObject, BadObjects, ObjectKey},
 };
 use serde::Serialize;
 use tokio::{
@@ -29,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     PROGRAM,
-    planner::{Explained, ResolverShown, Totals},
+    planner::{Comparison, Explanation, Listing, ListingQuery, ResolverShown, Totals},
 };
 
 /// The number of parallel queries; further ones wait.
@@ -44,7 +50,11 @@ pub enum Question {
     /// A summary of the state.
     Snapshot(oneshot::Sender<Snapshot>),
     /// Why an address or a name is in objects, or is not.
-    Explain(String, oneshot::Sender<Explanation>),
+    Explain(Asked, oneshot::Sender<Explanation>),
+    /// All names of `DNSResolver` objects.
+    List(ListingQuery, oneshot::Sender<Listing>),
+    /// The objects beside the statuses.
+    Compare(oneshot::Sender<Comparison>),
 }
 
 /// The state of the writer.
@@ -52,22 +62,11 @@ pub enum Question {
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
     /// Whether this process writes.
-    pub leading: bool,
+    pub leader: bool,
     pub totals: Totals,
     /// At most 1,000.
     pub dns_resolvers: Vec<ResolverShown>,
     pub more_dns_resolvers: usize,
-}
-
-/// The answer about an address or a name.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Explanation {
-    pub about: String,
-    /// Whether this process writes.
-    pub leading: bool,
-    /// One entry for each DNSResolver and address, at most 1,000.
-    pub found: Vec<Explained>,
 }
 
 /// The status. Names come from tenants, so a reader must escape them.
@@ -168,6 +167,8 @@ pub async fn serve(
     let router = Router::new()
         .route("/status.json", get(status_json))
         .route("/explain.json", get(explain_json))
+        .route("/dnsresolvers.json", get(dns_resolvers_json))
+        .route("/verify.json", get(verify_json))
         .with_state(Arc::new(inspector));
     inspect.serve(router, token).await
 }
@@ -184,14 +185,47 @@ async fn explain_json(
     RawQuery(query): RawQuery,
 ) -> Response {
     let explain = |asked: Asked| async move {
-        let ask = |sender| Question::Explain(asked.text(), sender);
-        let mut told: Explanation = inspector.ask(ask).await?;
-        if let Some(namespace) = &asked.namespace {
-            told.found.retain(|it| it.namespace == *namespace);
-        }
+        let ask = |sender| Question::Explain(asked.clone(), sender);
+        let mut told = inspector.ask(ask).await?;
+        told.text = render_text::explanation(&told, &asked);
         Some(told)
     };
     explain::in_json(PROGRAM, query.as_deref(), explain).await
+}
+
+async fn dns_resolvers_json(
+    State(inspector): State<Arc<Inspector>>,
+    RawQuery(asked): RawQuery,
+) -> Response {
+    let [filter, namespace, after] = match query(asked.as_deref(), ["filter", "namespace", "after"])
+    {
+        Ok(values) => values,
+        Err(error) => return error.into_response(),
+    };
+    let after = match after.map(|after| after.parse::<ObjectKey>()).transpose() {
+        Ok(after) => after,
+        Err(error) => return refusal(StatusCode::BAD_REQUEST, &format!("after: {error}")),
+    };
+    let query = ListingQuery {
+        filter: filter.unwrap_or_default(),
+        namespace,
+        after,
+    };
+    let ask = |sender| Question::List(query, sender);
+    match inspector.ask(ask).await {
+        Some(listing) => json(&listing),
+        None => busy(PROGRAM),
+    }
+}
+
+async fn verify_json(State(inspector): State<Arc<Inspector>>) -> Response {
+    match inspector.ask(Question::Compare).await {
+        Some(mut told) => {
+            told.text = render_text::comparison(&told);
+            json(&told)
+        }
+        None => busy(PROGRAM),
+    }
 }
 
 impl Inspector {

@@ -10,6 +10,7 @@
 //! [`Writer`] is the loop around them, and [`mod@write`] carries its jobs out. [`inspect`] tells why an address is there.
 
 mod args;
+pub mod backoff;
 pub mod budget;
 pub mod content;
 pub mod egress;
@@ -19,12 +20,13 @@ pub mod names;
 pub mod output;
 pub mod ownership;
 pub mod planner;
+pub mod reports;
 pub mod resolver;
 pub mod status;
 pub mod write;
 mod writer;
 
-use std::{pin::pin, time::Duration};
+use std::{future::pending, pin::pin, time::Duration};
 
 use anyhow::Context;
 use futures_util::{Stream, StreamExt};
@@ -43,7 +45,7 @@ use runtime::{
 };
 use tokio::{
     sync::{mpsc, watch},
-    time::sleep,
+    time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
@@ -64,6 +66,9 @@ const EVENTS: usize = 64;
 /// How often the API server is asked whether it serves NetworkSets.
 const DISCOVERY: Duration = Duration::from_secs(30);
 
+/// The plural of Calico's NetworkSet.
+const NETWORK_SETS: &str = "networksets";
+
 /// The groups of Calico's NetworkSet, the better one first.
 const SET_APIS: [(&str, SetApi); 2] = [
     ("projectcalico.org/v3", SetApi::V3),
@@ -75,7 +80,8 @@ const SET_APIS: [(&str, SetApi); 2] = [
 /// # Errors
 /// A store that cannot be opened, an address in use, and any error that ends a task.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let options = args.options(Clock::system().now())?;
+    let now = Clock::system().now();
+    let options = args.options(now)?;
     let namespace = args.namespace()?;
     let Args {
         common,
@@ -84,6 +90,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         ..
     } = args;
     telemetry::init_logging(common.log_format);
+    if options.adopt_until.is_some_and(|until| until <= now) {
+        warn!(
+            "--adopt-until is over by the clock of this machine, so nothing is adopted; set a later time, or remove the flag"
+        );
+    }
     let exporter = telemetry::init_metrics(PROGRAM, METRICS)?;
     let store = OpenStore::open(&common.store, PROGRAM).await?;
     let (health, mut tasks) = (Health::new(), Tasks::new());
@@ -165,14 +176,19 @@ async fn sets(
         if wanted.wait_for(|wanted| *wanted).await.is_err() {
             return;
         }
-        let api = served(&store).await;
-        if sender.send(Input::SetApi(api)).await.is_err() {
-            return;
-        }
-        if api == SetApi::Crd {
-            forward_sets::<CrdNetworkSet>(&store, Input::CrdSets, &sender).await;
-        } else {
-            forward_sets::<NetworkSet>(&store, Input::Sets, &sender).await;
+        loop {
+            let api = served(&store, &sender).await;
+            if sender.send(Input::SetApi(api)).await.is_err() {
+                return;
+            }
+            let is_gone = if api == SetApi::Crd {
+                forward_sets::<CrdNetworkSet>(&store, api, Input::CrdSets, &sender).await
+            } else {
+                forward_sets::<NetworkSet>(&store, api, Input::Sets, &sender).await
+            };
+            if !is_gone {
+                return;
+            }
         }
     };
     token.run_until_cancelled(all).await;
@@ -180,28 +196,65 @@ async fn sets(
     Ok(())
 }
 
+/// Forwards events until the API server says that the group does not serve NetworkSets any more. Returns whether it
+/// does.
 async fn forward_sets<K: Kind>(
     store: &OpenStore,
+    api: SetApi,
     input: fn(Event<K>) -> Input,
     sender: &mpsc::Sender<Input>,
-) {
+) -> bool {
     let mut events = pin!(store.watch::<K>(Scope::All));
-    while let Some(event) = events.next().await
-        && sender.send(input(event)).await.is_ok()
-    {}
+    let mut is_out_of_sync = false;
+    loop {
+        let next = match is_out_of_sync {
+            true => timeout(DISCOVERY, events.next()).await,
+            false => Ok(events.next().await),
+        };
+        match next {
+            Ok(Some(event)) => {
+                match &event {
+                    Event::OutOfSync(_) => is_out_of_sync = true,
+                    Event::Synced(_) => is_out_of_sync = false,
+                    _ => {}
+                }
+                if sender.send(input(event)).await.is_err() {
+                    return false;
+                }
+            }
+            Ok(None) => return false,
+            Err(_elapsed) => {}
+        }
+        if is_out_of_sync && is_gone(store, api).await {
+            return true;
+        }
+    }
+}
+
+/// Whether the API server says that the group does not serve NetworkSets.
+async fn is_gone(store: &OpenStore, api: SetApi) -> bool {
+    let OpenStore::Kube(store) = store else {
+        return false;
+    };
+    let mut groups = SET_APIS.into_iter().filter(|(_, it)| *it == api);
+    let Some((group, _)) = groups.next() else {
+        return false;
+    };
+    store.cluster().serves(group, NETWORK_SETS).await == Ok(false)
 }
 
 /// Waits until a group serves NetworkSets.
-async fn served(store: &OpenStore) -> SetApi {
+async fn served(store: &OpenStore, sender: &mpsc::Sender<Input>) -> SetApi {
     let OpenStore::Kube(store) = store else {
         return SetApi::V3;
     };
     let mut is_told = false;
     loop {
+        let mut answers = 0;
         for (group, api) in SET_APIS {
-            match store.cluster().serves(group, "networksets").await {
+            match store.cluster().serves(group, NETWORK_SETS).await {
                 Ok(true) => return api,
-                Ok(false) => {}
+                Ok(false) => answers += 1,
                 Err(error) => {
                     debug!(
                         group,
@@ -212,10 +265,13 @@ async fn served(store: &OpenStore) -> SetApi {
                 }
             }
         }
-        if !std::mem::replace(&mut is_told, true) {
+        if answers == SET_APIS.len() && !std::mem::replace(&mut is_told, true) {
             warn!(
                 "a DNSResolver asks for a NetworkSet of Calico, which the cluster does not serve now"
             );
+            if sender.send(Input::SetApi(SetApi::Missing)).await.is_err() {
+                return pending().await;
+            }
         }
         sleep(DISCOVERY).await;
     }

@@ -15,6 +15,8 @@ use runtime::{
     store::{Event, ObjectKey},
 };
 
+use crate::output::covers;
+
 /// The addresses of all names that have, or had, an object.
 #[derive(Debug, Default)]
 pub struct Names {
@@ -110,7 +112,7 @@ impl Names {
                 self.has_been_read = true;
                 let listed: BTreeSet<_> = objects.iter().map(ObjectKey::of).collect();
                 let is_there =
-                    |key: &ObjectKey| listed.contains(key) || self.unreadable.contains(key);
+                    |key: &ObjectKey| listed.contains(key) || covers(&self.unreadable, key);
                 let gone: Vec<_> = self
                     .objects
                     .keys()

@@ -1,7 +1,7 @@
 //! The objects that the program writes, and what it keeps of the stored ones.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     net::IpAddr,
 };
 
@@ -17,6 +17,9 @@ use crate::{
     egress,
     ownership::{self, Adopted},
 };
+
+/// Addresses by the text of a name; without a name in a policy or a set.
+pub type ByName = BTreeMap<String, BTreeSet<IpAddr>>;
 
 /// A kind of object that the program writes. Policies come first: they decide what passes.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -68,7 +71,7 @@ pub trait Written: Kind {
     fn normal(&self) -> impl Serialize;
 
     /// The single addresses in it, by name if it has names.
-    fn addresses(&self) -> BTreeMap<String, BTreeSet<IpAddr>>;
+    fn addresses(&self) -> ByName;
 
     /// Whether it lets everything out, and whether it lets pods reach DNS.
     fn openness(&self) -> Openness {
@@ -96,7 +99,7 @@ impl Written for NetworkPolicy {
         spec
     }
 
-    fn addresses(&self) -> BTreeMap<String, BTreeSet<IpAddr>> {
+    fn addresses(&self) -> ByName {
         let addresses = self.spec.iter().flat_map(egress::addresses).collect();
         [(String::new(), addresses)].into()
     }
@@ -117,7 +120,7 @@ impl Written for NetworkSet {
         &self.spec.nets
     }
 
-    fn addresses(&self) -> BTreeMap<String, BTreeSet<IpAddr>> {
+    fn addresses(&self) -> ByName {
         of_nets(&self.spec.nets)
     }
 }
@@ -129,7 +132,7 @@ impl Written for CrdNetworkSet {
         &self.spec.nets
     }
 
-    fn addresses(&self) -> BTreeMap<String, BTreeSet<IpAddr>> {
+    fn addresses(&self) -> ByName {
         of_nets(&self.spec.nets)
     }
 }
@@ -141,7 +144,7 @@ impl Written for IpMap {
         &self.data
     }
 
-    fn addresses(&self) -> BTreeMap<String, BTreeSet<IpAddr>> {
+    fn addresses(&self) -> ByName {
         let lists = self.data.iter().flat_map(|data| &data.domains);
         let single = |list: &proto::api::IpList| {
             list.ips
@@ -155,7 +158,7 @@ impl Written for IpMap {
     }
 }
 
-fn of_nets(nets: &[String]) -> BTreeMap<String, BTreeSet<IpAddr>> {
+fn of_nets(nets: &[String]) -> ByName {
     let addresses = nets.iter().filter_map(|net| egress::single(net)).collect();
     [(String::new(), addresses)].into()
 }
@@ -171,8 +174,10 @@ pub struct Observed {
     pub adopted: Option<Adopted>,
     /// Equal for objects that need no write.
     pub fingerprint: u64,
+    /// The size of its content, of an object whose controller is a `DNSResolver`.
+    pub bytes: usize,
     /// Kept only of an object whose controller is a `DNSResolver`.
-    pub addresses: BTreeMap<String, BTreeSet<IpAddr>>,
+    pub addresses: ByName,
     pub openness: Openness,
     /// Those of other programs.
     pub annotations: BTreeMap<String, String>,
@@ -184,16 +189,21 @@ impl Observed {
         let metadata = object.meta();
         let controller = ownership::controller(metadata).map(str::to_owned);
         let is_ours = controller.is_some();
+        let content = match is_ours {
+            true => content(object),
+            false => Vec::new(),
+        };
         Self {
             uid: metadata.uid.clone(),
             version: metadata.resource_version.clone(),
             is_marked: ownership::is_marked(metadata),
             adopted: ownership::adopted(metadata),
-            fingerprint: if is_ours { fingerprint(object) } else { 0 },
+            fingerprint: if is_ours { rapidhash_v3(&content) } else { 0 },
+            bytes: content.len(),
             addresses: if is_ours {
                 object.addresses()
             } else {
-                BTreeMap::new()
+                ByName::new()
             },
             openness: object.openness(),
             annotations: if is_ours {
@@ -208,14 +218,22 @@ impl Observed {
     /// Whether the other is certainly an older version of the same object.
     pub fn is_newer_than(&self, other: &Self) -> bool {
         let number = |observed: &Self| observed.version.as_ref()?.parse::<u64>().ok();
-        number(self)
-            .zip(number(other))
-            .is_some_and(|(one, other)| one > other)
+        let numbers = number(self).zip(number(other));
+        self.uid == other.uid && numbers.is_some_and(|(one, other)| one > other)
+    }
+
+    /// Whether both are the same version of the same object.
+    pub fn is_version_of(&self, other: &Self) -> bool {
+        (&self.uid, &self.version) == (&other.uid, &other.version)
     }
 }
 
 /// Equal for objects with the same content, labels, owners, and annotations of this program.
 pub fn fingerprint<K: Written>(object: &K) -> u64 {
+    rapidhash_v3(&content(object))
+}
+
+fn content<K: Written>(object: &K) -> Vec<u8> {
     let ObjectMeta {
         labels,
         owner_references,
@@ -232,8 +250,7 @@ pub fn fingerprint<K: Written>(object: &K) -> u64 {
         is_marked,
     );
     // It has no keys but texts, so it can be written as JSON.
-    let text = serde_json::to_vec(&told).unwrap_or_default();
-    rapidhash_v3(&text)
+    serde_json::to_vec(&told).unwrap_or_default()
 }
 
 impl Object {
@@ -298,8 +315,14 @@ pub struct Outputs {
     unreadable: BTreeSet<ObjectKey>,
     /// How many policies of a namespace let pods reach DNS; without the namespaces that have none.
     allowing_dns: HashMap<String, usize>,
+    /// The bytes of the objects of DNSResolvers by namespace.
+    bytes: HashMap<String, usize>,
+    /// The namespaces where they became fewer.
+    shrunk: HashSet<String>,
     /// Whether they were listed once.
     pub has_been_read: bool,
+    /// Whether the store said that they cannot be read now.
+    pub is_out_of_sync: bool,
 }
 
 impl Outputs {
@@ -310,7 +333,7 @@ impl Outputs {
 
     /// Whether an object of this key exists that does not decode.
     pub fn is_unreadable(&self, key: &ObjectKey) -> bool {
-        self.unreadable.contains(key)
+        covers(&self.unreadable, key)
     }
 
     /// Whether a policy of the namespace lets pods reach DNS.
@@ -318,28 +341,72 @@ impl Outputs {
         self.allowing_dns.contains_key(namespace)
     }
 
+    /// The bytes of the objects of DNSResolvers in a namespace.
+    pub fn bytes(&self, namespace: &str) -> usize {
+        self.bytes.get(namespace).copied().unwrap_or(0)
+    }
+
+    /// Whether these bytes became fewer since [`Outputs::forget_shrinking`].
+    pub fn has_shrunk(&self, namespace: &str) -> bool {
+        self.shrunk.contains(namespace)
+    }
+
+    /// Forgets that the bytes became fewer.
+    pub fn forget_shrinking(&mut self, namespace: &str) {
+        self.shrunk.remove(namespace);
+    }
+
     /// All keys with their objects.
     pub fn all(&self) -> impl Iterator<Item = (&ObjectKey, &Observed)> {
         self.objects.iter()
     }
 
-    /// Replaces an object, unless the known one is newer. Returns the object before if something changed.
-    pub fn put(&mut self, key: ObjectKey, observed: Observed) -> Option<Option<Observed>> {
+    /// Takes in an object of an event, unless the known one is a newer version of it. Returns whether something changed.
+    pub fn put(&mut self, key: ObjectKey, observed: Observed) -> bool {
         let known = self.objects.get(&key);
-        if known.is_some_and(|known| known.is_newer_than(&observed) || *known == observed) {
-            return None;
+        if known.is_some_and(|known| known.is_newer_than(&observed)) {
+            return false;
         }
-        let before = self.remove(&key);
+        self.replace(key, observed)
+    }
+
+    /// Takes in an object of a list, or one that was just read or written. After a restore of etcd its version may be
+    /// lower than the known one. Returns whether something changed.
+    pub fn replace(&mut self, key: ObjectKey, observed: Observed) -> bool {
+        if self.objects.get(&key) == Some(&observed) {
+            return false;
+        }
+        let before = self.take(&key).map_or(0, |it| it.bytes);
         if observed.openness.allows_dns {
             *self.allowing_dns.entry(key.namespace.clone()).or_default() += 1;
         }
+        if observed.bytes > 0 {
+            *self.bytes.entry(key.namespace.clone()).or_default() += observed.bytes;
+        }
+        if observed.bytes < before {
+            self.shrunk.insert(key.namespace.clone());
+        }
         self.objects.insert(key, observed);
-        Some(before)
+        true
     }
 
     /// Removes an object, and returns it.
     pub fn remove(&mut self, key: &ObjectKey) -> Option<Observed> {
+        let removed = self.take(key)?;
+        if removed.bytes > 0 {
+            self.shrunk.insert(key.namespace.clone());
+        }
+        Some(removed)
+    }
+
+    fn take(&mut self, key: &ObjectKey) -> Option<Observed> {
         let removed = self.objects.remove(key)?;
+        if let Some(bytes) = self.bytes.get_mut(&key.namespace) {
+            *bytes = bytes.saturating_sub(removed.bytes);
+            if *bytes == 0 {
+                self.bytes.remove(&key.namespace);
+            }
+        }
         if removed.openness.allows_dns
             && let Some(count) = self.allowing_dns.get_mut(&key.namespace)
         {
@@ -353,7 +420,7 @@ impl Outputs {
 
     /// The keys of objects that are neither listed nor unreadable.
     pub fn missing(&self, listed: &BTreeSet<ObjectKey>) -> Vec<ObjectKey> {
-        let is_there = |key: &ObjectKey| listed.contains(key) || self.unreadable.contains(key);
+        let is_there = |key: &ObjectKey| listed.contains(key) || self.is_unreadable(key);
         self.objects
             .keys()
             .filter(|key| !is_there(key))
@@ -365,4 +432,10 @@ impl Outputs {
     pub fn set_unreadable(&mut self, keys: &BTreeSet<ObjectKey>) {
         self.unreadable.clone_from(keys);
     }
+}
+
+/// Whether the object is among those that exist but cannot be read, alone or with its whole namespace.
+pub fn covers(unreadable: &BTreeSet<ObjectKey>, key: &ObjectKey) -> bool {
+    unreadable.contains(key)
+        || (!unreadable.is_empty() && unreadable.contains(&ObjectKey::all_in(&key.namespace)))
 }

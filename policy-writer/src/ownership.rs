@@ -1,15 +1,14 @@
 //! Whose an object is: the controller by uid, the mark of this program, and the adopted addresses.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-};
+use std::{collections::BTreeMap, net::IpAddr};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
 use proto::api::DnsResolver;
 use runtime::{clock::Timestamp, store::ObjectKey};
 use serde::{Deserialize, Serialize};
+
+use crate::output::ByName;
 
 /// The annotation of every object that this program has written.
 const MARK: &str = "dnsnameresolver.network.openshift.io/written-by";
@@ -26,12 +25,12 @@ pub struct Adopted {
     /// Milliseconds since the Unix epoch.
     until: i64,
     /// By the text of the name in an IPMap; without a name in a policy.
-    addresses: BTreeMap<String, BTreeSet<IpAddr>>,
+    addresses: ByName,
 }
 
 impl Adopted {
     /// These addresses until this time.
-    pub fn new(until: Timestamp, addresses: BTreeMap<String, BTreeSet<IpAddr>>) -> Self {
+    pub fn new(until: Timestamp, addresses: ByName) -> Self {
         Self {
             until: until.as_millis(),
             addresses,
@@ -44,7 +43,7 @@ impl Adopted {
     }
 
     /// The addresses by name.
-    pub fn addresses(&self) -> &BTreeMap<String, BTreeSet<IpAddr>> {
+    pub fn addresses(&self) -> &ByName {
         &self.addresses
     }
 
@@ -98,11 +97,19 @@ pub fn adopted(metadata: &ObjectMeta) -> Option<Adopted> {
         .filter(|_| is_marked(metadata))
 }
 
-/// The annotations of other programs.
+/// The most bytes of other programs' annotations on an object. They are kept in memory.
+const MOST_FOREIGN: usize = 16 << 10;
+
+/// The annotations of other programs; none if they are very large.
 pub fn foreign_annotations(metadata: &ObjectMeta) -> BTreeMap<String, String> {
-    let mut annotations = metadata.annotations.clone().unwrap_or_default();
-    annotations.retain(|key, _| ![MARK, ADOPTED].contains(&key.as_str()));
-    annotations
+    let foreign = || {
+        let all = metadata.annotations.iter().flatten();
+        all.filter(|(key, _)| ![MARK, ADOPTED].contains(&key.as_str()))
+    };
+    let bytes: usize = foreign().map(|(key, value)| key.len() + value.len()).sum();
+    let kept = foreign().filter(|_| bytes <= MOST_FOREIGN);
+    kept.map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 /// The annotations of this program.
@@ -115,6 +122,8 @@ pub fn annotations(adopted: Option<&Adopted>) -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn metadata(owner: OwnerReference) -> ObjectMeta {
@@ -165,6 +174,11 @@ mod tests {
         };
         assert_eq!(adopted(&metadata), Some(told));
         assert!(is_marked(&metadata) && foreign_annotations(&metadata).is_empty());
+        for (bytes, is_kept) in [(100, true), (MOST_FOREIGN, false)] {
+            let all = metadata.annotations.get_or_insert_default();
+            all.insert("example.com/note".to_owned(), "n".repeat(bytes));
+            assert_eq!(foreign_annotations(&metadata).len(), usize::from(is_kept));
+        }
         metadata.annotations.get_or_insert_default().remove(MARK);
         assert_eq!(adopted(&metadata), None);
     }

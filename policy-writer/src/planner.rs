@@ -2,8 +2,14 @@
 
 mod conditions;
 mod events;
+mod finish;
+mod flights;
+mod floor;
 mod job;
+mod orphans;
 mod plan;
+mod room;
+mod turns;
 mod view;
 
 use std::{
@@ -13,16 +19,17 @@ use std::{
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use proto::api::DnsName;
-use runtime::{
-    address_filter::Filter,
-    clock::Timestamp,
-    kube_events::Severity,
-    store::{ObjectKey, StoreError},
-};
+use runtime::{address_filter::Filter, clock::Timestamp, kube_events::Severity, store::ObjectKey};
+
+use self::{flights::Flights, turns::Turns};
 
 pub use self::{
     job::{Done, Job, Operation, OperationResult},
-    view::{Explained, NameShown, ObjectShown, ResolverShown, Totals},
+    view::{
+        AddressExplained, Comparison, Explained, Explanation, ListedResolver, Listing,
+        ListingQuery, NameListed, NameShown, ObjectReport, ObjectShown, Reason, ResolverShown,
+        Totals,
+    },
 };
 use crate::{
     budget::{Budget, Waiting},
@@ -32,13 +39,11 @@ use crate::{
     resolver::{Resolver, reference},
 };
 
-/// The pause after a failed write; it doubles up to [`LONGEST_RETRY`].
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
-
 /// How many `DNSResolver` objects are planned for each place of a job.
 const PLANNED: usize = 4;
+
+/// How many of them are of one namespace: a plan takes time.
+const PLANNED_OF_A_NAMESPACE: usize = 8;
 
 /// How the objects are made.
 #[derive(Clone, Debug)]
@@ -47,6 +52,8 @@ pub struct Options {
     pub filter: Filter,
     /// `--dnsresolver-max-addresses`.
     pub max_addresses: usize,
+    /// `--dnsresolver-max-bytes`.
+    pub namespace_bytes: usize,
     /// `--policy-write-bytes`.
     pub write_bytes: usize,
     /// `--dnsresolver-retain`: how long adopted addresses stay.
@@ -73,8 +80,10 @@ pub struct Now {
 /// Where Calico's NetworkSet is served.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SetApi {
-    /// Nowhere, or not known yet.
+    /// Not known yet.
     #[default]
+    Unknown,
+    /// Nowhere.
     Missing,
     /// `projectcalico.org/v3`.
     V3,
@@ -108,11 +117,20 @@ pub struct Planner {
     is_leading: bool,
     resolvers_read: bool,
     /// The resolvers whose status may have to be written.
-    status_due: BTreeSet<ObjectKey>,
-    /// The last of them that was looked at; the next one comes after it.
-    status_done: Option<ObjectKey>,
+    status_due: Turns,
+    /// Those that have to wait after the last write, with the end of the pause.
+    statuses_later: BTreeSet<(Instant, ObjectKey)>,
+    flights: Flights,
+    /// The bytes by which stored objects grow with the writes that begin or are under way.
+    growth: BTreeMap<ObjectKey, usize>,
+    /// The namespaces where the limit of bytes leaves addresses out, with the earliest time of the next plan for them.
+    full: BTreeMap<String, Instant>,
+    /// The namespaces in which a `DNSResolver` was read.
+    seen_namespaces: BTreeSet<String>,
     /// Whether objects without their `DNSResolver` may be left, in a store that does not delete them.
     has_orphans: bool,
+    /// The earliest time of their deletion, after one failed.
+    orphans_not_before: Option<Instant>,
     reports: Vec<PlannedReport>,
     /// How often a change of another account was put right.
     undone: u64,
@@ -134,26 +152,42 @@ impl Planner {
             set_api: SetApi::default(),
             is_leading: false,
             resolvers_read: false,
-            status_due: BTreeSet::new(),
-            status_done: None,
+            status_due: Turns::default(),
+            statuses_later: BTreeSet::new(),
+            flights: Flights::default(),
+            growth: BTreeMap::new(),
+            full: BTreeMap::new(),
+            seen_namespaces: BTreeSet::new(),
             has_orphans: true,
+            orphans_not_before: None,
             reports: Vec::new(),
             undone: 0,
         }
     }
 
-    /// The kinds that have not been listed since the start. Nothing is written before.
+    /// The kinds that have not been listed since the start. Objects of such a kind are not written.
     pub fn unread(&self) -> Vec<&'static str> {
         let wants_sets = self.wants_sets() && self.set_api != SetApi::Missing;
         let kinds = [
             ("DNSNameResolver", self.names.has_been_read()),
             ("DNSResolver", self.resolvers_read),
-            ("NetworkPolicy", self.policies.has_been_read),
-            ("IPMap", self.maps.has_been_read),
-            ("NetworkSet", !wants_sets || self.sets.has_been_read),
+            ("NetworkPolicy", self.is_read(Output::Policy)),
+            ("IPMap", self.is_read(Output::Map)),
+            ("NetworkSet", !wants_sets || self.is_read(Output::Set)),
         ];
         let unread = kinds.into_iter().filter(|(_, is_read)| !is_read);
         unread.map(|(kind, _)| kind).collect()
+    }
+
+    /// Whether the objects of a kind were listed since the start.
+    fn is_read(&self, output: Output) -> bool {
+        let is_served = matches!(self.set_api, SetApi::V3 | SetApi::Crd);
+        self.outputs(output).has_been_read && (output != Output::Set || is_served)
+    }
+
+    /// Whether the sources of all objects were listed.
+    fn may_plan(&self) -> bool {
+        self.is_leading && self.names.has_been_read() && self.resolvers_read
     }
 
     /// Whether a `DNSResolver` asks for a NetworkSet.
@@ -173,16 +207,20 @@ impl Planner {
         std::mem::take(&mut self.reports)
     }
 
-    /// Records where NetworkSets are served.
+    /// Records where NetworkSets are served. Those of another group were not read.
     pub fn set_api(&mut self, api: SetApi, now: Now) {
-        if self.set_api != api {
-            self.set_api = api;
-            let wants = |(_, it): &(&ObjectKey, &mut Resolver)| it.request.wants(Output::Set);
-            for (key, resolver) in self.resolvers.iter_mut().filter(wants) {
-                resolver.touch(now.instant);
-                self.status_due.insert(key.clone());
-            }
+        if self.set_api == api {
+            return;
         }
+        self.set_api = api;
+        self.sets = Outputs::default();
+        for resolver in self.resolvers.values_mut() {
+            resolver.floor.remove(&Output::Set);
+            resolver.adopted.remove(&Output::Set);
+            resolver.written.remove(&Output::Set);
+            resolver.touch(now.instant);
+        }
+        self.mark_users_of(Output::Set);
     }
 
     /// Records whether this process leads. A new leader begins as after a start.
@@ -212,22 +250,14 @@ impl Planner {
         }
     }
 
-    /// Whether each name that an object can have was answered.
-    fn is_resolved(&self, resolver: &Resolver) -> bool {
-        resolver
-            .request
-            .valid()
-            .all(|name| self.names.is_answered(name))
-    }
-
     /// When the objects of a `DNSResolver` may be written; `None` if there is no reason to.
     fn due(&self, key: &ObjectKey, resolver: &Resolver) -> Option<Instant> {
         if resolver.in_flight {
             return None;
         }
-        let put_right = resolver.put_right_at;
+        let later = resolver.later_at;
         let Some(dirty_since) = resolver.dirty_since.filter(|_| resolver.is_dirty) else {
-            return put_right;
+            return later;
         };
         let exists = |output: &Output| {
             resolver.written.contains_key(output)
@@ -238,8 +268,8 @@ impl Planner {
         };
         let mut wanted = Output::ALL
             .into_iter()
-            .filter(|output| resolver.request.wants(*output));
-        let may_go = self.is_resolved(resolver)
+            .filter(|output| resolver.request.wants(*output) && self.is_read(*output));
+        let may_go = resolver.unanswered.is_empty()
             || (resolver.is_urgent && wanted.all(|output| exists(&output)));
         let due = if may_go {
             dirty_since
@@ -247,16 +277,17 @@ impl Planner {
             resolver.hold_until
         };
         let due = resolver.not_before.map_or(due, |at| due.max(at));
-        Some(put_right.map_or(due, |at| due.min(at)))
+        Some(later.map_or(due, |at| due.min(at)))
     }
 
     /// The jobs that can begin now, at most so many.
     pub fn next_jobs(&mut self, room: usize, now: Now) -> Vec<Job> {
-        if room == 0 || !self.is_leading || !self.unread().is_empty() {
+        if room == 0 || !self.may_plan() {
             return Vec::new();
         }
         self.end_adoptions(now);
-        let mut jobs = self.orphans(room);
+        self.offer_free_bytes(now);
+        let mut jobs = self.orphans(room, now);
         let due: Vec<_> = self
             .resolvers
             .iter()
@@ -268,6 +299,7 @@ impl Planner {
         let budget = &self.budget;
         let due = due
             .into_iter()
+            .filter(|(_, key, _)| self.flights.may_begin(key))
             .filter(|(since, key, resolver)| {
                 let next = |bytes| budget.next(&key.namespace, bytes, *since, now.instant);
                 let is_later = |bytes| next(bytes) > now.instant;
@@ -275,7 +307,7 @@ impl Planner {
             })
             .map(|(since, key, _)| (since, key.clone()));
         // A plan takes time, so only those are planned that may begin soon.
-        let due = budget.in_turns(due.collect(), PLANNED * room);
+        let due = budget.in_turns(due.collect(), PLANNED * room, PLANNED_OF_A_NAMESPACE);
         let mut waiting = Vec::new();
         for (since, key) in &due {
             let plan = self.plan(key, now);
@@ -287,6 +319,8 @@ impl Planner {
             if let Some(resolver) = self.resolvers.get_mut(key) {
                 resolver.waiting_bytes = Some(bytes);
             }
+            // Later plans of the namespace see what this one takes.
+            self.growth.insert(key.clone(), plan.growth);
             waiting.push(Waiting {
                 what: (key, plan),
                 namespace: &key.namespace,
@@ -295,7 +329,13 @@ impl Planner {
             });
         }
         let most = room.saturating_sub(jobs.len());
-        for (key, plan) in self.budget.admit(waiting, most, now.instant) {
+        let flights = &mut self.flights;
+        let admitted = self.budget.admit(waiting, most, now.instant, |(key, _)| {
+            flights.begin(key, now.instant)
+        });
+        let flights = &self.flights;
+        self.growth.retain(|key, _| flights.has_job(key));
+        for (key, plan) in admitted {
             jobs.extend(self.begin(key, plan, now));
         }
         self.status_jobs(room.saturating_sub(jobs.len()), &mut jobs, now);
@@ -305,7 +345,7 @@ impl Planner {
     /// Adopted addresses whose time is over are taken out.
     fn end_adoptions(&mut self, now: Now) {
         for resolver in self.resolvers.values_mut().filter(|it| !it.in_flight) {
-            let mut adopted = resolver.adopted.iter().flat_map(BTreeMap::values);
+            let mut adopted = resolver.adopted.values().flatten();
             if adopted.any(|adopted| adopted.until() <= now.time) {
                 resolver.is_urgent = true;
                 resolver.touch(now.instant);
@@ -315,11 +355,15 @@ impl Planner {
 
     /// When the next job can begin without another event.
     pub fn next_timer(&self, now: Now) -> Option<Instant> {
-        if !self.is_leading || !self.unread().is_empty() {
+        if !self.may_plan() {
             return None;
         }
         let due = self.resolvers.iter().filter_map(|(key, resolver)| {
             let due = self.due(key, resolver)?;
+            if !self.flights.may_begin(key) {
+                // The end of a job is an event.
+                return None;
+            }
             let bytes = resolver.waiting_bytes;
             Some(bytes.map_or(due, |bytes| {
                 let next = |since| self.budget.next(&key.namespace, bytes, since, now.instant);
@@ -330,95 +374,17 @@ impl Planner {
             .resolvers
             .values()
             .filter(|resolver| !resolver.in_flight);
-        let ends = adopted.flat_map(|it| it.adopted.iter().flat_map(BTreeMap::values));
+        let ends = adopted.flat_map(|it| it.adopted.values().flatten());
+        // Those that are over have made their DNSResolver due.
+        let ends = ends.filter(|adopted| adopted.until() > now.time);
         let ends = ends.map(|adopted| now.instant + adopted.until().since(now.time));
-        let statuses = self
-            .status_due
-            .iter()
-            .filter_map(|key| self.resolvers.get(key)?.status_not_before);
-        due.chain(ends).chain(statuses).min()
-    }
-
-    /// Takes the results of a job in.
-    pub fn finished(&mut self, done: Done, now: Now) {
-        let Done {
-            key,
-            results,
-            status,
-            ..
-        } = done;
-        let mut failed = None;
-        let allowed_dns = self.policies.allows_dns(&key.namespace);
-        for (output, result) in results {
-            let problem = match result {
-                OperationResult::Written(observed) => {
-                    if let Some(resolver) = self.resolvers.get_mut(&key) {
-                        resolver.written.insert(output, observed.fingerprint);
-                    }
-                    self.stored(output, &key, observed);
-                    None
-                }
-                OperationResult::Gone => {
-                    self.outputs_mut(output).remove(&key);
-                    None
-                }
-                OperationResult::Changed(observed) => {
-                    self.outputs_mut(output).put(key.clone(), observed);
-                    None
-                }
-                OperationResult::Failed(error) => Some(error),
-            };
-            let Some(resolver) = self.resolvers.get_mut(&key) else {
-                continue;
-            };
-            match problem {
-                None => drop(resolver.failures.remove(&output)),
-                Some(error) => {
-                    resolver.failures.insert(output, error.to_string());
-                    failed = Some(error);
-                }
-            }
-        }
-        self.compare_dns(&key.namespace, allowed_dns);
-        let Some(resolver) = self.resolvers.get_mut(&key) else {
-            return;
-        };
-        resolver.in_flight = false;
-        let is_status = status.is_some();
-        match status {
-            Some(Ok(stored)) => {
-                resolver
-                    .version
-                    .clone_from(&stored.metadata.resource_version);
-                resolver.status = stored.status.unwrap_or_default();
-            }
-            // The watch tells of the new version, or that there is none.
-            Some(Err(StoreError::Conflict(_) | StoreError::NotFound(_))) | None => {}
-            Some(Err(error)) => failed = Some(error),
-        }
-        match failed {
-            None => resolver.failed = 0,
-            Some(error) => {
-                let pause = FIRST_RETRY
-                    .saturating_mul(1 << resolver.failed.min(8))
-                    .min(LONGEST_RETRY);
-                resolver.failed = resolver.failed.saturating_add(1);
-                let asked = match error {
-                    StoreError::Unavailable { retry_after, .. } => retry_after,
-                    _ => None,
-                };
-                let at = now.instant + pause.max(asked.unwrap_or_default());
-                if is_status {
-                    resolver.status_not_before = Some(at);
-                } else {
-                    resolver.delay(at);
-                }
-                resolver.is_urgent = true;
-            }
-        }
-        // Events that came meanwhile, and objects that others changed.
-        resolver.touch(now.instant);
-        self.status_due.insert(key);
+        let mut namespaces = self.status_due.namespaces();
+        let may_write = namespaces.any(|namespace| self.flights.has_room(namespace));
+        let statuses = may_write.then_some(now.instant);
+        let later = self.statuses_later.first().map(|(at, _)| *at);
+        let orphans = self.orphans_not_before;
+        let once = [statuses, later, orphans].into_iter().flatten();
+        due.chain(ends).chain(once).min()
     }
 
     fn report(&mut self, key: &ObjectKey, severity: Severity, reason: &'static str, note: String) {

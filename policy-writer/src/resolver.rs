@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
     net::IpAddr,
     time::{Duration, Instant},
 };
@@ -14,7 +15,8 @@ use proto::api::{
 use runtime::store::ObjectKey;
 
 use crate::{
-    output::Output,
+    backoff::{Backoff, Pauses},
+    output::{ByName, Output},
     ownership::{Adopted, uid_of},
 };
 
@@ -24,11 +26,36 @@ pub const FIRST_ANSWERS: Duration = Duration::from_secs(10);
 /// Changes within this time of a write go together.
 pub const TOGETHER: Duration = Duration::from_secs(1);
 
-/// The longest pause before a change of another account is put right again.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(8);
+/// The first change of another account is put right at once, later ones after these pauses.
+const PUT_RIGHT: Pauses = Pauses {
+    early_attempts: 1,
+    early: Duration::ZERO,
+    first: Duration::from_secs(1),
+    longest: Duration::from_secs(8),
+};
 
-/// Changes of others that are further apart than this are put right at once.
-const QUIET: Duration = Duration::from_secs(600);
+/// The pauses after failed writes of a kind.
+const FAILED: Pauses = Pauses {
+    early_attempts: 0,
+    early: Duration::ZERO,
+    first: Duration::from_secs(1),
+    longest: Duration::from_secs(30),
+};
+
+/// The pauses after writes of the status, failed or not: a tenant may change it all the time.
+const STATUSES: Pauses = Pauses {
+    early_attempts: 4,
+    early: Duration::from_secs(1),
+    first: Duration::from_secs(2),
+    longest: Duration::from_secs(60),
+};
+
+/// The most labels of a `DNSResolver` that its objects get.
+const MOST_LABELS: usize = 64;
+
+/// The most conditions of a status that is kept in memory, and the most bytes of a text in it. The program writes less.
+const MOST_CONDITIONS: usize = 16;
+const MOST_TEXT: usize = 16 << 10;
 
 /// A name of a `domainList`.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -44,12 +71,13 @@ pub struct Listed {
 pub struct Request {
     /// In the order of the list, each text once.
     pub names: Vec<Listed>,
-    /// How many names stand beyond the limit of the list.
+    /// How many texts stand beyond the limit of the list.
     pub too_many: usize,
     /// `None` for an unknown value.
     pub kind: Option<GenerateType>,
     /// The value as it is written.
     pub kind_text: String,
+    /// At most 64.
     pub labels: BTreeMap<String, String>,
     pub uid: String,
 }
@@ -57,25 +85,41 @@ pub struct Request {
 impl Request {
     /// Reads it from an object.
     pub fn of(resolver: &DnsResolver) -> Self {
-        let mut seen = BTreeSet::new();
-        let list = &resolver.spec.domain_list;
-        let unique = list.iter().map(|text| (text, cut(text)));
-        let mut unique = unique.filter(|(_, cut)| seen.insert(cut.clone()));
-        let names = unique.by_ref().take(MAX_DOMAINS);
-        let names = names.map(|(text, cut)| Listed {
-            text: cut,
-            name: DnsName::parse(text),
-        });
-        let names = names.collect();
-        let too_many = unique.count();
+        let mut list = resolver.spec.domain_list.iter();
+        let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
+        while names.len() < MAX_DOMAINS
+            && let Some(text) = list.next()
+        {
+            let cut = cut(text);
+            if seen.insert(cut.clone()) {
+                let name = DnsName::parse(text);
+                names.push(Listed { text: cut, name });
+            }
+        }
+        // The list may be very long, so the rest is counted alone.
+        let too_many = list.count();
+        let labels = resolver.metadata.labels.iter().flatten();
+        let labels = labels.take(MOST_LABELS);
         Self {
             names,
             too_many,
             kind: resolver.spec.generate_type(),
             kind_text: resolver.spec.generate_type.clone(),
-            labels: resolver.metadata.labels.clone().unwrap_or_default(),
+            labels: labels
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
             uid: uid_of(resolver),
         }
+    }
+
+    /// Equal for objects with the same request. A status changes much more often.
+    fn digest(resolver: &DnsResolver) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        resolver.spec.domain_list.hash(&mut hasher);
+        resolver.spec.generate_type.hash(&mut hasher);
+        resolver.metadata.labels.hash(&mut hasher);
+        uid_of(resolver).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// The names that an object can have.
@@ -104,27 +148,31 @@ fn cut(text: &str) -> String {
     format!("{}…", text.get(..end).unwrap_or_default())
 }
 
-/// The addresses of the stored objects at the start, for names that no status has answered since.
-#[derive(Clone, Debug, Default)]
-pub struct Floor {
-    /// Of the policy and of the set. They come into an object of the same kind only.
-    pub addresses: BTreeMap<Output, BTreeSet<IpAddr>>,
-    /// Of the IPMap, by the text of the name. They come into no other object.
-    pub by_name: BTreeMap<String, BTreeSet<IpAddr>>,
+/// The addresses of the stored objects at the start, for names that no status has answered since. It has the kinds
+/// that were read before a plan. Those of a kind come into an object of the same kind only.
+pub type Floor = BTreeMap<Output, ByName>;
+
+/// A failed write.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub reason: String,
+    pub pause: Backoff,
 }
 
-/// Changes of an object by other accounts.
-#[derive(Clone, Copy, Debug)]
-pub struct Undone {
-    times: u32,
-    at: Instant,
-    not_before: Instant,
+/// The event of a watch about an object while a job was under way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Meanwhile {
+    Changed,
+    Removed,
+    /// Everything was listed. The list may be older than the known versions, as after a restore of etcd.
+    Listed,
 }
 
 /// A `DNSResolver` and the state of its objects.
 #[derive(Debug)]
 pub struct Resolver {
     pub request: Request,
+    digest: u64,
     pub generation: Option<i64>,
     pub version: Option<String>,
     pub status: DnsResolverStatus,
@@ -140,17 +188,22 @@ pub struct Resolver {
     pub dirty_since: Option<Instant>,
     /// The earliest time of the next write.
     pub not_before: Option<Instant>,
-    /// The earliest time of the next write of its status, after one failed.
-    pub status_not_before: Option<Instant>,
+    /// The writes of its status.
+    pub status_pause: Option<Backoff>,
     /// A job is under way.
     pub in_flight: bool,
-    /// Kinds of which an event came while a job was under way, and whether the last one was a deletion. A result of the job
-    /// may be older.
-    pub meanwhile: BTreeMap<Output, bool>,
-    /// Taken once after the start and after a take-over.
-    pub floor: Option<Floor>,
-    /// Taken from the annotations once, like the floor.
-    pub adopted: Option<BTreeMap<Output, Adopted>>,
+    /// Kinds of which an event came while a job was under way. A result of the job may be older.
+    pub meanwhile: BTreeMap<Output, Meanwhile>,
+    /// An event of the DNSResolver itself came while a job was under way.
+    pub is_seen_meanwhile: bool,
+    /// Whether there was a plan since the start or the take-over.
+    pub is_planned: bool,
+    /// Taken once of each kind after the start and after a take-over.
+    pub floor: Floor,
+    /// Taken from the annotations once of each kind, like the floor.
+    pub adopted: BTreeMap<Output, Option<Adopted>>,
+    /// The names without an answer since the start.
+    pub unanswered: BTreeSet<DnsName>,
     /// The addresses of the last plan.
     pub present: BTreeSet<IpAddr>,
     /// When each of them came into the plan.
@@ -159,14 +212,12 @@ pub struct Resolver {
     pub left_out: BTreeMap<String, usize>,
     /// The fingerprints of the objects that this process wrote or found right, by kind.
     pub written: BTreeMap<Output, u64>,
-    /// Why the last write of a kind failed.
-    pub failures: BTreeMap<Output, String>,
-    /// Failed writes in a row.
-    pub failed: u32,
-    /// How others changed the objects of a kind.
-    pub undone: BTreeMap<Output, Undone>,
-    /// When to put a change of others right that has to wait.
-    pub put_right_at: Option<Instant>,
+    /// The kinds whose last write failed. Each has its own pauses.
+    pub failures: BTreeMap<Output, Failure>,
+    /// The changes of each kind by other accounts.
+    pub undone: BTreeMap<Output, Backoff>,
+    /// When to plan again, for writes that have to wait.
+    pub later_at: Option<Instant>,
     /// The bytes of the write that waits for the budget.
     pub waiting_bytes: Option<usize>,
 }
@@ -176,45 +227,48 @@ impl Resolver {
     pub fn new(resolver: &DnsResolver, now: Instant) -> Self {
         Self {
             request: Request::of(resolver),
+            digest: Request::digest(resolver),
             generation: resolver.meta().generation,
             version: resolver.meta().resource_version.clone(),
-            status: resolver.status.clone().unwrap_or_default(),
+            status: kept_status(resolver),
             hold_until: now + FIRST_ANSWERS,
             new_names: BTreeSet::new(),
             is_urgent: false,
             is_dirty: true,
             dirty_since: Some(now),
             not_before: None,
-            status_not_before: None,
+            status_pause: None,
             in_flight: false,
             meanwhile: BTreeMap::new(),
-            floor: None,
-            adopted: None,
+            is_seen_meanwhile: false,
+            is_planned: false,
+            floor: Floor::new(),
+            adopted: BTreeMap::new(),
+            unanswered: BTreeSet::new(),
             present: BTreeSet::new(),
             since: BTreeMap::new(),
             left_out: BTreeMap::new(),
             written: BTreeMap::new(),
             failures: BTreeMap::new(),
-            failed: 0,
             undone: BTreeMap::new(),
-            put_right_at: None,
+            later_at: None,
             waiting_bytes: None,
         }
     }
 
-    /// Takes a new version of the object in. Returns the request before, if it changed.
+    /// Takes a new version of the object in. Returns the request before, if it changed. A change of the status alone is no
+    /// reason for a plan.
     pub fn update(&mut self, resolver: &DnsResolver, now: Instant) -> Option<Request> {
+        self.is_seen_meanwhile = self.in_flight;
         self.generation = resolver.meta().generation;
         self.version.clone_from(&resolver.meta().resource_version);
-        let status = resolver.status.clone().unwrap_or_default();
-        if status != self.status {
-            self.status = status;
-            self.touch(now);
-        }
-        let request = Request::of(resolver);
-        if request == self.request {
+        self.status = kept_status(resolver);
+        let digest = Request::digest(resolver);
+        if digest == self.digest {
             return None;
         }
+        self.digest = digest;
+        let request = Request::of(resolver);
         let before: BTreeSet<_> = self.request.valid().cloned().collect();
         let after: BTreeSet<_> = request.valid().cloned().collect();
         if after.difference(&before).next().is_some() {
@@ -239,47 +293,101 @@ impl Resolver {
     /// Begins anew after a take-over: another process has written meanwhile.
     pub fn take_over(&mut self, now: Instant) {
         self.hold_until = now + FIRST_ANSWERS;
-        (self.floor, self.adopted) = (None, None);
+        self.is_planned = false;
+        self.floor.clear();
+        self.adopted.clear();
         self.written.clear();
         self.failures.clear();
-        self.not_before = None;
+        (self.not_before, self.later_at, self.status_pause) = (None, None, None);
         self.touch(now);
     }
 
     /// Another account changed an object of ours. The first change is put right at once, later ones after growing
     /// pauses. A change of the addresses does not wait.
     pub fn undone(&mut self, output: Output, now: Instant) {
-        let is_recent = |known: &&Undone| now.saturating_duration_since(known.at) < QUIET;
-        let known = self.undone.get(&output).filter(is_recent);
-        let times = known.map_or(0, |known| known.times);
-        let pause = match times.checked_sub(1) {
-            None => Duration::ZERO,
-            Some(doublings) => Duration::from_secs(1 << doublings.min(3)).min(LONGEST_BACKOFF),
-        };
-        let undone = Undone {
-            times: times.saturating_add(1),
-            at: now,
-            not_before: now + pause,
-        };
+        if let Some(at) = self.put_right_after(output).filter(|at| *at > now) {
+            // Further changes in a pause do not make it longer.
+            return self.plan_at(at);
+        }
+        let undone = Backoff::again(self.undone.get(&output).copied(), PUT_RIGHT, now);
         self.undone.insert(output, undone);
-        self.is_urgent = true;
-        self.touch(now);
+        if undone.not_before() > now {
+            self.plan_at(undone.not_before());
+        } else {
+            self.is_urgent = true;
+            self.touch(now);
+        }
     }
 
-    /// When the object of a kind may be put right.
+    /// When a change of others may be put right.
     pub fn put_right_after(&self, output: Output) -> Option<Instant> {
-        self.undone.get(&output).map(|undone| undone.not_before)
+        self.undone.get(&output).map(Backoff::not_before)
     }
 
-    /// Delays the next write.
-    pub fn delay(&mut self, until: Instant) {
-        self.not_before = Some(self.not_before.map_or(until, |at| at.max(until)));
+    /// Records a failed write. `asked` is the pause that the store asked for.
+    pub fn failed(&mut self, output: Output, reason: String, asked: Duration, now: Instant) {
+        let known = self.failures.get(&output).map(|it| it.pause);
+        let mut pause = Backoff::again(known, FAILED, now);
+        pause.extend(now + asked);
+        self.failures.insert(output, Failure { reason, pause });
+    }
+
+    /// When a write that failed may be tried again.
+    pub fn retry_after(&self, output: Output) -> Option<Instant> {
+        self.failures.get(&output).map(|it| it.pause.not_before())
+    }
+
+    /// Records that a write of the status begins.
+    pub fn begin_status(&mut self, now: Instant) {
+        self.status_pause = Some(Backoff::again(self.status_pause, STATUSES, now));
+    }
+
+    /// The earliest time of the next write of the status.
+    pub fn status_not_before(&self) -> Option<Instant> {
+        self.status_pause.as_ref().map(Backoff::not_before)
+    }
+
+    /// Takes a stored status in. An event that came while it was written may be newer. If that event is older, another one
+    /// follows.
+    pub fn wrote_status(&mut self, stored: DnsResolver) {
+        let number = |version: &Option<String>| version.as_ref()?.parse::<u64>().ok();
+        let version = stored.metadata.resource_version;
+        let is_newer = number(&version)
+            .zip(number(&self.version))
+            .is_some_and(|(stored, known)| stored > known);
+        if !self.is_seen_meanwhile || is_newer {
+            self.version = version;
+            self.status = stored.status.unwrap_or_default();
+        }
+    }
+
+    /// A job begins.
+    pub fn begin_job(&mut self) {
+        (self.in_flight, self.is_seen_meanwhile) = (true, false);
+        self.meanwhile.clear();
+    }
+
+    /// Plans again at this time.
+    pub fn plan_at(&mut self, at: Instant) {
+        self.later_at = Some(self.later_at.map_or(at, |other| other.min(at)));
     }
 
     /// The key of an object of this `DNSResolver`, which has its name.
     pub fn is_controller_of(&self, uid: Option<&str>) -> bool {
         uid == Some(self.request.uid.as_str())
     }
+}
+
+/// The status of an object, or an empty one in place of one that is too large to be of this program. Then the next write
+/// replaces it.
+fn kept_status(resolver: &DnsResolver) -> DnsResolverStatus {
+    let status = resolver.status.as_ref();
+    let is_small = |status: &&DnsResolverStatus| {
+        let texts = status.conditions.iter();
+        let mut texts = texts.flat_map(|it| [&it.type_, &it.status, &it.reason, &it.message]);
+        status.conditions.len() <= MOST_CONDITIONS && texts.all(|text| text.len() <= MOST_TEXT)
+    };
+    status.filter(is_small).cloned().unwrap_or_default()
 }
 
 /// The reference to a `DNSResolver` in Events.
@@ -294,6 +402,25 @@ mod tests {
     use proto::api::DnsResolverSpec;
 
     use super::*;
+
+    #[test]
+    fn what_a_tenant_makes_very_large_is_not_kept() {
+        let mut object = DnsResolver::new("a", DnsResolverSpec::default());
+        let labels = (0..1_000).map(|i| (format!("label-{i}"), String::new()));
+        object.metadata.labels = Some(labels.collect());
+        assert_eq!(Request::of(&object).labels.len(), MOST_LABELS);
+        let message = |bytes: usize| {
+            let condition = serde_json::json!({
+                "type": "Resolved", "status": "True", "reason": "Answered", "message": "m".repeat(bytes),
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            });
+            serde_json::from_value(serde_json::json!({"ready": true, "conditions": [condition]}))
+        };
+        object.status = Some(message(100).unwrap());
+        assert_eq!(kept_status(&object), message(100).unwrap());
+        object.status = Some(message(1 << 20).unwrap());
+        assert_eq!(kept_status(&object), DnsResolverStatus::default());
+    }
 
     #[test]
     fn a_text_that_is_too_long_is_cut_and_no_name() {

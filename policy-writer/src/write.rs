@@ -1,6 +1,9 @@
 //! Carries jobs out.
 
-use runtime::store::{ObjectKey, Precondition, Replace, Store, StoreError};
+use runtime::{
+    leader::Leader,
+    store::{ObjectKey, Precondition, Replace, Store, StoreError},
+};
 
 use crate::{
     output::{Object, Observed, Output, Written},
@@ -9,15 +12,20 @@ use crate::{
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use proto::api::{CrdNetworkSet, IpMap, NetworkSet};
 
-/// Carries a job out, one write after the other. After a failure nothing is deleted, since a deletion comes after the
-/// object that replaces the deleted one.
-pub async fn carry_out<S: Replace>(store: S, job: Job, has_crd_sets: bool) -> Done {
+/// Carries a job out, one write after the other. An object is deleted only after all writes before it are done, since
+/// they replace it. Without the lead the job stops.
+pub async fn carry_out<S: Replace>(store: S, job: Job, has_crd_sets: bool, leader: Leader) -> Done {
     let mut results = Vec::new();
-    let mut has_failed = false;
+    let (mut is_complete, mut may_delete) = (true, true);
     for operation in job.operations {
+        if !leader.is_leading() {
+            is_complete = false;
+            break;
+        }
         let (output, result) = match operation {
-            Operation::Delete(output, _) if has_failed => {
+            Operation::Delete(output, _) if !may_delete => {
                 tracing::debug!(key = %job.key, kind = output.name(), "the deletion waits");
+                is_complete = false;
                 continue;
             }
             Operation::Delete(output, precondition) => {
@@ -35,16 +43,24 @@ pub async fn carry_out<S: Replace>(store: S, job: Job, has_crd_sets: bool) -> Do
             Operation::Create(object) => (object.output(), write(&store, object, true).await),
             Operation::Replace(object) => (object.output(), write(&store, object, false).await),
         };
-        has_failed |= matches!(result, OperationResult::Failed(_));
+        may_delete &= matches!(
+            result,
+            OperationResult::Written(_) | OperationResult::Deleted
+        );
         results.push((output, result));
     }
     let status = match &job.status {
-        Some(object) => Some(store.replace_status(object).await),
+        Some(object) if leader.is_leading() => Some(store.replace_status(object).await),
+        Some(_) => {
+            is_complete = false;
+            None
+        }
         None => None,
     };
     Done {
         key: job.key,
         results,
+        is_complete,
         status,
         since: job.since,
     }
@@ -79,7 +95,8 @@ async fn delete<K: Written>(
     precondition: &Precondition,
 ) -> OperationResult {
     match store.delete::<K>(key, precondition).await {
-        Ok(()) | Err(StoreError::NotFound(_)) => OperationResult::Gone,
+        Ok(()) => OperationResult::Deleted,
+        Err(StoreError::NotFound(_)) => OperationResult::Gone,
         Err(StoreError::Conflict(key)) => current::<K>(store, &key).await,
         Err(error) => OperationResult::Failed(error),
     }
@@ -91,5 +108,78 @@ async fn current<K: Written>(store: &impl Store, key: &ObjectKey) -> OperationRe
         Ok(object) => OperationResult::Changed(Observed::of(&object)),
         Err(StoreError::NotFound(_)) => OperationResult::Gone,
         Err(error) => OperationResult::Failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use runtime::{OpenStore, leader::Leadership, store::dir::DirStore};
+
+    use super::*;
+
+    fn key() -> ObjectKey {
+        "team-a/a".parse().unwrap()
+    }
+
+    fn metadata() -> ObjectMeta {
+        ObjectMeta {
+            namespace: Some(key().namespace),
+            name: Some(key().name),
+            ..ObjectMeta::default()
+        }
+    }
+
+    fn map() -> IpMap {
+        IpMap {
+            metadata: metadata(),
+            data: None,
+        }
+    }
+
+    /// Creates a policy, then deletes the IPMap.
+    fn job() -> Job {
+        let policy = NetworkPolicy {
+            metadata: metadata(),
+            spec: None,
+        };
+        Job {
+            key: key(),
+            operations: vec![
+                Operation::Create(Object::Policy(policy)),
+                Operation::Delete(Output::Map, Precondition::default()),
+            ],
+            status: None,
+            since: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn an_object_is_deleted_after_another_one_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = DirStore::open(folder.path()).unwrap();
+        store.create(&map()).await.unwrap();
+        let done = carry_out(store.clone(), job(), false, Leader::sole()).await;
+        assert!(done.is_success());
+        // The second time the policy is there already: perhaps it is another program's.
+        store.create(&map()).await.unwrap();
+        let done = carry_out(store.clone(), job(), false, Leader::sole()).await;
+        assert!(!done.is_complete && !done.is_success());
+        assert!(matches!(
+            done.results[..],
+            [(Output::Policy, OperationResult::Changed(_))]
+        ));
+        store.get::<IpMap>(&key()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn without_the_lead_nothing_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = DirStore::open(folder.path()).unwrap();
+        let leadership = Leadership::of(&OpenStore::Dir(store.clone()), "names", "policy-writer");
+        let done = carry_out(store.clone(), job(), false, leadership.leader()).await;
+        assert!(!done.is_complete && !done.is_success() && done.results.is_empty());
+        let found = store.get::<NetworkPolicy>(&key()).await;
+        assert!(matches!(found, Err(StoreError::NotFound(_))), "{found:?}");
     }
 }

@@ -20,9 +20,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
-    inspect::{Explanation, Question, Snapshot},
+    inspect::{Question, Snapshot},
     metrics,
-    planner::{Done, Now, Options, PlannedReport, Planner, SetApi},
+    planner::{Done, Now, Options, Planner, SetApi},
+    reports::UnsentReports,
     write::carry_out,
 };
 
@@ -35,11 +36,8 @@ const INPUTS: usize = 64;
 /// How long the end waits for jobs; the program has 5 s in all.
 const DRAIN: Duration = Duration::from_secs(4);
 
-/// The pause after a report that was not taken, and between updates of metrics.
+/// The pause between updates of metrics.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// The most reports that wait.
-const MOST_REPORTS: usize = 1_000;
 
 /// An event of the store.
 #[derive(Debug)]
@@ -61,7 +59,7 @@ pub struct Writer<S> {
     leader: Leader,
     reporter: Reporter,
     /// Reports that the reporter has not taken.
-    reports: Vec<PlannedReport>,
+    reports: UnsentReports,
     /// Whether a `DNSResolver` asks for a NetworkSet.
     wants_sets: watch::Sender<bool>,
     set_api: SetApi,
@@ -80,9 +78,9 @@ impl<S: Replace> Writer<S> {
             clock: Clock::system(),
             leader,
             reporter,
-            reports: Vec::new(),
+            reports: UnsentReports::default(),
             wants_sets: watch::channel(false).0,
-            set_api: SetApi::Missing,
+            set_api: SetApi::default(),
             out_of_sync: BTreeMap::new(),
             gate,
             jobs: JoinSet::new(),
@@ -123,8 +121,8 @@ impl<S: Replace> Writer<S> {
                 .planner
                 .next_timer(self.now())
                 .filter(|_| self.jobs.len() < AT_ONCE);
-            let pause = (!self.reports.is_empty()).then(|| Instant::now() + PAUSE);
-            let timer = timer.map(Instant::from).into_iter().chain(pause).min();
+            let reports = self.reports.due();
+            let timer = timer.map(Instant::from).into_iter().chain(reports).min();
             tokio::select! {
                 () = token.cancelled() => break,
                 // A list of all kinds comes in parts: many of them are taken before the next plan.
@@ -159,39 +157,31 @@ impl<S: Replace> Writer<S> {
         let room = AT_ONCE.saturating_sub(self.jobs.len());
         let has_crd_sets = self.set_api == SetApi::Crd;
         for job in self.planner.next_jobs(room, now) {
-            self.jobs
-                .spawn(carry_out(self.store.clone(), job, has_crd_sets));
+            let (store, leader) = (self.store.clone(), self.leader.clone());
+            self.jobs.spawn(carry_out(store, job, has_crd_sets, leader));
         }
         self.reports.extend(self.planner.take_reports());
-        self.reports.truncate(MOST_REPORTS);
-        let reporter = &self.reporter;
-        self.reports.retain(|it| {
-            !reporter.report(it.about.clone(), it.severity, it.reason, it.note.clone())
-        });
+        self.reports.send(&self.reporter);
         let wants_sets = self.planner.wants_sets();
         runtime::changes::send_if_changed(&self.wants_sets, wants_sets);
         self.report_gate();
     }
 
+    /// Names each kind that cannot be read. Other kinds are written all the same.
     fn report_gate(&self) {
-        let unread = self.planner.unread();
-        let problems = || {
-            self.out_of_sync
-                .iter()
-                .map(|(kind, reason)| format!("{kind}: {reason}"))
-        };
-        if !unread.is_empty() {
-            let reasons: Vec<_> = problems().collect();
-            let unread = unread.join(", ");
-            self.gate.not_ready(
-                format!("not read yet: {unread} {}", reasons.join("; "))
-                    .trim()
-                    .to_owned(),
-            );
-        } else if let Some(reason) = problems().next() {
-            self.gate.not_ready(reason);
-        } else {
+        let unread = self.planner.unread().into_iter();
+        let first_lists = unread
+            .filter(|kind| !self.out_of_sync.contains_key(kind))
+            .map(|kind| format!("{kind} objects have not been read yet"));
+        let failed = self
+            .out_of_sync
+            .iter()
+            .map(|(kind, reason)| format!("{kind} objects cannot be read: {reason}"));
+        let reasons: Vec<_> = first_lists.chain(failed).collect();
+        if reasons.is_empty() {
             self.gate.ready();
+        } else {
+            self.gate.not_ready(reasons.join("; "));
         }
     }
 
@@ -223,7 +213,9 @@ impl<S: Replace> Writer<S> {
                 self.planner.apply_output(&event, now);
             }
             Input::SetApi(api) => {
-                info!(?api, "NetworkSets are served");
+                info!(?api, "the group of NetworkSets");
+                // The reason of another group is over.
+                self.out_of_sync.remove("NetworkSet");
                 self.set_api = api;
                 self.planner.set_api(api, now);
             }
@@ -254,30 +246,25 @@ impl<S: Replace> Writer<S> {
 
     /// Answers a query, whose sender may be gone.
     fn answer(&self, question: Question) {
-        let leading = self.planner.is_leading();
+        let planner = &self.planner;
         let _gone = match question {
             Question::Snapshot(sender) => {
-                let totals = self.planner.totals();
-                let dns_resolvers = self.planner.shown();
+                let totals = planner.totals();
+                let dns_resolvers = planner.shown();
                 let more_dns_resolvers = totals.resolvers.saturating_sub(dns_resolvers.len());
                 let snapshot = Snapshot {
-                    leading,
+                    leader: planner.is_leading(),
                     totals,
                     dns_resolvers,
                     more_dns_resolvers,
                 };
                 sender.send(snapshot).is_err()
             }
-            Question::Explain(about, sender) => {
-                let found = self.planner.explain(&about);
-                sender
-                    .send(Explanation {
-                        about,
-                        leading,
-                        found,
-                    })
-                    .is_err()
+            Question::Explain(asked, sender) => {
+                sender.send(planner.explain(&asked, self.now())).is_err()
             }
+            Question::List(query, sender) => sender.send(planner.list(&query)).is_err(),
+            Question::Compare(sender) => sender.send(planner.compare(self.now())).is_err(),
         };
     }
 }

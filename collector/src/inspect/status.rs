@@ -18,6 +18,7 @@ use crate::{
     objects::View,
     observe::{DnsServers, Drops, PeerView, ReconnectingPeer, host_network::ADVICE},
     pods::PodsView,
+    policies::RefusedNames,
     rules::{Overview, Source},
 };
 
@@ -46,6 +47,8 @@ pub struct Status {
     pub rules: Vec<RulesStatus>,
     /// Faults of objects with rules, at most 100 of each namespace and kind.
     pub faults: Vec<FaultStatus>,
+    /// The policies with names for which kube-ovn-controller can make no object.
+    pub refused_names: Vec<RefusedNames>,
     /// Objects that cannot be decoded, at most 100 of each kind. Their last known state applies.
     pub bad_objects: Vec<BadObject>,
     /// The server blocks of DNS servers, and their dnstap streams; none without probes
@@ -133,6 +136,7 @@ impl Status {
                 .iter()
                 .flat_map(|(kind, it)| faults(kind, it))
                 .collect(),
+            refused_names: sources.policies.refused(),
             bad_objects: sources.bad_objects.list(),
             dns_blocks: Arc::clone(&sources.blocks.borrow()),
             refused_dns_servers: refused

@@ -206,6 +206,7 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
         site: Site::default(),
         clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
         overview: watch::channel(BySource::default()).1,
+        policies: crate::policies::Policies::default(),
         taps: CaptureSubscribers::default(),
         watch: WatchSubscribers::default(),
         health: Health::new(),

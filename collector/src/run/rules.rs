@@ -28,6 +28,7 @@ pub(super) struct RulesFollowed {
     pub(super) overview: watch::Receiver<BySource<Arc<Overview>>>,
     /// Where to ask for the rules that use a name, for each source.
     pub(super) questions: Vec<mpsc::Sender<UsesAsked>>,
+    pub(super) policies: Policies,
 }
 
 /// Where the reports for the authors of one source go.
@@ -92,6 +93,7 @@ impl Program {
             wanted: names_in_use,
             overview: shown,
             questions,
+            policies,
         }
     }
 

@@ -30,6 +30,7 @@ const LINES: i64 = 10_000;
 /// The paths that each kind of program is asked for.
 const OF_COLLECTOR: [&str; 2] = ["status", "names"];
 const OF_WRITER: [&str; 3] = ["status", "sets", "verify"];
+const OF_POLICY_WRITER: [&str; 3] = ["status", "dnsresolvers", "verify"];
 
 /// A file, before or after its redaction.
 #[derive(Debug)]
@@ -85,6 +86,7 @@ impl Contents {
         for (kind, parts) in [
             (Kind::Collector, &OF_COLLECTOR[..]),
             (Kind::OvnWriter, &OF_WRITER[..]),
+            (Kind::PolicyWriter, &OF_POLICY_WRITER[..]),
         ] {
             for part in parts {
                 let path = format!("/{part}.json");

@@ -4,10 +4,12 @@
 //! names in rules.
 
 use std::{
+    cmp::Reverse,
     collections::BTreeSet,
     net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4},
 };
 
+use runtime::inspect::text::{json, printable};
 use serde_json::Value;
 
 const ADDRESS: &str = "[address]";
@@ -24,10 +26,25 @@ pub(super) struct Redaction {
 impl Redaction {
     pub(super) fn apply(&self, text: &str) -> String {
         let mut without = text.to_owned();
-        for secret in &self.secrets {
-            without = without.replace(secret, SECRET);
+        for form in self.forms_of_secrets() {
+            without = without.replace(&form, SECRET);
         }
         self.without_addresses(&without)
+    }
+
+    /// The secrets as they may stand in a file: plain, and escaped as in JSON, or as in JSON inside of JSON. The longest come first, since
+    /// one may be a part of another.
+    fn forms_of_secrets(&self) -> Vec<String> {
+        let forms = self.secrets.iter().flat_map(|secret| {
+            let once = [in_json(secret), in_ascii_json(secret)];
+            let twice = once.clone().map(|once| in_json(&once));
+            let plain = [secret.clone(), printable(secret)];
+            plain.into_iter().chain(once).chain(twice)
+        });
+        let forms: BTreeSet<String> = forms.collect();
+        let mut forms: Vec<String> = forms.into_iter().collect();
+        forms.sort_by_key(|form| Reverse(form.len()));
+        forms
     }
 
     fn without_addresses(&self, text: &str) -> String {
@@ -64,6 +81,22 @@ impl Redaction {
     }
 }
 
+/// The text as it stands between the quotes of JSON.
+fn in_json(text: &str) -> String {
+    without_quotes(&Value::from(text).to_string())
+}
+
+/// The same, as the programs write it: in ASCII.
+fn in_ascii_json(text: &str) -> String {
+    // A text always has a form in JSON.
+    json(&text).map_or_else(|_| text.to_owned(), |it| without_quotes(&it))
+}
+
+fn without_quotes(text: &str) -> String {
+    let inner = text.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+    inner.unwrap_or(text).to_owned()
+}
+
 /// Whether a word is not part of a longer one, such as a path of modules. An address of IPv4 is one anywhere.
 fn is_apart(before: &str, word: &str, behind: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -83,10 +116,17 @@ fn is_network(address: IpAddr, behind: &str) -> bool {
     length.parse::<u32>().is_ok_and(|length| length < longest)
 }
 
-/// Crosses out the values of variables, and removes copies of objects in their metadata.
+/// The containers that the chart does not have: other programs add them, with arguments of their own.
+const FOREIGN: [&str; 2] = ["initContainers", "ephemeralContainers"];
+
+/// Crosses out the values of variables and the arguments of foreign containers, and removes copies of objects in their metadata.
 pub(super) fn without_values(object: &mut Value) {
     match object {
         Value::Object(fields) => {
+            for kind in FOREIGN {
+                let containers = fields.get_mut(kind).and_then(Value::as_array_mut);
+                containers.into_iter().flatten().for_each(without_arguments);
+            }
             fields.remove("managedFields");
             fields.remove("kubectl.kubernetes.io/last-applied-configuration");
             for variable in fields
@@ -107,6 +147,15 @@ pub(super) fn without_values(object: &mut Value) {
         }
         Value::Array(values) => values.iter_mut().for_each(without_values),
         _ => {}
+    }
+}
+
+fn without_arguments(container: &mut Value) {
+    for list in ["command", "args"] {
+        let words = container.get_mut(list).and_then(Value::as_array_mut);
+        for word in words.into_iter().flatten() {
+            *word = VALUE.into();
+        }
     }
 }
 
@@ -174,6 +223,42 @@ mod tests {
         ] {
             assert_eq!(redaction.apply(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn secrets_with_quotes_are_found_in_json_and_in_json_inside_of_json() {
+        let secret = r#"hun"ter\2é"#;
+        let redaction = Redaction {
+            known: BTreeSet::new(),
+            secrets: [secret, "hun"].map(str::to_owned).into(),
+        };
+        let log = json!({ "x": secret }).to_string();
+        let written = super::json(&json!({ "x": secret })).unwrap();
+        for text in [log.clone(), written] {
+            assert_eq!(redaction.apply(&text), r#"{"x":"[secret]"}"#, "{text}");
+        }
+        let twice = json!({ "x": log }).to_string();
+        let expected = r#"{"x":"{\"x\":\"[secret]\"}"}"#;
+        assert_eq!(redaction.apply(&twice), expected);
+        for text in [secret.to_owned(), printable(secret)] {
+            assert_eq!(redaction.apply(&text), SECRET, "{text}");
+        }
+    }
+
+    #[test]
+    fn arguments_of_containers_that_the_chart_does_not_have_are_left_out() {
+        let mut pod = json!({ "spec": {
+            "containers": [{ "name": "c", "command": ["collector"], "args": ["--store=kube"] }],
+            "initContainers": [{ "name": "i", "command": ["sh"], "args": ["-c", "login hunter2"] }],
+            "ephemeralContainers": [{ "name": "e", "args": ["hunter2"] }],
+        }});
+        without_values(&mut pod);
+        let expected = json!({ "spec": {
+            "containers": [{ "name": "c", "command": ["collector"], "args": ["--store=kube"] }],
+            "initContainers": [{ "name": "i", "command": [VALUE], "args": [VALUE, VALUE] }],
+            "ephemeralContainers": [{ "name": "e", "args": [VALUE] }],
+        }});
+        assert_eq!(pod, expected);
     }
 
     #[test]

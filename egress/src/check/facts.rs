@@ -69,6 +69,8 @@ pub(crate) struct Facts {
     /// `None` if none is checked.
     pub(crate) corefile: Option<(ObjectKey, Seen<Option<ConfigMap>>)>,
     pub(crate) lease: Seen<Option<Lease>>,
+    /// That of the policy-writers; `None` without any.
+    pub(crate) policy_lease: Option<Seen<Option<Lease>>>,
     pub(crate) nodes: Seen<Vec<Node>>,
     /// The pods of ovn-kubernetes.
     pub(crate) ovnkube: Seen<Vec<Pod>>,
@@ -98,6 +100,12 @@ impl Facts {
         let has_one = workloads.iter().any(|it| it.kind == Kind::OvnWriter);
         (!has_one)
             .then_some("none, as ovn-kubernetes writes the address sets (ovnWriter.mode=none)")
+    }
+
+    /// Whether the chart has a program of this kind.
+    pub(crate) fn has(&self, kind: Kind) -> bool {
+        let workloads = self.workloads.as_deref().unwrap_or_default();
+        workloads.iter().any(|it| it.kind == kind)
     }
 
     /// The pods of the DNS servers that were seen.

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use proto::api::{DnsNameResolver, EgressFirewall};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use proto::api::{DnsNameResolver, DnsResolver, EgressFirewall, IpMap, NetworkSet};
 use runtime::{
     inspect::text::few,
     store::{Kind, Scope, Store, dir::DirStore},
@@ -10,7 +11,7 @@ use runtime::{
 
 use super::{
     programs::MOST_NAMED,
-    report::{Finding, Topic, counted},
+    report::{Finding, Topic},
 };
 
 pub(crate) async fn folder(path: &Path) -> Vec<Finding> {
@@ -20,19 +21,40 @@ pub(crate) async fn folder(path: &Path) -> Vec<Finding> {
         Err(error) => {
             topic.fault(
                 format!("{error:#}"),
-                "name the folder that --store of both programs has",
+                "name the folder that --store of the programs has",
             );
             return topic.into();
         }
     };
-    let firewalls = count::<EgressFirewall>(&mut topic, &store).await;
-    let resolvers = count::<DnsNameResolver>(&mut topic, &store).await;
+    let counts = [
+        (
+            "EgressFirewall",
+            count::<EgressFirewall>(&mut topic, &store).await,
+        ),
+        (
+            "DNSNameResolver",
+            count::<DnsNameResolver>(&mut topic, &store).await,
+        ),
+        (
+            "DNSResolver",
+            count::<DnsResolver>(&mut topic, &store).await,
+        ),
+        (
+            "NetworkPolicy",
+            count::<NetworkPolicy>(&mut topic, &store).await,
+        ),
+        ("IPMap", count::<IpMap>(&mut topic, &store).await),
+        ("NetworkSet", count::<NetworkSet>(&mut topic, &store).await),
+    ];
     topic.or_ok(|| {
-        format!(
-            "{} and {} can be read",
-            counted(firewalls, "EgressFirewall"),
-            counted(resolvers, "DNSNameResolver")
-        )
+        let there = counts.iter().filter(|(_, count)| *count > 0);
+        let there: Vec<String> = there
+            .map(|(kind, count)| format!("{count} {kind}"))
+            .collect();
+        match there.as_slice() {
+            [] => "it has no objects".to_owned(),
+            there => format!("these objects can be read: {}", there.join(", ")),
+        }
     })
 }
 

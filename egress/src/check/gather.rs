@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
+    coordination::v1::Lease,
     core::v1::{ConfigMap, Event, Namespace, Node, Pod, Service},
     networking::v1::NetworkPolicy,
 };
@@ -23,8 +24,11 @@ use super::{
 };
 use crate::targets::{Access, forwarded_text};
 
-/// The resources that the programs need: API version, plural and name, and the sources of names that need it.
-const RESOURCES: [(&str, &str, &str, &[&str]); 4] = [
+/// The program that needs IPMaps, beside the sources of names.
+const POLICY_WRITER: &str = "policy-writer";
+
+/// The resources that the programs need: API version, plural and name, and the sources of names and programs that need it.
+const RESOURCES: [(&str, &str, &str, &[&str]); 5] = [
     (
         "network.openshift.io/v1alpha1",
         "dnsnameresolvers",
@@ -49,9 +53,15 @@ const RESOURCES: [(&str, &str, &str, &[&str]); 4] = [
         "dnsnameresolvers.kubeovn.io",
         &["kubeovn"],
     ),
+    (
+        "dns.k8s.delta10.nl/v1alpha1",
+        "ipmaps",
+        "ipmaps.dns.k8s.delta10.nl",
+        &[POLICY_WRITER],
+    ),
 ];
 
-/// The Lease of the leading collector.
+/// The Lease of the leading collector. That of the policy-writers has the name of the program.
 const LEASE: &str = "collector";
 
 /// The ConfigMaps with ovn-kubernetes' flags, of OpenShift's operator.
@@ -65,7 +75,7 @@ const METRICS_PORT: u16 = 9153;
 /// Before an installation it also looks for the namespace of the objects.
 pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: bool) -> Facts {
     let (client, namespace) = (&access.client, &access.namespace);
-    let of_chart = format!("{COMPONENT} in (collector,ovn-writer)");
+    let of_chart = format!("{COMPONENT} in (collector,ovn-writer,policy-writer)");
     let of_collector = format!("{COMPONENT}=collector");
     let (version, workloads, pods, events, services, nodes) = join!(
         version(client),
@@ -85,8 +95,22 @@ pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: 
     let looked_for = policed.iter().copied().chain(is_before.then_some(objects));
     let looked_for: BTreeSet<&str> = looked_for.collect();
     let configs = OVNKUBE_CONFIGS.map(|name| config_map(client, objects, name));
-    let (resources, namespaces, policies, dns, corefile, lease, ovnkube, ovnkube_config, programs) = join!(
-        resources(client, &settings.sources),
+    let of_policies = settings.dns_resolver_objects.as_deref();
+    let needing = settings.sources.iter().map(String::as_str);
+    let needing = needing.chain(of_policies.map(|_| POLICY_WRITER)).collect();
+    let (
+        resources,
+        namespaces,
+        policies,
+        dns,
+        corefile,
+        lease,
+        policy_lease,
+        ovnkube,
+        ovnkube_config,
+        programs,
+    ) = join!(
+        resources(client, needing),
         each(looked_for, async |name| find(
             Api::<Namespace>::all(client.clone()),
             name
@@ -101,6 +125,7 @@ pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: 
             Api::namespaced(client.clone(), &settings.lease_namespace),
             LEASE
         ),
+        policy_lease(client, of_policies),
         ovnkube(client, objects),
         futures_util::future::join_all(configs),
         programs(access, &pods),
@@ -119,6 +144,7 @@ pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: 
         dns,
         corefile,
         lease,
+        policy_lease,
         nodes,
         ovnkube,
         ovnkube_config,
@@ -137,8 +163,8 @@ async fn each<T>(
     futures_util::future::join_all(asked).await
 }
 
-async fn resources(client: &Client, sources: &[String]) -> Vec<Resource> {
-    let is_needed = |of: &[&str]| sources.iter().any(|source| of.contains(&source.as_str()));
+async fn resources(client: &Client, needing: Vec<&str>) -> Vec<Resource> {
+    let is_needed = |of: &[&str]| needing.iter().any(|it| of.contains(it));
     let needed = RESOURCES.into_iter().filter(|(.., of)| is_needed(of));
     let asked = needed.map(|(version, plural, name, _)| async move {
         Resource {
@@ -147,6 +173,12 @@ async fn resources(client: &Client, sources: &[String]) -> Vec<Resource> {
         }
     });
     futures_util::future::join_all(asked).await
+}
+
+/// The Lease of the policy-writers, if there are any.
+async fn policy_lease(client: &Client, namespace: Option<&str>) -> Option<Seen<Option<Lease>>> {
+    let leases = Api::namespaced(client.clone(), namespace?);
+    Some(find(leases, POLICY_WRITER).await)
 }
 
 async fn workloads(client: &Client, namespace: &str, labels: &str) -> Seen<Vec<Workload>> {

@@ -1,55 +1,93 @@
-//! The Lease of the leading collector.
+//! The Leases of programs with replicas: which one leads.
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
 
 use super::{
     facts::Facts,
     programs::{Programs, answers},
     report::{Finding, Topic},
+    seen::Seen,
 };
 
 pub(crate) fn lease(facts: &Facts) -> Vec<Finding> {
     let mut topic = Topic::new("Lease");
-    let namespace = &facts.settings.lease_namespace;
-    let remedy = format!(
-        "see the collectors' logs; kubectl -n {namespace} get lease collector -o yaml; docs/troubleshooting.md#egressdnsnoleader"
-    );
     let programs = &facts.programs;
-    let leading = answers(&programs.collectors).find(|(_, status)| status.leader);
-    match (&facts.lease, leading) {
-        (Err(unseen), _) => topic.unknown(
-            unseen.0.clone(),
-            format!("you need the right to get the Lease {namespace}/collector"),
-        ),
-        (Ok(None), _) => topic.fault(format!("there is no Lease {namespace}/collector"), remedy),
-        (Ok(Some(lease)), leading) => {
-            let spec = lease.spec.clone().unwrap_or_default();
-            let holder = spec.holder_identity.unwrap_or_default();
-            let age = spec
-                .renew_time
-                .map(|at| Timestamp::now().duration_since(at.0).as_secs());
-            match (leading, age) {
-                _ if holder.is_empty() => {
-                    topic.fault("no collector leads: the Lease has no holder", remedy)
-                }
-                (Some(_), _) => topic.ok(format!("{holder} leads")),
-                // The clock of this machine may differ from the cluster's.
-                (None, Some(age)) if is_silent(programs) => topic.unknown(
-                    format!("{holder} renewed the Lease {age} s ago by this machine's clock, and not every collector answers"),
-                    remedy,
-                ),
-                (None, Some(age)) => topic.fault(
-                    format!("no collector leads: {holder} renewed the Lease {age} s ago"),
-                    remedy,
-                ),
-                (None, None) => topic.fault(
-                    format!("no collector leads: {holder} never renewed the Lease"),
-                    remedy,
-                ),
-            }
-        }
+    let held = Held {
+        program: "collector",
+        namespace: &facts.settings.lease_namespace,
+        lease: &facts.lease,
+        has_leader: answers(&programs.collectors).any(|(_, status)| status.leader),
+        is_silent: is_silent(programs),
+        docs: "#egressdnsnoleader",
+    };
+    if let Some(holder) = held.holder(&mut topic) {
+        topic.ok(format!("{holder} leads"));
     }
     topic.into()
+}
+
+/// The Lease of a program with replicas.
+pub(super) struct Held<'a> {
+    /// The program, and the name of its Lease.
+    pub(super) program: &'static str,
+    pub(super) namespace: &'a str,
+    pub(super) lease: &'a Seen<Option<Lease>>,
+    /// A replica says that it leads.
+    pub(super) has_leader: bool,
+    /// A replica runs that does not answer.
+    pub(super) is_silent: bool,
+    /// The section of the page about problems.
+    pub(super) docs: &'static str,
+}
+
+impl Held<'_> {
+    /// The holder if it leads, or else the fault.
+    pub(super) fn holder(&self, topic: &mut Topic) -> Option<String> {
+        let Self {
+            program, namespace, ..
+        } = self;
+        let remedy = format!(
+            "see the {program}s' logs; kubectl -n {namespace} get lease {program} -o yaml; docs/troubleshooting.md{}",
+            self.docs
+        );
+        let lease = match self.lease {
+            Ok(Some(lease)) => lease,
+            Ok(None) => {
+                topic.fault(format!("there is no Lease {namespace}/{program}"), remedy);
+                return None;
+            }
+            Err(unseen) => {
+                let right = format!("you need the right to get the Lease {namespace}/{program}");
+                topic.unknown(unseen.0.clone(), right);
+                return None;
+            }
+        };
+        let spec = lease.spec.clone().unwrap_or_default();
+        let holder = spec.holder_identity.unwrap_or_default();
+        let age = spec
+            .renew_time
+            .map(|at| Timestamp::now().duration_since(at.0).as_secs());
+        match (self.has_leader, age) {
+            _ if holder.is_empty() => {
+                topic.fault(format!("no {program} leads: the Lease has no holder"), remedy);
+            }
+            (true, _) => return Some(holder),
+            // The clock of this machine may differ from the cluster's.
+            (false, Some(age)) if self.is_silent => topic.unknown(
+                format!("{holder} renewed the Lease {age} s ago by this machine's clock, and not every {program} answers"),
+                remedy,
+            ),
+            (false, Some(age)) => topic.fault(
+                format!("no {program} leads: {holder} renewed the Lease {age} s ago"),
+                remedy,
+            ),
+            (false, None) => topic.fault(
+                format!("no {program} leads: {holder} never renewed the Lease"),
+                remedy,
+            ),
+        }
+        None
+    }
 }
 
 /// Whether a collector runs that does not answer.

@@ -24,7 +24,7 @@ pub(crate) fn pods_of<'a>(workload: &Workload, pods: &'a [Pod]) -> Vec<&'a Pod> 
         labels.get(COMPONENT).map(String::as_str) == Some(workload.kind.as_str())
             && match workload.kind {
                 Kind::Collector => labels.get(INSTANCE) == Some(&workload.name),
-                Kind::OvnWriter => true,
+                Kind::OvnWriter | Kind::PolicyWriter => true,
             }
     };
     pods.iter().filter(is_own).collect()

@@ -24,6 +24,7 @@ pub(crate) struct Programs {
     pub(crate) collectors: Vec<Said<CollectorStatus>>,
     pub(crate) writers: Vec<Said<WriterStatus>>,
     pub(crate) sets: Vec<Said<Sets>>,
+    pub(crate) policy_writers: Vec<Said<PolicyWriterStatus>>,
 }
 
 /// The answer of a running program.
@@ -102,18 +103,36 @@ pub(crate) struct Sets {
     pub(crate) text: Vec<String>,
 }
 
+/// The parts of a policy-writer's `/status.json`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PolicyWriterStatus {
+    pub(crate) leader: bool,
+    pub(crate) totals: Totals,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) more_problems: usize,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Totals {
+    pub(crate) resolvers: usize,
+}
+
 impl Programs {
     /// Asks all programs, each kind at once.
     pub(crate) async fn ask(targets: &Targets) -> Self {
-        let (collectors, writers, sets) = tokio::join!(
+        let (collectors, writers, sets, policy_writers) = tokio::join!(
             targets.ask(Kind::Collector, "/status.json"),
             targets.ask(Kind::OvnWriter, "/status.json"),
             targets.ask(Kind::OvnWriter, "/verify.json"),
+            targets.ask(Kind::PolicyWriter, "/status.json"),
         );
         Self {
             collectors: said(collectors),
             writers: said(writers),
             sets: said(sets),
+            policy_writers: said(policy_writers),
         }
     }
 
@@ -123,6 +142,7 @@ impl Programs {
             collectors: vec![Said::unseen("collectors", why)],
             writers: vec![Said::unseen("ovn-writers", why)],
             sets: vec![Said::unseen("ovn-writers", why)],
+            policy_writers: vec![Said::unseen("policy-writers", why)],
         }
     }
 

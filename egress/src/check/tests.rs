@@ -1,6 +1,7 @@
 //! Topics about facts that the tests of a whole installation do not have.
 
 mod facts;
+mod policy_writers;
 
 use serde_json::{Value, json};
 

@@ -48,7 +48,7 @@ impl Workload {
         (is_daemon_set, replicas, desired): (bool, i32, Option<i32>),
     ) -> Option<Self> {
         let component = metadata.labels.as_ref()?.get(COMPONENT)?;
-        let mut kinds = [Kind::Collector, Kind::OvnWriter].into_iter();
+        let mut kinds = Kind::ALL.into_iter();
         Some(Self {
             name: metadata.name.clone()?,
             kind: kinds.find(|kind| kind.as_str() == component)?,
@@ -63,6 +63,14 @@ impl Workload {
         let spec = self.template.spec.iter();
         let args = spec.flat_map(|spec| spec.containers.iter().flat_map(|it| &it.args));
         args.flatten().map(String::as_str)
+    }
+
+    /// The values of a flag.
+    fn values(&self, flag: &str) -> Vec<&str> {
+        let values = self
+            .args()
+            .filter_map(|arg| arg.strip_prefix(flag)?.strip_prefix('='));
+        values.collect()
     }
 
     pub(crate) fn image(&self) -> &str {
@@ -111,6 +119,8 @@ pub(crate) const EGRESS_FIREWALL: &str = "egressfirewall";
 pub(crate) struct Settings {
     pub(crate) objects_namespace: String,
     pub(crate) lease_namespace: String,
+    /// The namespace of the DNSNameResolver objects of DNSResolvers, and of the policy-writer's Lease; `None` without a policy-writer.
+    pub(crate) dns_resolver_objects: Option<String>,
     /// The kinds of objects with names (`--rules`).
     pub(crate) sources: Vec<String>,
     pub(crate) dns_services: Vec<ObjectKey>,
@@ -128,6 +138,7 @@ impl Default for Settings {
         Self {
             objects_namespace: "ovn-kubernetes".to_owned(),
             lease_namespace: "ovn-kubernetes".to_owned(),
+            dns_resolver_objects: None,
             sources: vec![EGRESS_FIREWALL.to_owned()],
             dns_services: vec![in_dns("kube-dns")],
             corefile: Some(in_dns("coredns")),
@@ -137,16 +148,16 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Those of the collectors' flags; the others stay.
+    /// Those of the programs' flags; the others stay.
     pub(crate) fn update(&mut self, workloads: &[Workload]) {
+        if let Some(writer) = workloads.iter().find(|it| it.kind == Kind::PolicyWriter) {
+            let namespaces = writer.values("--dnsresolver-objects-namespace");
+            self.dns_resolver_objects = namespaces.last().map(|it| (*it).to_owned());
+        }
         let Some(collector) = workloads.iter().find(|it| it.kind == Kind::Collector) else {
             return;
         };
-        let values = |flag: &str| -> Vec<&str> {
-            let args = collector.args();
-            let of = args.filter_map(|arg| arg.strip_prefix(flag)?.strip_prefix('='));
-            of.collect()
-        };
+        let values = |flag: &str| collector.values(flag);
         if let Some(namespace) = values("--objects-namespace").last() {
             self.objects_namespace = (*namespace).to_owned();
         }

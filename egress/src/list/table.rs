@@ -18,10 +18,15 @@ const HEADS: [&str; 7] = [
     "NAME", "ADDRESS", "FROM", "UNTIL", "RULES IN", "ASKED BY", "NODES",
 ];
 
+/// The column of a list with policies.
+const POLICIES: &str = "POLICIES";
+
 const MORE_HEADS: [&str; 6] = ["RULE", "TTL", "SEEN", "FIRST CLIENT", "OBJECT", "SETS"];
 
 pub(super) fn table(list: &List, pattern: Option<&NamePattern>, is_wide: bool) -> String {
-    let heads = HEADS.iter().chain(MORE_HEADS.iter().filter(|_| is_wide));
+    let policies = list.has_policies.then_some(&POLICIES);
+    let heads = HEADS.iter().chain(policies);
+    let heads = heads.chain(MORE_HEADS.iter().filter(|_| is_wide));
     let mut rows = vec![heads.map(ToString::to_string).collect()];
     let (mut more_addresses, now) = (0, time(&list.at));
     for name in &list.names {
@@ -100,6 +105,9 @@ impl<'a> Row<'a> {
             },
             self.nodes(text(field(told, "address"))),
         ];
+        if self.list.has_policies {
+            cells.push(self.policies(text(field(told, "address"))));
+        }
         if self.is_wide {
             cells.extend([
                 text(field(name, "name")).to_owned(),
@@ -138,6 +146,21 @@ impl<'a> Row<'a> {
         let nodes = having.flat_map(|set| field(set, "nodes").as_array().into_iter().flatten());
         let nodes: std::collections::BTreeSet<_> = nodes.map(text).collect();
         format!("{}/{}", nodes.len(), self.list.writers)
+    }
+
+    /// The DNSResolvers whose objects have the address.
+    fn policies(&self, address: &str) -> String {
+        let resolvers = field(self.name, "dnsResolvers").as_array();
+        let having = resolvers.into_iter().flatten().filter(|resolver| {
+            let addresses = field(resolver, "addresses").as_array();
+            addresses.into_iter().flatten().any(|it| it == address)
+        });
+        let names = having.map(|it| {
+            let (namespace, name) = (text(field(it, "namespace")), text(field(it, "name")));
+            format!("{namespace}/{name}")
+        });
+        let names: Vec<String> = names.collect();
+        or_none(&few(names.iter(), FEW))
     }
 
     fn sets(&self) -> String {
@@ -211,6 +234,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_list_with_policies_names_those_that_have_the_address() {
+        let resolver = |name: &str, addresses: &[&str]| json!({"namespace": "n1", "name": name, "addresses": addresses});
+        let list = List {
+            at: json!("2026-01-01T00:00:10Z"),
+            collector: "a".to_owned(),
+            is_leader: true,
+            names: vec![json!({
+                "name": "a.test.", "namespaces": ["n1"],
+                "addresses": [{"name": "a.test.", "address": "192.0.2.1"}, {"name": "a.test.", "address": "192.0.2.2"}],
+                "dnsResolvers": [resolver("one", &["192.0.2.1"]), resolver("two", &["192.0.2.1"]), resolver("three", &[])],
+            })],
+            unreachable: Vec::new(),
+            writers: 0,
+            has_policies: true,
+        };
+        let found = table(&list, None, false);
+        let ends: Vec<&str> = found
+            .lines()
+            .map(|line| line.rsplit_once("  ").unwrap().1)
+            .collect();
+        assert_eq!(ends, ["POLICIES", "n1/one, n1/two", "-"]);
+    }
+
+    #[test]
     fn each_address_has_a_line_and_so_has_a_name_without_one() {
         let address = |name: &str, ip: &str, is_looked_up: bool| {
             json!({
@@ -237,6 +284,7 @@ mod tests {
             ],
             unreachable: Vec::new(),
             writers: 3,
+            has_policies: false,
         };
         assert_eq!(
             table(&list, None, false),

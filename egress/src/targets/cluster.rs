@@ -43,7 +43,7 @@ impl Access {
         let cluster = Cluster::find_context(args.context.as_deref(), PROGRAM).await;
         let cluster = cluster.map_err(|error| {
             UsageError(format!(
-                "{error:#}; --collector and --ovn-writer name programs without a cluster"
+                "{error:#}; --collector, --ovn-writer and --policy-writer name programs without a cluster"
             ))
         })?;
         Ok(Self {
@@ -52,14 +52,14 @@ impl Access {
         })
     }
 
-    /// The pods of both programs.
+    /// The pods of all programs.
     ///
     /// # Errors
     /// [`UsageError`]: the API server does not list them, or there are none.
     pub(crate) async fn targets(&self) -> anyhow::Result<Targets> {
         let pods = self.pods();
         let mut all = Vec::new();
-        for kind in [Kind::Collector, Kind::OvnWriter] {
+        for kind in Kind::ALL {
             let label = format!("{COMPONENT}={}", kind.as_str());
             let found = pods.list(&ListParams::default().labels(&label)).await;
             let found = found.map_err(|error| {
@@ -72,7 +72,7 @@ impl Access {
         }
         if all.is_empty() {
             let error = format!(
-                "namespace {} has no pod of a collector or an ovn-writer: --release-namespace names that of the chart",
+                "namespace {} has no pod of a collector or a writer: --release-namespace names that of the chart",
                 self.namespace
             );
             return Err(UsageError(error).into());
@@ -83,8 +83,7 @@ impl Access {
     /// Those of pods that were listed before.
     pub(crate) fn targets_of(&self, pods: &[Pod]) -> Targets {
         let api = self.pods();
-        let all = [Kind::Collector, Kind::OvnWriter].into_iter();
-        let all = all.flat_map(|kind| {
+        let all = Kind::ALL.into_iter().flat_map(|kind| {
             let is_of = move |pod: &&Pod| {
                 let labels = pod.metadata.labels.as_ref();
                 labels

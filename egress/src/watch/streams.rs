@@ -109,7 +109,9 @@ impl<'a> Streams<'a> {
             place
         });
         let gone = gone.collect();
-        for target in targets.all {
+        // A policy-writer has no events.
+        let watched = targets.all.into_iter();
+        for target in watched.filter(|it| it.kind != Kind::PolicyWriter) {
             let sender = &self.sender;
             let task = self.tasks.entry(target.place.clone());
             task.or_insert_with(|| tokio::spawn(watch(target, sender.clone())));

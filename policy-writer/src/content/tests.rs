@@ -5,15 +5,31 @@ use super::*;
 const NO_LIMIT: Limits = Limits {
     addresses: 10_000,
     bytes: 1 << 20,
+    new_bytes: usize::MAX,
 };
 
 fn ip(last: u8) -> IpAddr {
     IpAddr::from([192, 0, 2, last])
 }
 
+/// The content of names, each of which is written in one way.
+fn content(
+    names: &[ListedName],
+    others: &BTreeSet<IpAddr>,
+    present: &BTreeSet<IpAddr>,
+    limits: Limits,
+) -> Content {
+    let mut names = names.to_vec();
+    for (place, name) in names.iter_mut().enumerate() {
+        let text = name.texts.pop_first().unwrap().1;
+        name.texts = [(place, text)].into();
+    }
+    super::content(&names, others, present, limits)
+}
+
 fn name(text: &str, addresses: impl IntoIterator<Item = u8>) -> ListedName {
     ListedName {
-        text: text.to_owned(),
+        texts: [(0, text.to_owned())].into(),
         is_wildcard: text.starts_with("*."),
         addresses: addresses.into_iter().map(ip).collect(),
     }
@@ -29,14 +45,14 @@ fn each_name_has_its_addresses_as_blocks_in_order() {
         name("WWW.Example.com", [2, 1]),
         name("empty.example.com.", []),
     ];
-    let content = content(&names, &none(), &none(), NO_LIMIT);
-    let map = serde_json::to_value(content.ip_map()).unwrap();
+    let got = content(&names, &none(), &none(), NO_LIMIT);
+    let map = serde_json::to_value(got.ip_map()).unwrap();
     let expected = serde_json::json!({"domains": [
         {"name": "WWW.Example.com", "ips": ["192.0.2.1/32", "192.0.2.2/32"]},
         {"name": "empty.example.com.", "ips": []},
     ]});
     assert_eq!(map, expected);
-    assert_eq!(content.nets(), ["192.0.2.1/32", "192.0.2.2/32"]);
+    assert_eq!(got.nets(), ["192.0.2.1/32", "192.0.2.2/32"]);
 }
 
 #[test]
@@ -73,11 +89,61 @@ fn an_object_has_at_most_so_many_bytes() {
         bytes: 1_000,
         ..NO_LIMIT
     };
-    let content = content(&names, &none(), &none(), limits);
-    assert!(serde_json::to_vec(&content.ip_map()).unwrap().len() <= 1_000);
-    let policy = crate::egress::egress(&content.addresses, None);
+    let got = content(&names, &none(), &none(), limits);
+    assert!(serde_json::to_vec(&got.ip_map()).unwrap().len() <= 1_000);
+    let policy = crate::egress::egress(&got.addresses, None);
     assert!(serde_json::to_vec(&policy).unwrap().len() <= 1_000 + 16);
-    assert!(content.left_out["a.example.com"] > 0);
+    assert!(got.left_out["a.example.com"] > 0);
+}
+
+#[test]
+fn all_texts_of_a_name_have_its_addresses_and_count() {
+    let texts: BTreeMap<_, _> = (0..200)
+        .map(|place| (2 * place, format!("{place}\u{1}.example.com")))
+        .collect();
+    let many = ListedName {
+        texts: texts.clone(),
+        is_wildcard: false,
+        addresses: (0..200).map(ip).collect(),
+    };
+    let other = ListedName {
+        texts: [(1, "other.example.com".to_owned())].into(),
+        ..name("", [250])
+    };
+    let limits = Limits {
+        bytes: 40_000,
+        ..NO_LIMIT
+    };
+    let got = super::content(&[many, other], &none(), &none(), limits);
+    assert!(serde_json::to_vec(&got.ip_map()).unwrap().len() <= 40_000);
+    assert_eq!(got.names.len(), 201);
+    assert_eq!(
+        got.names[1],
+        ("other.example.com".to_owned(), [ip(250)].into())
+    );
+    assert_eq!(got.names[0].1, got.names[400 / 2].1);
+    let admitted = got.names[0].1.len();
+    assert!((1..20).contains(&admitted), "{admitted}");
+    // It is counted once, and named by its first text.
+    assert_eq!(got.left_out, [(texts[&0].clone(), 200 - admitted)].into());
+}
+
+#[test]
+fn only_new_addresses_stay_out_when_the_namespace_is_full() {
+    let names = [name("a.example.com", 0..10)];
+    let present = (0..5).map(ip).collect();
+    let limits = |new_bytes| Limits {
+        new_bytes,
+        ..NO_LIMIT
+    };
+    let full = content(&names, &none(), &present, limits(0));
+    assert_eq!((&full.addresses, full.is_full), (&present, true));
+    // An address takes its text, 24 bytes of the policy and 3 of the IPMap.
+    let text = 2 * "192.0.2.1/32".len();
+    let more = content(&names, &none(), &present, limits(2 * (text + 27)));
+    assert_eq!(more.addresses.len(), 7);
+    let all = content(&names, &none(), &present, limits(5 * (text + 27)));
+    assert_eq!((all.addresses.len(), all.is_full), (10, false));
 }
 
 proptest! {
@@ -95,7 +161,7 @@ proptest! {
         }).collect();
         let (present, others): (BTreeSet<_>, BTreeSet<_>) =
             (present.into_iter().map(ip).collect(), others.into_iter().map(ip).collect());
-        let limits = Limits { addresses: most, bytes };
+        let limits = Limits { addresses: most, bytes, ..NO_LIMIT };
         let got = content(&names, &others, &present, limits);
         let in_map: BTreeSet<_> = got.names.iter().flat_map(|(_, list)| list).copied().collect();
         let in_policy: BTreeSet<_> = got.addresses.difference(&others).copied().collect();

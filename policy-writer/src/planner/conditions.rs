@@ -1,9 +1,6 @@
 //! The conditions of a `DNSResolver`, and the writes of its status.
 
-use std::{
-    collections::BTreeSet,
-    ops::Bound::{Excluded, Unbounded},
-};
+use std::collections::BTreeSet;
 
 use proto::api::{DnsResolver, DnsResolverSpec};
 use runtime::{kube_events::Severity, store::ObjectKey};
@@ -23,31 +20,39 @@ const REPORTED: [(&str, bool, &str); 4] = [
     (kinds::DNS_BLOCKED, true, kinds::DNS_BLOCKED),
 ];
 
+/// The most statuses that are compared before other work goes on.
+const COMPARED: usize = 64;
+
 impl Planner {
-    /// Adds jobs that write statuses. It goes round all keys, so that none waits for those before it.
+    /// Adds jobs that write statuses, in turns of namespaces.
     pub(super) fn status_jobs(&mut self, room: usize, jobs: &mut Vec<Job>, now: Now) {
-        let mut room = room;
-        let mut later = BTreeSet::new();
-        while room > 0
-            && let Some(key) = self.next_status()
+        while let Some((at, _)) = self.statuses_later.first()
+            && *at <= now.instant
+            && let Some((_, key)) = self.statuses_later.pop_first()
         {
+            self.status_due.insert(key);
+        }
+        let (mut room, mut compared) = (room, 0);
+        while room > 0 && compared < COMPARED {
+            let flights = &self.flights;
+            let Some(key) = self.status_due.pop(|namespace| flights.has_room(namespace)) else {
+                break;
+            };
             let Some(resolver) = self.resolvers.get(&key) else {
                 continue;
             };
-            // Before its first plan, after a start or a take-over, nothing is known.
-            if resolver.in_flight || resolver.floor.is_none() {
+            if resolver.in_flight || !self.is_known(resolver) {
                 // A finished job and a plan mark it again.
                 continue;
             }
-            if resolver
-                .status_not_before
-                .is_some_and(|at| at > now.instant)
-            {
-                later.insert(key);
+            let later = resolver.status_not_before();
+            if let Some(at) = later.filter(|at| *at > now.instant) {
+                self.statuses_later.insert((at, key));
                 continue;
             }
+            compared += 1;
             let statements = self.statements(&key, resolver);
-            let ready = self.is_resolved(resolver)
+            let ready = resolver.unanswered.is_empty()
                 && statements.iter().all(|it| match it.kind {
                     kinds::WRITTEN => it.is_true,
                     kinds::NAME_TAKEN => !it.is_true,
@@ -56,6 +61,9 @@ impl Planner {
             let before = &resolver.status;
             let new = status(ready, &statements, resolver.generation, before, now.time);
             if new == *before {
+                continue;
+            }
+            if !self.flights.begin(&key, now.instant) {
                 continue;
             }
             room -= 1;
@@ -89,8 +97,8 @@ impl Planner {
                 self.report(&key, Severity::Warning, reason, message);
             }
             if let Some(resolver) = self.resolvers.get_mut(&key) {
-                resolver.in_flight = true;
-                resolver.meanwhile.clear();
+                resolver.begin_job();
+                resolver.begin_status(now.instant);
             }
             jobs.push(Job {
                 key,
@@ -99,20 +107,22 @@ impl Planner {
                 since: None,
             });
         }
-        self.status_due.append(&mut later);
     }
 
-    /// Takes the next one out of those whose status may have to be written.
-    fn next_status(&mut self) -> Option<ObjectKey> {
-        let last = self.status_done.as_ref();
-        let after = last.and_then(|last| {
-            let mut after = self.status_due.range((Excluded(last), Unbounded));
-            after.next()
-        });
-        let next = after.or_else(|| self.status_due.first()).cloned()?;
-        self.status_due.remove(&next);
-        self.status_done = Some(next.clone());
-        Some(next)
+    /// Whether each wanted kind was planned, or cannot be read. Before, after a start or a take-over, nothing is known.
+    fn is_known(&self, resolver: &Resolver) -> bool {
+        let mut wanted = Output::ALL
+            .into_iter()
+            .filter(|output| resolver.request.wants(*output));
+        let is_known = |output| resolver.floor.contains_key(&output) || self.is_unreadable(output);
+        resolver.is_planned && wanted.all(is_known)
+    }
+
+    /// Whether the kind cannot be read for a reason that lasts. A kind whose first list is under way can.
+    fn is_unreadable(&self, output: Output) -> bool {
+        let outputs = self.outputs(output);
+        let is_away = output == Output::Set && self.set_api == SetApi::Missing;
+        is_away || (!outputs.has_been_read && outputs.is_out_of_sync)
     }
 
     fn statements(&self, key: &ObjectKey, resolver: &Resolver) -> Vec<Statement> {
@@ -164,7 +174,7 @@ impl Planner {
     fn written(&self, key: &ObjectKey, resolver: &Resolver) -> Statement {
         let said = |reason, message: String| Statement::new(kinds::WRITTEN, false, reason, message);
         if let Some((output, failure)) = resolver.failures.iter().next() {
-            return said("Refused", format!("{}: {failure}", output.name()));
+            return said("Refused", format!("{}: {}", output.name(), failure.reason));
         }
         let wanted = || {
             Output::ALL
@@ -181,6 +191,17 @@ impl Planner {
             return said(
                 "NotServed",
                 "the cluster does not serve Calico's NetworkSet".to_owned(),
+            );
+        }
+        let unread = wanted().filter(|output| !self.is_read(*output));
+        let unread: Vec<_> = unread.map(Output::name).collect();
+        if !unread.is_empty() {
+            let kinds = unread.join(" and ");
+            return said(
+                "KindUnreadable",
+                format!(
+                    "the policy-writer cannot read any {kinds}, so it writes none. Its log and /status.json say why; objects of other kinds are written"
+                ),
             );
         }
         let is_taken = |output: &Output| self.is_taken(key, resolver, *output);
@@ -240,7 +261,7 @@ fn limit_exceeded(resolver: &Resolver, most: usize) -> Statement {
     if !resolver.left_out.is_empty() {
         let names = some_names(resolver.left_out.keys().map(String::as_str));
         message.push(format!(
-            "the objects have at most {most} addresses and 1 MiB; addresses are left out of: {names}"
+            "the objects have at most {most} addresses and 1 MiB each, and those of a namespace have --dnsresolver-max-bytes together; addresses are left out of: {names}"
         ));
     }
     if resolver.request.too_many > 0 {

@@ -7,8 +7,8 @@ use runtime::store::{Event, ObjectKey};
 
 use super::{Now, Planner};
 use crate::{
-    output::{Observed, Output, Written},
-    resolver::Resolver,
+    output::{Observed, Output, Written, covers},
+    resolver::{Meanwhile, Resolver},
 };
 
 impl Planner {
@@ -30,8 +30,12 @@ impl Planner {
                 self.names.forget(&name);
                 continue;
             };
+            let is_answered = self.names.is_answered(&name);
             for key in users {
                 if let Some(resolver) = self.resolvers.get_mut(key) {
+                    if is_answered {
+                        resolver.unanswered.remove(&name);
+                    }
                     let is_new = resolver.new_names.contains(&name);
                     resolver.is_urgent |= !is_new || was_answered.contains(&name);
                     resolver.touch(now.instant);
@@ -47,7 +51,7 @@ impl Planner {
                 self.resolvers_read = true;
                 let listed: BTreeSet<_> = objects.iter().map(ObjectKey::of).collect();
                 let is_there =
-                    |key: &ObjectKey| listed.contains(key) || self.unreadable.contains(key);
+                    |key: &ObjectKey| listed.contains(key) || covers(&self.unreadable, key);
                 let gone: Vec<_> = self
                     .resolvers
                     .keys()
@@ -76,13 +80,20 @@ impl Planner {
             self.remove_resolver(&key);
         }
         self.status_due.insert(key.clone());
+        self.seen_namespaces.insert(key.namespace.clone());
         let before = match self.resolvers.get_mut(&key) {
             Some(resolver) => match resolver.update(object, now.instant) {
                 Some(before) => before.valid().cloned().collect(),
                 None => return,
             },
             None => {
-                let resolver = Resolver::new(object, now.instant);
+                let mut resolver = Resolver::new(object, now.instant);
+                if self.flights.has_job(&key) {
+                    // A job of the object before is under way, and events since then were not kept for it.
+                    resolver.begin_job();
+                    let all = Output::ALL.map(|output| (output, Meanwhile::Listed));
+                    resolver.meanwhile.extend(all);
+                }
                 self.resolvers.insert(key.clone(), resolver);
                 BTreeSet::new()
             }
@@ -93,6 +104,11 @@ impl Planner {
             .map(|resolver| resolver.request.valid().cloned().collect())
             .unwrap_or_default();
         self.change_users(&key, &before, &after);
+        if let Some(resolver) = self.resolvers.get_mut(&key) {
+            let mut unanswered = after;
+            unanswered.retain(|name| !self.names.is_answered(name));
+            resolver.unanswered = unanswered;
+        }
     }
 
     fn remove_resolver(&mut self, key: &ObjectKey) {
@@ -130,40 +146,73 @@ impl Planner {
     /// Applies an event about objects of a kind that this program writes.
     pub fn apply_output<K: Written>(&mut self, event: &Event<K>, now: Now) {
         match event {
-            Event::Synced(objects) => {
-                let listed = objects.iter().map(ObjectKey::of).collect();
-                let outputs = self.outputs_mut(K::OUTPUT);
-                outputs.has_been_read = true;
-                for key in outputs.missing(&listed) {
-                    self.output_removed(K::OUTPUT, &key, now);
-                }
-                for object in objects {
-                    self.output_changed(
-                        K::OUTPUT,
-                        ObjectKey::of(object),
-                        Observed::of(object),
-                        now,
-                    );
-                }
-            }
+            Event::Synced(objects) => self.apply_list(objects, now),
             Event::Applied(object) => {
-                self.output_changed(K::OUTPUT, ObjectKey::of(object), Observed::of(object), now);
+                let (key, observed) = (ObjectKey::of(object), Observed::of(object));
+                self.output_changed(K::OUTPUT, key, observed, false, now);
             }
             Event::Deleted(key) => self.output_removed(K::OUTPUT, key, now),
             Event::Undecodable(keys) => self.outputs_mut(K::OUTPUT).set_unreadable(keys),
-            Event::OutOfSync(_) => {}
+            Event::OutOfSync(_) => {
+                let outputs = self.outputs_mut(K::OUTPUT);
+                outputs.is_out_of_sync = true;
+                if !outputs.has_been_read {
+                    self.mark_users_of(K::OUTPUT);
+                }
+            }
         }
     }
 
-    fn output_changed(&mut self, output: Output, key: ObjectKey, observed: Observed, now: Now) {
+    fn apply_list<K: Written>(&mut self, objects: &[K], now: Now) {
+        let output = K::OUTPUT;
+        for resolver in self.resolvers.values_mut().filter(|it| it.in_flight) {
+            resolver.meanwhile.insert(output, Meanwhile::Listed);
+        }
+        let listed = objects.iter().map(ObjectKey::of).collect();
+        for key in self.outputs(output).missing(&listed) {
+            self.output_removed(output, &key, now);
+        }
+        for object in objects {
+            let (key, observed) = (ObjectKey::of(object), Observed::of(object));
+            self.output_changed(output, key, observed, true, now);
+        }
+        let outputs = self.outputs_mut(output);
+        outputs.is_out_of_sync = false;
+        if !std::mem::replace(&mut outputs.has_been_read, true) {
+            // Plans before this list lack the kind.
+            for resolver in self.resolvers.values_mut() {
+                resolver.touch(now.instant);
+            }
+        }
+    }
+
+    /// The statuses of DNSResolvers that want such an object may change.
+    pub(super) fn mark_users_of(&mut self, output: Output) {
+        let users = self.resolvers.iter();
+        let users = users.filter(|(_, resolver)| resolver.request.wants(output));
+        for (key, _) in users {
+            self.status_due.insert(key.clone());
+        }
+    }
+
+    fn output_changed(
+        &mut self,
+        output: Output,
+        key: ObjectKey,
+        observed: Observed,
+        is_listed: bool,
+        now: Now,
+    ) {
         let fingerprint = observed.fingerprint;
-        self.in_flight(output, &key, false);
+        let controller = observed.controller.clone();
+        self.in_flight(output, &key, Meanwhile::Changed);
         let allowed_dns = self.policies.allows_dns(&key.namespace);
-        if self
-            .outputs_mut(output)
-            .put(key.clone(), observed)
-            .is_none()
-        {
+        let outputs = self.outputs_mut(output);
+        let has_changed = match is_listed {
+            true => outputs.replace(key.clone(), observed),
+            false => outputs.put(key.clone(), observed),
+        };
+        if !has_changed {
             return;
         }
         self.has_orphans = true;
@@ -174,7 +223,8 @@ impl Planner {
             if written.is_some_and(|written| *written != fingerprint) && !resolver.in_flight {
                 resolver.undone(output, now.instant);
                 self.undone += 1;
-            } else {
+            } else if resolver.is_controller_of(controller.as_deref()) {
+                // An object of another owner is left alone, so it is no reason for a plan.
                 resolver.touch(now.instant);
             }
             self.status_due.insert(key);
@@ -182,48 +232,31 @@ impl Planner {
     }
 
     /// Remembers an event for the result of the job that is under way.
-    fn in_flight(&mut self, output: Output, key: &ObjectKey, is_removal: bool) {
+    fn in_flight(&mut self, output: Output, key: &ObjectKey, event: Meanwhile) {
         let resolver = self.resolvers.get_mut(key);
         if let Some(resolver) = resolver.filter(|resolver| resolver.in_flight) {
-            resolver.meanwhile.insert(output, is_removal);
-        }
-    }
-
-    /// Takes in what a job has stored, unless it may be gone or changed since. Then it is read again, since its creation
-    /// fails if it exists.
-    pub(super) fn stored(&mut self, output: Output, key: &ObjectKey, observed: Observed) {
-        let resolver = self.resolvers.get_mut(key);
-        let meanwhile = resolver.and_then(|it| it.meanwhile.remove(&output));
-        let outputs = self.outputs_mut(output);
-        let is_unsure = match (meanwhile, outputs.get(key)) {
-            (None, _) => false,
-            (Some(true), _) | (Some(false), None) => true,
-            (Some(false), Some(known)) => {
-                known.version != observed.version
-                    && !known.is_newer_than(&observed)
-                    && !observed.is_newer_than(known)
+            let known = resolver.meanwhile.entry(output).or_insert(event);
+            if *known != Meanwhile::Listed {
+                *known = event;
             }
-        };
-        if is_unsure {
-            outputs.remove(key);
-        } else {
-            outputs.put(key.clone(), observed);
         }
     }
 
     fn output_removed(&mut self, output: Output, key: &ObjectKey, now: Now) {
-        self.in_flight(output, key, true);
+        self.in_flight(output, key, Meanwhile::Removed);
         let allowed_dns = self.policies.allows_dns(&key.namespace);
         if self.outputs_mut(output).remove(key).is_none() {
             return;
         }
         self.compare_dns(&key.namespace, allowed_dns);
         if let Some(resolver) = self.resolvers.get_mut(key) {
-            if resolver.written.contains_key(&output) && resolver.request.wants(output) {
-                resolver.undone(output, now.instant);
-                self.undone += 1;
-            } else {
-                resolver.touch(now.instant);
+            if resolver.request.wants(output) {
+                if resolver.written.contains_key(&output) {
+                    resolver.undone(output, now.instant);
+                    self.undone += 1;
+                } else {
+                    resolver.touch(now.instant);
+                }
             }
             self.status_due.insert(key.clone());
         }
@@ -236,6 +269,8 @@ impl Planner {
         }
         let from = self.resolvers.range(ObjectKey::before_all_in(namespace)..);
         let inside = from.take_while(|(key, _)| key.namespace == namespace);
-        self.status_due.extend(inside.map(|(key, _)| key.clone()));
+        for (key, _) in inside {
+            self.status_due.insert(key.clone());
+        }
     }
 }

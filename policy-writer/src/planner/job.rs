@@ -27,11 +27,23 @@ pub enum Operation {
     Delete(Output, Precondition),
 }
 
+impl Operation {
+    /// The kind of its object.
+    pub fn output(&self) -> Output {
+        match self {
+            Self::Create(object) | Self::Replace(object) => object.output(),
+            Self::Delete(output, _) => *output,
+        }
+    }
+}
+
 /// The outcome of one write.
 #[derive(Clone, Debug)]
 pub enum OperationResult {
     /// It is stored like this.
     Written(Observed),
+    /// This job deleted it.
+    Deleted,
     /// There is no such object now.
     Gone,
     /// Another program has changed it, and it is stored like this.
@@ -44,6 +56,8 @@ pub enum OperationResult {
 pub struct Done {
     pub key: ObjectKey,
     pub results: Vec<(Output, OperationResult)>,
+    /// Whether nothing of the job was left out.
+    pub is_complete: bool,
     pub status: Option<Result<DnsResolver, StoreError>>,
     /// As in the job.
     pub since: Option<Instant>,
@@ -53,8 +67,18 @@ impl Done {
     /// Whether every write was done.
     pub fn is_success(&self) -> bool {
         let is_done = |result: &OperationResult| {
-            matches!(result, OperationResult::Written(_) | OperationResult::Gone)
+            use OperationResult::{Deleted, Gone, Written};
+            matches!(result, Written(_) | Deleted | Gone)
         };
-        self.results.iter().all(|(_, result)| is_done(result))
+        self.is_complete && self.results.iter().all(|(_, result)| is_done(result))
+    }
+
+    /// Whether the store did not answer a request.
+    pub fn is_unanswered(&self) -> bool {
+        let is_unavailable = |error: &StoreError| matches!(error, StoreError::Unavailable { .. });
+        let failed = |result: &OperationResult| matches!(result, OperationResult::Failed(error) if is_unavailable(error));
+        let of_status = self.status.as_ref().and_then(|it| it.as_ref().err());
+        self.results.iter().any(|(_, result)| failed(result))
+            || of_status.is_some_and(is_unavailable)
     }
 }

@@ -1,25 +1,25 @@
 //! The plan for one `DNSResolver`: its objects as they should be, beside the stored ones.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::Instant,
 };
 
 use k8s_openapi::{
     api::networking::v1::NetworkPolicy, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use proto::api::{CrdNetworkSet, CrdNetworkSetSpec, IpMap, NetworkSet, NetworkSetSpec};
+use proto::api::{CrdNetworkSet, CrdNetworkSetSpec, DnsName, IpMap, NetworkSet, NetworkSetSpec};
 use runtime::{
     kube_events::Severity,
     store::{ObjectKey, Precondition},
 };
 
-use super::{Job, Now, Operation, Planner, SetApi};
+use super::{Job, Now, Operation, Planner, SetApi, floor::ADOPTED_ADDRESS};
 use crate::{
     content::{Content, Limits, ListedName, content},
     egress,
-    output::{Object, Observed, Output},
+    names::Name,
+    output::{ByName, Object, Observed, Output},
     ownership::{self, Adopted},
     resolver::{Floor, Resolver, TOGETHER},
 };
@@ -30,24 +30,45 @@ const MAX_OBJECT: usize = 1 << 20;
 /// The part of it for the metadata that are always there.
 const METADATA: usize = 8 << 10;
 
-/// The most bytes of adopted addresses: annotations have at most 256 KiB.
-const MAX_ADOPTED: usize = 192 << 10;
-
-/// The bytes that an adopted address takes at most.
-const ADOPTED_ADDRESS: usize = 42;
-
 /// The writes, and the facts to remember once they are done.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) operations: Vec<Operation>,
     pub(super) bytes: usize,
+    /// The bytes that the stored objects grow by.
+    pub(super) growth: usize,
     content: Content,
-    /// When to put a change of others right that has to wait.
-    put_right_at: Option<Instant>,
+    /// When to plan again for writes that have to wait.
+    later_at: Option<Instant>,
+    /// The kinds whose write failed and is tried later.
+    retried_later: BTreeSet<Output>,
     floor: Floor,
     adopted: BTreeMap<Output, Adopted>,
     fingerprints: BTreeMap<Output, u64>,
     events: Vec<(Severity, &'static str, String)>,
+}
+
+impl Plan {
+    fn add_bytes(&mut self, object: &Object, stored: usize) {
+        let bytes = object.size();
+        self.bytes += bytes;
+        self.growth += bytes.saturating_sub(stored);
+    }
+
+    fn wait_until(&mut self, at: Instant) {
+        self.later_at = Some(self.later_at.map_or(at, |other| other.min(at)));
+    }
+
+    /// Whether the last write of the kind failed, and it is too early for another one.
+    fn waits_for_retry(&mut self, resolver: &Resolver, output: Output, now: Now) -> bool {
+        let later = resolver.retry_after(output);
+        let Some(at) = later.filter(|at| *at > now.instant) else {
+            return false;
+        };
+        self.wait_until(at);
+        self.retried_later.insert(output);
+        true
+    }
 }
 
 impl Planner {
@@ -55,8 +76,10 @@ impl Planner {
         let mut plan = Plan {
             operations: Vec::new(),
             bytes: 0,
+            growth: 0,
             content: Content::default(),
-            put_right_at: None,
+            later_at: None,
+            retried_later: BTreeSet::new(),
             floor: Floor::default(),
             adopted: BTreeMap::new(),
             fingerprints: BTreeMap::new(),
@@ -66,21 +89,29 @@ impl Planner {
             return plan;
         };
         plan.floor = self.floor(key, resolver);
-        let adopted = Output::ALL.into_iter();
+        let read = Output::ALL
+            .into_iter()
+            .filter(|output| self.is_read(*output));
         let adopted =
-            adopted.filter_map(|output| Some((output, self.adopted(key, resolver, output, now)?)));
+            read.filter_map(|output| Some((output, self.adopted(key, resolver, output, now)?)));
         plan.adopted = adopted.collect();
         plan.content = self.content(key, resolver, &plan.floor, &plan.adopted);
         let mut unwanted = Vec::new();
+        // Whether each wanted object is there, or is created by this plan.
+        let mut is_whole = true;
         for output in Output::ALL {
+            let is_wanted = resolver.request.wants(output)
+                || self.address_object(key, resolver) == Some(output);
             let observed = self.outputs(output).get(key);
             let is_ours = |it: &&Observed| resolver.is_controller_of(it.controller.as_deref());
             let ours = observed.filter(is_ours);
-            if self.outputs(output).is_unreadable(key) || (observed.is_some() && ours.is_none()) {
+            if !self.is_read(output)
+                || self.outputs(output).is_unreadable(key)
+                || (observed.is_some() && ours.is_none())
+            {
+                is_whole &= !is_wanted;
                 continue;
             }
-            let is_wanted = resolver.request.wants(output)
-                || self.address_object(key, resolver) == Some(output);
             if !is_wanted {
                 // An unknown value removes nothing.
                 let is_known = resolver.request.kind.is_some();
@@ -88,52 +119,13 @@ impl Planner {
                 unwanted.extend(marked.map(|observed| (output, observed)));
                 continue;
             }
-            let is_adopted = plan.adopted.contains_key(&output);
-            let Some(mut object) = self.object(key, resolver, &plan, output) else {
-                continue;
-            };
-            let fingerprint = object.fingerprint();
-            plan.fingerprints.insert(output, fingerprint);
-            if ours.is_some_and(|ours| ours.fingerprint == fingerprint) {
-                continue;
-            }
-            let is_known = resolver.written.get(&output) == Some(&fingerprint);
-            let later = resolver.put_right_after(output);
-            if let Some(at) = later.filter(|at| is_known && *at > now.instant) {
-                plan.fingerprints.remove(&output);
-                plan.put_right_at = Some(plan.put_right_at.map_or(at, |other| other.min(at)));
-                continue;
-            }
-            match ours {
-                Some(ours) => {
-                    if ours.openness.is_open {
-                        let note = "a NetworkPolicy with a rule without destinations allowed everything; it allows only the addresses of the names now";
-                        plan.events
-                            .push((Severity::Warning, "OpenPolicyClosed", note.to_owned()));
-                    }
-                    if is_adopted && !ours.is_marked {
-                        let note = format!(
-                            "took over the {} of another program, and keeps its addresses for a while",
-                            output.name()
-                        );
-                        plan.events.push((Severity::Normal, "Adopted", note));
-                    }
-                    object.replacing(ours);
-                    plan.bytes += object.size();
-                    plan.operations.push(Operation::Replace(object));
-                }
-                None => {
-                    plan.bytes += object.size();
-                    plan.operations.push(Operation::Create(object));
-                }
-            }
+            let is_created = self.plan_object(key, resolver, output, ours, &mut plan, now);
+            is_whole &= ours.is_some() || is_created;
         }
-        // Another kind of object is written before the old one goes.
-        for (output, observed) in unwanted {
-            if output == Output::Policy {
-                let note = "the NetworkPolicy is deleted, since spec.generateType no longer asks for it. Without a policy the pods of the namespace may reach everything";
-                plan.events
-                    .push((Severity::Warning, "PolicyRemoved", note.to_owned()));
+        // Another kind of object is there before the old one goes.
+        for (output, observed) in unwanted.into_iter().filter(|_| is_whole) {
+            if plan.waits_for_retry(resolver, output, now) {
+                continue;
             }
             plan.operations
                 .push(Operation::Delete(output, precondition(observed)));
@@ -141,97 +133,55 @@ impl Planner {
         plan
     }
 
-    /// The kind of object that has all addresses. For an unknown value it is the one that is there.
-    fn address_object(&self, key: &ObjectKey, resolver: &Resolver) -> Option<Output> {
-        let is_it = |output: &Output| match resolver.request.kind {
-            Some(_) => resolver.request.wants(*output),
-            None => self.outputs(*output).get(key).is_some_and(|it| {
-                it.is_marked && resolver.is_controller_of(it.controller.as_deref())
-            }),
-        };
-        [Output::Policy, Output::Set].into_iter().find(is_it)
-    }
-
-    /// The addresses of stored objects of ours, while a name is unanswered.
-    fn floor(&self, key: &ObjectKey, resolver: &Resolver) -> Floor {
-        if self.is_resolved(resolver) {
-            return Floor::default();
-        }
-        if let Some(floor) = &resolver.floor {
-            return floor.clone();
-        }
-        let of = |output: Output| {
-            let observed = self.outputs(output).get(key)?;
-            let is_ours = resolver.is_controller_of(observed.controller.as_deref());
-            (is_ours && observed.is_marked).then(|| self.guarded(&observed.addresses))
-        };
-        let addresses = [Output::Policy, Output::Set].into_iter().map(|output| {
-            let by_name = of(output).unwrap_or_default();
-            (output, by_name.into_values().flatten().collect())
-        });
-        Floor {
-            addresses: addresses.collect(),
-            by_name: of(Output::Map).unwrap_or_default(),
-        }
-    }
-
-    /// The addresses of an object that pass the guards.
-    fn guarded(
-        &self,
-        addresses: &BTreeMap<String, BTreeSet<IpAddr>>,
-    ) -> BTreeMap<String, BTreeSet<IpAddr>> {
-        let passes = |address: &&IpAddr| self.names.filter().admit(&address.to_string()).is_ok();
-        let guarded = addresses.iter().map(|(name, addresses)| {
-            let passed = addresses.iter().filter(passes).copied();
-            (name.clone(), passed.collect())
-        });
-        guarded.collect()
-    }
-
-    /// The adopted addresses of an object that are still kept. An object that this program has not written is adopted
-    /// while `--adopt-until` allows it.
-    fn adopted(
+    /// Plans the write of a wanted object. Returns whether there is one.
+    fn plan_object(
         &self,
         key: &ObjectKey,
         resolver: &Resolver,
         output: Output,
+        ours: Option<&Observed>,
+        plan: &mut Plan,
         now: Now,
-    ) -> Option<Adopted> {
-        if let Some(known) = resolver.adopted.as_ref().and_then(|all| all.get(&output)) {
-            return (known.until() > now.time).then(|| known.clone());
+    ) -> bool {
+        let Some(mut object) = self.object(key, resolver, plan, output) else {
+            return false;
+        };
+        let fingerprint = object.fingerprint();
+        if ours.is_some_and(|ours| ours.fingerprint == fingerprint) {
+            plan.fingerprints.insert(output, fingerprint);
+            return false;
         }
-        let observed = self.outputs(output).get(key)?;
-        if !resolver.is_controller_of(observed.controller.as_deref()) {
-            return None;
+        let is_known = resolver.written.get(&output) == Some(&fingerprint);
+        let later = resolver.put_right_after(output);
+        if let Some(at) = later.filter(|at| is_known && *at > now.instant) {
+            plan.wait_until(at);
+            return false;
         }
-        // Later the annotation is not read: it may have been changed.
-        if resolver.adopted.is_none()
-            && let Some(known) = &observed.adopted
-        {
-            let until = known.until().min(now.time + self.options.retain);
-            let known = Adopted::new(until, self.guarded(known.addresses()));
-            return (until > now.time).then_some(known);
+        if plan.waits_for_retry(resolver, output, now) {
+            return false;
         }
-        let may_adopt = self
-            .options
-            .adopt_until
-            .is_some_and(|until| now.time < until);
-        if observed.is_marked || resolver.written.contains_key(&output) || !may_adopt {
-            return None;
+        plan.fingerprints.insert(output, fingerprint);
+        let Some(ours) = ours else {
+            plan.add_bytes(&object, 0);
+            plan.operations.push(Operation::Create(object));
+            return true;
+        };
+        if ours.openness.is_open {
+            let note = "a NetworkPolicy with a rule without destinations allowed everything; it allows only the addresses of the names now";
+            plan.events
+                .push((Severity::Warning, "OpenPolicyClosed", note.to_owned()));
         }
-        let mut addresses = self.guarded(&observed.addresses);
-        if output == Output::Map {
-            let is_listed =
-                |text: &String| resolver.request.names.iter().any(|it| it.text == *text);
-            addresses.retain(|text, _| is_listed(text));
+        if plan.adopted.contains_key(&output) && !ours.is_marked {
+            let note = format!(
+                "took over the {} of another program, and keeps its addresses for a while",
+                output.name()
+            );
+            plan.events.push((Severity::Normal, "Adopted", note));
         }
-        let mut room = (MAX_ADOPTED / ADOPTED_ADDRESS).min(self.options.max_addresses);
-        for addresses in addresses.values_mut() {
-            *addresses = std::mem::take(addresses).into_iter().take(room).collect();
-            room -= addresses.len();
-        }
-        addresses.retain(|_, addresses| !addresses.is_empty());
-        (!addresses.is_empty()).then(|| Adopted::new(now.time + self.options.retain, addresses))
+        object.replacing(ours);
+        plan.add_bytes(&object, ours.bytes);
+        plan.operations.push(Operation::Replace(object));
+        true
     }
 
     fn content(
@@ -241,24 +191,13 @@ impl Planner {
         floor: &Floor,
         adopted: &BTreeMap<Output, Adopted>,
     ) -> Content {
-        let listed = resolver.request.names.iter().map(|listed| {
-            let name = listed.name.as_ref().ok();
-            let known = name.and_then(|name| self.names.get(name));
-            ListedName {
-                text: listed.text.clone(),
-                is_wildcard: name.is_some_and(proto::api::DnsName::is_wildcard),
-                addresses: known
-                    .into_iter()
-                    .flat_map(|known| known.addresses())
-                    .collect(),
-            }
-        });
-        let listed: Vec<_> = listed.collect();
+        let listed = self.listed_names(resolver);
         // A policy selects pods of its namespace alone, and a set is for policies of all. A tenant that may write one of
         // them must not put addresses into the other.
         let mut others = BTreeSet::new();
         if let Some(kind) = self.address_object(key, resolver) {
-            others.extend(floor.addresses.get(&kind).into_iter().flatten());
+            let of_kind = floor.get(&kind).into_iter().flat_map(ByName::values);
+            others.extend(of_kind.flatten());
             others.extend(adopted.get(&kind).into_iter().flat_map(Adopted::all));
         }
         let largest = adopted
@@ -275,17 +214,42 @@ impl Planner {
         let limits = Limits {
             addresses: self.options.max_addresses,
             bytes: MAX_OBJECT.saturating_sub(taken),
+            new_bytes: self.free_bytes(key),
         };
         let mut present = resolver.present.clone();
-        if resolver.floor.is_none() {
-            // The plan of another process: its addresses stay at the limit.
-            let observed = Output::ALL
-                .into_iter()
-                .filter_map(|output| self.outputs(output).get(key));
-            let ours = observed.filter(|it| resolver.is_controller_of(it.controller.as_deref()));
-            present.extend(ours.flat_map(|it| it.addresses.values().flatten()));
-        }
+        // The plan of another process: its addresses stay at the limit.
+        let new = floor
+            .keys()
+            .filter(|output| !resolver.floor.contains_key(output));
+        let observed = new.filter_map(|output| self.outputs(*output).get(key));
+        let ours = observed.filter(|it| resolver.is_controller_of(it.controller.as_deref()));
+        present.extend(ours.flat_map(|it| it.addresses.values().flatten()));
         content(&listed, &others, &present, limits)
+    }
+
+    /// The names of the list with their addresses, each name once.
+    fn listed_names(&self, resolver: &Resolver) -> Vec<ListedName> {
+        let mut listed: Vec<ListedName> = Vec::new();
+        let mut known: HashMap<&DnsName, usize> = HashMap::new();
+        for (place, it) in resolver.request.names.iter().enumerate() {
+            let name = it.name.as_ref().ok();
+            let same = name.and_then(|name| known.get(name));
+            if let Some(same) = same.and_then(|same| listed.get_mut(*same)) {
+                same.texts.insert(place, it.text.clone());
+                continue;
+            }
+            if let Some(name) = name {
+                known.insert(name, listed.len());
+            }
+            let addresses = name.and_then(|name| self.names.get(name));
+            let addresses = addresses.into_iter().flat_map(Name::addresses);
+            listed.push(ListedName {
+                texts: [(place, it.text.clone())].into(),
+                is_wildcard: name.is_some_and(DnsName::is_wildcard),
+                addresses: addresses.collect(),
+            });
+        }
+        listed
     }
 
     /// The object of a kind as it should be; `None` if the kind is not served.
@@ -356,7 +320,7 @@ impl Planner {
                 set.metadata = metadata;
                 Object::CrdSet(set)
             }
-            (Output::Set, SetApi::Missing) => return None,
+            (Output::Set, SetApi::Unknown | SetApi::Missing) => return None,
         })
     }
 
@@ -373,18 +337,16 @@ impl Planner {
             .options
             .max_addresses
             .saturating_sub(content.addresses.len());
-        for ((text, addresses), listed) in content.names.iter_mut().zip(&resolver.request.names) {
+        for (place, listed) in resolver.request.names.iter().enumerate() {
             let is_answered = listed
                 .name
                 .as_ref()
                 .is_ok_and(|name| self.names.is_answered(name));
-            let before = floor.by_name.get(text).filter(|_| !is_answered);
-            let adopted = adopted.and_then(|adopted| adopted.addresses().get(text));
-            for address in before.into_iter().chain(adopted).flatten() {
-                if room > 0 && addresses.insert(*address) {
-                    room -= 1;
-                }
-            }
+            let before = floor.get(&Output::Map).and_then(|it| it.get(&listed.text));
+            let before = before.filter(|_| !is_answered);
+            let adopted = adopted.and_then(|adopted| adopted.addresses().get(&listed.text));
+            let addresses = before.into_iter().chain(adopted).flatten().copied();
+            room -= content.add_to_map(place, addresses, room);
         }
     }
 
@@ -401,8 +363,7 @@ impl Planner {
         }
         self.settle(key, plan, now);
         let resolver = self.resolvers.get_mut(key)?;
-        resolver.in_flight = true;
-        resolver.meanwhile.clear();
+        resolver.begin_job();
         resolver.not_before = Some(now.instant + TOGETHER);
         Some(job)
     }
@@ -421,7 +382,22 @@ impl Planner {
         }
         resolver.present = plan.content.addresses;
         resolver.left_out = plan.content.left_out;
-        (resolver.floor, resolver.adopted) = (Some(plan.floor), Some(plan.adopted));
+        if plan.content.is_full {
+            self.full
+                .entry(key.namespace.clone())
+                .or_insert(now.instant);
+        }
+        let adopted = plan.floor.keys().map(|output| {
+            let adopted = plan.adopted.get(output);
+            (*output, adopted.cloned())
+        });
+        resolver.adopted = adopted.collect();
+        resolver.floor = plan.floor;
+        resolver.is_planned = true;
+        let is_written = |output| plan.operations.iter().any(|it| it.output() == output);
+        resolver
+            .failures
+            .retain(|output, _| plan.retried_later.contains(output) || is_written(*output));
         if plan.operations.is_empty() {
             // They are stored as they should be.
             resolver.written.extend(plan.fingerprints);
@@ -429,47 +405,15 @@ impl Planner {
         resolver
             .written
             .retain(|output, _| resolver.request.wants(*output));
-        resolver.put_right_at = plan.put_right_at;
+        resolver.later_at = plan.later_at;
         (resolver.is_dirty, resolver.is_urgent) = (false, false);
         (resolver.dirty_since, resolver.waiting_bytes) = (None, None);
         resolver.new_names.clear();
         self.status_due.insert(key.clone());
     }
-
-    /// Deletes marked objects whose `DNSResolver` is gone, in a store that does not do so.
-    pub(super) fn orphans(&mut self, room: usize) -> Vec<Job> {
-        if self.options.collects_garbage || !std::mem::take(&mut self.has_orphans) {
-            return Vec::new();
-        }
-        let mut jobs: BTreeMap<ObjectKey, Job> = BTreeMap::new();
-        for output in Output::ALL {
-            for (key, observed) in self.outputs(output).all() {
-                let owner = self.resolvers.get(key);
-                let has_owner =
-                    owner.is_some_and(|it| it.is_controller_of(observed.controller.as_deref()));
-                let is_orphan = observed.controller.is_some() && observed.is_marked && !has_owner;
-                if !is_orphan
-                    || self.unreadable.contains(key)
-                    || owner.is_some_and(|it| it.in_flight)
-                {
-                    continue;
-                }
-                let job = jobs.entry(key.clone()).or_insert_with(|| Job {
-                    key: key.clone(),
-                    operations: Vec::new(),
-                    status: None,
-                    since: None,
-                });
-                job.operations
-                    .push(Operation::Delete(output, precondition(observed)));
-            }
-        }
-        self.has_orphans = jobs.len() > room;
-        jobs.into_values().take(room).collect()
-    }
 }
 
-fn precondition(observed: &Observed) -> Precondition {
+pub(super) fn precondition(observed: &Observed) -> Precondition {
     Precondition {
         uid: observed.uid.clone(),
         resource_version: observed.version.clone(),

@@ -1,5 +1,7 @@
 //! The planner beside a store in memory.
 
+mod answers;
+mod faults;
 mod hostile;
 mod random;
 mod world;
@@ -360,12 +362,12 @@ fn a_resolver_whose_pods_cannot_reach_dns_is_named() {
 #[test]
 fn a_refused_write_is_told_and_tried_again() {
     let mut world = World::new();
-    world.refuses = true;
+    world.refuses = Output::ALL.into();
     world.resolver("a", json!({"domainList": ["one.example.com"]}));
     world.name("one.example.com.", &["192.0.2.1"]);
     world.run();
     assert_eq!(world.condition("a", "Written").reason, "Refused");
-    world.refuses = false;
+    world.refuses.clear();
     world.pass(60);
     assert!(world.status("a").ready);
     assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);

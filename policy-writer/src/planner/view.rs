@@ -1,14 +1,29 @@
 //! The facts for administrators.
+//!
+//! - `explain`: why an address or a name is in objects. `listing`: all names with the objects that have them.
+//! - `compare`: objects beside statuses. `reasons`: why an object lacks something.
 
-use std::net::IpAddr;
+mod compare;
+mod explain;
+mod listing;
+mod reasons;
+
+use std::{collections::BTreeSet, net::IpAddr};
 
 use proto::api::DnsName;
-use runtime::{clock::Timestamp, store::ObjectKey};
+use runtime::store::ObjectKey;
 use serde::Serialize;
+
+pub use self::{
+    compare::{Comparison, ObjectReport},
+    explain::{AddressExplained, Explained, Explanation},
+    listing::{ListedResolver, Listing, ListingQuery, NameListed},
+    reasons::Reason,
+};
 
 use super::Planner;
 use crate::{
-    output::Output,
+    output::{Observed, Output},
     resolver::{Listed, Resolver},
     status::MOST_NAMES,
 };
@@ -71,27 +86,8 @@ pub struct ObjectShown {
     pub failure: Option<String>,
 }
 
-/// Why an address is, or is not, in the objects of a `DNSResolver`.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Explained {
-    pub namespace: String,
-    pub name: String,
-    pub objects: Vec<ObjectShown>,
-    pub address: Option<IpAddr>,
-    /// The names of the list that are asked about, or have the address.
-    pub names: Vec<String>,
-    pub is_written: bool,
-    /// Since when this process has had it in the objects.
-    pub since: Option<Timestamp>,
-    pub reason: String,
-}
-
 /// The most `DNSResolver` objects in an answer.
 const MOST_SHOWN: usize = 1_000;
-
-/// The most lines of an explanation.
-const MOST_EXPLAINED: usize = 1_000;
 
 impl Planner {
     /// The counts of the whole program.
@@ -179,14 +175,12 @@ impl Planner {
     }
 
     fn objects(&self, key: &ObjectKey, resolver: &Resolver) -> Vec<ObjectShown> {
-        let wanted = Output::ALL
-            .into_iter()
-            .filter(|output| resolver.request.wants(*output));
-        let shown = wanted.map(|output| ObjectShown {
+        let kinds = self.kinds(key, resolver).into_iter();
+        let shown = kinds.map(|output| ObjectShown {
             kind: output,
             is_written: resolver.written.contains_key(&output),
             is_taken: self.is_taken(key, resolver, output),
-            failure: resolver.failures.get(&output).cloned(),
+            failure: resolver.failures.get(&output).map(|it| it.reason.clone()),
         });
         shown.collect()
     }
@@ -218,95 +212,48 @@ impl Planner {
         }
     }
 
-    /// The `DNSResolver` objects that have this address, or list this name.
-    pub fn explain(&self, about: &str) -> Vec<Explained> {
-        let lines = match about.parse::<IpAddr>() {
-            Ok(address) => self.explain_address(proto::address::canonical(address)),
-            Err(_) => DnsName::parse(about)
-                .map(|name| self.explain_name(&name))
-                .unwrap_or_default(),
+    /// The stored object of a kind, if the `DNSResolver` is its controller.
+    fn own(&self, key: &ObjectKey, resolver: &Resolver, output: Output) -> Option<&Observed> {
+        let observed = self.outputs(output).get(key)?;
+        let is_own = resolver.is_controller_of(observed.controller.as_deref());
+        is_own.then_some(observed)
+    }
+
+    /// The kinds of objects that a `DNSResolver` has. Of an unknown type a policy or set stays. The first one decides what
+    /// pods reach, since the IPMap comes last.
+    fn kinds(&self, key: &ObjectKey, resolver: &Resolver) -> Vec<Output> {
+        let stays = |output: &Output| {
+            let own = self.own(key, resolver, *output);
+            resolver.request.kind.is_none() && own.is_some_and(|own| own.is_marked)
         };
-        lines.into_iter().take(MOST_EXPLAINED).collect()
+        let all = Output::ALL.into_iter();
+        all.filter(|output| resolver.request.wants(*output) || stays(output))
+            .collect()
     }
 
-    fn explain_address(&self, address: IpAddr) -> Vec<Explained> {
-        let explained = self.resolvers.iter().filter_map(|(key, resolver)| {
-            let has = |name: &DnsName| self.names.get(name).is_some_and(|it| it.addresses().any(|it| it == address));
-            let listed = resolver.request.names.iter();
-            let names = listed.filter(|it| it.name.as_ref().is_ok_and(has));
-            let names: Vec<_> = names.map(|it| it.text.clone()).collect();
-            let is_written = resolver.present.contains(&address);
-            if names.is_empty() && !is_written {
-                return None;
-            }
-            let reason = match (is_written, names.is_empty()) {
-                (true, false) => "a name of the list has it",
-                (true, true) => "it was in the object before, and a name of the list has no answer yet, or it was adopted",
-                (false, _) if !resolver.left_out.is_empty() => "it is left out at a limit",
-                (false, _) => "it is not written yet",
-            };
-            Some(self.explained(key, resolver, Some(address), names, reason.to_owned()))
-        });
-        explained.collect()
+    /// Whether the object that decides what pods reach has an address.
+    fn decides(&self, key: &ObjectKey, resolver: &Resolver, address: IpAddr) -> bool {
+        let kinds = self.kinds(key, resolver);
+        let own = kinds.first().and_then(|it| self.own(key, resolver, *it));
+        own.is_some_and(|own| has(own, address))
     }
 
-    fn explain_name(&self, name: &DnsName) -> Vec<Explained> {
-        let users = self.users.get(name).into_iter().flatten();
-        let users = users.filter_map(|key| Some((key, self.resolvers.get(key)?)));
-        let mut explained = Vec::new();
-        for (key, resolver) in users {
-            let listed = resolver.request.names.iter();
-            let texts = listed
-                .filter(|it| it.name.as_ref() == Ok(name))
-                .map(|it| it.text.clone());
-            let texts: Vec<_> = texts.collect();
-            let addresses: Vec<_> = self
-                .names
-                .get(name)
-                .into_iter()
-                .flat_map(|it| it.addresses())
-                .collect();
-            if addresses.is_empty() {
-                let trouble = self.trouble(&Ok(name.clone()));
-                let reason = trouble.unwrap_or_else(|| "it has no addresses".to_owned());
-                explained.push(self.explained(key, resolver, None, texts, reason));
-                continue;
-            }
-            for address in addresses {
-                let reason = match resolver.present.contains(&address) {
-                    true => "a name of the list has it",
-                    false if !resolver.left_out.is_empty() => "it is left out at a limit",
-                    false => "it is not written yet",
-                };
-                explained.push(self.explained(
-                    key,
-                    resolver,
-                    Some(address),
-                    texts.clone(),
-                    reason.to_owned(),
-                ));
-            }
-        }
-        explained
+    /// Whether a name of the list has an address, by its statuses.
+    fn knows(&self, listed: &Listed, address: IpAddr) -> bool {
+        let name = listed.name.as_ref().ok();
+        let known = name.and_then(|name| self.names.get(name));
+        known.is_some_and(|it| it.addresses().any(|it| it == address))
     }
 
-    fn explained(
-        &self,
-        key: &ObjectKey,
-        resolver: &Resolver,
-        address: Option<IpAddr>,
-        names: Vec<String>,
-        reason: String,
-    ) -> Explained {
-        Explained {
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            objects: self.objects(key, resolver),
-            is_written: address.is_some_and(|address| resolver.present.contains(&address)),
-            since: address.and_then(|address| resolver.since.get(&address).copied()),
-            address,
-            names,
-            reason,
-        }
+    /// The addresses of a name of the list, by its statuses.
+    fn known(&self, listed: &Listed) -> BTreeSet<IpAddr> {
+        let name = listed.name.as_ref().ok();
+        let known = name.and_then(|name| self.names.get(name));
+        known.into_iter().flat_map(|it| it.addresses()).collect()
     }
+}
+
+fn has(observed: &Observed, address: IpAddr) -> bool {
+    let mut lists = observed.addresses.values();
+    lists.any(|list| list.contains(&address))
 }

@@ -3,6 +3,7 @@
 mod administrator;
 mod fault_injection;
 mod helm_test;
+mod policy_writers;
 mod processes;
 mod rights;
 

@@ -1,5 +1,8 @@
 //! The chart, installed in a cluster: its pods and CoreDNS's are processes, on nodes that forward to their ports.
 
+mod objects;
+mod policy_writers;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -11,17 +14,17 @@ use std::{
 
 use hickory_proto::rr::RecordType;
 use k8s_openapi::api::{
-    core::v1::{ConfigMap, Namespace, Service, ServiceAccount},
+    core::v1::{ConfigMap, Service, ServiceAccount},
     discovery::v1::EndpointSlice,
 };
 use kube::{
-    Api, Client,
-    api::{DynamicObject, Patch, PatchParams, PostParams},
+    Api,
+    api::{DynamicObject, PostParams},
 };
 use proto::api::EgressFirewall;
 use serde_json::{Value, json};
 use tests::{
-    chart::{self, COLLECTOR, OVN_WRITER},
+    chart::{self, COLLECTOR, OVN_WRITER, POLICY_WRITER},
     coredns::{CoreDns, free_port, write_zone},
     kube::ApiServer,
     network::Network,
@@ -33,6 +36,8 @@ use tests::{
     workdir::Workdir,
 };
 use tokio::process::Command;
+
+pub(crate) use self::objects::{label, ovnkube, writer_template};
 
 /// The namespace of the chart.
 pub(crate) const NAMESPACE: &str = "egress-by-name";
@@ -112,6 +117,7 @@ pub(crate) struct Installation {
     dns_metrics: Vec<Forward>,
     pub(crate) collectors: Vec<Pod>,
     pub(crate) writers: Vec<Pod>,
+    pub(crate) policy_writers: Vec<Pod>,
     pub(crate) databases: Vec<Northbound>,
     pub(crate) kubelet: Kubelet,
     pub(crate) server: ApiServer,
@@ -127,6 +133,11 @@ impl Installation {
     /// # Errors
     /// The reason, if this process may not make networks.
     pub(crate) async fn start() -> Result<Self, String> {
+        Self::start_with(&[]).await
+    }
+
+    /// [`Installation::start`] with more values of the chart.
+    pub(crate) async fn start_with(values: &[&str]) -> Result<Self, String> {
         let dns_folders: Vec<_> = DNS_PODS.iter().map(|_| Workdir::new()).collect();
         let mut networks = Vec::new();
         for folder in &dns_folders {
@@ -148,7 +159,7 @@ impl Installation {
             let post = PostParams::default();
             accounts.create(&post, &account.unwrap()).await.unwrap();
         }
-        let objects = chart::render(NAMESPACE, &VALUES);
+        let objects = chart::render(NAMESPACE, &[&VALUES, values].concat());
         for object in &objects {
             server.make(object).await;
         }
@@ -184,6 +195,7 @@ impl Installation {
             dns_metrics: Vec::new(),
             collectors: Vec::new(),
             writers: Vec::new(),
+            policy_writers: Vec::new(),
             databases: Vec::new(),
             kubelet,
             server,
@@ -224,7 +236,9 @@ impl Installation {
                 .await;
             self.writers.push(pod);
         }
-        for pod in self.collectors.iter().chain(&self.writers) {
+        self.run_policy_writers(objects).await;
+        let pods = self.collectors.iter().chain(&self.writers);
+        for pod in pods.chain(&self.policy_writers) {
             pod.program.ready().await;
         }
         for index in 0..DNS_PODS.len() {
@@ -313,6 +327,7 @@ impl Installation {
         let folder = Workdir::new();
         let command = match account {
             COLLECTOR => "collector",
+            POLICY_WRITER => "policy-writer",
             _ => "ovn-writer",
         };
         let program = Program::start_with(folder.path(), command, args, environment).await;
@@ -462,34 +477,4 @@ impl Installation {
 /// The address of a pod of the chart, by its node and its inspect port.
 fn pod_ip(node: usize, port: u16) -> String {
     format!("10.244.{node}.{}", port - 9090)
-}
-
-/// The template of the ovn-writer's pods.
-pub(crate) fn writer_template() -> Value {
-    let objects = chart::render(NAMESPACE, &VALUES);
-    chart::find(&objects, "DaemonSet", OVN_WRITER).data["spec"]["template"].clone()
-}
-
-/// A pod of ovn-kubernetes' Helm chart, as far as it shows its flag.
-pub(crate) fn ovnkube(has_flag: bool) -> Value {
-    json!({
-        "metadata": { "labels": { "app": "ovnkube-node" } },
-        "spec": {
-            "automountServiceAccountToken": false,
-            "containers": [{
-                "name": "ovnkube-controller",
-                "image": "ghcr.io/ovn-kubernetes/ovn-kubernetes/ovn-kube-ubuntu:release-1.3",
-                "env": [{ "name": "OVN_ENABLE_DNSNAMERESOLVER", "value": has_flag.to_string() }],
-            }],
-        },
-    })
-}
-
-/// Sets the level of Pod Security that a namespace enforces.
-pub(crate) async fn label(client: &Client, namespace: &str, level: &str) {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let labels = json!({ "pod-security.kubernetes.io/enforce": level });
-    let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
-    let params = PatchParams::default();
-    namespaces.patch(namespace, &params, &patch).await.unwrap();
 }

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tests::{
     chart::{self, COLLECTOR, kind_of},
     kube::ApiServer,
-    programs::tool,
+    programs::{self, tool},
     wait::eventually,
 };
 use tokio::time::timeout;
@@ -291,7 +291,9 @@ async fn the_chart_for_kube_ovn_gives_the_rights_and_guards_the_statuses() {
     server.config_of(NAMESPACE, COLLECTOR).await;
     let kubeconfig = server.folder().join(format!("{COLLECTOR}.kubeconfig"));
     objects.make("web", "www.example.com.").await;
-    let mut collector = Collector::start(&kubeconfig, NAMESPACE, &RULES).await;
+    let inspect = format!("unix://{}", server.folder().join("inspect.sock").display());
+    let flags = [&RULES[..], &["--inspect", &inspect]].concat();
+    let mut collector = Collector::start(&kubeconfig, NAMESPACE, &flags).await;
     collector
         .hears("www.example.com.", &[[192, 0, 2, 1].into()], 3600)
         .await;
@@ -337,6 +339,14 @@ async fn the_chart_for_kube_ovn_gives_the_rights_and_guards_the_statuses() {
         })
         .await;
     }
+
+    let check = programs::run("egress", &["check", "--collector", &inspect]).await;
+    let text = String::from_utf8(check.stdout).unwrap();
+    let seen = "✗ Rules and names: ClusterNetworkPolicy web: 1 domain names get no DNSNameResolver";
+    assert!(
+        text.contains(seen) && text.contains("WWW.example.org"),
+        "{text}"
+    );
 
     // An administrator may not write a status, whatever the roles allow.
     let refused = eventually("the policy is in force", async || {

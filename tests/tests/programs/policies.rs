@@ -1,5 +1,7 @@
 //! The policy-writer with a folder.
 
+mod answers;
+
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};

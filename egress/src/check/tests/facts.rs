@@ -36,6 +36,11 @@ pub(super) fn collector() -> Workload {
     workload(Kind::Collector, "collector", json!({}))
 }
 
+/// The Deployment of the policy-writer.
+pub(super) fn policy_writer() -> Workload {
+    workload(Kind::PolicyWriter, "policy-writer", json!({}))
+}
+
 /// The DaemonSet of the ovn-writer, with these fields in the spec of its pods.
 pub(super) fn writer(spec: Value) -> Workload {
     workload(Kind::OvnWriter, "ovn-writer", spec)
@@ -96,6 +101,7 @@ pub(super) fn well() -> Facts {
         lease: Ok(Some(of(json!({ "spec": {
             "holderIdentity": "a", "leaseDurationSeconds": 10, "renewTime": now,
         }})))),
+        policy_lease: None,
         nodes: Ok(vec![of(json!({ "metadata": { "name": "node-a" } }))]),
         ovnkube: Ok(vec![of(json!({
             "metadata": { "name": "ovnkube-node-a" },

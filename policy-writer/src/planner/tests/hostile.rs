@@ -1,8 +1,18 @@
 //! What a tenant can do to others: delay their statuses, or put addresses into their objects.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
-use super::world::{World, key};
+use super::{
+    super::*,
+    world::{World, key},
+};
+
+/// The resolvers whose status is compared next.
+fn due(world: &World) -> BTreeSet<ObjectKey> {
+    world.planner.status_due.keys().cloned().collect()
+}
 
 #[test]
 fn statuses_are_written_in_turns() {
@@ -42,17 +52,17 @@ fn a_job_marks_the_other_statuses_of_its_namespace_only_for_dns() {
         let done = world.carry_out(job);
         world.planner.finished(done, world.now());
     }
-    assert_eq!(world.planner.status_due, [key("a")].into());
+    assert_eq!(due(&world), [key("a")].into());
     world.run();
     world.foreign_policy("dns", Some(53));
-    assert_eq!(world.planner.status_due, [key("a"), key("b"),].into());
+    assert_eq!(due(&world), [key("a"), key("b")].into());
     world.run();
     world.foreign_policy("more", Some(53));
-    assert_eq!(world.planner.status_due, [].into());
+    assert_eq!(due(&world), [].into());
     world.foreign_policy("dns", Some(54));
-    assert_eq!(world.planner.status_due, [].into());
+    assert_eq!(due(&world), [].into());
     world.foreign_policy("more", Some(54));
-    assert_eq!(world.planner.status_due, [key("a"), key("b")].into());
+    assert_eq!(due(&world), [key("a"), key("b")].into());
 }
 
 #[test]
@@ -115,4 +125,109 @@ fn few_names_are_shown_and_only_of_a_resolver_with_faults() {
     let shown = &world.planner.shown()[0];
     assert_eq!(shown.names.len(), 20);
     assert_eq!(shown.names[0].name, "late.example.com");
+}
+
+#[test]
+fn a_status_that_a_tenant_changes_all_the_time_costs_few_writes() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.pass(700);
+    let before = world.status_writes;
+    for i in 0..1_000 {
+        // Every other change is not known before the write.
+        world.spoil_status("a", i % 2 == 0);
+        world.pass_for(Duration::from_millis(100));
+    }
+    let attempts = world.status_writes - before;
+    assert!((4..12).contains(&attempts), "{attempts}");
+    world.spoil_status("a", true);
+    world.pass(61);
+    assert!(world.status("a").ready);
+}
+
+#[test]
+fn a_policy_of_the_same_name_that_comes_and_goes_costs_few_writes() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.pass(5);
+    let before = world.writes;
+    for _ in 0..600 {
+        world.delete_policy("a");
+        world.run();
+        world.foreign_policy("a", None);
+        world.pass_for(Duration::from_millis(100));
+    }
+    let writes = world.writes - before;
+    assert!(writes < 20, "{writes}");
+    // The IPMap is not held up.
+    world.name("one.example.com.", &["192.0.2.2"]);
+    world.pass(1);
+    let ips = world.map("a").data.unwrap().domains[0].ips.clone();
+    assert_eq!(ips, ["192.0.2.2/32"]);
+    world.delete_policy("a");
+    world.pass(10);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
+}
+
+#[test]
+fn jobs_of_one_namespace_leave_places_to_others() {
+    let mut world = World::new();
+    world.name("one.example.com.", &["192.0.2.1"]);
+    for i in 0..40 {
+        world.resolver(&format!("a{i}"), json!({"domainList": ["one.example.com"]}));
+    }
+    // None of them ends.
+    let jobs = world.planner.next_jobs(16, world.now());
+    assert_eq!(jobs.len(), 4);
+    assert_eq!(world.planner.next_timer(world.now()), None);
+    world.resolver("team-b/b", json!({"domainList": ["one.example.com"]}));
+    let jobs = world.planner.next_jobs(12, world.now());
+    let begun: Vec<_> = jobs.iter().map(|job| job.key.to_string()).collect();
+    assert_eq!(begun, ["team-b/b"]);
+}
+
+#[test]
+fn objects_of_a_namespace_share_its_bytes() {
+    let mut world = World::new();
+    world.namespace_bytes(30_000);
+    let addresses: Vec<_> = (0..100).map(|last| format!("192.0.2.{last}")).collect();
+    let texts: Vec<_> = addresses.iter().map(String::as_str).collect();
+    world.name("one.example.com.", &texts);
+    let list = json!({"domainList": ["one.example.com"]});
+    for i in 0..9 {
+        world.resolver(&format!("a{i}"), list.clone());
+    }
+    world.resolver("team-b/b", list);
+    world.pass(30);
+    let stored = |world: &World, namespace| {
+        let of = |output| world.planner.outputs(output).bytes(namespace);
+        Output::ALL.map(of).into_iter().sum::<usize>()
+    };
+    let count = |world: &World, name: &str| world.policy(name).unwrap().len();
+    let all = |world: &World| {
+        (0..9)
+            .map(|i| count(world, &format!("a{i}")))
+            .sum::<usize>()
+    };
+    // An object without addresses takes less than 500 bytes.
+    assert!((25_000..39_000).contains(&stored(&world, "team-a")));
+    let before = all(&world);
+    assert!((100..900).contains(&before), "{before}");
+    assert_eq!(count(&world, "team-b/b"), 100);
+    let left_out = (0..9).find(|i| count(&world, &format!("a{i}")) < 100);
+    let condition = world.condition(&format!("a{}", left_out.unwrap()), "LimitExceeded");
+    assert_eq!(condition.status, "True");
+    // Those that are written stay, also after a restart.
+    world.restart();
+    world.pass(90);
+    assert_eq!(all(&world), before);
+    // The bytes of a deleted one go to others.
+    let full = (0..9).find(|i| count(&world, &format!("a{i}")) == 100);
+    let full = format!("a{}", full.unwrap());
+    world.delete_resolver(&full);
+    world.pass(90);
+    assert_eq!(world.policy(&full), None);
+    let others = (0..9).map(|i| format!("a{i}")).filter(|name| *name != full);
+    let others: usize = others.map(|name| count(&world, &name)).sum();
+    assert!(others > before - 100, "{others} of {before}");
 }

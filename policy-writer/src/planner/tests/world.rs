@@ -1,28 +1,30 @@
 //! A store in memory, a clock, and a planner whose jobs are carried out at once.
 
-use std::collections::BTreeMap;
+mod store;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     api::networking::v1::NetworkPolicy,
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
 };
-use kube::Resource;
-use proto::api::{DnsNameResolver, DnsResolver, DnsResolverStatus, IpMap, NetworkSet, object_name};
-use runtime::store::{Event, Precondition};
+use proto::api::{
+    DnsNameResolver, DnsResolver, DnsResolverStatus, IpMap, NetworkSet, NetworkSetSpec, object_name,
+};
+use runtime::store::Event;
 use serde_json::{Value, json};
 
+use self::store::listed;
 use super::super::*;
-use crate::{
-    egress,
-    output::{Object, Observed, Written},
-    ownership::controller_reference,
-};
+use crate::{egress, ownership::controller_reference};
 
 const NAMESPACE: &str = "team-a";
 
+/// `NAME`, or `NAMESPACE/NAME`.
 pub(super) fn key(name: &str) -> ObjectKey {
+    let (namespace, name) = name.split_once('/').unwrap_or((NAMESPACE, name));
     ObjectKey {
-        namespace: NAMESPACE.to_owned(),
+        namespace: namespace.to_owned(),
         name: name.to_owned(),
     }
 }
@@ -43,8 +45,12 @@ pub(super) struct World {
     sets: Stored<NetworkSet>,
     /// Writes of objects, without statuses.
     pub(super) writes: usize,
-    /// The store refuses every write of an object.
-    pub(super) refuses: bool,
+    /// Attempts to write statuses.
+    pub(super) status_writes: usize,
+    /// The kinds of which the store refuses every write.
+    pub(super) refuses: BTreeSet<Output>,
+    /// The kinds that cannot be listed.
+    pub(super) unread: BTreeSet<Output>,
     reports: Vec<PlannedReport>,
 }
 
@@ -53,6 +59,7 @@ impl World {
         let options = Options {
             filter: Filter::default(),
             max_addresses: 5_000,
+            namespace_bytes: 1 << 24,
             write_bytes: 1 << 20,
             retain: Duration::from_secs(3_600),
             adopt_until: None,
@@ -73,7 +80,9 @@ impl World {
             maps: BTreeMap::new(),
             sets: BTreeMap::new(),
             writes: 0,
-            refuses: false,
+            status_writes: 0,
+            refuses: BTreeSet::new(),
+            unread: BTreeSet::new(),
             reports: Vec::new(),
         };
         world.restart();
@@ -105,20 +114,39 @@ impl World {
         self.planner.set_leading(true, now);
         self.planner.set_api(SetApi::V3, now);
         let all = |names: &Stored<DnsNameResolver>| names.values().cloned().collect();
-        self.planner.apply_output(
-            &Event::Synced(self.policies.values().cloned().collect()),
-            now,
-        );
-        self.planner
-            .apply_output(&Event::Synced(self.maps.values().cloned().collect()), now);
-        self.planner
-            .apply_output(&Event::Synced(self.sets.values().cloned().collect()), now);
+        self.list(Output::Policy);
+        self.list(Output::Map);
+        self.list(Output::Set);
         self.planner.apply_resolvers(
             &Event::Synced(self.resolvers.values().cloned().collect()),
             now,
         );
         self.planner
             .apply_names(&Event::Synced(all(&self.names)), now);
+    }
+
+    /// The watch lists all objects of a kind, or says that it cannot.
+    pub(super) fn list(&mut self, output: Output) {
+        let now = self.now();
+        match output {
+            Output::Policy => {
+                let event = listed(&self.policies, self.unread.contains(&output));
+                self.planner.apply_output(&event, now);
+            }
+            Output::Map => {
+                let event = listed(&self.maps, self.unread.contains(&output));
+                self.planner.apply_output(&event, now);
+            }
+            Output::Set => {
+                let event = listed(&self.sets, self.unread.contains(&output));
+                self.planner.apply_output(&event, now);
+            }
+        }
+    }
+
+    pub(super) fn namespace_bytes(&mut self, bytes: usize) {
+        self.options.namespace_bytes = bytes;
+        self.restart();
     }
 
     pub(super) fn adopt_for(&mut self, seconds: u64) {
@@ -138,7 +166,11 @@ impl World {
 
     /// The time passes, and the planner does what is due.
     pub(super) fn pass(&mut self, seconds: u64) {
-        let end = self.passed + Duration::from_secs(seconds);
+        self.pass_for(Duration::from_secs(seconds));
+    }
+
+    pub(super) fn pass_for(&mut self, duration: Duration) {
+        let end = self.passed + duration;
         self.run();
         while let Some(next) = self.planner.next_timer(self.now()) {
             let next = next
@@ -169,71 +201,6 @@ impl World {
         panic!("the planner does not come to rest");
     }
 
-    pub(super) fn carry_out(&mut self, job: Job) -> Done {
-        let results = job
-            .operations
-            .into_iter()
-            .map(|operation| self.operate(&job.key, operation));
-        let results = results.collect();
-        let status = job.status.map(|object| {
-            let stored = self
-                .resolvers
-                .get_mut(&job.key)
-                .ok_or(StoreError::NotFound(job.key.clone()))?;
-            if stored.metadata.resource_version != object.metadata.resource_version {
-                return Err(StoreError::Conflict(job.key.clone()));
-            }
-            stored.status = object.status;
-            self.version += 1;
-            stored.metadata.resource_version = Some(self.version.to_string());
-            Ok(stored.clone())
-        });
-        Done {
-            key: job.key,
-            results,
-            status,
-            since: job.since,
-        }
-    }
-
-    fn operate(&mut self, key: &ObjectKey, operation: Operation) -> (Output, OperationResult) {
-        self.version += 1;
-        let version = self.version;
-        let refusal = StoreError::Invalid {
-            key: key.clone(),
-            reason: "no".to_owned(),
-        };
-        let refuses = self.refuses;
-        let is_create = matches!(operation, Operation::Create(_));
-        match operation {
-            Operation::Create(object) | Operation::Replace(object) => {
-                let output = object.output();
-                if refuses {
-                    return (output, OperationResult::Failed(refusal));
-                }
-                self.writes += 1;
-                let result = match object {
-                    Object::Policy(object) => {
-                        put(&mut self.policies, key, object, is_create, version)
-                    }
-                    Object::Map(object) => put(&mut self.maps, key, object, is_create, version),
-                    Object::Set(object) => put(&mut self.sets, key, object, is_create, version),
-                    Object::CrdSet(_) => panic!("it is not served"),
-                };
-                (output, result)
-            }
-            Operation::Delete(output, precondition) => {
-                self.writes += 1;
-                match output {
-                    Output::Policy => remove(&mut self.policies, key, &precondition),
-                    Output::Map => remove(&mut self.maps, key, &precondition),
-                    Output::Set => remove(&mut self.sets, key, &precondition),
-                }
-                (output, OperationResult::Gone)
-            }
-        }
-    }
-
     pub(super) fn resolver(&mut self, name: &str, spec: Value) {
         self.version += 1;
         let before = self.resolvers.get(&key(name));
@@ -242,7 +209,7 @@ impl World {
             "apiVersion": "dns.k8s.delta10.nl/v1alpha1",
             "kind": "DNSResolver",
             "metadata": {
-                "name": name, "namespace": NAMESPACE, "uid": format!("uid-{name}"), "generation": generation,
+                "name": key(name).name, "namespace": key(name).namespace, "uid": format!("uid-{name}"), "generation": generation,
                 "resourceVersion": self.version.to_string(),
                 "labels": {"team": "blue", "egress.example.com/set": "partners"},
             },
@@ -376,8 +343,8 @@ impl World {
     fn named(&mut self, name: &str, metadata: ObjectMeta) -> ObjectMeta {
         self.version += 1;
         ObjectMeta {
-            name: Some(name.to_owned()),
-            namespace: Some(NAMESPACE.to_owned()),
+            name: Some(key(name).name),
+            namespace: Some(key(name).namespace),
             uid: metadata
                 .uid
                 .clone()
@@ -385,6 +352,28 @@ impl World {
             resource_version: Some(self.version.to_string()),
             ..metadata
         }
+    }
+
+    /// A set that people made.
+    pub(super) fn foreign_set(&mut self, name: &str) {
+        let mut set = NetworkSet::new(name, NetworkSetSpec::default());
+        set.metadata = self.named(name, ObjectMeta::default());
+        self.sets.insert(key(name), set.clone());
+        self.planner.apply_output(&Event::Applied(set), self.now());
+    }
+
+    pub(super) fn delete_resolver(&mut self, name: &str) {
+        self.resolvers.remove(&key(name));
+        let event = Event::Deleted(key(name));
+        self.planner.apply_resolvers(&event, self.now());
+    }
+
+    /// Another process begins, and finds no DNSResolver: these cannot be read.
+    pub(super) fn restart_without_resolvers(&mut self, unreadable: &[ObjectKey]) {
+        self.resolvers.clear();
+        self.restart();
+        let event = Event::Undecodable(unreadable.iter().cloned().collect());
+        self.planner.apply_resolvers(&event, self.now());
     }
 
     pub(super) fn delete_policy(&mut self, name: &str) {
@@ -430,35 +419,3 @@ impl World {
 
 /// How long the first write may wait.
 const FIRST: u64 = crate::resolver::FIRST_ANSWERS.as_secs();
-
-fn put<K: Written>(
-    stored: &mut Stored<K>,
-    key: &ObjectKey,
-    mut object: K,
-    is_create: bool,
-    version: u64,
-) -> OperationResult {
-    let old = stored.get(key);
-    let is_right = match old {
-        None => is_create,
-        Some(old) => !is_create && old.meta().resource_version == object.meta().resource_version,
-    };
-    if !is_right {
-        return old.map_or(OperationResult::Gone, |old| {
-            OperationResult::Changed(Observed::of(old))
-        });
-    }
-    let metadata = Resource::meta_mut(&mut object);
-    metadata.resource_version = Some(version.to_string());
-    metadata
-        .uid
-        .get_or_insert_with(|| format!("made-{version}"));
-    stored.insert(key.clone(), object.clone());
-    OperationResult::Written(Observed::of(&object))
-}
-
-fn remove<K: Written>(stored: &mut Stored<K>, key: &ObjectKey, precondition: &Precondition) {
-    let version = stored.get(key).map(|it| it.meta().resource_version.clone());
-    assert_eq!(version, Some(precondition.resource_version.clone()));
-    stored.remove(key);
-}

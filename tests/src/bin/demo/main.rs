@@ -1,4 +1,4 @@
-//! The demo of scripts/demo: the whole path from a DNS answer to an address set, on this machine, with real servers.
+//! The demo of scripts/demo: the whole path from a DNS answer to an address set or a policy, on this machine, with real servers.
 
 #![allow(
     clippy::expect_used,
@@ -9,6 +9,7 @@
 )]
 
 mod people;
+mod policies;
 mod stage;
 mod tour;
 
@@ -20,30 +21,38 @@ use tokio::{
     task::{LocalSet, spawn_local},
 };
 
-const USAGE: &str =
-    "usage: scripts/demo [--keep]   (--keep: run on until Ctrl-C, and say what to try)";
+const USAGE: &str = "\
+usage: scripts/demo [--policies] [--keep]
+  --policies: NetworkPolicies from names, without OVN
+  --keep: run on until Ctrl-C, and say what to try";
 
 // One thread: the servers end with the thread that started them.
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let args: Vec<String> = env::args().skip(1).collect();
-    let keep = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => false,
-        ["--keep"] => true,
-        ["-h" | "--help"] => {
-            println!("{USAGE}");
-            return ExitCode::SUCCESS;
+    let (mut keep, mut policies) = (false, false);
+    for arg in env::args().skip(1) {
+        match arg.as_str() {
+            "--keep" => keep = true,
+            "--policies" => policies = true,
+            "-h" | "--help" => {
+                println!("{USAGE}");
+                return ExitCode::SUCCESS;
+            }
+            _ => {
+                eprintln!("{USAGE}");
+                return ExitCode::from(2);
+            }
         }
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    LocalSet::new().run_until(until_end_or_signal(keep)).await
+    }
+    let ended = until_end_or_signal(policies, keep);
+    LocalSet::new().run_until(ended).await
 }
 
-async fn until_end_or_signal(keep: bool) -> ExitCode {
-    let mut tour = spawn_local(tour::run(keep));
+async fn until_end_or_signal(policies: bool, keep: bool) -> ExitCode {
+    let mut tour = match policies {
+        true => spawn_local(policies::run(keep)),
+        false => spawn_local(tour::run(keep)),
+    };
     select! {
         ended = &mut tour => {
             if ended.is_ok() {

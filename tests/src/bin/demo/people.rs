@@ -53,17 +53,24 @@ impl Task<'_> {
     /// Runs it, and prints its first lines.
     pub(crate) async fn show(&self, stage: &Stage, most: usize) {
         let command = self.command(stage);
-        let (name, args) = command.split_first().expect("a program");
-        let output = Command::new(program(name)).args(args).output().await;
-        let output = output.expect("it runs");
         // The flags say only where to ask.
-        let words = args.iter().take_while(|arg| !arg.starts_with("--"));
+        let is_word = |arg: &&String| !arg.starts_with("--");
+        let words = command.iter().skip(1).take_while(is_word);
         let words: Vec<_> = words.map(String::as_str).collect();
-        println!("  $ {name} {}", words.join(" "));
-        let said = String::from_utf8_lossy(&output.stdout);
-        for line in said.lines().take(most) {
-            println!("    {line}");
-        }
+        let places = command.get(words.len() + 1..).unwrap_or_default();
+        egress(&words, places, most).await;
+    }
+}
+
+/// Runs `egress` with flags that say where to ask, and prints its first lines.
+pub(crate) async fn egress(words: &[&str], places: &[String], most: usize) {
+    let mut command = Command::new(program("egress"));
+    let output = command.args(words).args(places).output().await;
+    let output = output.expect("it runs");
+    println!("  $ egress {}", words.join(" "));
+    let said = String::from_utf8_lossy(&output.stdout);
+    for line in said.lines().take(most) {
+        println!("    {line}");
     }
 }
 
@@ -101,7 +108,8 @@ pub(crate) fn page(program: &Program) -> String {
     inspect(program).replacen("tcp", "http", 1)
 }
 
-fn inspect(program: &Program) -> String {
+/// The URL of the state of a program.
+pub(crate) fn inspect(program: &Program) -> String {
     let messages = program.messages();
     let mut messages = messages.iter();
     let listening = messages.find(|it| it["message"] == "inspect listening");

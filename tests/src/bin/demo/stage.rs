@@ -45,7 +45,7 @@ impl Stage {
     /// Starts everything in a temporary folder, with copies of the files.
     pub(crate) async fn set() -> Self {
         let workdir = Workdir::transient();
-        copy(&examples(), workdir.path());
+        copy(&examples("demo"), workdir.path());
         let store = Store::new(workdir.join("store"));
         let mut world = World::start_in(workdir, store, &[]).await;
         let monitor = world.monitor().await;
@@ -178,11 +178,13 @@ pub(crate) fn heading(text: &str) {
     }
 }
 
-fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/examples/demo")
+/// A folder with files of a tour.
+pub(crate) fn examples(tour: &str) -> PathBuf {
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/examples");
+    all.join(tour)
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("the demo's files") {
         let entry = entry.expect("a file of the demo");
         let to = to.join(entry.file_name());

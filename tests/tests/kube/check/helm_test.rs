@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The pod of the test, and its account.
-const CHECK: &str = "egress-by-name-check";
+pub(super) const CHECK: &str = "egress-by-name-check";
 
 /// Runs helm in the namespace of the chart. Returns whether it succeeded, and its output.
 async fn helm(it: &Installation, args: &[&str]) -> (bool, String) {

@@ -32,7 +32,7 @@ const FLAGS: [&str; 6] = [
 ];
 
 /// Installs rights and admission policies in the namespace of the names, and starts a policy-writer as its account.
-async fn install(world: &World) -> Program {
+pub(super) async fn install(world: &World) -> Program {
     let server = &world.server;
     server.make_namespace("ovn-kubernetes").await;
     server

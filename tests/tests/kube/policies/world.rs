@@ -62,6 +62,11 @@ impl World {
         }
     }
 
+    /// A new client, after the server was away.
+    pub(super) async fn reconnect(&mut self) {
+        self.client = self.server.client().await;
+    }
+
     /// Another policy-writer.
     pub(super) async fn another(&self, flags: &[&str]) -> Program {
         start_as(&self.workdir, &self.server.kubeconfig(), flags).await

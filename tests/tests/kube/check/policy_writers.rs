@@ -1,0 +1,98 @@
+//! The policy-writers, the DNSResolvers in trouble, and the rights that a check of them needs.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
+use proto::api::DnsResolver;
+use serde_json::json;
+use tests::{chart, or_skip};
+
+use super::{finds, helm_test::CHECK, is_well};
+use crate::{
+    installation::{Installation, NAMESPACE, VALUES},
+    rbac::allowed,
+};
+
+const POLICIES: [&str; 4] = [
+    "--set",
+    "rules.sources={egressfirewall,dnsresolver}",
+    "--set",
+    "policyWriter.enabled=true",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn faults_of_policy_writers_and_dns_resolvers_are_named() {
+    let mut it = or_skip!(Installation::start_with(&POLICIES).await);
+    let text = is_well(&it).await;
+    for line in [
+        "✓ policy-writers: 2 answer, egress-by-name-policy-writer-",
+        "✓ DNSResolvers: 0 DNSResolvers, none in trouble",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    with_the_rights_of_the_test(&it).await;
+
+    let client = it.server.client().await;
+    let resolvers: Api<DnsResolver> = Api::namespaced(client.clone(), "team");
+    let resolver = json!({
+        "metadata": { "name": "partners" },
+        "spec": { "domainList": ["www.example.com"] },
+    });
+    let resolver = serde_json::from_value(resolver).unwrap();
+    let post = PostParams::default();
+    resolvers.create(&post, &resolver).await.unwrap();
+    let seen = "✗ DNSResolvers: team/partners: DNSBlocked: ";
+    finds(&it, 1, &[(seen, "policyWriter.dnsEgress=true")]).await;
+    // `explain` finds the pods, too.
+    let (_, text) = it.egress(&["explain", "www.example.com"]).await;
+    let policy = "DNSResolver team/partners, which lists www.example.com: NetworkPolicy, IPMap";
+    assert!(text.contains(policy), "{text}");
+    let (status, text) = it.egress(&["verify"]).await;
+    assert!(
+        status == Some(0) && text.contains("1 DNSResolvers, 2 objects: 0 differ"),
+        "{text}"
+    );
+
+    let definitions: Api<CustomResourceDefinition> = Api::all(client);
+    let name = "ipmaps.dns.k8s.delta10.nl";
+    let delete = DeleteParams::default();
+    definitions.delete(name, &delete).await.unwrap();
+    let missing = "✗ CRDs: the API server has no ipmaps.dns.k8s.delta10.nl";
+    finds(&it, 1, &[(missing, "crds.")]).await;
+
+    for pod in &mut it.policy_writers {
+        pod.program.process().kill();
+    }
+    let silent = "? policy-writers: no answer of the policy-writer egress-by-name-policy-writer-";
+    finds(&it, 1, &[(silent, "see its log")]).await;
+}
+
+/// A check with the account of `helm test` asks for all that its rights allow, and for no more.
+async fn with_the_rights_of_the_test(it: &Installation) {
+    let values = [&VALUES[..], &POLICIES].concat();
+    let rendered = chart::objects(&chart::template_of_tests(NAMESPACE, &values));
+    for object in &rendered {
+        if chart::kind_of(object) != "Pod" {
+            it.server.make(object).await;
+        }
+    }
+    it.server.config_of(NAMESPACE, CHECK).await;
+    let kubeconfig = it.server.folder().join(format!("{CHECK}.kubeconfig"));
+    let (status, text) = it.egress_as(&kubeconfig, &["check"]).await;
+    assert!(
+        status == Some(0) && text.contains("leads") && !text.contains('?'),
+        "{text}"
+    );
+    let mut granted = allowed(&rendered, CHECK);
+    let user = format!("system:serviceaccount:{NAMESPACE}:{CHECK}");
+    let mut asked = it.server.asked_by(&user);
+    // Kubernetes asks for one of these rights or for both, by its version.
+    for verb in ["get", "create"] {
+        let forward = (verb.to_owned(), "pods/portforward".to_owned());
+        assert!(granted.remove(&forward), "{granted:?}");
+        asked.remove(&forward);
+    }
+    assert_eq!(asked, granted);
+}
