@@ -178,9 +178,10 @@ impl Planner {
         }
         let outputs = self.outputs_mut(output);
         outputs.is_out_of_sync = false;
-        if !std::mem::replace(&mut outputs.has_been_read, true) {
-            // Plans before this list lack the kind.
-            for resolver in self.resolvers.values_mut() {
+        let is_first = !std::mem::replace(&mut outputs.has_been_read, true);
+        for resolver in self.resolvers.values_mut() {
+            // Plans before the first list lack the kind, and failed writes may have waited for any list.
+            if resolver.failures.remove(&output).is_some() || is_first {
                 resolver.touch(now.instant);
             }
         }

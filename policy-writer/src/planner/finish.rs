@@ -22,8 +22,7 @@ const ORPHANS_AGAIN: Duration = Duration::from_secs(30);
 impl Planner {
     /// Takes the results of a job in.
     pub fn finished(&mut self, done: Done, now: Now) {
-        self.flights
-            .end(&done.key, done.is_unanswered(), now.instant);
+        self.flights.end(&done.key, now.instant);
         self.growth.remove(&done.key);
         let is_success = done.is_success();
         // A status alone is no reason for a plan.

@@ -21,7 +21,7 @@ const SLOW: Duration = Duration::from_secs(2);
 pub(super) struct Flights {
     began: HashMap<ObjectKey, Instant>,
     by_namespace: HashMap<String, usize>,
-    /// Namespaces whose last job took long or got no answer. An admission webhook may cover some namespaces alone.
+    /// Namespaces whose last job took long. An admission webhook may cover some namespaces alone.
     slow: HashSet<String>,
 }
 
@@ -59,8 +59,8 @@ impl Flights {
         true
     }
 
-    /// Ends a job. `is_unanswered`: the store did not answer one of its requests.
-    pub(super) fn end(&mut self, key: &ObjectKey, is_unanswered: bool, now: Instant) {
+    /// Ends a job.
+    pub(super) fn end(&mut self, key: &ObjectKey, now: Instant) {
         let Some(began) = self.began.remove(key) else {
             return;
         };
@@ -70,7 +70,7 @@ impl Flights {
                 self.by_namespace.remove(&key.namespace);
             }
         }
-        if is_unanswered || now.saturating_duration_since(began) > SLOW {
+        if now.saturating_duration_since(began) > SLOW {
             self.slow.insert(key.namespace.clone());
         } else {
             self.slow.remove(&key.namespace);
@@ -99,7 +99,7 @@ mod tests {
         let (mut flights, now) = (Flights::default(), Instant::now());
         assert_eq!(begin(&mut flights, 1, now), 4);
         assert_eq!(begin(&mut flights, 2, now), 4);
-        flights.end(&key(1, 0), false, now);
+        flights.end(&key(1, 0), now);
         // A key has one job at once.
         assert!(!flights.begin(&key(1, 1), now));
         assert!(flights.begin(&key(1, 0), now));
@@ -113,19 +113,13 @@ mod tests {
         }
         let later = now + Duration::from_secs(10);
         for (namespace, name) in (0..5).flat_map(|it| (0..4).map(move |name| (it, name))) {
-            // Some take long, and others are told that the store is not available.
-            let (at, is_unanswered) = if namespace == 0 {
-                (now, true)
-            } else {
-                (later, false)
-            };
-            flights.end(&key(namespace, name), is_unanswered, at);
+            flights.end(&key(namespace, name), later);
         }
         let slow: usize = (0..5).map(|it| begin(&mut flights, it, later)).sum();
         assert_eq!(slow, 8);
         assert_eq!(begin(&mut flights, 9, later), 4);
         // A quick answer takes the namespace out of the slow ones.
-        flights.end(&key(0, 0), false, later);
+        flights.end(&key(0, 0), later);
         assert!(flights.begin(&key(0, 0), later));
     }
 }

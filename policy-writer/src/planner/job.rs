@@ -72,13 +72,4 @@ impl Done {
         };
         self.is_complete && self.results.iter().all(|(_, result)| is_done(result))
     }
-
-    /// Whether the store did not answer a request.
-    pub fn is_unanswered(&self) -> bool {
-        let is_unavailable = |error: &StoreError| matches!(error, StoreError::Unavailable { .. });
-        let failed = |result: &OperationResult| matches!(result, OperationResult::Failed(error) if is_unavailable(error));
-        let of_status = self.status.as_ref().and_then(|it| it.as_ref().err());
-        self.results.iter().any(|(_, result)| failed(result))
-            || of_status.is_some_and(is_unavailable)
-    }
 }

@@ -160,6 +160,11 @@ impl Planner {
         if plan.waits_for_retry(resolver, output, now) {
             return false;
         }
+        if resolver.failures.contains_key(&output) && self.outputs(output).is_out_of_sync {
+            // Perhaps the kind is not served any more. The next list makes a new plan.
+            plan.retried_later.insert(output);
+            return false;
+        }
         plan.fingerprints.insert(output, fingerprint);
         let Some(ours) = ours else {
             plan.add_bytes(&object, 0);

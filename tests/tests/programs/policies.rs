@@ -120,4 +120,23 @@ async fn files_of_policies_follow_files_of_names() {
     assert!(set.exists());
     let status = program.process().terminate().await;
     assert!(status.success(), "{status}");
+
+    // At the start the folder of a namespace is not mounted. A policy of another namespace shows that the program works.
+    let resolvers = store.join("team-a/dnsresolvers");
+    fs::rename(&resolvers, workdir.join("away")).unwrap();
+    let other = json!({
+        "apiVersion": "dns.k8s.delta10.nl/v1alpha1",
+        "kind": "DNSResolver",
+        "spec": {"domainList": ["www.example.com"]},
+    });
+    write(&store.join("team-b/dnsresolvers/partners.yaml"), &other);
+    write(&names, &name(&["192.0.2.9"]));
+    program.restart().await;
+    let policy = store.join("team-b/networkpolicies/partners.yaml");
+    has(&policy, "/spec/egress", to(&["192.0.2.9"])).await;
+    let resolver = store.join("team-b/dnsresolvers/partners.yaml");
+    has(&resolver, "/status/ready", json!(true)).await;
+    assert!(set.exists());
+    fs::rename(workdir.join("away"), &resolvers).unwrap();
+    has(&set, "/spec/nets", json!(["192.0.2.9/32"])).await;
 }

@@ -173,6 +173,31 @@ fn a_kind_that_is_refused_delays_no_other() {
 }
 
 #[test]
+fn a_refused_kind_is_not_tried_again_while_it_cannot_be_read() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.pass(5);
+    // Its definition is removed.
+    (world.refuses, world.unread) = ([Output::Map].into(), [Output::Map].into());
+    world.list(Output::Map);
+    world.name("one.example.com.", &["192.0.2.2"]);
+    world.pass(5);
+    assert_eq!(world.refused, 1);
+    world.pass(600);
+    world.name("one.example.com.", &["192.0.2.3"]);
+    world.pass(5);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.3"]);
+    assert_eq!(world.condition("a", "Written").reason, "Refused");
+    assert_eq!(world.refused, 1);
+    world.refuses.clear();
+    world.unread.clear();
+    world.list(Output::Map);
+    world.pass(2);
+    assert_eq!(ips(&world, "a"), ["192.0.2.3/32"]);
+    assert!(world.status("a").ready);
+}
+
+#[test]
 fn without_readable_resolvers_no_policy_is_deleted() {
     let list = json!({"domainList": ["one.example.com"]});
     let mut world = World::ready("a", list.clone(), &["192.0.2.1"]);

@@ -49,6 +49,8 @@ pub(super) struct World {
     pub(super) status_writes: usize,
     /// The kinds of which the store refuses every write.
     pub(super) refuses: BTreeSet<Output>,
+    /// How many writes it refused.
+    pub(super) refused: usize,
     /// The kinds that cannot be listed.
     pub(super) unread: BTreeSet<Output>,
     reports: Vec<PlannedReport>,
@@ -82,6 +84,7 @@ impl World {
             writes: 0,
             status_writes: 0,
             refuses: BTreeSet::new(),
+            refused: 0,
             unread: BTreeSet::new(),
             reports: Vec::new(),
         };

@@ -2,8 +2,14 @@
 
 use std::path::Path;
 
-use k8s_openapi::api::core::v1::Event;
-use kube::{Api, api::ListParams};
+use k8s_openapi::{
+    api::core::v1::Event,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams},
+};
 use proto::api::{CrdNetworkSet, NetworkSet};
 use serde_json::json;
 use tests::wait::eventually;
@@ -109,6 +115,22 @@ async fn a_network_set_is_made_in_the_group_that_is_served() {
         } else {
             Err(format!("{:?}", set.spec))
         }
+    })
+    .await;
+    world.is_ready("a").await;
+
+    // The better group is gone while the program runs.
+    let definitions: Api<CustomResourceDefinition> = Api::all(world.server.client().await);
+    let params = DeleteParams::default();
+    let deleted = definitions.delete("networksets.projectcalico.org", &params);
+    deleted.await.unwrap();
+    world.answer("www.example.com.", &["192.0.2.7"]).await;
+    eventually("the set of the other group", async || {
+        let set: CrdNetworkSet = world.read("a").await.unwrap();
+        let is_right = set.spec.nets == ["192.0.2.7/32"];
+        is_right
+            .then_some(())
+            .ok_or_else(|| format!("{:?}", set.spec))
     })
     .await;
     world.is_ready("a").await;

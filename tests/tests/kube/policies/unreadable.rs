@@ -135,4 +135,12 @@ async fn a_right_that_is_missing_stops_one_kind_alone() {
         world.is_ready("a").await;
         world.is_ready("b").await;
     }
+    // An owner reference that blocks the deletion of its DNSResolver needs a right of its own.
+    set_role(&world, &without("dnsresolvers/finalizers")).await;
+    let list = json!({"domainList": ["www.example.com"]});
+    world.resolver("c", list).await;
+    is_not_written(&world, "c", "Refused", "blockOwnerDeletion").await;
+    set_role(&world, &whole).await;
+    world.has("c", &["192.0.2.4"]).await;
+    world.is_ready("c").await;
 }

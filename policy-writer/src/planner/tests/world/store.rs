@@ -68,6 +68,7 @@ impl World {
             Operation::Create(object) | Operation::Replace(object) => {
                 let output = object.output();
                 if refuses {
+                    self.refused += 1;
                     return (output, OperationResult::Failed(refusal));
                 }
                 self.writes += 1;
