@@ -252,8 +252,10 @@ impl Run {
         }
         let mut wanted = Vec::new();
         for name in &names {
-            wanted.push(self.fixture.upstream.give_new_address(name, LONG_TTL));
-            self.fixture.ask(name).await;
+            let address = self.fixture.upstream.give_new_address(name, LONG_TTL);
+            let answer = self.fixture.ask(name).await;
+            assert_eq!(answer, [address], "{name}");
+            wanted.push(address);
         }
         eventually("all names are in the sets of their wildcards", async || {
             let rows = self.fixture.northbound.rows()?;
