@@ -1,6 +1,6 @@
 //! The planner beside a store in memory.
 
-mod faults;
+mod failures;
 mod hostile;
 mod random;
 mod world;
