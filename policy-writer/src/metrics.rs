@@ -21,7 +21,7 @@ runtime::metrics! {
     gauge RESOLVERS = "egress_policy_writer_dnsresolvers" [Label::one_of("ready", &["true", "false"])] "DNSResolver objects, by `status.ready`";
     gauge NAMES = "egress_policy_writer_names" "Different DNS names in the DNSResolver objects";
     gauge ADDRESSES = "egress_policy_writer_addresses" "Addresses in the objects of all DNSResolvers together";
-    gauge LEFT_OUT = "egress_policy_writer_left_out_addresses" "Addresses that are left out at `--dnsresolver-max-addresses` or at the size of an object; the condition LimitExceeded has the names";
+    gauge LEFT_OUT = "egress_policy_writer_left_out_addresses" "Addresses that are left out at `--dnsresolver-max-addresses`, at `--dnsresolver-max-bytes` or at the size of an object; the condition LimitExceeded has the names";
     gauge NAME_TAKEN = "egress_policy_writer_name_taken" "DNSResolvers with an object of their name that belongs to another owner; it is left alone";
     gauge DNS_BLOCKED = "egress_policy_writer_dns_blocked" "DNSResolvers in whose namespace no NetworkPolicy lets pods reach DNS";
     counter UNDONE = "egress_policy_writer_foreign_changes_total" "Changes and deletions of the program's objects by other accounts, which it put right. Steady growth shows that two programs write the same objects";

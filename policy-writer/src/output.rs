@@ -1,9 +1,6 @@
 //! The objects that the program writes, and what it keeps of the stored ones.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    net::IpAddr,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use k8s_openapi::{
     api::networking::v1::NetworkPolicy, apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -15,11 +12,8 @@ use serde::Serialize;
 
 use crate::{
     egress,
-    ownership::{self, Adopted},
+    ownership::{self, Adopted, ByName},
 };
-
-/// Addresses by the text of a name; without a name in a policy or a set.
-pub type ByName = BTreeMap<String, BTreeSet<IpAddr>>;
 
 /// A kind of object that the program writes. Policies come first: they decide what passes.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]

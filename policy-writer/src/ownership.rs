@@ -1,6 +1,9 @@
 //! Whose an object is: the controller by uid, the mark of this program, and the adopted addresses.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
@@ -8,7 +11,8 @@ use proto::api::DnsResolver;
 use runtime::{clock::Timestamp, store::ObjectKey};
 use serde::{Deserialize, Serialize};
 
-use crate::output::ByName;
+/// Addresses by the text of a name; without a name in a policy or a set.
+pub type ByName = BTreeMap<String, BTreeSet<IpAddr>>;
 
 /// The annotation of every object that this program has written.
 const MARK: &str = "dnsnameresolver.network.openshift.io/written-by";
@@ -122,8 +126,6 @@ pub fn annotations(adopted: Option<&Adopted>) -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     fn metadata(owner: OwnerReference) -> ObjectMeta {

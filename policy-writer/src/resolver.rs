@@ -16,8 +16,8 @@ use runtime::store::ObjectKey;
 
 use crate::{
     backoff::{Backoff, Pauses},
-    output::{ByName, Output},
-    ownership::{Adopted, uid_of},
+    output::Output,
+    ownership::{Adopted, ByName, uid_of},
 };
 
 /// How long the first write waits for names without an answer, and a new name for its own.

@@ -4,8 +4,8 @@ use runtime::store::ObjectKey;
 
 use super::{Now, Planner};
 use crate::{
-    output::{ByName, Output},
-    ownership::Adopted,
+    output::Output,
+    ownership::{Adopted, ByName},
     resolver::{Floor, Resolver},
 };
 

@@ -19,8 +19,8 @@ use crate::{
     content::{Content, Limits, ListedName, content},
     egress,
     names::Name,
-    output::{ByName, Object, Observed, Output},
-    ownership::{self, Adopted},
+    output::{Object, Observed, Output},
+    ownership::{self, Adopted, ByName},
     resolver::{Floor, Resolver, TOGETHER},
 };
 

@@ -1,7 +1,7 @@
 //! The planner beside a store in memory.
 
 mod answers;
-mod faults;
+mod failures;
 mod hostile;
 mod random;
 mod world;
