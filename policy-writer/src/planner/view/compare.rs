@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::Reason;
 use crate::{
-    output::{ByName, Observed, Output},
+    output::{Observed, Output},
+    ownership::ByName,
     planner::{Now, Planner},
     resolver::Resolver,
 };
