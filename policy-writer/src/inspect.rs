@@ -64,9 +64,12 @@ pub struct Snapshot {
     /// Whether this process writes.
     pub leader: bool,
     pub totals: Totals,
-    /// At most 1,000.
+    /// At most 1,000. Those with faults come first.
     pub dns_resolvers: Vec<ResolverShown>,
     pub more_dns_resolvers: usize,
+    /// How many of these others have faults.
+    #[serde(skip)]
+    pub more_with_faults: usize,
 }
 
 /// The status. Names come from tenants, so a reader must escape them.
@@ -137,7 +140,7 @@ impl Status {
                 docs,
             }));
         }
-        problems.add_unlisted(self.snapshot.more_dns_resolvers);
+        problems.add_unlisted(self.snapshot.more_with_faults);
         problems
     }
 }

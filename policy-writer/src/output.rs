@@ -175,6 +175,8 @@ pub struct Observed {
     pub openness: Openness,
     /// Those of other programs.
     pub annotations: BTreeMap<String, String>,
+    /// Those of other programs, such as a network plugin. A write without them would remove them.
+    pub finalizers: Vec<String>,
 }
 
 impl Observed {
@@ -204,6 +206,10 @@ impl Observed {
                 ownership::foreign_annotations(metadata)
             } else {
                 BTreeMap::new()
+            },
+            finalizers: match (is_ours, &metadata.finalizers) {
+                (true, Some(finalizers)) => finalizers.clone(),
+                _ => Vec::new(),
             },
             controller,
         }
@@ -293,6 +299,7 @@ impl Object {
         let metadata = self.metadata_mut();
         metadata.uid.clone_from(&observed.uid);
         metadata.resource_version.clone_from(&observed.version);
+        metadata.finalizers = Some(observed.finalizers.clone()).filter(|it| !it.is_empty());
         let annotations = metadata.annotations.get_or_insert_default();
         for (key, value) in &observed.annotations {
             annotations

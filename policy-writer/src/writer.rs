@@ -250,13 +250,14 @@ impl<S: Replace> Writer<S> {
         let _gone = match question {
             Question::Snapshot(sender) => {
                 let totals = planner.totals();
-                let dns_resolvers = planner.shown();
+                let (dns_resolvers, more_with_faults) = planner.shown();
                 let more_dns_resolvers = totals.resolvers.saturating_sub(dns_resolvers.len());
                 let snapshot = Snapshot {
                     leader: planner.is_leading(),
                     totals,
                     dns_resolvers,
                     more_dns_resolvers,
+                    more_with_faults,
                 };
                 sender.send(snapshot).is_err()
             }

@@ -8,8 +8,12 @@ mod explain;
 mod listing;
 mod reasons;
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::{BTreeSet, HashMap},
+    net::IpAddr,
+};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use proto::api::DnsName;
 use runtime::store::ObjectKey;
 use serde::Serialize;
@@ -114,24 +118,26 @@ impl Planner {
         }
     }
 
-    /// The `DNSResolver` objects, at most 1,000.
-    pub fn shown(&self) -> Vec<ResolverShown> {
-        let shown = self.resolvers.iter().take(MOST_SHOWN);
-        shown
-            .map(|(key, resolver)| self.show(key, resolver))
-            .collect()
+    /// The `DNSResolver` objects, at most 1,000, and how many others have faults. Those with faults come first, and namespaces take turns:
+    /// a tenant with many cannot hide those of others.
+    pub fn shown(&self) -> (Vec<ResolverShown>, usize) {
+        let mut turns: HashMap<(bool, &str), usize> = HashMap::new();
+        let mut all = Vec::new();
+        for (key, resolver) in &self.resolvers {
+            let is_well = faults(resolver).next().is_none();
+            let turn = turns.entry((is_well, &key.namespace)).or_default();
+            *turn += 1;
+            all.push((is_well, *turn, key, resolver));
+        }
+        all.sort_by_key(|(is_well, turn, key, _)| (*is_well, *turn, *key));
+        let shown = all.iter().take(MOST_SHOWN);
+        let shown = shown.map(|(_, _, key, resolver)| self.show(key, resolver));
+        let others = all.iter().skip(MOST_SHOWN);
+        (shown.collect(), others.filter(|it| !it.0).count())
     }
 
     fn show(&self, key: &ObjectKey, resolver: &Resolver) -> ResolverShown {
-        let faults = resolver.status.conditions.iter().filter(|it| {
-            let is_true = it.status == "True";
-            let good = [
-                crate::status::kinds::RESOLVED,
-                crate::status::kinds::WRITTEN,
-            ];
-            good.contains(&it.type_.as_str()) != is_true
-        });
-        let faults: Vec<_> = faults
+        let faults: Vec<_> = faults(resolver)
             .map(|it| format!("{}: {}", it.type_, it.message))
             .collect();
         let mut names = Vec::new();
@@ -251,6 +257,19 @@ impl Planner {
         let known = name.and_then(|name| self.names.get(name));
         known.into_iter().flat_map(|it| it.addresses()).collect()
     }
+}
+
+/// The conditions that need an administrator.
+fn faults(resolver: &Resolver) -> impl Iterator<Item = &Condition> {
+    let conditions = resolver.status.conditions.iter();
+    conditions.filter(|it| {
+        let is_true = it.status == "True";
+        let good = [
+            crate::status::kinds::RESOLVED,
+            crate::status::kinds::WRITTEN,
+        ];
+        good.contains(&it.type_.as_str()) != is_true
+    })
 }
 
 fn has(observed: &Observed, address: IpAddr) -> bool {

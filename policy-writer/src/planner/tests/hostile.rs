@@ -118,13 +118,41 @@ fn few_names_are_shown_and_only_of_a_resolver_with_faults() {
     }
     world.foreign_policy("dns", Some(53));
     world.pass(20);
-    assert!(world.planner.shown()[0].names.is_empty());
+    assert!(world.planner.shown().0[0].names.is_empty());
     names.push("late.example.com".to_owned());
     world.resolver("a", json!({"domainList": names}));
     world.pass(20);
-    let shown = &world.planner.shown()[0];
+    let shown = &world.planner.shown().0[0];
     assert_eq!(shown.names.len(), 20);
     assert_eq!(shown.names[0].name, "late.example.com");
+}
+
+#[test]
+fn the_resolvers_of_a_tenant_with_many_hide_no_fault_of_others() {
+    let mut world = World::new();
+    for i in 0..1_010 {
+        world.resolver(&format!("team-0/r{i:04}"), json!({"domainList": []}));
+    }
+    world.resolver("b", json!({"domainList": ["one.example.com"]}));
+    let taken = json!({
+        "type": "NameTaken", "status": "True", "reason": "OtherController", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    for resolver in world.planner.resolvers.values_mut() {
+        resolver.status.conditions = vec![serde_json::from_value(taken.clone()).unwrap()];
+    }
+    let (shown, more) = world.planner.shown();
+    let names: Vec<_> = shown.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names[..3], ["r0000", "b", "r0001"]);
+    assert_eq!((names.len(), more), (1_000, 11));
+    // Those without faults come last, and are not counted.
+    for (key, resolver) in &mut world.planner.resolvers {
+        if key.namespace == "team-0" {
+            resolver.status.conditions.clear();
+        }
+    }
+    let (shown, more) = world.planner.shown();
+    assert_eq!((shown[0].name.as_str(), shown.len(), more), ("b", 1_000, 0));
 }
 
 #[test]

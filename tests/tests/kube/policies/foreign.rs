@@ -146,10 +146,12 @@ async fn changes_and_deletions_by_others_are_put_right() {
         .await
         .unwrap();
     world.has("a", &["192.0.2.1"]).await;
-    // Annotations of other programs stay.
-    let annotated = Patch::Merge(
-        json!({"metadata": {"annotations": {"example.com/note": "x"}, "labels": {"other": "y"}}}),
-    );
+    // Annotations and finalizers of other programs stay.
+    let annotated = Patch::Merge(json!({"metadata": {
+        "annotations": {"example.com/note": "x"},
+        "finalizers": ["example.com/network-plugin"],
+        "labels": {"other": "y"},
+    }}));
     policies
         .patch("a", &PatchParams::default(), &annotated)
         .await
@@ -161,10 +163,12 @@ async fn changes_and_deletions_by_others_are_put_right() {
             .annotations
             .unwrap()
             .contains_key("example.com/note");
-        if !labels.contains_key("other") && has_note {
+        let finalizers = metadata.finalizers.unwrap_or_default();
+        let has_finalizer = finalizers == ["example.com/network-plugin"];
+        if !labels.contains_key("other") && has_note && has_finalizer {
             Ok(())
         } else {
-            Err(format!("{labels:?}"))
+            Err(format!("{labels:?} {finalizers:?}"))
         }
     })
     .await;

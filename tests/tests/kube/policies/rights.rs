@@ -347,9 +347,10 @@ async fn an_author_without_the_right_to_network_sets_gets_none() {
     // The policy-writer writes its status.
     world.answer("www.example.com.", &["192.0.2.1"]).await;
     world.is_ready("with-old").await;
-    // Its names and labels say which addresses are in which set.
+    // Its names and labels say which addresses are in which set. Under an unknown type the set stays.
     for patch in [
         json!({"spec": {"domainList": ["www.example.org"]}}),
+        json!({"spec": {"domainList": ["www.example.org"], "generateType": "unknown"}}),
         json!({"metadata": {"labels": {"set": "partners"}}}),
     ] {
         let refused = merge(&without, "with-old", patch).await.unwrap_err();
