@@ -46,6 +46,24 @@ fn facts_without_a_fault_are_well() {
 }
 
 #[test]
+fn an_api_server_that_fails_is_the_fault_and_not_the_rights() {
+    let mut facts = well();
+    let silent = Unseen::failure("no answer in time");
+    facts.pods = Err(silent.clone());
+    facts.lease = Err(silent);
+    let found = api_server::api_server(&facts);
+    assert_found(found, "✗", "v1.36.3: the API server fails: no answer");
+    for check in [pods::pods, lease::lease] {
+        let text = Report::new(check(&facts)).text();
+        let is_cure = text.contains("whether etcd answers") && !text.contains("right");
+        assert!(is_cure, "{text}");
+    }
+    facts.pods = Err(Unseen("pods is forbidden".to_owned()));
+    assert_found(api_server::api_server(&facts), "✓", "");
+    assert_found(pods::pods(&facts), "?", "you need the rights");
+}
+
+#[test]
 fn only_nodes_that_a_daemon_set_may_use_need_a_writer() {
     let node = |name: &str, taint: Value| {
         of(
