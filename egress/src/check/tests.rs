@@ -208,6 +208,12 @@ fn a_lease_that_nobody_renews_is_a_fault_whatever_the_clock_says() {
     let mut facts = with(old);
     facts.programs = Programs::default();
     assert_found(lease::lease(&facts), "✗", "a renewed the Lease");
+    let mut facts = with(
+        json!({ "spec": { "holderIdentity": "a", "renewTime": "2126-01-01T00:00:00.000000Z" } }),
+    );
+    facts.programs = Programs::default();
+    let ahead = "a renewed the Lease with a time that is ";
+    assert_found(lease::lease(&facts), "✗", ahead);
     assert_found(
         lease::lease(&with(json!({ "spec": { "holderIdentity": "" } }))),
         "✗",
