@@ -64,6 +64,26 @@ fn an_api_server_that_fails_is_the_fault_and_not_the_rights() {
 }
 
 #[test]
+fn pods_that_have_ended_are_no_fault_and_do_not_count() {
+    for phase in ["Failed", "Succeeded"] {
+        let mut facts = well();
+        let pods = facts.pods.as_mut().unwrap();
+        let mut evicted = pods.clone();
+        for pod in &mut evicted {
+            let status = pod.status.as_mut().unwrap();
+            status.phase = Some(phase.to_owned());
+            status.conditions = None;
+        }
+        pods.extend(evicted.clone());
+        assert_found(pods::pods(&facts), "✓", "2 are ready");
+        assert_found(nodes::writers_of_nodes(&facts), "✓", "");
+        facts.pods = Ok(evicted);
+        assert_found(pods::pods(&facts), "✗", "has 0 pods of 1");
+        assert_found(nodes::writers_of_nodes(&facts), "✗", "without one: node-a");
+    }
+}
+
+#[test]
 fn only_nodes_that_a_daemon_set_may_use_need_a_writer() {
     let node = |name: &str, taint: Value| {
         of(
