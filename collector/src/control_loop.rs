@@ -432,8 +432,8 @@ impl<S: Store> Task<S> {
 fn held_in_words(count: usize, some: &[DnsName]) -> String {
     let some: Vec<_> = some.iter().map(DnsName::as_str).collect();
     format!(
-        "{count} names are held without an EgressFirewall, such as {}: too many disappeared at once, or an EgressFirewall \
-         cannot be read",
+        "{count} names are held whose rules disappeared, such as {}: too many disappeared at once, or their objects cannot \
+         be read",
         some.join(", ")
     )
 }

@@ -126,7 +126,18 @@ pub(crate) async fn run(args: VerifyArgs) -> anyhow::Result<bool> {
     if !comparisons.unreachable.is_empty() {
         return Err(UsageError("unknown: not every writer answers".to_owned()).into());
     }
+    if comparisons.policy_writer.iter().any(has_unread) {
+        let error = "unknown: the policy-writer has not read all kinds of objects";
+        return Err(UsageError(error.to_owned()).into());
+    }
     Ok(true)
+}
+
+/// Whether a policy-writer has not read some kind of objects, which it then compares with nothing.
+fn has_unread(answer: &Value) -> bool {
+    let reasons = field(answer, "reasons").as_array();
+    let mut reasons = reasons.into_iter().flatten();
+    reasons.any(|reason| field(reason, "reason") == "NotRead")
 }
 
 async fn directly(args: DirectArgs, store: StoreAddress, output: Output) -> anyhow::Result<bool> {
@@ -159,5 +170,20 @@ impl Comparisons {
         }
         lines.extend(self.unreachable.iter().map(|it| format!("? {it}")));
         lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_policy_writer_has_not_read_is_not_the_same() {
+        let with = |reason: &str| json!({ "isSame": true, "reasons": [{ "reason": reason, "words": "" }] });
+        assert!(has_unread(&with("NotRead")));
+        assert!(!has_unread(&with("NotLeading")));
+        assert!(!has_unread(&json!({ "isSame": true, "reasons": [] })));
     }
 }

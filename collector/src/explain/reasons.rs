@@ -243,7 +243,7 @@ fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {
     }
     if name.held {
         let words = format!(
-            "no EgressFirewall has {} any more: it is held, since too many disappeared at once or an EgressFirewall cannot be read",
+            "rules with {} disappeared: it is held, since too many disappeared at once or their objects cannot be read",
             name.name
         );
         reasons.push(Reason::new("Held", words));

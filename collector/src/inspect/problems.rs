@@ -232,7 +232,10 @@ pub(super) fn name_troubles(name: &NameView) -> Vec<(&'static str, String)> {
         _ => {}
     }
     if name.held {
-        add("Held", "held without an EgressFirewall".to_owned());
+        add(
+            "Held",
+            "held, although rules with it disappeared".to_owned(),
+        );
     }
     if name.evictions.addresses > 0 && !name.full {
         let words = format!("{} addresses left out", name.evictions.addresses);

@@ -335,7 +335,8 @@ impl SourceInUse {
     }
 }
 
-/// The names of a namespace in the rules of all sources, in the order in which they are left out.
+/// The names of a namespace in the rules of all sources, in the order in which they are left out:
+/// those of its EgressFirewalls after all others.
 fn order_of(
     all: &BySource<Wanted>,
     namespace: crate::clients::Namespace,
@@ -346,9 +347,42 @@ fn order_of(
         [] => None,
         [order] => Some(Arc::clone(order)),
         orders => {
+            // A name of several sources has the place of the one that keeps it for longest.
+            let names = orders.iter().flat_map(|order| order.iter().rev());
             let mut seen = HashSet::new();
-            let names = orders.iter().flat_map(|order| order.iter());
-            Some(names.filter(|name| seen.insert(*name)).cloned().collect())
+            let mut names: Vec<_> = names.filter(|name| seen.insert(*name)).cloned().collect();
+            names.reverse();
+            Some(names.into())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::Clients;
+
+    #[test]
+    fn names_of_dns_resolvers_are_left_out_before_those_of_firewalls() {
+        let namespace = Clients::default().number("team");
+        let wanted = |names: &[&str]| {
+            let order = names.iter().map(|name| DnsName::parse(name).unwrap());
+            let mut wanted = Wanted::default();
+            wanted.order.insert(namespace, order.collect());
+            wanted
+        };
+        let of_firewalls = wanted(&["last.test.", "both.test.", "first.test."]);
+        let mut all = BySource::from(of_firewalls);
+        *all.get_mut(Source::DnsResolver) = wanted(&["two.test.", "both.test.", "one.test."]);
+        let order = order_of(&all, namespace).unwrap();
+        let order: Vec<_> = order.iter().map(DnsName::as_str).collect();
+        let expected = [
+            "two.test.",
+            "one.test.",
+            "last.test.",
+            "both.test.",
+            "first.test.",
+        ];
+        assert_eq!(order, expected);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, future::join_all, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt, api::LogParams};
 use serde::Serialize;
@@ -81,25 +81,29 @@ impl Contents {
         }
     }
 
-    /// The state of each program.
+    /// The state of each program. All parts are asked for at once, so that a silent node delays the bundle once.
     async fn add_programs(&mut self, targets: &Targets) {
-        for (kind, parts) in [
+        let parts = [
             (Kind::Collector, &OF_COLLECTOR[..]),
             (Kind::OvnWriter, &OF_WRITER[..]),
             (Kind::PolicyWriter, &OF_POLICY_WRITER[..]),
-        ] {
-            for part in parts {
-                let path = format!("/{part}.json");
-                for (target, answer) in targets.ask::<Value>(kind, &path).await {
-                    let place = target.pod().map_or_else(|| plain(&target.place), plain);
-                    let name = format!("{}/{place}/{part}.json", kind.as_str());
-                    match answer {
-                        Ok(answer) => {
-                            addresses_of_names(&answer, &mut self.redaction.known);
-                            self.add_json(name, &answer);
-                        }
-                        Err(error) => self.missing.push(format!("{name}: {error:#}")),
+        ];
+        let parts = parts.into_iter();
+        let parts = parts.flat_map(|(kind, parts)| parts.iter().map(move |part| (kind, part)));
+        let asked = parts.map(async |(kind, part)| {
+            let path = format!("/{part}.json");
+            (kind, part, targets.ask::<Value>(kind, &path).await)
+        });
+        for (kind, part, answers) in join_all(asked).await {
+            for (target, answer) in answers {
+                let place = target.pod().map_or_else(|| plain(&target.place), plain);
+                let name = format!("{}/{place}/{part}.json", kind.as_str());
+                match answer {
+                    Ok(answer) => {
+                        addresses_of_names(&answer, &mut self.redaction.known);
+                        self.add_json(name, &answer);
                     }
+                    Err(error) => self.missing.push(format!("{name}: {error:#}")),
                 }
             }
         }

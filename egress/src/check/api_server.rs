@@ -5,7 +5,8 @@ use runtime::inspect::text::few;
 use super::{
     facts::Facts,
     programs::MOST_NAMED,
-    report::{Finding, Topic},
+    report::{Finding, SERVER_FAILS, Topic},
+    seen::Unseen,
 };
 
 /// The oldest minor version of Kubernetes 1 that the chart accepts.
@@ -19,6 +20,12 @@ pub(crate) fn api_server(facts: &Facts) -> Vec<Finding> {
         Err(unseen) => topic.unknown(unseen.0.clone(), REACH),
         Ok(version) => {
             let minor = version.trim_start_matches('v').split('.').nth(1);
+            if let Err(Unseen(words)) = &facts.pods
+                && Unseen::is_failure(words)
+            {
+                topic.fault(format!("{version}: {words}"), SERVER_FAILS);
+                return topic.into();
+            }
             match minor.and_then(|minor| minor.parse::<u32>().ok()) {
                 Some(minor) if minor < OLDEST => topic.fault(
                     format!("it is {version}"),

@@ -22,7 +22,7 @@ use super::{
     seen::{Seen, Unseen},
     workloads::{COMPONENT, EGRESS_FIREWALL, Settings, Workload},
 };
-use crate::targets::{Access, forwarded_text};
+use crate::targets::{Access, forwarded_text, has_ended};
 
 /// The program that needs IPMaps, beside the sources of names.
 const POLICY_WRITER: &str = "policy-writer";
@@ -242,7 +242,8 @@ async fn dns_pods(client: &Client, key: &ObjectKey) -> Seen<Option<Vec<DnsPod>>>
         .collect();
     let api = Api::<Pod>::namespaced(client.clone(), &key.namespace);
     let pods = list(api.clone(), &labels.join(",")).await?;
-    let pods = pods.into_iter().map(|pod| async {
+    let running = pods.into_iter().filter(|pod| !has_ended(pod));
+    let pods = running.map(|pod| async {
         let version = coredns_version(&api, &pod).await;
         DnsPod { pod, version }
     });

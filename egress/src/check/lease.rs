@@ -66,7 +66,7 @@ impl Held<'_> {
         let holder = spec.holder_identity.unwrap_or_default();
         let age = spec
             .renew_time
-            .map(|at| Timestamp::now().duration_since(at.0).as_secs());
+            .map(|at| age(Timestamp::now().duration_since(at.0).as_secs()));
         match (self.has_leader, age) {
             _ if holder.is_empty() => {
                 topic.fault(format!("no {program} leads: the Lease has no holder"), remedy);
@@ -74,11 +74,11 @@ impl Held<'_> {
             (true, _) => return Some(holder),
             // The clock of this machine may differ from the cluster's.
             (false, Some(age)) if self.is_silent => topic.unknown(
-                format!("{holder} renewed the Lease {age} s ago by this machine's clock, and not every {program} answers"),
+                format!("{holder} renewed the Lease {age} by this machine's clock, and not every {program} answers"),
                 remedy,
             ),
             (false, Some(age)) => topic.fault(
-                format!("no {program} leads: {holder} renewed the Lease {age} s ago"),
+                format!("no {program} leads: {holder} renewed the Lease {age}"),
                 remedy,
             ),
             (false, None) => topic.fault(
@@ -87,6 +87,14 @@ impl Held<'_> {
             ),
         }
         None
+    }
+}
+
+/// How long ago something was; a clock that was wrong may have written a time to come.
+fn age(seconds: i64) -> String {
+    match seconds {
+        ..0 => format!("with a time that is {} s ahead", seconds.unsigned_abs()),
+        _ => format!("{seconds} s ago"),
     }
 }
 

@@ -1,7 +1,11 @@
 //! Names in trouble, and the limits of namespaces and names.
 
+use std::collections::BTreeMap;
+
+use runtime::inspect::text::few;
+
 use super::{
-    programs::{ASK, Faults, Problem, Programs},
+    programs::{ASK, MOST_NAMED, Problem, Programs},
     report::{Finding, Topic, counted},
 };
 
@@ -46,12 +50,17 @@ fn problems(
         topic.unknown("no collector answers", ASK);
         return topic.into();
     };
-    let mut faults = Faults::default();
+    let mut alike: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     let all = status.problems.iter();
     for problem in all.filter(|Problem { reason, .. }| is_of(reason)) {
-        faults.add_problem(program, problem);
+        let key = (problem.words.as_str(), problem.docs.as_str());
+        alike.entry(key).or_default().push(&problem.subject);
     }
-    faults.tell(&mut topic);
+    for ((words, docs), subjects) in alike {
+        let subjects = few(subjects.iter(), MOST_NAMED);
+        let seen = format!("{subjects}: {words} (says the {program})");
+        topic.fault(seen, format!("see docs/{docs}"));
+    }
     if status.more_problems > 0 {
         topic.unknown(
             format!("the {program} has {} more problems", status.more_problems),
@@ -65,6 +74,23 @@ fn problems(
 mod tests {
     use super::*;
     use crate::check::{programs::CollectorStatus, report::Report};
+
+    #[test]
+    fn many_names_with_the_same_problem_are_one_line() {
+        let problem = |number| Problem {
+            reason: "NoAddress".to_owned(),
+            subject: format!("n{number}.test."),
+            words: "no address yet".to_owned(),
+            ..Problem::default()
+        };
+        let programs = Programs::of_collector(Ok(CollectorStatus {
+            problems: (0..1000).map(problem).collect(),
+            ..CollectorStatus::default()
+        }));
+        let text = Report::new(names(&programs)).text();
+        let line = "n3.test., n4.test. and 995 more: no address yet";
+        assert!(text.contains(line) && text.contains("1 fault."), "{text}");
+    }
 
     #[test]
     fn each_problem_is_told_by_one_topic() {

@@ -8,7 +8,7 @@ use runtime::inspect::text::few;
 
 use super::{
     facts::Facts,
-    pods::{LIST, pods_of},
+    pods::pods_of,
     programs::MOST_NAMED,
     report::{Finding, Topic, counted},
     workloads::Workload,
@@ -56,7 +56,7 @@ fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
 pub(crate) fn writers_of_nodes(facts: &Facts) -> Vec<Finding> {
     let mut topic = Topic::new("ovn-writer on each node");
     let (Ok(workloads), Ok(pods)) = (&facts.workloads, &facts.pods) else {
-        topic.unknown("the pods are not known", LIST);
+        topic.unknown("the pods are not known", "see the line about pods");
         return topic.into();
     };
     let Some(workload) = workloads

@@ -12,12 +12,12 @@ use super::{
     report::{Finding, Topic},
     workloads::{COMPONENT, INSTANCE, Workload},
 };
-use crate::targets::Kind;
+use crate::targets::{Kind, has_ended};
 
 pub(crate) const LIST: &str =
     "you need the rights to list pods, Deployments and DaemonSets in the namespace of the chart";
 
-/// The pods of a workload.
+/// The pods of a workload, without those that have ended.
 pub(crate) fn pods_of<'a>(workload: &Workload, pods: &'a [Pod]) -> Vec<&'a Pod> {
     let is_own = |pod: &&Pod| {
         let labels = pod.labels();
@@ -27,7 +27,8 @@ pub(crate) fn pods_of<'a>(workload: &Workload, pods: &'a [Pod]) -> Vec<&'a Pod> 
                 Kind::OvnWriter | Kind::PolicyWriter => true,
             }
     };
-    pods.iter().filter(is_own).collect()
+    let running = pods.iter().filter(|pod| !has_ended(pod));
+    running.filter(is_own).collect()
 }
 
 fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {

@@ -18,6 +18,9 @@ const NO_LEADER: &str = "#egressdnspolicywriternoleader";
 /// The source of names that needs a policy-writer.
 const DNS_RESOLVER: &str = "dnsresolver";
 
+/// The subject of problems about kinds that cannot be read. The words name these.
+const STORE: &str = "store";
+
 /// The kind of problem about one DNSResolver.
 const OF_RESOLVER: &str = "DNSResolver";
 
@@ -143,6 +146,13 @@ fn resolvers(programs: &Programs) -> Vec<Finding> {
     if status.more_problems > 0 {
         let seen = format!("{} problems are not listed", status.more_problems);
         topic.unknown(seen, "mend the listed ones first");
+    }
+    let mut stores = status.problems.iter().filter(|it| it.subject == STORE);
+    if stores.any(|it| it.words.contains("DNSResolver")) {
+        topic.unknown(
+            "the policy-writer cannot read them",
+            "see the line about policy-writers",
+        );
     }
     topic.or_ok(|| {
         let count = status.totals.resolvers;

@@ -3,6 +3,12 @@
 use runtime::{UsageError, inspect::text::printable};
 use serde::Serialize;
 
+use super::seen::Unseen;
+
+/// The cure where the API server fails.
+pub(crate) const SERVER_FAILS: &str =
+    "see the API server's log, and whether etcd answers: kubectl get --raw '/readyz?verbose'";
+
 /// The result of looking at one thing.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -76,7 +82,11 @@ impl Topic {
     }
 
     pub(crate) fn unknown(&mut self, seen: impl Into<String>, remedy: impl Into<String>) {
-        self.add(Mark::Unknown, seen, Some(remedy.into()));
+        let (seen, mut remedy) = (seen.into(), remedy.into());
+        if Unseen::is_failure(&seen) {
+            SERVER_FAILS.clone_into(&mut remedy);
+        }
+        self.add(Mark::Unknown, seen, Some(remedy));
     }
 
     /// The findings; if there are none, that all is well.

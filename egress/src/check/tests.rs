@@ -46,6 +46,44 @@ fn facts_without_a_fault_are_well() {
 }
 
 #[test]
+fn an_api_server_that_fails_is_the_fault_and_not_the_rights() {
+    let mut facts = well();
+    let silent = Unseen::failure("no answer in time");
+    facts.pods = Err(silent.clone());
+    facts.lease = Err(silent);
+    let found = api_server::api_server(&facts);
+    assert_found(found, "✗", "v1.36.3: the API server fails: no answer");
+    for check in [pods::pods, lease::lease] {
+        let text = Report::new(check(&facts)).text();
+        let is_cure = text.contains("whether etcd answers") && !text.contains("right");
+        assert!(is_cure, "{text}");
+    }
+    facts.pods = Err(Unseen("pods is forbidden".to_owned()));
+    assert_found(api_server::api_server(&facts), "✓", "");
+    assert_found(pods::pods(&facts), "?", "you need the rights");
+}
+
+#[test]
+fn pods_that_have_ended_are_no_fault_and_do_not_count() {
+    for phase in ["Failed", "Succeeded"] {
+        let mut facts = well();
+        let pods = facts.pods.as_mut().unwrap();
+        let mut evicted = pods.clone();
+        for pod in &mut evicted {
+            let status = pod.status.as_mut().unwrap();
+            status.phase = Some(phase.to_owned());
+            status.conditions = None;
+        }
+        pods.extend(evicted.clone());
+        assert_found(pods::pods(&facts), "✓", "2 are ready");
+        assert_found(nodes::writers_of_nodes(&facts), "✓", "");
+        facts.pods = Ok(evicted);
+        assert_found(pods::pods(&facts), "✗", "has 0 pods of 1");
+        assert_found(nodes::writers_of_nodes(&facts), "✗", "without one: node-a");
+    }
+}
+
+#[test]
 fn only_nodes_that_a_daemon_set_may_use_need_a_writer() {
     let node = |name: &str, taint: Value| {
         of(
@@ -190,6 +228,12 @@ fn a_lease_that_nobody_renews_is_a_fault_whatever_the_clock_says() {
     let mut facts = with(old);
     facts.programs = Programs::default();
     assert_found(lease::lease(&facts), "✗", "a renewed the Lease");
+    let mut facts = with(
+        json!({ "spec": { "holderIdentity": "a", "renewTime": "2126-01-01T00:00:00.000000Z" } }),
+    );
+    facts.programs = Programs::default();
+    let ahead = "a renewed the Lease with a time that is ";
+    assert_found(lease::lease(&facts), "✗", ahead);
     assert_found(
         lease::lease(&with(json!({ "spec": { "holderIdentity": "" } }))),
         "✗",

@@ -57,39 +57,37 @@ impl Access {
     /// # Errors
     /// [`UsageError`]: the API server does not list them, or there are none.
     pub(crate) async fn targets(&self) -> anyhow::Result<Targets> {
+        let cannot = |error: &str| {
+            UsageError(format!(
+                "the pods of namespace {} cannot be listed: {error}",
+                self.namespace
+            ))
+        };
+        let kinds = Kind::ALL.map(Kind::as_str).join(",");
+        let params = ListParams::default().labels(&format!("{COMPONENT} in ({kinds})"));
         let pods = self.pods();
-        let mut all = Vec::new();
-        for kind in Kind::ALL {
-            let label = format!("{COMPONENT}={}", kind.as_str());
-            let found = pods.list(&ListParams::default().labels(&label)).await;
-            let found = found.map_err(|error| {
-                UsageError(format!(
-                    "the pods of namespace {} cannot be listed: {error}",
-                    self.namespace
-                ))
-            })?;
-            all.extend(found.items.iter().map(|pod| target(kind, pod, &pods)));
-        }
-        if all.is_empty() {
+        let found = timeout(ANSWER_TIMEOUT, pods.list(&params)).await;
+        let found = found.map_err(|_elapsed| cannot("the API server does not answer in time"))?;
+        let found = found.map_err(|error| cannot(&error.to_string()))?;
+        let targets = self.targets_of(&found.items);
+        if targets.all.is_empty() {
             let error = format!(
                 "namespace {} has no pod of a collector or a writer: --release-namespace names that of the chart",
                 self.namespace
             );
             return Err(UsageError(error).into());
         }
-        Ok(Targets { all })
+        Ok(targets)
     }
 
-    /// Those of pods that were listed before.
+    /// Those of pods that were listed before, without pods that have ended.
     pub(crate) fn targets_of(&self, pods: &[Pod]) -> Targets {
         let api = self.pods();
         let all = Kind::ALL.into_iter().flat_map(|kind| {
             let is_of = move |pod: &&Pod| {
                 let labels = pod.metadata.labels.as_ref();
-                labels
-                    .and_then(|labels| labels.get(COMPONENT))
-                    .map(String::as_str)
-                    == Some(kind.as_str())
+                let component = labels.and_then(|labels| labels.get(COMPONENT));
+                component.map(String::as_str) == Some(kind.as_str()) && !has_ended(pod)
             };
             pods.iter().filter(is_of).map(move |pod| (kind, pod))
         });
@@ -101,6 +99,12 @@ impl Access {
     fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
+}
+
+/// Whether a pod has ended for good. Evicted pods, and those of a node that was shut down, stay listed.
+pub(crate) fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    matches!(phase, Some("Failed" | "Succeeded"))
 }
 
 fn target(kind: Kind, pod: &Pod, pods: &Api<Pod>) -> Target {

@@ -15,9 +15,12 @@ async fn asked<T>(answer: impl Future<Output = Result<T, Error>>) -> Seen<Option
     match timeout(TIMEOUT, answer).await {
         Ok(Ok(answer)) => Ok(Some(answer)),
         Ok(Err(Error::Api(status))) if status.code == 404 => Ok(None),
+        Ok(Err(Error::Api(status))) if status.code == 429 || status.code >= 500 => {
+            Err(Unseen::failure(&status.message))
+        }
         Ok(Err(Error::Api(status))) => Err(Unseen(status.message.clone())),
         Ok(Err(error)) => Err(Unseen(format!("{:#}", anyhow::Error::from(error)))),
-        Err(_) => Err(Unseen("the API server does not answer in time".to_owned())),
+        Err(_) => Err(Unseen::failure("no answer in time")),
     }
 }
 

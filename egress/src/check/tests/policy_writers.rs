@@ -64,6 +64,10 @@ fn a_policy_writer_leads_and_reads_all_kinds() {
         "✗",
         "store: not read yet: NetworkSet",
     );
+    assert_found(dns_resolvers(&facts), "✓", "");
+    let unread = "DNSResolver objects cannot be read: no right";
+    let facts = with(Ok(leader(&[problem("Condition", "store", unread)])));
+    assert_found(dns_resolvers(&facts), "?", "cannot read them");
     let facts = with(Ok(PolicyWriterStatus::default()));
     assert_found(policy_writers(&facts), "✗", "no policy-writer leads: p-1");
     assert_found(local(&facts.programs), "✗✓", "none says that it leads");

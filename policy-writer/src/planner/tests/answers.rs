@@ -164,6 +164,11 @@ fn objects_are_compared_with_the_statuses() {
     world.pass(1);
     let compared = world.planner.compare(world.now());
     assert!(compared.is_same && compared.kept > 0, "{compared:?}");
+    // A kind that cannot be read may have the object.
+    world.unread.insert(Output::Policy);
+    world.restart();
+    let fault = world.planner.compare(world.now()).differences[0].fault;
+    assert_eq!(fault, Some("objects of this kind are not read"));
 }
 
 #[test]

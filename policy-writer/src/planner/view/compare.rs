@@ -106,6 +106,7 @@ impl Planner {
         };
         let Some(stored) = self.own(key, resolver, output) else {
             report.fault = Some(match self.outputs(output) {
+                _ if !self.is_read(output) => "objects of this kind are not read",
                 outputs if outputs.is_unreadable(key) => "it does not decode",
                 outputs if outputs.get(key).is_some() => "it has another owner",
                 _ => "there is none",
