@@ -65,8 +65,8 @@ pub struct NameLimitArgs {
     /// The largest `--max-names-per-namespace` that an annotation of a Namespace may set.
     ///
     /// At least 1. The annotation is `dnsnameresolver.network.openshift.io/max-names`. A larger value counts as this one. Only with
-    /// `--store kube`. DNSResolvers of a namespace are left out as a whole once all have more names than this together, or than
-    /// `--max-names-per-namespace` if that is larger.
+    /// `--store kube`. All DNSResolvers of a namespace have at most this many names together. If `--max-names-per-namespace` is
+    /// larger, that counts instead. DNSResolvers beyond it are left out as a whole.
     #[arg(long, value_name = "NAMES", default_value = "20000")]
     pub max_names_by_annotation: NonZeroUsize,
 }

@@ -124,6 +124,16 @@ async fn the_account_has_the_rights_that_it_uses_and_no_others() {
     world.is_ready("b").await;
     world.answer("www.example.com.", &["192.0.2.2"]).await;
     world.has("a", &["192.0.2.2"]).await;
+    let user = format!("system:serviceaccount:{NAMES}:{POLICY_WRITER}");
+    eventually("the set is written again", async || {
+        let asked = world.server.asked_by(&user);
+        let updates = ("update".to_owned(), "networksets".to_owned());
+        asked
+            .contains(&updates)
+            .then_some(())
+            .ok_or(format!("{asked:?}"))
+    })
+    .await;
     // Each kind in place of the other.
     world
         .resolver(
@@ -134,7 +144,6 @@ async fn the_account_has_the_rights_that_it_uses_and_no_others() {
     world
         .resolver("b", json!({"domainList": ["www.example.com"]}))
         .await;
-    let user = format!("system:serviceaccount:{NAMES}:{POLICY_WRITER}");
     let allowed = allowed();
     eventually("all of it is used", async || {
         let asked = world.server.asked_by(&user);
