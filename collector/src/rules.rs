@@ -59,6 +59,7 @@ use tracing::{info, warn};
 
 pub(crate) use self::absence::ABSENT_AFTER;
 pub(crate) use self::sources::{SourceSet, is_policy};
+pub(crate) use self::wanted::joined_order;
 pub use self::{
     by_source::BySource,
     retention::{Ceilings, OwnRetention, RetentionPolicy, RetentionRules},

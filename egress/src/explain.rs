@@ -4,16 +4,13 @@ use clap::Args;
 use runtime::{
     UsageError,
     args::parse_namespace,
-    inspect::{
-        client::Output,
-        text::{json, printable},
-    },
+    inspect::{client::Output, text::json},
 };
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    nodes::{Group, field, groups, leading, text_of},
+    nodes::{Group, OfPolicyWriter, field, groups, items, leading, text_of},
     output,
     targets::{Kind, TargetArgs, Targets, Unreachable},
 };
@@ -51,12 +48,8 @@ struct Explanation {
     collector: Option<Value>,
     /// Those of the ovn-writers.
     ovn_writers: Vec<Group>,
-    /// The leading policy-writer's, or else that of another one.
-    policy_writer: Option<Value>,
+    policy_writer: Option<OfPolicyWriter>,
     unreachable: Vec<Unreachable>,
-    /// The place of that policy-writer.
-    #[serde(skip)]
-    policy_writer_place: String,
 }
 
 /// Prints the explanation. Returns whether the name has addresses everywhere.
@@ -76,14 +69,11 @@ pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<bool> {
     unreachable.extend(more);
     let (policy_writers, more) = Unreachable::split(policy_writers);
     unreachable.extend(more);
-    let policy_writer = leading(policy_writers);
-    let place = policy_writer.as_ref().map(|(it, _)| it.place.clone());
     let explanation = Explanation {
         collector: leading(collectors).map(|(_, answer)| answer),
         ovn_writers: groups(writers),
-        policy_writer: policy_writer.map(|(_, answer)| answer),
+        policy_writer: OfPolicyWriter::of(policy_writers),
         unreachable,
-        policy_writer_place: place.unwrap_or_default(),
     };
     let text = match args.output {
         Output::Json => json(&explanation)?,
@@ -122,11 +112,9 @@ impl Explanation {
             );
         }
         let policy_writer = self.policy_writer.as_ref();
-        if let Some(answer) = policy_writer.filter(|_| counts.policy_writer) {
+        if let Some(policy_writer) = policy_writer.filter(|_| counts.policy_writer) {
             separate(&mut lines);
-            let place = printable(&self.policy_writer_place);
-            lines.push(format!("In policies, policy-writer {place}:"));
-            lines.extend(text_of(answer).map(|line| format!("  {line}")));
+            lines.extend(policy_writer.lines("In policies, "));
         }
         if !self.unreachable.is_empty() {
             separate(&mut lines);
@@ -144,7 +132,7 @@ impl Explanation {
         let is_wanted = self
             .policy_writer
             .iter()
-            .any(|it| field(it, "isWanted") == true);
+            .any(|it| field(&it.answer, "isWanted") == true);
         let is_known = self
             .ovn_writers
             .iter()
@@ -162,6 +150,7 @@ impl Explanation {
         let counts = self.counts();
         let writers = self.ovn_writers.iter().filter(|_| counts.ovn_writers);
         let policies = self.policy_writer.iter().filter(|_| counts.policy_writer);
+        let policies = policies.map(|it| &it.answer);
         let explained = writers.map(|it| &it.answer).chain(policies);
         let mut explained = self.collector.iter().chain(explained);
         if explained.any(|it| field(it, "isThere") != true) {
@@ -180,11 +169,6 @@ impl Explanation {
 struct Counts {
     ovn_writers: bool,
     policy_writer: bool,
-}
-
-/// The items of a list in an answer.
-fn items<'a>(answer: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
-    field(answer, name).as_array().into_iter().flatten()
 }
 
 /// Adds an empty line after what is there.
@@ -209,9 +193,11 @@ mod tests {
                 nodes: vec!["a".to_owned()],
                 answer: json!({ "names": names }),
             }],
-            policy_writer: Some(json!({ "isWanted": in_policies })),
+            policy_writer: Some(OfPolicyWriter {
+                place: String::new(),
+                answer: json!({ "isWanted": in_policies }),
+            }),
             unreachable: Vec::new(),
-            policy_writer_place: String::new(),
         };
         let counts = explanation.counts();
         (counts.ovn_writers, counts.policy_writer)

@@ -62,6 +62,11 @@ pub(crate) fn field<'a>(answer: &'a Value, name: &str) -> &'a Value {
     answer.get(name).unwrap_or(&Value::Null)
 }
 
+/// The items of a list in an answer.
+pub(crate) fn items<'a>(answer: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    field(answer, name).as_array().into_iter().flatten()
+}
+
 /// The answer of the program that leads, or else the first one.
 pub(crate) fn leading(answers: Vec<(&Target, Value)>) -> Option<(&Target, Value)> {
     let is_leader = |(_, answer): &(&Target, Value)| field(answer, "leader") == true;
@@ -69,9 +74,32 @@ pub(crate) fn leading(answers: Vec<(&Target, Value)>) -> Option<(&Target, Value)
     answers.into_iter().nth(led.unwrap_or(0))
 }
 
+/// The answer of the policy-writer that leads, or else of another one.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(crate) struct OfPolicyWriter {
+    #[serde(skip)]
+    pub(crate) place: String,
+    pub(crate) answer: Value,
+}
+
+impl OfPolicyWriter {
+    pub(crate) fn of(answers: Vec<(&Target, Value)>) -> Option<Self> {
+        let (target, answer) = leading(answers)?;
+        let place = target.place.clone();
+        Some(Self { place, answer })
+    }
+
+    /// The lines of its text, below its place.
+    pub(crate) fn lines(&self, before: &str) -> impl Iterator<Item = String> {
+        let head = format!("{before}policy-writer {}:", printable(&self.place));
+        std::iter::once(head).chain(text_of(&self.answer).map(|line| format!("  {line}")))
+    }
+}
+
 /// The lines of an answer, which may come from another program than expected.
 pub(crate) fn text_of(answer: &Value) -> impl Iterator<Item = String> {
-    let lines = field(answer, "text").as_array().into_iter().flatten();
+    let lines = items(answer, "text");
     lines.filter_map(Value::as_str).map(printable)
 }
 

@@ -18,7 +18,7 @@ use runtime::{
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
-pub(crate) use self::cluster::{Access, COMPONENT, forwarded_text, has_ended};
+pub(crate) use self::cluster::{Access, COMPONENT, forwarded_text, has_ended, of_chart};
 
 /// How many programs are asked at once.
 pub(crate) const AT_ONCE: usize = 32;

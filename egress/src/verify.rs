@@ -7,16 +7,13 @@ use ovn_writer::{NorthboundArgs, SetsArgs, Verification};
 use runtime::{
     UsageError,
     args::{StoreAddress, parse_duration, parse_namespace},
-    inspect::{
-        client::Output,
-        text::{json, printable},
-    },
+    inspect::{client::Output, text::json},
 };
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    nodes::{Group, field, groups, leading, text_of},
+    nodes::{Group, OfPolicyWriter, field, groups, items},
     output,
     targets::{Kind, TargetArgs, Unreachable},
 };
@@ -76,12 +73,8 @@ pub struct DirectArgs {
 #[serde(rename_all = "camelCase")]
 struct Comparisons {
     ovn_writers: Vec<Group>,
-    /// The leading policy-writer's, or else that of another one.
-    policy_writer: Option<Value>,
+    policy_writer: Option<OfPolicyWriter>,
     unreachable: Vec<Unreachable>,
-    /// The place of that policy-writer.
-    #[serde(skip)]
-    policy_writer_place: String,
 }
 
 /// Prints the differences. Returns whether there are none.
@@ -105,13 +98,10 @@ pub(crate) async fn run(args: VerifyArgs) -> anyhow::Result<bool> {
     let (answers, mut unreachable) = Unreachable::split(answers);
     let (of_policies, more) = Unreachable::split(of_policies);
     unreachable.extend(more);
-    let policy_writer = leading(of_policies);
-    let place = policy_writer.as_ref().map(|(it, _)| it.place.clone());
     let comparisons = Comparisons {
         ovn_writers: groups(answers),
-        policy_writer: policy_writer.map(|(_, answer)| answer),
+        policy_writer: OfPolicyWriter::of(of_policies),
         unreachable,
-        policy_writer_place: place.unwrap_or_default(),
     };
     let text = match args.output {
         Output::Json => json(&comparisons)?,
@@ -119,14 +109,15 @@ pub(crate) async fn run(args: VerifyArgs) -> anyhow::Result<bool> {
     };
     output::line(&text)?;
     let of_sets = comparisons.ovn_writers.iter().map(|it| &it.answer);
-    let mut all = of_sets.chain(&comparisons.policy_writer);
+    let of_policies = comparisons.policy_writer.iter().map(|it| &it.answer);
+    let mut all = of_sets.chain(of_policies.clone());
     if all.any(|answer| field(answer, "isSame") != true) {
         return Ok(false);
     }
     if !comparisons.unreachable.is_empty() {
         return Err(UsageError("unknown: not every writer answers".to_owned()).into());
     }
-    if comparisons.policy_writer.iter().any(has_unread) {
+    if of_policies.into_iter().any(has_unread) {
         let error = "unknown: the policy-writer has not read all kinds of objects";
         return Err(UsageError(error.to_owned()).into());
     }
@@ -135,9 +126,7 @@ pub(crate) async fn run(args: VerifyArgs) -> anyhow::Result<bool> {
 
 /// Whether a policy-writer has not read some kind of objects, which it then compares with nothing.
 fn has_unread(answer: &Value) -> bool {
-    let reasons = field(answer, "reasons").as_array();
-    let mut reasons = reasons.into_iter().flatten();
-    reasons.any(|reason| field(reason, "reason") == "NotRead")
+    items(answer, "reasons").any(|reason| field(reason, "reason") == "NotRead")
 }
 
 async fn directly(args: DirectArgs, store: StoreAddress, output: Output) -> anyhow::Result<bool> {
@@ -163,11 +152,7 @@ impl Comparisons {
             lines.push(format!("ovn-writer {}:", group.named()));
             lines.extend(group.text().map(|line| format!("  {line}")));
         }
-        if let Some(answer) = &self.policy_writer {
-            let place = printable(&self.policy_writer_place);
-            lines.push(format!("policy-writer {place}:"));
-            lines.extend(text_of(answer).map(|line| format!("  {line}")));
-        }
+        lines.extend(self.policy_writer.iter().flat_map(|it| it.lines("")));
         lines.extend(self.unreachable.iter().map(|it| format!("? {it}")));
         lines.join("\n")
     }

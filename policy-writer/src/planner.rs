@@ -266,9 +266,10 @@ impl Planner {
                     .get(key)
                     .is_some_and(|it| resolver.is_controller_of(it.controller.as_deref()))
         };
-        let mut wanted = Output::ALL
-            .into_iter()
-            .filter(|output| resolver.request.wants(*output) && self.is_read(*output));
+        let mut wanted = resolver
+            .request
+            .outputs()
+            .filter(|output| self.is_read(*output));
         let may_go = resolver.unanswered.is_empty()
             || (resolver.is_urgent && wanted.all(|output| exists(&output)));
         let due = if may_go {

@@ -137,6 +137,11 @@ impl Request {
             Output::Set => self.kind == Some(GenerateType::CalicoNetworkSet),
         }
     }
+
+    /// The kinds of objects that are asked for.
+    pub fn outputs(&self) -> impl Iterator<Item = Output> {
+        Output::ALL.into_iter().filter(|output| self.wants(*output))
+    }
 }
 
 /// The text itself if a name can be so long. No name has the `…` of a text that is cut.

@@ -2,7 +2,7 @@
 //! Each source of names counts by itself.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -15,7 +15,7 @@ use super::{
     stored_objects::StoredObjects,
 };
 use crate::{
-    rules::{BySource, RetentionPolicy, RuleChange, Source, Version, Wanted},
+    rules::{BySource, RetentionPolicy, RuleChange, Source, Version, Wanted, joined_order},
     state::{Limits, OwnLimits},
 };
 
@@ -341,20 +341,7 @@ fn order_of(
     all: &BySource<Wanted>,
     namespace: crate::clients::Namespace,
 ) -> Option<Arc<[DnsName]>> {
-    let orders = all.iter().filter_map(|(_, it)| it.order.get(&namespace));
-    let orders: Vec<_> = orders.collect();
-    match orders.as_slice() {
-        [] => None,
-        [order] => Some(Arc::clone(order)),
-        orders => {
-            // A name of several sources has the place of the one that keeps it for longest.
-            let names = orders.iter().flat_map(|order| order.iter().rev());
-            let mut seen = HashSet::new();
-            let mut names: Vec<_> = names.filter(|name| seen.insert(*name)).cloned().collect();
-            names.reverse();
-            Some(names.into())
-        }
-    }
+    joined_order(all.iter().filter_map(|(_, it)| it.order.get(&namespace)))
 }
 
 #[cfg(test)]

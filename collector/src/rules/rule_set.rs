@@ -1,7 +1,7 @@
 //! The rules of all objects of one source. Changing one of them costs time only for its own names.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -19,7 +19,7 @@ use super::{
     sources::policy_payer,
     users::{User, Users, joined},
     validation::Faults,
-    wanted::{InUse, replace},
+    wanted::{InUse, joined_order, replace},
 };
 use crate::{
     clients::{Clients, Namespace},
@@ -327,19 +327,7 @@ impl Rules {
         let all = present.chain(self.absences.in_namespace(&namespace));
         let all = all.filter(|it| it.namespace == payer);
         let orders = all.map(|rule_object| &rule_object.order);
-        let orders: Vec<_> = orders.filter(|order| !order.is_empty()).collect();
-        match orders.as_slice() {
-            [] => None,
-            [order] => Some(Arc::clone(order)),
-            orders => {
-                // A name in several objects has the place of the one that keeps it for longest.
-                let all = orders.iter().flat_map(|order| order.iter().rev());
-                let mut seen = HashSet::new();
-                let mut all: Vec<_> = all.filter(|name| seen.insert(*name)).cloned().collect();
-                all.reverse();
-                Some(all.into())
-            }
-        }
+        joined_order(orders.filter(|order| !order.is_empty()))
     }
 
     /// The namespace of the objects whose names are charged to it; empty for a policy.

@@ -1,7 +1,7 @@
 //! The names in use, and their latest changes: a reader of an earlier version needs only these.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
     sync::Arc,
 };
 
@@ -156,6 +156,25 @@ pub(super) fn replace<K: Clone + Ord, V>(map: &mut BTreeMap<K, V>, key: &K, valu
         Some(value) => map.insert(key.clone(), value),
         None => map.remove(key),
     };
+}
+
+/// One order of several in which names are left out. Names of the first order are last, so they stay
+/// for longest. A name of several has its place by the first of them.
+pub(crate) fn joined_order<'a>(
+    orders: impl Iterator<Item = &'a Arc<[DnsName]>>,
+) -> Option<Arc<[DnsName]>> {
+    let orders: Vec<_> = orders.collect();
+    match orders.as_slice() {
+        [] => None,
+        [order] => Some(Arc::clone(order)),
+        orders => {
+            let names = orders.iter().flat_map(|order| order.iter().rev());
+            let mut seen = HashSet::new();
+            let mut names: Vec<_> = names.filter(|name| seen.insert(*name)).cloned().collect();
+            names.reverse();
+            Some(names.into())
+        }
+    }
 }
 
 #[cfg(test)]

@@ -22,10 +22,10 @@ use super::{
     seen::{Seen, Unseen},
     workloads::{COMPONENT, EGRESS_FIREWALL, Settings, Workload},
 };
-use crate::targets::{Access, forwarded_text, has_ended};
+use crate::targets::{Access, Kind, forwarded_text, has_ended, of_chart};
 
 /// The program that needs IPMaps, beside the sources of names.
-const POLICY_WRITER: &str = "policy-writer";
+const POLICY_WRITER: &str = Kind::PolicyWriter.as_str();
 
 /// The resources that the programs need: API version, plural and name, and the sources of names and programs that need it.
 const RESOURCES: [(&str, &str, &str, &[&str]); 5] = [
@@ -75,7 +75,7 @@ const METRICS_PORT: u16 = 9153;
 /// Before an installation it also looks for the namespace of the objects.
 pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: bool) -> Facts {
     let (client, namespace) = (&access.client, &access.namespace);
-    let of_chart = format!("{COMPONENT} in (collector,ovn-writer,policy-writer)");
+    let of_chart = of_chart();
     let of_collector = format!("{COMPONENT}=collector");
     let (version, workloads, pods, events, services, nodes) = join!(
         version(client),

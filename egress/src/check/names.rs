@@ -1,11 +1,7 @@
 //! Names in trouble, and the limits of namespaces and names.
 
-use std::collections::BTreeMap;
-
-use runtime::inspect::text::few;
-
 use super::{
-    programs::{ASK, MOST_NAMED, Problem, Programs},
+    programs::{ASK, Problem, Programs, alike},
     report::{Finding, Topic, counted},
 };
 
@@ -50,14 +46,8 @@ fn problems(
         topic.unknown("no collector answers", ASK);
         return topic.into();
     };
-    let mut alike: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     let all = status.problems.iter();
-    for problem in all.filter(|Problem { reason, .. }| is_of(reason)) {
-        let key = (problem.words.as_str(), problem.docs.as_str());
-        alike.entry(key).or_default().push(&problem.subject);
-    }
-    for ((words, docs), subjects) in alike {
-        let subjects = few(subjects.iter(), MOST_NAMED);
+    for (Problem { words, docs, .. }, subjects) in alike(all.filter(|it| is_of(&it.reason))) {
         let seen = format!("{subjects}: {words} (says the {program})");
         topic.fault(seen, format!("see docs/{docs}"));
     }

@@ -1,11 +1,9 @@
 //! The policy-writers, and the DNSResolvers in trouble. An installation without a policy-writer has no lines about them.
 
-use std::collections::BTreeMap;
-
 use super::{
     facts::Facts,
     lease::Held,
-    programs::{ASK, Faults, PolicyWriterStatus, Problem, Programs, answers, unanswered},
+    programs::{ASK, Faults, PolicyWriterStatus, Problem, Programs, alike, answers, unanswered},
     report::{Finding, Topic, counted},
 };
 use crate::targets::Kind;
@@ -129,15 +127,13 @@ fn resolvers(programs: &Programs) -> Vec<Finding> {
     };
     let of_resolvers = status.problems.iter();
     let of_resolvers = of_resolvers.filter(|it| it.reason == OF_RESOLVER);
-    let mut by_words: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for Problem { subject, words, .. } in of_resolvers {
-        by_words.entry(words).or_default().push(subject);
-    }
-    for (words, subjects) in by_words {
-        let kind = words.split_once(':').map_or(words, |(kind, _)| kind);
+    for (Problem { words, .. }, subjects) in alike(of_resolvers) {
+        let kind = words
+            .split_once(':')
+            .map_or(words.as_str(), |(kind, _)| kind);
         let remedy = REMEDIES.iter().find(|(it, _)| *it == kind);
         let remedy = remedy.map_or("see docs/dnsresolver.md#conditions", |(_, it)| *it);
-        let seen = format!("{}: {words}", subjects.join(", "));
+        let seen = format!("{subjects}: {words}");
         match PASSING.iter().any(|passing| words.starts_with(passing)) {
             true => topic.warn(seen, remedy),
             false => topic.fault(seen, remedy),

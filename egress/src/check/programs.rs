@@ -196,6 +196,21 @@ pub(crate) fn answers<T>(said: &[Said<T>]) -> impl Iterator<Item = (&str, &T)> {
         .filter_map(|it| Some((it.program.as_str(), it.answer.as_ref().ok()?)))
 }
 
+/// Problems with the same words and the same page, with their subjects in a few words.
+pub(crate) fn alike<'a>(
+    problems: impl Iterator<Item = &'a Problem>,
+) -> impl Iterator<Item = (&'a Problem, String)> {
+    let mut alike: BTreeMap<(&str, &str), Vec<&Problem>> = BTreeMap::new();
+    for problem in problems {
+        let key = (problem.words.as_str(), problem.docs.as_str());
+        alike.entry(key).or_default().push(problem);
+    }
+    alike.into_values().filter_map(|problems| {
+        let subjects = few(problems.iter().map(|it| &it.subject), MOST_NAMED);
+        Some((*problems.first()?, subjects))
+    })
+}
+
 /// Faults of programs. Those that several programs have are one line.
 #[derive(Debug, Default)]
 pub(crate) struct Faults<'a>(BTreeMap<(String, String), Vec<&'a str>>);

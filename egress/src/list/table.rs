@@ -8,7 +8,7 @@ use runtime::{
 use serde_json::Value;
 
 use super::{List, addresses};
-use crate::nodes::field;
+use crate::nodes::{field, items};
 use crate::pattern::NamePattern;
 
 /// The most namespaces in a cell.
@@ -150,11 +150,8 @@ impl<'a> Row<'a> {
 
     /// The DNSResolvers whose objects have the address.
     fn policies(&self, address: &str) -> String {
-        let resolvers = field(self.name, "dnsResolvers").as_array();
-        let having = resolvers.into_iter().flatten().filter(|resolver| {
-            let addresses = field(resolver, "addresses").as_array();
-            addresses.into_iter().flatten().any(|it| it == address)
-        });
+        let having = items(self.name, "dnsResolvers")
+            .filter(|resolver| items(resolver, "addresses").any(|it| it == address));
         let names = having.map(|it| {
             let (namespace, name) = (text(field(it, "namespace")), text(field(it, "name")));
             format!("{namespace}/{name}")

@@ -63,8 +63,7 @@ impl Access {
                 self.namespace
             ))
         };
-        let kinds = Kind::ALL.map(Kind::as_str).join(",");
-        let params = ListParams::default().labels(&format!("{COMPONENT} in ({kinds})"));
+        let params = ListParams::default().labels(&of_chart());
         let pods = self.pods();
         let found = timeout(ANSWER_TIMEOUT, pods.list(&params)).await;
         let found = found.map_err(|_elapsed| cannot("the API server does not answer in time"))?;
@@ -99,6 +98,12 @@ impl Access {
     fn pods(&self) -> Api<Pod> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
+}
+
+/// The label selector of all programs.
+pub(crate) fn of_chart() -> String {
+    let kinds = Kind::ALL.map(Kind::as_str).join(",");
+    format!("{COMPONENT} in ({kinds})")
 }
 
 /// Whether a pod has ended for good. Evicted pods, and those of a node that was shut down, stay listed.

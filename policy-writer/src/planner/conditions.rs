@@ -111,9 +111,7 @@ impl Planner {
 
     /// Whether each wanted kind was planned, or cannot be read. Before, after a start or a take-over, nothing is known.
     fn is_known(&self, resolver: &Resolver) -> bool {
-        let mut wanted = Output::ALL
-            .into_iter()
-            .filter(|output| resolver.request.wants(*output));
+        let mut wanted = resolver.request.outputs();
         let is_known = |output| resolver.floor.contains_key(&output) || self.is_unreadable(output);
         resolver.is_planned && wanted.all(is_known)
     }
@@ -176,11 +174,7 @@ impl Planner {
         if let Some((output, failure)) = resolver.failures.iter().next() {
             return said("Refused", format!("{}: {}", output.name(), failure.reason));
         }
-        let wanted = || {
-            Output::ALL
-                .into_iter()
-                .filter(|output| resolver.request.wants(*output))
-        };
+        let wanted = || resolver.request.outputs();
         if let Some(output) = wanted().find(|output| self.outputs(*output).is_unreadable(key)) {
             return said(
                 "Unreadable",
@@ -225,9 +219,7 @@ impl Planner {
     }
 
     fn name_taken(&self, key: &ObjectKey, resolver: &Resolver) -> Statement {
-        let wanted = Output::ALL
-            .into_iter()
-            .filter(|output| resolver.request.wants(*output));
+        let wanted = resolver.request.outputs();
         let taken: Vec<_> = wanted
             .filter(|output| self.is_taken(key, resolver, *output))
             .collect();

@@ -237,11 +237,10 @@ impl Planner {
             .collect()
     }
 
-    /// Whether the object that decides what pods reach has an address.
-    fn decides(&self, key: &ObjectKey, resolver: &Resolver, address: IpAddr) -> bool {
+    /// The stored object that decides what pods reach.
+    fn deciding(&self, key: &ObjectKey, resolver: &Resolver) -> Option<&Observed> {
         let kinds = self.kinds(key, resolver);
-        let own = kinds.first().and_then(|it| self.own(key, resolver, *it));
-        own.is_some_and(|own| has(own, address))
+        self.own(key, resolver, *kinds.first()?)
     }
 
     /// Whether a name of the list has an address, by its statuses.

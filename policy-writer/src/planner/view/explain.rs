@@ -209,7 +209,8 @@ impl Planner {
             let own = self.own(key, resolver, *output);
             own.is_some_and(|own| has(own, address))
         };
-        let is_there = self.decides(key, resolver, address);
+        let deciding = self.deciding(key, resolver);
+        let is_there = deciding.is_some_and(|it| has(it, address));
         let has_name = listed.iter().any(|it| self.knows(it, address));
         let is_left_out = || {
             let mut texts = listed.iter().map(|it| &it.text);

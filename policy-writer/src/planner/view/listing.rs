@@ -8,7 +8,7 @@ use std::{
 use runtime::store::ObjectKey;
 use serde::Serialize;
 
-use super::ObjectShown;
+use super::{ObjectShown, has};
 use crate::{
     output::Output,
     planner::Planner,
@@ -116,12 +116,13 @@ impl Planner {
             Err(_) => listed.text.to_ascii_lowercase().contains(filter),
         };
         let map = self.own(key, resolver, Output::Map);
+        let deciding = self.deciding(key, resolver);
         let listed = resolver.request.names.iter().filter(is_asked);
         let names = listed.map(|listed| {
             let mut addresses = self.known(listed);
             let stored = map.and_then(|map| map.addresses.get(&listed.text));
             addresses.extend(stored.into_iter().flatten());
-            addresses.retain(|address| self.decides(key, resolver, *address));
+            addresses.retain(|address| deciding.is_some_and(|it| has(it, *address)));
             let name = listed.name.as_ref();
             NameListed {
                 name: name.map_or_else(|_| listed.text.clone(), ToString::to_string),

@@ -16,7 +16,7 @@ use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::{
     people::{egress, inspect},
-    stage::{copy, examples, heading},
+    stage::{INSPECT, TIMES, copy, examples, heading},
 };
 
 const WWW: &str = "www.shop.example.";
@@ -29,23 +29,7 @@ const TRACKER: &str = "192.0.2.66";
 
 const NAMESPACE: [&str; 2] = ["--dnsresolver-objects-namespace", "names"];
 
-const INSPECT: [&str; 2] = ["--inspect", "tcp://127.0.0.1:0"];
-
-/// The times are shorter than in production. The name of the probes is one that CoreDNS answers by itself.
-const FLAGS: [&str; 12] = [
-    "--rules",
-    "dnsresolver",
-    "--dnsresolver-retain",
-    "2s",
-    "--min-ttl",
-    "2s",
-    "--grace",
-    "2s",
-    "--flush-probe",
-    "10ms",
-    "--flush-name",
-    "flush.shop.example",
-];
+const RULES: [&str; 4] = ["--rules", "dnsresolver", "--dnsresolver-retain", "2s"];
 
 /// The servers. Fields are in the order in which they are dropped.
 struct Servers {
@@ -90,7 +74,7 @@ impl Servers {
         let address = free_port();
         let server = address.to_string();
         let resolver = ["--resolver", &server];
-        let flags = [&FLAGS[..], &NAMESPACE, &INSPECT, &resolver].concat();
+        let flags = [&RULES[..], &TIMES, &NAMESPACE, &INSPECT, &resolver].concat();
         let collector = start_collector(&workdir, &store, &flags).await;
         let own = store.address();
         let flags = [&["--store", &own][..], &NAMESPACE, &INSPECT].concat();

@@ -14,7 +14,7 @@ use tests::{monitor::Monitor, store::Store, wait::eventually, workdir::Workdir, 
 
 /// The times are shorter than in production, so that the demo can show an address leave. The name of the probes is one
 /// that CoreDNS answers by itself.
-const FLAGS: [&str; 10] = [
+pub(crate) const TIMES: [&str; 8] = [
     "--min-ttl",
     "2s",
     "--grace",
@@ -23,9 +23,9 @@ const FLAGS: [&str; 10] = [
     "10ms",
     "--flush-name",
     "flush.shop.example",
-    "--inspect",
-    "tcp://127.0.0.1:0",
 ];
+
+pub(crate) const INSPECT: [&str; 2] = ["--inspect", "tcp://127.0.0.1:0"];
 
 pub(crate) struct Stage {
     pub(crate) monitor: Monitor,
@@ -51,7 +51,7 @@ impl Stage {
         let monitor = world.monitor().await;
         // A CoreDNS that answers probes and does not stream would be probed again only after ten seconds.
         world.coredns.process().kill();
-        world.restart_asking(&FLAGS).await;
+        world.restart_asking(&[&TIMES[..], &INSPECT].concat()).await;
         Self { monitor, world }
     }
 

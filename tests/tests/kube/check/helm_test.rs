@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs};
 use k8s_openapi::api::{core::v1::Pod, networking::v1::NetworkPolicy};
 use kube::{
     Api, Client,
-    api::{DeleteParams, LogParams, PostParams},
+    api::{DeleteParams, DynamicObject, LogParams, PostParams},
 };
 use serde_json::json;
 use tests::{
@@ -122,17 +122,8 @@ async fn helm_test_checks_the_chain_with_no_more_rights_than_it_needs() {
         "{text}"
     );
 
-    let user = format!("system:serviceaccount:{NAMESPACE}:{CHECK}");
     let rendered = chart::objects(&chart::template_of_tests(NAMESPACE, &VALUES));
-    let mut granted = allowed(&rendered, CHECK);
-    let mut asked = it.server.asked_by(&user);
-    // Kubernetes asks for one of these rights or for both, by its version.
-    for verb in ["get", "create"] {
-        let forward = (verb.to_owned(), "pods/portforward".to_owned());
-        assert!(granted.remove(&forward), "{granted:?}");
-        asked.remove(&forward);
-    }
-    assert_eq!(asked, granted);
+    uses_its_rights(&it, &rendered);
 
     // The second run replaces the first, and tells a fault.
     let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), DNS_NAMESPACE);
@@ -149,4 +140,18 @@ async fn helm_test_checks_the_chain_with_no_more_rights_than_it_needs() {
         .delete("deny-egress", &DeleteParams::default())
         .await
         .unwrap();
+}
+
+/// The account of `helm test` asked for all that its rights allow, and for no more.
+pub(super) fn uses_its_rights(it: &Installation, rendered: &[DynamicObject]) {
+    let mut granted = allowed(rendered, CHECK);
+    let user = format!("system:serviceaccount:{NAMESPACE}:{CHECK}");
+    let mut asked = it.server.asked_by(&user);
+    // Kubernetes asks for one of these rights or for both, by its version.
+    for verb in ["get", "create"] {
+        let forward = (verb.to_owned(), "pods/portforward".to_owned());
+        assert!(granted.remove(&forward), "{granted:?}");
+        asked.remove(&forward);
+    }
+    assert_eq!(asked, granted);
 }

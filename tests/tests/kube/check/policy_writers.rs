@@ -9,11 +9,12 @@ use proto::api::DnsResolver;
 use serde_json::json;
 use tests::{chart, or_skip};
 
-use super::{finds, helm_test::CHECK, is_well};
-use crate::{
-    installation::{Installation, NAMESPACE, VALUES},
-    rbac::allowed,
+use super::{
+    finds,
+    helm_test::{CHECK, uses_its_rights},
+    is_well,
 };
+use crate::installation::{Installation, NAMESPACE, VALUES};
 
 const POLICIES: [&str; 4] = [
     "--set",
@@ -85,14 +86,5 @@ async fn with_the_rights_of_the_test(it: &Installation) {
         status == Some(0) && text.contains("leads") && !text.contains('?'),
         "{text}"
     );
-    let mut granted = allowed(&rendered, CHECK);
-    let user = format!("system:serviceaccount:{NAMESPACE}:{CHECK}");
-    let mut asked = it.server.asked_by(&user);
-    // Kubernetes asks for one of these rights or for both, by its version.
-    for verb in ["get", "create"] {
-        let forward = (verb.to_owned(), "pods/portforward".to_owned());
-        assert!(granted.remove(&forward), "{granted:?}");
-        asked.remove(&forward);
-    }
-    assert_eq!(asked, granted);
+    uses_its_rights(it, &rendered);
 }
