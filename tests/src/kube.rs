@@ -426,7 +426,7 @@ fn start_server(folder: &Path, etcd: SocketAddr, address: SocketAddr) -> Kept {
         format!("--secure-port={}", address.port()),
         "--cert-dir=certificates".to_owned(),
         "--authorization-mode=RBAC".to_owned(),
-        // Clusters may check who sets owner references that block a deletion.
+        // An administrator may let the API server check who sets owner references that block a deletion.
         "--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned(),
         "--token-auth-file=tokens.csv".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),

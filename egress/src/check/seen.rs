@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Unseen(pub(crate) String);
 
-/// The start of the words about an API server that fails, whatever it is asked for.
+/// The start of the words about an API server that fails. Every request can have them.
 const FAILS: &str = "the API server fails: ";
 
 impl Unseen {
