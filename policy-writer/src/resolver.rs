@@ -197,6 +197,8 @@ pub struct Resolver {
     pub status_pause: Option<Backoff>,
     /// A job is under way.
     pub in_flight: bool,
+    /// It writes objects, and not the status alone.
+    pub is_writing_objects: bool,
     /// Kinds of which an event came while a job was under way. A result of the job may be older.
     pub meanwhile: BTreeMap<Output, Meanwhile>,
     /// An event of the DNSResolver itself came while a job was under way.
@@ -244,6 +246,7 @@ impl Resolver {
             not_before: None,
             status_pause: None,
             in_flight: false,
+            is_writing_objects: false,
             meanwhile: BTreeMap::new(),
             is_seen_meanwhile: false,
             is_planned: false,
@@ -342,8 +345,10 @@ impl Resolver {
         self.failures.get(&output).map(|it| it.pause.not_before())
     }
 
-    /// Records that a write of the status begins.
+    /// A job begins that writes the status alone.
     pub fn begin_status(&mut self, now: Instant) {
+        self.begin_job();
+        self.is_writing_objects = false;
         self.status_pause = Some(Backoff::again(self.status_pause, STATUSES, now));
     }
 
@@ -366,10 +371,16 @@ impl Resolver {
         }
     }
 
-    /// A job begins.
+    /// A job begins that may write objects.
     pub fn begin_job(&mut self) {
-        (self.in_flight, self.is_seen_meanwhile) = (true, false);
+        (self.in_flight, self.is_writing_objects) = (true, true);
+        self.is_seen_meanwhile = false;
         self.meanwhile.clear();
+    }
+
+    /// A job ends.
+    pub fn end_job(&mut self) {
+        (self.in_flight, self.is_writing_objects) = (false, false);
     }
 
     /// Plans again at this time.

@@ -97,7 +97,6 @@ impl Planner {
                 self.report(&key, Severity::Warning, reason, message);
             }
             if let Some(resolver) = self.resolvers.get_mut(&key) {
-                resolver.begin_job();
                 resolver.begin_status(now.instant);
             }
             jobs.push(Job {

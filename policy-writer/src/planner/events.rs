@@ -220,8 +220,9 @@ impl Planner {
         self.compare_dns(&key.namespace, allowed_dns);
         if let Some(resolver) = self.resolvers.get_mut(&key) {
             let written = resolver.written.get(&output);
-            // While a job is under way the event may tell of its own write.
-            if written.is_some_and(|written| *written != fingerprint) && !resolver.in_flight {
+            // While a job writes objects the event may tell of its own write.
+            let is_foreign = !resolver.is_writing_objects;
+            if is_foreign && written.is_some_and(|written| *written != fingerprint) {
                 resolver.undone(output, now.instant);
                 self.undone += 1;
             } else if resolver.is_controller_of(controller.as_deref()) {

@@ -46,7 +46,7 @@ impl Planner {
             }
             return;
         };
-        resolver.in_flight = false;
+        resolver.end_job();
         match status {
             Some(Ok(stored)) => resolver.wrote_status(stored),
             // The watch tells of the new version, or that there is none. Until then each attempt is followed by a pause.

@@ -56,6 +56,25 @@ fn a_result_from_before_a_restore_of_etcd_is_read_again() {
 }
 
 #[test]
+fn a_change_by_others_counts_while_a_status_is_written() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.pass(5);
+    let before = world.planner.totals().undone;
+    world.foreign_policy("dns", Some(53));
+    let jobs = world.planner.next_jobs(16, world.now());
+    assert!(jobs.iter().all(|job| job.status.is_some()) && jobs.len() == 1);
+    world.open_policy("a");
+    assert_eq!(world.planner.totals().undone, before + 1);
+    for job in jobs {
+        let done = world.carry_out(job);
+        world.planner.finished(done, world.now());
+    }
+    world.pass(3);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+}
+
+#[test]
 fn a_kind_that_cannot_be_read_stops_no_other() {
     let mut world = World::new();
     world.unread = [Output::Map, Output::Set].into();
