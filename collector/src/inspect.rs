@@ -74,9 +74,8 @@ const PROGRAM: &str = "collector";
 pub struct InspectSources {
     /// The controller of the statuses.
     pub controller: mpsc::Sender<InspectRequest>,
-    /// The tasks that know the rules, one for each source.
-    pub rules: Vec<mpsc::Sender<UsesAsked>>,
-    pub wanted: watch::Receiver<BySource<Wanted>>,
+    pub rules: RuleSources,
+    pub dns: DnsSources,
     /// The history of names and addresses.
     pub recent: EventHistory,
     /// Cached answers for names without a rule.
@@ -91,9 +90,6 @@ pub struct InspectSources {
     pub site: Site,
     /// The time of facts without their own.
     pub clock: Clock,
-    pub overview: watch::Receiver<BySource<Arc<Overview>>>,
-    /// The policies for which kube-ovn-controller makes objects.
-    pub policies: Policies,
     /// Where captures subscribe.
     pub taps: CaptureSubscribers,
     /// Where readers of `/watch` subscribe.
@@ -102,6 +98,22 @@ pub struct InspectSources {
     pub health: Health,
     /// Objects that cannot be decoded.
     pub bad_objects: BadObjects,
+}
+
+/// The sources about rules.
+#[derive(Clone, Debug)]
+pub struct RuleSources {
+    /// The tasks that know the rules, one for each kind.
+    pub tasks: Vec<mpsc::Sender<UsesAsked>>,
+    pub wanted: watch::Receiver<BySource<Wanted>>,
+    pub overview: watch::Receiver<BySource<Arc<Overview>>>,
+    /// The policies for which kube-ovn-controller makes objects.
+    pub policies: Policies,
+}
+
+/// The sources about the cluster's DNS.
+#[derive(Clone, Debug)]
+pub struct DnsSources {
     /// The server blocks of DNS servers.
     pub blocks: watch::Receiver<Arc<Vec<BlockView>>>,
     /// The Corefiles in the cluster that are checked.
@@ -109,7 +121,7 @@ pub struct InspectSources {
     /// Pods that bypass the cluster's DNS.
     pub pods: watch::Receiver<Option<Arc<PodsView>>>,
     /// The DNS servers of the cluster; `None` if they are not listed.
-    pub dns_servers: Option<DnsServers>,
+    pub servers: Option<DnsServers>,
 }
 
 /// Serves until the token is cancelled.

@@ -24,7 +24,7 @@ pub mod secret;
 use std::{sync::Arc, time::Duration};
 
 use proto::frame_stream;
-use runtime::{clock::Clock, log_rate_limiter::LogRateLimiter, reload::Reloaded};
+use runtime::{clock::Clock, log_rate_limiter::LogRateLimiter};
 
 pub use self::{
     capture_subscribers::CaptureSubscribers,
@@ -70,21 +70,25 @@ pub struct Ingest {
     pub taps: CaptureSubscribers,
     /// Decides which peers may stream.
     pub peer_acl: PeerAcl,
-    /// The secrets of which every event must show one (`--secret-file`).
-    pub secrets: Option<Reloaded<secret::Secrets>>,
     /// Limits the rate of new names under wildcards.
     pub new_names: NewNames,
     pub limits: ConnectionLimits,
     /// Reports answers with refused addresses to the authors of rules.
     pub rebindings: Rebindings,
-    /// Limits log lines about peers that are refused, or closed for an error.
-    pub complaints: Arc<LogRateLimiter>,
-    /// Limits log lines about malformed events.
-    pub bad_events: Arc<LogRateLimiter>,
-    /// Limits log lines about events without a DNS message.
-    pub no_message: Arc<LogRateLimiter>,
-    /// Limits log lines about streams that open, and peers that become known or unknown.
-    pub openings: Arc<LogRateLimiter>,
+    pub log_limits: Arc<LogLimits>,
+}
+
+/// The limits of log lines.
+#[derive(Debug, Default)]
+pub struct LogLimits {
+    /// Of peers that are refused, or closed for an error.
+    pub complaints: LogRateLimiter,
+    /// Of malformed events.
+    pub bad_events: LogRateLimiter,
+    /// Of events without a DNS message.
+    pub no_message: LogRateLimiter,
+    /// Of streams that open, and peers that become known or unknown.
+    pub openings: LogRateLimiter,
 }
 
 impl Ingest {
@@ -102,14 +106,10 @@ impl Ingest {
             peer_ids: PeerIds::default(),
             taps: CaptureSubscribers::default(),
             peer_acl: PeerAcl::default(),
-            secrets: None,
             new_names: NewNames::default(),
             limits: ConnectionLimits::default(),
             rebindings: Rebindings::default(),
-            complaints: Arc::default(),
-            bad_events: Arc::default(),
-            no_message: Arc::default(),
-            openings: Arc::default(),
+            log_limits: Arc::default(),
         }
     }
 }

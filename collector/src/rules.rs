@@ -190,7 +190,7 @@ pub async fn run<S: Store, K: RuleSource>(
                 continue;
             }
             Some(asked) = inputs.questions.recv() => {
-                let uses = rules.uses(&asked);
+                let uses = rule_references::uses(rules, &asked);
                 // The receiver may be gone.
                 let _gone = asked.answer.send(uses);
                 continue;
@@ -216,7 +216,7 @@ pub async fn run<S: Store, K: RuleSource>(
             .wanted
             .send_if_modified(|all| state.publish(all.get_mut(K::SOURCE), Instant::now()));
         metrics::gauge!("egress_collector_rule_names_refused", "kind" => K::SOURCE.kind())
-            .set(state.rules.refused() as f64);
+            .set(state.rules.refused as f64);
         metrics::gauge!("egress_collector_rule_objects_left_out", "kind" => K::SOURCE.kind())
             .set(state.rules.counted.left_out() as f64);
         outputs.overview.send_modify(|all| {

@@ -120,17 +120,22 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let endpoints = program.endpoints(&mut tasks);
     let dns_servers = program.dns_servers(&endpoints, &networks, &mut tasks);
     let servers = servers::servers(&program.args, endpoints.clone(), &mut tasks)?;
-    let probed_servers = program.probed_servers(&endpoints, &servers, &mut tasks);
+    let probed_servers = probes::probed_servers(&endpoints, &servers, &mut tasks);
     let (collectors, rank) = (peers.asking(), peers.rank());
-    let (streams, open, blocks) =
-        program.probes(probed_servers.clone(), &wanted, collectors, &mut tasks);
-    let hearing = program.hearing(open, blocks.clone(), probed_servers, &mut tasks);
+    let (streams, open, blocks) = probes::probes(
+        &program,
+        probed_servers.clone(),
+        &wanted,
+        collectors,
+        &mut tasks,
+    );
+    let hearing = instances::hearing(&program, open, blocks.clone(), probed_servers, &mut tasks);
     let (trusted, beside, said_beside) = program.beside();
     let (requests, rounds) = program.resolver(servers, beside, &mut tasks);
     let (asked_of_controller, questions) = mpsc::channel(inspect::QUEUE);
     let names_in_use = wanted.clone();
     let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
-    let leader = program.leader(peers, hearing.clone(), &mut tasks);
+    let leader = instances::leader(&program, peers, hearing.clone(), &mut tasks);
     let corefiles = program.corefiles(&leader, &mut tasks);
     let pods = program.pods(
         &overview, &endpoints, &networks, &leader, trusted, &mut tasks,
@@ -157,8 +162,18 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     if let Some(inspect) = sockets.inspect {
         let sources = inspect::InspectSources {
             controller: asked_of_controller,
-            rules: asked_of_rules,
-            wanted: names_in_use,
+            rules: inspect::RuleSources {
+                tasks: asked_of_rules,
+                wanted: names_in_use,
+                overview,
+                policies,
+            },
+            dns: inspect::DnsSources {
+                blocks,
+                corefiles,
+                pods,
+                servers: dns_servers,
+            },
             recent: program.shared.recent.clone(),
             remembered: program.shared.remembered.clone(),
             new_names: program.new_names.clone(),
@@ -171,16 +186,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 other: OVN_WRITER,
             },
             clock: program.clock.clone(),
-            overview,
-            policies,
             taps: ingest.taps,
             watch: program.shared.watch.clone(),
             health: program.health.clone(),
             bad_objects: program.store.bad_objects(),
-            blocks,
-            corefiles,
-            pods,
-            dns_servers,
         };
         tasks.spawn("inspect", inspect::serve(inspect, sources, tasks.token()));
     }
@@ -353,8 +362,8 @@ impl Program {
                 allowed: listen.allow_peer.clone().into(),
                 servers,
                 insecure_host_network: listen.insecure_host_network,
+                secrets,
             },
-            secrets,
             new_names: self.new_names.clone(),
             limits: limits.connection_limits(),
             rebindings: self.rebindings.clone(),

@@ -309,7 +309,7 @@ impl Desired {
                 }
             };
             if let Some(old) = old {
-                store.unskip(&old);
+                unskip(&mut store.skipped, &old);
                 if says_nothing {
                     state.hold(&old.addresses);
                 }
@@ -325,7 +325,7 @@ impl Desired {
         let Some(old) = self.objects.remove(key) else {
             return;
         };
-        self.unskip(&old);
+        unskip(&mut self.skipped, &old);
         let name = old.name.clone();
         // The object is already out of the store: its addresses count as held before and after.
         if let Some(state) = self.names.get_mut(&name) {
@@ -387,12 +387,13 @@ impl Desired {
             }
         }
     }
+}
 
-    fn unskip(&mut self, object: &Resolver) {
-        for reason in &object.skipped {
-            if let Some(count) = self.skipped.get_mut(reason) {
-                *count = count.saturating_sub(1);
-            }
+/// The addresses that the object left out do not count any more.
+fn unskip(skipped: &mut HashMap<Skip, usize>, object: &Resolver) {
+    for reason in &object.skipped {
+        if let Some(count) = skipped.get_mut(reason) {
+            *count = count.saturating_sub(1);
         }
     }
 }

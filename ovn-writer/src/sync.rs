@@ -85,9 +85,10 @@ pub struct Reconciler {
     in_flight: VecDeque<Batch>,
     repair_log: LogRateLimiter,
     pub(crate) change_log: ChangeLog,
-    /// Whether [`Reconciler::take_changes`] has something to return.
+    /// Whether `changes` are recorded.
     pub(crate) is_watched: bool,
-    changes: Vec<SetChange>,
+    /// Those of finished transactions, until somebody takes them.
+    pub(crate) changes: Vec<SetChange>,
     /// The number of parts of refused transactions so far.
     parts: u64,
 }
@@ -317,11 +318,6 @@ impl Reconciler {
     pub fn ask_names(&mut self, names: impl IntoIterator<Item = DnsName>) -> Vec<Operation> {
         self.queue.mark_all(names);
         vec![address_set::select_names()]
-    }
-
-    /// The changes of the transactions that were finished while [`is_watched`](Self::is_watched) was set.
-    pub(crate) fn take_changes(&mut self) -> Vec<SetChange> {
-        std::mem::take(&mut self.changes)
     }
 
     /// Records the end of a transaction that had `place` older ones before it. `replica` has all updates from before

@@ -357,7 +357,8 @@ impl Writer {
             };
             ticket = samples.committed(committed, self.sync.is_watched);
         }
-        self.watched.committed(self.sync.take_changes(), ticket);
+        let changes = std::mem::take(&mut self.sync.changes);
+        self.watched.committed(changes, ticket);
     }
 
     fn report(&self) {

@@ -1,5 +1,6 @@
 //! The plan of all writes, without IO: events of the store and results of writes go in, jobs come out.
 
+mod begin;
 mod conditions;
 mod events;
 mod finish;
@@ -9,19 +10,18 @@ mod job;
 mod orphans;
 mod plan;
 mod room;
+mod schedule;
+mod state;
 mod turns;
 mod view;
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use proto::api::DnsName;
-use runtime::{address_filter::Filter, clock::Timestamp, kube_events::Severity, store::ObjectKey};
-
-use self::{flights::Flights, turns::Turns};
+use proto::api::{DnsNameResolver, DnsResolver};
+use runtime::{
+    address_filter::Filter, clock::Timestamp, inspect::Asked, kube_events::Severity, store::Event,
+};
 
 pub use self::{
     job::{Done, Job, Operation, OperationResult},
@@ -31,19 +31,11 @@ pub use self::{
         Totals,
     },
 };
+use self::{schedule::Schedule, state::State};
 use crate::{
-    budget::{Budget, Waiting},
     egress::DnsPeers,
-    names::Names,
-    output::{Output, Outputs},
-    resolver::{Resolver, reference},
+    output::{Output, Outputs, Written},
 };
-
-/// How many `DNSResolver` objects are planned for each place of a job.
-const PLANNED: usize = 4;
-
-/// How many of them are of one namespace: a plan takes time.
-const PLANNED_OF_A_NAMESPACE: usize = 8;
 
 /// How the objects are made.
 #[derive(Clone, Debug)]
@@ -100,303 +92,153 @@ pub struct PlannedReport {
     pub note: String,
 }
 
-/// All `DNSResolver` objects, the addresses of their names, and the stored objects.
+/// Decides what is written, and when.
 #[derive(Debug)]
 pub struct Planner {
-    options: Options,
-    names: Names,
-    resolvers: BTreeMap<ObjectKey, Resolver>,
-    /// Existing objects that do not decode.
-    unreadable: BTreeSet<ObjectKey>,
-    users: HashMap<DnsName, BTreeSet<ObjectKey>>,
-    policies: Outputs,
-    sets: Outputs,
-    maps: Outputs,
-    set_api: SetApi,
-    budget: Budget,
-    is_leading: bool,
-    resolvers_read: bool,
-    /// The resolvers whose status may have to be written.
-    status_due: Turns,
-    /// Those that have to wait after the last write, with the end of the pause.
-    statuses_later: BTreeSet<(Instant, ObjectKey)>,
-    flights: Flights,
-    /// The bytes by which stored objects grow with the writes that begin or are under way.
-    growth: BTreeMap<ObjectKey, usize>,
-    /// The namespaces where the limit of bytes leaves addresses out, with the earliest time of the next plan for them.
-    full: BTreeMap<String, Instant>,
-    /// The namespaces in which a `DNSResolver` was read.
-    seen_namespaces: BTreeSet<String>,
-    /// Whether objects without their `DNSResolver` may be left, in a store that does not delete them.
-    has_orphans: bool,
-    /// The earliest time of their deletion, after one failed.
-    orphans_not_before: Option<Instant>,
-    reports: Vec<PlannedReport>,
-    /// How often a change of another account was put right.
-    undone: u64,
+    state: State,
+    schedule: Schedule,
 }
 
 impl Planner {
     /// Knows nothing yet.
     pub fn new(options: Options, now: Instant) -> Self {
         Self {
-            names: Names::new(options.filter.clone()),
-            budget: Budget::new(options.write_bytes, now),
-            options,
-            resolvers: BTreeMap::new(),
-            unreadable: BTreeSet::new(),
-            users: HashMap::new(),
-            policies: Outputs::default(),
-            sets: Outputs::default(),
-            maps: Outputs::default(),
-            set_api: SetApi::default(),
-            is_leading: false,
-            resolvers_read: false,
-            status_due: Turns::default(),
-            statuses_later: BTreeSet::new(),
-            flights: Flights::default(),
-            growth: BTreeMap::new(),
-            full: BTreeMap::new(),
-            seen_namespaces: BTreeSet::new(),
-            has_orphans: true,
-            orphans_not_before: None,
-            reports: Vec::new(),
-            undone: 0,
+            schedule: Schedule::new(options.write_bytes, now),
+            state: State::new(options),
         }
     }
 
     /// The kinds that have not been listed since the start. Objects of such a kind are not written.
     pub fn unread(&self) -> Vec<&'static str> {
-        let wants_sets = self.wants_sets() && self.set_api != SetApi::Missing;
-        let kinds = [
-            ("DNSNameResolver", self.names.has_been_read()),
-            ("DNSResolver", self.resolvers_read),
-            ("NetworkPolicy", self.is_read(Output::Policy)),
-            ("IPMap", self.is_read(Output::Map)),
-            ("NetworkSet", !wants_sets || self.is_read(Output::Set)),
-        ];
-        let unread = kinds.into_iter().filter(|(_, is_read)| !is_read);
-        unread.map(|(kind, _)| kind).collect()
-    }
-
-    /// Whether the objects of a kind were listed since the start.
-    fn is_read(&self, output: Output) -> bool {
-        let is_served = matches!(self.set_api, SetApi::V3 | SetApi::Crd);
-        self.outputs(output).has_been_read && (output != Output::Set || is_served)
-    }
-
-    /// Whether the sources of all objects were listed.
-    fn may_plan(&self) -> bool {
-        self.is_leading && self.names.has_been_read() && self.resolvers_read
+        self.state.unread()
     }
 
     /// Whether a `DNSResolver` asks for a NetworkSet.
     pub fn wants_sets(&self) -> bool {
-        self.resolvers
-            .values()
-            .any(|it| it.request.wants(Output::Set))
+        self.state.wants_sets()
     }
 
     /// Whether this process leads.
     pub fn is_leading(&self) -> bool {
-        self.is_leading
+        self.state.is_leading
     }
 
     /// The reports since the last call.
     pub fn take_reports(&mut self) -> Vec<PlannedReport> {
-        std::mem::take(&mut self.reports)
+        std::mem::take(&mut self.state.reports)
     }
 
     /// Records where NetworkSets are served. Those of another group were not read.
     pub fn set_api(&mut self, api: SetApi, now: Now) {
-        if self.set_api == api {
+        let state = &mut self.state;
+        if state.set_api == api {
             return;
         }
-        self.set_api = api;
-        self.sets = Outputs::default();
-        for resolver in self.resolvers.values_mut() {
-            resolver.floor.remove(&Output::Set);
-            resolver.adopted.remove(&Output::Set);
-            resolver.written.remove(&Output::Set);
-            resolver.touch(now.instant);
+        state.set_api = api;
+        state.stored.sets = Outputs::default();
+        for resolver in state.resolvers.values_mut() {
+            resolver.forget(Output::Set, now.instant);
         }
-        self.mark_users_of(Output::Set);
+        self.schedule.mark_users_of(Output::Set, state);
     }
 
     /// Records whether this process leads. A new leader begins as after a start.
     pub fn set_leading(&mut self, is_leading: bool, now: Now) {
-        if is_leading && !self.is_leading {
-            for resolver in self.resolvers.values_mut() {
+        if is_leading && !self.state.is_leading {
+            for resolver in self.state.resolvers.values_mut() {
                 resolver.take_over(now.instant);
             }
-            self.has_orphans = true;
+            self.schedule.has_orphans = true;
         }
-        self.is_leading = is_leading;
+        self.state.is_leading = is_leading;
     }
 
-    fn outputs(&self, output: Output) -> &Outputs {
-        match output {
-            Output::Policy => &self.policies,
-            Output::Set => &self.sets,
-            Output::Map => &self.maps,
-        }
+    /// Applies an event about statuses of names.
+    pub fn apply_names(&mut self, event: &Event<DnsNameResolver>, now: Now) {
+        events::apply_names(&mut self.state, event, now);
     }
 
-    fn outputs_mut(&mut self, output: Output) -> &mut Outputs {
-        match output {
-            Output::Policy => &mut self.policies,
-            Output::Set => &mut self.sets,
-            Output::Map => &mut self.maps,
-        }
+    /// Applies an event about `DNSResolver` objects.
+    pub fn apply_resolvers(&mut self, event: &Event<DnsResolver>, now: Now) {
+        events::apply_resolvers(&mut self.state, &mut self.schedule, event, now);
     }
 
-    /// When the objects of a `DNSResolver` may be written; `None` if there is no reason to.
-    fn due(&self, key: &ObjectKey, resolver: &Resolver) -> Option<Instant> {
-        if resolver.in_flight {
-            return None;
-        }
-        let later = resolver.later_at;
-        let Some(dirty_since) = resolver.dirty_since.filter(|_| resolver.is_dirty) else {
-            return later;
-        };
-        let exists = |output: &Output| {
-            resolver.written.contains_key(output)
-                || self
-                    .outputs(*output)
-                    .get(key)
-                    .is_some_and(|it| resolver.is_controller_of(it.controller.as_deref()))
-        };
-        let mut wanted = resolver
-            .request
-            .outputs()
-            .filter(|output| self.is_read(*output));
-        let may_go = resolver.unanswered.is_empty()
-            || (resolver.is_urgent && wanted.all(|output| exists(&output)));
-        let due = if may_go {
-            dirty_since
-        } else {
-            resolver.hold_until
-        };
-        let due = resolver.not_before.map_or(due, |at| due.max(at));
-        Some(later.map_or(due, |at| due.min(at)))
+    /// Applies an event about objects of a kind that this program writes.
+    pub fn apply_output<K: Written>(&mut self, event: &Event<K>, now: Now) {
+        events::apply_output(&mut self.state, &mut self.schedule, event, now);
+    }
+
+    /// Takes the results of a job in.
+    pub fn finished(&mut self, done: Done, now: Now) {
+        finish::finished(&mut self.state, &mut self.schedule, done, now);
     }
 
     /// The jobs that can begin now, at most so many.
     pub fn next_jobs(&mut self, room: usize, now: Now) -> Vec<Job> {
-        if room == 0 || !self.may_plan() {
+        let Self { state, schedule } = self;
+        if room == 0 || !state.may_plan() {
             return Vec::new();
         }
-        self.end_adoptions(now);
-        self.offer_free_bytes(now);
-        let mut jobs = self.orphans(room, now);
-        let due: Vec<_> = self
-            .resolvers
-            .iter()
-            .filter_map(|(key, resolver)| Some((self.due(key, resolver)?, key, resolver)))
-            .filter(|(since, ..)| *since <= now.instant)
-            .collect();
-        let namespaces = due.iter().map(|(_, key, _)| key.namespace.as_str());
-        self.budget.fill(&namespaces.collect(), now.instant);
-        let budget = &self.budget;
-        let due = due
-            .into_iter()
-            .filter(|(_, key, _)| self.flights.may_begin(key))
-            .filter(|(since, key, resolver)| {
-                let next = |bytes| budget.next(&key.namespace, bytes, *since, now.instant);
-                let is_later = |bytes| next(bytes) > now.instant;
-                !resolver.waiting_bytes.is_some_and(is_later)
-            })
-            .map(|(since, key, _)| (since, key.clone()));
-        // A plan takes time, so only those are planned that may begin soon.
-        let due = budget.in_turns(due.collect(), PLANNED * room, PLANNED_OF_A_NAMESPACE);
-        let mut waiting = Vec::new();
-        for (since, key) in &due {
-            let plan = self.plan(key, now);
-            if plan.operations.is_empty() {
-                self.settle(key, plan, now);
-                continue;
-            }
-            let bytes = plan.bytes;
-            if let Some(resolver) = self.resolvers.get_mut(key) {
-                resolver.waiting_bytes = Some(bytes);
-            }
-            // Later plans of the namespace see what this one takes.
-            self.growth.insert(key.clone(), plan.growth);
-            waiting.push(Waiting {
-                what: (key, plan),
-                namespace: &key.namespace,
-                bytes,
-                since: *since,
-            });
-        }
+        end_adoptions(state, now);
+        room::offer_free_bytes(state, schedule, now);
+        let mut jobs = orphans::orphans(state, schedule, room, now);
         let most = room.saturating_sub(jobs.len());
-        let flights = &mut self.flights;
-        let admitted = self.budget.admit(waiting, most, now.instant, |(key, _)| {
-            flights.begin(key, now.instant)
-        });
-        let flights = &self.flights;
-        self.growth.retain(|key, _| flights.has_job(key));
-        for (key, plan) in admitted {
-            jobs.extend(self.begin(key, plan, now));
-        }
-        self.status_jobs(room.saturating_sub(jobs.len()), &mut jobs, now);
+        jobs.extend(begin::begin_jobs(state, schedule, room, most, now));
+        let room = room.saturating_sub(jobs.len());
+        conditions::status_jobs(state, schedule, room, &mut jobs, now);
         jobs
-    }
-
-    /// Adopted addresses whose time is over are taken out.
-    fn end_adoptions(&mut self, now: Now) {
-        for resolver in self.resolvers.values_mut().filter(|it| !it.in_flight) {
-            let mut adopted = resolver.adopted.values().flatten();
-            if adopted.any(|adopted| adopted.until() <= now.time) {
-                resolver.is_urgent = true;
-                resolver.touch(now.instant);
-            }
-        }
     }
 
     /// When the next job can begin without another event.
     pub fn next_timer(&self, now: Now) -> Option<Instant> {
-        if !self.may_plan() {
+        let state = &self.state;
+        if !state.may_plan() {
             return None;
         }
-        let due = self.resolvers.iter().filter_map(|(key, resolver)| {
-            let due = self.due(key, resolver)?;
-            if !self.flights.may_begin(key) {
-                // The end of a job is an event.
-                return None;
-            }
-            let bytes = resolver.waiting_bytes;
-            Some(bytes.map_or(due, |bytes| {
-                let next = |since| self.budget.next(&key.namespace, bytes, since, now.instant);
-                due.max(next(due))
-            }))
-        });
-        let adopted = self
-            .resolvers
-            .values()
-            .filter(|resolver| !resolver.in_flight);
-        let ends = adopted.flat_map(|it| it.adopted.values().flatten());
+        let resolvers = state.resolvers.values();
+        let resting = resolvers.filter(|resolver| !resolver.flight.is_under_way);
+        let ends = resting.flat_map(|it| it.planned.adopted.values().flatten());
         // Those that are over have made their DNSResolver due.
         let ends = ends.filter(|adopted| adopted.until() > now.time);
         let ends = ends.map(|adopted| now.instant + adopted.until().since(now.time));
-        let mut namespaces = self.status_due.namespaces();
-        let may_write = namespaces.any(|namespace| self.flights.has_room(namespace));
-        let statuses = may_write.then_some(now.instant);
-        let later = self.statuses_later.first().map(|(at, _)| *at);
-        let orphans = self.orphans_not_before;
-        let once = [statuses, later, orphans].into_iter().flatten();
-        due.chain(ends).chain(once).min()
+        ends.chain(self.schedule.next(state, now)).min()
     }
 
-    fn report(&mut self, key: &ObjectKey, severity: Severity, reason: &'static str, note: String) {
-        if let Some(resolver) = self.resolvers.get(key) {
-            let about = reference(key, &resolver.request.uid);
-            self.reports.push(PlannedReport {
-                about,
-                severity,
-                reason,
-                note,
-            });
+    /// The counts of the whole program.
+    pub fn totals(&self) -> Totals {
+        view::totals(&self.state)
+    }
+
+    /// The `DNSResolver` objects, at most 1,000, and how many others have faults. Those with faults come first, and namespaces take turns:
+    /// a tenant with many cannot hide those of others.
+    pub fn shown(&self) -> (Vec<ResolverShown>, usize) {
+        view::shown(&self.state)
+    }
+
+    /// The explanation, without its text.
+    pub fn explain(&self, asked: &Asked, now: Now) -> Explanation {
+        view::explain(&self.state, asked, now)
+    }
+
+    /// The next page of names.
+    pub fn list(&self, query: &ListingQuery) -> Listing {
+        view::list(&self.state, query)
+    }
+
+    /// Compares all objects, without the text.
+    pub fn compare(&self, now: Now) -> Comparison {
+        view::compare(&self.state, now)
+    }
+}
+
+/// Adopted addresses whose time is over are taken out.
+fn end_adoptions(state: &mut State, now: Now) {
+    let resolvers = state.resolvers.values_mut();
+    for resolver in resolvers.filter(|it| !it.flight.is_under_way) {
+        let mut adopted = resolver.planned.adopted.values().flatten();
+        if adopted.any(|adopted| adopted.until() <= now.time) {
+            resolver.due.is_urgent = true;
+            resolver.due.touch(now.instant);
         }
     }
 }

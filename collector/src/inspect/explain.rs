@@ -61,7 +61,7 @@ impl Inspector {
 
 impl InspectSources {
     async fn known(&self, asked: &Asked) -> Option<KnownFacts> {
-        let overview = self.overview.borrow().clone();
+        let overview = self.rules.overview.borrow().clone();
         let out_of_sync = overview.out_of_sync();
         let unreadable = overview.iter().flat_map(|(source, it)| {
             let keys = it.undecodable.iter().take(MOST);
@@ -102,12 +102,12 @@ impl InspectSources {
                 names.dedup();
                 let is_known = |name: &DnsName| facts.names.iter().any(|it| it.name == *name);
                 // The rules are searched for each name, so only names in some rule are kept.
-                let wanted = self.wanted.borrow();
+                let wanted = self.rules.wanted.borrow();
                 names.retain(|name| is_known(name) || wanted.has(name));
             }
             Subject::Address(address) => known.notes = self.recent.of_address(*address),
         }
-        for rules in &self.rules {
+        for rules in &self.rules.tasks {
             let (answer, told) = oneshot::channel();
             let question = UsesAsked {
                 names: names.clone(),

@@ -115,16 +115,16 @@ pub struct FaultStatus {
 impl Status {
     pub(super) fn new(mut view: View, sources: &InspectSources) -> Self {
         view.namespaces.truncate(MOST_NAMESPACES);
-        let overview = sources.overview.borrow();
+        let overview = sources.rules.overview.borrow();
         let rules = overview.iter().map(|(kind, it)| RulesStatus {
             kind,
             objects: it.objects,
             unknown: it.undecodable.iter().cloned().collect(),
             out_of_sync: it.out_of_sync.clone(),
         });
-        let corefiles = sources.corefiles.iter();
+        let corefiles = sources.dns.corefiles.iter();
         let corefiles = corefiles.filter_map(|it| it.borrow().clone());
-        let refused = sources.dns_servers.iter().flat_map(DnsServers::refused);
+        let refused = sources.dns.servers.iter().flat_map(DnsServers::refused);
         Self {
             version: VERSION,
             instance: sources.site.instance.clone(),
@@ -136,9 +136,9 @@ impl Status {
                 .iter()
                 .flat_map(|(kind, it)| faults(kind, it))
                 .collect(),
-            refused_names: sources.policies.refused(),
+            refused_names: sources.rules.policies.refused(),
             bad_objects: sources.bad_objects.list(),
-            dns_blocks: Arc::clone(&sources.blocks.borrow()),
+            dns_blocks: Arc::clone(&sources.dns.blocks.borrow()),
             refused_dns_servers: refused
                 .map(|server| RefusedDnsServerStatus {
                     server,
@@ -149,7 +149,7 @@ impl Status {
             corefiles: corefiles
                 .filter(|it| it.state != CorefileState::Absent)
                 .collect(),
-            pods: sources.pods.borrow().clone(),
+            pods: sources.dns.pods.borrow().clone(),
             peers: sources.connections.view(),
             reconnecting_peers: sources.connections.reconnecting(),
             drops: sources.connections.drops(),

@@ -177,14 +177,20 @@ fn sources(names: Vec<NameView>) -> InspectSources {
 fn sources_with(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
     let health = Health::new();
     health.gate("store-writes", HOSTILE);
+    let sources = sources_of(controller);
     InspectSources {
-        overview: watch::channel(Arc::new(overview()).into()).1,
+        rules: RuleSources {
+            overview: watch::channel(Arc::new(overview()).into()).1,
+            ..sources.rules
+        },
+        dns: DnsSources {
+            blocks: watch::channel(Arc::new(blocks())).1,
+            corefiles: vec![watch::channel(Some(corefile())).1],
+            pods: watch::channel(Some(Arc::new(pods()))).1,
+            servers: Some(dns_servers()),
+        },
         health,
-        blocks: watch::channel(Arc::new(blocks())).1,
-        corefiles: vec![watch::channel(Some(corefile())).1],
-        pods: watch::channel(Some(Arc::new(pods()))).1,
-        dns_servers: Some(dns_servers()),
-        ..sources_of(controller)
+        ..sources
     }
 }
 
@@ -196,8 +202,18 @@ pub(super) fn status_of(names: Vec<NameView>) -> Status {
 fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
     InspectSources {
         controller,
-        rules: vec![mpsc::channel(1).0],
-        wanted: watch::channel(BySource::default()).1,
+        rules: RuleSources {
+            tasks: vec![mpsc::channel(1).0],
+            wanted: watch::channel(BySource::default()).1,
+            overview: watch::channel(BySource::default()).1,
+            policies: crate::policies::Policies::default(),
+        },
+        dns: DnsSources {
+            blocks: watch::channel(Arc::default()).1,
+            corefiles: Vec::new(),
+            pods: watch::channel(None).1,
+            servers: None,
+        },
         recent: EventHistory::default(),
         remembered: AnswerCache::default(),
         new_names: crate::new_names::NewNames::default(),
@@ -205,16 +221,10 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
         connections: connections(),
         site: Site::default(),
         clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
-        overview: watch::channel(BySource::default()).1,
-        policies: crate::policies::Policies::default(),
         taps: CaptureSubscribers::default(),
         watch: WatchSubscribers::default(),
         health: Health::new(),
         bad_objects: BadObjects::default(),
-        blocks: watch::channel(Arc::default()).1,
-        corefiles: Vec::new(),
-        pods: watch::channel(None).1,
-        dns_servers: None,
     }
 }
 

@@ -147,6 +147,14 @@ impl Entry {
         }
     }
 
+    /// No rule uses the name any more. `limits` are those of such names.
+    pub(crate) fn end_use(&mut self, limits: &Arc<Limits>) {
+        (self.wanted, self.allowed, self.denied) = (false, false, false);
+        // No namespace is charged for the name any more.
+        (self.with_rule, self.own_limits) = Default::default();
+        self.limits = Arc::clone(limits);
+    }
+
     /// Its state, with the limits and clients that updates need.
     pub(crate) fn parts<'a>(
         &'a mut self,

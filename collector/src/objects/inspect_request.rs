@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use super::{
     facts::Facts,
     inspection::Inspection,
-    listing::{NameListing, NamesQuery},
+    listing::{NameListing, NamesQuery, list_names},
     view::View,
 };
 
@@ -32,7 +32,7 @@ impl InspectRequest {
                 let _gone = sender.send(inspection.facts(&subject, now));
             }
             Self::Names(query, sender) => {
-                let _gone = sender.send(inspection.list_names(&query, now));
+                let _gone = sender.send(list_names(&inspection, &query, now));
             }
         }
     }

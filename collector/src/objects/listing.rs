@@ -66,96 +66,105 @@ pub struct ListedName {
     pub asked_by: Vec<Arc<str>>,
 }
 
-impl Inspection<'_> {
-    pub(crate) fn list_names(&self, query: &NamesQuery, now: Timestamp) -> NameListing {
-        let (selected, is_cut) = match &query.selection {
-            NameSelection::These(names) => {
-                let known = names.iter();
-                let known = known.filter_map(|name| self.names.entries.get_key_value(name));
-                let known = known.map(|(name, entry)| (name, &**entry));
-                (known.take(MOST).collect(), false)
-            }
-            NameSelection::Matching {
-                filter,
-                namespace,
-                after,
-            } => self.matching(filter, namespace.as_deref(), after.as_ref()),
-        };
-        let (mut names, mut addresses) = (Vec::with_capacity(selected.len()), 0);
-        for (name, entry) in &selected {
-            let listed = self.listed(name, entry, query.addresses, now);
-            addresses += listed.facts.addresses.len();
-            if addresses > MOST_ADDRESSES && !names.is_empty() {
-                break;
-            }
-            names.push(listed);
+/// The names that are asked for, with their addresses.
+pub(crate) fn list_names(
+    inspection: &Inspection<'_>,
+    query: &NamesQuery,
+    now: Timestamp,
+) -> NameListing {
+    let (selected, is_cut) = match &query.selection {
+        NameSelection::These(names) => {
+            let known = names.iter();
+            let known = known.filter_map(|name| inspection.names.entries.get_key_value(name));
+            let known = known.map(|(name, entry)| (name, &**entry));
+            (known.take(MOST).collect(), false)
         }
-        let is_cut = is_cut || names.len() < selected.len();
-        let last = names.last().filter(|_| is_cut);
-        NameListing {
-            at: now,
-            leader: self.lead.leads(),
-            last: last.map(|last| last.facts.name.clone()),
-            names,
+        NameSelection::Matching {
+            filter,
+            namespace,
+            after,
+        } => matching(inspection, filter, namespace.as_deref(), after.as_ref()),
+    };
+    let (mut names, mut addresses) = (Vec::with_capacity(selected.len()), 0);
+    for (name, entry) in &selected {
+        let listed = listed(inspection, name, entry, query.addresses, now);
+        addresses += listed.facts.addresses.len();
+        if addresses > MOST_ADDRESSES && !names.is_empty() {
+            break;
+        }
+        names.push(listed);
+    }
+    let is_cut = is_cut || names.len() < selected.len();
+    let last = names.last().filter(|_| is_cut);
+    NameListing {
+        at: now,
+        leader: inspection.lead.leads(),
+        last: last.map(|last| last.facts.name.clone()),
+        names,
+    }
+}
+
+/// The first names, sorted, and whether there are more.
+fn matching<'a>(
+    inspection: &Inspection<'a>,
+    filter: &str,
+    namespace: Option<&str>,
+    after: Option<&DnsName>,
+) -> (Vec<(&'a DnsName, &'a Entry)>, bool) {
+    let filter = filter.to_ascii_lowercase();
+    let holds = |text: &str| text.to_ascii_lowercase().contains(&filter);
+    // A namespace without a number has no rule.
+    let namespace = namespace.map(|it| inspection.shares.shared.clients.known(it));
+    let of_namespace = |entry: &Entry| match namespace {
+        Some(Some(namespace)) => entry.with_rule.binary_search(&namespace).is_ok(),
+        Some(None) => false,
+        None => true,
+    };
+    let entries = inspection.names.entries.iter();
+    let entries = entries.map(|(name, entry)| (name, &**entry));
+    let mut found: Vec<_> = entries
+        .filter(|(name, _)| after.is_none_or(|after| after < *name))
+        .filter(|(_, entry)| of_namespace(entry))
+        .filter(|(name, entry)| {
+            let mut objects = entry.objects.iter();
+            filter.is_empty()
+                || holds(name.as_str())
+                || objects.any(|it| holds(&it.key(inspection.objects.policy()).to_string()))
+                || entry.memory.list().names().any(|it| holds(it.as_str()))
+        })
+        .collect();
+    let is_cut = found.len() > MOST;
+    // Sorting all of them would take long.
+    if is_cut {
+        found.select_nth_unstable_by_key(MOST, |(name, _)| *name);
+        found.truncate(MOST);
+    }
+    found.sort_unstable_by_key(|(name, _)| *name);
+    (found, is_cut)
+}
+
+fn listed(
+    inspection: &Inspection<'_>,
+    name: &DnsName,
+    entry: &Entry,
+    most: usize,
+    now: Timestamp,
+) -> ListedName {
+    let facts = inspection.name_facts(name, entry, None, most, now, |_, _| true);
+    let clients = &inspection.shares.shared.clients;
+    let list = entry.memory.list();
+    let mut askers = BTreeSet::new();
+    let mut listed: Vec<&DnsName> = facts.addresses.iter().map(|(it, _)| &it.name).collect();
+    listed.dedup();
+    for client in listed.into_iter().flat_map(|name| list.askers_of(name)) {
+        if let Client::PodOf(namespace) = clients.who(*client) {
+            askers.insert(namespace);
         }
     }
-
-    /// The first names, sorted, and whether there are more.
-    fn matching(
-        &self,
-        filter: &str,
-        namespace: Option<&str>,
-        after: Option<&DnsName>,
-    ) -> (Vec<(&DnsName, &Entry)>, bool) {
-        let filter = filter.to_ascii_lowercase();
-        let holds = |text: &str| text.to_ascii_lowercase().contains(&filter);
-        // A namespace without a number has no rule.
-        let namespace = namespace.map(|it| self.shares.shared.clients.known(it));
-        let of_namespace = |entry: &Entry| match namespace {
-            Some(Some(namespace)) => entry.with_rule.binary_search(&namespace).is_ok(),
-            Some(None) => false,
-            None => true,
-        };
-        let entries = self.names.entries.iter();
-        let entries = entries.map(|(name, entry)| (name, &**entry));
-        let mut found: Vec<_> = entries
-            .filter(|(name, _)| after.is_none_or(|after| after < *name))
-            .filter(|(_, entry)| of_namespace(entry))
-            .filter(|(name, entry)| {
-                let mut objects = entry.objects.iter();
-                filter.is_empty()
-                    || holds(name.as_str())
-                    || objects.any(|it| holds(&it.key(self.objects.policy()).to_string()))
-                    || entry.memory.list().names().any(|it| holds(it.as_str()))
-            })
-            .collect();
-        let is_cut = found.len() > MOST;
-        // Sorting all of them would take long.
-        if is_cut {
-            found.select_nth_unstable_by_key(MOST, |(name, _)| *name);
-            found.truncate(MOST);
-        }
-        found.sort_unstable_by_key(|(name, _)| *name);
-        (found, is_cut)
-    }
-
-    fn listed(&self, name: &DnsName, entry: &Entry, most: usize, now: Timestamp) -> ListedName {
-        let facts = self.name_facts(name, entry, None, most, now, |_, _| true);
-        let clients = &self.shares.shared.clients;
-        let list = entry.memory.list();
-        let mut askers = BTreeSet::new();
-        let mut listed: Vec<&DnsName> = facts.addresses.iter().map(|(it, _)| &it.name).collect();
-        listed.dedup();
-        for client in listed.into_iter().flat_map(|name| list.askers_of(name)) {
-            if let Client::PodOf(namespace) = clients.who(*client) {
-                askers.insert(namespace);
-            }
-        }
-        ListedName {
-            namespaces: names_of(clients, entry.with_rule.iter().copied()),
-            more_namespaces: entry.with_rule.len().saturating_sub(MOST_NAMESPACES),
-            asked_by: names_of(clients, askers.into_iter()),
-            facts,
-        }
+    ListedName {
+        namespaces: names_of(clients, entry.with_rule.iter().copied()),
+        more_namespaces: entry.with_rule.len().saturating_sub(MOST_NAMESPACES),
+        asked_by: names_of(clients, askers.into_iter()),
+        facts,
     }
 }

@@ -152,7 +152,7 @@ impl NameTable {
         entry.in_use.release(source);
         let is_unused = entry.in_use.by.is_empty();
         if is_unused {
-            self.end_use(name);
+            entry.end_use(&self.limits);
         }
         self.dirty.insert(name.clone());
         is_unused
@@ -162,16 +162,7 @@ impl NameTable {
     pub(super) fn release(&mut self, name: &DnsName) {
         if let Some(entry) = self.entries.get_mut(name).filter(|it| it.wanted) {
             entry.in_use.release_all();
-            self.end_use(name);
-        }
-    }
-
-    fn end_use(&mut self, name: &DnsName) {
-        if let Some(entry) = self.entries.get_mut(name) {
-            (entry.wanted, entry.allowed, entry.denied) = (false, false, false);
-            // No namespace is charged for the name any more.
-            (entry.with_rule, entry.own_limits) = Default::default();
-            entry.limits = Arc::clone(&self.limits);
+            entry.end_use(&self.limits);
             self.dirty.insert(name.clone());
         }
     }

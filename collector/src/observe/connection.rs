@@ -70,7 +70,7 @@ pub(super) async fn read(
     let mut draining = None;
     let mut worked = Duration::ZERO;
     let mut cancelled = pin!(shutdown.cancelled());
-    let (mut timer, mut rings_at) = (pin!(sleep_until(reader.opened)), None);
+    let (mut timer, mut rings_at) = (pin!(sleep_until(reader.times.opened)), None);
     loop {
         if shutdown.is_cancelled() && draining.get_or_insert_with(Instant::now).elapsed() > DRAIN {
             return Ok(reader.data_frames);
@@ -118,16 +118,16 @@ pub(super) async fn read(
         let (offset, began) = (reader.frames.offset(), read_buffer.filled().is_empty());
         read_buffer.add(read);
         let frames = reader.data_frames;
-        reader.last_read = Instant::now();
+        reader.times.last_read = Instant::now();
         let finished = reader.consume(&mut read_buffer, &mut answer, began);
         if reader.standing.may_prove_itself() {
             reader.look_for_secret();
         }
         reader.hand_over();
         reader.flush();
-        worked += reader.last_read.elapsed();
+        worked += reader.times.last_read.elapsed();
         if began || reader.frames.offset() != offset {
-            reader.frame_began = reader.last_read;
+            reader.times.frame_began = reader.times.last_read;
         }
         if !answer.is_empty() {
             // A control frame fits every socket buffer, so a peer that does not read it is broken.
@@ -160,15 +160,7 @@ struct Reader<'a> {
     standing: PeerStatus,
     /// The stream in the view of the flush task. Streams of unknown peers are hidden from it.
     probed: Stream,
-    /// When the peer became unknown.
-    unknown_since: Option<Instant>,
-    /// An event without the required secret has come.
-    lacks_secret: bool,
-    /// Observations of an unknown peer.
-    held: Vec<Observation>,
-    held_bytes: usize,
-    /// `held` was full, and observations were dropped.
-    lost_held: bool,
+    unknown: Unknown,
     frames: StreamReader,
     /// Set while the stream is open and its peer known: an unexpected end is then a loss.
     watched: Option<StreamWatch>,
@@ -178,10 +170,35 @@ struct Reader<'a> {
     observed: Vec<Observation>,
     delays: Histogram,
     data_frames: u64,
-    told_frames: u64,
     /// Losses since the last flush.
     lost: Drops,
-    warned_no_message: bool,
+    reported: Reported,
+    times: Times,
+}
+
+/// A peer while it is unknown.
+#[derive(Default)]
+struct Unknown {
+    since: Option<Instant>,
+    /// An event without the required secret has come.
+    lacks_secret: bool,
+    /// Its observations.
+    held: Vec<Observation>,
+    held_bytes: usize,
+    /// `held` was full, and observations were dropped.
+    has_lost: bool,
+}
+
+/// What was reported of a stream.
+#[derive(Default)]
+struct Reported {
+    data_frames: u64,
+    /// Events without a DNS message were logged.
+    no_message: bool,
+}
+
+/// The times of a stream.
+struct Times {
     opened: Instant,
     frame_began: Instant,
     last_read: Instant,
@@ -209,24 +226,24 @@ impl<'a> Reader<'a> {
             probed,
             history: StreamHistory::of_stream(source),
             permit,
-            unknown_since: (!is_known).then_some(now),
+            unknown: Unknown {
+                since: (!is_known).then_some(now),
+                ..Unknown::default()
+            },
             standing,
-            lacks_secret: false,
-            held: Vec::new(),
-            held_bytes: 0,
-            lost_held: false,
             frames: StreamReader::new(dnstap::CONTENT_TYPE, ingest.limits.frames),
             watched: None,
             counts: Counts::default(),
             observed: Vec::new(),
             delays: histogram!("egress_collector_observation_delay_seconds"),
             data_frames: 0,
-            told_frames: 0,
             lost: Drops::default(),
-            warned_no_message: false,
-            opened: now,
-            frame_began: now,
-            last_read: now,
+            reported: Reported::default(),
+            times: Times {
+                opened: now,
+                frame_began: now,
+                last_read: now,
+            },
         }
     }
 
@@ -240,7 +257,7 @@ impl<'a> Reader<'a> {
     ) -> Result<bool, Error> {
         let names = self.ingest.names.load();
         let guards = self.ingest.guards.load();
-        let secrets = self.ingest.secrets.as_ref().map(Reloaded::load);
+        let secrets = self.ingest.peer_acl.secrets.as_ref().map(Reloaded::load);
         let context = Context {
             names: &names,
             guards: &guards,
@@ -270,9 +287,9 @@ impl<'a> Reader<'a> {
                     let begins = begins || rest.len() < filled.len();
                     is_pushed |= begins;
                     let began = if begins {
-                        self.last_read
+                        self.times.last_read
                     } else {
-                        self.frame_began
+                        self.times.frame_began
                     };
                     let secrets = secrets.as_deref();
                     self.probed.look(payload, began, |extra| {
@@ -305,7 +322,7 @@ impl<'a> Reader<'a> {
             }
         };
         is_pushed |= (begins || rest.len() < filled.len()) && Stream::begins_probe(rest);
-        self.probed.has_moved(self.last_read, !is_pushed);
+        self.probed.has_moved(self.times.last_read, !is_pushed);
         if self.watched.is_none() && self.frames.phase() == Phase::Streaming {
             self.watch();
         }
@@ -352,14 +369,14 @@ impl<'a> Reader<'a> {
 
     /// Peers may connect hundreds of times a second, so these lines are limited.
     fn log_opening(&self, message: &str) {
-        if let Some(left_out) = self.ingest.openings.allow() {
+        if let Some(left_out) = self.ingest.log_limits.openings.allow() {
             info!(suppressed_lines = left_out, "{message}");
         }
     }
 
     /// From now on, an unexpected end of this stream counts as a loss.
     fn watch(&mut self) {
-        let may_speak = self.ingest.secrets.is_none() || self.counts.shows_secret();
+        let may_speak = self.ingest.peer_acl.secrets.is_none() || self.counts.shows_secret();
         if self.watched.is_none() && self.standing.is_known() && may_speak {
             self.watched = Some(self.ingest.loss_tracker.open(self.permit.peer()));
         }
@@ -395,12 +412,12 @@ impl<'a> Reader<'a> {
     fn hold(&mut self) {
         for observation in self.observed.drain(..) {
             let size = queue::size(&observation);
-            if self.held_bytes + size > self.ingest.limits.held {
+            if self.unknown.held_bytes + size > self.ingest.limits.held {
                 self.lost.unknown += 1;
-                self.lost_held = true;
+                self.unknown.has_lost = true;
             } else {
-                self.held_bytes += size;
-                self.held.push(observation);
+                self.unknown.held_bytes += size;
+                self.unknown.held.push(observation);
             }
         }
     }
@@ -412,7 +429,7 @@ impl<'a> Reader<'a> {
         if self.standing.refresh() {
             self.standing_changed();
         } else if was_awaited && !self.standing.awaits_secret() {
-            self.unknown_since = Some(Instant::now());
+            self.unknown.since = Some(Instant::now());
         }
         match self.known_by() {
             Some(known_by) if known_by <= Instant::now() => {
@@ -433,11 +450,11 @@ impl<'a> Reader<'a> {
             if self.standing.show_secret() {
                 self.standing_changed();
             }
-        } else if !self.lacks_secret && self.counts.pending(Outcome::WrongSecret) > 0 {
+        } else if !self.unknown.lacks_secret && self.counts.pending(Outcome::WrongSecret) > 0 {
             // The deadline starts here: a DNS server without clients sends no event, so it cannot
             // show the secret earlier.
-            self.lacks_secret = true;
-            self.unknown_since = Some(Instant::now());
+            self.unknown.lacks_secret = true;
+            self.unknown.since = Some(Instant::now());
         }
     }
 
@@ -445,11 +462,11 @@ impl<'a> Reader<'a> {
         let is_known = self.standing.is_known();
         self.permit.set_known(is_known);
         (self.probed, self.history.source) = known(self.ingest, &self.permit, is_known);
-        self.unknown_since = (!is_known).then(Instant::now);
+        self.unknown.since = (!is_known).then(Instant::now);
         if is_known {
-            self.held_bytes = 0;
-            self.held.append(&mut self.observed);
-            self.observed = std::mem::take(&mut self.held);
+            self.unknown.held_bytes = 0;
+            self.unknown.held.append(&mut self.observed);
+            self.observed = std::mem::take(&mut self.unknown.held);
             // The observations were made while the source was unknown.
             for observation in &mut self.observed {
                 observation.source = self.history.source;
@@ -462,7 +479,7 @@ impl<'a> Reader<'a> {
                 self.watch();
             }
             self.flush();
-            if std::mem::take(&mut self.lost_held) {
+            if std::mem::take(&mut self.unknown.has_lost) {
                 self.ingest.loss_tracker.gap("unknown_peer");
             }
             self.log_opening(
@@ -481,7 +498,7 @@ impl<'a> Reader<'a> {
 
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
-        if !self.held.is_empty() || self.lost_held {
+        if !self.unknown.held.is_empty() || self.unknown.has_lost {
             self.ingest.loss_tracker.unjudged(self.permit.peer());
         }
     }

@@ -80,7 +80,7 @@ impl Listener {
                 // it was accepted.
                 Err(error) => {
                     count_error("accept");
-                    if let Some(left_out) = ingest.complaints.allow() {
+                    if let Some(left_out) = ingest.log_limits.complaints.allow() {
                         warn!(listen, %error, suppressed_lines = left_out, "cannot accept a connection");
                     }
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -93,7 +93,7 @@ impl Listener {
                 Ok(admitted) => admitted,
                 Err(reason) => {
                     count_error(reason);
-                    if let Some(left_out) = ingest.complaints.allow() {
+                    if let Some(left_out) = ingest.log_limits.complaints.allow() {
                         let reason = refusal(reason);
                         warn!(listen, %peer, reason, suppressed_lines = left_out, "refusing a dnstap connection of this peer");
                     }
@@ -120,7 +120,7 @@ impl Listener {
                             // Not a warning: such a server dials again for ever, and `host_network`
                             // reports it once.
                             debug!(%error, "stream closed");
-                        } else if let Some(left_out) = ingest.complaints.allow() {
+                        } else if let Some(left_out) = ingest.log_limits.complaints.allow() {
                             warn!(%error, suppressed_lines = left_out, "stream closed");
                         }
                     }
@@ -145,10 +145,11 @@ impl Listener {
         if !self.socket.admits(peer) {
             return Err("peer_credentials");
         }
-        let standing =
-            ingest
-                .peer_acl
-                .standing(self.socket.address(), peer, ingest.secrets.is_some());
+        let standing = ingest.peer_acl.standing(
+            self.socket.address(),
+            peer,
+            ingest.peer_acl.secrets.is_some(),
+        );
         if !standing.is_known() && !standing.may_change() {
             return Err("unknown_peer");
         }

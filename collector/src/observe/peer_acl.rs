@@ -6,9 +6,15 @@
 use std::{future::pending, net::IpAddr, sync::Arc};
 
 use ipnet::IpNet;
-use runtime::listen::{ListenAddress, Peer};
+use runtime::{
+    listen::{ListenAddress, Peer},
+    reload::Reloaded,
+};
 
-use super::dns_servers::{DnsServers, Placement, Proven};
+use super::{
+    dns_servers::{DnsServers, Placement, Proven},
+    secret::Secrets,
+};
 
 /// The rules for the peers of all listeners.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +29,8 @@ pub struct PeerAcl {
     /// DNS servers on the host network may stream without TLS and secret
     /// (`--insecure-host-network`).
     pub insecure_host_network: bool,
+    /// The secrets of which every event must show one (`--secret-file`).
+    pub secrets: Option<Reloaded<Secrets>>,
 }
 
 impl PeerAcl {

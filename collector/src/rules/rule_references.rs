@@ -5,10 +5,10 @@ use runtime::store::ObjectKey;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use super::Source;
+use super::{Source, rule_set::Rules};
 
 /// The most objects listed for each name; the others are counted.
-pub(super) const MOST: usize = 100;
+const MOST: usize = 100;
 
 /// A request for the rules that use exactly these names; the answer has the same order.
 #[derive(Debug)]
@@ -58,4 +58,37 @@ pub struct RuleUse {
     pub more_rules: u16,
     /// Each of these rules is for some ports only.
     pub is_for_ports: bool,
+}
+
+/// The objects with rules for exactly the names that are asked about.
+pub(super) fn uses(rules: &Rules, asked: &UsesAsked) -> Vec<NameUses> {
+    let namespace = asked.namespace.as_deref();
+    let is_asked = |key: &ObjectKey| {
+        // An object in no namespace may be for each of them.
+        key.namespace.is_empty() || namespace.is_none_or(|asked| key.namespace == asked)
+    };
+    let uses = |name: &DnsName| {
+        let mut uses = NameUses::default();
+        for user in rules.users(name) {
+            let key = &user.rule_object.key;
+            match (is_asked(key), uses.rules.len() < MOST) {
+                (false, _) => uses.elsewhere += 1,
+                (true, true) => {
+                    let of = user.rule_object.uses(name).unwrap_or_default();
+                    uses.rules.push(RuleUse {
+                        kind: user.rule_object.source,
+                        object: key.clone(),
+                        allowed: user.terms.allowed,
+                        denied: user.terms.denied,
+                        index: of.index,
+                        more_rules: of.rules.saturating_sub(1),
+                        is_for_ports: of.are_for_ports,
+                    });
+                }
+                (true, false) => uses.more += 1,
+            }
+        }
+        uses
+    };
+    asked.names.iter().map(uses).collect()
 }

@@ -15,7 +15,6 @@ use super::{
     absence::AbsentObjects,
     names_counted::NamesCounted,
     rule_object::RuleObject,
-    rule_references::{self, NameUses, RuleUse, UsesAsked},
     sources::policy_payer,
     users::{User, Users, joined},
     validation::Faults,
@@ -44,7 +43,7 @@ pub(super) struct Rules {
     /// The changes for the next [`Rules::settle`].
     changed: Changed,
     /// The number of rules without effect because of their names.
-    refused: usize,
+    pub(super) refused: usize,
 }
 
 /// Changes since the last call.
@@ -376,41 +375,9 @@ impl Rules {
         self.rule_objects.get(key).map(|rule_object| &**rule_object)
     }
 
-    fn users(&self, name: &DnsName) -> impl Iterator<Item = &User> {
+    /// The objects that use the name now.
+    pub(super) fn users(&self, name: &DnsName) -> impl Iterator<Item = &User> {
         self.users.get(name).into_iter().flat_map(Users::present)
-    }
-
-    /// The objects with rules for exactly these names.
-    pub(super) fn uses(&self, asked: &UsesAsked) -> Vec<NameUses> {
-        let namespace = asked.namespace.as_deref();
-        let is_asked = |key: &ObjectKey| {
-            // An object in no namespace may be for each of them.
-            key.namespace.is_empty() || namespace.is_none_or(|asked| key.namespace == asked)
-        };
-        let uses = |name: &DnsName| {
-            let mut uses = NameUses::default();
-            for user in self.users(name) {
-                let key = &user.rule_object.key;
-                match (is_asked(key), uses.rules.len() < rule_references::MOST) {
-                    (false, _) => uses.elsewhere += 1,
-                    (true, true) => {
-                        let of = user.rule_object.uses(name).unwrap_or_default();
-                        uses.rules.push(RuleUse {
-                            kind: user.rule_object.source,
-                            object: key.clone(),
-                            allowed: user.terms.allowed,
-                            denied: user.terms.denied,
-                            index: of.index,
-                            more_rules: of.rules.saturating_sub(1),
-                            is_for_ports: of.are_for_ports,
-                        });
-                    }
-                    (true, false) => uses.more += 1,
-                }
-            }
-            uses
-        };
-        asked.names.iter().map(uses).collect()
     }
 
     /// The objects with rules for exactly this name.
@@ -445,9 +412,5 @@ impl Rules {
     pub(super) fn faulty(&self) -> impl Iterator<Item = (&ObjectKey, &Faults)> {
         let faults = self.rule_objects.iter().map(|(key, f)| (key, &f.faults));
         faults.filter(|(_, faults)| !faults.is_empty())
-    }
-
-    pub(super) fn refused(&self) -> usize {
-        self.refused
     }
 }

@@ -76,11 +76,14 @@ fn rules_that_use_a_name_are_listed_in_order_and_foreign_ones_counted() {
         let names = names.map(|name| DnsName::parse(name).unwrap()).into();
         let namespace = namespace.map(str::to_owned);
         let (answer, _) = tokio::sync::oneshot::channel();
-        rules.uses(&UsesAsked {
-            names,
-            namespace,
-            answer,
-        })
+        rule_references::uses(
+            &rules,
+            &UsesAsked {
+                names,
+                namespace,
+                answer,
+            },
+        )
     };
     let all = uses(None);
     assert_eq!(
@@ -109,11 +112,14 @@ fn a_first_rule_has_its_index_and_ports_count_if_all_have_some() {
     rules.apply(&firewall);
     let names = ["a.example", "b.example"].map(|name| DnsName::parse(name).unwrap());
     let (answer, _) = tokio::sync::oneshot::channel();
-    let uses = rules.uses(&UsesAsked {
-        names: names.into(),
-        namespace: None,
-        answer,
-    });
+    let uses = rule_references::uses(
+        &rules,
+        &UsesAsked {
+            names: names.into(),
+            namespace: None,
+            answer,
+        },
+    );
     let found = uses.iter().map(|it| {
         let rule = &it.rules[0];
         (rule.index, rule.more_rules, rule.is_for_ports)
@@ -128,7 +134,7 @@ fn a_name_that_can_be_no_object_costs_only_itself_and_says_why() {
     let names = ["localhost", "a_b.example.com", &long, "www.example.com"];
     rules.apply(&firewall("a", &names));
     assert_eq!(texts(&mut rules), ["www.example.com."]);
-    assert_eq!(rules.refused(), 3);
+    assert_eq!(rules.refused, 3);
     let notes = notes(&mut rules, "a");
     let [(Fault::NameRefused, note)] = notes.as_slice() else {
         panic!("{notes:?}");
@@ -300,7 +306,7 @@ fn thousands_of_bad_names_are_one_short_note_and_a_bounded_list() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut rules = Published::default();
     rules.apply(&firewall("a", &names));
-    assert_eq!(rules.refused(), MAX_RULES);
+    assert_eq!(rules.refused, MAX_RULES);
     let notes = notes(&mut rules, "a");
     assert_eq!(notes.len(), 1);
     assert!(notes[0].1.len() < 1024, "{}", notes[0].1);

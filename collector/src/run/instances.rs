@@ -39,49 +39,47 @@ pub(super) fn peers(args: &Args, store: &OpenStore) -> (Peers, OwnQueries) {
     }
 }
 
-impl Program {
-    /// Takes part in the election of the leader. A collector that receives no DNS server leaves the
-    /// lead to the others.
-    pub(super) fn leader(
-        &self,
-        peers: Peers,
-        hearing: watch::Receiver<Hearing>,
-        tasks: &mut Tasks,
-    ) -> Leader {
-        let own = self.own.clone();
-        let ask_from = move |others| own.others_ask_from(others);
-        let following = follow(peers.asking(), tasks.token(), ask_from);
-        tasks.spawn("other collectors' queries", following);
-        let (sender, others) = watch::channel(Others::NoBetter);
-        let comparing = compare(hearing, peers.alive(), sender, tasks.token());
-        tasks.spawn("preference of leaders", comparing);
-        tasks.spawn("other collectors", peers.run(tasks.token()));
-        let namespace = self.args.lease_namespace();
-        let leadership = Leadership::of(&self.store, namespace, "collector");
-        let leadership = leadership.beside(others);
-        let leader = leadership.leader();
-        tasks.spawn("leadership", leadership.run(tasks.token()));
-        leader
-    }
+/// Takes part in the election of the leader. A collector that receives no DNS server leaves the
+/// lead to the others.
+pub(super) fn leader(
+    program: &Program,
+    peers: Peers,
+    hearing: watch::Receiver<Hearing>,
+    tasks: &mut Tasks,
+) -> Leader {
+    let own = program.own.clone();
+    let ask_from = move |others| own.others_ask_from(others);
+    let following = follow(peers.asking(), tasks.token(), ask_from);
+    tasks.spawn("other collectors' queries", following);
+    let (sender, others) = watch::channel(Others::NoBetter);
+    let comparing = compare(hearing, peers.alive(), sender, tasks.token());
+    tasks.spawn("preference of leaders", comparing);
+    tasks.spawn("other collectors", peers.run(tasks.token()));
+    let namespace = program.args.lease_namespace();
+    let leadership = Leadership::of(&program.store, namespace, "collector");
+    let leadership = leadership.beside(others);
+    let leader = leadership.leader();
+    tasks.spawn("leadership", leadership.run(tasks.token()));
+    leader
+}
 
-    /// Which DNS servers are received.
-    pub(super) fn hearing(
-        &self,
-        open: watch::Receiver<Open>,
-        blocks: Blocks,
-        servers: watch::Receiver<BTreeSet<SocketAddr>>,
-        tasks: &mut Tasks,
-    ) -> watch::Receiver<Hearing> {
-        let (sender, hearing) = watch::channel(Hearing::default());
-        if self.args.listen.listen.is_empty() {
-            return hearing;
-        }
-        // A server that a flag names may not stream.
-        let tracker = Tracker::new(matches!(self.store, OpenStore::Kube(_)));
-        let task = hear(tracker, open, servers, blocks, sender, tasks.token());
-        tasks.spawn("hearing", task);
-        hearing
+/// Which DNS servers are received.
+pub(super) fn hearing(
+    program: &Program,
+    open: watch::Receiver<Open>,
+    blocks: Blocks,
+    servers: watch::Receiver<BTreeSet<SocketAddr>>,
+    tasks: &mut Tasks,
+) -> watch::Receiver<Hearing> {
+    let (sender, hearing) = watch::channel(Hearing::default());
+    if program.args.listen.listen.is_empty() {
+        return hearing;
     }
+    // A server that a flag names may not stream.
+    let tracker = Tracker::new(matches!(program.store, OpenStore::Kube(_)));
+    let task = hear(tracker, open, servers, blocks, sender, tasks.token());
+    tasks.spawn("hearing", task);
+    hearing
 }
 
 async fn hear(

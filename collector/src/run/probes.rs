@@ -17,72 +17,69 @@ pub(super) type Blocks = watch::Receiver<Arc<Vec<BlockView>>>;
 /// Flush probes a second, for all DNS servers together.
 const FLUSH_BUDGET: NonZeroU32 = NonZeroU32::new(1000).expect("it is not 0");
 
-impl Program {
-    /// The DNS servers that pods may use: those of the cluster, or with a folder those that
-    /// look-ups query.
-    pub(super) fn probed_servers(
-        &self,
-        endpoints: &Option<Found>,
-        asked: &Option<watch::Receiver<lookup::Servers>>,
-        tasks: &mut Tasks,
-    ) -> watch::Receiver<BTreeSet<SocketAddr>> {
-        let (sender, servers) = watch::channel(BTreeSet::new());
-        match (endpoints, asked) {
-            (Some(endpoints), _) => {
-                let pass_on = move |endpoints: Option<Endpoints>| {
-                    if let Some(endpoints) = endpoints {
-                        // The Service routes no query to the others.
-                        let serving = endpoints.iter().filter(|(_, it)| it.serving);
-                        send(&sender, serving.map(|(address, _)| *address));
-                    }
-                };
-                let following = follow(endpoints.clone(), tasks.token(), pass_on);
-                tasks.spawn("probed servers", following);
-            }
-            (None, Some(asked)) => {
-                let pass_on = move |servers: lookup::Servers| {
-                    send(&sender, servers.iter().map(|server| server.address));
-                };
-                let following = follow(asked.clone(), tasks.token(), pass_on);
-                tasks.spawn("probed servers", following);
-            }
-            (None, None) => {}
+/// The DNS servers that pods may use: those of the cluster, or with a folder those that
+/// look-ups query.
+pub(super) fn probed_servers(
+    endpoints: &Option<Found>,
+    asked: &Option<watch::Receiver<lookup::Servers>>,
+    tasks: &mut Tasks,
+) -> watch::Receiver<BTreeSet<SocketAddr>> {
+    let (sender, servers) = watch::channel(BTreeSet::new());
+    match (endpoints, asked) {
+        (Some(endpoints), _) => {
+            let pass_on = move |endpoints: Option<Endpoints>| {
+                if let Some(endpoints) = endpoints {
+                    // The Service routes no query to the others.
+                    let serving = endpoints.iter().filter(|(_, it)| it.serving);
+                    send(&sender, serving.map(|(address, _)| *address));
+                }
+            };
+            let following = follow(endpoints.clone(), tasks.token(), pass_on);
+            tasks.spawn("probed servers", following);
         }
-        servers
+        (None, Some(asked)) => {
+            let pass_on = move |servers: lookup::Servers| {
+                send(&sender, servers.iter().map(|server| server.address));
+            };
+            let following = follow(asked.clone(), tasks.token(), pass_on);
+            tasks.spawn("probed servers", following);
+        }
+        (None, None) => {}
     }
+    servers
+}
 
-    /// Starts the flush task for these servers. Returns the readers' end, the open streams, and the
-    /// states of the server blocks.
-    pub(super) fn probes(
-        &self,
-        servers: watch::Receiver<BTreeSet<SocketAddr>>,
-        wanted: &watch::Receiver<BySource<Wanted>>,
-        collectors: watch::Receiver<Addresses>,
-        tasks: &mut Tasks,
-    ) -> (Streams, watch::Receiver<Open>, Blocks) {
-        let (blocks, shown) = watch::channel(Arc::default());
-        let templates = self.args.flush.templates();
-        let (streams, told) = Streams::new(templates.clone().unwrap_or_default());
-        let open = told.open.clone();
-        let Some(templates) = templates else {
-            return (streams, open, shown);
-        };
-        let config = Config {
-            interval: self.args.flush.flush_probe,
-            budget: FLUSH_BUDGET,
-            names: templates.iter().map(|it| it.name().clone()).collect(),
-        };
-        let inputs = Inputs {
-            servers,
-            wanted: wanted.clone(),
-            collectors,
-            told,
-        };
-        let own = self.own.clone();
-        let task = flush::run(config, templates, inputs, blocks, own, tasks.token());
-        tasks.spawn("flush probes", task);
-        (streams, open, shown)
-    }
+/// Starts the flush task for these servers. Returns the readers' end, the open streams, and the
+/// states of the server blocks.
+pub(super) fn probes(
+    program: &Program,
+    servers: watch::Receiver<BTreeSet<SocketAddr>>,
+    wanted: &watch::Receiver<BySource<Wanted>>,
+    collectors: watch::Receiver<Addresses>,
+    tasks: &mut Tasks,
+) -> (Streams, watch::Receiver<Open>, Blocks) {
+    let (blocks, shown) = watch::channel(Arc::default());
+    let templates = program.args.flush.templates();
+    let (streams, told) = Streams::new(templates.clone().unwrap_or_default());
+    let open = told.open.clone();
+    let Some(templates) = templates else {
+        return (streams, open, shown);
+    };
+    let config = Config {
+        interval: program.args.flush.flush_probe,
+        budget: FLUSH_BUDGET,
+        names: templates.iter().map(|it| it.name().clone()).collect(),
+    };
+    let inputs = Inputs {
+        servers,
+        wanted: wanted.clone(),
+        collectors,
+        told,
+    };
+    let own = program.own.clone();
+    let task = flush::run(config, templates, inputs, blocks, own, tasks.token());
+    tasks.spawn("flush probes", task);
+    (streams, open, shown)
 }
 
 /// Canonical addresses, as streams have them.

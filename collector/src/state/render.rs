@@ -111,7 +111,7 @@ impl StatusUpdate {
         if state.list.names.is_empty() {
             names.extend(own_entry(state, stored, now, &mut update));
         }
-        state.are_rendered();
+        state.list.are_rendered();
         update.next.names = names.into();
         (update, was_ended)
     }
@@ -126,10 +126,10 @@ impl StatusUpdate {
     }
 }
 
-impl NameState {
+impl NameList {
     /// The status has all addresses with their current times.
     pub(super) fn are_rendered(&mut self) {
-        let names = self.list.names.iter_mut();
+        let names = self.names.iter_mut();
         for address in names.flat_map(|name| &mut name.addresses) {
             address.rendered = address.expiry();
         }

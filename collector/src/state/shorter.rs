@@ -52,7 +52,7 @@ impl Shorter<'_> {
         }
         kept.forget_emptied(ResolutionState::Expired);
         let update = render(&mut kept, stored, self.now);
-        state.are_rendered();
+        state.list.are_rendered();
         update
     }
 

@@ -133,7 +133,7 @@ impl Contents {
         let services =
             services.filter_map(|it| it.spec.as_ref()?.cluster_ip.as_ref()?.parse().ok());
         self.redaction.known.extend(ips.chain(services));
-        if let Some((key, map)) = &facts.corefile {
+        if let Some((key, map)) = &facts.dns.corefile {
             match map {
                 Ok(map) => {
                     let files = map

@@ -25,7 +25,7 @@ const UPGRADE: &str = "upgrade CoreDNS";
 /// CoreDNS's pods and their versions.
 pub(crate) fn coredns(facts: &Facts) -> Vec<Finding> {
     let mut topic = Topic::new("CoreDNS");
-    for service in &facts.dns {
+    for service in &facts.dns.services {
         let key = &service.key;
         match &service.pods {
             Err(unseen) => topic.unknown(
@@ -101,7 +101,7 @@ fn version_of(topic: &mut Topic, facts: &Facts, version: &str, pods: &[String]) 
             format!("{UPGRADE} to 1.10.1 or newer, or set collector.instances=1"),
         );
     }
-    let uses_tls = facts.corefile.iter().any(|(_, map)| {
+    let uses_tls = facts.dns.corefile.iter().any(|(_, map)| {
         let data = map.iter().flatten().filter_map(|map| map.data.as_ref());
         data.flat_map(BTreeMap::values)
             .any(|text| text.contains("tls://"))

@@ -65,17 +65,34 @@ pub(crate) struct Facts {
     pub(crate) services: Seen<Vec<Service>>,
     /// The NetworkPolicies of the namespaces of the chart and of the DNS servers.
     pub(crate) policies: Vec<Policies>,
-    pub(crate) dns: Vec<DnsService>,
+    pub(crate) dns: ClusterDns,
+    pub(crate) leases: Leases,
+    pub(crate) nodes: Seen<Vec<Node>>,
+    pub(crate) ovn_kubernetes: OvnKubernetes,
+    pub(crate) programs: Programs,
+}
+
+/// The cluster's DNS.
+#[derive(Debug)]
+pub(crate) struct ClusterDns {
+    pub(crate) services: Vec<DnsService>,
     /// `None` if none is checked.
     pub(crate) corefile: Option<(ObjectKey, Seen<Option<ConfigMap>>)>,
-    pub(crate) lease: Seen<Option<Lease>>,
-    /// That of the policy-writers; `None` without any.
-    pub(crate) policy_lease: Option<Seen<Option<Lease>>>,
-    pub(crate) nodes: Seen<Vec<Node>>,
-    /// The pods of ovn-kubernetes.
-    pub(crate) ovnkube: Seen<Vec<Pod>>,
-    pub(crate) ovnkube_config: Vec<Seen<Option<ConfigMap>>>,
-    pub(crate) programs: Programs,
+}
+
+/// The Leases of the programs with several replicas.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    pub(crate) collectors: Seen<Option<Lease>>,
+    /// `None` without any policy-writer.
+    pub(crate) policy_writers: Option<Seen<Option<Lease>>>,
+}
+
+/// The parts of ovn-kubernetes.
+#[derive(Debug)]
+pub(crate) struct OvnKubernetes {
+    pub(crate) pods: Seen<Vec<Pod>>,
+    pub(crate) configs: Vec<Seen<Option<ConfigMap>>>,
 }
 
 impl Facts {
@@ -110,7 +127,11 @@ impl Facts {
 
     /// The pods of the DNS servers that were seen.
     pub(crate) fn dns_pods(&self) -> impl Iterator<Item = &DnsPod> {
-        let seen = self.dns.iter().filter_map(|it| it.pods.as_ref().ok());
+        let seen = self
+            .dns
+            .services
+            .iter()
+            .filter_map(|it| it.pods.as_ref().ok());
         seen.flatten().flatten()
     }
 }

@@ -17,7 +17,9 @@ use tokio::join;
 use self::requests::{find, is_served, list, version};
 use super::{
     dns_servers::{of_image, of_metrics},
-    facts::{DNS_NAME_RESOLVERS, DnsPod, DnsService, Facts, Resource},
+    facts::{
+        ClusterDns, DNS_NAME_RESOLVERS, DnsPod, DnsService, Facts, Leases, OvnKubernetes, Resource,
+    },
     programs::Programs,
     seen::{Seen, Unseen},
     workloads::{COMPONENT, EGRESS_FIREWALL, Settings, Workload},
@@ -141,13 +143,19 @@ pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: 
         events,
         services,
         policies,
-        dns,
-        corefile,
-        lease,
-        policy_lease,
+        dns: ClusterDns {
+            services: dns,
+            corefile,
+        },
+        leases: Leases {
+            collectors: lease,
+            policy_writers: policy_lease,
+        },
         nodes,
-        ovnkube,
-        ovnkube_config,
+        ovn_kubernetes: OvnKubernetes {
+            pods: ovnkube,
+            configs: ovnkube_config,
+        },
         programs,
     }
 }

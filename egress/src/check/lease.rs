@@ -15,7 +15,7 @@ pub(crate) fn lease(facts: &Facts) -> Vec<Finding> {
     let held = Held {
         program: "collector",
         namespace: &facts.settings.lease_namespace,
-        lease: &facts.lease,
+        lease: &facts.leases.collectors,
         has_leader: answers(&programs.collectors).any(|(_, status)| status.leader),
         is_silent: is_silent(programs),
         docs: "#egressdnsnoleader",

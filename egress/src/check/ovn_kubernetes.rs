@@ -27,13 +27,13 @@ pub(crate) enum OvnFlag {
 
 impl OvnFlag {
     pub(crate) fn of(facts: &Facts) -> Self {
-        let Ok(pods) = &facts.ovnkube else {
+        let Ok(pods) = &facts.ovn_kubernetes.pods else {
             return Self::Unseen;
         };
         if pods.is_empty() {
             return Self::Unseen;
         }
-        let configs = &facts.ovnkube_config;
+        let configs = &facts.ovn_kubernetes.configs;
         let maps = configs.iter().flatten().flatten();
         let mut texts = maps.flat_map(|map| map.data.iter().flat_map(BTreeMap::values));
         match pods.iter().any(has_flag) || texts.any(|text| is_on_in(text)) {
@@ -121,8 +121,12 @@ pub(crate) fn before(facts: &Facts) -> Vec<Finding> {
 
 fn unseen(topic: &mut Topic, facts: &Facts) {
     let namespace = &facts.settings.objects_namespace;
-    let config = facts.ovnkube_config.iter().find_map(|it| it.as_ref().err());
-    match (&facts.ovnkube, config) {
+    let config = facts
+        .ovn_kubernetes
+        .configs
+        .iter()
+        .find_map(|it| it.as_ref().err());
+    match (&facts.ovn_kubernetes.pods, config) {
         (Err(unseen), _) => topic.unknown(
             unseen.0.clone(),
             format!("you need the right to list pods in namespace {namespace}"),

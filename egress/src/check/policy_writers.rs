@@ -57,7 +57,7 @@ pub(crate) fn policy_writers(facts: &Facts) -> Vec<Finding> {
         topic.fault("none is running", "see the lines about pods");
     }
     of_programs(&mut topic, programs);
-    let held = facts.policy_lease.as_ref().map(|lease| Held {
+    let held = facts.leases.policy_writers.as_ref().map(|lease| Held {
         program: "policy-writer",
         namespace: facts
             .settings

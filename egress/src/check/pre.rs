@@ -66,7 +66,7 @@ fn namespaces(facts: &Facts) -> Vec<Finding> {
 /// Whether the Corefile can get the lines.
 fn corefile(facts: &Facts) -> Vec<Finding> {
     let mut topic = Topic::new("Corefile");
-    let found = facts.corefile.as_ref();
+    let found = facts.dns.corefile.as_ref();
     let Some(found) = found.and_then(|map| Found::read(&mut topic, map)) else {
         return topic.into();
     };

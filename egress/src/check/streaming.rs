@@ -102,7 +102,7 @@ impl<'a> Found<'a> {
 
 pub(crate) fn corefile(facts: &Facts) -> Vec<Finding> {
     let mut topic = Topic::new("Corefile");
-    let Some(map) = &facts.corefile else {
+    let Some(map) = &facts.dns.corefile else {
         topic.warn(
             "not checked: dns.corefile is none",
             "see by the line about dnstap streams that each DNS server is received",

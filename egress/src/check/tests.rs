@@ -50,7 +50,7 @@ fn an_api_server_that_fails_is_the_fault_and_not_the_rights() {
     let mut facts = well();
     let silent = Unseen::failure("no answer in time");
     facts.pods = Err(silent.clone());
-    facts.lease = Err(silent);
+    facts.leases.collectors = Err(silent);
     let found = api_server::api_server(&facts);
     assert_found(found, "✗", "v1.36.3: the API server fails: no answer");
     for check in [pods::pods, lease::lease] {
@@ -137,10 +137,15 @@ fn only_nodes_that_a_daemon_set_may_use_need_a_writer() {
 fn a_version_of_coredns_that_lacks_what_the_corefile_uses_is_a_fault() {
     let with = |version: Result<&str, &str>, corefile: &str| {
         let mut facts = well();
-        let found = facts.dns[0].pods.as_mut().unwrap().as_mut().unwrap();
+        let found = facts.dns.services[0]
+            .pods
+            .as_mut()
+            .unwrap()
+            .as_mut()
+            .unwrap();
         let seen = version.map(|it| (it.to_owned(), "its metrics"));
         found[0].version = seen.map_err(|it| Unseen(it.to_owned()));
-        let map = facts.corefile.as_mut().unwrap().1.as_mut().unwrap();
+        let map = facts.dns.corefile.as_mut().unwrap().1.as_mut().unwrap();
         map.as_mut()
             .unwrap()
             .data
@@ -160,7 +165,7 @@ fn a_version_of_coredns_that_lacks_what_the_corefile_uses_is_a_fault() {
     assert_found(with(Ok("custom"), ""), "?", "is not of the form");
     assert_found(with(Err("forbidden"), ""), "?", "forbidden");
     let mut facts = well();
-    facts.dns = vec![DnsService {
+    facts.dns.services = vec![DnsService {
         key: "a/b".parse().unwrap(),
         pods: Ok(Some(Vec::new())),
     }];
@@ -171,7 +176,7 @@ fn a_version_of_coredns_that_lacks_what_the_corefile_uses_is_a_fault() {
 fn some_program_must_write_the_address_sets() {
     let with = |value: &str, has_writer: bool| {
         let mut facts = well();
-        facts.ovnkube = Ok(vec![of(
+        facts.ovn_kubernetes.pods = Ok(vec![of(
             json!({ "metadata": { "name": "ovnkube-node-a" }, "spec": { "containers": [{
             "name": "c", "env": [{ "name": "OVN_ENABLE_DNSNAMERESOLVER", "value": value }],
         }] } }),
@@ -202,7 +207,7 @@ fn some_program_must_write_the_address_sets() {
         "ovnWriter.mode=none",
     );
     let mut facts = with("true", false);
-    facts.ovnkube = Ok(Vec::new());
+    facts.ovn_kubernetes.pods = Ok(Vec::new());
     assert_found(
         ovn_kubernetes::ovn_kubernetes(&facts),
         "?",
@@ -220,7 +225,7 @@ fn some_program_must_write_the_address_sets() {
 fn a_lease_that_nobody_renews_is_a_fault_whatever_the_clock_says() {
     let with = |lease: Value| {
         let mut facts = well();
-        facts.lease = Ok(Some(of(lease)));
+        facts.leases.collectors = Ok(Some(of(lease)));
         facts
     };
     let old = json!({ "spec": { "holderIdentity": "a", "leaseDurationSeconds": 10, "renewTime": "2026-01-01T00:00:00.000000Z" } });
@@ -239,9 +244,9 @@ fn a_lease_that_nobody_renews_is_a_fault_whatever_the_clock_says() {
         "✗",
         "no holder",
     );
-    facts.lease = Ok(None);
+    facts.leases.collectors = Ok(None);
     assert_found(lease::lease(&facts), "✗", "there is no Lease");
-    facts.lease = Err(Unseen("no".to_owned()));
+    facts.leases.collectors = Err(Unseen("no".to_owned()));
     assert_found(lease::lease(&facts), "?", "get the Lease");
 }
 
@@ -255,7 +260,7 @@ fn a_corefile_may_name_either_port_of_a_service_also_over_ipv6() {
         ] } }),
         )]);
         let map = json!({ "data": { "Corefile": corefile } });
-        facts.corefile = Some(("kube-system/coredns".parse().unwrap(), Ok(Some(of(map)))));
+        facts.dns.corefile = Some(("kube-system/coredns".parse().unwrap(), Ok(Some(of(map)))));
         streaming::corefile(&facts)
     };
     for endpoint in ["tcp://[fd00::53]:6000", "tls://[fd00::53]:6001"] {
@@ -281,7 +286,7 @@ fn a_corefile_may_name_either_port_of_a_service_also_over_ipv6() {
         "autopath",
     );
     let mut facts = well();
-    facts.corefile = None;
+    facts.dns.corefile = None;
     assert_found(streaming::corefile(&facts), "!", "not checked");
 }
 
@@ -330,7 +335,7 @@ fn an_api_server_that_is_too_old_or_does_not_answer_is_told() {
 fn a_part_that_an_account_may_not_read_is_unseen() {
     let no = || Unseen("no".to_owned());
     let mut facts = well();
-    facts.ovnkube_config = vec![Err(no())];
+    facts.ovn_kubernetes.configs = vec![Err(no())];
     assert_found(
         ovn_kubernetes::ovn_kubernetes(&facts),
         "?",

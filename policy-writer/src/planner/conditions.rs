@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use proto::api::{DnsResolver, DnsResolverSpec};
 use runtime::{kube_events::Severity, store::ObjectKey};
 
-use super::{Job, Now, Planner, SetApi};
+use super::{Job, Now, SetApi, schedule::Schedule, state::State};
 use crate::{
+    names::Name,
     output::Output,
     resolver::Resolver,
     status::{Statement, kinds, some_names, status},
@@ -23,225 +24,234 @@ const REPORTED: [(&str, bool, &str); 4] = [
 /// The most statuses that are compared before other work goes on.
 const COMPARED: usize = 64;
 
-impl Planner {
-    /// Adds jobs that write statuses, in turns of namespaces.
-    pub(super) fn status_jobs(&mut self, room: usize, jobs: &mut Vec<Job>, now: Now) {
-        while let Some((at, _)) = self.statuses_later.first()
-            && *at <= now.instant
-            && let Some((_, key)) = self.statuses_later.pop_first()
-        {
-            self.status_due.insert(key);
-        }
-        let (mut room, mut compared) = (room, 0);
-        while room > 0 && compared < COMPARED {
-            let flights = &self.flights;
-            let Some(key) = self.status_due.pop(|namespace| flights.has_room(namespace)) else {
-                break;
-            };
-            let Some(resolver) = self.resolvers.get(&key) else {
-                continue;
-            };
-            if resolver.in_flight || !self.is_known(resolver) {
-                // A finished job and a plan mark it again.
-                continue;
-            }
-            let later = resolver.status_not_before();
-            if let Some(at) = later.filter(|at| *at > now.instant) {
-                self.statuses_later.insert((at, key));
-                continue;
-            }
-            compared += 1;
-            let statements = self.statements(&key, resolver);
-            let ready = resolver.unanswered.is_empty()
-                && statements.iter().all(|it| match it.kind {
-                    kinds::WRITTEN => it.is_true,
-                    kinds::NAME_TAKEN => !it.is_true,
-                    _ => true,
-                });
-            let before = &resolver.status;
-            let new = status(ready, &statements, resolver.generation, before, now.time);
-            if new == *before {
-                continue;
-            }
-            if !self.flights.begin(&key, now.instant) {
-                continue;
-            }
-            room -= 1;
-            let began = |(kind, fault, _): &&(&str, bool, &str)| {
-                let holds = |told: &Statement| told.kind == *kind && told.is_true == *fault;
-                let text = if *fault { "True" } else { "False" };
-                let was = before
-                    .conditions
-                    .iter()
-                    .any(|it| it.type_ == *kind && it.status == text);
-                statements.iter().any(holds) && !was
-            };
-            let reports: Vec<_> = REPORTED
-                .iter()
-                .filter(began)
-                .filter_map(|(kind, _, reason)| {
-                    let told = statements.iter().find(|it| it.kind == *kind)?;
-                    Some((*reason, told.message.clone()))
-                })
-                // The first write is not late.
-                .filter(|(_, message)| message != PENDING)
-                .collect();
-            let mut object = DnsResolver::new(&key.name, DnsResolverSpec::default());
-            object.metadata.namespace = Some(key.namespace.clone());
-            object
-                .metadata
-                .resource_version
-                .clone_from(&resolver.version);
-            object.status = Some(new);
-            for (reason, message) in reports {
-                self.report(&key, Severity::Warning, reason, message);
-            }
-            if let Some(resolver) = self.resolvers.get_mut(&key) {
-                resolver.begin_status(now.instant);
-            }
-            jobs.push(Job {
-                key,
-                operations: Vec::new(),
-                status: Some(object),
-                since: None,
-            });
-        }
+/// Adds jobs that write statuses, in turns of namespaces.
+pub(super) fn status_jobs(
+    state: &mut State,
+    schedule: &mut Schedule,
+    room: usize,
+    jobs: &mut Vec<Job>,
+    now: Now,
+) {
+    while let Some((at, _)) = schedule.statuses_later.first()
+        && *at <= now.instant
+        && let Some((_, key)) = schedule.statuses_later.pop_first()
+    {
+        schedule.status_due.insert(key);
     }
-
-    /// Whether each wanted kind was planned, or cannot be read. Before, after a start or a take-over, nothing is known.
-    fn is_known(&self, resolver: &Resolver) -> bool {
-        let mut wanted = resolver.request.outputs();
-        let is_known = |output| resolver.floor.contains_key(&output) || self.is_unreadable(output);
-        resolver.is_planned && wanted.all(is_known)
-    }
-
-    /// Whether the kind cannot be read for a reason that lasts. A kind whose first list is under way can.
-    fn is_unreadable(&self, output: Output) -> bool {
-        let outputs = self.outputs(output);
-        let is_away = output == Output::Set && self.set_api == SetApi::Missing;
-        is_away || (!outputs.has_been_read && outputs.is_out_of_sync)
-    }
-
-    fn statements(&self, key: &ObjectKey, resolver: &Resolver) -> Vec<Statement> {
-        vec![
-            self.resolved(resolver),
-            self.written(key, resolver),
-            self.name_taken(key, resolver),
-            limit_exceeded(resolver, self.options.max_addresses),
-            self.dns_blocked(key, resolver),
-        ]
-    }
-
-    fn resolved(&self, resolver: &Resolver) -> Statement {
-        let listed = || resolver.request.names.iter();
-        let invalid = listed()
-            .filter(|it| it.name.is_err())
-            .map(|it| it.text.as_str());
-        let invalid: BTreeSet<_> = invalid.collect();
-        let waiting = listed().filter(|it| {
-            it.name
-                .as_ref()
-                .is_ok_and(|name| !self.names.is_answered(name))
-        });
-        let waiting: BTreeSet<_> = waiting.map(|it| it.text.as_str()).collect();
-        let mut message = Vec::new();
-        if !waiting.is_empty() {
-            message.push(format!(
-                "no answer yet: {}",
-                some_names(waiting.iter().copied())
-            ));
-        }
-        if !invalid.is_empty() {
-            let names = some_names(invalid.iter().copied());
-            message.push(format!("not a DNS name of at least two labels: {names}"));
-        }
-        let reason = match (waiting.is_empty(), invalid.is_empty()) {
-            (false, _) => "Waiting",
-            (true, false) => "InvalidNames",
-            (true, true) => "Answered",
+    let (mut room, mut compared) = (room, 0);
+    while room > 0 && compared < COMPARED {
+        let flights = &schedule.flights;
+        let Some(key) = schedule
+            .status_due
+            .pop(|namespace| flights.has_room(namespace))
+        else {
+            break;
         };
-        Statement::new(
-            kinds::RESOLVED,
-            waiting.is_empty(),
-            reason,
-            message.join("; "),
-        )
-    }
-
-    fn written(&self, key: &ObjectKey, resolver: &Resolver) -> Statement {
-        let said = |reason, message: String| Statement::new(kinds::WRITTEN, false, reason, message);
-        if let Some((output, failure)) = resolver.failures.iter().next() {
-            return said("Refused", format!("{}: {}", output.name(), failure.reason));
+        let Some(resolver) = state.resolvers.get(&key) else {
+            continue;
+        };
+        if resolver.flight.is_under_way || !is_known(state, resolver) {
+            // A finished job and a plan mark it again.
+            continue;
         }
-        let wanted = || resolver.request.outputs();
-        if let Some(output) = wanted().find(|output| self.outputs(*output).is_unreadable(key)) {
-            return said(
-                "Unreadable",
-                format!("the stored {} does not decode", output.name()),
-            );
+        let later = resolver.status_not_before();
+        if let Some(at) = later.filter(|at| *at > now.instant) {
+            schedule.statuses_later.insert((at, key));
+            continue;
         }
-        if resolver.request.wants(Output::Set) && self.set_api == SetApi::Missing {
-            return said(
-                "NotServed",
-                "the cluster does not serve Calico's NetworkSet".to_owned(),
-            );
+        compared += 1;
+        let statements = statements(state, &key, resolver);
+        let ready = resolver.unanswered.is_empty()
+            && statements.iter().all(|it| match it.kind {
+                kinds::WRITTEN => it.is_true,
+                kinds::NAME_TAKEN => !it.is_true,
+                _ => true,
+            });
+        let before = &resolver.status;
+        let new = status(ready, &statements, resolver.generation, before, now.time);
+        if new == *before {
+            continue;
         }
-        let unread = wanted().filter(|output| !self.is_read(*output));
-        let unread: Vec<_> = unread.map(Output::name).collect();
-        if !unread.is_empty() {
-            let kinds = unread.join(" and ");
-            return said(
-                "KindUnreadable",
-                format!(
-                    "the policy-writer cannot read any {kinds}, so it writes none. Its log and /status.json say why; objects of other kinds are written"
-                ),
-            );
+        if !schedule.flights.begin(&key, now.instant) {
+            continue;
         }
-        let is_taken = |output: &Output| self.is_taken(key, resolver, *output);
-        if wanted().any(|output| !resolver.written.contains_key(&output) && !is_taken(&output)) {
-            return said("Pending", PENDING.to_owned());
-        }
-        if resolver.request.kind.is_none() {
-            let message = format!(
-                "spec.generateType {:?} is unknown, so only the IPMap is made",
-                some_names([resolver.request.kind_text.as_str()])
-            );
-            return said("UnknownGenerateType", message);
-        }
-        Statement::new(kinds::WRITTEN, true, "Written", "")
-    }
-
-    /// Whether the DNSResolver is not the controller of the object of this kind.
-    pub(super) fn is_taken(&self, key: &ObjectKey, resolver: &Resolver, output: Output) -> bool {
-        let observed = self.outputs(output).get(key);
-        observed.is_some_and(|it| !resolver.is_controller_of(it.controller.as_deref()))
-    }
-
-    fn name_taken(&self, key: &ObjectKey, resolver: &Resolver) -> Statement {
-        let wanted = resolver.request.outputs();
-        let taken: Vec<_> = wanted
-            .filter(|output| self.is_taken(key, resolver, *output))
+        room -= 1;
+        let began = |(kind, fault, _): &&(&str, bool, &str)| {
+            let holds = |told: &Statement| told.kind == *kind && told.is_true == *fault;
+            let text = if *fault { "True" } else { "False" };
+            let was = before
+                .conditions
+                .iter()
+                .any(|it| it.type_ == *kind && it.status == text);
+            statements.iter().any(holds) && !was
+        };
+        let reports: Vec<_> = REPORTED
+            .iter()
+            .filter(began)
+            .filter_map(|(kind, _, reason)| {
+                let told = statements.iter().find(|it| it.kind == *kind)?;
+                Some((*reason, told.message.clone()))
+            })
+            // The first write is not late.
+            .filter(|(_, message)| message != PENDING)
             .collect();
-        if taken.is_empty() {
-            return Statement::new(kinds::NAME_TAKEN, false, "Free", "");
+        let mut object = DnsResolver::new(&key.name, DnsResolverSpec::default());
+        object.metadata.namespace = Some(key.namespace.clone());
+        object
+            .metadata
+            .resource_version
+            .clone_from(&resolver.version);
+        object.status = Some(new);
+        for (reason, message) in reports {
+            state.report(&key, Severity::Warning, reason, message);
         }
-        let kinds: Vec<_> = taken.iter().map(|output| output.name()).collect();
-        let message = format!(
-            "not written, because this DNSResolver is not the controller of the object of its name: {}",
-            kinds.join(", ")
-        );
-        Statement::new(kinds::NAME_TAKEN, true, "OtherController", message)
+        if let Some(resolver) = state.resolvers.get_mut(&key) {
+            resolver.begin_status(now.instant);
+        }
+        jobs.push(Job {
+            key,
+            operations: Vec::new(),
+            status: Some(object),
+            since: None,
+        });
     }
+}
 
-    fn dns_blocked(&self, key: &ObjectKey, resolver: &Resolver) -> Statement {
-        let is_isolated =
-            resolver.request.wants(Output::Policy) && self.policies.get(key).is_some();
-        if is_isolated && !self.policies.allows_dns(&key.namespace) {
-            let message = "the NetworkPolicy selects all pods of the namespace, and no NetworkPolicy there lets pods reach DNS on UDP port 53";
-            return Statement::new(kinds::DNS_BLOCKED, true, "NoPolicyForDNS", message);
-        }
-        Statement::new(kinds::DNS_BLOCKED, false, "Open", "")
+/// Whether each wanted kind was planned, or cannot be read. Before, after a start or a take-over, nothing is known.
+fn is_known(state: &State, resolver: &Resolver) -> bool {
+    let mut wanted = resolver.request.outputs();
+    let planned = &resolver.planned;
+    let is_known = |output| planned.floor.contains_key(&output) || is_unreadable(state, output);
+    planned.is_known && wanted.all(is_known)
+}
+
+/// Whether the kind cannot be read for a reason that lasts. A kind whose first list is under way can.
+fn is_unreadable(state: &State, output: Output) -> bool {
+    let outputs = state.stored.of(output);
+    let is_away = output == Output::Set && state.set_api == SetApi::Missing;
+    is_away || (!outputs.has_been_read && outputs.is_out_of_sync)
+}
+
+fn statements(state: &State, key: &ObjectKey, resolver: &Resolver) -> Vec<Statement> {
+    vec![
+        resolved(state, resolver),
+        written(state, key, resolver),
+        name_taken(state, key, resolver),
+        limit_exceeded(resolver, state.options.max_addresses),
+        dns_blocked(state, key, resolver),
+    ]
+}
+
+fn resolved(state: &State, resolver: &Resolver) -> Statement {
+    let listed = || resolver.request.names.iter();
+    let invalid = listed()
+        .filter(|it| it.name.is_err())
+        .map(|it| it.text.as_str());
+    let invalid: BTreeSet<_> = invalid.collect();
+    let (mut waiting, mut missing) = (BTreeSet::new(), BTreeSet::new());
+    for it in listed() {
+        let Ok(name) = &it.name else { continue };
+        let has_object = state.names.get(name).is_some_and(Name::has_object);
+        match (state.names.is_answered(name), has_object) {
+            (true, _) => false,
+            (false, true) => waiting.insert(it.text.as_str()),
+            (false, false) => missing.insert(it.text.as_str()),
+        };
     }
+    let mut message = Vec::new();
+    if !waiting.is_empty() {
+        message.push(format!(
+            "no answer yet: {}",
+            some_names(waiting.iter().copied())
+        ));
+    }
+    if !missing.is_empty() {
+        message.push(format!(
+            "no DNSNameResolver, since the collector is away or has reached its limit of names: {}",
+            some_names(missing.iter().copied())
+        ));
+    }
+    let is_answered = waiting.is_empty() && missing.is_empty();
+    if !invalid.is_empty() {
+        let names = some_names(invalid.iter().copied());
+        message.push(format!("not a DNS name of at least two labels: {names}"));
+    }
+    let reason = match (is_answered, invalid.is_empty()) {
+        (false, _) if missing.is_empty() => "Waiting",
+        (false, _) => "NoDNSNameResolver",
+        (true, false) => "InvalidNames",
+        (true, true) => "Answered",
+    };
+    Statement::new(kinds::RESOLVED, is_answered, reason, message.join("; "))
+}
+
+fn written(state: &State, key: &ObjectKey, resolver: &Resolver) -> Statement {
+    let said = |reason, message: String| Statement::new(kinds::WRITTEN, false, reason, message);
+    if let Some((output, failure)) = resolver.failures.iter().next() {
+        return said("Refused", format!("{}: {}", output.name(), failure.reason));
+    }
+    let wanted = || resolver.request.outputs();
+    if let Some(output) = wanted().find(|output| state.stored.of(*output).is_unreadable(key)) {
+        return said(
+            "Unreadable",
+            format!("the stored {} does not decode", output.name()),
+        );
+    }
+    if resolver.request.wants(Output::Set) && state.set_api == SetApi::Missing {
+        return said(
+            "NotServed",
+            "the cluster does not serve Calico's NetworkSet".to_owned(),
+        );
+    }
+    let unread = wanted().filter(|output| !state.is_read(*output));
+    let unread: Vec<_> = unread.map(Output::name).collect();
+    if !unread.is_empty() {
+        let kinds = unread.join(" and ");
+        return said(
+            "KindUnreadable",
+            format!(
+                "the policy-writer cannot read any {kinds}, so it writes none. Its log and /status.json say why; objects of other kinds are written"
+            ),
+        );
+    }
+    let is_taken = |output: &Output| state.is_taken(key, resolver, *output);
+    if wanted().any(|output| !resolver.written.contains_key(&output) && !is_taken(&output)) {
+        return said("Pending", PENDING.to_owned());
+    }
+    if resolver.request.kind.is_none() {
+        let message = format!(
+            "spec.generateType {:?} is unknown, so only the IPMap is made",
+            some_names([resolver.request.kind_text.as_str()])
+        );
+        return said("UnknownGenerateType", message);
+    }
+    Statement::new(kinds::WRITTEN, true, "Written", "")
+}
+
+fn name_taken(state: &State, key: &ObjectKey, resolver: &Resolver) -> Statement {
+    let wanted = resolver.request.outputs();
+    let taken: Vec<_> = wanted
+        .filter(|output| state.is_taken(key, resolver, *output))
+        .collect();
+    if taken.is_empty() {
+        return Statement::new(kinds::NAME_TAKEN, false, "Free", "");
+    }
+    let kinds: Vec<_> = taken.iter().map(|output| output.name()).collect();
+    let message = format!(
+        "not written, because this DNSResolver is not the controller of the object of its name: {}",
+        kinds.join(", ")
+    );
+    Statement::new(kinds::NAME_TAKEN, true, "OtherController", message)
+}
+
+fn dns_blocked(state: &State, key: &ObjectKey, resolver: &Resolver) -> Statement {
+    let is_isolated =
+        resolver.request.wants(Output::Policy) && state.stored.policies.get(key).is_some();
+    if is_isolated && !state.stored.policies.allows_dns(&key.namespace) {
+        let message = "the NetworkPolicy selects all pods of the namespace, and no NetworkPolicy there lets pods reach DNS on UDP port 53";
+        return Statement::new(kinds::DNS_BLOCKED, true, "NoPolicyForDNS", message);
+    }
+    Statement::new(kinds::DNS_BLOCKED, false, "Open", "")
 }
 
 /// The message before the first write.
@@ -249,8 +259,8 @@ const PENDING: &str = "the first write is under way";
 
 fn limit_exceeded(resolver: &Resolver, most: usize) -> Statement {
     let mut message = Vec::new();
-    if !resolver.left_out.is_empty() {
-        let names = some_names(resolver.left_out.keys().map(String::as_str));
+    if !resolver.planned.left_out.is_empty() {
+        let names = some_names(resolver.planned.left_out.keys().map(String::as_str));
         message.push(format!(
             "the objects have at most {most} addresses and 1 MiB each, and those of a namespace have --dnsresolver-max-bytes together; addresses are left out of: {names}"
         ));

@@ -2,7 +2,7 @@
 
 use runtime::store::ObjectKey;
 
-use super::{Now, Planner};
+use super::{Now, state::State};
 use crate::{
     output::Output,
     ownership::{Adopted, ByName},
@@ -15,96 +15,75 @@ const MAX_ADOPTED: usize = 192 << 10;
 /// The bytes that an adopted address takes at most.
 pub(super) const ADOPTED_ADDRESS: usize = 42;
 
-impl Planner {
-    /// The kind of object that has all addresses. For an unknown value it is the one that is there.
-    pub(super) fn address_object(&self, key: &ObjectKey, resolver: &Resolver) -> Option<Output> {
-        let is_it = |output: &Output| match resolver.request.kind {
-            Some(_) => resolver.request.wants(*output),
-            None => self.outputs(*output).get(key).is_some_and(|it| {
-                it.is_marked && resolver.is_controller_of(it.controller.as_deref())
-            }),
-        };
-        [Output::Policy, Output::Set].into_iter().find(is_it)
-    }
+/// The addresses of stored objects of ours, while a name is unanswered. A kind that was not read is missing.
+pub(super) fn floor(state: &State, key: &ObjectKey, resolver: &Resolver) -> Floor {
+    let all = Output::ALL.into_iter();
+    let read = all.filter(|output| state.is_read(*output));
+    let floor = read.map(|output| {
+        if resolver.unanswered.is_empty() {
+            return (output, ByName::new());
+        }
+        if let Some(known) = resolver.planned.floor.get(&output) {
+            return (output, known.clone());
+        }
+        let ours = state.marked(key, resolver, output);
+        let addresses = ours.map(|it| guarded(state, &it.addresses));
+        (output, addresses.unwrap_or_default())
+    });
+    floor.collect()
+}
 
-    /// The addresses of stored objects of ours, while a name is unanswered. A kind that was not read is missing.
-    pub(super) fn floor(&self, key: &ObjectKey, resolver: &Resolver) -> Floor {
-        let read = Output::ALL
-            .into_iter()
-            .filter(|output| self.is_read(*output));
-        let floor = read.map(|output| {
-            if resolver.unanswered.is_empty() {
-                return (output, ByName::new());
-            }
-            if let Some(known) = resolver.floor.get(&output) {
-                return (output, known.clone());
-            }
-            let observed = self.outputs(output).get(key);
-            let ours = observed
-                .filter(|it| it.is_marked && resolver.is_controller_of(it.controller.as_deref()));
-            let addresses = ours.map(|it| self.guarded(&it.addresses));
-            (output, addresses.unwrap_or_default())
-        });
-        floor.collect()
-    }
+/// The addresses of an object that pass the guards.
+fn guarded(state: &State, addresses: &ByName) -> ByName {
+    let passes = |address: &&std::net::IpAddr| {
+        let text = address.to_string();
+        state.names.filter().admit(&text).is_ok()
+    };
+    let guarded = addresses.iter().map(|(name, addresses)| {
+        let passed = addresses.iter().filter(passes).copied();
+        (name.clone(), passed.collect())
+    });
+    guarded.collect()
+}
 
-    /// The addresses of an object that pass the guards.
-    fn guarded(&self, addresses: &ByName) -> ByName {
-        let passes = |address: &&std::net::IpAddr| {
-            let text = address.to_string();
-            self.names.filter().admit(&text).is_ok()
-        };
-        let guarded = addresses.iter().map(|(name, addresses)| {
-            let passed = addresses.iter().filter(passes).copied();
-            (name.clone(), passed.collect())
-        });
-        guarded.collect()
+/// The adopted addresses of an object that are still kept. An object that this program has not written is adopted
+/// while `--adopt-until` allows it.
+pub(super) fn adopted(
+    state: &State,
+    key: &ObjectKey,
+    resolver: &Resolver,
+    output: Output,
+    now: Now,
+) -> Option<Adopted> {
+    let before = resolver.planned.adopted.get(&output);
+    if let Some(Some(known)) = before {
+        return (known.until() > now.time).then(|| known.clone());
     }
-
-    /// The adopted addresses of an object that are still kept. An object that this program has not written is adopted
-    /// while `--adopt-until` allows it.
-    pub(super) fn adopted(
-        &self,
-        key: &ObjectKey,
-        resolver: &Resolver,
-        output: Output,
-        now: Now,
-    ) -> Option<Adopted> {
-        let before = resolver.adopted.get(&output);
-        if let Some(Some(known)) = before {
-            return (known.until() > now.time).then(|| known.clone());
-        }
-        let observed = self.outputs(output).get(key)?;
-        if !resolver.is_controller_of(observed.controller.as_deref()) {
-            return None;
-        }
-        // Later the annotation is not read: it may have been changed.
-        if before.is_none()
-            && let Some(known) = &observed.adopted
-        {
-            let until = known.until().min(now.time + self.options.retain);
-            let known = Adopted::new(until, self.guarded(known.addresses()));
-            return (until > now.time).then_some(known);
-        }
-        let may_adopt = self
-            .options
-            .adopt_until
-            .is_some_and(|until| now.time < until);
-        if observed.is_marked || resolver.written.contains_key(&output) || !may_adopt {
-            return None;
-        }
-        let mut addresses = self.guarded(&observed.addresses);
-        if output == Output::Map {
-            let is_listed =
-                |text: &String| resolver.request.names.iter().any(|it| it.text == *text);
-            addresses.retain(|text, _| is_listed(text));
-        }
-        let mut room = (MAX_ADOPTED / ADOPTED_ADDRESS).min(self.options.max_addresses);
-        for addresses in addresses.values_mut() {
-            *addresses = std::mem::take(addresses).into_iter().take(room).collect();
-            room -= addresses.len();
-        }
-        addresses.retain(|_, addresses| !addresses.is_empty());
-        (!addresses.is_empty()).then(|| Adopted::new(now.time + self.options.retain, addresses))
+    let observed = state.own(key, resolver, output)?;
+    let retained = now.time + state.options.retain;
+    // Later the annotation is not read: it may have been changed.
+    if before.is_none()
+        && let Some(known) = &observed.adopted
+    {
+        let until = known.until().min(retained);
+        let known = Adopted::new(until, guarded(state, known.addresses()));
+        return (until > now.time).then_some(known);
     }
+    let until = state.options.adopt_until;
+    let may_adopt = until.is_some_and(|until| now.time < until);
+    if observed.is_marked || resolver.written.contains_key(&output) || !may_adopt {
+        return None;
+    }
+    let mut addresses = guarded(state, &observed.addresses);
+    if output == Output::Map {
+        let is_listed = |text: &String| resolver.request.names.iter().any(|it| it.text == *text);
+        addresses.retain(|text, _| is_listed(text));
+    }
+    let mut room = (MAX_ADOPTED / ADOPTED_ADDRESS).min(state.options.max_addresses);
+    for addresses in addresses.values_mut() {
+        *addresses = std::mem::take(addresses).into_iter().take(room).collect();
+        room -= addresses.len();
+    }
+    addresses.retain(|_, addresses| !addresses.is_empty());
+    (!addresses.is_empty()).then(|| Adopted::new(retained, addresses))
 }

@@ -14,14 +14,18 @@ use runtime::{
     store::{ObjectKey, Precondition},
 };
 
-use super::{Job, Now, Operation, Planner, SetApi, floor::ADOPTED_ADDRESS};
+use super::{
+    Now, Operation, SetApi,
+    floor::{ADOPTED_ADDRESS, adopted, floor},
+    state::State,
+};
 use crate::{
     content::{Content, Limits, ListedName, content},
     egress,
     names::Name,
     output::{Object, Observed, Output},
     ownership::{self, Adopted, ByName},
-    resolver::{Floor, Resolver, TOGETHER},
+    resolver::{Floor, Resolver},
 };
 
 /// The limit of an object's JSON.
@@ -37,15 +41,15 @@ pub(super) struct Plan {
     pub(super) bytes: usize,
     /// The bytes that the stored objects grow by.
     pub(super) growth: usize,
-    content: Content,
+    pub(super) content: Content,
     /// When to plan again for writes that have to wait.
-    later_at: Option<Instant>,
+    pub(super) later_at: Option<Instant>,
     /// The kinds whose write failed and is tried later.
-    retried_later: BTreeSet<Output>,
-    floor: Floor,
-    adopted: BTreeMap<Output, Adopted>,
-    fingerprints: BTreeMap<Output, u64>,
-    events: Vec<(Severity, &'static str, String)>,
+    pub(super) retried_later: BTreeSet<Output>,
+    pub(super) floor: Floor,
+    pub(super) adopted: BTreeMap<Output, Adopted>,
+    pub(super) fingerprints: BTreeMap<Output, u64>,
+    pub(super) events: Vec<(Severity, &'static str, String)>,
 }
 
 impl Plan {
@@ -71,43 +75,66 @@ impl Plan {
     }
 }
 
-impl Planner {
-    pub(super) fn plan(&self, key: &ObjectKey, now: Now) -> Plan {
+/// A `DNSResolver` that is planned.
+struct Draft<'a> {
+    state: &'a State,
+    key: &'a ObjectKey,
+    resolver: &'a Resolver,
+    /// The bytes by which its objects may grow.
+    free_bytes: usize,
+    now: Now,
+}
+
+/// Plans the writes for a `DNSResolver`. `free_bytes` are those by which its objects may grow.
+pub(super) fn plan(
+    state: &State,
+    key: &ObjectKey,
+    resolver: &Resolver,
+    free_bytes: usize,
+    now: Now,
+) -> Plan {
+    let draft = Draft {
+        state,
+        key,
+        resolver,
+        free_bytes,
+        now,
+    };
+    draft.plan()
+}
+
+impl Draft<'_> {
+    fn plan(&self) -> Plan {
+        let (state, key, resolver) = (self.state, self.key, self.resolver);
+        let floor = floor(state, key, resolver);
+        let all = Output::ALL.into_iter();
+        let read = all.filter(|output| state.is_read(*output));
+        let adopted = read.filter_map(|output| {
+            let adopted = adopted(state, key, resolver, output, self.now)?;
+            Some((output, adopted))
+        });
+        let adopted = adopted.collect();
         let mut plan = Plan {
             operations: Vec::new(),
             bytes: 0,
             growth: 0,
-            content: Content::default(),
+            content: self.content(&floor, &adopted),
             later_at: None,
             retried_later: BTreeSet::new(),
-            floor: Floor::default(),
-            adopted: BTreeMap::new(),
+            floor,
+            adopted,
             fingerprints: BTreeMap::new(),
             events: Vec::new(),
         };
-        let Some(resolver) = self.resolvers.get(key) else {
-            return plan;
-        };
-        plan.floor = self.floor(key, resolver);
-        let read = Output::ALL
-            .into_iter()
-            .filter(|output| self.is_read(*output));
-        let adopted =
-            read.filter_map(|output| Some((output, self.adopted(key, resolver, output, now)?)));
-        plan.adopted = adopted.collect();
-        plan.content = self.content(key, resolver, &plan.floor, &plan.adopted);
         let mut unwanted = Vec::new();
         // Whether each wanted object is there, or is created by this plan.
         let mut is_whole = true;
         for output in Output::ALL {
             let is_wanted = resolver.request.wants(output)
-                || self.address_object(key, resolver) == Some(output);
-            let observed = self.outputs(output).get(key);
-            let is_ours = |it: &&Observed| resolver.is_controller_of(it.controller.as_deref());
-            let ours = observed.filter(is_ours);
-            if !self.is_read(output)
-                || self.outputs(output).is_unreadable(key)
-                || (observed.is_some() && ours.is_none())
+                || state.address_object(key, resolver) == Some(output);
+            if !state.is_read(output)
+                || state.stored.of(output).is_unreadable(key)
+                || state.is_taken(key, resolver, output)
             {
                 is_whole &= !is_wanted;
                 continue;
@@ -115,16 +142,23 @@ impl Planner {
             if !is_wanted {
                 // An unknown value removes nothing.
                 let is_known = resolver.request.kind.is_some();
-                let marked = ours.filter(|it| it.is_marked && is_known);
+                let marked = state.marked(key, resolver, output).filter(|_| is_known);
                 unwanted.extend(marked.map(|observed| (output, observed)));
                 continue;
             }
-            let is_created = self.plan_object(key, resolver, output, ours, &mut plan, now);
+            let ours = state.own(key, resolver, output);
+            let is_created = self.plan_object(output, ours, &mut plan);
             is_whole &= ours.is_some() || is_created;
         }
-        // Another kind of object is there before the old one goes.
-        for (output, observed) in unwanted.into_iter().filter(|_| is_whole) {
-            if plan.waits_for_retry(resolver, output, now) {
+        for (output, observed) in unwanted {
+            // Another kind of object is there before the old one goes. Until then the old one follows the names.
+            if !is_whole {
+                if resolver.unanswered.is_empty() {
+                    self.plan_object(output, Some(observed), &mut plan);
+                }
+                continue;
+            }
+            if plan.waits_for_retry(resolver, output, self.now) {
                 continue;
             }
             plan.operations
@@ -134,16 +168,9 @@ impl Planner {
     }
 
     /// Plans the write of a wanted object. Returns whether there is one.
-    fn plan_object(
-        &self,
-        key: &ObjectKey,
-        resolver: &Resolver,
-        output: Output,
-        ours: Option<&Observed>,
-        plan: &mut Plan,
-        now: Now,
-    ) -> bool {
-        let Some(mut object) = self.object(key, resolver, plan, output) else {
+    fn plan_object(&self, output: Output, ours: Option<&Observed>, plan: &mut Plan) -> bool {
+        let (resolver, now) = (self.resolver, self.now);
+        let Some(mut object) = self.object(plan, output) else {
             return false;
         };
         let fingerprint = object.fingerprint();
@@ -160,7 +187,7 @@ impl Planner {
         if plan.waits_for_retry(resolver, output, now) {
             return false;
         }
-        if resolver.failures.contains_key(&output) && self.outputs(output).is_out_of_sync {
+        if resolver.failures.contains_key(&output) && self.state.stored.of(output).is_out_of_sync {
             // Perhaps the kind is not served any more. The next list makes a new plan.
             plan.retried_later.insert(output);
             return false;
@@ -189,18 +216,13 @@ impl Planner {
         true
     }
 
-    fn content(
-        &self,
-        key: &ObjectKey,
-        resolver: &Resolver,
-        floor: &Floor,
-        adopted: &BTreeMap<Output, Adopted>,
-    ) -> Content {
-        let listed = self.listed_names(resolver);
+    fn content(&self, floor: &Floor, adopted: &BTreeMap<Output, Adopted>) -> Content {
+        let (state, key, resolver) = (self.state, self.key, self.resolver);
+        let listed = self.listed_names();
         // A policy selects pods of its namespace alone, and a set is for policies of all. A tenant that may write one of
         // them must not put addresses into the other.
         let mut others = BTreeSet::new();
-        if let Some(kind) = self.address_object(key, resolver) {
+        if let Some(kind) = state.address_object(key, resolver) {
             let of_kind = floor.get(&kind).into_iter().flat_map(ByName::values);
             others.extend(of_kind.flatten());
             others.extend(adopted.get(&kind).into_iter().flat_map(Adopted::all));
@@ -217,26 +239,25 @@ impl Planner {
             .sum();
         let taken = METADATA + labels + largest.unwrap_or(0);
         let limits = Limits {
-            addresses: self.options.max_addresses,
+            addresses: state.options.max_addresses,
             bytes: MAX_OBJECT.saturating_sub(taken),
-            new_bytes: self.free_bytes(key),
+            new_bytes: self.free_bytes,
         };
-        let mut present = resolver.present.clone();
+        let mut present = resolver.planned.present.clone();
         // The plan of another process: its addresses stay at the limit.
         let new = floor
             .keys()
-            .filter(|output| !resolver.floor.contains_key(output));
-        let observed = new.filter_map(|output| self.outputs(*output).get(key));
-        let ours = observed.filter(|it| resolver.is_controller_of(it.controller.as_deref()));
+            .filter(|output| !resolver.planned.floor.contains_key(output));
+        let ours = new.filter_map(|output| state.own(key, resolver, *output));
         present.extend(ours.flat_map(|it| it.addresses.values().flatten()));
         content(&listed, &others, &present, limits)
     }
 
     /// The names of the list with their addresses, each name once.
-    fn listed_names(&self, resolver: &Resolver) -> Vec<ListedName> {
+    fn listed_names(&self) -> Vec<ListedName> {
         let mut listed: Vec<ListedName> = Vec::new();
         let mut known: HashMap<&DnsName, usize> = HashMap::new();
-        for (place, it) in resolver.request.names.iter().enumerate() {
+        for (place, it) in self.resolver.request.names.iter().enumerate() {
             let name = it.name.as_ref().ok();
             let same = name.and_then(|name| known.get(name));
             if let Some(same) = same.and_then(|same| listed.get_mut(*same)) {
@@ -246,7 +267,7 @@ impl Planner {
             if let Some(name) = name {
                 known.insert(name, listed.len());
             }
-            let addresses = name.and_then(|name| self.names.get(name));
+            let addresses = name.and_then(|name| self.state.names.get(name));
             let addresses = addresses.into_iter().flat_map(Name::addresses);
             listed.push(ListedName {
                 texts: [(place, it.text.clone())].into(),
@@ -258,18 +279,13 @@ impl Planner {
     }
 
     /// The object of a kind as it should be; `None` if the kind is not served.
-    fn object(
-        &self,
-        key: &ObjectKey,
-        resolver: &Resolver,
-        plan: &Plan,
-        output: Output,
-    ) -> Option<Object> {
+    fn object(&self, plan: &Plan, output: Output) -> Option<Object> {
+        let (state, key, resolver) = (self.state, self.key, self.resolver);
         let adopted = plan.adopted.get(&output);
         let labels = match output {
             Output::Policy | Output::Map => resolver.request.labels.clone(),
             Output::Set => {
-                let prefix = self.options.label_prefix.as_deref();
+                let prefix = state.options.label_prefix.as_deref();
                 let is_shown = |name: &str| prefix.is_some_and(|prefix| name.starts_with(prefix));
                 let all = resolver
                     .request
@@ -291,17 +307,17 @@ impl Planner {
             )]),
             ..ObjectMeta::default()
         };
-        Some(match (output, self.set_api) {
+        Some(match (output, state.set_api) {
             (Output::Policy, _) => Object::Policy(NetworkPolicy {
                 metadata,
                 spec: Some(egress::policy(
                     &plan.content.addresses,
-                    self.options.dns.as_ref(),
+                    state.options.dns.as_ref(),
                 )),
             }),
             (Output::Map, _) => {
                 let mut content = plan.content.clone();
-                self.add_by_name(resolver, &plan.floor, adopted, &mut content);
+                self.add_by_name(&plan.floor, adopted, &mut content);
                 let data = Some(content.ip_map());
                 Object::Map(IpMap { metadata, data })
             }
@@ -331,90 +347,21 @@ impl Planner {
 
     /// Adds the addresses that the IPMap had at the start, of unanswered names, and the adopted ones. They stay in the
     /// IPMap alone.
-    fn add_by_name(
-        &self,
-        resolver: &Resolver,
-        floor: &Floor,
-        adopted: Option<&Adopted>,
-        content: &mut Content,
-    ) {
-        let mut room = self
-            .options
-            .max_addresses
-            .saturating_sub(content.addresses.len());
-        for (place, listed) in resolver.request.names.iter().enumerate() {
+    fn add_by_name(&self, floor: &Floor, adopted: Option<&Adopted>, content: &mut Content) {
+        let state = self.state;
+        let most = state.options.max_addresses;
+        let mut room = most.saturating_sub(content.addresses.len());
+        for (place, listed) in self.resolver.request.names.iter().enumerate() {
             let is_answered = listed
                 .name
                 .as_ref()
-                .is_ok_and(|name| self.names.is_answered(name));
+                .is_ok_and(|name| state.names.is_answered(name));
             let before = floor.get(&Output::Map).and_then(|it| it.get(&listed.text));
             let before = before.filter(|_| !is_answered);
             let adopted = adopted.and_then(|adopted| adopted.addresses().get(&listed.text));
             let addresses = before.into_iter().chain(adopted).flatten().copied();
             room -= content.add_to_map(place, addresses, room);
         }
-    }
-
-    /// Begins a planned job.
-    pub(super) fn begin(&mut self, key: &ObjectKey, plan: Plan, now: Now) -> Option<Job> {
-        let job = Job {
-            key: key.clone(),
-            operations: plan.operations.clone(),
-            status: None,
-            since: self.resolvers.get(key).and_then(|it| it.dirty_since),
-        };
-        for (severity, reason, note) in plan.events.clone() {
-            self.report(key, severity, reason, note);
-        }
-        self.settle(key, plan, now);
-        let resolver = self.resolvers.get_mut(key)?;
-        resolver.begin_job();
-        resolver.not_before = Some(now.instant + TOGETHER);
-        Some(job)
-    }
-
-    /// Remembers a plan whose writes begin, or that has none.
-    pub(super) fn settle(&mut self, key: &ObjectKey, plan: Plan, now: Now) {
-        let Some(resolver) = self.resolvers.get_mut(key) else {
-            return;
-        };
-        let addresses = &plan.content.addresses;
-        resolver
-            .since
-            .retain(|address, _| addresses.contains(address));
-        for address in addresses {
-            resolver.since.entry(*address).or_insert(now.time);
-        }
-        resolver.present = plan.content.addresses;
-        resolver.left_out = plan.content.left_out;
-        if plan.content.is_full {
-            self.full
-                .entry(key.namespace.clone())
-                .or_insert(now.instant);
-        }
-        let adopted = plan.floor.keys().map(|output| {
-            let adopted = plan.adopted.get(output);
-            (*output, adopted.cloned())
-        });
-        resolver.adopted = adopted.collect();
-        resolver.floor = plan.floor;
-        resolver.is_planned = true;
-        let is_written = |output| plan.operations.iter().any(|it| it.output() == output);
-        resolver
-            .failures
-            .retain(|output, _| plan.retried_later.contains(output) || is_written(*output));
-        if plan.operations.is_empty() {
-            // They are stored as they should be.
-            resolver.written.extend(plan.fingerprints);
-        }
-        resolver
-            .written
-            .retain(|output, _| resolver.request.wants(*output));
-        resolver.later_at = plan.later_at;
-        (resolver.is_dirty, resolver.is_urgent) = (false, false);
-        (resolver.dirty_since, resolver.waiting_bytes) = (None, None);
-        resolver.new_names.clear();
-        self.status_due.insert(key.clone());
     }
 }
 

@@ -346,6 +346,23 @@ fn a_limit_is_named_and_present_addresses_stay() {
 }
 
 #[test]
+fn a_name_without_an_object_is_told_from_one_without_an_answer() {
+    let mut world = World::new();
+    let list = ["one.example.com", "two.example.com"];
+    world.resolver("a", json!({"domainList": list}));
+    world.silence("two.example.com.");
+    world.pass(20);
+    let condition = world.condition("a", "Resolved");
+    assert_eq!(condition.reason, "NoDNSNameResolver");
+    let parts: Vec<_> = condition.message.split("; ").collect();
+    assert_eq!(parts[0], "no answer yet: two.example.com");
+    assert!(parts[1].ends_with(": one.example.com"), "{parts:?}");
+    world.silence("one.example.com.");
+    world.pass(20);
+    assert_eq!(world.condition("a", "Resolved").reason, "Waiting");
+}
+
+#[test]
 fn a_resolver_whose_pods_cannot_reach_dns_is_named() {
     let mut world = World::ready(
         "a",

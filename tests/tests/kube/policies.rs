@@ -124,7 +124,7 @@ async fn without_any_answer_a_policy_refuses_everything() {
     let condition = world.condition("a", "Resolved").await;
     assert_eq!(
         (condition.status.as_str(), condition.reason.as_str()),
-        ("False", "Waiting")
+        ("False", "NoDNSNameResolver")
     );
     assert_eq!(world.condition("a", "DNSBlocked").await.status, "False");
     assert!(!world.read_resolver("a").await.status.unwrap().ready);

@@ -1,9 +1,11 @@
 //! Lists of names with their addresses, in the controller.
 
+use tokio::sync::oneshot;
+
 use super::{World, answer, at, name, namespace_limits::Cluster};
 use crate::{
     clients::tests::Pods,
-    objects::{ManageObjects, NameListing, NameSelection, NamesQuery},
+    objects::{InspectRequest, ManageObjects, NameListing, NameSelection, NamesQuery},
 };
 
 fn list(world: &World, selection: NameSelection, addresses: usize) -> NameListing {
@@ -11,8 +13,10 @@ fn list(world: &World, selection: NameSelection, addresses: usize) -> NameListin
         selection,
         addresses,
     };
-    let inspection = world.controller.inspect();
-    inspection.list_names(&query, at(world.now))
+    let (sender, mut answer) = oneshot::channel();
+    let request = InspectRequest::Names(query, sender);
+    request.answer(world.controller.inspect(), at(world.now));
+    answer.try_recv().unwrap()
 }
 
 fn matching(filter: &str, namespace: Option<&str>, after: Option<&str>) -> NameSelection {

@@ -1,16 +1,18 @@
 //! Schedules the look-ups of names, and applies their results.
 
-use std::{iter::once, time::Duration};
+use std::{collections::HashMap, iter::once, time::Duration};
 
 use metrics::counter;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
+use smallvec::SmallVec;
 
 use super::NameTable;
 use crate::{
     clients::Namespace,
     event_history::EventKind,
     lookup::{FamilyOutcome, GapBackfill, LookupResult, MOST_NAMESPACES, NextLookup, Request},
+    objects::entry::Entry,
     observation::Provenance,
     state::{FamilyResult, LookupSummary},
 };
@@ -45,24 +47,13 @@ impl NameTable {
             }
         }
         let next = match at {
-            _ if is_unknown => {
-                let with_rule = self.with_rule(name).iter().copied();
-                NextLookup::Initial(with_rule.take(MOST_NAMESPACES).collect())
-            }
+            _ if is_unknown => NextLookup::Initial(with_rule(&self.entries, name)),
             Some(at) => NextLookup::Refresh { at, grace },
             None => NextLookup::Never {
                 is_forgotten: !self.entries.contains_key(name),
             },
         };
         self.lookups.reschedule(name, next);
-    }
-
-    /// The namespaces with a rule for the name, or else for its wildcard.
-    fn with_rule(&self, name: &DnsName) -> &[Namespace] {
-        let specs = once(name.clone()).chain(name.wildcard());
-        let mut entries = specs.filter_map(|spec| self.entries.get(&spec));
-        let entry = entries.find(|entry| !entry.with_rule.is_empty());
-        entry.map_or(&[], |entry| &entry.with_rule)
     }
 
     /// The next name to look up, if one is due.
@@ -74,10 +65,8 @@ impl NameTable {
             .chain(name.wildcard())
             .filter_map(|spec| Some(self.entries.get(&spec)?.memory.list().addresses_of(&name)))
             .max();
-        let namespaces = self.with_rule(&name).iter().copied();
-        let namespaces = namespaces.take(MOST_NAMESPACES).collect();
         Some(Request {
-            namespaces,
+            namespaces: with_rule(&self.entries, &name),
             over_tcp: self.lookups.takes_tcp(&name),
             name,
             known: known.unwrap_or(0),
@@ -158,4 +147,13 @@ impl NameTable {
         });
         backfill.begin(last_seen, &mut self.lookups, now);
     }
+}
+
+/// The first namespaces with a rule for the name, or else for its wildcard.
+fn with_rule(entries: &HashMap<DnsName, Box<Entry>>, name: &DnsName) -> SmallVec<[Namespace; 4]> {
+    let specs = once(name.clone()).chain(name.wildcard());
+    let mut entries = specs.filter_map(|spec| entries.get(&spec));
+    let entry = entries.find(|entry| !entry.with_rule.is_empty());
+    let namespaces = entry.into_iter().flat_map(|entry| entry.with_rule.iter());
+    namespaces.take(MOST_NAMESPACES).copied().collect()
 }

@@ -14,9 +14,9 @@ impl Reader<'_> {
     fn read_deadline(&self, partial: bool) -> Option<Instant> {
         let limits = &self.ingest.limits;
         if self.frames.phase() != Phase::Streaming {
-            Some(self.opened + limits.handshake)
+            Some(self.times.opened + limits.handshake)
         } else if partial {
-            Some(self.frame_began + limits.frame)
+            Some(self.times.frame_began + limits.frame)
         } else {
             None
         }
@@ -24,10 +24,11 @@ impl Reader<'_> {
 
     /// When an unknown peer must be known. A peer that only has to show the secret may be silent.
     pub(super) fn known_by(&self) -> Option<Instant> {
-        if !self.lacks_secret && self.standing.awaits_secret() {
+        if !self.unknown.lacks_secret && self.standing.awaits_secret() {
             return None;
         }
-        self.unknown_since
+        self.unknown
+            .since
             .map(|since| since + self.ingest.limits.unknown)
     }
 

@@ -9,7 +9,8 @@ use crate::observe::metrics::Outcome;
 impl Reader<'_> {
     pub(super) fn flush(&mut self) {
         let lost = std::mem::take(&mut self.lost);
-        let frames = self.data_frames - std::mem::replace(&mut self.told_frames, self.data_frames);
+        let reported = std::mem::replace(&mut self.reported.data_frames, self.data_frames);
+        let frames = self.data_frames - reported;
         self.permit.tell(frames, lost);
         for (count, reason) in [
             (lost.queue, "queue"),
@@ -24,7 +25,7 @@ impl Reader<'_> {
         let unreadable =
             self.counts.pending(Outcome::BadEvent) + self.counts.pending(Outcome::BadMessage);
         if unreadable > 0
-            && let Some(left_out) = self.ingest.bad_events.allow()
+            && let Some(left_out) = self.ingest.log_limits.bad_events.allow()
         {
             let offset = self.frames.offset();
             warn!(
@@ -35,11 +36,11 @@ impl Reader<'_> {
             );
         }
         if self.standing.is_known()
-            && !self.warned_no_message
+            && !self.reported.no_message
             && self.counts.pending(Outcome::NoMessage) > 0
-            && let Some(left_out) = self.ingest.no_message.allow()
+            && let Some(left_out) = self.ingest.log_limits.no_message.allow()
         {
-            self.warned_no_message = true;
+            self.reported.no_message = true;
             warn!(
                 suppressed_lines = left_out,
                 "events without a DNS message: the sender's `dnstap` line lacks `full`"

@@ -67,7 +67,7 @@ impl Peer {
         let mut ingest = Ingest::new(index, clock, ConnectionTable::new(limits, sender));
         change(&mut ingest);
         let peer = listen::Peer::Address("192.0.2.1:40000".parse().unwrap());
-        let has_secret = ingest.secrets.is_some();
+        let has_secret = ingest.peer_acl.secrets.is_some();
         let scheme = if has_secret { "tls" } else { "tcp" };
         let listener = format!("{scheme}://0.0.0.0:6000").parse().unwrap();
         let standing = ingest.peer_acl.standing(&listener, &peer, has_secret);
@@ -408,7 +408,9 @@ async fn events_show_a_secret_of_the_file_as_it_is_now() {
     let begun = Reloading::begin("secret", vec![file.clone()], parse);
     let (secrets, reloading) = begun.unwrap();
     tokio::spawn(reloading.run(CancellationToken::new()));
-    let mut peer = Peer::with(1 << 20, |ingest| ingest.secrets = Some(secrets.clone()));
+    let mut peer = Peer::with(1 << 20, |ingest| {
+        ingest.peer_acl.secrets = Some(secrets.clone())
+    });
     let use_file = async |contents: String| {
         fs::write(&file, &contents).unwrap();
         let expected = Secrets::parse(contents.as_bytes()).unwrap();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     check::{
-        facts::{DnsPod, DnsService, Facts, Resource},
+        facts::{ClusterDns, DnsPod, DnsService, Facts, Leases, OvnKubernetes, Resource},
         programs::{CollectorStatus, Programs},
         workloads::{Settings, Workload},
     },
@@ -86,28 +86,34 @@ pub(super) fn well() -> Facts {
             service("collector-2", "10.96.0.54"),
         ]),
         policies: vec![("dns".to_owned(), Ok(Vec::new()))],
-        dns: vec![DnsService {
-            key: settings.dns_services[0].clone(),
-            pods: Ok(Some(vec![DnsPod {
-                pod: pod("kube-system", json!({}), "10.0.0.3"),
-                version: Ok(("1.14.7".to_owned(), "its metrics")),
-            }])),
-        }],
-        corefile: Some((
-            settings.corefile.clone().unwrap(),
-            Ok(Some(of(json!({ "data": { "Corefile": corefile } })))),
-        )),
+        dns: ClusterDns {
+            services: vec![DnsService {
+                key: settings.dns_services[0].clone(),
+                pods: Ok(Some(vec![DnsPod {
+                    pod: pod("kube-system", json!({}), "10.0.0.3"),
+                    version: Ok(("1.14.7".to_owned(), "its metrics")),
+                }])),
+            }],
+            corefile: Some((
+                settings.corefile.clone().unwrap(),
+                Ok(Some(of(json!({ "data": { "Corefile": corefile } })))),
+            )),
+        },
         settings,
-        lease: Ok(Some(of(json!({ "spec": {
-            "holderIdentity": "a", "leaseDurationSeconds": 10, "renewTime": now,
-        }})))),
-        policy_lease: None,
+        leases: Leases {
+            collectors: Ok(Some(of(json!({ "spec": {
+                "holderIdentity": "a", "leaseDurationSeconds": 10, "renewTime": now,
+            }})))),
+            policy_writers: None,
+        },
         nodes: Ok(vec![of(json!({ "metadata": { "name": "node-a" } }))]),
-        ovnkube: Ok(vec![of(json!({
-            "metadata": { "name": "ovnkube-node-a" },
-            "spec": { "containers": [{ "name": "c" }] },
-        }))]),
-        ovnkube_config: Vec::new(),
+        ovn_kubernetes: OvnKubernetes {
+            pods: Ok(vec![of(json!({
+                "metadata": { "name": "ovnkube-node-a" },
+                "spec": { "containers": [{ "name": "c" }] },
+            }))]),
+            configs: Vec::new(),
+        },
         programs: Programs::of_collector(Ok(CollectorStatus {
             leader: true,
             ..CollectorStatus::default()

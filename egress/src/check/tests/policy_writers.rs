@@ -26,7 +26,7 @@ fn with(answer: Seen<PolicyWriterStatus>) -> Facts {
     let mut facts = well();
     facts.workloads = Ok(vec![collector(), policy_writer()]);
     facts.settings.dns_resolver_objects = Some("names".to_owned());
-    facts.policy_lease = Some(Ok(Some(of(json!({ "spec": {
+    facts.leases.policy_writers = Some(Ok(Some(of(json!({ "spec": {
         "holderIdentity": "p-1", "renewTime": "2026-01-01T00:00:00.000000Z",
     }})))));
     let program = "policy-writer p-1 on node a".to_owned();
@@ -78,7 +78,7 @@ fn a_policy_writer_leads_and_reads_all_kinds() {
         "not every policy-writer answers",
     );
     assert_found(dns_resolvers(&facts), "?", "no policy-writer answers");
-    facts.policy_lease = Some(Ok(None));
+    facts.leases.policy_writers = Some(Ok(None));
     facts.programs.policy_writers.clear();
     assert_found(
         policy_writers(&facts),

@@ -227,7 +227,7 @@ fn a_watcher_is_told_of_each_change_of_a_set() {
         other => panic!("{other:?}"),
     }));
     world.pass(Duration::from_secs(60));
-    let told = world.sync.take_changes();
+    let told = std::mem::take(&mut world.sync.changes);
     let v4 = told.iter().filter(|it| it.family == Family::V4);
     let set = world::set_name(DEFAULT_NETWORK_CONTROLLER, W, Family::V4);
     let seen: Vec<_> = v4

@@ -1,5 +1,6 @@
 //! Faults of the cluster: a restored etcd, kinds that cannot be read, refused writes.
 
+use runtime::store::ObjectKey;
 use serde_json::json;
 
 use super::{
@@ -135,6 +136,29 @@ fn a_set_that_is_read_late_keeps_its_addresses() {
 }
 
 #[test]
+fn a_set_that_changed_while_its_group_was_away_keeps_its_addresses() {
+    let mut world = World::new();
+    world.planner.set_api(SetApi::V3, world.now());
+    world.list(Output::Set);
+    let spec = json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"});
+    world.resolver("a", spec);
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.pass(20);
+    world.silence("one.example.com.");
+    world.restart();
+    world.pass(20);
+    assert_eq!(world.set("a").spec.nets, ["192.0.2.1/32"]);
+    world.planner.set_api(SetApi::Missing, world.now());
+    // Another policy-writer has written it.
+    let stored = world.sets.get_mut(&key("a")).unwrap();
+    stored.spec.nets = vec!["192.0.2.2/32".to_owned()];
+    world.planner.set_api(SetApi::V3, world.now());
+    world.list(Output::Set);
+    world.pass(20);
+    assert_eq!(world.set("a").spec.nets, ["192.0.2.2/32"]);
+}
+
+#[test]
 fn a_policy_stays_until_each_wanted_object_is_there() {
     let list = json!({"domainList": ["one.example.com"]});
     let set = json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"});
@@ -165,6 +189,34 @@ fn a_policy_stays_until_each_wanted_object_is_there() {
     world.resolver("c", set);
     world.pass(60);
     assert!(world.policy("c").is_some());
+}
+
+#[test]
+fn a_set_that_waits_for_a_policy_whose_name_is_taken_follows_the_names() {
+    let mut world = World::new();
+    world.planner.set_api(SetApi::V3, world.now());
+    world.list(Output::Set);
+    let names = json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"});
+    world.resolver("a", names);
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.pass(20);
+    world.foreign_policy("a", None);
+    world.resolver("a", json!({"domainList": ["one.example.com"]}));
+    world.pass(20);
+    assert_eq!(world.set("a").spec.nets, ["192.0.2.1/32"]);
+    world.name("one.example.com.", &["192.0.2.2"]);
+    world.pass(20);
+    assert_eq!(world.set("a").spec.nets, ["192.0.2.2/32"]);
+    // After a restart the name has no answer at first.
+    world.silence("one.example.com.");
+    world.restart();
+    world.pass(20);
+    assert_eq!(world.set("a").spec.nets, ["192.0.2.2/32"]);
+    world.delete_policy("a");
+    world.name("one.example.com.", &["192.0.2.2"]);
+    world.pass(20);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
+    assert!(!world.sets.contains_key(&key("a")));
 }
 
 #[test]

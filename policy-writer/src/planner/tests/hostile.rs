@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use runtime::store::ObjectKey;
 use serde_json::json;
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
 
 /// The resolvers whose status is compared next.
 fn due(world: &World) -> BTreeSet<ObjectKey> {
-    world.planner.status_due.keys().cloned().collect()
+    world.planner.schedule.status_due.keys().cloned().collect()
 }
 
 #[test]
@@ -138,7 +139,7 @@ fn the_resolvers_of_a_tenant_with_many_hide_no_fault_of_others() {
         "type": "NameTaken", "status": "True", "reason": "OtherController", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     });
-    for resolver in world.planner.resolvers.values_mut() {
+    for resolver in world.planner.state.resolvers.values_mut() {
         resolver.status.conditions = vec![serde_json::from_value(taken.clone()).unwrap()];
     }
     let (shown, more) = world.planner.shown();
@@ -146,7 +147,7 @@ fn the_resolvers_of_a_tenant_with_many_hide_no_fault_of_others() {
     assert_eq!(names[..3], ["r0000", "b", "r0001"]);
     assert_eq!((names.len(), more), (1_000, 11));
     // Those without faults come last, and are not counted.
-    for (key, resolver) in &mut world.planner.resolvers {
+    for (key, resolver) in &mut world.planner.state.resolvers {
         if key.namespace == "team-0" {
             resolver.status.conditions.clear();
         }
@@ -228,7 +229,7 @@ fn objects_of_a_namespace_share_its_bytes() {
     world.resolver("team-b/b", list);
     world.pass(30);
     let stored = |world: &World, namespace| {
-        let of = |output| world.planner.outputs(output).bytes(namespace);
+        let of = |output| world.planner.state.stored.of(output).bytes(namespace);
         Output::ALL.map(of).into_iter().sum::<usize>()
     };
     let count = |world: &World, name: &str| world.policy(name).unwrap().len();

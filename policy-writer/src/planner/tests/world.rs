@@ -9,9 +9,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
 };
 use proto::api::{
-    DnsNameResolver, DnsResolver, DnsResolverStatus, IpMap, NetworkSet, NetworkSetSpec, object_name,
+    DnsName, DnsNameResolver, DnsResolver, DnsResolverStatus, IpMap, NetworkSet, NetworkSetSpec,
+    object_name,
 };
-use runtime::store::Event;
+use runtime::store::{Event, ObjectKey};
 use serde_json::{Value, json};
 
 use self::store::listed;
@@ -42,7 +43,7 @@ pub(super) struct World {
     resolvers: Stored<DnsResolver>,
     policies: Stored<NetworkPolicy>,
     maps: Stored<IpMap>,
-    sets: Stored<NetworkSet>,
+    pub(super) sets: Stored<NetworkSet>,
     /// Writes of objects, without statuses.
     pub(super) writes: usize,
     /// Attempts to write statuses.
@@ -405,7 +406,7 @@ impl World {
     }
 
     pub(super) fn status(&self, name: &str) -> DnsResolverStatus {
-        let known = self.planner.resolvers.contains_key(&key(name));
+        let known = self.planner.state.resolvers.contains_key(&key(name));
         let stored = self.resolvers.get(&key(name)).filter(|_| known);
         stored.and_then(|it| it.status.clone()).unwrap_or_default()
     }

@@ -5,11 +5,14 @@ use std::{collections::BTreeSet, net::IpAddr};
 use runtime::store::ObjectKey;
 use serde::Serialize;
 
-use super::Reason;
+use super::{
+    Reason, kinds, known_addresses,
+    reasons::{idle_reasons, reasons},
+};
 use crate::{
     output::{Observed, Output},
     ownership::ByName,
-    planner::{Now, Planner},
+    planner::{Now, state::State},
     resolver::Resolver,
 };
 
@@ -58,123 +61,122 @@ pub struct ObjectReport {
     pub reasons: Vec<Reason>,
 }
 
-impl Planner {
-    /// Compares all objects, without the text.
-    pub fn compare(&self, now: Now) -> Comparison {
-        let mut comparison = Comparison {
-            leader: self.is_leading(),
-            dns_resolvers: self.resolvers.len(),
-            reasons: self.idle_reasons(),
-            ..Comparison::default()
-        };
-        for (key, resolver) in &self.resolvers {
-            comparison.left_out += resolver.left_out.values().sum::<usize>();
-            for output in self.kinds(key, resolver) {
-                comparison.objects += 1;
-                let Some(mut report) = self.differs(key, resolver, output, &mut comparison) else {
-                    continue;
-                };
-                report.reasons = self.reasons(key, resolver, now);
-                if comparison.differences.len() < MOST {
-                    comparison.differences.push(report);
-                } else {
-                    comparison.more_differences += 1;
-                }
+/// Compares all objects, without the text.
+pub(in super::super) fn compare(state: &State, now: Now) -> Comparison {
+    let mut comparison = Comparison {
+        leader: state.is_leading,
+        dns_resolvers: state.resolvers.len(),
+        reasons: idle_reasons(state),
+        ..Comparison::default()
+    };
+    for (key, resolver) in &state.resolvers {
+        comparison.left_out += resolver.planned.left_out.values().sum::<usize>();
+        for output in kinds(state, key, resolver) {
+            comparison.objects += 1;
+            let Some(mut report) = differs(state, key, resolver, output, &mut comparison) else {
+                continue;
+            };
+            report.reasons = reasons(state, key, resolver, now);
+            if comparison.differences.len() < MOST {
+                comparison.differences.push(report);
+            } else {
+                comparison.more_differences += 1;
             }
         }
-        comparison.is_same = comparison.differences.is_empty();
-        comparison
     }
+    comparison.is_same = comparison.differences.is_empty();
+    comparison
+}
 
-    fn differs(
-        &self,
-        key: &ObjectKey,
-        resolver: &Resolver,
-        output: Output,
-        comparison: &mut Comparison,
-    ) -> Option<ObjectReport> {
-        let mut report = ObjectReport {
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-            kind: output,
-            fault: None,
-            missing: Vec::new(),
-            more_missing: 0,
-            surplus: Vec::new(),
-            more_surplus: 0,
-            reasons: Vec::new(),
-        };
-        let Some(stored) = self.own(key, resolver, output) else {
-            report.fault = Some(match self.outputs(output) {
-                _ if !self.is_read(output) => "objects of this kind are not read",
-                outputs if outputs.is_unreadable(key) => "it does not decode",
-                outputs if outputs.get(key).is_some() => "it has another owner",
-                _ => "there is none",
-            });
-            return Some(report);
-        };
-        if stored.openness.is_open {
-            report.fault = Some("a rule without destinations allows everything");
-        }
-        let known = self.contents(resolver, output);
-        let limited = self.limited(resolver);
-        let missing = beyond(&known, &stored.addresses);
-        let missing: BTreeSet<_> = missing.difference(&limited).copied().collect();
-        let mut surplus = beyond(&stored.addresses, &known);
-        let kept = self.kept(resolver, output, stored, &surplus);
-        comparison.kept += kept.len();
-        surplus.retain(|address| !kept.contains(address));
-        report.more_missing = missing.len().saturating_sub(MOST);
-        report.missing = missing.into_iter().take(MOST).collect();
-        report.more_surplus = surplus.len().saturating_sub(MOST);
-        report.surplus = surplus.into_iter().take(MOST).collect();
-        let is_same =
-            report.fault.is_none() && report.missing.is_empty() && report.surplus.is_empty();
-        (!is_same).then_some(report)
+fn differs(
+    state: &State,
+    key: &ObjectKey,
+    resolver: &Resolver,
+    output: Output,
+    comparison: &mut Comparison,
+) -> Option<ObjectReport> {
+    let mut report = ObjectReport {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        kind: output,
+        fault: None,
+        missing: Vec::new(),
+        more_missing: 0,
+        surplus: Vec::new(),
+        more_surplus: 0,
+        reasons: Vec::new(),
+    };
+    let Some(stored) = state.own(key, resolver, output) else {
+        report.fault = Some(match state.stored.of(output) {
+            _ if !state.is_read(output) => "objects of this kind are not read",
+            outputs if outputs.is_unreadable(key) => "it does not decode",
+            outputs if outputs.get(key).is_some() => "it has another owner",
+            _ => "there is none",
+        });
+        return Some(report);
+    };
+    if stored.openness.is_open {
+        report.fault = Some("a rule without destinations allows everything");
     }
+    let known = contents(state, resolver, output);
+    let limited = limited(state, resolver);
+    let missing = beyond(&known, &stored.addresses);
+    let missing: BTreeSet<_> = missing.difference(&limited).copied().collect();
+    let mut surplus = beyond(&stored.addresses, &known);
+    let kept = kept(resolver, output, stored, &surplus);
+    comparison.kept += kept.len();
+    surplus.retain(|address| !kept.contains(address));
+    report.more_missing = missing.len().saturating_sub(MOST);
+    report.missing = missing.into_iter().take(MOST).collect();
+    report.more_surplus = surplus.len().saturating_sub(MOST);
+    report.surplus = surplus.into_iter().take(MOST).collect();
+    let is_same = report.fault.is_none() && report.missing.is_empty() && report.surplus.is_empty();
+    (!is_same).then_some(report)
+}
 
-    /// The addresses of an object by the statuses.
-    fn contents(&self, resolver: &Resolver, output: Output) -> ByName {
-        let mut contents = ByName::new();
-        for listed in &resolver.request.names {
-            let name = match output {
-                Output::Map => listed.text.clone(),
-                Output::Policy | Output::Set => String::new(),
-            };
-            contents.entry(name).or_default().extend(self.known(listed));
-        }
+/// The addresses of an object by the statuses.
+fn contents(state: &State, resolver: &Resolver, output: Output) -> ByName {
+    let mut contents = ByName::new();
+    for listed in &resolver.request.names {
+        let name = match output {
+            Output::Map => listed.text.clone(),
+            Output::Policy | Output::Set => String::new(),
+        };
         contents
+            .entry(name)
+            .or_default()
+            .extend(known_addresses(state, listed));
     }
+    contents
+}
 
-    /// The addresses of names at a limit. Which of them are left out is of no matter here.
-    fn limited(&self, resolver: &Resolver) -> BTreeSet<IpAddr> {
-        let is_limited = |text: &String| resolver.left_out.contains_key(text);
-        let names = resolver.request.names.iter();
-        let names = names.filter(|it| is_limited(&it.text));
-        names.flat_map(|it| self.known(it)).collect()
-    }
+/// The addresses of names at a limit. Which of them are left out is of no matter here.
+fn limited(state: &State, resolver: &Resolver) -> BTreeSet<IpAddr> {
+    let is_limited = |text: &String| resolver.planned.left_out.contains_key(text);
+    let names = resolver.request.names.iter();
+    let names = names.filter(|it| is_limited(&it.text));
+    names.flat_map(|it| known_addresses(state, it)).collect()
+}
 
-    /// The addresses without a name that the object may have for a while: those before the start, and the adopted ones.
-    fn kept(
-        &self,
-        resolver: &Resolver,
-        output: Output,
-        stored: &Observed,
-        surplus: &BTreeSet<IpAddr>,
-    ) -> BTreeSet<IpAddr> {
-        let adopted = match resolver.adopted.get(&output) {
-            Some(planned) => planned.as_ref(),
-            None => stored.adopted.as_ref(),
-        };
-        let mut kept: BTreeSet<_> = adopted.into_iter().flat_map(|it| it.all()).collect();
-        match resolver.floor.get(&output) {
-            _ if resolver.unanswered.is_empty() => {}
-            // Before its first plan all that it had stays.
-            None => kept.extend(surplus),
-            Some(floor) => kept.extend(floor.values().flatten()),
-        }
-        kept.intersection(surplus).copied().collect()
+/// The addresses without a name that the object may have for a while: those before the start, and the adopted ones.
+fn kept(
+    resolver: &Resolver,
+    output: Output,
+    stored: &Observed,
+    surplus: &BTreeSet<IpAddr>,
+) -> BTreeSet<IpAddr> {
+    let adopted = match resolver.planned.adopted.get(&output) {
+        Some(planned) => planned.as_ref(),
+        None => stored.adopted.as_ref(),
+    };
+    let mut kept: BTreeSet<_> = adopted.into_iter().flat_map(|it| it.all()).collect();
+    match resolver.planned.floor.get(&output) {
+        _ if resolver.unanswered.is_empty() => {}
+        // Before its first plan all that it had stays.
+        None => kept.extend(surplus),
+        Some(floor) => kept.extend(floor.values().flatten()),
     }
+    kept.intersection(surplus).copied().collect()
 }
 
 /// The addresses of one side that the other does not have under the same name.

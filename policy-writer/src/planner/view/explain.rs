@@ -9,10 +9,14 @@ use runtime::{
 };
 use serde::Serialize;
 
-use super::{ObjectShown, Reason, has};
+use super::{
+    ObjectShown, Reason, deciding, has, kinds, known_addresses, knows, objects,
+    reasons::{idle_reasons, kept_because, reasons},
+    trouble,
+};
 use crate::{
     output::Output,
-    planner::{Now, Planner},
+    planner::{Now, state::State},
     resolver::{Listed, Resolver},
 };
 
@@ -73,161 +77,174 @@ pub struct AddressExplained {
     pub reason: Option<&'static str>,
 }
 
-impl Planner {
-    /// The explanation, without its text.
-    pub fn explain(&self, asked: &Asked, now: Now) -> Explanation {
-        let mut reasons = self.idle_reasons();
-        let is_asked = |key: &ObjectKey| {
-            let namespace = asked.namespace.as_ref();
-            namespace.is_none_or(|namespace| *namespace == key.namespace)
-        };
-        let all = self.resolvers.iter().filter(|(key, _)| is_asked(key));
-        let explained: Vec<Explained> = match &asked.subject {
-            Ok(Subject::Address(address)) => {
-                if let Err(skip) = self.names.filter().admit(&address.to_string()) {
-                    let words = format!(
-                        "no object may have it: the guards refuse it ({})",
-                        skip.as_str()
-                    );
-                    reasons.push(Reason::new("AddressRefused", words));
-                }
-                all.filter_map(|(key, resolver)| self.with_address(key, resolver, *address, now))
-                    .collect()
+/// The explanation, without its text.
+pub(in super::super) fn explain(state: &State, asked: &Asked, now: Now) -> Explanation {
+    let mut reasons = idle_reasons(state);
+    let is_asked = |key: &ObjectKey| {
+        let namespace = asked.namespace.as_ref();
+        namespace.is_none_or(|namespace| *namespace == key.namespace)
+    };
+    let all = state.resolvers.iter().filter(|(key, _)| is_asked(key));
+    let explained: Vec<Explained> = match &asked.subject {
+        Ok(Subject::Address(address)) => {
+            if let Err(skip) = state.names.filter().admit(&address.to_string()) {
+                let words = format!(
+                    "no object may have it: the guards refuse it ({})",
+                    skip.as_str()
+                );
+                reasons.push(Reason::new("AddressRefused", words));
             }
-            Ok(Subject::Name(name)) => all
-                .filter_map(|(key, resolver)| self.with_name(key, resolver, name, now))
-                .collect(),
-            Err((_, error)) => {
-                reasons.push(Reason::new("NotAName", error.clone()));
-                Vec::new()
-            }
+            all.filter_map(|(key, resolver)| with_address(state, key, resolver, *address, now))
+                .collect()
+        }
+        Ok(Subject::Name(name)) => all
+            .filter_map(|(key, resolver)| with_name(state, key, resolver, name, now))
+            .collect(),
+        Err((_, error)) => {
+            reasons.push(Reason::new("NotAName", error.clone()));
+            Vec::new()
+        }
+    };
+    if explained.is_empty() && asked.subject.is_ok() {
+        let words = match &asked.subject {
+            Ok(Subject::Address(_)) => "no DNSResolver has a name with this address",
+            _ => "no DNSResolver lists this name",
         };
-        if explained.is_empty() && asked.subject.is_ok() {
-            let words = match &asked.subject {
-                Ok(Subject::Address(_)) => "no DNSResolver has a name with this address",
-                _ => "no DNSResolver lists this name",
-            };
-            reasons.push(Reason::new("NoDNSResolver", words));
-        }
-        let is_there = |it: &Explained| it.addresses.iter().any(|it| it.is_there);
-        Explanation {
-            about: asked.text(),
-            namespace: asked.namespace.clone(),
-            leader: self.is_leading(),
-            is_wanted: !explained.is_empty(),
-            is_there: !explained.is_empty() && explained.iter().all(is_there),
-            more_dns_resolvers: explained.len().saturating_sub(MOST),
-            dns_resolvers: explained.into_iter().take(MOST).collect(),
-            reasons,
-            text: Vec::new(),
-        }
+        reasons.push(Reason::new("NoDNSResolver", words));
     }
-
-    fn with_address(
-        &self,
-        key: &ObjectKey,
-        resolver: &Resolver,
-        address: IpAddr,
-        now: Now,
-    ) -> Option<Explained> {
-        let listed = resolver.request.names.iter();
-        let listed: Vec<_> = listed.filter(|it| self.knows(it, address)).collect();
-        let is_stored = || {
-            let kinds = self.kinds(key, resolver).into_iter();
-            let mut own = kinds.filter_map(|it| self.own(key, resolver, it));
-            own.any(|own| has(own, address))
-        };
-        if listed.is_empty() && !is_stored() {
-            return None;
-        }
-        Some(self.explained(key, resolver, &listed, &[address], now))
+    let is_there = |it: &Explained| it.addresses.iter().any(|it| it.is_there);
+    Explanation {
+        about: asked.text(),
+        namespace: asked.namespace.clone(),
+        leader: state.is_leading,
+        is_wanted: !explained.is_empty(),
+        is_there: !explained.is_empty() && explained.iter().all(is_there),
+        more_dns_resolvers: explained.len().saturating_sub(MOST),
+        dns_resolvers: explained.into_iter().take(MOST).collect(),
+        reasons,
+        text: Vec::new(),
     }
+}
 
-    /// The name itself, or the wildcard that matches it.
-    fn with_name(
-        &self,
-        key: &ObjectKey,
-        resolver: &Resolver,
-        name: &DnsName,
-        now: Now,
-    ) -> Option<Explained> {
-        let is_it = |listed: &&Listed| {
-            let listed = listed.name.as_ref();
-            listed.is_ok_and(|listed| listed == name || listed.matches(name))
-        };
-        let listed: Vec<_> = resolver.request.names.iter().filter(is_it).collect();
-        if listed.is_empty() {
-            return None;
-        }
-        let mut addresses: Vec<_> = listed.iter().flat_map(|it| self.known(it)).collect();
-        if let Some(map) = self.own(key, resolver, Output::Map) {
-            let stored = listed.iter().filter_map(|it| map.addresses.get(&it.text));
-            addresses.extend(stored.flatten());
-        }
-        addresses.sort_unstable();
-        addresses.dedup();
-        Some(self.explained(key, resolver, &listed, &addresses, now))
+fn with_address(
+    state: &State,
+    key: &ObjectKey,
+    resolver: &Resolver,
+    address: IpAddr,
+    now: Now,
+) -> Option<Explained> {
+    let listed = resolver.request.names.iter();
+    let listed: Vec<_> = listed.filter(|it| knows(state, it, address)).collect();
+    let is_stored = || {
+        let kinds = kinds(state, key, resolver).into_iter();
+        let mut own = kinds.filter_map(|it| state.own(key, resolver, it));
+        own.any(|own| has(own, address))
+    };
+    if listed.is_empty() && !is_stored() {
+        return None;
     }
+    let about = About {
+        state,
+        key,
+        resolver,
+        listed: &listed,
+        now,
+    };
+    Some(about.explained(&[address]))
+}
 
-    fn explained(
-        &self,
-        key: &ObjectKey,
-        resolver: &Resolver,
-        listed: &[&Listed],
-        addresses: &[IpAddr],
-        now: Now,
-    ) -> Explained {
-        let troubles = listed.iter().filter_map(|it| {
-            let trouble = self.trouble(&it.name)?;
+/// The name itself, or the wildcard that matches it.
+fn with_name(
+    state: &State,
+    key: &ObjectKey,
+    resolver: &Resolver,
+    name: &DnsName,
+    now: Now,
+) -> Option<Explained> {
+    let is_it = |listed: &&Listed| {
+        let listed = listed.name.as_ref();
+        listed.is_ok_and(|listed| listed == name || listed.matches(name))
+    };
+    let listed: Vec<_> = resolver.request.names.iter().filter(is_it).collect();
+    if listed.is_empty() {
+        return None;
+    }
+    let known = listed.iter().flat_map(|it| known_addresses(state, it));
+    let mut addresses: Vec<_> = known.collect();
+    if let Some(map) = state.own(key, resolver, Output::Map) {
+        let stored = listed.iter().filter_map(|it| map.addresses.get(&it.text));
+        addresses.extend(stored.flatten());
+    }
+    addresses.sort_unstable();
+    addresses.dedup();
+    let about = About {
+        state,
+        key,
+        resolver,
+        listed: &listed,
+        now,
+    };
+    Some(about.explained(&addresses))
+}
+
+/// The facts that an explanation of one `DNSResolver` needs.
+struct About<'a> {
+    state: &'a State,
+    key: &'a ObjectKey,
+    resolver: &'a Resolver,
+    /// The names of the list that are asked about, or have the address.
+    listed: &'a [&'a Listed],
+    now: Now,
+}
+
+impl About<'_> {
+    fn explained(&self, addresses: &[IpAddr]) -> Explained {
+        let (state, key, resolver) = (self.state, self.key, self.resolver);
+        let troubles = self.listed.iter().filter_map(|it| {
+            let trouble = trouble(state, &it.name)?;
             Some(Reason::new("Name", format!("{}: {trouble}", it.text)))
         });
-        let mut reasons: Vec<_> = troubles.collect();
-        reasons.extend(self.reasons(key, resolver, now));
+        let mut all: Vec<_> = troubles.collect();
+        all.extend(reasons(state, key, resolver, self.now));
         let shown = addresses.iter().take(MOST);
-        let shown = shown.map(|address| self.address(key, resolver, listed, *address, now));
         Explained {
             namespace: key.namespace.clone(),
             name: key.name.clone(),
-            objects: self.objects(key, resolver),
-            names: listed.iter().map(|it| it.text.clone()).collect(),
-            addresses: shown.collect(),
+            objects: objects(state, key, resolver),
+            names: self.listed.iter().map(|it| it.text.clone()).collect(),
+            addresses: shown.map(|address| self.address(*address)).collect(),
             more_addresses: addresses.len().saturating_sub(MOST),
-            reasons,
+            reasons: all,
         }
     }
 
-    fn address(
-        &self,
-        key: &ObjectKey,
-        resolver: &Resolver,
-        listed: &[&Listed],
-        address: IpAddr,
-        now: Now,
-    ) -> AddressExplained {
-        let kinds = self.kinds(key, resolver);
+    fn address(&self, address: IpAddr) -> AddressExplained {
+        let (state, key, resolver) = (self.state, self.key, self.resolver);
         let stored = |output: &Output| {
-            let own = self.own(key, resolver, *output);
+            let own = state.own(key, resolver, *output);
             own.is_some_and(|own| has(own, address))
         };
-        let deciding = self.deciding(key, resolver);
+        let deciding = deciding(state, key, resolver);
         let is_there = deciding.is_some_and(|it| has(it, address));
-        let has_name = listed.iter().any(|it| self.knows(it, address));
+        let has_name = self.listed.iter().any(|it| knows(state, it, address));
         let is_left_out = || {
-            let mut texts = listed.iter().map(|it| &it.text);
-            texts.any(|text| resolver.left_out.contains_key(text))
+            let mut texts = self.listed.iter().map(|it| &it.text);
+            texts.any(|text| resolver.planned.left_out.contains_key(text))
         };
         let reason = match (is_there, has_name) {
             (true, true) => None,
-            (true, false) => Some(Self::kept_because(resolver, address)),
+            (true, false) => Some(kept_because(resolver, address)),
             (false, _) if is_left_out() => Some("left out at a limit"),
             (false, _) => Some("not written"),
         };
-        let since = resolver.since.get(&address).filter(|_| is_there);
+        let since = resolver.planned.since.get(&address);
+        let since = since.filter(|_| is_there);
+        let kinds = kinds(state, key, resolver).into_iter();
         AddressExplained {
             address,
-            objects: kinds.into_iter().filter(stored).collect(),
+            objects: kinds.filter(stored).collect(),
             is_there,
-            since_seconds: since.map(|since| now.time.since(*since).as_secs()),
+            since_seconds: since.map(|since| self.now.time.since(*since).as_secs()),
             reason,
         }
     }

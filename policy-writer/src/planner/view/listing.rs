@@ -8,10 +8,10 @@ use std::{
 use runtime::store::ObjectKey;
 use serde::Serialize;
 
-use super::{ObjectShown, has};
+use super::{ObjectShown, deciding, has, known_addresses, objects};
 use crate::{
     output::Output,
-    planner::Planner,
+    planner::state::State,
     resolver::{Listed, Resolver},
 };
 
@@ -63,72 +63,70 @@ pub struct NameListed {
     pub addresses: Vec<IpAddr>,
 }
 
-impl Planner {
-    /// The next page of names.
-    pub fn list(&self, query: &ListingQuery) -> Listing {
-        let filter = query.filter.to_ascii_lowercase();
-        let after = query.after.as_ref();
-        let rest = match after {
-            Some(after) => self.resolvers.range((Excluded(after), Unbounded)),
-            None => self.resolvers.range::<ObjectKey, _>(..),
-        };
-        let is_asked = |key: &ObjectKey| {
-            let namespace = query.namespace.as_ref();
-            namespace.is_none_or(|namespace| *namespace == key.namespace)
-        };
-        let (mut resolvers, mut addresses, mut next) = (Vec::new(), 0, None);
-        for (key, resolver) in rest.filter(|(key, _)| is_asked(key)) {
-            let names = self.names_of(key, resolver, &filter);
-            if names.is_empty() {
-                continue;
-            }
-            let more: usize = names.iter().map(|it| it.addresses.len()).sum();
-            addresses += more;
-            let is_full = resolvers.len() == MOST_RESOLVERS || addresses > MOST_ADDRESSES;
-            if let Some(ListedResolver {
-                namespace, name, ..
-            }) = resolvers.last()
-                && is_full
-            {
-                next = Some(ObjectKey {
-                    namespace: namespace.clone(),
-                    name: name.clone(),
-                });
-                break;
-            }
-            resolvers.push(ListedResolver {
-                namespace: key.namespace.clone(),
-                name: key.name.clone(),
-                objects: self.objects(key, resolver),
-                names,
+/// The next page of names.
+pub(in super::super) fn list(state: &State, query: &ListingQuery) -> Listing {
+    let filter = query.filter.to_ascii_lowercase();
+    let after = query.after.as_ref();
+    let rest = match after {
+        Some(after) => state.resolvers.range((Excluded(after), Unbounded)),
+        None => state.resolvers.range::<ObjectKey, _>(..),
+    };
+    let is_asked = |key: &ObjectKey| {
+        let namespace = query.namespace.as_ref();
+        namespace.is_none_or(|namespace| *namespace == key.namespace)
+    };
+    let (mut resolvers, mut addresses, mut next) = (Vec::new(), 0, None);
+    for (key, resolver) in rest.filter(|(key, _)| is_asked(key)) {
+        let names = names_of(state, key, resolver, &filter);
+        if names.is_empty() {
+            continue;
+        }
+        let more: usize = names.iter().map(|it| it.addresses.len()).sum();
+        addresses += more;
+        let is_full = resolvers.len() == MOST_RESOLVERS || addresses > MOST_ADDRESSES;
+        if let Some(ListedResolver {
+            namespace, name, ..
+        }) = resolvers.last()
+            && is_full
+        {
+            next = Some(ObjectKey {
+                namespace: namespace.clone(),
+                name: name.clone(),
             });
+            break;
         }
-        Listing {
-            leader: self.is_leading(),
-            dns_resolvers: resolvers,
-            next,
-        }
-    }
-
-    fn names_of(&self, key: &ObjectKey, resolver: &Resolver, filter: &str) -> Vec<NameListed> {
-        let is_asked = |listed: &&Listed| match &listed.name {
-            Ok(name) => name.is_wildcard() || name.as_str().contains(filter),
-            Err(_) => listed.text.to_ascii_lowercase().contains(filter),
-        };
-        let map = self.own(key, resolver, Output::Map);
-        let deciding = self.deciding(key, resolver);
-        let listed = resolver.request.names.iter().filter(is_asked);
-        let names = listed.map(|listed| {
-            let mut addresses = self.known(listed);
-            let stored = map.and_then(|map| map.addresses.get(&listed.text));
-            addresses.extend(stored.into_iter().flatten());
-            addresses.retain(|address| deciding.is_some_and(|it| has(it, *address)));
-            let name = listed.name.as_ref();
-            NameListed {
-                name: name.map_or_else(|_| listed.text.clone(), ToString::to_string),
-                addresses: addresses.into_iter().collect(),
-            }
+        resolvers.push(ListedResolver {
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            objects: objects(state, key, resolver),
+            names,
         });
-        names.collect()
     }
+    Listing {
+        leader: state.is_leading,
+        dns_resolvers: resolvers,
+        next,
+    }
+}
+
+fn names_of(state: &State, key: &ObjectKey, resolver: &Resolver, filter: &str) -> Vec<NameListed> {
+    let is_asked = |listed: &&Listed| match &listed.name {
+        Ok(name) => name.is_wildcard() || name.as_str().contains(filter),
+        Err(_) => listed.text.to_ascii_lowercase().contains(filter),
+    };
+    let map = state.own(key, resolver, Output::Map);
+    let deciding = deciding(state, key, resolver);
+    let listed = resolver.request.names.iter().filter(is_asked);
+    let names = listed.map(|listed| {
+        let mut addresses = known_addresses(state, listed);
+        let stored = map.and_then(|map| map.addresses.get(&listed.text));
+        addresses.extend(stored.into_iter().flatten());
+        addresses.retain(|address| deciding.is_some_and(|it| has(it, *address)));
+        let name = listed.name.as_ref();
+        NameListed {
+            name: name.map_or_else(|_| listed.text.clone(), ToString::to_string),
+            addresses: addresses.into_iter().collect(),
+        }
+    });
+    names.collect()
 }

@@ -55,15 +55,20 @@ pub(super) struct Watch<K> {
     is_anew: bool,
     /// Whether the whole content was delivered once.
     has_started: bool,
-    /// Why absences currently mean nothing, if that was reported.
-    out_of_sync: Option<String>,
     looked: Instant,
     events: Vec<Event<K>>,
-    /// The undecodable objects as last reported.
-    undecodable: Undecodable,
-    /// The faults as last reported, by path.
-    complaints: BTreeMap<PathBuf, Fault>,
+    reported: Reported,
     watched: Watched,
+}
+
+/// The faults as last reported.
+#[derive(Default)]
+struct Reported {
+    /// Why absences mean nothing, until everything is in sync again.
+    out_of_sync: Option<String>,
+    undecodable: Undecodable,
+    /// The faults of files by path.
+    faults: BTreeMap<PathBuf, Fault>,
 }
 
 impl<K: Kind> Watch<K> {
@@ -82,17 +87,15 @@ impl<K: Kind> Watch<K> {
             folders: BTreeMap::new(),
             is_anew: false,
             has_started: false,
-            out_of_sync: None,
             looked: Instant::now(),
             events: Vec::new(),
-            undecodable: Undecodable::default(),
-            complaints: BTreeMap::new(),
+            reported: Reported::default(),
             watched,
         }
     }
 
     fn is_in_sync(&self) -> bool {
-        self.has_started && self.out_of_sync.is_none()
+        self.has_started && self.reported.out_of_sync.is_none()
     }
 
     /// How long to wait for notifications before everything is checked.
@@ -124,7 +127,7 @@ impl<K: Kind> Watch<K> {
         }
         let is_due = self.looked.elapsed() >= self.look_interval();
         if work.lost || work.everything || is_due || !self.is_in_sync() {
-            let is_first = !self.has_started && self.out_of_sync.is_none();
+            let is_first = !self.has_started && self.reported.out_of_sync.is_none();
             self.look_at_everything(work.lost || is_first);
         }
         if self.look_at_files(work.files).is_none() {
@@ -180,14 +183,14 @@ impl<K: Kind> Watch<K> {
                     info!(kind = %K::kind(&()), objects = list.len(), "in sync with the folder");
                 }
                 self.has_started = true;
-                self.out_of_sync = None;
+                self.reported.out_of_sync = None;
                 self.events = vec![Event::Synced(list)];
             }
-            (Err(reason), _) if self.out_of_sync.as_ref() == Some(&reason) => {}
+            (Err(reason), _) if self.reported.out_of_sync.as_ref() == Some(&reason) => {}
             (Err(reason), _) => {
                 warn!(kind = %K::kind(&()), "out of sync: {reason}");
                 self.events.push(Event::OutOfSync(reason.clone()));
-                self.out_of_sync = Some(reason);
+                self.reported.out_of_sync = Some(reason);
             }
         }
     }
@@ -302,7 +305,8 @@ impl<K: Kind> Watch<K> {
                 now.extend(known);
             }
         }
-        self.undecodable
+        self.reported
+            .undecodable
             .around(&mut self.events, now, |key| files.contains_key(key));
     }
 
@@ -317,7 +321,8 @@ impl<K: Kind> Watch<K> {
             };
             now.insert(path, fault.clone());
         }
-        let is_new = |(path, fault): &(&PathBuf, &Fault)| self.complaints.get(*path) != Some(fault);
+        let is_new =
+            |(path, fault): &(&PathBuf, &Fault)| self.reported.faults.get(*path) != Some(fault);
         let new: Vec<_> = now.iter().filter(is_new).collect();
         for (path, fault) in new.iter().take(MAX_WARNINGS) {
             warn!("cannot read {}{fault}", path.display());
@@ -326,7 +331,8 @@ impl<K: Kind> Watch<K> {
             warn!("and {} more", new.len() - MAX_WARNINGS);
         }
         let over = self
-            .complaints
+            .reported
+            .faults
             .keys()
             .filter(|path| !now.contains_key(*path));
         for path in over.take(MAX_WARNINGS) {
@@ -337,7 +343,7 @@ impl<K: Kind> Watch<K> {
                 |(path, fault): (&PathBuf, &Fault)| (path.display().to_string(), fault.in_words());
             now.iter().map(in_words)
         });
-        self.complaints = now;
+        self.reported.faults = now;
     }
 }
 

@@ -97,7 +97,7 @@ async fn a_probe_in_a_stream_that_does_not_show_the_secret_is_not_told() {
     fs::write(&file, "0123456789abcdef").unwrap();
     let parse = |contents: &[Vec<u8>]| Ok(Secrets::parse(&contents.concat())?);
     let (secrets, _reloading) = Reloading::begin("secret", vec![file], parse).unwrap();
-    let (mut peer, mut told) = connect(|ingest| ingest.secrets = Some(secrets));
+    let (mut peer, mut told) = connect(|ingest| ingest.peer_acl.secrets = Some(secrets));
     peer.open().await;
     peer.send(&[probe(""), probe("0123456789abcdeg")].concat())
         .await;

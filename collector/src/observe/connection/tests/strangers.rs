@@ -156,7 +156,7 @@ async fn host_network_peer_with_the_tls_secret_is_trusted_and_others_are_not() {
     let secrets = secrets();
     let dial = || {
         Peer::with(1 << 20, |ingest| {
-            ingest.secrets = Some(secrets.clone());
+            ingest.peer_acl.secrets = Some(secrets.clone());
             ingest.peer_acl.servers = Some(servers.clone());
             ingest.connections = connection_limits.clone();
         })
@@ -206,7 +206,7 @@ async fn a_stream_that_shows_no_secret_makes_nobody_ask_again_when_it_breaks() {
     tokio::time::advance(Duration::from_secs(3600)).await;
     for (shown, is_gap) in [("", false), ("0123456789abcdeg", false), (SECRET, true)] {
         let mut peer = Peer::with(1 << 20, |ingest| {
-            ingest.secrets = Some(secrets.clone());
+            ingest.peer_acl.secrets = Some(secrets.clone());
             ingest.loss_tracker = loss_tracker.clone();
         });
         peer.open().await;

@@ -1,53 +1,26 @@
-//! Finds circles between sibling modules: `a` uses `b`, and `b` uses `a`, perhaps through others. Code for tests does
-//! not count.
-//!
-//! `module_circles DIRECTORY...` for the `src` folders of crates. Exits with 1 if there is a circle.
-#![allow(clippy::print_stdout, reason = "it is what the program is for")]
+//! Circles between sibling modules: `a` uses `b`, and `b` uses `a`, perhaps through others.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    env, fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use petgraph::{algo::tarjan_scc, graphmap::DiGraphMap};
 use syn::{
-    Attribute, Item, ItemMod, UseTree,
+    Item, ItemMod, UseTree,
     visit::{self, Visit},
 };
 
-/// For example `["controller", "writes"]`; empty for the crate itself.
-type Module = Vec<String>;
-
-fn main() -> anyhow::Result<ExitCode> {
-    let mut found = false;
-    for folder in env::args().skip(1) {
-        for (parent, circle) in circles(Path::new(&folder))? {
-            println!(
-                "{folder}: in `{}`: {}",
-                parent.join("::"),
-                circle.join(", ")
-            );
-            found = true;
-        }
-    }
-    Ok(ExitCode::from(u8::from(found)))
-}
+use crate::{Module, SourceFile, are_for_tests};
 
 /// The circles among the children of each module.
-fn circles(folder: &Path) -> anyhow::Result<Vec<(Module, Vec<String>)>> {
-    let files = files(folder)?;
-    let modules: BTreeSet<Module> = files.iter().map(|file| module_of(folder, file)).collect();
+pub(crate) fn circles(files: &[SourceFile]) -> Vec<(Module, Vec<String>)> {
+    let modules: BTreeSet<Module> = files.iter().map(|file| file.module.clone()).collect();
     let mut uses: BTreeMap<Module, BTreeSet<(String, String)>> = BTreeMap::new();
-    for file in &files {
-        let module = module_of(folder, file);
-        let text = fs::read_to_string(file)?;
+    for file in files {
+        let module = &file.module;
         let mut paths = Paths {
             module: module.clone(),
             ..Paths::default()
         };
-        paths.visit_file(&syn::parse_file(&text)?);
+        paths.visit_file(&file.syntax);
         for mut used in paths.used {
             while !modules.contains(&used) {
                 used.pop();
@@ -69,36 +42,7 @@ fn circles(folder: &Path) -> anyhow::Result<Vec<(Module, Vec<String>)>> {
             .map(|circle| (parent.clone(), owned(circle)))
             .collect::<Vec<_>>()
     });
-    Ok(circles.collect())
-}
-
-/// All files of code that is not for tests.
-fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        if name.contains("tests") || ["fuzzing", "random", "testing"].contains(&&*name) {
-            continue;
-        }
-        if path.is_dir() {
-            files.extend(self::files(&path)?);
-        } else if path.extension().is_some_and(|it| it == "rs") {
-            files.push(path);
-        }
-    }
-    Ok(files)
-}
-
-fn module_of(folder: &Path, file: &Path) -> Module {
-    let path = file.strip_prefix(folder).unwrap_or(file);
-    let path = path.with_extension("");
-    let names = path.iter().map(|name| name.to_string_lossy().into_owned());
-    let mut module: Module = names.collect();
-    if let Some("mod" | "lib" | "main") = module.last().map(String::as_str) {
-        module.pop();
-    }
-    module
+    circles.collect()
 }
 
 /// The paths in a file that begin with `crate`, `self` or `super`.
@@ -139,14 +83,6 @@ impl Paths {
             }
         }
     }
-}
-
-fn are_for_tests(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        let list = attribute.meta.require_list();
-        let words = list.map(|list| list.tokens.to_string());
-        attribute.path().is_ident("cfg") && words.is_ok_and(|it| it.contains("test"))
-    })
 }
 
 impl Visit<'_> for Paths {
