@@ -2,6 +2,7 @@
 
 mod deadlines;
 mod flush;
+mod unknown;
 
 use std::{
     future::{Future, poll_fn},
@@ -24,6 +25,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
+use self::unknown::Unknown;
 use super::{
     Ingest,
     connection_limits::{ConnectionPermit, Drops},
@@ -32,7 +34,7 @@ use super::{
     metrics::{Counts, Outcome},
     peer_acl::PeerStatus,
     pipeline::{Context, StreamHistory, observe},
-    queue::{self, Full},
+    queue::Full,
     read_buffer::ReadBuffer,
 };
 use crate::{
@@ -176,19 +178,6 @@ struct Reader<'a> {
     times: Times,
 }
 
-/// A peer while it is unknown.
-#[derive(Default)]
-struct Unknown {
-    since: Option<Instant>,
-    /// An event without the required secret has come.
-    lacks_secret: bool,
-    /// Its observations.
-    held: Vec<Observation>,
-    held_bytes: usize,
-    /// `held` was full, and observations were dropped.
-    has_lost: bool,
-}
-
 /// What was reported of a stream.
 #[derive(Default)]
 struct Reported {
@@ -226,10 +215,7 @@ impl<'a> Reader<'a> {
             probed,
             history: StreamHistory::of_stream(source),
             permit,
-            unknown: Unknown {
-                since: (!is_known).then_some(now),
-                ..Unknown::default()
-            },
+            unknown: Unknown::since((!is_known).then_some(now)),
             standing,
             frames: StreamReader::new(dnstap::CONTENT_TYPE, ingest.limits.frames),
             watched: None,
@@ -388,7 +374,8 @@ impl<'a> Reader<'a> {
             return;
         }
         if !self.standing.is_known() {
-            self.hold();
+            let most = self.ingest.limits.held;
+            self.lost.unknown += self.unknown.hold(&mut self.observed, most);
             return;
         }
         for observation in &self.observed {
@@ -406,20 +393,6 @@ impl<'a> Reader<'a> {
             }
             self.ingest.loss_tracker.keep(name);
         });
-    }
-
-    /// Keeps the observations until the peer is known.
-    fn hold(&mut self) {
-        for observation in self.observed.drain(..) {
-            let size = queue::size(&observation);
-            if self.unknown.held_bytes + size > self.ingest.limits.held {
-                self.lost.unknown += 1;
-                self.unknown.has_lost = true;
-            } else {
-                self.unknown.held_bytes += size;
-                self.unknown.held.push(observation);
-            }
-        }
     }
 
     /// Checks again whether the peer is known, and if so hands over the observations that were
@@ -464,9 +437,7 @@ impl<'a> Reader<'a> {
         (self.probed, self.history.source) = known(self.ingest, &self.permit, is_known);
         self.unknown.since = (!is_known).then(Instant::now);
         if is_known {
-            self.unknown.held_bytes = 0;
-            self.unknown.held.append(&mut self.observed);
-            self.observed = std::mem::take(&mut self.unknown.held);
+            self.unknown.release(&mut self.observed);
             // The observations were made while the source was unknown.
             for observation in &mut self.observed {
                 observation.source = self.history.source;
@@ -498,7 +469,7 @@ impl<'a> Reader<'a> {
 
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
-        if !self.unknown.held.is_empty() || self.unknown.has_lost {
+        if self.unknown.has_any() {
             self.ingest.loss_tracker.unjudged(self.permit.peer());
         }
     }
