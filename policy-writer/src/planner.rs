@@ -1,4 +1,11 @@
 //! The plan of all writes, without IO: events of the store and results of writes go in, jobs come out.
+//!
+//! - `state` has all facts. `events` and `finish` change them after events of the store and results of jobs.
+//! - `schedule` says whose turn it is, with `turns` and `flights`. `begin` plans these and begins their jobs.
+//! - `plan` compares the objects as they should be with the stored ones. `floor` has addresses that stay, and `room` the
+//!   limit of a namespace.
+//! - `conditions` writes the statuses. `orphans` deletes objects whose `DNSResolver` is gone. `view` has the facts for
+//!   administrators.
 
 mod begin;
 mod conditions;

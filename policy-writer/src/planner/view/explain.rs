@@ -85,6 +85,12 @@ pub(in super::super) fn explain(state: &State, asked: &Asked, now: Now) -> Expla
         namespace.is_none_or(|namespace| *namespace == key.namespace)
     };
     let all = state.resolvers.iter().filter(|(key, _)| is_asked(key));
+    let all = all.map(|(key, resolver)| About {
+        state,
+        key,
+        resolver,
+        now,
+    });
     let explained: Vec<Explained> = match &asked.subject {
         Ok(Subject::Address(address)) => {
             if let Err(skip) = state.names.filter().admit(&address.to_string()) {
@@ -94,12 +100,10 @@ pub(in super::super) fn explain(state: &State, asked: &Asked, now: Now) -> Expla
                 );
                 reasons.push(Reason::new("AddressRefused", words));
             }
-            all.filter_map(|(key, resolver)| with_address(state, key, resolver, *address, now))
+            all.filter_map(|about| about.with_address(*address))
                 .collect()
         }
-        Ok(Subject::Name(name)) => all
-            .filter_map(|(key, resolver)| with_name(state, key, resolver, name, now))
-            .collect(),
+        Ok(Subject::Name(name)) => all.filter_map(|about| about.with_name(name)).collect(),
         Err((_, error)) => {
             reasons.push(Reason::new("NotAName", error.clone()));
             Vec::new()
@@ -126,81 +130,57 @@ pub(in super::super) fn explain(state: &State, asked: &Asked, now: Now) -> Expla
     }
 }
 
-fn with_address(
-    state: &State,
-    key: &ObjectKey,
-    resolver: &Resolver,
-    address: IpAddr,
-    now: Now,
-) -> Option<Explained> {
-    let listed = resolver.request.names.iter();
-    let listed: Vec<_> = listed.filter(|it| knows(state, it, address)).collect();
-    let is_stored = || {
-        let kinds = kinds(state, key, resolver).into_iter();
-        let mut own = kinds.filter_map(|it| state.own(key, resolver, it));
-        own.any(|own| has(own, address))
-    };
-    if listed.is_empty() && !is_stored() {
-        return None;
-    }
-    let about = About {
-        state,
-        key,
-        resolver,
-        listed: &listed,
-        now,
-    };
-    Some(about.explained(&[address]))
-}
-
-/// The name itself, or the wildcard that matches it.
-fn with_name(
-    state: &State,
-    key: &ObjectKey,
-    resolver: &Resolver,
-    name: &DnsName,
-    now: Now,
-) -> Option<Explained> {
-    let is_it = |listed: &&Listed| {
-        let listed = listed.name.as_ref();
-        listed.is_ok_and(|listed| listed == name || listed.matches(name))
-    };
-    let listed: Vec<_> = resolver.request.names.iter().filter(is_it).collect();
-    if listed.is_empty() {
-        return None;
-    }
-    let known = listed.iter().flat_map(|it| known_addresses(state, it));
-    let mut addresses: Vec<_> = known.collect();
-    if let Some(map) = state.own(key, resolver, Output::Map) {
-        let stored = listed.iter().filter_map(|it| map.addresses.get(&it.text));
-        addresses.extend(stored.flatten());
-    }
-    addresses.sort_unstable();
-    addresses.dedup();
-    let about = About {
-        state,
-        key,
-        resolver,
-        listed: &listed,
-        now,
-    };
-    Some(about.explained(&addresses))
-}
-
-/// The facts that an explanation of one `DNSResolver` needs.
+/// One `DNSResolver`, for an explanation.
 struct About<'a> {
     state: &'a State,
     key: &'a ObjectKey,
     resolver: &'a Resolver,
-    /// The names of the list that are asked about, or have the address.
-    listed: &'a [&'a Listed],
     now: Now,
 }
 
 impl About<'_> {
-    fn explained(&self, addresses: &[IpAddr]) -> Explained {
+    /// `None` if it has nothing to do with the address.
+    fn with_address(&self, address: IpAddr) -> Option<Explained> {
         let (state, key, resolver) = (self.state, self.key, self.resolver);
-        let troubles = self.listed.iter().filter_map(|it| {
+        let listed = resolver.request.names.iter();
+        let listed: Vec<_> = listed.filter(|it| knows(state, it, address)).collect();
+        let is_stored = || {
+            let kinds = kinds(state, key, resolver).into_iter();
+            let mut own = kinds.filter_map(|it| state.own(key, resolver, it));
+            own.any(|own| has(own, address))
+        };
+        if listed.is_empty() && !is_stored() {
+            return None;
+        }
+        Some(self.explained(&listed, &[address]))
+    }
+
+    /// The name itself, or the wildcard that matches it. `None` if the list has neither.
+    fn with_name(&self, name: &DnsName) -> Option<Explained> {
+        let is_it = |listed: &&Listed| {
+            let listed = listed.name.as_ref();
+            listed.is_ok_and(|listed| listed == name || listed.matches(name))
+        };
+        let listed = self.resolver.request.names.iter();
+        let listed: Vec<_> = listed.filter(is_it).collect();
+        if listed.is_empty() {
+            return None;
+        }
+        let known = listed.iter().flat_map(|it| known_addresses(self.state, it));
+        let mut addresses: Vec<_> = known.collect();
+        if let Some(map) = self.state.own(self.key, self.resolver, Output::Map) {
+            let stored = listed.iter().filter_map(|it| map.addresses.get(&it.text));
+            addresses.extend(stored.flatten());
+        }
+        addresses.sort_unstable();
+        addresses.dedup();
+        Some(self.explained(&listed, &addresses))
+    }
+
+    /// `listed`: the names of the list that are asked about, or have the address.
+    fn explained(&self, listed: &[&Listed], addresses: &[IpAddr]) -> Explained {
+        let (state, key, resolver) = (self.state, self.key, self.resolver);
+        let troubles = listed.iter().filter_map(|it| {
             let trouble = trouble(state, &it.name)?;
             Some(Reason::new("Name", format!("{}: {trouble}", it.text)))
         });
@@ -211,14 +191,16 @@ impl About<'_> {
             namespace: key.namespace.clone(),
             name: key.name.clone(),
             objects: objects(state, key, resolver),
-            names: self.listed.iter().map(|it| it.text.clone()).collect(),
-            addresses: shown.map(|address| self.address(*address)).collect(),
+            names: listed.iter().map(|it| it.text.clone()).collect(),
+            addresses: shown
+                .map(|address| self.address(listed, *address))
+                .collect(),
             more_addresses: addresses.len().saturating_sub(MOST),
             reasons: all,
         }
     }
 
-    fn address(&self, address: IpAddr) -> AddressExplained {
+    fn address(&self, listed: &[&Listed], address: IpAddr) -> AddressExplained {
         let (state, key, resolver) = (self.state, self.key, self.resolver);
         let stored = |output: &Output| {
             let own = state.own(key, resolver, *output);
@@ -226,9 +208,9 @@ impl About<'_> {
         };
         let deciding = deciding(state, key, resolver);
         let is_there = deciding.is_some_and(|it| has(it, address));
-        let has_name = self.listed.iter().any(|it| knows(state, it, address));
+        let has_name = listed.iter().any(|it| knows(state, it, address));
         let is_left_out = || {
-            let mut texts = self.listed.iter().map(|it| &it.text);
+            let mut texts = listed.iter().map(|it| &it.text);
             texts.any(|text| resolver.planned.left_out.contains_key(text))
         };
         let reason = match (is_there, has_name) {
