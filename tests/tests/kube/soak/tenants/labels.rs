@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, ops::Range};
 
 use futures_util::future::join_all;
+use serde_json::Value;
 use tests::{or_skip, pods::Pod, soak::or_long, wait::eventually};
 
 use super::{
@@ -122,8 +123,8 @@ async fn names_stay_as_well_after_a_restart_and_a_take_over() {
     assert_eq!([restarted, taken_over], [0, 0]);
 }
 
-/// The pod queries these labels in order. No kept label may be older than an evicted one.
-async fn keeps_the_last(cluster: &Cluster, pod: &Pod, labels: Range<u32>) {
+/// The pod queries these labels in order. Returns the kept labels that are older than an evicted one.
+async fn kept_too_long(cluster: &Cluster, pod: &Pod, labels: Range<u32>) -> Vec<String> {
     for number in labels.clone() {
         pod.ask(&ONE.name(number), ONE.kind()).await;
     }
@@ -132,21 +133,33 @@ async fn keeps_the_last(cluster: &Cluster, pod: &Pod, labels: Range<u32>) {
     assert!((CAP / 2..=CAP).contains(&kept.len()), "{}", kept.len());
     let last = (labels.end - kept.len() as u32)..labels.end;
     let last: BTreeSet<String> = last.map(|number| ONE.name(number)).collect();
-    let earlier: Vec<_> = kept.difference(&last).collect();
-    // The collector may have looked names up again, which renews them.
-    let messages = cluster.collector.program.messages();
-    assert!(
-        earlier.is_empty(),
-        "others went before {earlier:?}; the log: {messages:?}"
-    );
+    kept.difference(&last).cloned().collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_names_that_come_one_after_another_those_seen_last_stay() {
     let count = or_long(3_000, 20_000);
-    let mut cluster = or_skip!(Cluster::start(no_data, &[ANY_RATE]).await);
-    let pods = cluster.tenant("team", allow(&[ONE.wildcard]), 1).await;
-    keeps_the_last(&cluster, &pods[0], 0..count).await;
+    for attempts_left in (0..3).rev() {
+        let mut cluster = or_skip!(Cluster::start(no_data, &[ANY_RATE]).await);
+        let pods = cluster.tenant("team", allow(&[ONE.wildcard]), 1).await;
+        let kept = kept_too_long(&cluster, &pods[0], 0..count).await;
+        if kept.is_empty() {
+            return;
+        }
+        // A machine that halts makes the collector look names up, or lose the lead for a moment. Then a look-up or a status
+        // brings evicted names back.
+        let looked_up = cluster
+            .collector
+            .metric("egress_collector_lookups_total", &[]);
+        let has_looked_up = looked_up.await > 0.0;
+        let messages = cluster.collector.program.messages();
+        let is_end = |it: &Value| it.to_string().contains("no longer leading");
+        let was_disturbed = has_looked_up || messages.iter().any(is_end);
+        assert!(
+            was_disturbed && attempts_left > 0,
+            "others went before {kept:?}; looked up: {has_looked_up}; the log: {messages:?}"
+        );
+    }
 }
 
 /// The wildcard is full, and then another process becomes the leading collector.
@@ -154,7 +167,7 @@ async fn those_seen_last_stay_after(change: impl AsyncFnOnce(&mut Cluster)) {
     let full = CAP as u32;
     let mut cluster = or_skip!(Cluster::start(no_data, &[ANY_RATE]).await);
     let pods = cluster.tenant("team", allow(&[ONE.wildcard]), 1).await;
-    keeps_the_last(&cluster, &pods[0], 0..full).await;
+    assert_eq!(kept_too_long(&cluster, &pods[0], 0..full).await, [""; 0]);
     change(&mut cluster).await;
     // All names are looked up after a gap. A pending look-up brings an evicted name back.
     let program = &cluster.collector.program;
@@ -162,7 +175,10 @@ async fn those_seen_last_stay_after(change: impl AsyncFnOnce(&mut Cluster)) {
         .counts("egress_collector_lookups_total", &[], f64::from(full))
         .await;
     // A name from a status counts for no namespace until a pod queries it again.
-    keeps_the_last(&cluster, &pods[0], 0..2 * full).await;
+    assert_eq!(
+        kept_too_long(&cluster, &pods[0], 0..2 * full).await,
+        [""; 0]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
