@@ -87,7 +87,7 @@ pub struct Reconciler {
     pub(crate) change_log: ChangeLog,
     /// Whether `changes` are recorded.
     pub(crate) is_watched: bool,
-    /// Those of finished transactions, until somebody takes them.
+    /// The changes of finished transactions, until the writer takes them.
     pub(crate) changes: Vec<SetChange>,
     /// The number of parts of refused transactions so far.
     parts: u64,

@@ -17,9 +17,7 @@ pub(super) const ADOPTED_ADDRESS: usize = 42;
 
 /// The addresses of stored objects of ours, while a name is unanswered. A kind that was not read is missing.
 pub(super) fn floor(state: &State, key: &ObjectKey, resolver: &Resolver) -> Floor {
-    let all = Output::ALL.into_iter();
-    let read = all.filter(|output| state.is_read(*output));
-    let floor = read.map(|output| {
+    let floor = state.read_kinds().map(|output| {
         if resolver.unanswered.is_empty() {
             return (output, ByName::new());
         }

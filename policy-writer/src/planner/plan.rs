@@ -107,9 +107,7 @@ impl Draft<'_> {
     fn plan(&self) -> Plan {
         let (state, key, resolver) = (self.state, self.key, self.resolver);
         let floor = floor(state, key, resolver);
-        let all = Output::ALL.into_iter();
-        let read = all.filter(|output| state.is_read(*output));
-        let adopted = read.filter_map(|output| {
+        let adopted = state.read_kinds().filter_map(|output| {
             let adopted = adopted(state, key, resolver, output, self.now)?;
             Some((output, adopted))
         });

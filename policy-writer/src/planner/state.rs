@@ -86,6 +86,12 @@ impl State {
         self.stored.of(output).has_been_read && (output != Output::Set || is_served)
     }
 
+    /// The kinds whose objects were listed since the start.
+    pub(super) fn read_kinds(&self) -> impl Iterator<Item = Output> {
+        let all = Output::ALL.into_iter();
+        all.filter(|output| self.is_read(*output))
+    }
+
     /// Whether the sources of all objects were listed.
     pub(super) fn may_plan(&self) -> bool {
         self.is_leading && self.names.has_been_read() && self.resolvers_read
