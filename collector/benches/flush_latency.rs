@@ -36,7 +36,7 @@ use collector::{
         queue,
     },
     query_origin::OwnQueries,
-    rules::{BySource, RetentionPolicy, Wanted},
+    rules::{BySource, Wanted},
 };
 use hickory_net::proto::{
     op::{Message, MessageType, OpCode, Query},
@@ -179,7 +179,7 @@ async fn measure(interval: Duration, rate: usize, lasts: Duration) -> Measured {
     tasks.spawn(listener.unwrap().run(observe, token.clone()));
     let (_servers, servers) = watch::channel(BTreeSet::from([server]));
     let all = Wanted {
-        names: BTreeMap::from([(wanted, RetentionPolicy::default())]),
+        names: BTreeMap::from([(wanted, Arc::default())]),
         in_sync: true,
         ..Wanted::default()
     };

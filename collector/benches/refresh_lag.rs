@@ -23,7 +23,7 @@ use collector::{
     objects::{ManageObjects, ObjectPolicy},
     observe::{self, names::SharedIndex},
     query_origin::OwnQueries,
-    rules::{BySource, RetentionPolicy, Source, Wanted},
+    rules::{BySource, RetentionPolicy, Source, Wanted, WantedName},
     state::Limits,
 };
 use futures_util::Stream;
@@ -240,7 +240,8 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
     };
     let wanted = |count: usize| {
         let name = |i: usize| format!("host{i}.team{}.example.com", i % 100);
-        let names = (0..count).map(|i| (DnsName::parse(&name(i)).unwrap(), terms));
+        let in_use = Arc::new(WantedName::with_retention(terms));
+        let names = (0..count).map(|i| (DnsName::parse(&name(i)).unwrap(), Arc::clone(&in_use)));
         Wanted {
             names: names.collect(),
             in_sync: true,

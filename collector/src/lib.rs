@@ -30,6 +30,7 @@ pub mod flush;
 pub mod guards;
 pub mod hearing;
 pub mod inspect;
+mod interner;
 pub mod lookup;
 pub mod namespaces;
 pub mod new_names;

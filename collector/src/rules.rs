@@ -65,7 +65,7 @@ pub use self::{
     retention::{Ceilings, OwnRetention, RetentionPolicy, RetentionRules},
     rule_references::{NameUses, RuleUse, UsesAsked},
     sources::{RuleSource, Source},
-    wanted::{Changes, RuleChange, Version, Wanted},
+    wanted::{Changes, RuleChange, Version, Wanted, WantedName},
 };
 use self::{
     list::Lists, name_events::NameEvents, read_again::Reads, rule_events::RuleEvents,
@@ -103,7 +103,8 @@ pub fn names_in_use<K: RuleSource>(
     let (mut rules, mut wanted) = (Rules::new(terms, Clients::default()), Wanted::default());
     rules.reset(objects, &BTreeSet::new(), Instant::now());
     rules.settle(&mut wanted);
-    wanted.names
+    let names = wanted.names.into_iter();
+    names.map(|(name, it)| (name, it.retention)).collect()
 }
 
 /// A summary of the objects of a source.

@@ -57,7 +57,7 @@ pub use self::{
 };
 
 /// The limits of one object and its addresses.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Limits {
     /// The floor for every TTL, at least a second, rounded up to whole seconds.
     pub min_ttl: Duration,

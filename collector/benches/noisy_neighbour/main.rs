@@ -33,7 +33,7 @@ use collector::{
     observe::{
         ConnectionTable, Ingest, Listener, LossTracker, MaxConnections, names::SharedIndex, queue,
     },
-    rules::{BySource, RetentionPolicy, Source, Wanted},
+    rules::{BySource, RetentionPolicy, Source, Wanted, WantedName},
     state::Limits,
 };
 use proto::api::DnsName;
@@ -108,13 +108,13 @@ fn rules(clients: &Clients) -> Wanted {
     };
     let zones = (0..ZONES).map(|i| format!("*.zone{i}.example.net."));
     let names = zones.chain([format!("*.{FULL}")]);
-    let names: BTreeMap<DnsName, RetentionPolicy> = names
-        .map(|name| (DnsName::parse(&name).unwrap(), terms))
-        .collect();
-    let with_rule = |name: &DnsName| (name.clone(), namespaces.clone().into());
+    let in_use = Arc::new(WantedName {
+        namespaces: namespaces.into(),
+        ..WantedName::with_retention(terms)
+    });
+    let names = names.map(|name| (DnsName::parse(&name).unwrap(), Arc::clone(&in_use)));
     Wanted {
-        namespaces: names.keys().map(with_rule).collect(),
-        names,
+        names: names.collect(),
         in_sync: true,
         ..Wanted::default()
     }

@@ -23,6 +23,7 @@ mod writes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -42,7 +43,7 @@ use crate::{
     },
     observation::Observation,
     observe::answer_cache::AnswerCache,
-    rules::{RetentionPolicy, Source, Wanted},
+    rules::{RetentionPolicy, Source, Wanted, WantedName},
     state::Limits,
 };
 
@@ -78,9 +79,10 @@ pub(crate) fn wanted(names: &[&str], retain: u64) -> Wanted {
         allowed: true,
         ..RetentionPolicy::default()
     };
-    let names = names.iter().map(|text| (name(text), terms)).collect();
+    let in_use = Arc::new(WantedName::with_retention(terms));
+    let names = names.iter().map(|text| (name(text), Arc::clone(&in_use)));
     Wanted {
-        names,
+        names: names.collect(),
         in_sync: true,
         ..Wanted::default()
     }

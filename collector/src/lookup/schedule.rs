@@ -2,7 +2,7 @@
 //! namespaces.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     hash::BuildHasher,
     time::Duration,
 };
@@ -55,8 +55,9 @@ pub(crate) struct LookupScheduler {
     queue: DueNames,
     /// The time of the last call that had one.
     now: Timestamp,
-    /// New names that are due at once. They enter the queue with the next call that has the time.
-    arrived: BTreeSet<DnsName>,
+    /// New names that are due at once, with their groups. They enter the queue with the next call
+    /// that has the time.
+    arrived: BTreeMap<DnsName, Group>,
     /// When the next look-up for a name of a wildcard is allowed.
     budgets: HashMap<DnsName, Timestamp>,
 }
@@ -64,8 +65,6 @@ pub(crate) struct LookupScheduler {
 #[derive(Clone, Copy, Debug, Default)]
 struct Lookup {
     position: Option<QueuePosition>,
-    /// The group while the name is in [`LookupScheduler::arrived`].
-    group: Group,
     /// A look-up is in progress: the name is not in the queue.
     running: bool,
     /// The result of the current look-up is to be ignored.
@@ -128,12 +127,11 @@ impl LookupScheduler {
             return;
         }
         let not_before = lookup.not_before;
-        lookup.group = group;
         if not_before > self.now {
             self.put(name, Some(not_before), Some(group));
         } else {
             self.put(name, None, None);
-            self.arrived.insert(name.clone());
+            self.arrived.insert(name.clone(), group);
         }
     }
 
@@ -282,8 +280,7 @@ impl LookupScheduler {
     /// Moves the names that are due at once into the queue.
     fn arrive(&mut self, now: Timestamp) {
         self.now = now;
-        for name in std::mem::take(&mut self.arrived) {
-            let group = self.names.get(&name).and_then(|lookup| lookup.group);
+        for (name, group) in std::mem::take(&mut self.arrived) {
             self.put(&name, Some(now), Some(group));
         }
     }
@@ -361,7 +358,7 @@ impl LookupScheduler {
     /// When the name is due; the epoch if it is due at once.
     pub(crate) fn due(&self, name: &DnsName) -> Option<Timestamp> {
         let position = self.names.get(name)?.position;
-        let at_once = || self.arrived.contains(name).then(Timestamp::default);
+        let at_once = || self.arrived.contains_key(name).then(Timestamp::default);
         position.map(QueuePosition::at).or_else(at_once)
     }
 

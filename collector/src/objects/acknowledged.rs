@@ -48,7 +48,7 @@ impl ObjectUpdate<'_> {
             object: key.clone(),
             resource_version: version.cloned().unwrap_or_default(),
             acknowledged_at: self.now,
-            namespaces: names_of(&shared.clients, entry.with_rule.iter().copied()),
+            namespaces: names_of(&shared.clients, entry.in_use.with_rule.iter().copied()),
         }));
     }
 }

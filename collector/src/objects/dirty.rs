@@ -45,7 +45,7 @@ impl DirtyNames {
                 true => &mut self.without_object,
                 false => &mut self.with_object,
             };
-            queue.insert(name, &entry.with_rule);
+            queue.insert(name, &entry.in_use.with_rule);
         }
         let [first, second] = match self.is_turn_of_those_without() {
             true => [&mut self.without_object, &mut self.with_object],

@@ -13,7 +13,7 @@ use crate::{
     new_names::KnownNames,
     observation::{Observation, Provenance},
     rules::{Source, SourceSet},
-    state::{Crowd, Kept, Limits, NameState, OwnLimits},
+    state::{Crowd, Kept, Limits, NameState},
 };
 
 /// The most namespaces for each name; further ones are counted.
@@ -26,20 +26,12 @@ const MOST_PAYERS: usize = 1_024;
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) memory: NameState,
-    /// The limits for this name: the flags, and the annotations of its EgressFirewalls.
-    pub(crate) limits: Arc<Limits>,
-    /// Whether a rule uses the name, in which kinds of rules, or whether the name is held.
-    pub(crate) wanted: bool,
-    pub(crate) allowed: bool,
-    pub(crate) denied: bool,
+    /// How rules use it.
+    pub(crate) in_use: Arc<NameUse>,
+    /// The sources whose last rule has ended: the collector's own objects of these are deleted.
+    pub(crate) released: SourceSet,
     /// Its namespaces exceed their quotas, so no address of it is kept.
     pub(crate) left_out: bool,
-    /// The namespaces with a rule for it, sorted.
-    pub(crate) with_rule: Box<[Namespace]>,
-    /// The limits of those namespaces that asked for shorter retention than others.
-    pub(crate) own_limits: Box<[OwnLimits]>,
-    /// The sources that use it.
-    pub(crate) in_use: NameUse,
     /// Usually one; a foreign object of the same name is updated too.
     pub(crate) objects: Vec<StoredObject>,
     /// Cached answers for it are not applied yet.
@@ -122,20 +114,15 @@ impl Unwritten {
 impl Entry {
     pub(crate) fn new(
         spec: DnsName,
-        limits: &Arc<Limits>,
+        in_use: &Arc<NameUse>,
         known: &KnownNames,
         now: Timestamp,
     ) -> Self {
         Self {
             memory: NameState::new(spec).telling(known),
-            limits: Arc::clone(limits),
-            wanted: false,
-            allowed: false,
-            denied: false,
+            in_use: Arc::clone(in_use),
+            released: SourceSet::default(),
             left_out: false,
-            with_rule: Box::default(),
-            own_limits: Box::default(),
-            in_use: NameUse::default(),
             fresh: true,
             objects: Vec::new(),
             writes: WriteState {
@@ -147,12 +134,17 @@ impl Entry {
         }
     }
 
-    /// No rule uses the name any more. `limits` are those of such names.
-    pub(crate) fn end_use(&mut self, limits: &Arc<Limits>) {
-        (self.wanted, self.allowed, self.denied) = (false, false, false);
-        // No namespace is charged for the name any more.
-        (self.with_rule, self.own_limits) = Default::default();
-        self.limits = Arc::clone(limits);
+    /// Whether a rule uses the name, or the name is held.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.in_use.by.is_empty()
+    }
+
+    /// Replaces how rules use it. Returns whether a source is new, or has other limits.
+    pub(super) fn set_use(&mut self, next: Arc<NameUse>) -> bool {
+        self.released.extend(self.in_use.by);
+        self.released = self.released.without(next.by);
+        let was = std::mem::replace(&mut self.in_use, next);
+        self.in_use.has_other_sources(&was)
     }
 
     /// Its state, with the limits and clients that updates need.
@@ -160,8 +152,8 @@ impl Entry {
         &'a mut self,
         clients: &'a Clients,
     ) -> (&'a mut NameState, &'a Limits, Crowd<'a>) {
-        let crowd = crowd(clients, &self.with_rule, self.in_use.policy);
-        (&mut self.memory, &self.limits, crowd)
+        let crowd = crowd(clients, &self.in_use);
+        (&mut self.memory, &self.in_use.limits, crowd)
     }
 
     /// Its state, with the data for charging names that leave it.
@@ -170,14 +162,14 @@ impl Entry {
         clients: &'a Clients,
         now: Timestamp,
     ) -> (&'a mut NameState, Crowd<'a>, Kept<'a>) {
-        let kept = kept(&self.limits, &self.own_limits, now);
-        let crowd = crowd(clients, &self.with_rule, self.in_use.policy);
+        let kept = kept(&self.in_use, now);
+        let crowd = crowd(clients, &self.in_use);
         (&mut self.memory, crowd, kept)
     }
 
     /// The clients that queried it, and the namespaces with a rule.
     pub(crate) fn crowd<'a>(&'a self, clients: &'a Clients) -> Crowd<'a> {
-        crowd(clients, &self.with_rule, self.in_use.policy)
+        crowd(clients, &self.in_use)
     }
 
     /// The namespaces that its next write is charged to. These are the ones whose pods caused the
@@ -188,7 +180,7 @@ impl Entry {
             Some(unwritten) if !unwritten.by.is_empty() || unwritten.is_without_rule => {
                 &*unwritten.by
             }
-            _ => &*self.with_rule,
+            _ => &*self.in_use.with_rule,
         };
         let step = payers.len().div_ceil(MOST_PAYERS).max(1);
         payers.iter().copied().step_by(step).collect()
@@ -196,7 +188,7 @@ impl Entry {
 
     /// The retention under which its addresses are kept.
     pub(crate) fn kept(&self, now: Timestamp) -> Kept<'_> {
-        kept(&self.limits, &self.own_limits, now)
+        kept(&self.in_use, now)
     }
 
     pub(crate) fn object_mut(&mut self, source: Source, name: &str) -> Option<&mut StoredObject> {
@@ -210,7 +202,7 @@ impl Entry {
             true => self.memory.list().askers_of(name),
             false => &[],
         };
-        let crowd = crowd(clients, &self.with_rule, self.in_use.policy);
+        let crowd = crowd(clients, &self.in_use);
         let (by, is_without_rule) = (crowd.namespaces(askers), crowd.are_without_rule(askers));
         let new = || Box::new(Unwritten::since(at));
         let unwritten = self.writes.unwritten.get_or_insert_with(new);
@@ -233,7 +225,7 @@ impl Entry {
                 continue;
             }
             let additions = self.additions.get_or_insert_default();
-            let (spec, ttl) = (self.memory.list().spec(), self.limits.clamp(*ttl));
+            let (spec, ttl) = (self.memory.list().spec(), self.in_use.limits.clamp(*ttl));
             is_missing |= additions.add(spec, observation, client, *ip, ttl);
         }
         is_missing
@@ -241,7 +233,7 @@ impl Entry {
 
     /// The clock was set: no time is in the future, and no long delay remains.
     pub(crate) fn gap(&mut self, now: Timestamp) {
-        self.memory.gap(now, &self.limits);
+        self.memory.gap(now, &self.in_use.limits);
         self.writes.gap(now);
         if let Some(evicted) = &mut self.evicted {
             evicted.told_at = evicted.told_at.min(now);
@@ -253,20 +245,20 @@ impl Entry {
     }
 }
 
-fn crowd<'a>(
-    clients: &'a Clients,
-    with_rule: &'a [Namespace],
-    policy: Option<Namespace>,
-) -> Crowd<'a> {
+fn crowd<'a>(clients: &'a Clients, in_use: &'a NameUse) -> Crowd<'a> {
     Crowd {
         clients: Some(clients),
-        with_rule,
-        policy,
+        with_rule: &in_use.with_rule,
+        policy: in_use.policy,
     }
 }
 
-fn kept<'a>(limits: &'a Limits, own: &'a [OwnLimits], now: Timestamp) -> Kept<'a> {
-    Kept { limits, own, now }
+fn kept(in_use: &NameUse, now: Timestamp) -> Kept<'_> {
+    Kept {
+        limits: &in_use.limits,
+        own: &in_use.own_limits,
+        now,
+    }
 }
 
 /// The names of namespaces, sorted.

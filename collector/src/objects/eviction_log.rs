@@ -77,7 +77,7 @@ impl EvictionLog {
                 return true;
             }
             evicted.told_at = now;
-            if entry.denied {
+            if entry.in_use.denied {
                 shared.notices.tell(spec, Kind::DeniedAddresses);
             }
             let are_taken = entry.objects.iter().all(|object| {
@@ -87,7 +87,7 @@ impl EvictionLog {
                     let version = KubeOvnDnsNameResolver::api_version(&());
                     about.api_version = Some(version.into_owned());
                 }
-                let mut notes = notes(spec, &evicted.evictions, &entry.limits);
+                let mut notes = notes(spec, &evicted.evictions, &entry.in_use.limits);
                 notes.all(|(reason, note)| {
                     tell(EvictionNotice {
                         about: about.clone(),

@@ -124,7 +124,7 @@ impl Inspection<'_> {
         now: Timestamp,
         asked_for: impl Fn(&DnsName, IpAddr) -> bool,
     ) -> NameFacts {
-        let mut addresses = address_stats(entry.memory.list(), &entry.limits, asked_for);
+        let mut addresses = address_stats(entry.memory.list(), &entry.in_use.limits, asked_for);
         let told: Vec<AddressFacts> = addresses.by_ref().take(most).collect();
         let more_addresses = addresses.count();
         let is_asked = |name: &DnsName| asked.is_none_or(|asked| asked == name);
@@ -153,9 +153,9 @@ impl Inspection<'_> {
         let told = told.collect();
         NameFacts {
             name: spec.clone(),
-            wanted: entry.wanted,
-            allowed: entry.allowed,
-            denied: entry.denied,
+            wanted: entry.is_wanted(),
+            allowed: entry.in_use.allowed,
+            denied: entry.in_use.denied,
             held: self.in_use.is_held(spec),
             over_limit: entry.left_out,
             shares: self.shares.shares_of(entry),
@@ -170,7 +170,7 @@ impl Inspection<'_> {
             fruitless_lookups: self.names.lookups.barren(asked.unwrap_or(spec)),
             failures: failing.take(MAX_FAILING).collect(),
             left_out: match &entry.evicted {
-                Some(evicted) if entry.denied => evicted.evictions.addresses,
+                Some(evicted) if entry.in_use.denied => evicted.evictions.addresses,
                 _ => 0,
             },
             failed_writes: entry.writes.failures,

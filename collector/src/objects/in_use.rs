@@ -15,6 +15,7 @@ use super::{
     stored_objects::StoredObjects,
 };
 use crate::{
+    interner::Interner,
     rules::{BySource, RetentionPolicy, RuleChange, Source, Version, Wanted, joined_order},
     state::{Limits, OwnLimits},
 };
@@ -22,8 +23,12 @@ use crate::{
 /// The most held names in a log line.
 const MAX_NAMED: usize = 3;
 
-/// The limits of each retention: many names share a few.
-type SharedLimits = HashMap<RetentionPolicy, Arc<Limits>>;
+/// Values that many names share.
+#[derive(Debug, Default)]
+struct SharedValues {
+    limits: HashMap<RetentionPolicy, Arc<Limits>>,
+    uses: Interner<NameUse>,
+}
 
 #[derive(Debug)]
 pub(crate) struct NamesInUse {
@@ -140,7 +145,7 @@ impl NamesInUse {
                 }
             }
         }
-        let mut shared = SharedLimits::new();
+        let mut shared = SharedValues::default();
         for name in changed {
             self.want_name(&name, all, names, &mut shared, now);
         }
@@ -152,73 +157,74 @@ impl NamesInUse {
         name: &DnsName,
         all: &BySource<Wanted>,
         names: &mut NameTable,
-        shared: &mut SharedLimits,
+        shared: &mut SharedValues,
         now: Timestamp,
     ) {
         let wanting = all.iter().filter_map(|(source, wanted)| {
-            let terms = wanted.names.get(name)?;
+            let wanted_name = wanted.names.get(name)?;
             let is_believed = self.of(source)?.absences.is_believed(name);
-            (!is_believed).then_some((source, wanted, *terms))
+            (!is_believed).then_some((source, &**wanted_name))
         });
         let wanting: Vec<_> = wanting.collect();
-        let terms = wanting.iter().map(|(_, _, terms)| *terms);
+        let terms = wanting.iter().map(|(_, of_source)| of_source.retention);
         let Some(terms) = terms.reduce(RetentionPolicy::join) else {
             names.release(name);
             return;
         };
         let default = Arc::clone(&names.limits);
         let mut limits_on = |terms: &RetentionPolicy| {
-            let limits = shared.entry(terms.times());
+            let limits = shared.limits.entry(terms.times());
             Arc::clone(limits.or_insert_with(|| Arc::new(terms.limits(&default))))
         };
-        let limits = limits_on(&terms);
-        let mut name_use = NameUse::default();
-        for (source, _, own) in &wanting {
-            name_use.add(*source, limits_on(own), &limits);
+        let mut next = NameUse {
+            allowed: terms.allowed,
+            denied: terms.denied,
+            ..NameUse::none(limits_on(&terms))
+        };
+        for (source, of_source) in &wanting {
+            next.add(*source, limits_on(&of_source.retention));
         }
-        let entry = names.entry_or_new(name, &limits, now);
-        (entry.allowed, entry.denied) = (terms.allowed, terms.denied);
+        let entry = names.entry_or_new(name, now);
         match wanting.as_slice() {
-            [(_, wanted, _)] => {
-                if let Some(namespaces) = wanted.namespaces.get(name) {
-                    if entry.with_rule != *namespaces {
-                        entry.with_rule.clone_from(namespaces);
-                    }
-                    let own = wanted.own_retention.get(name).into_iter();
-                    let own = own.flat_map(|it| it.iter()).map(|it| OwnLimits {
-                        limits: limits_on(&it.policy),
-                        namespaces: it.namespaces.clone(),
-                    });
-                    entry.own_limits = own.collect();
-                }
+            // All its objects disappeared: the namespaces stay.
+            [(_, only)] if only.namespaces.is_empty() => {
+                next.with_rule = Arc::clone(&entry.in_use.with_rule);
+                next.own_limits.clone_from(&entry.in_use.own_limits);
+            }
+            [(_, only)] => {
+                next.with_rule = Arc::clone(&only.namespaces);
+                let own = only.own_retention.iter().map(|it| OwnLimits {
+                    limits: limits_on(&it.policy),
+                    namespaces: it.namespaces.clone(),
+                });
+                next.own_limits = own.collect();
             }
             several => {
-                let namespaces = super::name_use::of_namespaces(name, several);
-                let defaults = several.iter().map(|(_, wanted, _)| wanted.defaults.times());
-                let defaults: Vec<_> = defaults.collect();
+                let namespaces = super::name_use::of_namespaces(several.iter().map(|(_, it)| *it));
+                let defaults = several.iter().filter_map(|(source, _)| all.get(*source));
+                let defaults: Vec<_> = defaults.map(|it| it.defaults.times()).collect();
                 let (with_rule, own) = super::name_use::charged(&namespaces, terms, &defaults);
-                entry.with_rule = with_rule;
+                next.with_rule = with_rule;
                 let own = own.into_iter().map(|(policy, namespaces)| OwnLimits {
                     limits: limits_on(&policy),
                     namespaces,
                 });
-                entry.own_limits = own.collect();
+                next.own_limits = own.collect();
             }
         }
         let policies = wanting
             .iter()
             .filter(|(source, ..)| *source == Source::KubeOvn);
-        let policies = policies.filter_map(|(_, wanted, _)| wanted.namespaces.get(name)?.first());
-        name_use.policy = policies.copied().next();
-        let is_new = entry.in_use.replace(name_use);
+        let policies = policies.filter_map(|(_, of_source)| of_source.namespaces.first());
+        next.policy = policies.copied().next();
+        let had_same_limits = entry.is_wanted() && entry.in_use.limits == next.limits;
+        let is_new = entry.set_use(shared.uses.share(next));
         if is_new {
             entry.writes.missing_since = entry.writes.missing_since.max(now);
         }
-        if entry.wanted && entry.limits == limits && !is_new {
+        if had_same_limits && !is_new {
             return;
         }
-        entry.wanted = true;
-        entry.limits = limits;
         let fresh = std::mem::take(&mut entry.fresh);
         names.dirty.insert(name.clone());
         names.reschedule(name);
@@ -252,10 +258,9 @@ impl NamesInUse {
         let Some(entry) = names.entries.get(name) else {
             return;
         };
-        let in_use = &entry.in_use;
         let mut objects = entry.objects.iter();
-        if !in_use.by.has(source)
-            && !in_use.released.has(source)
+        if !entry.in_use.by.has(source)
+            && !entry.released.has(source)
             && objects.any(|object| object.is_ours && object.source == source)
             && let Some(known) = self.of_mut(source)
         {

@@ -116,7 +116,7 @@ fn matching<'a>(
     // A namespace without a number has no rule.
     let namespace = namespace.map(|it| inspection.shares.shared.clients.known(it));
     let of_namespace = |entry: &Entry| match namespace {
-        Some(Some(namespace)) => entry.with_rule.binary_search(&namespace).is_ok(),
+        Some(Some(namespace)) => entry.in_use.with_rule.binary_search(&namespace).is_ok(),
         Some(None) => false,
         None => true,
     };
@@ -162,8 +162,8 @@ fn listed(
         }
     }
     ListedName {
-        namespaces: names_of(clients, entry.with_rule.iter().copied()),
-        more_namespaces: entry.with_rule.len().saturating_sub(MOST_NAMESPACES),
+        namespaces: names_of(clients, entry.in_use.with_rule.iter().copied()),
+        more_namespaces: entry.in_use.with_rule.len().saturating_sub(MOST_NAMESPACES),
         asked_by: names_of(clients, askers.into_iter()),
         facts,
     }

@@ -61,9 +61,9 @@ impl Census {
             census.addresses += entry.memory.list().addresses();
             let is_bare =
                 entry.memory.list().is_empty() && !entry.memory.list().spec().is_wildcard();
-            census.bare += usize::from(entry.wanted && is_bare);
+            census.bare += usize::from(entry.is_wanted() && is_bare);
             let memory = &entry.memory;
-            let fill = memory.size().fill(memory.list(), &entry.limits);
+            let fill = memory.size().fill(memory.list(), &entry.in_use.limits);
             for (most, fill) in census.fullest.iter_mut().zip(fill) {
                 *most = most.max(fill);
             }

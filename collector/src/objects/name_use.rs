@@ -1,59 +1,66 @@
-//! Which sources use a name, and how long each keeps its addresses.
+//! How rules use a name, and how long each source keeps its addresses.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
-use proto::api::DnsName;
-
 use crate::{
     clients::Namespace,
-    rules::{RetentionPolicy, Source, SourceSet, Wanted},
-    state::Limits,
+    rules::{RetentionPolicy, Source, SourceSet, WantedName},
+    state::{Limits, OwnLimits},
 };
 
-/// Which sources use a name.
-#[derive(Clone, Debug, Default)]
+/// How the rules of all sources use a name. Many names share one.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct NameUse {
+    /// The sources with a rule for it, or that hold it.
     pub(crate) by: SourceSet,
-    /// Those whose last rule has ended: the collector's own objects of these are deleted.
-    pub(crate) released: SourceSet,
+    /// An Allow rule uses it.
+    pub(crate) allowed: bool,
+    /// A Deny rule uses it.
+    pub(crate) denied: bool,
+    /// The limits for this name: the flags, and the annotations of its EgressFirewalls.
+    pub(crate) limits: Arc<Limits>,
+    /// The namespaces with a rule for it, sorted.
+    pub(crate) with_rule: Arc<[Namespace]>,
+    /// The limits of those namespaces that asked for shorter retention than others.
+    pub(crate) own_limits: Box<[OwnLimits]>,
     /// A policy for which each namespace counts as having a rule for the name.
     pub(crate) policy: Option<Namespace>,
     /// The limits of sources that keep addresses for less time than others.
-    shorter: Vec<(Source, Arc<Limits>)>,
+    pub(super) shorter: Vec<(Source, Arc<Limits>)>,
 }
 
 impl NameUse {
-    /// Adds a source with its limits. `longest` are those of all sources together.
-    pub(super) fn add(&mut self, source: Source, limits: Arc<Limits>, longest: &Arc<Limits>) {
+    /// No rule uses the name.
+    pub(super) fn none(limits: Arc<Limits>) -> Self {
+        Self {
+            by: SourceSet::default(),
+            allowed: false,
+            denied: false,
+            limits,
+            with_rule: Arc::default(),
+            own_limits: Box::default(),
+            policy: None,
+            shorter: Vec::new(),
+        }
+    }
+
+    /// Adds a source with its limits.
+    pub(super) fn add(&mut self, source: Source, limits: Arc<Limits>) {
         self.by.insert(source);
-        if limits != *longest {
+        if limits != self.limits {
             self.shorter.push((source, limits));
         }
     }
 
-    /// Replaces the sources. Returns whether a source is new, or has other limits.
-    pub(super) fn replace(&mut self, next: Self) -> bool {
-        let mut released = self.released;
-        released.extend(self.by);
-        let released = released.without(next.by);
-        let is_new = self.by != next.by || self.shorter != next.shorter;
-        *self = Self { released, ..next };
-        is_new
+    /// Whether a source is new, or has other limits.
+    pub(super) fn has_other_sources(&self, other: &Self) -> bool {
+        self.by != other.by || self.shorter != other.shorter
     }
 
     /// The last rule of the source has ended.
     pub(super) fn release(&mut self, source: Source) {
         self.by.remove(source);
-        self.released.insert(source);
         self.shorter.retain(|(of, _)| *of != source);
-    }
-
-    /// The last rule of each source has ended.
-    pub(super) fn release_all(&mut self) {
-        self.released.extend(self.by);
-        self.by = SourceSet::default();
-        self.policy = None;
-        self.shorter.clear();
     }
 
     /// The limits of the objects of this source, if other sources keep addresses for longer.
@@ -64,19 +71,17 @@ impl NameUse {
 }
 
 /// The retention of each namespace with a rule of any source.
-pub(super) fn of_namespaces(
-    name: &DnsName,
-    wanting: &[(Source, &Wanted, RetentionPolicy)],
+pub(super) fn of_namespaces<'a>(
+    sources: impl Iterator<Item = &'a WantedName>,
 ) -> BTreeMap<Namespace, RetentionPolicy> {
     let mut all: BTreeMap<Namespace, RetentionPolicy> = BTreeMap::new();
-    for (_, wanted, longest) in wanting {
-        let own = wanted.own_retention.get(name);
+    for of_source in sources {
         let of = |namespace: Namespace| {
-            let mut own = own.iter().flat_map(|it| it.iter());
+            let mut own = of_source.own_retention.iter();
             let own = own.find(|it| it.namespaces.binary_search(&namespace).is_ok());
-            own.map_or(longest.times(), |it| it.policy)
+            own.map_or(of_source.retention.times(), |it| it.policy)
         };
-        for namespace in wanted.namespaces.get(name).iter().flat_map(|it| it.iter()) {
+        for namespace in of_source.namespaces.iter() {
             let terms = of(*namespace);
             let known = all.entry(*namespace).or_insert(terms);
             *known = known.join(terms);
@@ -93,7 +98,7 @@ pub(super) fn charged(
     namespaces: &BTreeMap<Namespace, RetentionPolicy>,
     longest: RetentionPolicy,
     defaults: &[RetentionPolicy],
-) -> (Box<[Namespace]>, Vec<(RetentionPolicy, Box<[Namespace]>)>) {
+) -> (Arc<[Namespace]>, Vec<(RetentionPolicy, Box<[Namespace]>)>) {
     let mut own: BTreeMap<RetentionPolicy, Vec<Namespace>> = BTreeMap::new();
     for (namespace, terms) in namespaces {
         if *terms != longest.times() {

@@ -14,7 +14,8 @@ use runtime::clock::Timestamp;
 
 pub(crate) use self::learning::guarded;
 use super::{
-    Shared, dirty::DirtyNames, entry::Entry, eviction_log::EvictionLog, newly_wanted::NewlyWanted,
+    Shared, dirty::DirtyNames, entry::Entry, eviction_log::EvictionLog, name_use::NameUse,
+    newly_wanted::NewlyWanted,
 };
 use crate::{
     guards::Guards,
@@ -29,6 +30,8 @@ use crate::{
 pub(crate) struct NameTable {
     /// The limits of names without a policy of their own.
     pub(crate) limits: Arc<Limits>,
+    /// The use of a name without rules, with these limits.
+    unused: Arc<NameUse>,
     /// The guards that addresses must pass.
     pub(crate) guards: Guards,
     pub(crate) shared: Shared,
@@ -93,8 +96,10 @@ impl WantedIndex {
 
 impl NameTable {
     pub(crate) fn new(limits: Limits, guards: Guards, shared: Shared) -> Self {
+        let limits = Arc::new(limits);
         Self {
-            limits: Arc::new(limits),
+            unused: Arc::new(NameUse::none(Arc::clone(&limits))),
+            limits,
             guards,
             shared,
             entries: HashMap::new(),
@@ -107,17 +112,17 @@ impl NameTable {
         }
     }
 
-    /// The entry of the name, created with these limits if it is new.
-    pub(super) fn entry_or_new(
-        &mut self,
-        name: &DnsName,
-        limits: &Arc<Limits>,
-        now: Timestamp,
-    ) -> &mut Entry {
+    /// The entry of the name, created without rules if it is new.
+    pub(super) fn entry_or_new(&mut self, name: &DnsName, now: Timestamp) -> &mut Entry {
         let entry = self.entries.entry(name.clone());
         entry.or_insert_with(|| {
             self.index.insert(name);
-            Box::new(Entry::new(name.clone(), limits, &self.shared.known, now))
+            Box::new(Entry::new(
+                name.clone(),
+                &self.unused,
+                &self.shared.known,
+                now,
+            ))
         })
     }
 
@@ -149,20 +154,23 @@ impl NameTable {
         let Some(entry) = self.entries.get_mut(name) else {
             return true;
         };
-        entry.in_use.release(source);
-        let is_unused = entry.in_use.by.is_empty();
-        if is_unused {
-            entry.end_use(&self.limits);
-        }
+        let mut next = NameUse::clone(&entry.in_use);
+        next.release(source);
+        let is_unused = next.by.is_empty();
+        entry.set_use(match is_unused {
+            true => Arc::clone(&self.unused),
+            false => Arc::new(next),
+        });
+        // Also if no rule had the name since this process began.
+        entry.released.insert(source);
         self.dirty.insert(name.clone());
         is_unused
     }
 
     /// The last rule of the name has ended.
     pub(super) fn release(&mut self, name: &DnsName) {
-        if let Some(entry) = self.entries.get_mut(name).filter(|it| it.wanted) {
-            entry.in_use.release_all();
-            entry.end_use(&self.limits);
+        if let Some(entry) = self.entries.get_mut(name).filter(|it| it.is_wanted()) {
+            entry.set_use(Arc::clone(&self.unused));
             self.dirty.insert(name.clone());
         }
     }
@@ -185,7 +193,7 @@ impl NameTable {
             return;
         };
         let removal = match removes {
-            true => entry.memory.list().next_removal(&entry.limits),
+            true => entry.memory.list().next_removal(&entry.in_use.limits),
             false => None,
         };
         // Never in the past, or the checks would never end.
@@ -203,7 +211,7 @@ impl NameTable {
     /// Answers may have been lost until now.
     pub(crate) fn hold(&mut self, now: Timestamp) {
         for entry in self.entries.values_mut() {
-            entry.memory.hold(now, &entry.limits);
+            entry.memory.hold(now, &entry.in_use.limits);
         }
     }
 
@@ -247,12 +255,12 @@ impl NameTable {
             let Entry {
                 memory,
                 objects,
-                limits,
+                in_use,
                 ..
             } = &mut **entry;
             for object in objects.iter() {
                 // Every name is marked dirty after a change of the lead.
-                memory.take_over(&object.status, now, limits, &self.guards);
+                memory.take_over(&object.status, now, &in_use.limits, &self.guards);
             }
             entry.additions = None;
         }

@@ -200,7 +200,7 @@ impl NamespaceShares {
     /// `None` if it has none of them.
     pub(super) fn without_refused(&self, entry: &Entry, status: &Stored) -> Option<Stored> {
         let (memory, spec) = (&entry.memory, entry.memory.list().spec());
-        let mut with_rule = entry.with_rule.iter().copied();
+        let mut with_rule = entry.in_use.with_rule.iter().copied();
         if self.over.is_empty() || !with_rule.clone().any(|it| self.is_closed(it)) {
             return None;
         }
@@ -270,7 +270,7 @@ impl NamespaceShares {
     /// Some of the namespaces over their quota because of which the name, or new names under it,
     /// are left out.
     pub(super) fn shares_of(&self, entry: &Entry) -> Vec<NamespaceShare> {
-        let with_rule = entry.with_rule.iter().copied();
+        let with_rule = entry.in_use.with_rule.iter().copied();
         let over = with_rule.filter(|it| entry.left_out || self.is_closed(*it));
         over.take(MOST_NAMED).map(|it| self.share_of(it)).collect()
     }

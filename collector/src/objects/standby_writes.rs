@@ -32,8 +32,7 @@ impl WritePlan<'_> {
             memory,
             additions,
             objects,
-            limits,
-            with_rule,
+            in_use,
             writes: state,
             ..
         } = &mut **self.names.entries.get_mut(spec)?;
@@ -81,7 +80,7 @@ impl WritePlan<'_> {
                 continue;
             }
             let cost = WriteCost {
-                payers: with_rule,
+                payers: &in_use.with_rule,
                 bytes: memory.size().bytes(),
                 since: missing.iter().map(|it| it.since).min().unwrap_or(now),
             };
@@ -91,7 +90,7 @@ impl WritePlan<'_> {
             }
             let additions = missing.iter().map(|it| &it.addition);
             let status = &object.status;
-            let (next, added) = status.with_additions(spec, additions, limits, FULL, now);
+            let (next, added) = status.with_additions(spec, additions, &in_use.limits, FULL, now);
             is_full |= added < missing.len();
             if added == 0 {
                 continue;
@@ -108,7 +107,7 @@ impl WritePlan<'_> {
                         at: now,
                         // By the times of the status, as the leader counts, which may be a moment
                         // ahead.
-                        until: addition.stored_expiry() + limits.grace,
+                        until: addition.stored_expiry() + in_use.limits.grace,
                         stood: false,
                     });
                 }

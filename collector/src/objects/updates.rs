@@ -157,8 +157,7 @@ impl ObjectUpdate<'_> {
         writer: Writer,
     ) -> UpdateEffect {
         let now = self.now;
-        let default = Arc::clone(&self.names.limits);
-        self.names.entry_or_new(spec, &default, now);
+        self.names.entry_or_new(spec, now);
         let names = &mut *self.names;
         let Some(entry) = names.entries.get_mut(spec) else {
             return UpdateEffect::default();
@@ -195,12 +194,12 @@ impl ObjectUpdate<'_> {
         let learned = match entry.left_out {
             true => UpdateEffect::default(),
             false => {
-                let (memory, limits) = (&mut entry.memory, &entry.limits);
+                let (memory, limits) = (&mut entry.memory, &entry.in_use.limits);
                 memory.absorb(taken, now, limits, &names.guards, after)
             }
         };
         if !self.lead.leads() {
-            entry.memory.follow(&status, now, &entry.limits);
+            entry.memory.follow(&status, now, &entry.in_use.limits);
         } else if self.lead.looks_for_foreign_gc(now)
             && writer == Writer::Other
             && !is_no_rule

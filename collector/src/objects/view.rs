@@ -96,11 +96,11 @@ impl Inspection<'_> {
         NameView {
             name: name.clone(),
             objects: entry.objects.iter().map(key).collect(),
-            allowed: entry.allowed,
-            denied: entry.denied,
+            allowed: entry.in_use.allowed,
+            denied: entry.in_use.denied,
             held: self.in_use.is_held(name),
             left_out: entry.left_out,
-            full: entry.denied && evicted.evictions.addresses > 0,
+            full: entry.in_use.denied && evicted.evictions.addresses > 0,
             names: entry.memory.list().names().count(),
             addresses: entry.memory.list().addresses(),
             // An overdue name, or one without a time because it was never looked up, is next.

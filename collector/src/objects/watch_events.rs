@@ -99,6 +99,6 @@ pub(super) fn answered(
         answered_at: observation.answered_at,
         read_at: observation.at,
         source: observation.source,
-        namespaces: names_of(clients, entry.with_rule.iter().copied()),
+        namespaces: names_of(clients, entry.in_use.with_rule.iter().copied()),
     }));
 }

@@ -97,7 +97,7 @@ impl ObjectUpdate<'_> {
             && let Some(entry) = self.names.entries.get_mut(spec)
             && self.lead.leads()
             // A status with the reason `NoRule` has no address to evict.
-            && !entry.in_use.released.has(source)
+            && !entry.released.has(source)
         {
             let (memory, limits, crowd) = entry.parts(&self.names.shared.clients);
             let learned = Eviction::new(memory, limits, self.now).shrink(crowd);

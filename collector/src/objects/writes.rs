@@ -152,7 +152,7 @@ impl<'a> WritePlan<'a> {
     fn of_name(&mut self, spec: &DnsName) -> Option<Timestamp> {
         let now = self.now;
         let entry = self.names.entries.get_mut(spec)?;
-        if !entry.wanted && entry.objects.is_empty() && entry.writes.creating.is_empty() {
+        if !entry.is_wanted() && entry.objects.is_empty() && entry.writes.creating.is_empty() {
             self.names.remove(spec, now);
             return None;
         }
@@ -163,7 +163,7 @@ impl<'a> WritePlan<'a> {
             return self.additions_of(spec);
         }
         let memory = &entry.memory;
-        let is_full = memory.size().is_full(memory.list(), &entry.limits);
+        let is_full = memory.size().is_full(memory.list(), &entry.in_use.limits);
         let mut objects = entry.objects.iter();
         if self.objects.is_ending || objects.any(|it| it.may_be_written(is_full) <= now) {
             self.names.enforce(spec, now);
@@ -208,7 +208,7 @@ impl<'a> WritePlan<'a> {
             return Some(create_at);
         }
         let creation = WriteCost {
-            payers: &entry.with_rule,
+            payers: &entry.in_use.with_rule,
             bytes: CREATION,
             since: missing_since,
         };
@@ -230,7 +230,7 @@ impl<'a> WritePlan<'a> {
             return (None, false);
         };
         let mut again: Vec<Timestamp> = Vec::new();
-        let mut unused = entry.in_use.released;
+        let mut unused = entry.released;
         for policy in &self.objects.policy.sources {
             let source = policy.source;
             if !self.objects.manages(source) || !self.in_use.is_in_sync(source) {
@@ -260,11 +260,11 @@ impl<'a> WritePlan<'a> {
         let Entry {
             objects,
             memory,
-            limits,
             writes: state,
             in_use,
             ..
         } = &mut **entry;
+        let limits = &in_use.limits;
         for object in objects.iter_mut() {
             let key = object.key(policy);
             if in_flight.contains_key(&key) {

@@ -20,7 +20,7 @@ pub struct RetentionPolicy {
 }
 
 /// The retention of namespaces for a name that others keep for longer.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct OwnRetention {
     /// The times only.
     pub policy: RetentionPolicy,

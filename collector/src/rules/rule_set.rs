@@ -18,10 +18,11 @@ use super::{
     sources::policy_payer,
     users::{User, Users, joined},
     validation::Faults,
-    wanted::{InUse, joined_order, replace},
+    wanted::{WantedName, joined_order, replace},
 };
 use crate::{
     clients::{Clients, Namespace},
+    interner::Interner,
     policies::Policies,
 };
 
@@ -289,8 +290,11 @@ impl Rules {
             }
         }
         let mut is_new = false;
+        let mut interner = Interner::default();
         for name in std::mem::take(&mut self.changed.names) {
-            is_new |= wanted.set(&name, self.in_use(&name));
+            let (in_use, absent) = self.in_use(&name).unzip();
+            let in_use = in_use.map(|it| interner.share(it));
+            is_new |= wanted.set(&name, in_use, absent.flatten());
         }
         for payer in std::mem::take(&mut self.changed.payers) {
             is_new |= wanted.set_order(payer, self.order(payer));
@@ -298,24 +302,24 @@ impl Rules {
         is_new
     }
 
-    fn in_use(&self, name: &DnsName) -> Option<InUse> {
+    /// How the name is used, and its value in [`Wanted::absent`].
+    fn in_use(&self, name: &DnsName) -> Option<(WantedName, Option<bool>)> {
         let users = self.users.get(name)?;
-        let namespaces = users.namespaces();
-        if let Some(terms) = joined(users.present()) {
-            return Some(InUse {
-                terms,
-                namespaces,
+        if let Some(retention) = joined(users.present()) {
+            let present = WantedName {
+                retention,
+                namespaces: users.namespaces(),
                 own_retention: users.own_retention(self.terms.defaults),
-                absent: None,
-            });
+            };
+            return Some((present, None));
         }
+        let absent = WantedName {
+            retention: joined(users.away())?,
+            ..WantedName::default()
+        };
         let is_listed = |user: &User| self.absences.is_listed(&user.rule_object.key);
-        Some(InUse {
-            terms: joined(users.away())?,
-            namespaces,
-            own_retention: None,
-            absent: Some(users.away().all(|user| is_listed(user) == Some(true))),
-        })
+        let are_listed = users.away().all(|user| is_listed(user) == Some(true));
+        Some((absent, Some(are_listed)))
     }
 
     /// The names that are charged to a namespace or a policy, in the order in which they are left

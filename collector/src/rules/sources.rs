@@ -115,7 +115,7 @@ pub(crate) fn is_policy(payer: &str) -> bool {
 }
 
 /// Some of the sources.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub(crate) struct SourceSet(u8);
 
 impl SourceSet {

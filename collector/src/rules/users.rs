@@ -68,7 +68,7 @@ impl Users {
     }
 
     /// Their namespaces, sorted.
-    pub(super) fn namespaces(&self) -> Box<[Namespace]> {
+    pub(super) fn namespaces(&self) -> Arc<[Namespace]> {
         let mut namespaces: Vec<_> = self.present().map(|user| user.namespace).collect();
         namespaces.sort_unstable();
         namespaces.dedup();
@@ -78,10 +78,10 @@ impl Users {
     /// The retention of namespaces that keep the name for less time than others. If there are too
     /// many values, the default ones come first, and then those of the most namespaces. So a few
     /// namespaces with unusual values do not cause charges for others.
-    pub(super) fn own_retention(&self, defaults: RetentionPolicy) -> Option<Arc<[OwnRetention]>> {
-        let longest = joined(self.present())?.times();
+    pub(super) fn own_retention(&self, defaults: RetentionPolicy) -> Arc<[OwnRetention]> {
+        let longest = joined(self.present()).unwrap_or_default().times();
         if self.present().all(|user| user.terms.times() == longest) {
-            return None;
+            return Arc::default();
         }
         let mut of_namespaces: BTreeMap<Namespace, RetentionPolicy> = BTreeMap::new();
         for user in self.present() {
@@ -101,8 +101,7 @@ impl Users {
             policy: terms,
             namespaces: of.into(),
         });
-        let own: Arc<[OwnRetention]> = own.collect();
-        (!own.is_empty()).then_some(own)
+        own.collect()
     }
 }
 
@@ -135,7 +134,8 @@ mod tests {
         }
         let mut wanted = Wanted::default();
         rules.settle(&mut wanted);
-        let own = wanted.own_retention.values().flat_map(|it| it.iter());
+        let names = wanted.names.values();
+        let own = names.flat_map(|it| it.own_retention.iter());
         let times = |it: &RetentionPolicy| [it.grace.as_secs(), it.retain.as_secs()];
         own.flat_map(|own| own.namespaces.iter().map(|of| (*of, times(&own.policy))))
             .map(|(of, times)| (clients.name(of).to_string(), times))

@@ -18,12 +18,8 @@ const MAX_CHANGES: usize = 1 << 16;
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Every name in a rule that an object can have, including those of EgressFirewalls whose
-    /// absence is not accepted yet.
-    pub names: BTreeMap<DnsName, RetentionPolicy>,
-    /// The namespaces with the name in a rule, sorted.
-    pub namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
-    /// For names with different retentions, those that are not the longest.
-    pub own_retention: BTreeMap<DnsName, Arc<[OwnRetention]>>,
+    /// absence is not accepted yet. Names of one object usually share their value.
+    pub names: BTreeMap<DnsName, Arc<WantedName>>,
     /// The retention of objects that set none.
     pub defaults: RetentionPolicy,
     /// The names of each namespace, in the order in which they are left out if it exceeds its
@@ -42,14 +38,15 @@ pub struct Wanted {
     pub changes: Changes,
 }
 
-/// The state of a name in use.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct InUse {
-    pub(super) terms: RetentionPolicy,
-    pub(super) namespaces: Box<[Namespace]>,
-    pub(super) own_retention: Option<Arc<[OwnRetention]>>,
-    /// As in [`Wanted::absent`].
-    pub(super) absent: Option<bool>,
+/// How rules use a name.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub struct WantedName {
+    /// The longest retention of all rules with the name.
+    pub retention: RetentionPolicy,
+    /// The namespaces with the name in a rule, sorted; empty if all its objects disappeared.
+    pub namespaces: Arc<[Namespace]>,
+    /// The retentions of namespaces that are not the longest.
+    pub own_retention: Arc<[OwnRetention]>,
 }
 
 /// The latest changes of names in use.
@@ -100,39 +97,21 @@ impl Wanted {
         self.names.len().saturating_sub(self.absent.len())
     }
 
-    /// Sets the state of a name; `None` if it is not in use. Returns whether that is new.
-    pub(super) fn set(&mut self, name: &DnsName, in_use: Option<InUse>) -> bool {
-        if self.get(name) == in_use {
+    /// Sets how a name is used, `None` if it is not, and its value in [`Wanted::absent`]. Returns
+    /// whether that is new.
+    pub(super) fn set(
+        &mut self,
+        name: &DnsName,
+        in_use: Option<Arc<WantedName>>,
+        absent: Option<bool>,
+    ) -> bool {
+        if (self.names.get(name), self.absent.get(name)) == (in_use.as_ref(), absent.as_ref()) {
             return false;
         }
-        let (terms, namespaces, own_retention, absent) = match in_use {
-            Some(it) => (
-                Some(it.terms),
-                Some(it.namespaces),
-                it.own_retention,
-                it.absent,
-            ),
-            None => (None, None, None, None),
-        };
-        replace(&mut self.names, name, terms);
-        replace(
-            &mut self.namespaces,
-            name,
-            namespaces.filter(|it| !it.is_empty()),
-        );
-        replace(&mut self.own_retention, name, own_retention);
+        replace(&mut self.names, name, in_use);
         replace(&mut self.absent, name, absent);
         self.changes.add(RuleChange::Name(name.clone()));
         true
-    }
-
-    fn get(&self, name: &DnsName) -> Option<InUse> {
-        Some(InUse {
-            terms: *self.names.get(name)?,
-            namespaces: self.namespaces.get(name).cloned().unwrap_or_default(),
-            own_retention: self.own_retention.get(name).cloned(),
-            absent: self.absent.get(name).copied(),
-        })
     }
 
     /// Sets the order of a namespace's names. Returns whether that is new.
@@ -147,6 +126,24 @@ impl Wanted {
         replace(&mut self.order, &namespace, order);
         self.changes.add(RuleChange::Order(namespace));
         true
+    }
+}
+
+impl WantedName {
+    /// A name of rules with this retention, without namespaces.
+    pub fn with_retention(retention: RetentionPolicy) -> Self {
+        Self {
+            retention,
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+impl Wanted {
+    /// The use of a name, to be changed.
+    pub(crate) fn name_mut(&mut self, name: &DnsName) -> &mut WantedName {
+        Arc::make_mut(self.names.entry(name.clone()).or_default())
     }
 }
 
@@ -193,23 +190,18 @@ mod tests {
     fn changes_are_told_to_a_reader_that_saw_a_version_before_them() {
         let mut wanted = Wanted::default();
         let name = |i: usize| DnsName::parse(&format!("n{i}.example.com")).unwrap();
-        let in_use = || InUse {
-            terms: RetentionPolicy::default(),
-            namespaces: Box::default(),
-            own_retention: None,
-            absent: None,
-        };
-        assert!(wanted.set(&name(0), Some(in_use())));
-        assert!(!wanted.set(&name(0), Some(in_use())));
+        let in_use = || Some(Arc::default());
+        assert!(wanted.set(&name(0), in_use(), None));
+        assert!(!wanted.set(&name(0), in_use(), None));
         assert_eq!(names(&wanted.changes, Version::default()), None);
         let seen = wanted.changes.version();
         assert_eq!(names(&wanted.changes, seen), Some(Vec::new()));
-        wanted.set(&name(1), Some(in_use()));
-        wanted.set(&name(0), None);
+        wanted.set(&name(1), in_use(), None);
+        wanted.set(&name(0), None, None);
         let expected = ["n1.example.com.", "n0.example.com."];
         assert_eq!(names(&wanted.changes, seen).unwrap(), expected);
         for i in 2..=MAX_CHANGES {
-            wanted.set(&name(i), Some(in_use()));
+            wanted.set(&name(i), in_use(), None);
         }
         assert_eq!(names(&wanted.changes, seen), None);
     }

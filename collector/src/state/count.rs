@@ -53,7 +53,7 @@ impl Count {
 }
 
 /// The limits that some namespaces would have for a name if no other asked for longer retention.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct OwnLimits {
     pub limits: Arc<Limits>,
     /// Sorted.

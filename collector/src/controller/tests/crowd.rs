@@ -97,13 +97,12 @@ impl Cluster {
 
     fn want(&mut self) {
         let mut wanted = wanted(&[WILD], 0);
-        for terms in wanted.names.values_mut() {
-            terms.denied = self.is_denied;
-        }
         let others = ["bad", "worse"].into_iter().chain(ACCOMPLICES);
         let namespaces: Vec<_> = TEAMS.into_iter().chain(others).collect();
         let numbers = self.pods.numbers(&namespaces);
-        wanted.namespaces = [(name(WILD), numbers.into())].into();
+        let in_use = wanted.name_mut(&name(WILD));
+        in_use.retention.denied = self.is_denied;
+        in_use.namespaces = numbers.into();
         self.world
             .controller
             .want(&wanted.into(), at(self.world.now));

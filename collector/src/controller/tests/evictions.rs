@@ -100,9 +100,7 @@ fn only_evictions_of_a_denied_name_are_reported_to_the_rules() {
             config.shared.notices = notices;
         });
         let mut wanted = wanted(&[NAME], 0);
-        for policy in wanted.names.values_mut() {
-            policy.denied = denied;
-        }
+        wanted.name_mut(&name(NAME)).retention.denied = denied;
         world.controller.want(&wanted.into(), at(0));
         for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
             world.observe(NAME, ip);

@@ -79,7 +79,7 @@ impl World {
         *all.get_mut(Source::KubeOvn) = wanted(names, 0);
         let of_source = all.get_mut(Source::KubeOvn);
         for of in names {
-            of_source.namespaces.insert(name(of), [payer].into());
+            of_source.name_mut(&name(of)).namespaces = [payer].into();
         }
         let order: Vec<_> = names.iter().map(|of| name(of)).collect();
         of_source.order.insert(payer, order.into());

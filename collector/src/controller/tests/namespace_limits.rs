@@ -79,7 +79,7 @@ impl Cluster {
         for (namespace, names) in &self.rules {
             let number = self.number(namespace);
             for text in names {
-                let with_rule = wanted.namespaces.entry(name(text)).or_default();
+                let with_rule = &mut wanted.name_mut(&name(text)).namespaces;
                 let mut all = with_rule.to_vec();
                 all.push(number);
                 all.sort_unstable();

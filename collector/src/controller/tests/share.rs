@@ -78,7 +78,7 @@ fn a_name_whose_rule_becomes_a_wildcard_is_kept_and_looked_up_under_it() {
         .entries
         .get_mut("*.example.com.")
         .unwrap();
-    let limits = wildcard.limits.clone();
+    let limits = wildcard.in_use.limits.clone();
     assert_eq!(wildcard.memory.expire(started, &limits), []);
     let look_up = LookupSummary {
         results: [FamilyResult::Complete; 2],

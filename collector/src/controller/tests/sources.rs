@@ -200,29 +200,32 @@ fn a_namespace_is_charged_by_the_retention_of_its_own_rules() {
     ] {
         let of_source = all.get_mut(source);
         *of_source = wanted(&[WWW], retain);
-        of_source
-            .namespaces
-            .insert(name(WWW), namespaces.into_boxed_slice());
+        of_source.name_mut(&name(WWW)).namespaces = namespaces.into();
     }
     two.world.controller.want(&all, at(0));
     let entry = &two.world.controller.names.entries[WWW];
-    assert_eq!(*entry.with_rule, [firewall, resolver]);
-    let own: Vec<_> = entry.own_limits.iter().collect();
+    assert_eq!(*entry.in_use.with_rule, [firewall, resolver]);
+    let own: Vec<_> = entry.in_use.own_limits.iter().collect();
     assert_eq!(own.len(), 1);
     assert_eq!(*own[0].namespaces, [firewall]);
     assert_eq!(own[0].limits.retain, Duration::ZERO);
     // A source's own shorter retentions count too.
     let shorter = OwnRetention {
-        policy: wanted(&[WWW], 30).names[WWW].times(),
+        policy: wanted(&[WWW], 30).names[WWW].retention.times(),
         namespaces: [resolver].into(),
     };
     let mut both = all.clone();
     let resolvers = both.get_mut(Source::DnsResolver);
-    resolvers.own_retention.insert(name(WWW), [shorter].into());
+    resolvers.name_mut(&name(WWW)).own_retention = [shorter].into();
     resolvers.changes = Default::default();
     two.world.controller.want(&both, at(0));
     let entry = &two.world.controller.names.entries[WWW];
-    let mut retain: Vec<_> = entry.own_limits.iter().map(|it| it.limits.retain).collect();
+    let mut retain: Vec<_> = entry
+        .in_use
+        .own_limits
+        .iter()
+        .map(|it| it.limits.retain)
+        .collect();
     retain.sort();
     assert_eq!(retain, [Duration::ZERO, Duration::from_secs(30)]);
 }

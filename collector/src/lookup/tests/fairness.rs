@@ -78,8 +78,9 @@ impl World {
         };
         for i in 0..count {
             let name = DnsName::parse(&format!("{label}{i}.example.com")).unwrap();
-            self.wanted.names.insert(name.clone(), terms);
-            self.wanted.namespaces.insert(name, [number].into());
+            let in_use = self.wanted.name_mut(&name);
+            in_use.retention = terms;
+            in_use.namespaces = [number].into();
         }
         self.controller
             .want(&self.wanted.clone().into(), at(self.now));

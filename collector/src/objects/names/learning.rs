@@ -116,7 +116,7 @@ impl NameTable {
             };
             entry.writes.wake = None;
             if removes {
-                let expired = entry.memory.expire(now, &entry.limits);
+                let expired = entry.memory.expire(now, &entry.in_use.limits);
                 counter!("egress_collector_addresses_expired_total")
                     .increment(expired.len() as u64);
                 for (name, ip) in expired {

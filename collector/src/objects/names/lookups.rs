@@ -40,10 +40,10 @@ impl NameTable {
                 let Some(entry) = self.entries.get(&spec).filter(|it| !it.left_out) else {
                     continue;
                 };
-                let next = entry.memory.list().next_lookup(name, &entry.limits);
+                let next = entry.memory.list().next_lookup(name, &entry.in_use.limits);
                 is_unknown |= spec == *name && next.is_none();
                 at = at.into_iter().chain(next).min();
-                grace = grace.min(entry.limits.grace);
+                grace = grace.min(entry.in_use.limits.grace);
             }
         }
         let next = match at {
@@ -101,7 +101,7 @@ impl NameTable {
             }
             // Addresses that waited for a look-up may leave now, whatever its result.
             self.dirty.insert(spec.clone());
-            let (memory, limits) = (&mut entry.memory, &entry.limits);
+            let (memory, limits) = (&mut entry.memory, &entry.in_use.limits);
             let learned = memory.looked_up(&round.name, summary, now, limits);
             self.learned(&spec, &learned, now);
         }
@@ -139,7 +139,7 @@ impl NameTable {
 
     /// Looks up every name in use again.
     pub(crate) fn backfill(&mut self, backfill: &mut GapBackfill, now: Timestamp) {
-        let wanted = self.entries.values().filter(|entry| entry.wanted);
+        let wanted = self.entries.values().filter(|entry| entry.is_wanted());
         let last_seen = wanted.flat_map(|entry| {
             let memory = &entry.memory;
             let names = memory.list().names().chain(once(memory.list().spec()));
@@ -153,7 +153,9 @@ impl NameTable {
 fn with_rule(entries: &HashMap<DnsName, Box<Entry>>, name: &DnsName) -> SmallVec<[Namespace; 4]> {
     let specs = once(name.clone()).chain(name.wildcard());
     let mut entries = specs.filter_map(|spec| entries.get(&spec));
-    let entry = entries.find(|entry| !entry.with_rule.is_empty());
-    let namespaces = entry.into_iter().flat_map(|entry| entry.with_rule.iter());
+    let entry = entries.find(|entry| !entry.in_use.with_rule.is_empty());
+    let namespaces = entry
+        .into_iter()
+        .flat_map(|entry| entry.in_use.with_rule.iter());
     namespaces.take(MOST_NAMESPACES).copied().collect()
 }

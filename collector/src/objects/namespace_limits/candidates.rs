@@ -34,7 +34,7 @@ impl Candidates {
             shared: over.iter().map(|namespace| (*namespace, NOTHING)).collect(),
             ..Self::default()
         };
-        let in_use = |entry: &Entry| entry.wanted && !entry.left_out;
+        let in_use = |entry: &Entry| entry.is_wanted() && !entry.left_out;
         for (spec, entry) in names.entries.iter().filter(|(_, entry)| in_use(entry)) {
             each_cost(entry, &names.shared.clients, now, |cost| {
                 if cost.payers.iter().any(|it| !over.contains(it)) {

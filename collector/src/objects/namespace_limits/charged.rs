@@ -70,7 +70,7 @@ impl Charged {
     pub(crate) fn new(names: &NameTable, now: Timestamp) -> Self {
         let mut charged = Self::default();
         for entry in names.entries.values() {
-            match entry.wanted && !entry.left_out {
+            match entry.is_wanted() && !entry.left_out {
                 true => charged.add_entry(entry, &names.shared.clients, now),
                 // The name is held, or has only an object.
                 false => charged.all.addresses += entry.memory.list().addresses(),
@@ -274,7 +274,7 @@ pub(super) fn each_cost(
 ) {
     let (memory, kept) = (&entry.memory, entry.kept(now));
     let own = kept.own(memory.list());
-    cost(&Cost::in_rules(&entry.with_rule, kept.own, own));
+    cost(&Cost::in_rules(&entry.in_use.with_rule, kept.own, own));
     if memory.list().spec().is_wildcard() {
         let crowd = entry.crowd(clients);
         for (askers, count) in kept.found(memory.list()) {

@@ -235,7 +235,7 @@ impl NamespaceShares {
         entry.left_out = true;
         let gone = entry.memory.leave_out(now);
         // The name comes back when one of these has room.
-        for namespace in &entry.with_rule {
+        for namespace in entry.in_use.with_rule.iter() {
             self.set_over(*namespace);
         }
         names.forget_found(name, gone.into_iter().map(|(found, _)| found), now);

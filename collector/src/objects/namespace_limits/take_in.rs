@@ -60,7 +60,7 @@ impl NamespaceShares {
     ) {
         for name in std::mem::take(&mut self.taken_over) {
             let entry = names.entries.get(&name);
-            for namespace in entry.iter().flat_map(|it| it.with_rule.iter()) {
+            for namespace in entry.iter().flat_map(|it| it.in_use.with_rule.iter()) {
                 self.set_over(*namespace);
             }
         }
@@ -110,8 +110,14 @@ impl NamespaceShares {
     fn take_in_free(&mut self, names: &mut NameTable, charged: &mut Charged) {
         let (entries, over) = (&names.entries, &self.over);
         let is_free = |name: &DnsName| {
-            let entry = entries.get(name).filter(|entry| entry.wanted);
-            entry.is_none_or(|entry| !entry.with_rule.iter().all(|it| over.contains_key(it)))
+            let entry = entries.get(name).filter(|entry| entry.is_wanted());
+            entry.is_none_or(|entry| {
+                !entry
+                    .in_use
+                    .with_rule
+                    .iter()
+                    .all(|it| over.contains_key(it))
+            })
         };
         let left_out = self.left_out.keys();
         let free: Vec<DnsName> = left_out.filter(|it| is_free(it)).cloned().collect();
@@ -127,7 +133,7 @@ impl NamespaceShares {
         };
         entry.left_out = false;
         entry.memory.take_in();
-        charged.add(&Cost::in_rules(&entry.with_rule, &[], had.into()));
+        charged.add(&Cost::in_rules(&entry.in_use.with_rule, &[], had.into()));
         names.reschedule(name);
         names.dirty.insert(name.clone());
     }

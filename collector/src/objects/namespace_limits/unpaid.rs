@@ -74,7 +74,7 @@ impl OfNamespace {
         amount: impl Fn(&Unpaid) -> usize,
     ) -> Vec<(Option<Namespace>, Self)> {
         let wildcards = charged.unpaid.iter().filter_map(|(spec, unpaid)| {
-            let with_rule = &*names.entries.get(spec)?.with_rule;
+            let with_rule = &*names.entries.get(spec)?.in_use.with_rule;
             let amount = amount(unpaid);
             (amount > 0).then_some((with_rule, amount, spec))
         });

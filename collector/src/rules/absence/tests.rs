@@ -317,7 +317,7 @@ fn a_name_of_kube_ovn_outlives_its_last_object_for_ten_minutes() {
     rules.apply(&object("anp-web-1", "web"));
     rules.settle(&mut wanted);
     let policy = clients.known("policy web").unwrap();
-    assert_eq!(*wanted.namespaces["www.example.com."], [policy]);
+    assert_eq!(*wanted.names["www.example.com."].namespaces, [policy]);
     assert_eq!(wanted.order[&policy].len(), 1);
     let key = ObjectKey {
         namespace: String::new(),

@@ -32,7 +32,7 @@ pub(in crate::rules) struct Published {
     seen: Version,
 }
 
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Read {
     names: BTreeMap<DnsName, RetentionPolicy>,
     namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
@@ -70,7 +70,7 @@ impl Published {
         let names = self.wanted.names.iter();
         let present = names.filter(|(name, _)| !self.wanted.absent.contains_key(*name));
         present
-            .map(|(name, terms)| (name.clone(), *terms))
+            .map(|(name, in_use)| (name.clone(), in_use.retention))
             .collect()
     }
 
@@ -94,28 +94,25 @@ impl Published {
 
     fn publish(&mut self) {
         let is_new = self.rules.settle(&mut self.wanted);
-        let Wanted {
-            names,
-            namespaces,
-            own_retention,
-            order,
-            absent,
-            ..
-        } = &self.wanted;
-        let all = Read {
-            names: names.clone(),
-            namespaces: namespaces.clone(),
-            own_retention: own_retention
-                .iter()
-                .map(|(name, own)| {
-                    let own = own.iter();
-                    let each = own.flat_map(|it| it.namespaces.iter().map(|of| (*of, it.policy)));
-                    (name.clone(), each.collect())
-                })
-                .collect(),
+        let Wanted { order, absent, .. } = &self.wanted;
+        let mut all = Read {
             order: order.clone(),
             absent: absent.clone(),
+            ..Read::default()
         };
+        for (name, in_use) in &self.wanted.names {
+            all.names.insert(name.clone(), in_use.retention);
+            if !in_use.namespaces.is_empty() {
+                let namespaces = in_use.namespaces.iter().copied().collect();
+                all.namespaces.insert(name.clone(), namespaces);
+            }
+            let own = in_use.own_retention.iter();
+            let own = own.flat_map(|it| it.namespaces.iter().map(|of| (*of, it.policy)));
+            let own: BTreeMap<_, _> = own.collect();
+            if !own.is_empty() {
+                all.own_retention.insert(name.clone(), own);
+            }
+        }
         assert_eq!(all, self.together());
         let changed = match self.wanted.changes.since(self.seen) {
             Some(changes) => {
@@ -128,14 +125,13 @@ impl Published {
             }
             None => {
                 let any = self.read != all;
-                self.read = all;
+                self.read.clone_from(&all);
                 any
             }
         };
         self.seen = self.wanted.changes.version();
         assert_eq!(is_new, changed);
-        let Read { names, order, .. } = &self.read;
-        assert_eq!((names, order), (&self.wanted.names, &self.wanted.order));
+        assert_eq!(self.read, all);
     }
 
     /// The names of all EgressFirewalls together, computed from scratch.

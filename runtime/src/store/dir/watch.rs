@@ -10,7 +10,7 @@ use std::{
 
 use tracing::{info, warn};
 
-use self::files::{Files, KnownFile, ObjectChange, keys_in};
+use self::files::{Files, ObjectChange};
 use super::{
     super::{Event, Kind, ObjectKey, Scope, undecodable::Undecodable, watched::Watched},
     fault::Fault,
@@ -198,7 +198,7 @@ impl<K: Kind> Watch<K> {
     /// Schedules a read of all files. An unreadable file is missing from the list, so it is delivered once it can be
     /// read, changed or not.
     fn begin_list(&mut self) {
-        self.files.values_mut().for_each(KnownFile::forget_version);
+        self.files.forget_versions();
         self.list = Some(Vec::new());
     }
 
@@ -219,7 +219,7 @@ impl<K: Kind> Watch<K> {
             Ok(None) => self.absent(key, since),
             Ok(Some(content)) => {
                 let file = &content.fingerprint;
-                self.known(&key).set_fingerprint(file);
+                self.files.get_or_new(&key).set_fingerprint(file);
                 match manifest::parse::<K>(&content.bytes, &key, file) {
                     Ok(manifest) => self.decoded(key, manifest.object),
                     Err(fault) => self.faulty(key, fault),
@@ -233,14 +233,9 @@ impl<K: Kind> Watch<K> {
         }
     }
 
-    /// The known state of the file; an empty one for a new file.
-    fn known(&mut self, key: &ObjectKey) -> &mut KnownFile {
-        self.files.entry(key.clone()).or_default()
-    }
-
     fn decoded(&mut self, key: ObjectKey, object: K) {
         self.faults.remove(&key);
-        let news = self.known(&key).take(&object);
+        let news = self.files.get_or_new(&key).take(&object);
         match (&mut self.list, news) {
             (Some(list), _) => list.push(object),
             (None, ObjectChange::Nothing) => {}
@@ -254,7 +249,7 @@ impl<K: Kind> Watch<K> {
 
     /// Records a fault. The last known object stays valid.
     fn faulty(&mut self, key: ObjectKey, fault: Fault) {
-        self.known(&key);
+        self.files.get_or_new(&key);
         self.faults.insert(key, fault);
     }
 
@@ -276,7 +271,7 @@ impl<K: Kind> Watch<K> {
 
     /// Records a missing file, since the given time if that was noticed earlier.
     fn absent(&mut self, key: ObjectKey, since: Option<Instant>) {
-        if !self.files.contains_key(&key) {
+        if !self.files.has(&key) {
             return;
         }
         let since = since.unwrap_or_else(Instant::now);
@@ -287,7 +282,7 @@ impl<K: Kind> Watch<K> {
         }
         self.files.remove(&key);
         self.faults.remove(&key);
-        if keys_in(&self.files, &key.namespace).next().is_none() {
+        if !self.files.are_in(&key.namespace) {
             let path = self.folder.path_of::<K>(&key.namespace);
             self.folder.populated().remove(&path);
         }
@@ -299,15 +294,14 @@ impl<K: Kind> Watch<K> {
         let mut now: BTreeSet<ObjectKey> = self.faults.keys().cloned().collect();
         let files = &self.files;
         for all in self.faults.keys().filter(|key| key.is_all()) {
-            let mut known = keys_in(files, &all.namespace).cloned().peekable();
-            if known.peek().is_some() {
+            if files.are_in(&all.namespace) {
                 now.remove(all);
-                now.extend(known);
+                now.extend(files.keys_in(&all.namespace));
             }
         }
         self.reported
             .undecodable
-            .around(&mut self.events, now, |key| files.contains_key(key));
+            .around(&mut self.events, now, |key| files.has(key));
     }
 
     /// Reports new faults of files and folders in the log and the metrics.

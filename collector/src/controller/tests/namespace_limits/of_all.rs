@@ -77,13 +77,13 @@ fn bytes_kept_for_another_namespaces_longer_terms_count_only_there() {
     let mut cluster = Cluster::with(&rules, |config| config.namespace_limits.bytes = 8_200);
     let mut wanted = cluster.wanted();
     let shared = name("s.test");
-    let longest = wanted.names.get_mut(&shared).unwrap();
+    let in_use = wanted.name_mut(&shared);
     let own = OwnRetention {
-        policy: *longest,
+        policy: in_use.retention,
         namespaces: [cluster.number("short")].into(),
     };
-    longest.retain = Duration::from_secs(24 * 3600);
-    wanted.own_retention.insert(shared, [own].into());
+    in_use.retention.retain = Duration::from_secs(24 * 3600);
+    in_use.own_retention = [own].into();
     let world = &mut cluster.world;
     world.controller.want(&wanted.into(), at(world.now));
     for turn in 0..30 {

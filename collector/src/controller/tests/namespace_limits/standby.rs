@@ -20,7 +20,7 @@ fn pair(pods: &Pods) -> Pair {
     let mut wanted = wanted(&[WWW, WILDCARD, "*.example.net"], 0);
     let numbers = pods.numbers(&["team"]);
     wanted.order = [(numbers[0], [name(WILDCARD)].into())].into();
-    wanted.namespaces = [(name(WILDCARD), numbers.into())].into();
+    wanted.name_mut(&name(WILDCARD)).namespaces = numbers.into();
     pair.leader
         .controller
         .want(&wanted.into(), at(pair.leader.now));

@@ -24,19 +24,20 @@ fn paid(
     });
     let numbers = ["short", "long"].map(|it| cluster.number(it));
     let mut wanted = cluster.wanted();
-    let terms = wanted.names.get_mut(&name(in_rules)).unwrap();
-    let mut each = [*terms; 2];
+    let in_use = wanted.name_mut(&name(in_rules));
+    let mut each = [in_use.retention; 2];
     shorter(&mut each[0]);
     longer(&mut each[1]);
-    *terms = each[0].join(each[1]);
+    let longest = each[0].join(each[1]);
+    in_use.retention = longest;
     let own = each.into_iter().zip(numbers);
     let own = own
-        .filter(|(it, _)| it != terms)
+        .filter(|(it, _)| *it != longest)
         .map(|(terms, number)| OwnRetention {
             policy: terms,
             namespaces: [number].into(),
         });
-    wanted.own_retention.insert(name(in_rules), own.collect());
+    in_use.own_retention = own.collect();
     let world = &mut cluster.world;
     world.controller.want(&wanted.into(), at(world.now));
     for turn in 0..30 {

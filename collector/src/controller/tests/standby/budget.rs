@@ -76,7 +76,7 @@ fn a_write_of_a_standby_is_charged_to_the_namespace_whose_pods_asked() {
     let now = pair.leader.now;
     let both = pods.numbers(&["evil", "victim"]);
     let mut wanted = wanted(&[WWW, WILDCARD, "*.example.net"], 0);
-    wanted.namespaces = [(name(WILDCARD), both.into())].into();
+    wanted.name_mut(&name(WILDCARD)).namespaces = both.into();
     pair.leader.controller.want(&wanted.into(), at(now));
     let [evil, victim] = ["evil", "victim"].map(|it| pods.numbers(&[it]));
     let cost = |payers, bytes| WriteCost {

@@ -17,7 +17,6 @@ use super::{
         notifications::Place,
     },
     Watch,
-    files::keys_in,
 };
 
 impl<K: Kind> Watch<K> {
@@ -74,7 +73,7 @@ impl<K: Kind> Watch<K> {
         let before = self.folders.insert(namespace.to_owned(), now);
         self.is_anew |= before.is_some_and(|before| !before.is_same_file(&now));
         // A listing may miss a file that is renamed meanwhile, so known files are checked by name.
-        let mut keys: BTreeSet<ObjectKey> = keys_in(&self.files, namespace).cloned().collect();
+        let mut keys: BTreeSet<ObjectKey> = self.files.keys_in(namespace).collect();
         for name in names {
             match layout::entry(&name) {
                 Entry::Object(name) => {
@@ -116,12 +115,12 @@ impl<K: Kind> Watch<K> {
     /// Deletes the objects of vanished namespaces, unless too many vanished.
     fn look_for_vanished(&mut self, found: &BTreeSet<String>) -> Result<(), String> {
         for namespace in self.folder.missing::<K>(&self.scope, found)? {
-            let keys: Vec<ObjectKey> = keys_in(&self.files, &namespace).cloned().collect();
+            let keys: Vec<ObjectKey> = self.files.keys_in(&namespace).collect();
             for key in keys {
                 let since = self.gone.remove(&key);
                 self.absent(key, since);
             }
-            if keys_in(&self.files, &namespace).next().is_none() {
+            if !self.files.are_in(&namespace) {
                 let path = self.folder.path_of::<K>(&namespace);
                 warn!(kind = %K::kind(&()), "the folder {} is gone, and its objects with it", path.display());
                 self.folder.populated().remove(&path);
