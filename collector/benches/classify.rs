@@ -14,6 +14,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     hint::black_box,
     net::IpAddr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -22,7 +23,7 @@ use collector::{
     lookup::{FamilyOutcome, LookupResult},
     objects::publish::{Write, WriteOutcome},
     observation::{Addresses, Observation, Provenance},
-    rules::{RetentionPolicy, Source, Wanted},
+    rules::{RetentionPolicy, Source, Wanted, WantedName},
     state::Limits,
 };
 use proto::api::{DnsName, DnsNameResolver, Family};
@@ -72,8 +73,10 @@ fn controller(names: &[DnsName], lookups: bool) -> (StatusController, Wanted) {
         allowed: true,
         ..RetentionPolicy::default()
     };
+    let in_use = Arc::new(WantedName::with_retention(terms));
+    let names = names.iter().map(|name| (name.clone(), Arc::clone(&in_use)));
     let wanted = Wanted {
-        names: names.iter().map(|name| (name.clone(), terms)).collect(),
+        names: names.collect(),
         in_sync: true,
         ..Wanted::default()
     };

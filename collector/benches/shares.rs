@@ -16,7 +16,7 @@ use collector::{
     controller::{Config, StatusController},
     objects::{ManageObjects, ObjectPolicy, Shared},
     observation::{Addresses, Observation, Provenance},
-    rules::{RetentionPolicy, Source, Wanted},
+    rules::{RetentionPolicy, Source, Wanted, WantedName},
     state::Limits,
 };
 use proto::api::{DnsName, Family};
@@ -92,8 +92,11 @@ fn wanted(numbers: &[Namespace]) -> Wanted {
         for namespace in &namespaces {
             orders.entry(*namespace).or_default().push(name.clone());
         }
-        wanted.names.insert(name.clone(), terms);
-        wanted.namespaces.insert(name, namespaces.into());
+        let in_use = WantedName {
+            namespaces: namespaces.into(),
+            ..WantedName::with_retention(terms)
+        };
+        wanted.names.insert(name, Arc::new(in_use));
     };
     for i in 0..NAMES {
         add(

@@ -12,6 +12,7 @@ use std::{
     io::{self, Read, Write},
     path::Path,
     pin::pin,
+    sync::Arc,
     time::Duration,
 };
 
@@ -29,7 +30,7 @@ use collector::{
         pipeline::{self, Context as Against, StreamHistory},
     },
     query_origin::OwnQueries,
-    rules::{RetentionPolicy, Source, Wanted, names_in_use},
+    rules::{RetentionPolicy, Source, Wanted, WantedName, names_in_use},
     state::Limits,
 };
 use futures_util::StreamExt;
@@ -151,8 +152,12 @@ impl<W: Write> Replay<W> {
         let mut controller = StatusController::new(config);
         controller.lead(true, begin);
         controller.event(Source::EgressFirewall, Event::Synced(Vec::new()), begin);
+        let names = names.into_iter().map(|(name, retention)| {
+            let in_use = WantedName::with_retention(retention);
+            (name, Arc::new(in_use))
+        });
         let wanted = Wanted {
-            names,
+            names: names.collect(),
             in_sync: true,
             ..Wanted::default()
         };

@@ -16,7 +16,6 @@ mod sender;
 mod store;
 
 use std::{
-    collections::BTreeMap,
     path::Path,
     process::ExitCode,
     sync::Arc,
