@@ -17,6 +17,12 @@ pub(super) struct Name {
     /// See [`super::Desired::set_in_use`].
     pub(super) is_in_use: bool,
     is_compared: bool,
+    /// `None` for most names: there are many.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Rare {
     away: Option<Away>,
     /// The last addresses of objects that are absent or list none now.
     held: Addresses,
@@ -25,7 +31,7 @@ pub(super) struct Name {
     became_complete: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Away {
     pub(super) since: Instant,
     pub(super) rule_ended: bool,
@@ -34,12 +40,12 @@ pub(super) struct Away {
 
 impl Name {
     pub(super) fn away(&self) -> Option<Away> {
-        self.away
+        self.rare.as_ref()?.away
     }
 
     /// Records that the last object was deleted.
     pub(super) fn leave(&mut self, since: Instant, rule_ended: bool) {
-        self.away = Some(Away {
+        self.rare.get_or_insert_default().away = Some(Away {
             since,
             rule_ended,
             is_permitted: false,
@@ -48,53 +54,75 @@ impl Name {
 
     /// Records that there is an object again.
     pub(super) fn returned(&mut self) {
-        self.away = None;
+        self.clear(|rare| rare.away = None);
     }
 
     pub(super) fn permit(&mut self, yes: bool) {
-        if let Some(away) = &mut self.away {
+        if let Some(rare) = &mut self.rare
+            && let Some(away) = &mut rare.away
+        {
             away.is_permitted = yes;
         }
     }
 
     pub(super) fn held(&self) -> Option<&Addresses> {
-        (!self.held.all().is_empty()).then_some(&self.held)
+        let held = &self.rare.as_ref()?.held;
+        (!held.all().is_empty()).then_some(held)
     }
 
     /// Keeps the addresses of an object that was deleted or no longer lists them.
     pub(super) fn hold(&mut self, addresses: &Addresses) {
-        let new = addresses.all().without(self.held.all());
-        self.held.toggle(&new.into_iter().collect());
+        let held = self.held().map(Addresses::all).unwrap_or_default();
+        let new = addresses.all().without(held);
+        if !new.is_empty() {
+            let rare = self.rare.get_or_insert_default();
+            rare.held.toggle(&new.into_iter().collect());
+        }
     }
 
     /// Drops the kept addresses.
     pub(super) fn release(&mut self) {
-        self.held = Addresses::default();
+        self.clear(|rare| rare.held = Addresses::default());
     }
 
     pub(super) fn compared(&mut self, yes: bool) {
         self.is_compared = yes;
-        self.moved.clear();
-        self.became_complete = false;
+        self.clear(|rare| {
+            rare.moved.clear();
+            rare.became_complete = false;
+        });
     }
 
     /// Records added and removed addresses. Changes from before the first comparison do not matter.
     pub(super) fn changed(&mut self, moved: Vec<IpAddr>, became_complete: bool) {
-        if !self.is_compared {
+        if !self.is_compared || (moved.is_empty() && !became_complete) {
             return;
         }
-        self.became_complete |= became_complete;
+        let rare = self.rare.get_or_insert_default();
+        rare.became_complete |= became_complete;
         for address in moved {
-            if !self.moved.remove(&address) {
-                self.moved.insert(address);
+            if !rare.moved.remove(&address) {
+                rare.moved.insert(address);
             }
         }
     }
 
     pub(super) fn changes(&self) -> Option<Changes<'_>> {
-        self.is_compared.then_some(Changes {
-            addresses: &self.moved,
-            became_complete: self.became_complete,
+        static NONE: BTreeSet<IpAddr> = BTreeSet::new();
+        let rare = self.rare.as_ref();
+        self.is_compared.then(|| Changes {
+            addresses: rare.map_or(&NONE, |rare| &rare.moved),
+            became_complete: rare.is_some_and(|rare| rare.became_complete),
         })
+    }
+
+    /// Clears a part of the rare state.
+    fn clear(&mut self, clear: impl FnOnce(&mut Rare)) {
+        if let Some(rare) = &mut self.rare {
+            clear(rare);
+            if **rare == Rare::default() {
+                self.rare = None;
+            }
+        }
     }
 }
