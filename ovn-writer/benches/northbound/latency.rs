@@ -214,14 +214,14 @@ impl Turns {
 
     /// Judges the median from an object's JSON to the acknowledged transaction: the writer's to that of a raw socket
     /// that monitors its rows. The writer has to monitor them, too.
-    pub(crate) fn judge(&mut self, place: &str, verdicts: &mut Verdicts) {
+    pub(crate) fn judge(&mut self, place: &str, most: f64, verdicts: &mut Verdicts) {
         let decode = self.decode.median();
         let [ours, monitoring] =
             [&mut self.ours, &mut self.monitoring].map(|times| decode + times.median());
         verdicts.judge(
             &format!("decoding and writer to decoding and raw socket that monitors, {place}"),
             ours / monitoring,
-            Limit::AtMost(1.9),
+            Limit::AtMost(most),
         );
     }
 }
@@ -236,7 +236,8 @@ impl Ways {
         self.turns.print(size);
         line(size, "whole column", &mut self.column);
         line(size, "ovn-nbctl, a process each", &mut self.nbctl);
-        self.turns.judge(&format!("{size} addresses"), verdicts);
+        self.turns
+            .judge(&format!("{size} addresses"), 1.9, verdicts);
         let Turns {
             raw,
             monitoring,
