@@ -14,6 +14,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     hint::black_box,
     net::IpAddr,
+    process::ExitCode,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -178,7 +179,7 @@ fn round(name: DnsName, number: usize, count: usize, now: Timestamp) -> LookupRe
 }
 
 /// Cached answers, which change nothing.
-fn unchanged_answers() {
+fn unchanged_answers() -> bool {
     const NAMES: usize = 10_000;
     const ROUNDS: i64 = 100;
     let names = names(NAMES);
@@ -201,6 +202,7 @@ fn unchanged_answers() {
     let seconds = start.elapsed().as_secs_f64();
     let rate = f64::from(u32::try_from(ROUNDS).unwrap()) * NAMES as f64 / seconds / 1e6;
     println!("unchanged answers taken in                 {rate:>10.2} M/s            (at least 1)");
+    rate >= 1.0
 }
 
 /// Each answer brings a new address, or a new name under a wildcard, and evicts an old one.
@@ -267,7 +269,7 @@ fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
     bytes as f64 / NAMES as f64
 }
 
-fn memory() {
+fn memory() -> bool {
     let [one, nine] = [1, 9].map(|addresses| bytes_a_name(false, addresses));
     let address = (nine - one) / 8.0;
     let found = bytes_a_name(true, 1);
@@ -282,10 +284,11 @@ fn memory() {
         "the same of one found under a wildcard     {:>10.0} bytes          (at most 1,024)",
         found - address
     );
+    address <= 200.0 && one.max(found) - address <= 1_024.0
 }
 
 /// An hour of simulated time in which 1,000 names keep their addresses.
-fn writes_in_an_hour() {
+fn writes_in_an_hour() -> bool {
     const NAMES: usize = 1_000;
     let names = names(NAMES);
     let numbers: HashMap<_, _> = names
@@ -317,15 +320,17 @@ fn writes_in_an_hour() {
         "writes a name in an hour, TTL 30 s         {each:>10.2} ({} look-ups) (at most 7; 120 of who writes at every refresh)",
         lookups / NAMES
     );
+    each <= 7.0
 }
 
 /// Random labels under a full wildcard, of eight clients each and of one, beside unchanged answers
 /// in the same wildcard.
-fn full_wildcard() {
+fn full_wildcard() -> bool {
     const FULL: usize = 1024;
     const NEW: usize = 20_000;
     let wildcard = DnsName::parse("*.wild.example.com").unwrap();
     let label = |i: usize| DnsName::parse(&format!("x{i}.wild.example.com")).unwrap();
+    let mut holds = true;
     for (addresses, clients) in [(1, 1), (8, 1), (1, 100)] {
         let (mut controller, _) = controller(std::slice::from_ref(&wildcard), false);
         let (mut store, mut millis) = (Store::default(), 0);
@@ -370,14 +375,19 @@ fn full_wildcard() {
             written.as_nanos()
         );
         black_box(&controller);
+        holds &= ratio <= 20.0;
     }
+    holds
 }
 
-fn main() {
+fn main() -> ExitCode {
     println!("classify: the controller");
-    full_wildcard();
-    unchanged_answers();
     rotating_answers();
-    memory();
-    writes_in_an_hour();
+    let held = [
+        full_wildcard(),
+        unchanged_answers(),
+        memory(),
+        writes_in_an_hour(),
+    ];
+    ExitCode::from(u8::from(held.contains(&false)))
 }

@@ -16,6 +16,7 @@ use std::{
     fs,
     net::{SocketAddr, UdpSocket},
     num::NonZeroU32,
+    process::ExitCode,
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -302,7 +303,7 @@ fn simulate(interval: Duration, servers: u8) -> f64 {
     f64::from(count) / LASTS.as_secs_f64()
 }
 
-fn main() {
+fn main() -> ExitCode {
     let quick = std::env::args().any(|argument| argument == "quick");
     let lasts = Duration::from_secs(if quick { 4 } else { 15 });
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -375,4 +376,5 @@ fn main() {
             "THE LIMITS DO NOT HOLD"
         }
     );
+    ExitCode::from(u8::from(!holds))
 }

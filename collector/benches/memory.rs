@@ -10,7 +10,10 @@
 
 mod counting;
 
-use std::{collections::HashMap, fs, net::IpAddr, path::Path, pin::pin, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap, fs, net::IpAddr, path::Path, pin::pin, process::ExitCode, sync::Arc,
+    time::Duration,
+};
 
 use collector::{
     controller::{Config, StatusController},
@@ -249,22 +252,25 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
     (each(bytes), each(most - before))
 }
 
-fn main() {
+fn main() -> ExitCode {
     println!("memory: all that a hundred thousand names take, with the watches of a folder");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (one, most) = runtime.block_on(bytes_a_name(1));
     let (ten, most_ten) = runtime.block_on(bytes_a_name(10));
     let address = (ten - one) / 9.0;
-    for (count, bytes, limit, most) in [(1, one, 1_400, most), (10, ten, 3_024, most_ten)] {
+    let figures = [
+        ("a name with  1 addresses", one, 1_400.0, Some(most)),
+        ("a name with 10 addresses", ten, 3_024.0, Some(most_ten)),
+        ("of that an address", address, 200.0, None),
+        ("and a name", one - address, 1_300.0, None),
+    ];
+    for (what, bytes, limit, most) in figures {
+        let listed = most.map(|most| format!("; {most:.0} while the store is listed"));
         println!(
-            "a name with {count:>2} addresses                     {bytes:>10.0} bytes          (at most {limit}; {most:.0} while the store is listed)"
+            "{what:<43}{bytes:>10.0} bytes          (at most {limit}{})",
+            listed.unwrap_or_default()
         );
     }
-    println!(
-        "of that an address                         {address:>10.0} bytes          (at most 200)"
-    );
-    println!(
-        "and a name                                 {:>10.0} bytes          (at most 1,300)",
-        one - address
-    );
+    let holds = figures.iter().all(|(_, bytes, limit, _)| bytes <= limit);
+    ExitCode::from(u8::from(!holds))
 }

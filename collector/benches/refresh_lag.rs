@@ -12,6 +12,7 @@ mod server;
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     fs,
+    process::ExitCode,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -454,7 +455,7 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
     p99.max(p99_then) <= LIMIT && overdue + overdue_then + failed + failed_then == 0
 }
 
-fn main() {
+fn main() -> ExitCode {
     let is_said = |word: &str| std::env::args().any(|argument| argument == word);
     let quick = is_said("quick");
     let case = Case {
@@ -491,4 +492,5 @@ fn main() {
             "THE LIMITS DO NOT HOLD"
         }
     );
+    ExitCode::from(u8::from(!held))
 }
