@@ -77,7 +77,7 @@ fn measure(
     let mut clients = Clients::new(server, writer, signals, size);
     for round in 0..rounds {
         clients.take_turns(round, &mut ways.turns);
-        if round % SELDOM == 0 {
+        if round.is_multiple_of(SELDOM) {
             let new = v4(size + round);
             let (base, uuid) = (&clients.base, &clients.uuid);
             let grown = [&base[..], &[new]].concat();
@@ -175,7 +175,7 @@ impl<'a> Clients<'a> {
             }
             sleep(PAUSE);
         }
-        if round % SELDOM == 0 {
+        if round.is_multiple_of(SELDOM) {
             let start = Instant::now();
             let decoded: DnsNameResolver = serde_json::from_slice(&self.json).unwrap();
             turns.decode.push(start.elapsed());
