@@ -259,10 +259,10 @@ fn main() -> ExitCode {
     let (ten, most_ten) = runtime.block_on(bytes_a_name(10));
     let address = (ten - one) / 9.0;
     let figures = [
-        ("a name with  1 addresses", one, 1_400.0, Some(most)),
+        ("a name with  1 addresses", one, 1_224.0, Some(most)),
         ("a name with 10 addresses", ten, 3_024.0, Some(most_ten)),
         ("of that an address", address, 200.0, None),
-        ("and a name", one - address, 1_300.0, None),
+        ("and a name", one - address, 1_024.0, None),
     ];
     for (what, bytes, limit, most) in figures {
         let listed = most.map(|most| format!("; {most:.0} while the store is listed"));
