@@ -60,7 +60,7 @@ impl GapBackfill {
             .increment(names.len() as u64);
         let all = u32::try_from(names.len()).unwrap_or(u32::MAX);
         for ((_, name), place) in names.into_iter().zip(0_u32..) {
-            lookups.ask(name, now + OVER * place / all);
+            lookups.ask_after_gap(name, now + OVER * place / all);
         }
     }
 

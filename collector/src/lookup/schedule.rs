@@ -74,12 +74,21 @@ struct Lookup {
     not_before: Timestamp,
     /// When the last one ended.
     done: Timestamp,
-    /// Due at once, whatever [`LookupScheduler::reschedule`] says.
-    hurried: bool,
+    /// Why the name is due before the time that [`LookupScheduler::reschedule`] gives, if it is.
+    hurry: Option<Hurry>,
     /// The next look-up also uses TCP: there may be more addresses than a datagram holds.
     over_tcp: bool,
     /// The name is here only because its answer was lost.
     lost: bool,
+}
+
+/// Why a name is due early.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Hurry {
+    /// Some answers may have been lost. If the name is evicted, there is no reason left.
+    Gap,
+    /// A client got an answer that the collector does not have.
+    Answer,
 }
 
 /// When a name is to be looked up next, by its state.
@@ -110,7 +119,7 @@ impl LookupScheduler {
         let stays = lookup
             .position
             .is_some_and(|it| it.due == due && it.unknown.is_none());
-        if !lookup.running && !lookup.hurried && !stays {
+        if !lookup.running && lookup.hurry.is_none() && !stays {
             self.put(name, Some(due), None);
         }
     }
@@ -123,7 +132,7 @@ impl LookupScheduler {
         let stays = lookup
             .position
             .is_some_and(|it| it.unknown.is_some() && it.due >= lookup.not_before);
-        if lookup.running || lookup.hurried || stays {
+        if lookup.running || lookup.hurry.is_some() || stays {
             return;
         }
         let not_before = lookup.not_before;
@@ -138,7 +147,7 @@ impl LookupScheduler {
     /// Cancels the look-up, unless it is hurried. If `forgotten`, the back-off of the name goes
     /// too.
     fn unset(&mut self, name: &DnsName, forgotten: bool) {
-        if self.names.get(name).is_some_and(|lookup| lookup.hurried) {
+        if self.names.get(name).is_some_and(|it| it.hurry.is_some()) {
             return;
         }
         self.put(name, None, None);
@@ -154,13 +163,20 @@ impl LookupScheduler {
     /// Makes the name due now regardless of its back-off, but not within [`HURRY_INTERVAL`] after
     /// its last look-up.
     pub(crate) fn hurry(&mut self, name: &DnsName, now: Timestamp) {
-        let ready = |lookup: &&mut Lookup| !lookup.running && !lookup.hurried;
-        if let Some(lookup) = self.names.get_mut(name).filter(ready) {
-            let due = now.max(lookup.done + HURRY_INTERVAL);
-            if lookup.position.is_none_or(|it| due < it.at()) {
-                lookup.hurried = true;
-                self.put(name, Some(due), None);
-            }
+        self.hurry_for(name, now, Hurry::Answer);
+    }
+
+    fn hurry_for(&mut self, name: &DnsName, now: Timestamp, hurry: Hurry) {
+        let ready = |it: &&mut Lookup| !it.running && it.hurry != Some(Hurry::Answer);
+        let Some(lookup) = self.names.get_mut(name).filter(ready) else {
+            return;
+        };
+        let due = now.max(lookup.done + HURRY_INTERVAL);
+        if lookup.position.is_none_or(|it| due < it.at()) {
+            lookup.hurry = Some(hurry);
+            self.put(name, Some(due), None);
+        } else if lookup.hurry.is_some() {
+            lookup.hurry = Some(hurry);
         }
     }
 
@@ -180,12 +196,20 @@ impl LookupScheduler {
     /// Makes the name due at `at`, whether or not it is known, but not within [`HURRY_INTERVAL`]
     /// after its last look-up. An earlier time stays.
     pub(crate) fn ask(&mut self, name: &DnsName, at: Timestamp) {
-        let is_due = |due: Timestamp| due <= at;
-        if self.due(name).is_some_and(is_due) {
+        self.ask_for(name, at, Hurry::Answer);
+    }
+
+    /// [`LookupScheduler::ask`] because some answers may have been lost.
+    pub(crate) fn ask_after_gap(&mut self, name: &DnsName, at: Timestamp) {
+        self.ask_for(name, at, Hurry::Gap);
+    }
+
+    fn ask_for(&mut self, name: &DnsName, at: Timestamp, hurry: Hurry) {
+        if self.arrived.contains_key(name) {
             return;
         }
         self.names.entry(name.clone()).or_default();
-        self.hurry(name, at);
+        self.hurry_for(name, at, hurry);
     }
 
     /// [`LookupScheduler::ask`] for a name whose answer was lost. Returns false if there are too
@@ -207,11 +231,12 @@ impl LookupScheduler {
         true
     }
 
-    /// The name was evicted. The result of a running look-up would bring it back, with no client
-    /// that queried it.
+    /// The name was evicted. The result of a look-up that runs, or that is due after a gap, would
+    /// bring it back, with no client that queried it. The caller must reschedule the name.
     pub(crate) fn discard(&mut self, name: &DnsName) {
         if let Some(lookup) = self.names.get_mut(name) {
             lookup.discarded = lookup.running;
+            lookup.hurry = lookup.hurry.filter(|it| *it != Hurry::Gap);
         }
     }
 
@@ -236,7 +261,7 @@ impl LookupScheduler {
     /// dropped. The caller must reschedule every name. Returns whether any name was hurried: that
     /// is dropped too.
     pub(crate) fn gap(&mut self, now: Timestamp) -> bool {
-        let was_asking = self.names.values().any(|lookup| lookup.hurried);
+        let was_asking = self.names.values().any(|it| it.hurry.is_some());
         self.queue = DueNames::default();
         self.arrived.clear();
         self.budgets.clear();
@@ -246,7 +271,7 @@ impl LookupScheduler {
         self.lost = 0;
         for lookup in self.names.values_mut() {
             lookup.position = None;
-            lookup.hurried = false;
+            lookup.hurry = None;
             lookup.not_before = Timestamp::default();
             lookup.done = lookup.done.min(now);
         }
@@ -318,7 +343,7 @@ impl LookupScheduler {
                 }
             }
             lookup.running = true;
-            lookup.hurried = false;
+            lookup.hurry = None;
             if is_unknown {
                 self.queue.count_new(now);
             }

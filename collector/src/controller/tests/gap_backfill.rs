@@ -54,6 +54,43 @@ fn after_a_gap_all_wanted_names_are_looked_up_in_10_s_latest_seen_first() {
 }
 
 #[test]
+fn names_evicted_during_a_backfill_are_looked_up_only_if_their_answer_was_lost() {
+    for (others, expected) in [
+        (vec![], ["gap.example.com.", "lost.example.com."].as_slice()),
+        (
+            vec!["a.example.com", "b.example.com"],
+            &["lost.example.com."],
+        ),
+    ] {
+        let mut world = World::with(ManageObjects::Auto, |config| {
+            config.limits.lookups = true;
+            config.limits.names_per_wildcard = 2;
+        });
+        world.want(&["*.example.com"]);
+        world.now += 1000;
+        world.due();
+        let find = |world: &mut World, name: &str| {
+            world.now += 1;
+            world.observe(name, "192.0.2.1");
+            world.settle();
+        };
+        find(&mut world, "gap.example.com");
+        find(&mut world, "lost.example.com");
+        let missing = Backfill {
+            anything: true,
+            ..lost(&["lost.example.com"])
+        };
+        missed(&mut world, missing);
+        for name in others {
+            find(&mut world, name);
+        }
+        world.now += 10_000;
+        world.controller.tick(at(world.now));
+        assert_eq!(world.due(), expected);
+    }
+}
+
+#[test]
 fn backfill_look_ups_continue_when_the_lead_changes() {
     for leads in [true, false] {
         let mut world = known();

@@ -88,10 +88,10 @@ impl NameTable {
             self.evictions.count(entry.map(|it| &mut **it), learned);
         }
         for name in &learned.gone {
-            self.reschedule(name);
             if !self.entries.contains_key(name) {
                 self.lookups.discard(name);
             }
+            self.reschedule(name);
         }
         if learned.urgent || learned.times {
             self.dirty.insert(spec.clone());
@@ -140,10 +140,10 @@ impl NameTable {
     ) {
         let gone: BTreeSet<DnsName> = gone.collect();
         for name in gone {
-            self.reschedule(&name);
-            if name != *spec {
+            if !self.entries.contains_key(&name) {
                 self.lookups.discard(&name);
             }
+            self.reschedule(&name);
             let (what, source) = (EventKind::Evicted, Provenance::STATUS);
             self.shared.recent.record(&name, None, what, source, now);
         }
