@@ -11,7 +11,7 @@
 mod name;
 mod object;
 
-use std::{borrow::Cow, collections::BTreeSet, net::IpAddr, sync::Arc, time::Instant};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc, time::Instant};
 
 use foldhash::{HashMap, HashSet};
 use proto::api::{DnsName, DnsNameResolver, Family, NameError};
@@ -78,7 +78,7 @@ pub struct Wanted<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Changes<'a> {
     /// Addresses that were added or removed.
-    pub addresses: &'a BTreeSet<IpAddr>,
+    pub addresses: AddressesRef<'a>,
     /// Whether the objects of the name now list their addresses and did not before.
     pub became_complete: bool,
 }

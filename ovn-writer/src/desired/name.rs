@@ -1,11 +1,11 @@
 //! The state of one DNS name apart from its objects.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Instant};
+use std::{net::IpAddr, sync::Arc, time::Instant};
 
 use runtime::store::ObjectKey;
 
 use super::Changes;
-use crate::addresses::Addresses;
+use crate::addresses::{Addresses, AddressesRef};
 
 /// A DNS name that the store has, or had since this program started.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ struct Rare {
     /// The last addresses of objects that are absent or list none now.
     held: Addresses,
     /// See [`Changes`].
-    moved: BTreeSet<IpAddr>,
+    moved: Addresses,
     became_complete: bool,
 }
 
@@ -88,7 +88,7 @@ impl Name {
     pub(super) fn compared(&mut self, yes: bool) {
         self.is_compared = yes;
         self.clear(|rare| {
-            rare.moved.clear();
+            rare.moved = Addresses::default();
             rare.became_complete = false;
         });
     }
@@ -100,18 +100,13 @@ impl Name {
         }
         let rare = self.rare.get_or_insert_default();
         rare.became_complete |= became_complete;
-        for address in moved {
-            if !rare.moved.remove(&address) {
-                rare.moved.insert(address);
-            }
-        }
+        rare.moved.toggle(&moved.into_iter().collect());
     }
 
     pub(super) fn changes(&self) -> Option<Changes<'_>> {
-        static NONE: BTreeSet<IpAddr> = BTreeSet::new();
         let rare = self.rare.as_ref();
         self.is_compared.then(|| Changes {
-            addresses: rare.map_or(&NONE, |rare| &rare.moved),
+            addresses: rare.map_or(AddressesRef::default(), |rare| rare.moved.all()),
             became_complete: rare.is_some_and(|rare| rare.became_complete),
         })
     }

@@ -2,7 +2,7 @@
 
 mod random;
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use super::*;
 use crate::testing::{dns, key, object, without_addresses};
@@ -70,7 +70,7 @@ impl Clocked {
     /// The changes since the name was compared.
     fn moved(&self) -> Option<Vec<String>> {
         let changes = self.of_name().changes?;
-        Some(texts(changes.addresses.iter().copied()))
+        Some(texts(changes.addresses.iter()))
     }
 }
 

@@ -46,7 +46,7 @@ impl Planner<'_, '_> {
         for address in insert {
             let is_news = match wanted.changes {
                 None => true,
-                Some(changes) => was_closed || changes.addresses.contains(&address),
+                Some(changes) => was_closed || changes.addresses.contains(address),
             };
             let cause = self.cause((row.uuid, Some(address)), is_news, delay, wanted);
             parts.of(cause).0.push(address);
@@ -56,7 +56,7 @@ impl Planner<'_, '_> {
             let is_news = match wanted.changes {
                 None => !is_shared,
                 Some(changes) => {
-                    let is_moved = address.is_some_and(|it| changes.addresses.contains(&it));
+                    let is_moved = address.is_some_and(|it| changes.addresses.contains(it));
                     changes.became_complete || is_moved
                 }
             };
@@ -116,7 +116,7 @@ impl Planner<'_, '_> {
             let (row, address) = key;
             let is_there = self.case.rows.iter().any(|it| it.uuid == row);
             let until = since + delay;
-            let is_explained = changes.addresses.contains(&address);
+            let is_explained = changes.addresses.contains(address);
             if !is_there || is_explained || self.now >= until {
                 continue;
             }

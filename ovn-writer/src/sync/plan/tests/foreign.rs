@@ -1,14 +1,14 @@
 //! Changes of another client beside those of the store.
 
 use super::*;
-use crate::desired::Changes;
+use crate::{addresses::Addresses, desired::Changes};
 
 /// A row in a database that ovn-kubernetes manages, with the planned changes over time.
 #[derive(Default)]
 struct Shared {
     clocks: Clocks,
     /// Whether it was compared, and the store's changes since then.
-    changes: Option<BTreeSet<IpAddr>>,
+    changes: Option<Addresses>,
     wanted: BTreeSet<IpAddr>,
     start: Option<Instant>,
 }
@@ -17,11 +17,8 @@ impl Shared {
     fn want(&mut self, texts: &[&str]) {
         let new = addresses(texts);
         if let Some(changes) = &mut self.changes {
-            for address in new.symmetric_difference(&self.wanted) {
-                if !changes.remove(address) {
-                    changes.insert(*address);
-                }
-            }
+            let moved = new.symmetric_difference(&self.wanted);
+            changes.toggle(&moved.copied().collect());
         }
         self.wanted = new;
     }
@@ -36,7 +33,7 @@ impl Shared {
             inserted: None,
         }];
         let changes = self.changes.as_ref().map(|addresses| Changes {
-            addresses,
+            addresses: addresses.all(),
             became_complete: false,
         });
         let wanted = Wanted {
@@ -62,7 +59,7 @@ impl Shared {
         let start = *self.start.get_or_insert_with(Instant::now);
         let now = start + Duration::from_millis(millis);
         let planned = plan(case, &options(), &mut self.clocks, now);
-        self.changes = Some(BTreeSet::new());
+        self.changes = Some(Addresses::default());
         let mut words = Vec::new();
         for finding in planned.findings {
             let Change::Mutate { insert, delete, .. } = finding.change else {
