@@ -54,7 +54,7 @@ fn after_a_gap_all_wanted_names_are_looked_up_in_10_s_latest_seen_first() {
 }
 
 #[test]
-fn names_evicted_during_a_backfill_are_looked_up_only_if_their_answer_was_lost() {
+fn evicted_names_are_looked_up_after_a_gap_only_for_a_lost_answer() {
     for (others, expected) in [
         (vec![], ["gap.example.com.", "lost.example.com."].as_slice()),
         (
