@@ -167,16 +167,27 @@ impl LookupScheduler {
     }
 
     fn hurry_for(&mut self, name: &DnsName, now: Timestamp, hurry: Hurry) {
-        let ready = |it: &&mut Lookup| !it.running && it.hurry != Some(Hurry::Answer);
-        let Some(lookup) = self.names.get_mut(name).filter(ready) else {
+        let Some(lookup) = self.names.get_mut(name).filter(|it| !it.running) else {
             return;
         };
+        if lookup
+            .hurry
+            .is_some_and(|it| it == hurry || it == Hurry::Answer)
+        {
+            return;
+        }
         let due = now.max(lookup.done + HURRY_INTERVAL);
-        if lookup.position.is_none_or(|it| due < it.at()) {
+        let is_earlier = |it: QueuePosition| due < it.due && it.turn <= it.due;
+        // A turn that is fixed stays, or the name could starve.
+        let moves = match lookup.hurry {
+            Some(_) => lookup.position.is_none_or(is_earlier),
+            None => lookup.position.is_none_or(|it| due < it.at()),
+        };
+        if moves || lookup.hurry.is_some() {
             lookup.hurry = Some(hurry);
+        }
+        if moves {
             self.put(name, Some(due), None);
-        } else if lookup.hurry.is_some() {
-            lookup.hurry = Some(hurry);
         }
     }
 
@@ -232,11 +243,17 @@ impl LookupScheduler {
     }
 
     /// The name was evicted. The result of a look-up that runs, or that is due after a gap, would
-    /// bring it back, with no client that queried it. The caller must reschedule the name.
+    /// bring it back, with no client that queried it. A name whose answer was lost stays in the
+    /// queue, if not too many do. The caller must reschedule the name.
     pub(crate) fn discard(&mut self, name: &DnsName) {
-        if let Some(lookup) = self.names.get_mut(name) {
-            lookup.discarded = lookup.running;
-            lookup.hurry = lookup.hurry.filter(|it| *it != Hurry::Gap);
+        let Some(lookup) = self.names.get_mut(name) else {
+            return;
+        };
+        lookup.discarded = lookup.running;
+        if lookup.hurry == Some(Hurry::Answer) && (lookup.lost || self.lost < MAX_LOST) {
+            self.lost += usize::from(!std::mem::replace(&mut lookup.lost, true));
+        } else {
+            lookup.hurry = None;
         }
     }
 

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::*;
 
@@ -181,4 +181,57 @@ fn after_the_clock_was_set_back_nothing_waits_for_the_old_time() {
     let due: Vec<_> = std::iter::from_fn(|| schedule.pop(at(0), DnsName::wildcard)).collect();
     assert!(due.contains(&(new, at(0))));
     assert_eq!(due.len(), 102);
+}
+
+#[test]
+fn gaps_in_a_row_keep_no_name_of_a_large_wildcard_waiting() {
+    let mut schedule = LookupScheduler::default();
+    // As many as can be looked up in 30 s.
+    let mut names = names(3000, "example.com");
+    let mut looked_up = BTreeSet::new();
+    for gap in 0..6 {
+        let began = gap * 10_000;
+        for (place, name) in (0..).zip(&names) {
+            schedule.ask_after_gap(name, at(began + 10_000 * place / 3000));
+        }
+        // Those looked up last are the first in the next gap.
+        for millis in (began..began + 10_000).step_by(10) {
+            while let Some((name, _)) = schedule.pop(at(millis), DnsName::wildcard) {
+                schedule.done(&name, true, at(millis));
+                looked_up.insert(name);
+            }
+        }
+        names.sort_by_key(|it| !looked_up.contains(it));
+    }
+    assert_eq!(looked_up.len(), names.len());
+}
+
+#[test]
+fn evicted_names_stay_for_a_lost_answer_and_take_bounded_memory() {
+    let mut schedule = LookupScheduler::default();
+    let evict = |schedule: &mut LookupScheduler, name: &DnsName| {
+        schedule.discard(name);
+        let is_forgotten = true;
+        schedule.reschedule(name, NextLookup::Never { is_forgotten });
+    };
+    let [gap, answer] = ["gap.example.com", "answer.example.com"].map(|it| name(it.to_owned()));
+    schedule.ask_after_gap(&gap, at(0));
+    schedule.ask_after_gap(&answer, at(10_000));
+    schedule.ask(&answer, at(0));
+    for name in [&gap, &answer] {
+        evict(&mut schedule, name);
+    }
+    assert_eq!(schedule.pop(at(0), unwanted), Some((answer.clone(), at(0))));
+    assert_eq!(schedule.pop(at(20_000), unwanted), None);
+    schedule.done(&answer, false, at(0));
+    evict(&mut schedule, &answer);
+    assert_eq!(schedule.len(), 0);
+
+    for name in names(2 * MAX_LOST, "example.com") {
+        schedule.ask(&name, at(0));
+        evict(&mut schedule, &name);
+    }
+    assert_eq!(schedule.len(), MAX_LOST);
+    schedule.gap(at(0));
+    assert_eq!(schedule.len(), 0);
 }

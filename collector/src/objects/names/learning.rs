@@ -88,14 +88,19 @@ impl NameTable {
             self.evictions.count(entry.map(|it| &mut **it), learned);
         }
         for name in &learned.gone {
-            if !self.entries.contains_key(name) {
-                self.lookups.discard(name);
-            }
-            self.reschedule(name);
+            self.evicted(name);
         }
         if learned.urgent || learned.times {
             self.dirty.insert(spec.clone());
         }
+    }
+
+    /// A wildcard lost a name that was found under it.
+    fn evicted(&mut self, name: &DnsName) {
+        if self.entries.get(name).is_none_or(|it| it.left_out) {
+            self.lookups.discard(name);
+        }
+        self.reschedule(name);
     }
 
     /// Enforces the limits of a name.
@@ -140,10 +145,10 @@ impl NameTable {
     ) {
         let gone: BTreeSet<DnsName> = gone.collect();
         for name in gone {
-            if !self.entries.contains_key(&name) {
-                self.lookups.discard(&name);
+            match name == *spec {
+                true => self.reschedule(&name),
+                false => self.evicted(&name),
             }
-            self.reschedule(&name);
             let (what, source) = (EventKind::Evicted, Provenance::STATUS);
             self.shared.recent.record(&name, None, what, source, now);
         }
