@@ -88,19 +88,15 @@ impl NameTable {
             self.evictions.count(entry.map(|it| &mut **it), learned);
         }
         for name in &learned.gone {
-            self.evicted(name);
+            let is_in_use = self.entries.get(name).is_some_and(|it| !it.left_out);
+            if name != spec && !is_in_use {
+                self.lookups.discard(name);
+            }
+            self.reschedule(name);
         }
         if learned.urgent || learned.times {
             self.dirty.insert(spec.clone());
         }
-    }
-
-    /// A wildcard lost a name that was found under it.
-    fn evicted(&mut self, name: &DnsName) {
-        if self.entries.get(name).is_none_or(|it| it.left_out) {
-            self.lookups.discard(name);
-        }
-        self.reschedule(name);
     }
 
     /// Enforces the limits of a name.
@@ -144,15 +140,16 @@ impl NameTable {
         now: Timestamp,
     ) {
         let gone: BTreeSet<DnsName> = gone.collect();
-        for name in gone {
-            match name == *spec {
-                true => self.reschedule(&name),
-                false => self.evicted(&name),
-            }
+        for name in &gone {
             let (what, source) = (EventKind::Evicted, Provenance::STATUS);
-            self.shared.recent.record(&name, None, what, source, now);
+            self.shared.recent.record(name, None, what, source, now);
         }
-        self.dirty.insert(spec.clone());
+        let learned = UpdateEffect {
+            gone: gone.into_iter().collect(),
+            urgent: true,
+            ..UpdateEffect::default()
+        };
+        self.learned(spec, &learned, now);
     }
 
     /// Copies addresses between new names and names in use. A wildcard gets those of the regular
