@@ -82,8 +82,8 @@ struct Lookup {
     lost: bool,
 }
 
-/// Why a name is due early.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Why a name is due early. A later reason replaces an earlier one.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Hurry {
     /// Some answers may have been lost. If the name is evicted, there is no reason left.
     Gap,
@@ -170,19 +170,15 @@ impl LookupScheduler {
         let Some(lookup) = self.names.get_mut(name).filter(|it| !it.running) else {
             return;
         };
-        if lookup
-            .hurry
-            .is_some_and(|it| it == hurry || it == Hurry::Answer)
-        {
+        if lookup.hurry >= Some(hurry) {
             return;
         }
         let due = now.max(lookup.done + HURRY_INTERVAL);
-        let is_earlier = |it: QueuePosition| due < it.due && it.turn <= it.due;
         // A turn that is fixed stays, or the name could starve.
-        let moves = match lookup.hurry {
-            Some(_) => lookup.position.is_none_or(is_earlier),
-            None => lookup.position.is_none_or(|it| due < it.at()),
-        };
+        let is_fixed = |it: QueuePosition| lookup.hurry.is_some() && it.turn > it.due;
+        let moves = lookup
+            .position
+            .is_none_or(|it| due < it.at() && !is_fixed(it));
         if moves || lookup.hurry.is_some() {
             lookup.hurry = Some(hurry);
         }
