@@ -1,4 +1,4 @@
-//! Checks the statements of `docs` about the tests.
+//! Paths and versions that pages name.
 
 use std::{
     collections::BTreeSet,
@@ -8,66 +8,6 @@ use std::{
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// The names of all functions in the sources below a folder.
-fn functions(folder: &Path, found: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        let path = entry.path();
-        if path.is_dir() {
-            functions(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).unwrap();
-            let names = text.split("fn ").skip(1).filter_map(|rest| {
-                rest.split(|c: char| !c.is_alphanumeric() && c != '_')
-                    .next()
-            });
-            found.extend(names.map(str::to_owned));
-        }
-    }
-}
-
-/// The number in the first cell of each line of the table.
-fn numbers_of_behaviours() -> Vec<u32> {
-    let page = fs::read_to_string(root().join("docs/behaviours.md")).unwrap();
-    let lines = page.lines().filter_map(|line| line.strip_prefix("| "));
-    let cells = lines.filter_map(|line| line.split(" | ").next());
-    cells.filter_map(|cell| cell.parse().ok()).collect()
-}
-
-#[test]
-fn every_behaviour_has_a_number_and_tests_that_exist() {
-    let mut existing = BTreeSet::new();
-    for package in ["proto", "runtime", "collector", "ovn-writer", "tests"] {
-        for folder in ["src", "tests"] {
-            let folder = root().join(package).join(folder);
-            if folder.is_dir() {
-                functions(&folder, &mut existing);
-            }
-        }
-    }
-    let behaviours = numbers_of_behaviours();
-    assert!(behaviours.len() > 30, "{behaviours:?}");
-    let ascending: Vec<u32> = (1..).take(behaviours.len()).collect();
-    assert_eq!(behaviours, ascending, "the numbers in docs/behaviours.md");
-
-    let index = fs::read_to_string(root().join("docs/behaviours-tests.md")).unwrap();
-    let mut indexed = Vec::new();
-    for section in index.split("\n## ").skip(1) {
-        let (number, list) = section.split_once('\n').unwrap();
-        indexed.push(number.parse::<u32>().unwrap());
-        let named: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
-        assert!(!named.is_empty(), "behaviour {number} has no test");
-        let missing: Vec<&&str> = named
-            .iter()
-            .filter(|name| !existing.contains(**name))
-            .collect();
-        assert!(missing.is_empty(), "behaviour {number}: {missing:?}");
-    }
-    assert_eq!(
-        indexed, behaviours,
-        "the sections of docs/behaviours-tests.md"
-    );
 }
 
 #[test]
