@@ -24,6 +24,7 @@
 //! - [`shutdown`]: signals, draining, and the tasks of a program.
 //! - [`log_rate_limiter`]: a rate limit for log lines that outside input causes.
 //! - [`telemetry`]: logs and metrics.
+//! - [`token_bucket`]: a limit of bytes a second.
 //!
 //! A program parses its flags ([`args::parse`]), sets up logs and metrics, and hands its future to [`run_program`].
 
@@ -58,6 +59,7 @@ pub mod store;
 pub mod telemetry;
 mod threads;
 pub mod tls;
+pub mod token_bucket;
 
 pub use self::{
     open_store::OpenStore,
