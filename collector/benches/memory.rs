@@ -162,7 +162,7 @@ fn settle(controller: &mut StatusController, now: Timestamp) {
     let mut versions = 0;
     loop {
         controller.tick(now);
-        controller.recall(now, Duration::MAX);
+        controller.recall(now);
         let writes = controller.writes(now);
         if writes.is_empty() {
             return;

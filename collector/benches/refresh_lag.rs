@@ -321,7 +321,6 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
         store.clone(),
         clock.clone(),
         control_loop::Channels {
-            beside: tokio::sync::mpsc::channel(1).1,
             observations: observed,
             loss_tracker: collector::observe::LossTracker::default(),
             wanted: wanted_names,

@@ -36,11 +36,7 @@ use crate::{
         publish::{Write, WriteOutcome},
     },
     observation::Observation,
-    observe::{
-        LossTracker,
-        names::{Index, SharedIndex},
-        queue,
-    },
+    observe::{LossTracker, names::SharedIndex, queue},
     rules::{BySource, Source, Wanted},
 };
 
@@ -49,12 +45,6 @@ const BATCH: usize = 1024;
 
 /// The longest time for observations before other events are handled.
 const SLICE: Duration = Duration::from_millis(50);
-
-/// The longest time for cached answers of newly wanted names.
-const RECALL_SLICE: Duration = Duration::from_millis(5);
-
-/// How long a reader may hold an old index.
-const READER: Duration = Duration::from_millis(1);
 
 /// The interval of setting gauges and comparing the clocks.
 const TICK: Duration = Duration::from_secs(1);
@@ -84,8 +74,6 @@ pub struct Channels {
     pub networks: watch::Receiver<Option<Arc<Networks>>>,
     /// The results of look-ups.
     pub rounds: mpsc::Receiver<LookupResult>,
-    /// The results of additional servers; closed without such servers.
-    pub beside: mpsc::Receiver<LookupResult>,
     /// Which DNS servers are received.
     pub hearing: watch::Receiver<Hearing>,
     /// The number of other collectors with a lower address.
@@ -125,7 +113,7 @@ struct Task<S> {
     controller: StatusController,
     store: S,
     clock: Clock,
-    index: Index,
+    index: SharedIndex,
     guards: SharedGuards,
     /// The cluster's own networks are known.
     guarded: bool,
@@ -157,7 +145,7 @@ pub async fn run<S: Store>(
         controller: StatusController::new(config),
         store,
         clock,
-        index: Index::new(channels.index),
+        index: channels.index,
         guards: channels.guards,
         guarded: false,
         writes: JoinSet::new(),
@@ -201,7 +189,6 @@ pub async fn run<S: Store>(
                 task.controller.hear(hearing, task.clock.now());
             }
             () = channels.leader.changed() => {}
-            Some(round) = channels.beside.recv() => task.controller.beside(&round, task.clock.now()),
             Some(round) = channels.rounds.recv() => task.controller.round(&round, task.clock.now()),
             Some(request) = channels.questions.recv() => request.answer(task.controller.inspect(), task.clock.now()),
             Some(written) = task.writes.join_next() => task.written(written)?,
@@ -309,12 +296,9 @@ impl<S: Store> Task<S> {
         let now = self.clock.now();
         self.look_for_a_gap(now);
         self.controller.tick(now);
+        // First, since a reader with the old index still caches answers for new names.
         self.show_index();
-        // A reader with an older index caches the answer instead of observing it. So cached answers
-        // are applied only after every reader has the new one.
-        if self.index.is_the_only_one() {
-            self.controller.recall(now, RECALL_SLICE);
-        }
+        self.controller.recall(now);
         let writes = match self.guarded {
             true => self.controller.writes(now),
             false => Vec::new(),
@@ -331,7 +315,7 @@ impl<S: Store> Task<S> {
 
     fn show_index(&mut self) {
         if let Some(index) = self.controller.take_index() {
-            self.index.replace(index);
+            self.index.store(Arc::new(index));
         }
     }
 
@@ -368,14 +352,7 @@ impl<S: Store> Task<S> {
         } else {
             self.controller.next_wake()
         };
-        let recall = self.controller.names.newly_wanted.recalls().then_some(
-            match self.index.is_the_only_one() {
-                true => Duration::ZERO,
-                false => READER,
-            },
-        );
-        let wait = next.map_or(TICK, |at| at.since(self.clock.now()).min(TICK));
-        recall.map_or(wait, |recall| recall.min(wait))
+        next.map_or(TICK, |at| at.since(self.clock.now()).min(TICK))
     }
 
     /// The readers have ended or are about to: applies their last observations, and carries out all

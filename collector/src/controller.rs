@@ -6,8 +6,6 @@ mod config;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::time::{Duration, Instant};
-
 use metrics::counter;
 use proto::api::{DnsName, DnsNameResolver};
 use runtime::{
@@ -114,19 +112,13 @@ impl StatusController {
 
     /// Applies a look-up of a name in both families. Failures count only for a leader.
     pub fn round(&mut self, round: &LookupResult, now: Timestamp) {
-        self.beside(round, now);
+        if !self.names.lookups.is_discarded(&round.name) {
+            for mut observation in round.observations() {
+                observation.at = observation.at.min(now);
+                self.observe(&observation);
+            }
+        }
         self.names.looked_up(round, self.lead.leads(), now);
-    }
-
-    /// Applies the answers of additional servers: they only add addresses.
-    pub fn beside(&mut self, round: &LookupResult, now: Timestamp) {
-        if self.names.lookups.is_discarded(&round.name) {
-            return;
-        }
-        for mut observation in round.observations() {
-            observation.at = observation.at.min(now);
-            self.observe(&observation);
-        }
     }
 
     /// Observations were lost. A leader looks the names up. A standby does nothing, since it looks
@@ -144,22 +136,18 @@ impl StatusController {
         }
     }
 
-    /// Applies cached answers to new names, for `slice` of time. The caller must wait until every
-    /// reader uses an index with these names: after that, no reader caches an answer for them.
-    pub fn recall(&mut self, now: Timestamp, slice: Duration) {
-        let began = Instant::now();
-        while self.names.newly_wanted.recalls() {
-            let NameTable {
-                newly_wanted,
-                shared,
-                limits,
-                ..
-            } = &mut self.names;
-            if let Some(observation) = newly_wanted.recall(shared, limits, now) {
-                self.observe(&observation);
-            }
-            if began.elapsed() >= slice {
-                return;
+    /// Gives names that became wanted the addresses that pods use already: those of other names in
+    /// use, and cached answers. A reader that still has the old index may cache one answer more; the
+    /// next query of a client brings it.
+    pub fn recall(&mut self, now: Timestamp) {
+        let newly_wanted = std::mem::take(&mut self.names.newly_wanted);
+        self.names.share(&newly_wanted, now);
+        for name in &newly_wanted {
+            let min_ttl = self.names.limits.min_ttl;
+            let recalled = self.names.shared.remembered.recall(name, now, min_ttl);
+            counter!("egress_collector_answers_recalled_total").increment(recalled.len() as u64);
+            for observation in &recalled {
+                self.observe(observation);
             }
         }
     }

@@ -85,8 +85,6 @@ pub struct Config {
     pub total: Duration,
     /// Reports answers with refused addresses to the authors of rules.
     pub rebindings: Rebindings,
-    /// Servers queried in addition to the others.
-    pub auxiliary_servers: Option<AuxiliaryServers>,
 }
 
 impl Config {
@@ -108,16 +106,6 @@ impl Config {
     }
 }
 
-/// Additional servers for every name. Their answers only add addresses: a failure or a missing
-/// address at one of them has no effect.
-#[derive(Clone, Debug)]
-pub struct AuxiliaryServers {
-    /// All of them are queried.
-    pub servers: watch::Receiver<Servers>,
-    /// Their answers.
-    pub rounds: mpsc::Sender<LookupResult>,
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -129,7 +117,6 @@ impl Default for Config {
             remaining_wait: Duration::from_millis(1500),
             total: Duration::from_secs(5),
             rebindings: Rebindings::default(),
-            auxiliary_servers: None,
         }
     }
 }
@@ -187,7 +174,6 @@ impl Resolver {
         let mut pool = Arc::new(this.pool(&Pool::default(), &mut inputs));
         listed |= pool.count().0 > 0;
         let (mut rounds, mut retries) = (JoinSet::new(), JoinSet::new());
-        let (mut auxiliary_pool, mut besides) = (Arc::default(), JoinSet::new());
         let mut fairness = Turns::new(this.config.room(pool.count().0));
         loop {
             gauge!("egress_collector_lookups_in_flight").set(rounds.len() as f64);
@@ -203,7 +189,6 @@ impl Resolver {
                     fairness.ended(turn, is_unanswered);
                 }
                 Some(ended) = retries.join_next() => check(ended)?,
-                Some(ended) = besides.join_next() => check(ended)?,
                 request = inputs.requests.recv(), if listed => {
                     let Some(request) = request else { break };
                     this.retry_silent(&pool, &request.name, &mut retries);
@@ -213,7 +198,6 @@ impl Resolver {
                 }
             }
             while let Some(turn) = fairness.next() {
-                this.ask_beside(&mut auxiliary_pool, &turn.request, &mut besides);
                 this.begin(turn, &pool, &mut rounds);
             }
         }
@@ -275,48 +259,6 @@ impl Resolver {
         // The send fails if the controller has ended, which reports the reason itself.
         let _ = self.rounds.send(result).await;
         failed
-    }
-
-    /// Queries the additional servers for the name.
-    fn ask_beside(
-        self: &Arc<Self>,
-        pool: &mut Arc<Pool>,
-        request: &Request,
-        besides: &mut JoinSet<()>,
-    ) {
-        let Some(auxiliary) = &self.config.auxiliary_servers else {
-            return;
-        };
-        let servers = Arc::clone(&auxiliary.servers.borrow());
-        *pool = Arc::new(pool.with(&servers, self.config.per_server.max(1)));
-        if servers.is_empty() {
-            return;
-        }
-        // Limited apart from the other look-ups: slow additional servers delay only each other.
-        if besides.len() >= self.config.concurrency.max(1) {
-            counter!("egress_collector_trusted_lookups_total", "outcome" => "skipped").increment(1);
-            return;
-        }
-        let (this, pool, rounds) = (Arc::clone(self), Arc::clone(pool), auxiliary.rounds.clone());
-        let request = request.clone();
-        besides.spawn(async move {
-            let request = Request {
-                known: usize::MAX,
-                over_tcp: false,
-                ..request
-            };
-            let config = Config {
-                fanout: usize::MAX,
-                ..this.config.clone()
-            };
-            let result = ask::look_up(request, &this.exchange, &pool, &config, &this.clock).await;
-            counter!("egress_collector_trusted_lookups_total", "outcome" => metrics::outcome(&result))
-                .increment(1);
-            if result.observations().next().is_some() {
-                // The send fails if the controller has ended, which reports the reason itself.
-                let _ = rounds.send(result).await;
-            }
-        });
     }
 
     /// Queries each silent server whose retry is due, beside the look-up that skips it. The result

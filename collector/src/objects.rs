@@ -5,7 +5,6 @@
 //!   [`NameState`](crate::state::NameState) and its objects (`stored_object`).
 //! - `in_use`: the names that rules use, and `name_use`: by which sources. `absence`: names whose
 //!   rules disappeared, and how long they are held.
-//! - `newly_wanted`: existing answers for a name that becomes wanted.
 //! - `namespace_limits`: the quota of each namespace.
 //! - `evictions`, `eviction_log`: addresses and names removed because of a limit.
 //! - `leadership`: whether this collector leads, and whether it receives enough DNS servers to
@@ -39,7 +38,6 @@ mod metrics;
 mod name_use;
 mod names;
 mod namespace_limits;
-mod newly_wanted;
 mod object_policy;
 pub mod publish;
 pub(crate) mod standby;

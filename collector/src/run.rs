@@ -40,7 +40,7 @@ use crate::{
     controller,
     guards::{Guards, SharedGuards},
     inspect,
-    lookup::{self, AuxiliaryServers, LookupResult, ResolverSpec},
+    lookup::{self, LookupResult, ResolverSpec},
     namespaces::NamespaceQuotas,
     new_names::NewNames,
     notices::{Notices, Rebindings},
@@ -130,16 +130,13 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         &mut tasks,
     );
     let hearing = instances::hearing(&program, open, blocks.clone(), probed_servers, &mut tasks);
-    let (trusted, beside, said_beside) = program.beside();
-    let (requests, rounds) = program.resolver(servers, beside, &mut tasks);
+    let (requests, rounds) = program.resolver(servers, &mut tasks);
     let (asked_of_controller, questions) = mpsc::channel(inspect::QUEUE);
     let names_in_use = wanted.clone();
     let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
     let leader = instances::leader(&program, peers, hearing.clone(), &mut tasks);
     let corefiles = program.corefiles(&leader, &mut tasks);
-    let pods = program.pods(
-        &overview, &endpoints, &networks, &leader, trusted, &mut tasks,
-    );
+    let pods = program.pods(&overview, &endpoints, &networks, &leader, &mut tasks);
     let (observations, ingest) =
         program.observe(listeners, secrets, streams, dns_servers.clone(), &mut tasks);
     let channels = Channels {
@@ -148,7 +145,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         wanted,
         networks: networks.clone(),
         rounds,
-        beside: said_beside,
         hearing,
         rank,
         leader,
@@ -310,7 +306,6 @@ impl Program {
     fn resolver(
         &self,
         servers: Option<watch::Receiver<lookup::Servers>>,
-        beside: Option<AuxiliaryServers>,
         tasks: &mut Tasks,
     ) -> (mpsc::Sender<lookup::Request>, mpsc::Receiver<LookupResult>) {
         let (requests, requested) = mpsc::channel(lookup::QUEUE);
@@ -318,7 +313,6 @@ impl Program {
         if let Some(servers) = servers {
             let config = lookup::Config {
                 rebindings: self.rebindings.clone(),
-                auxiliary_servers: beside,
                 ..lookup::Config::default()
             };
             let inputs = lookup::Inputs {

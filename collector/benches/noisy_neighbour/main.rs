@@ -155,7 +155,6 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
     let health = Health::new();
     let mut tasks = JoinSet::new();
     let channels = control_loop::Channels {
-        beside: mpsc::channel(1).1,
         observations: observed,
         loss_tracker,
         wanted,

@@ -207,7 +207,7 @@ impl World {
         let most = 100 + 2 * self.controller.names.entries.len();
         loop {
             self.controller.tick(at(self.now));
-            self.controller.recall(at(self.now), Duration::MAX);
+            self.controller.recall(at(self.now));
             let writes = self.controller.writes(at(self.now));
             if writes.is_empty() {
                 // Writes of one object are a few milliseconds apart.

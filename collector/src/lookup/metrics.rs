@@ -23,8 +23,6 @@ runtime::metrics! {
 
     counter "egress_collector_lookups_total" [Label::one_of("outcome", &["addresses", "no_data", "failed"])]
         "Look-ups of names, A and AAAA together. `no_data`: NOERROR without an address. `failed`: no server answered NOERROR, neither for IPv4 nor for IPv6; NXDOMAIN counts here";
-    counter "egress_collector_trusted_lookups_total" [Label::one_of("outcome", &["addresses", "no_data", "failed", "skipped"])]
-        "Look-ups of names at the name servers of pods (`--trusted-nameserver`). `no_data`: NOERROR without an address. `failed`: no server answered NOERROR, neither for IPv4 nor for IPv6. `skipped`: too many are in progress";
     counter "egress_collector_lookup_failures_total" [REASON] "Look-ups that failed: no server answered NOERROR, neither for IPv4 nor for IPv6. Most reasons are response codes; NXDOMAIN is normal for names that do not exist. `Timeout`: no server answered. `Network`: no server could be reached. `BadReply`: the answer cannot be decoded. `NoServer`: the collector knows no DNS server";
     histogram "egress_collector_lookup_lateness_seconds"
         "Delay of look-ups: from the time due to the start; due is an address's expiry plus up to a second of jitter";

@@ -229,7 +229,7 @@ impl NamesInUse {
         names.dirty.insert(name.clone());
         names.reschedule(name);
         if fresh {
-            names.newly_wanted.insert(name);
+            names.newly_wanted.insert(name.clone());
         }
     }
 

@@ -15,7 +15,6 @@ use runtime::clock::Timestamp;
 pub(crate) use self::learning::guarded;
 use super::{
     Shared, dirty::DirtyNames, entry::Entry, eviction_log::EvictionLog, name_use::NameUse,
-    newly_wanted::NewlyWanted,
 };
 use crate::{
     guards::Guards,
@@ -39,7 +38,8 @@ pub(crate) struct NameTable {
     /// Names whose objects are to be checked.
     pub(crate) dirty: DirtyNames,
     pub(crate) wakes: Wakes,
-    pub(crate) newly_wanted: NewlyWanted,
+    /// Names that became wanted, which do not have the addresses that pods use already.
+    pub(crate) newly_wanted: BTreeSet<DnsName>,
     /// The look-ups of the names, including those that wildcards found.
     pub(crate) lookups: LookupScheduler,
     pub(crate) evictions: EvictionLog,
@@ -105,7 +105,7 @@ impl NameTable {
             entries: HashMap::new(),
             dirty: DirtyNames::default(),
             wakes: Wakes::default(),
-            newly_wanted: NewlyWanted::default(),
+            newly_wanted: BTreeSet::new(),
             lookups: LookupScheduler::default(),
             evictions: EvictionLog::default(),
             index: WantedIndex::default(),

@@ -132,7 +132,7 @@ impl ObjectUpdate<'_> {
             self.names.reschedule(&name);
         }
         if fresh {
-            self.names.newly_wanted.insert(&spec);
+            self.names.newly_wanted.insert(spec.clone());
         }
         self.in_use.note_unused(source, &spec, self.names, self.now);
         self.names.dirty.insert(spec);

@@ -72,7 +72,6 @@ impl<'a> WritePlan<'a> {
 
     /// The writes to start now: at most one for each object, and addresses before new objects.
     pub(crate) fn make(mut self) -> Vec<Write> {
-        self.names.share(self.now);
         if self.objects.paused_until > Some(self.now) {
             return self.writes;
         }

@@ -30,38 +30,6 @@ pub struct NameIndex<S = RandomState> {
 /// lock.
 pub type SharedIndex = Arc<ArcSwap<NameIndex>>;
 
-/// The index and its earlier versions, for the single writer.
-#[derive(Debug)]
-pub struct Index {
-    shared: SharedIndex,
-    /// Earlier versions that readers may still use.
-    earlier: Vec<Arc<NameIndex>>,
-}
-
-impl Index {
-    /// Takes over the index that readers share.
-    pub fn new(shared: SharedIndex) -> Self {
-        Self {
-            shared,
-            earlier: Vec::new(),
-        }
-    }
-
-    /// Replaces the index. Reads that begin from now on use the new one.
-    pub fn replace(&mut self, index: NameIndex) {
-        // The swap turns each reader's guard of the old index into a strong reference, so the count
-        // shows remaining readers.
-        let earlier = self.shared.swap(Arc::new(index));
-        self.earlier.push(earlier);
-    }
-
-    /// Whether every reader uses the current index.
-    pub fn is_the_only_one(&mut self) -> bool {
-        self.earlier.retain(|index| Arc::strong_count(index) > 1);
-        self.earlier.is_empty()
-    }
-}
-
 /// Why a name is wanted.
 #[derive(Clone, Copy, Debug)]
 pub enum Match<'a> {
@@ -184,11 +152,7 @@ fn behind_asterisk(wildcard: &DnsName) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        hash::Hasher,
-        sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
-        time::Duration,
-    };
+    use std::hash::Hasher;
 
     use super::*;
 
@@ -231,46 +195,6 @@ mod tests {
             let names: NameIndex = [&DnsName::parse(wanted).unwrap()].into_iter().collect();
             assert_eq!(names.find(&asked).is_some(), is_found, "{wanted}");
         }
-    }
-
-    /// A reader with an old index caches the answer of a name that the index lacks. Once every
-    /// reader uses the new index, none does.
-    #[test]
-    fn a_reader_with_an_earlier_index_is_waited_for() {
-        let shared = SharedIndex::default();
-        let mut index = Index::new(Arc::clone(&shared));
-        assert!(index.is_the_only_one());
-        let name = DnsName::parse("www.example.com").unwrap();
-        let wire = dns::Name::from(&name);
-        let (kept, ends) = (AtomicUsize::new(0), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while !ends.load(SeqCst) {
-                        let index = shared.load();
-                        if index.find(&wire).is_none() {
-                            std::thread::yield_now();
-                            kept.fetch_add(1, SeqCst);
-                        }
-                    }
-                });
-            }
-            for _ in 0..200 {
-                index.replace(NameIndex::default());
-                let before = kept.load(SeqCst);
-                while kept.load(SeqCst) == before {
-                    std::thread::yield_now();
-                }
-                index.replace([&name].into_iter().collect());
-                while !index.is_the_only_one() {
-                    std::thread::yield_now();
-                }
-                let all = kept.load(SeqCst);
-                std::thread::sleep(Duration::from_micros(100));
-                assert_eq!(kept.load(SeqCst), all);
-            }
-            ends.store(true, SeqCst);
-        });
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use runtime::{OpenStore, cluster_cidrs::Networks, leader::Leader, shutdown::Tasks};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use super::{Found, Program};
 use crate::{
     corefile::live::{self, LiveView},
-    lookup::{AuxiliaryServers, CONCURRENCY, LookupResult, Servers},
+    lookup::Servers,
     namespaces,
     pods::{self, PodsView},
     rules::{BySource, Overview},
@@ -48,14 +48,13 @@ impl Program {
             .collect()
     }
 
-    /// Watches pods that bypass the cluster's DNS; `trusted` gets their trusted servers.
+    /// Watches pods that bypass the cluster's DNS.
     pub(super) fn pods(
         &self,
         overview: &watch::Receiver<BySource<Arc<Overview>>>,
         endpoints: &Option<Found>,
         networks: &watch::Receiver<Option<Arc<Networks>>>,
         leader: &Leader,
-        trusted: watch::Sender<Servers>,
         tasks: &mut Tasks,
     ) -> Pods {
         let (view, shown) = watch::channel(None);
@@ -76,7 +75,7 @@ impl Program {
         let outputs = pods::Outputs {
             clients: self.shared.clients.clone(),
             view,
-            trusted,
+            trusted: watch::channel(Servers::default()).0,
             reporter: self.reporter.clone(),
         };
         let task = pods::run(
@@ -106,23 +105,5 @@ impl Program {
             "namespaces",
             namespaces::run(rules, events, outputs, tasks.token()),
         );
-    }
-
-    /// The additional servers, if any are allowed, and their results.
-    pub(super) fn beside(
-        &self,
-    ) -> (
-        watch::Sender<Servers>,
-        Option<AuxiliaryServers>,
-        mpsc::Receiver<LookupResult>,
-    ) {
-        let (trusted, servers) = watch::channel(Servers::default());
-        let (rounds, said) = mpsc::channel(CONCURRENCY);
-        let may_be = !self.args.lookups.trusted_nameserver.is_empty();
-        (
-            trusted,
-            may_be.then_some(AuxiliaryServers { servers, rounds }),
-            said,
-        )
     }
 }

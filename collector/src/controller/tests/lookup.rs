@@ -1,6 +1,6 @@
 //! Look-ups, leadership, and the times of writes, in the controller.
 
-use std::{net::IpAddr, time::Duration};
+use std::net::IpAddr;
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
@@ -260,23 +260,6 @@ fn remember(world: &World, name: &str, ip: &str) {
         at: at(0),
         client: Some("10.0.0.1".parse().unwrap()),
     });
-}
-
-#[test]
-fn much_that_is_recalled_leaves_time_for_everything_else() {
-    let mut world = world();
-    for i in 0..10 {
-        remember(&world, &format!("n{i}.example.com"), "1.1.1.1");
-    }
-    world.want(&["*.example.com", "n1.example.com"]);
-    let mut slices = 0;
-    while world.controller.names.newly_wanted.recalls() {
-        world.controller.recall(at(0), Duration::ZERO);
-        slices += 1;
-    }
-    assert_eq!(slices, 2 + 10 + 1);
-    world.settle();
-    assert!(world.addresses()[0].matches("1.1.1.1").count() == 10);
 }
 
 #[test]

@@ -156,8 +156,7 @@ impl NameTable {
     /// names under it, and a regular name those of its wildcard. So neither begins without the
     /// addresses that pods use. An address survives the name through which it came. One pass
     /// handles all new names.
-    pub(in crate::objects) fn share(&mut self, now: Timestamp) {
-        let newly_wanted = self.newly_wanted.take_to_share();
+    pub(crate) fn share(&mut self, newly_wanted: &BTreeSet<DnsName>, now: Timestamp) {
         if newly_wanted.is_empty() {
             return;
         }
