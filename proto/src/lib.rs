@@ -5,6 +5,7 @@
 //! - [`dns`]: DNS responses, borrowed from an event.
 //! - [`address`]: canonical addresses, and addresses that never go into OVN.
 //! - [`api`]: the Kubernetes objects and the names of OVN rows.
+//! - [`facts`]: what the programs serve as JSON.
 
 #![deny(missing_docs)]
 
@@ -12,6 +13,7 @@ pub mod address;
 pub mod api;
 pub mod dns;
 pub mod dnstap;
+pub mod facts;
 pub mod frame_stream;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
