@@ -309,7 +309,6 @@ fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_keep_alive(Duration::from_secs(3600))
-        .on_thread_park(runtime::read_coalescing::before_park)
         .enable_all()
         .build()
         .unwrap();

@@ -7,7 +7,6 @@
 //! - [`address_filter`]: the addresses of statuses that may come into rules.
 //! - [`absence`]: how many names may be absent before that is a fault.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
-//! - [`read_coalescing`]: fewer wake-ups for fast streams.
 //! - [`args`]: flags of both programs.
 //! - [`endpoints`]: the servers behind a Service.
 //! - [`certificate_expiry`]: the expiry of certificates as a metric.
@@ -52,7 +51,6 @@ pub mod metrics;
 mod open_store;
 pub mod peers;
 mod program;
-pub mod read_coalescing;
 pub mod reload;
 pub mod shutdown;
 pub mod store;

@@ -4,8 +4,6 @@ use std::io;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::read_coalescing;
-
 /// A busy thread polls the sockets after this many polls of tasks. tokio's default of 61 is for short polls: with a few
 /// tasks that do much work in each poll, a new connection would wait for seconds.
 const POLLS: u32 = 4;
@@ -30,7 +28,6 @@ pub fn with_threads(threads: usize) -> io::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(threads)
         .event_interval(POLLS)
-        .on_thread_park(read_coalescing::before_park)
         .enable_all()
         .build()
 }

@@ -16,7 +16,7 @@ use proto::{
     dnstap,
     frame_stream::{self, Action, Phase, Step, StreamReader},
 };
-use runtime::{read_coalescing, reload::Reloaded};
+use runtime::reload::Reloaded;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     task::yield_now,
@@ -116,7 +116,6 @@ pub(super) async fn read(
             return Ok(reader.data_frames);
         }
         received.increment(read as u64);
-        read_coalescing::received(read);
         let (offset, began) = (reader.frames.offset(), read_buffer.filled().is_empty());
         read_buffer.add(read);
         let frames = reader.data_frames;
