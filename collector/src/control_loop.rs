@@ -246,7 +246,7 @@ impl<S: Store> Task<S> {
         }
         let reporter = &self.reporter;
         self.controller.tell_evictions(now, |told| {
-            reporter.report(told.about, Severity::Warning, told.reason, told.note)
+            reporter.report(told.about, Severity::Warning, told.reason, told.note);
         });
     }
 

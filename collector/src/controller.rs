@@ -237,8 +237,8 @@ impl StatusController {
         self.names.index.take()
     }
 
-    /// Reports evictions. If `tell` refuses a notice, it is repeated a minute later.
-    pub fn tell_evictions(&mut self, now: Timestamp, tell: impl FnMut(EvictionNotice) -> bool) {
+    /// Reports evictions.
+    pub fn tell_evictions(&mut self, now: Timestamp, tell: impl FnMut(EvictionNotice)) {
         let NameTable {
             entries,
             shared,

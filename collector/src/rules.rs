@@ -181,13 +181,13 @@ pub async fn run<S: Store, K: RuleSource>(
         let is_in_sync = state.out_of_sync.is_none();
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            () = rule_events.speak::<K>(rules, &state.undecodable) => continue,
             Some(rebinding) = inputs.rebindings.recv() => {
                 rebinding::tell(&mut teller, rules, &rebinding, Instant::now());
                 continue;
             }
             Some(left_out) = inputs.left_out.recv() => {
                 left_out::tell(&mut teller, &mut rule_events, rules, &left_out, Instant::now());
+                rule_events.report::<K>(rules, &state.undecodable);
                 continue;
             }
             Some(asked) = inputs.questions.recv() => {
@@ -224,6 +224,7 @@ pub async fn run<S: Store, K: RuleSource>(
             let shown = Arc::make_mut(all.get_mut(K::SOURCE));
             rule_events.changed(state.show(shown));
         });
+        rule_events.report::<K>(&state.rules, &state.undecodable);
     }
 }
 

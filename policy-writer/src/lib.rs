@@ -20,7 +20,6 @@ pub mod names;
 pub mod output;
 pub mod ownership;
 pub mod planner;
-pub mod reports;
 pub mod resolver;
 pub mod status;
 pub mod write;

@@ -22,8 +22,7 @@ use tracing::{info, warn};
 use crate::{
     inspect::{Question, Snapshot},
     metrics,
-    planner::{Done, Now, Options, Planner, SetApi},
-    reports::UnsentReports,
+    planner::{Done, Now, Options, PlannedReport, Planner, SetApi},
     write::carry_out,
 };
 
@@ -58,8 +57,6 @@ pub struct Writer<S> {
     clock: Clock,
     leader: Leader,
     reporter: Reporter,
-    /// Reports that the reporter has not taken.
-    reports: UnsentReports,
     /// Whether a `DNSResolver` asks for a NetworkSet.
     wants_sets: watch::Sender<bool>,
     set_api: SetApi,
@@ -78,7 +75,6 @@ impl<S: Replace> Writer<S> {
             clock: Clock::system(),
             leader,
             reporter,
-            reports: UnsentReports::default(),
             wants_sets: watch::channel(false).0,
             set_api: SetApi::default(),
             out_of_sync: BTreeMap::new(),
@@ -121,8 +117,6 @@ impl<S: Replace> Writer<S> {
                 .planner
                 .next_timer(self.now())
                 .filter(|_| self.jobs.len() < AT_ONCE);
-            let reports = self.reports.due();
-            let timer = timer.map(Instant::from).into_iter().chain(reports).min();
             tokio::select! {
                 () = token.cancelled() => break,
                 // A list of all kinds comes in parts: many of them are taken before the next plan.
@@ -138,7 +132,7 @@ impl<S: Replace> Writer<S> {
                     }
                 }
                 Some(question) = questions.recv() => self.answer(question),
-                () = until(timer) => {}
+                () = until(timer.map(Instant::from)) => {}
                 () = self.leader.changed() => {}
                 // Metrics are current even if nothing happens.
                 () = sleep_until(measured + PAUSE) => {}
@@ -160,8 +154,15 @@ impl<S: Replace> Writer<S> {
             let (store, leader) = (self.store.clone(), self.leader.clone());
             self.jobs.spawn(carry_out(store, job, has_crd_sets, leader));
         }
-        self.reports.extend(self.planner.take_reports());
-        self.reports.send(&self.reporter);
+        for report in self.planner.take_reports() {
+            let PlannedReport {
+                about,
+                severity,
+                reason,
+                note,
+            } = report;
+            self.reporter.report(about, severity, reason, note);
+        }
         let wants_sets = self.planner.wants_sets();
         runtime::changes::send_if_changed(&self.wants_sets, wants_sets);
         self.report_gate();

@@ -13,13 +13,13 @@ use k8s_openapi::api::{
 use kube::Resource;
 use runtime::{
     cluster::Cluster,
-    kube_events::{PendingReports, Reporter, Severity},
+    kube_events::{Reporter, Severity},
     leader::Leader,
     metrics::{Label, Metric, Series},
     store::{Event, ObjectKey},
 };
 use serde::Serialize;
-use tokio::{sync::watch, time::sleep_until};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -154,7 +154,6 @@ pub async fn run(
         state: CorefileState::default(),
         is_used: matches!(config.duty, Duty::Stream(..)),
         told: Vec::new(),
-        untold: PendingReports::default(),
         series: Series::of(&FAULTS),
     };
     loop {
@@ -163,7 +162,6 @@ pub async fn run(
             state: speaker.state().clone(),
         }));
         speaker.speak(leader.is_leading());
-        let again = speaker.untold.due();
         tokio::select! {
             () = token.cancelled() => return Ok(()),
             event = events.next() => match event {
@@ -172,7 +170,6 @@ pub async fn run(
             },
             Some(event) = daemon_sets.next() => speaker.take_daemon_set(&event),
             () = leader.changed() => {}
-            () = sleep_until(again) => {}
         }
     }
 }
@@ -186,7 +183,6 @@ struct CorefileEvents<'a> {
     is_used: bool,
     /// The faults that were reported.
     told: Vec<Finding>,
-    untold: PendingReports<()>,
     series: Series,
 }
 
@@ -237,7 +233,7 @@ impl CorefileEvents<'_> {
         CorefileState::of(map, self.config)
     }
 
-    /// Reports faults when they change, and repeatedly while they last. Only the leader does.
+    /// Reports faults when they change. Only the leader does.
     fn speak(&mut self, leads: bool) {
         let faults: Vec<Finding> = self.state().faults().cloned().collect();
         let is_known = matches!(self.state(), CorefileState::Read { .. });
@@ -249,23 +245,16 @@ impl CorefileEvents<'_> {
                 info!(config_map = %self.config.config_map, "the live Corefile has no faults any more");
             }
             self.told.clear();
-            self.untold = PendingReports::default();
             return;
         }
         for fault in faults.iter().filter(|fault| !self.told.contains(fault)) {
             warn!(config_map = %self.config.config_map, "live Corefile: {fault}");
         }
         if faults != self.told {
-            self.untold.extend([()]);
+            let (about, note) = (self.about.clone(), note(&faults));
+            self.reporter.report(about, Severity::Warning, REASON, note);
         }
         self.told = faults;
-        self.untold.report(
-            || [()],
-            |()| {
-                let (about, note) = (self.about.clone(), note(&self.told));
-                self.reporter.report(about, Severity::Warning, REASON, note)
-            },
-        );
     }
 }
 

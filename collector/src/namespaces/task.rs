@@ -7,11 +7,10 @@ use std::{
 };
 
 use futures_util::{Stream, StreamExt};
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 use metrics::gauge;
 use runtime::{
-    kube_events::{PendingReports, Reporter, Severity},
+    kube_events::{Reporter, Severity},
     store::Event,
 };
 use tokio::time::{Instant, sleep_until};
@@ -55,15 +54,12 @@ pub async fn run(
         known: BTreeMap::new(),
         is_unreadable: false,
         unread_until: None,
-        untold: PendingReports::default(),
     };
     loop {
-        let tells = task.untold.due();
-        let tells = task.unread_until.map_or(tells, |until| until.min(tells));
         tokio::select! {
             () = token.cancelled() => return Ok(()),
             Some(event) = events.next() => task.take(event),
-            () = sleep_until(tells) => task.tell(),
+            () = sleep_until(task.unread_until.unwrap_or_else(Instant::now)), if task.unread_until.is_some() => task.end_wait(),
         }
     }
 }
@@ -72,7 +68,6 @@ pub async fn run(
 #[derive(Debug)]
 struct LimitedNamespace {
     number: Namespace,
-    about: ObjectReference,
     outcome: EvaluatedAnnotations,
 }
 
@@ -85,8 +80,6 @@ struct Task {
     is_unreadable: bool,
     /// Until when the task waits for them, if they were never read.
     unread_until: Option<Instant>,
-    /// Namespaces whose faults are not reported yet.
-    untold: PendingReports<String>,
 }
 
 impl Task {
@@ -152,12 +145,13 @@ impl Task {
             return;
         }
         info!(namespace = name, quota = ?outcome.quota, "annotations of a Namespace set its limits");
-        if !outcome.faults.is_empty() {
-            self.untold.extend([name.clone()]);
+        for AnnotationFault { reason, note } in &outcome.faults {
+            let about = namespace.about();
+            let reporter = &self.outputs.reporter;
+            reporter.report(about, Severity::Warning, reason, note.as_str());
         }
         let known = LimitedNamespace {
             number: self.outputs.clients.number(&name),
-            about: namespace.about(),
             outcome,
         };
         self.known.insert(name, known);
@@ -180,28 +174,10 @@ impl Task {
         }
     }
 
-    /// Reports the faults, as far as the reporter has room.
-    fn tell(&mut self) {
-        let now = Instant::now();
-        if self.unread_until.take_if(|until| *until <= now).is_some() {
+    fn end_wait(&mut self) {
+        if self.unread_until.take().is_some() {
             self.outputs.quotas.cannot_be_read();
         }
-        let (known, reporter) = (&self.known, &self.outputs.reporter);
-        let faulty = || {
-            let faulty = known.iter();
-            let faulty = faulty.filter(|(_, known)| !known.outcome.faults.is_empty());
-            faulty.map(|(name, _)| name.clone())
-        };
-        self.untold.report(faulty, |name| {
-            let Some(known) = known.get(name) else {
-                return true;
-            };
-            let mut faults = known.outcome.faults.iter();
-            faults.all(|AnnotationFault { reason, note }| {
-                let about = known.about.clone();
-                reporter.report(about, Severity::Warning, reason, note.as_str())
-            })
-        });
     }
 }
 

@@ -56,15 +56,14 @@ impl EvictionLog {
         }
     }
 
-    /// Reports evictions of a name as soon as it has an object, and then at most once a minute. If
-    /// `tell` refuses a notice, it is repeated a minute later.
+    /// Reports evictions of a name as soon as it has an object, and then at most once a minute.
     pub(crate) fn tell(
         &mut self,
         entries: &mut HashMap<DnsName, Box<Entry>>,
         policy: &ObjectPolicy,
         shared: &Shared,
         now: Timestamp,
-        mut tell: impl FnMut(EvictionNotice) -> bool,
+        mut tell: impl FnMut(EvictionNotice),
     ) {
         self.untold.retain(|spec| {
             let Some(entry) = entries.get_mut(spec) else {
@@ -80,23 +79,22 @@ impl EvictionLog {
             if entry.in_use.denied {
                 shared.notices.tell(spec, Kind::DeniedAddresses);
             }
-            let are_taken = entry.objects.iter().all(|object| {
+            for object in &entry.objects {
                 let mut about = object.bare(policy, spec).object_ref(&());
                 about.resource_version = None;
                 if object.source == Source::KubeOvn {
                     let version = KubeOvnDnsNameResolver::api_version(&());
                     about.api_version = Some(version.into_owned());
                 }
-                let mut notes = notes(spec, &evicted.evictions, &entry.in_use.limits);
-                notes.all(|(reason, note)| {
+                for (reason, note) in notes(spec, &evicted.evictions, &entry.in_use.limits) {
                     tell(EvictionNotice {
                         about: about.clone(),
                         reason,
                         note,
-                    })
-                })
-            });
-            !are_taken
+                    });
+                }
+            }
+            false
         });
     }
 

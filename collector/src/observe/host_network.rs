@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 use k8s_openapi::api::core::v1::Service;
 use runtime::{
     inspect::text::few,
-    kube_events::{AGAIN, BUSY, Reporter, Severity},
+    kube_events::{Reporter, Severity},
     store::ObjectKey,
 };
 use tokio::time::{Instant, sleep_until};
@@ -24,6 +24,9 @@ pub const ADVICE: &str = "a DNS server on the host network shares its Node's add
 
 /// Delay of the first Event, so that it names all DNS servers that dial together.
 const GATHER: Duration = Duration::from_secs(5);
+
+/// How often an Event is repeated.
+const AGAIN: Duration = Duration::from_secs(30 * 60);
 
 /// The most DNS servers that an Event names.
 const MAX_NAMED: usize = 5;
@@ -65,11 +68,11 @@ pub async fn run(
             None => Some(now + GATHER),
             Some(due) if due > now => Some(due),
             Some(_) => {
-                let are_taken = services.iter().all(|service| {
+                for service in &services {
                     let about = service.reference::<Service>();
-                    reporter.report(about, Severity::Warning, REASON, note(&refused))
-                });
-                Some(now + if are_taken { AGAIN } else { BUSY })
+                    reporter.report(about, Severity::Warning, REASON, note(&refused));
+                }
+                Some(now + AGAIN)
             }
         };
         report_at = due;

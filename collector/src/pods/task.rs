@@ -20,7 +20,7 @@ use runtime::{
     cluster::Cluster,
     cluster_cidrs::Networks,
     endpoints::Endpoints,
-    kube_events::{PendingReports, Reporter, Severity},
+    kube_events::{Reporter, Severity},
     leader::Leader,
     metrics::Series,
     store::{Event, ObjectKey, Scope},
@@ -110,7 +110,7 @@ pub async fn run(
     endpoints.mark_changed();
     loop {
         task.lead(inputs.leader.is_leading());
-        let wake = task.wake();
+        let changed = task.changed;
         tokio::select! {
             () = token.cancelled() => return Ok(()),
             Some((scope, event)) = task.watches.next() => task.take_pods(&scope, event),
@@ -125,7 +125,7 @@ pub async fn run(
                 task.set_networks(networks);
             }
             Ok(()) = endpoints.changed() => task.set_endpoints(endpoints.borrow_and_update().as_ref()),
-            () = sleep_until(wake) => task.tell(),
+            () = sleep_until(changed.unwrap_or_else(Instant::now)), if changed.is_some() => task.tell(),
         }
     }
 }
@@ -144,8 +144,6 @@ struct Task {
     /// The first change that is not published yet.
     changed: Option<Instant>,
     notes: BTreeMap<String, Note>,
-    /// The namespaces whose reports are not sent yet.
-    untold: PendingReports<String>,
     bypassing: Series,
 }
 
@@ -163,7 +161,6 @@ impl Task {
             leads: false,
             changed: None,
             notes: BTreeMap::new(),
-            untold: PendingReports::default(),
             bypassing: Series::of(&BYPASSING),
         }
     }
@@ -308,24 +305,12 @@ impl Task {
         }
     }
 
-    fn wake(&self) -> Instant {
-        let untold = self.untold.due();
-        self.changed.map_or(untold, |at| at.min(untold))
-    }
-
     /// Publishes the state.
     fn tell(&mut self) {
         self.changed = None;
         if self.leads {
             self.show();
         }
-        let (notes, reporter) = (&self.notes, &self.outputs.reporter);
-        let all = || notes.keys().cloned().collect::<Vec<_>>();
-        self.untold.report(all, |namespace| {
-            notes.get(namespace).is_none_or(|Note { about, text }| {
-                reporter.report(about.clone(), Severity::Warning, REASON, text.as_str())
-            })
-        });
     }
 
     /// Publishes the summary and the metric.
@@ -340,8 +325,10 @@ impl Task {
         let notes = self.table.notes();
         let is_new =
             |(namespace, note): &(&String, &Note)| self.notes.get(*namespace) != Some(note);
-        let new = notes.iter().filter(is_new).map(|(it, _)| it.clone());
-        self.untold.extend(new.collect::<Vec<_>>());
+        for (_, Note { about, text }) in notes.iter().filter(is_new) {
+            let reporter = &self.outputs.reporter;
+            reporter.report(about.clone(), Severity::Warning, REASON, text.as_str());
+        }
         self.notes = notes;
     }
 

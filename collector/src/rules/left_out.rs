@@ -47,9 +47,8 @@ pub(super) fn tell(
 mod tests {
     use std::collections::BTreeSet;
 
-    use k8s_openapi::api::core::v1::ObjectReference;
     use proto::api::{DnsName, EgressFirewall, RuleType};
-    use runtime::kube_events::{Reporter, Severity};
+    use runtime::kube_events::Reporter;
 
     use super::{
         super::{RetentionRules, tests::firewall},
@@ -57,9 +56,9 @@ mod tests {
     };
     use crate::{clients::Clients, namespaces::NamespaceQuota};
 
-    #[tokio::test(start_paused = true)]
-    async fn a_namespace_over_its_limits_is_told_which_limits_hold_for_it() {
-        let (reporter, mut reports) = Reporter::with_queue(1);
+    #[test]
+    fn a_namespace_over_its_limits_is_told_which_limits_hold_for_it() {
+        let (reporter, mut reports) = Reporter::with_queue(4);
         let clients = Clients::default();
         let mut teller = NameEvents::new(reporter.clone());
         let mut rule_events = RuleEvents::new(reporter.clone());
@@ -74,28 +73,19 @@ mod tests {
         let left_out = LeftOut::OfNamespace(clients.number("team"), quota);
         let now = Instant::now();
         tell(&mut teller, &mut rule_events, &rules, &left_out, now);
-        // While the reporter is full, the report waits.
-        assert!(reporter.report(ObjectReference::default(), Severity::Normal, "Test", ""));
-        rule_events
-            .speak::<EgressFirewall>(&rules, &BTreeSet::new())
-            .await;
-        assert_eq!(reports.try_next().map(|it| it.reason), Some("Test"));
-        assert!(reports.try_next().is_none());
-        rule_events
-            .speak::<EgressFirewall>(&rules, &BTreeSet::new())
-            .await;
-        let report = reports.try_next().unwrap();
+        rule_events.report::<EgressFirewall>(&rules, &BTreeSet::new());
+        let report = reports.try_recv().unwrap();
         assert_eq!(report.about.namespace.as_deref(), Some("team"));
         assert_eq!(report.reason, "LimitExceeded");
         assert!(
             report.note.contains("500 addresses or 7 names"),
             "{report:?}"
         );
-        assert!(reports.try_next().is_none(), "no other namespace is told");
+        assert!(reports.try_recv().is_err(), "no other namespace is told");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn denied_addresses_are_reported_to_deny_rules_and_new_names_to_all() {
+    #[test]
+    fn denied_addresses_are_reported_to_deny_rules_and_new_names_to_all() {
         let (reporter, mut reports) = Reporter::with_queue(4);
         let mut teller = NameEvents::new(reporter.clone());
         let mut rule_events = RuleEvents::new(reporter);
@@ -110,7 +100,7 @@ mod tests {
             let left_out = LeftOut::OfName(wildcard.clone(), kind);
             let now = Instant::now();
             tell(&mut teller, &mut rule_events, &rules, &left_out, now);
-            let reports = std::iter::from_fn(|| reports.try_next());
+            let reports = std::iter::from_fn(|| reports.try_recv().ok());
             let told = reports.map(|it| (it.about.namespace.unwrap(), it.reason));
             told.collect::<BTreeSet<_>>()
         };

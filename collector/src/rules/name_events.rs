@@ -10,8 +10,7 @@ use proto::api::DnsName;
 use runtime::kube_events::{Reporter, Severity};
 use tokio::time::Instant;
 
-/// How often the names that were reported are forgotten. The reporter does not repeat an Event
-/// within a shorter time.
+/// How often the names that were reported are forgotten.
 pub(super) const AGAIN: Duration = Duration::from_secs(600);
 
 /// The most names reported within [`AGAIN`], of each kind in each namespace. So a tenant who causes
@@ -62,12 +61,9 @@ impl NameEvents {
             if told.len() >= MAX_TOLD || told.contains(name) {
                 continue;
             }
-            let warned = self
-                .reporter
+            told.insert(name.clone());
+            self.reporter
                 .report(about.clone(), Severity::Warning, reason, note());
-            if warned {
-                told.insert(name.clone());
-            }
             left -= 1;
             if left == 0 {
                 return;

@@ -74,7 +74,7 @@ mod tests {
             tell(&mut teller, &rules, &attempt("www.example.com"), start);
             tell(&mut teller, &rules, &attempt("other.example.com"), start);
         }
-        let mut told = || std::iter::from_fn(|| reports.try_next()).collect::<Vec<_>>();
+        let mut told = || std::iter::from_fn(|| reports.try_recv().ok()).collect::<Vec<_>>();
         let first = told();
         let notes: Vec<_> = first.iter().map(|report| report.note.as_str()).collect();
         assert_eq!(notes.len(), 2, "{notes:?}");
@@ -111,7 +111,7 @@ mod tests {
             &refused,
             Instant::now(),
         );
-        let note = reports.try_next().unwrap().note;
+        let note = reports.try_recv().unwrap().note;
         assert!(
             note.contains("(node)") && note.ends_with("--allow-node-addresses"),
             "{note}"
@@ -130,7 +130,7 @@ mod tests {
         for name in texts.iter().take(999) {
             tell(&mut teller, &rules, &attempt(name), start);
         }
-        let mut told = || std::iter::from_fn(|| reports.try_next()).collect::<Vec<_>>();
+        let mut told = || std::iter::from_fn(|| reports.try_recv().ok()).collect::<Vec<_>>();
         assert_eq!(told().len(), MAX_TOLD);
         let last = attempt("n999.example.com");
         tell(&mut teller, &rules, &last, start);
@@ -146,23 +146,6 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_was_not_taken_is_told_with_the_next_one() {
-        let (reporter, mut reports) = Reporter::with_queue(1);
-        let mut teller = NameEvents::new(reporter);
-        let rules = rules(&["a.example.com", "b.example.com"]);
-        let now = Instant::now();
-        for told in ["a.example.com", "b.example.com"] {
-            for name in ["a.example.com", "b.example.com"] {
-                tell(&mut teller, &rules, &attempt(name), now);
-            }
-            let report = reports.try_next().unwrap();
-            assert!(report.note.contains(told), "{report:?}");
-        }
-        tell(&mut teller, &rules, &attempt("b.example.com"), now);
-        assert_eq!(reports.try_next(), None);
-    }
-
-    #[test]
     fn of_many_namespaces_that_have_a_name_each_is_told_in_time() {
         let (reporter, mut reports) = Reporter::with_queue(64);
         let mut teller = NameEvents::new(reporter);
@@ -173,7 +156,7 @@ mod tests {
         let now = Instant::now();
         let mut told = || {
             tell(&mut teller, &rules, &attempt("www.example.com"), now);
-            let reports = std::iter::from_fn(|| reports.try_next());
+            let reports = std::iter::from_fn(|| reports.try_recv().ok());
             reports
                 .filter_map(|it| it.about.namespace)
                 .collect::<Vec<_>>()

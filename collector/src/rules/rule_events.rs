@@ -1,13 +1,11 @@
-//! Reports the faults of objects with rules to their authors: when they change, and repeatedly, as the
-//! API server forgets Events after an hour.
+//! Reports the faults of objects with rules to their authors when they change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use runtime::{
-    kube_events::{PendingReports, Reporter, Severity},
+    kube_events::{Reporter, Severity},
     store::ObjectKey,
 };
-use tokio::time::sleep_until;
 
 use super::{RuleSource, rule_set::Rules};
 use crate::namespaces::NamespaceQuota;
@@ -16,7 +14,8 @@ use crate::namespaces::NamespaceQuota;
 #[derive(Debug)]
 pub(super) struct RuleEvents {
     reporter: Reporter,
-    pending: PendingReports<ObjectKey>,
+    /// Objects with new faults.
+    pending: BTreeSet<ObjectKey>,
     /// Objects whose namespace exceeded its quota, with that quota, until that is reported.
     over_limit: BTreeMap<ObjectKey, NamespaceQuota>,
 }
@@ -25,7 +24,7 @@ impl RuleEvents {
     pub(super) fn new(reporter: Reporter) -> Self {
         Self {
             reporter,
-            pending: PendingReports::default(),
+            pending: BTreeSet::new(),
             over_limit: BTreeMap::new(),
         }
     }
@@ -43,39 +42,29 @@ impl RuleEvents {
         self.pending.extend(keys);
     }
 
-    /// Waits until there is something to report, and reports it. If cancelled, it has reported
-    /// nothing. `unreadable` are those that never could be decoded.
-    pub(super) async fn speak<K: RuleSource>(
+    /// Reports what is new. `unreadable` are those that never could be decoded.
+    pub(super) fn report<K: RuleSource>(
         &mut self,
         rules: &Rules,
         unreadable: &BTreeSet<ObjectKey>,
     ) {
-        sleep_until(self.pending.due()).await;
-        let (reporter, over_limit) = (&self.reporter, &mut self.over_limit);
-        let warn = |about, (reason, note)| reporter.report(about, Severity::Warning, reason, note);
-        let faulty = || {
-            let faulty = rules.faulty().map(|(key, _)| key);
-            faulty.chain(unreadable).cloned()
+        let warn = |about, (reason, note): (_, String)| {
+            self.reporter.report(about, Severity::Warning, reason, note);
         };
-        self.pending.report(faulty, |key| {
-            let Some(rule_object) = rules.get(key) else {
-                over_limit.remove(key);
-                return !unreadable.contains(key)
-                    || warn(key.reference::<K>(), ("Unreadable", undecodable::<K>()));
+        for key in std::mem::take(&mut self.pending) {
+            let over = self.over_limit.remove(&key);
+            let Some(rule_object) = rules.get(&key) else {
+                if unreadable.contains(&key) {
+                    warn(key.reference::<K>(), ("Unreadable", undecodable::<K>()));
+                }
+                continue;
             };
             let faults = rule_object.faults.notes();
             let faults = faults.map(|(fault, note)| (fault.reason(), note));
-            let over = over_limit.get(key).map(|quota| self::over_limit(*quota));
-            let mut notes: Vec<_> = faults.chain(over).collect();
-            // Shuffled: if there is room for only one, it must not be the same each time.
-            fastrand::shuffle(&mut notes);
-            let mut notes = notes.into_iter();
-            let are_taken = notes.all(|note| warn(rule_object.about.clone(), note));
-            if are_taken {
-                over_limit.remove(key);
+            for note in faults.chain(over.map(over_limit)) {
+                warn(rule_object.about.clone(), note);
             }
-            are_taken
-        });
+        }
     }
 }
 
@@ -90,8 +79,7 @@ fn undecodable<K: RuleSource>() -> String {
     )
 }
 
-/// The reason and the note for a namespace over its quota. They are constant, so the reporter
-/// repeats them rarely.
+/// The reason and the note for a namespace over its quota.
 fn over_limit(NamespaceQuota { addresses, names }: NamespaceQuota) -> (&'static str, String) {
     let note = format!(
         "this namespace or policy exceeds its limits of {addresses} addresses or {names} names, or all namespaces together have too many. The collector \

@@ -21,7 +21,6 @@ fn tell(world: &mut World, now: Timestamp) -> Vec<EvictionNotice> {
     let mut all = Vec::new();
     world.controller.tell_evictions(now, |told| {
         all.push(told);
-        true
     });
     all
 }
@@ -48,19 +47,6 @@ fn evictions_are_told_of_once_there_is_an_object_and_then_once_a_minute() {
     assert_eq!(tell(&mut world, at(60_000)), told);
     assert_eq!(tell(&mut world, at(600_000)), []);
     assert_eq!(world.controller.names.evictions.all.addresses, 2);
-}
-
-#[test]
-fn evictions_that_are_not_taken_are_told_of_again() {
-    let mut world = small();
-    world.want(&[NAME]);
-    world.settle();
-    for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
-        world.observe(NAME, ip);
-    }
-    world.controller.tell_evictions(at(0), |_| false);
-    assert_eq!(tell(&mut world, at(60_000)).len(), 1);
-    assert_eq!(tell(&mut world, at(120_000)), []);
 }
 
 #[test]

@@ -1,8 +1,6 @@
-use runtime::{
-    kube_events::{AGAIN, Reports},
-    store::ObjectKey,
-};
+use runtime::{kube_events::Report, store::ObjectKey};
 use serde_json::{Value, json};
+use tokio::sync::mpsc::Receiver;
 
 use super::{
     super::annotations::tests::{RULES, namespace},
@@ -13,7 +11,7 @@ const MAX_ADDRESSES: &str = "dnsnameresolver.network.openshift.io/max-addresses"
 
 struct Cluster {
     task: Task,
-    reports: Reports,
+    reports: Receiver<Report>,
 }
 
 impl Cluster {
@@ -30,7 +28,6 @@ impl Cluster {
             known: BTreeMap::new(),
             is_unreadable: false,
             unread_until: None,
-            untold: PendingReports::default(),
         };
         Self { task, reports }
     }
@@ -49,8 +46,7 @@ impl Cluster {
 
     /// The reasons of the reports, with their Namespaces.
     fn told(&mut self) -> Vec<(String, &'static str)> {
-        self.task.tell();
-        let reports = std::iter::from_fn(|| self.reports.try_next());
+        let reports = std::iter::from_fn(|| self.reports.try_recv().ok());
         let told = reports.map(|it| (it.about.name.unwrap_or_default(), it.reason));
         told.collect()
     }
@@ -100,11 +96,10 @@ async fn without_the_right_to_read_namespaces_the_flags_hold_after_a_while() {
     let forbidden = || Event::OutOfSync("it is forbidden".to_owned());
     for _ in 0..4 {
         cluster.task.take(forbidden());
-        cluster.task.tell();
         assert!(!cluster.task.outputs.quotas.are_known());
         tokio::time::advance(UNREAD_TIMEOUT / 4).await;
     }
-    cluster.task.tell();
+    cluster.task.end_wait();
     assert!(cluster.task.outputs.quotas.are_known());
     assert_eq!(cluster.addresses("a"), None);
     // The annotations that were read once apply.
@@ -112,23 +107,4 @@ async fn without_the_right_to_read_namespaces_the_flags_hold_after_a_while() {
     cluster.task.take(Event::Synced(all));
     cluster.task.take(forbidden());
     assert_eq!(cluster.addresses("a"), Some(7));
-}
-
-#[tokio::test(start_paused = true)]
-async fn faults_are_told_when_they_change_and_every_half_hour() {
-    let mut cluster = Cluster::new();
-    let clamped = |name: &str| (name.to_owned(), AnnotationFault::CLAMPED);
-    let ignored = |name: &str| (name.to_owned(), AnnotationFault::IGNORED);
-    let all = ["a", "b", "c"].map(|name| namespace(name, many("1001")));
-    cluster.task.take(Event::Synced(all.to_vec()));
-    // As many as the reporter takes at once.
-    assert_eq!(cluster.told(), [clamped("a"), clamped("b")]);
-    assert_eq!(cluster.told(), [clamped("c")]);
-    assert_eq!(cluster.told(), []);
-    cluster.apply("a", many("x"));
-    cluster.apply("b", many("5"));
-    cluster.apply("c", many("1001"));
-    assert_eq!(cluster.told(), [ignored("a")]);
-    tokio::time::advance(AGAIN).await;
-    assert_eq!(cluster.told(), [ignored("a"), clamped("c")]);
 }

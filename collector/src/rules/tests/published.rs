@@ -309,7 +309,7 @@ proptest! {
             rules.publish();
             rules.take_changed();
             let faults: BTreeSet<&ObjectKey> = rules.overview.faults.keys().collect();
-            prop_assert_eq!(faults, rules.faulty().map(|(key, _)| key).collect());
+            prop_assert_eq!(faults, rules.faulty().collect());
             let dns = rules.all().filter(|it| !it.names.is_empty());
             let dns: BTreeSet<&str> = dns.map(|it| it.key.namespace.as_str()).collect();
             let shown: BTreeSet<&str> = rules.overview.dns.keys().map(String::as_str).collect();
