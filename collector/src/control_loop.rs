@@ -76,8 +76,6 @@ pub struct Channels {
     pub rounds: mpsc::Receiver<LookupResult>,
     /// Which DNS servers are received.
     pub hearing: watch::Receiver<Hearing>,
-    /// The number of other collectors with a lower address.
-    pub rank: watch::Receiver<usize>,
     pub leader: Leader,
     /// Names to look up.
     pub requests: mpsc::Sender<Request>,
@@ -195,10 +193,7 @@ pub async fn run<S: Store>(
             // There is room for a request, which is sent below.
             Ok(_) = channels.requests.reserve(), if lookup_is_due => {}
             () = sleep(wake) => {}
-            _ = ticks.tick() => {
-                task.controller.objects.standby.set_rank(*channels.rank.borrow());
-                task.report();
-            }
+            _ = ticks.tick() => task.report(),
         }
         // Read each time: a lead that is not renewed ends by itself.
         task.controller

@@ -121,8 +121,8 @@ impl StatusController {
         self.names.looked_up(round, self.lead.leads(), now);
     }
 
-    /// Observations were lost. A leader looks the names up. A standby does nothing, since it looks
-    /// every name up when it begins to lead.
+    /// Observations were lost. A leader looks the names up. A standby looks every name up when it
+    /// begins to lead.
     pub fn missed(&mut self, missing: Backfill, now: Timestamp) {
         if missing.anything {
             self.backfill.is_owed = true;

@@ -15,14 +15,12 @@
 //!   objects of each source are made.
 //! - `dirty`, `writes`: which objects are written and when; `budget`: the write rate; [`publish`]
 //!   carries a write out; `write_results`: the results.
-//! - `standby`, `additions`, `standby_writes`: the writes of a standby.
 //!
 //! For the status page: `inspection`, `inspect_request`, `view`, `facts`, `listing` and `metrics`. For
 //! `/watch`: `watch_events`.
 
 mod absence;
 mod acknowledged;
-mod additions;
 pub(crate) mod budget;
 mod dirty;
 mod entry;
@@ -40,8 +38,6 @@ mod names;
 mod namespace_limits;
 mod object_policy;
 pub mod publish;
-pub(crate) mod standby;
-mod standby_writes;
 mod stored_object;
 mod stored_objects;
 mod updates;

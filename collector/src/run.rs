@@ -121,7 +121,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let dns_servers = program.dns_servers(&endpoints, &networks, &mut tasks);
     let servers = servers::servers(&program.args, endpoints.clone(), &mut tasks)?;
     let probed_servers = probes::probed_servers(&endpoints, &servers, &mut tasks);
-    let (collectors, rank) = (peers.asking(), peers.rank());
+    let collectors = peers.asking();
     let (streams, open, blocks) = probes::probes(
         &program,
         probed_servers.clone(),
@@ -146,7 +146,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         networks: networks.clone(),
         rounds,
         hearing,
-        rank,
         leader,
         requests,
         index: Arc::clone(&program.index),

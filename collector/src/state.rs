@@ -11,14 +11,13 @@
 //! - `askers` (clients that queried a name), `stored` (a status), `removed` (recent removals).
 //!
 //! Changes:
-//! - `looked_up` and `without_addresses` (look-ups), `additions` (other writers).
+//! - `looked_up` and `without_addresses` (look-ups).
 //! - `removal` (when addresses leave, and every cause of removal).
 //! - `evict` and `leaving` (limits, and the order in which names leave).
 //!
 //! Results: `render` (the next status), `shorter` (that of a source with less retention), `condition` (its reasons), `count`, `address_stats`
 //! and `failing_names`.
 
-mod additions;
 mod address_stats;
 mod askers;
 mod condition;
@@ -42,7 +41,6 @@ mod without_addresses;
 use std::time::Duration;
 
 pub use self::{
-    additions::Addition,
     address_stats::{AddressFacts, address_stats},
     askers::Crowd,
     count::{Count, Kept, MAX_OWN_RETENTION, OwnLimits},

@@ -40,7 +40,6 @@ pub struct Peers {
     own: BTreeSet<IpAddr>,
     asking: watch::Sender<Addresses>,
     alive: watch::Sender<Option<Addresses>>,
-    rank: watch::Sender<usize>,
 }
 
 enum PeerSource {
@@ -55,7 +54,6 @@ impl Peers {
             own,
             asking: watch::Sender::default(),
             alive: watch::Sender::default(),
-            rank: watch::Sender::default(),
         }
     }
 
@@ -92,12 +90,6 @@ impl Peers {
         self.alive.subscribe()
     }
 
-    /// How many of the running other instances have a lower address; 0 until they are known. The number differs for
-    /// each instance, so they can take turns.
-    pub fn rank(&self) -> watch::Receiver<usize> {
-        self.rank.subscribe()
-    }
-
     /// Keeps all of these up to date until the token is cancelled.
     ///
     /// # Errors
@@ -108,14 +100,8 @@ impl Peers {
             own,
             asking,
             alive,
-            rank,
         } = self;
-        let following = async {
-            tokio::join!(
-                follow(alive.subscribe(), asking),
-                rank_among(alive.subscribe(), &own, &rank)
-            )
-        };
+        let following = follow(alive.subscribe(), asking);
         let finding = async {
             match source {
                 PeerSource::Services(discovery) => {
@@ -133,7 +119,7 @@ impl Peers {
         };
         tokio::select! {
             () = token.cancelled() => Ok(()),
-            _ = following => Ok(()),
+            () = following => Ok(()),
             ended = finding => ended,
         }
     }
@@ -142,25 +128,6 @@ impl Peers {
 fn others(endpoints: &Endpoints, own: &BTreeSet<IpAddr>) -> Addresses {
     let all = endpoints.keys().map(|address| address.ip().to_canonical());
     Arc::new(all.filter(|ip| !own.contains(ip)).collect())
-}
-
-/// Sends how many of the other instances have a lower address than this one's in the same family.
-async fn rank_among(
-    mut alive: watch::Receiver<Option<Addresses>>,
-    own: &BTreeSet<IpAddr>,
-    rank: &watch::Sender<usize>,
-) {
-    loop {
-        let others = alive.borrow_and_update().clone().unwrap_or_default();
-        let lower = own.first().map_or(0, |own| {
-            let same_family = others.iter().filter(|it| it.is_ipv4() == own.is_ipv4());
-            same_family.filter(|it| *it < own).count()
-        });
-        send_if_changed(rank, lower);
-        if alive.changed().await.is_err() {
-            return;
-        }
-    }
 }
 
 /// Sends the running instances and, for a while, those that left.
@@ -221,28 +188,6 @@ mod tests {
         assert_eq!(*told.borrow(), set(&[2, 3]));
         drop(alive);
         following.await.unwrap();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn each_instance_has_a_rank_of_its_own() {
-        let all = [1, 2, 3];
-        let mut ranks = Vec::new();
-        for own in all {
-            let others: Vec<u8> = all.into_iter().filter(|it| *it != own).collect();
-            let (alive, seen) = watch::channel(None);
-            let rank = watch::Sender::default();
-            let mut told = rank.subscribe();
-            let both = [ip(own), "2001:db8::1".parse().unwrap()].into();
-            let ranking = tokio::spawn(async move { rank_among(seen, &both, &rank).await });
-            alive.send_replace(Some(set(&others)));
-            if own > 1 {
-                told.changed().await.unwrap();
-            }
-            ranks.push(*told.borrow());
-            drop(alive);
-            ranking.await.unwrap();
-        }
-        assert_eq!(ranks, [0, 1, 2]);
     }
 
     #[test]

@@ -5,13 +5,10 @@ use std::sync::Arc;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::{
-    additions::Additions, evictions::Evicted, name_use::NameUse, stored_object::StoredObject,
-};
+use super::{evictions::Evicted, name_use::NameUse, stored_object::StoredObject};
 use crate::{
     clients::{Clients, Namespace},
     new_names::KnownNames,
-    observation::{Observation, Provenance},
     rules::{Source, SourceSet},
     state::{Crowd, Kept, Limits, NameState},
 };
@@ -39,8 +36,6 @@ pub(crate) struct Entry {
     pub(crate) writes: WriteState,
     /// `None` for most names.
     pub(crate) evicted: Option<Box<Evicted>>,
-    /// The addresses that a standby finds missing in the status; `None` for most names.
-    pub(crate) additions: Option<Box<Additions>>,
 }
 
 /// The progress of the writes of a name.
@@ -130,7 +125,6 @@ impl Entry {
                 ..WriteState::default()
             },
             evicted: None,
-            additions: None,
         }
     }
 
@@ -208,27 +202,6 @@ impl Entry {
         let unwritten = self.writes.unwritten.get_or_insert_with(new);
         unwritten.add(&by);
         unwritten.is_without_rule &= is_without_rule;
-    }
-
-    /// Records addresses of an answer to a client that the status lacks. Returns whether there are
-    /// any.
-    pub(crate) fn compare_with_status(&mut self, observation: &Observation) -> bool {
-        let Some(client) = observation.client else {
-            return false;
-        };
-        if observation.source == Provenance::REMEMBERED {
-            return false;
-        }
-        let mut is_missing = false;
-        for (ip, ttl) in &observation.addresses {
-            if StoredObject::all_have(&self.objects, *ip) {
-                continue;
-            }
-            let additions = self.additions.get_or_insert_default();
-            let (spec, ttl) = (self.memory.list().spec(), self.in_use.limits.clamp(*ttl));
-            is_missing |= additions.add(spec, observation, client, *ip, ttl);
-        }
-        is_missing
     }
 
     /// The clock was set: no time is in the future, and no long delay remains.

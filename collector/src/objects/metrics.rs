@@ -36,10 +36,6 @@ runtime::metrics! {
         "Networks of the cluster whose addresses the collector refuses, by purpose. 0 if it cannot read them, and the log has the reason; for `node` also with `--allow-node-addresses`";
     counter "egress_collector_evictions_total" [Label::one_of("what", &["address", "name"])]
         "Addresses and names removed because a name, a wildcard or an object was full. `address`: an address left. `name`: a name under a wildcard left, with its addresses. An Event on the DNSNameResolver names them";
-    counter "egress_collector_standby_additions_total"
-        "Addresses of answers to pods that a standby added to a status, since the leader had not within two seconds. A standby is a collector that does not lead. Growth shows that the leader is slow, or misses a stream";
-    counter "egress_collector_standby_additions_refused_total" [Label::one_of("reason", &["full", "taken_out", "too_many"])]
-        "Addresses that a standby did not add to a status. `full`: the object uses 90 % of a limit. `taken_out`: the leader had removed the address before its TTL was over, because of a limit or a guard. `too_many`: 256 addresses of the object wait already";
     histogram "egress_collector_status_lag_seconds" "Seconds from the receipt of an answer to the stored status with its addresses";
 }
 

@@ -262,7 +262,6 @@ impl NameTable {
                 // Every name is marked dirty after a change of the lead.
                 memory.take_over(&object.status, now, &in_use.limits, &self.guards);
             }
-            entry.additions = None;
         }
     }
 }

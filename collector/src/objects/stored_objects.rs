@@ -16,7 +16,6 @@ use super::{
     entry::Entry,
     names::NameTable,
     object_policy::{ManageObjects, ObjectPolicy},
-    standby::Standby,
     stored_object::StoredObject,
 };
 use crate::rules::Source;
@@ -79,7 +78,6 @@ pub(crate) struct StoredObjects {
     pub(crate) paused_until: Option<Timestamp>,
     pub(crate) in_flight_limit: InFlightLimit,
     pub(crate) budget: Budget,
-    pub(crate) standby: Standby,
     /// The program ends: writes that do not go now are lost.
     pub(super) is_ending: bool,
 }
@@ -101,7 +99,6 @@ impl StoredObjects {
             in_flight: HashMap::new(),
             paused_until: None,
             in_flight_limit: InFlightLimit::default(),
-            standby: Standby::default(),
             is_ending: false,
         }
     }
@@ -180,6 +177,5 @@ impl StoredObjects {
     pub(crate) fn gap(&mut self) {
         self.budget.gap();
         self.paused_until = None;
-        self.standby.reset();
     }
 }

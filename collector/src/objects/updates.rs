@@ -127,7 +127,6 @@ impl ObjectUpdate<'_> {
             .cloned()
             .collect();
         self.names.learned(&spec, &learned, self.now);
-        self.follow_status(&spec);
         for name in names {
             self.names.reschedule(&name);
         }
@@ -171,11 +170,6 @@ impl ObjectUpdate<'_> {
         let known = entry.object_mut(source, &key.name);
         let known = known.filter(|known| known.is_version_of(object));
         let before = known.map(|known| std::mem::take(&mut known.status));
-        if before.is_none()
-            && let Some(additions) = &mut entry.additions
-        {
-            additions.made.clear();
-        }
         let before = before.unwrap_or_default();
         let after = match self.objects.are_in_sync(source) {
             true => After::Change,
@@ -236,24 +230,6 @@ impl ObjectUpdate<'_> {
             self.shares.goes_on_left_out(spec.clone(), names);
         }
         learned
-    }
-
-    /// Shows a standby the new status, and so the fate of its additions.
-    fn follow_status(&mut self, spec: &DnsName) {
-        let Some(entry) = self.names.entries.get_mut(spec) else {
-            return;
-        };
-        let Some(additions) = &mut entry.additions else {
-            return;
-        };
-        let late = additions.follow_status(spec, &entry.objects, self.now);
-        let standby = &mut self.objects.standby;
-        if late.is_some_and(|late| standby.came_after(late, self.now)) {
-            let entries = self.names.entries.iter();
-            let waiting = entries.filter(|(_, entry)| entry.additions.is_some());
-            let waiting = waiting.map(|(spec, _)| spec.clone());
-            self.names.dirty.extend(waiting);
-        }
     }
 
     pub(super) fn remove(&mut self, key: &ObjectKey) {

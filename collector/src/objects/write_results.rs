@@ -22,10 +22,6 @@ impl ObjectUpdate<'_> {
     /// Applies the result of a write.
     pub(crate) fn written(&mut self, key: &ObjectKey, write: &Write, outcome: WriteOutcome) {
         let later = self.objects.in_flight.remove(key).unwrap_or_default();
-        if matches!(outcome, WriteOutcome::Failed(_)) {
-            // The API server may be as slow for the leader, so a standby must not add load.
-            self.objects.standby.failed(self.now);
-        }
         match outcome {
             WriteOutcome::Stored(object) => {
                 self.objects.in_flight_limit.grow();

@@ -77,10 +77,6 @@ impl<'a> WritePlan<'a> {
         }
         self.objects.paused_until = None;
         let most = self.objects.in_flight_limit.size();
-        let most = match self.lead.leads() {
-            true => most,
-            false => self.objects.standby.at_once(most, self.now),
-        };
         while self.objects.in_flight.len() < most
             && let Some(spec) = self.next_dirty()
         {
@@ -158,8 +154,9 @@ impl<'a> WritePlan<'a> {
         if entry.writes.retry_at > now {
             return Some(entry.writes.retry_at);
         }
+        // A standby writes nothing. A new leader checks every name.
         if !self.lead.leads() {
-            return self.additions_of(spec);
+            return None;
         }
         let memory = &entry.memory;
         let is_full = memory.size().is_full(memory.list(), &entry.in_use.limits);

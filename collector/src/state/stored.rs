@@ -170,10 +170,10 @@ impl Stored {
         })
     }
 
-    /// Whether the name has an address here.
-    pub fn has_name(&self, dns_name: &DnsName) -> bool {
-        let mut names = self.names.iter();
-        names.any(|it| it.dns_name == *dns_name && !it.addresses.is_empty())
+    /// Whether any name in the status has the address.
+    pub fn has_address(&self, ip: IpAddr) -> bool {
+        let mut addresses = self.names.iter().flat_map(|name| &name.addresses);
+        addresses.any(|address| address.ip == ip)
     }
 
     /// Sets `resolutionFailures` of each name with an address to 0. The condition has the number

@@ -1,7 +1,6 @@
 //! The quotas of namespaces, in the controller.
 
 mod of_all;
-mod standby;
 mod terms;
 mod turns;
 mod wildcard;
@@ -309,12 +308,6 @@ fn another_leader_goes_on_with_what_is_left_out() {
         .controller
         .event(Source::EgressFirewall, synced, at(next.world.now));
     next.want();
-    // A standby adds no address to it.
-    let mut told = answer("c.test", "203.0.113.1", next.world.now);
-    told.client = Some([10, 0, 0, 1].into());
-    next.world.controller.observe(&told);
-    next.pass(10);
-    assert_eq!(next.stored(), expected);
     next.world.controller.lead(true, at(next.world.now));
     next.pass(10);
     next.answer("c.test", 15);

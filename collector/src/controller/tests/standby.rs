@@ -1,9 +1,6 @@
 //! A leader and a standby that share a store.
 
-mod budget;
-mod rollout;
-
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use proto::api::DnsNameResolver;
 use runtime::store::{Event, ObjectKey};
@@ -22,8 +19,6 @@ use crate::{
     rules::Source::EgressFirewall,
 };
 
-const SECOND: Duration = Duration::from_secs(1);
-
 pub(crate) const WWW: &str = "www.example.com";
 pub(crate) const WILDCARD: &str = "*.example.com";
 
@@ -31,9 +26,8 @@ pub(crate) const WILDCARD: &str = "*.example.com";
 pub(crate) struct Pair {
     pub(crate) leader: World,
     pub(crate) standby: StatusController,
-    /// The successful writes of each, and the conflicts.
+    /// The successful writes of each.
     pub(crate) stored: [usize; 2],
-    conflicts: usize,
     /// The leader cannot write.
     is_cut_off: bool,
 }
@@ -57,7 +51,6 @@ impl Pair {
             leader,
             standby,
             stored: [0; 2],
-            conflicts: 0,
             is_cut_off: false,
         };
         pair.settle();
@@ -174,7 +167,6 @@ impl Pair {
     fn carry_out(&mut self, write: &Write, whose: usize) -> WriteOutcome {
         let outcome = self.leader.carry_out(write);
         self.stored[whose] += usize::from(matches!(outcome, WriteOutcome::Stored(_)));
-        self.conflicts += usize::from(matches!(outcome, WriteOutcome::Stale(_)));
         outcome
     }
 
@@ -185,28 +177,6 @@ impl Pair {
                 let event = || Event::Applied(object.clone());
                 self.leader.controller.event(EgressFirewall, event(), now);
                 self.standby.event(EgressFirewall, event(), now);
-            }
-        }
-    }
-
-    /// Removes an address from the status, as an administrator may.
-    fn take_out(&mut self, ip: &str) {
-        let before = self.leader.store.clone();
-        for object in self.leader.store.values_mut() {
-            for entry in object
-                .status
-                .iter_mut()
-                .flat_map(|it| &mut it.resolved_names)
-            {
-                entry.resolved_addresses.retain(|address| address.ip != ip);
-            }
-            object.metadata.resource_version = Some(format!("taken-{}", self.leader.now));
-        }
-        let now = at(self.leader.now);
-        for (key, object) in &self.leader.store {
-            if before.get(key) != Some(object) {
-                self.standby
-                    .event(EgressFirewall, Event::Applied(object.clone()), now);
             }
         }
     }
@@ -230,7 +200,7 @@ pub(crate) const BOTH: [bool; 2] = [true; 2];
 const STANDBY: [bool; 2] = [false, true];
 
 #[test]
-fn the_leader_writes_and_the_standby_has_nothing_to_add() {
+fn the_leader_writes_once_for_each_object_and_failure() {
     let mut pair = Pair::new();
     pair.tell(WWW, "1.1.1.1", BOTH);
     pair.run(10_000);
@@ -268,214 +238,18 @@ fn a_new_leader_goes_on_with_the_failures_that_the_last_one_counted() {
 }
 
 #[test]
-fn addresses_the_leader_missed_are_added_after_two_seconds_and_looked_up() {
-    let mut pair = Pair::new();
-    pair.tell(WWW, "1.1.1.1", STANDBY);
-    assert_eq!(pair.run(1_990), 0);
-    pair.run(300);
-    assert_eq!(pair.www(), "www.example.com. 1.1.1.1");
-    // One for each object that matches the name.
-    assert_eq!(pair.stored, [0, 2]);
-    let now = at(pair.leader.now);
-    assert!(pair.leader.controller.lookup_is_due(now));
-    pair.look_up(&["2.2.2.2"]);
-    pair.settle();
-    assert_eq!(pair.www(), "www.example.com. 1.1.1.1 2.2.2.2");
-    assert_eq!(pair.conflicts, 0);
-}
-
-#[test]
-fn while_the_leader_cannot_write_the_standby_does() {
+fn a_standby_writes_nothing_until_it_leads() {
     let mut pair = Pair::new();
     pair.is_cut_off = true;
     pair.tell(WWW, "1.1.1.1", BOTH);
-    pair.run(2_300);
-    assert_eq!(pair.www(), "www.example.com. 1.1.1.1");
-}
-
-#[test]
-fn what_no_client_was_told_is_not_added() {
-    let mut pair = Pair::new();
-    let mut learned = answer(WWW, "1.1.1.1", pair.leader.now);
-    pair.standby.observe(&learned);
-    learned.client = Some("10.0.0.1".parse().unwrap());
-    learned.source = crate::observation::Provenance::REMEMBERED;
-    pair.standby.observe(&learned);
+    pair.tell(WWW, "2.2.2.2", STANDBY);
     pair.run(60_000);
     assert_eq!(pair.stored, [0, 0]);
-}
-
-#[test]
-fn an_address_that_was_in_the_status_after_its_answer_is_not_added_again() {
-    let mut pair = Pair::new();
-    pair.tell(WWW, "1.1.1.1", BOTH);
-    pair.settle();
-    pair.is_cut_off = true;
-    pair.take_out("1.1.1.1");
-    pair.run(10_000);
-    assert_eq!(pair.stored[1], 0);
-    pair.tell(WWW, "1.1.1.1", STANDBY);
-    pair.run(2_300);
-    assert_eq!(pair.www(), "www.example.com. 1.1.1.1");
-}
-
-/// One address in an empty status would close all others in the address sets.
-#[test]
-fn nothing_is_added_to_a_status_that_was_emptied_before_it_is_whole_again() {
-    let mut pair = Pair::new();
-    pair.tell(WWW, "1.1.1.1", BOTH);
-    pair.settle();
-    pair.is_cut_off = true;
-    pair.take_out("1.1.1.1");
-    pair.tell(WWW, "2.2.2.2", STANDBY);
-    pair.run(3_000);
-    assert_eq!(pair.www(), "www.example.com.");
-    pair.standby.lead(true, at(pair.leader.now));
-    pair.run(1_000);
-    assert_eq!(pair.www(), "www.example.com. 1.1.1.1 2.2.2.2");
-}
-
-#[test]
-fn what_was_added_and_taken_out_again_is_not_added_for_an_hour() {
-    let mut pair = Pair::new();
-    pair.is_cut_off = true;
-    pair.tell(WWW, "1.1.1.1", STANDBY);
-    pair.run(2_300);
-    pair.take_out("1.1.1.1");
-    let writes = pair.stored[1];
-    for _ in 0..59 {
-        pair.tell(WWW, "1.1.1.1", STANDBY);
-        pair.run(3_000);
-        pair.leader.now += 57_000;
-    }
-    assert_eq!(pair.stored[1], writes);
-    pair.leader.now += 60_000;
-    pair.tell(WWW, "1.1.1.1", STANDBY);
-    pair.run(3_000);
-    assert_eq!(pair.www(), "www.example.com. 1.1.1.1");
-}
-
-#[test]
-fn nothing_is_added_to_an_object_that_is_nearly_full() {
-    let mut pair = Pair::with(|config| config.limits.addresses_per_name = 10);
-    for i in 1..10 {
-        pair.tell(WWW, &format!("1.1.1.{i}"), BOTH);
-    }
-    pair.settle();
-    pair.tell(WWW, "2.2.2.2", STANDBY);
-    pair.run(60_000);
-    assert!(!pair.www().contains("2.2.2.2"));
-    assert_eq!(pair.stored[1], 0);
-}
-
-#[test]
-fn nothing_is_added_to_an_object_that_is_about_to_be_deleted() {
-    let mut pair = Pair::new();
-    let now = pair.leader.now;
-    pair.leader
-        .controller
-        .want(&wanted(&["*.example.net"], 0).into(), at(now));
-    pair.step();
-    pair.tell(WWW, "1.1.1.1", STANDBY);
-    for _ in 0..300 {
-        pair.leader.now += 10;
-        let now = at(pair.leader.now);
-        pair.standby.tick(now);
-        assert!(pair.standby.writes(now).is_empty());
-    }
-}
-
-#[test]
-fn while_statuses_come_late_the_standby_waits_for_longer() {
-    let mut pair = Pair::new();
-    // Each status takes five seconds.
-    let mut writes = 0;
-    for i in 0..20 {
-        pair.tell(WWW, &format!("1.1.1.{i}"), BOTH);
-        let before = pair.leader.store.clone();
-        let end = pair.leader.now + 5_000;
-        let mut pending = Vec::new();
-        while pair.leader.now < end {
-            pair.leader.now += 10;
-            let now = at(pair.leader.now);
-            pending.extend(pair.leader.controller.writes(now));
-            pair.standby.tick(now);
-            for write in pair.standby.writes(now) {
-                writes += 1;
-                let outcome = WriteOutcome::Failed(None);
-                pair.standby.written(&write.key(), &write, outcome, now);
-            }
-        }
-        let now = at(pair.leader.now);
-        for write in pending {
-            let outcome = pair.carry_out(&write, 0);
-            pair.leader
-                .controller
-                .written(&write.key(), &write, outcome, now);
-        }
-        pair.show_changes(&before);
-    }
-    assert!(writes <= 4, "{writes} of 40");
-}
-
-#[test]
-fn a_status_that_comes_in_time_ends_the_longer_waits() {
-    let mut pair = Pair::new();
-    let held_up = "1.1.1.1";
-    pair.tell(WWW, held_up, STANDBY);
-    // This standby was held up too.
-    pair.leader.now += 20_000;
-    pair.leader.observe(WWW, held_up);
     let now = at(pair.leader.now);
-    let before = pair.leader.store.clone();
-    for write in pair.leader.controller.writes(now) {
-        let outcome = pair.carry_out(&write, 0);
-        pair.leader
-            .controller
-            .written(&write.key(), &write, outcome, now);
-    }
-    pair.show_changes(&before);
-    let first = pair.standby.objects.standby.wait(now);
-    assert!(first >= 40 * SECOND);
-    // Another standby writes first, and gets the time for that.
-    pair.standby.objects.standby.set_rank(1);
-    assert!(pair.standby.objects.standby.wait(now) >= first + 19 * SECOND);
-    pair.standby.objects.standby.set_rank(0);
-    pair.tell(WWW, "1.1.1.2", STANDBY);
-    pair.tell(WWW, "1.1.1.3", BOTH);
-    assert_eq!(pair.run(1_900), 2);
-    pair.run(400);
-    assert_eq!(pair.www(), "www.example.com. 1.1.1.1 1.1.1.3 1.1.1.2");
-}
-
-#[test]
-fn a_store_that_refuses_is_asked_by_the_standby_once_in_a_while() {
-    let mut pair = Pair::new();
-    let names: Vec<_> = (0..100).map(|i| format!("n{i}.example.org")).collect();
-    let names: Vec<_> = names.iter().map(String::as_str).collect();
-    pair.leader.want(&names);
-    pair.standby
-        .want(&wanted(&names, 0).into(), at(pair.leader.now));
-    pair.settle();
-    for name in names {
-        let mut observation = answer(name, "1.1.1.1", pair.leader.now);
-        observation.addresses = [("1.1.1.1".parse().unwrap(), 600)].into_iter().collect();
-        observation.client = Some("10.0.0.1".parse().unwrap());
-        pair.standby.observe(&observation);
-    }
-    let mut writes = 0;
-    for _ in 0..300 {
-        pair.leader.now += 1_000;
-        let now = at(pair.leader.now);
-        pair.standby.tick(now);
-        for write in pair.standby.writes(now) {
-            writes += 1;
-            let outcome = WriteOutcome::Failed(Some(SECOND));
-            pair.standby.written(&write.key(), &write, outcome, now);
-        }
-    }
-    // Eight at once at first. Then one after 4, 8, 16, 32 and 60 s, and again.
-    assert!((10..=24).contains(&writes), "{writes}");
+    pair.leader.controller.lead(false, now);
+    pair.standby.lead(true, now);
+    pair.run(100);
+    assert_eq!(pair.www(), "www.example.com. 1.1.1.1 2.2.2.2");
 }
 
 #[test]

@@ -26,8 +26,7 @@ use crate::{
 const MAX_NAMED: usize = 20;
 
 impl NameTable {
-    /// Applies an answer to the name `spec`, of rules or objects. A standby compares it with the
-    /// status.
+    /// Applies an answer to the name `spec`, of rules or objects.
     pub(crate) fn observe(&mut self, spec: &DnsName, observation: &Observation, leads: bool) {
         let Some(entry) = self.entries.get_mut(spec).filter(|it| !it.left_out) else {
             return;
@@ -43,13 +42,6 @@ impl NameTable {
         self.learned(spec, &learned, observation.at);
         if is_crowded {
             self.enforce(spec, observation.at);
-        }
-        if leads {
-            return;
-        }
-        let entry = self.entries.get_mut(spec);
-        if entry.is_some_and(|entry| entry.compare_with_status(observation)) {
-            self.dirty.insert(spec.clone());
         }
     }
 

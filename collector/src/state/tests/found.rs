@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::state::{Addition, address_stats};
+use crate::state::address_stats;
 
 const WILD: &str = "*.example.com";
 const A: &str = "a.example.com";
@@ -108,28 +108,6 @@ fn the_plugins_condition_stays_or_it_would_write_it_again() {
     known.observe(A, &[("1.1.1.1", 299)], 1.0);
     assert!(!known.write(1.0));
     assert_eq!(known.stored, before);
-}
-
-#[test]
-fn a_standby_adds_a_found_name_without_a_condition() {
-    for (spec, expected) in [(WILD, "a.example.com. -"), (A, "a.example.com. NOERROR")] {
-        let addition = Addition {
-            name: name(A),
-            ip: [1, 1, 1, 1].into(),
-            ttl: 300,
-            looked_up: at(0.0),
-        };
-        let limits = Limits::default();
-        let (next, added) = Stored::default().with_additions(
-            &name(spec),
-            [&addition].into_iter(),
-            &limits,
-            0.9,
-            at(0.0),
-        );
-        assert_eq!(added, 1);
-        assert_eq!(reasons(&next.status()), [expected]);
-    }
 }
 
 #[test]
