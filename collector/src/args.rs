@@ -7,7 +7,6 @@ mod listen;
 mod lookups;
 mod name_limits;
 mod retention;
-mod shutdown;
 mod sources;
 mod stream_limits;
 
@@ -28,7 +27,6 @@ pub use self::{
     lookups::LookupArgs,
     name_limits::NameLimitArgs,
     retention::RetentionArgs,
-    shutdown::ShutdownArgs,
     sources::SourceArgs,
     stream_limits::StreamLimitArgs,
 };
@@ -131,9 +129,18 @@ pub struct Args {
     #[command(flatten, next_help_heading = "Checks of the Corefile")]
     pub corefile: LiveCorefileArgs,
 
-    /// The end of the program.
-    #[command(flatten, next_help_heading = "Shutdown")]
-    pub shutdown: ShutdownArgs,
+    /// How long the collector keeps serving after SIGTERM while `/readyz` fails.
+    ///
+    /// In this time the Service stops routing new connections to this collector. With two collectors, give one of them 15 s more than the
+    /// other, so that they do not close their streams at the same time. 0: no delay.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "0",
+        value_parser = parse_duration,
+        help_heading = "Shutdown"
+    )]
+    pub shutdown_delay: Duration,
 
     /// How much peers may send.
     #[command(flatten, next_help_heading = "Limits of streams and clients")]
@@ -199,12 +206,6 @@ impl Args {
         };
         rules.defaults.retain = retain;
         rules
-    }
-
-    /// The namespace of the Leases.
-    pub fn lease_namespace(&self) -> &str {
-        let own = self.sources.lease_namespace.as_deref();
-        own.unwrap_or(&self.common.objects_namespace)
     }
 
     /// # Errors

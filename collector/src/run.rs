@@ -32,7 +32,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::{graceful_shutdown::GracefulShutdown, rules::RulesFollowed};
+use self::rules::RulesFollowed;
 use crate::{
     METRICS,
     args::{Args, Following},
@@ -188,19 +188,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         };
         tasks.spawn("inspect", inspect::serve(inspect, sources, tasks.token()));
     }
-    let shutdown = GracefulShutdown::new(
-        program.args.shutdown,
-        &program.store,
-        program.args.lease_namespace(),
-        program.health.gate("running", "the program is starting"),
-    );
+    let running = program.health.gate("running", "the program is starting");
+    running.ready();
+    let leaving = graceful_shutdown::leave_service(program.args.shutdown_delay, running);
     tasks.spawn(
         "admin",
         admin.serve(program.health, exporter, tasks.token()),
     );
-    tasks
-        .run_with(shutdown.before(), GracefulShutdown::after)
-        .await
+    tasks.run_after(leaving).await
 }
 
 /// The sockets, which are bound before any task starts.

@@ -120,7 +120,6 @@ impl ClusterArgs {
     fn settings(&self) -> Settings {
         Settings {
             objects_namespace: self.objects_namespace.clone(),
-            lease_namespace: self.objects_namespace.clone(),
             dns_services: self.dns_service.clone(),
             corefile: Some(self.corefile.clone()),
             ..Settings::default()

@@ -126,33 +126,27 @@ impl Tasks {
     /// The reason why a task ended early: an error, a panic, or a plain return. Otherwise the first error of a task
     /// during shutdown. [`Ended`] on a second signal, at once. An error if signal handlers cannot be installed.
     pub async fn run(self) -> anyhow::Result<()> {
-        self.run_with(std::future::ready(()), std::future::ready)
-            .await
+        self.run_after(std::future::ready(())).await
     }
 
-    /// [`Tasks::run`] with steps before and after the shutdown. After a signal the tasks continue until `before` has
-    /// finished. `after` gets its result once the tasks have ended. Both are skipped if anything but a signal ends the
-    /// tasks.
+    /// [`Tasks::run`] with a step before the shutdown. After a signal the tasks continue until `before` has finished. It is
+    /// skipped if anything but a signal ends the tasks.
     ///
     /// # Errors
     /// The errors of [`Tasks::run`].
-    pub async fn run_with<T, A: Future<Output = ()>>(
-        mut self,
-        before: impl Future<Output = T>,
-        after: impl FnOnce(T) -> A,
-    ) -> anyhow::Result<()> {
+    pub async fn run_after(mut self, before: impl Future<Output = ()>) -> anyhow::Result<()> {
         let mut signals = std::mem::replace(&mut self.signals, Err(io::Error::other("taken")))
             .context("cannot listen for signals")?;
-        let told = tokio::select! {
+        let ended = tokio::select! {
             biased;
-            () = self.token.cancelled() => Ok(None),
+            () = self.token.cancelled() => Ok(()),
             Ended { signal, .. } = signals.next() => {
                 info!(signal, "shutting down");
                 tokio::select! {
                     biased;
                     ended = signals.next() => return Err(ended.into()),
-                    prepared = before => Ok(Some(prepared)),
-                    () = self.token.cancelled() => Ok(None),
+                    () = before => Ok(()),
+                    () = self.token.cancelled() => Ok(()),
                     Some(ended) = self.tasks.join_next_with_id() => Err(self.early(ended)),
                 }
             }
@@ -160,14 +154,7 @@ impl Tasks {
         };
         self.token.cancel();
         let drained = self.drain(&mut signals).await;
-        let prepared = told.and_then(|prepared| drained.map(|()| prepared))?;
-        if let Some(prepared) = prepared {
-            tokio::select! {
-                () = after(prepared) => {}
-                ended = signals.next() => return Err(ended.into()),
-            }
-        }
-        Ok(())
+        ended.and(drained)
     }
 
     /// The error of a task that ended by itself.

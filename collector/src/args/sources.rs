@@ -35,12 +35,6 @@ pub struct SourceArgs {
     #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace)]
     pub dnsresolver_objects_namespace: Option<String>,
 
-    /// The namespace of the collectors' Leases. Default: that of --objects-namespace.
-    ///
-    /// The collector needs it with `--rules kubeovn`, whose objects are in no namespace. Only with `--store kube`.
-    #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace)]
-    pub lease_namespace: Option<String>,
-
     /// The shortest time that an address of a name in a DNSResolver stays after an answer last had it.
     #[arg(long, value_name = "DURATION", default_value = format_duration(RETAIN), value_parser = parse_duration)]
     pub dnsresolver_retain: Duration,
@@ -69,7 +63,9 @@ impl SourceArgs {
                 "--rules kubeovn needs --store kube: a folder has only objects in namespaces";
             return Err(UsageError(words.to_owned()));
         }
-        if !self.rules.contains(&Source::DnsResolver)
+        if ![Source::EgressFirewall, Source::DnsResolver]
+            .iter()
+            .all(|source| self.rules.contains(source))
             || self.dnsresolver_objects_namespace() != objects_namespace
         {
             return Ok(());

@@ -55,7 +55,7 @@ pub(super) fn leader(
     let comparing = compare(hearing, peers.alive(), sender, tasks.token());
     tasks.spawn("preference of leaders", comparing);
     tasks.spawn("other collectors", peers.run(tasks.token()));
-    let namespace = program.args.lease_namespace();
+    let namespace = &program.args.common.objects_namespace;
     let leadership = Leadership::of(&program.store, namespace, "collector");
     let leadership = leadership.beside(others);
     let leader = leadership.leader();

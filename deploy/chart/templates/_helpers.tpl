@@ -43,10 +43,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ $namespaces | toJson }}
 {{- end -}}
 
-{{/* The namespace of the collectors' Leases. */}}
-{{- define "egress.leaseNamespace" -}}
-{{- $usual := ternary .Values.objectsNamespace .Release.Namespace (has "egressfirewall" .Values.rules.sources) -}}
-{{ .Values.leaseNamespace | default $usual }}
+{{/* The collector's --objects-namespace: that of the DNSNameResolvers of EgressFirewalls, and of its Lease. */}}
+{{- define "egress.objectsNamespace" -}}
+{{ ternary .Values.objectsNamespace .Release.Namespace (has "egressfirewall" .Values.rules.sources) }}
 {{- end -}}
 
 {{- define "egress.collector" -}}

@@ -124,7 +124,7 @@ pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: 
         dns_services(client, &settings.dns_services),
         corefile(client, settings.corefile.clone()),
         find(
-            Api::namespaced(client.clone(), &settings.lease_namespace),
+            Api::namespaced(client.clone(), &settings.objects_namespace),
             LEASE
         ),
         policy_lease(client, of_policies),

@@ -14,7 +14,7 @@ pub(crate) fn lease(facts: &Facts) -> Vec<Finding> {
     let programs = &facts.programs;
     let held = Held {
         program: "collector",
-        namespace: &facts.settings.lease_namespace,
+        namespace: &facts.settings.objects_namespace,
         lease: &facts.leases.collectors,
         has_leader: answers(&programs.collectors).any(|(_, status)| status.leader),
         is_silent: is_silent(programs),

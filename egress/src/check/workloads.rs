@@ -118,7 +118,6 @@ pub(crate) const EGRESS_FIREWALL: &str = "egressfirewall";
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) objects_namespace: String,
-    pub(crate) lease_namespace: String,
     /// The namespace of the DNSNameResolver objects of DNSResolvers, and of the policy-writer's Lease; `None` without a policy-writer.
     pub(crate) dns_resolver_objects: Option<String>,
     /// The kinds of objects with names (`--rules`).
@@ -137,7 +136,6 @@ impl Default for Settings {
         };
         Self {
             objects_namespace: "ovn-kubernetes".to_owned(),
-            lease_namespace: "ovn-kubernetes".to_owned(),
             dns_resolver_objects: None,
             sources: vec![EGRESS_FIREWALL.to_owned()],
             dns_services: vec![in_dns("kube-dns")],
@@ -161,8 +159,6 @@ impl Settings {
         if let Some(namespace) = values("--objects-namespace").last() {
             self.objects_namespace = (*namespace).to_owned();
         }
-        let lease = values("--lease-namespace").last().copied();
-        self.lease_namespace = lease.unwrap_or(&self.objects_namespace).to_owned();
         if let Some(sources) = values("--rules").last() {
             self.sources = sources.split(',').map(str::to_owned).collect();
         }

@@ -150,7 +150,7 @@ async fn pending_until(token: CancellationToken) -> anyhow::Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_signal_runs_the_preparation_then_ends_tasks_then_cleans_up() {
+async fn a_signal_runs_the_preparation_then_ends_tasks() {
     let _turn = TURN.lock().await;
     let mut tasks = Tasks::new();
     tasks.spawn("polite", pending_until(tasks.token()));
@@ -158,38 +158,26 @@ async fn a_signal_runs_the_preparation_then_ends_tasks_then_cleans_up() {
     let before = async {
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert!(!token.is_cancelled(), "the tasks go on");
-        "prepared"
-    };
-    let after = async |prepared| {
-        assert!(token.is_cancelled() && prepared == "prepared");
-        tokio::time::sleep(Duration::from_secs(1)).await;
     };
     kill_process(getpid(), Signal::TERM).unwrap();
-    tasks.run_with(before, after).await.unwrap();
-    assert_eq!(start.elapsed(), Duration::from_secs(11));
+    tasks.run_after(before).await.unwrap();
+    assert!(token.is_cancelled());
+    assert_eq!(start.elapsed(), Duration::from_secs(10));
 }
 
 #[tokio::test]
-async fn a_second_signal_skips_the_preparation_and_the_clean_up() {
+async fn a_second_signal_skips_the_preparation() {
     let _turn = TURN.lock().await;
     let kill = || kill_process(getpid(), Signal::TERM).unwrap();
-    for is_before in [true, false] {
-        let mut tasks = Tasks::new();
-        tasks.spawn("polite", pending_until(tasks.token()));
-        let before = async {
-            if is_before {
-                kill();
-                pending().await
-            }
-        };
-        let after = async |()| {
-            kill();
-            pending().await
-        };
+    let mut tasks = Tasks::new();
+    tasks.spawn("polite", pending_until(tasks.token()));
+    let before = async {
         kill();
-        let error = tasks.run_with(before, after).await.unwrap_err();
-        assert_eq!(error.to_string(), "ended at once by a second SIGTERM");
-    }
+        pending().await
+    };
+    kill();
+    let error = tasks.run_after(before).await.unwrap_err();
+    assert_eq!(error.to_string(), "ended at once by a second SIGTERM");
 }
 
 #[tokio::test]
@@ -206,7 +194,6 @@ async fn a_task_that_fails_while_the_end_is_prepared_ends_the_run() {
         pending().await
     };
     kill_process(getpid(), Signal::TERM).unwrap();
-    let after = async |()| panic!("there is nothing after a failure");
-    let error = tasks.run_with(before, after).await.unwrap_err();
+    let error = tasks.run_after(before).await.unwrap_err();
     assert_eq!(format!("{error:#}"), "task hasty: no luck");
 }

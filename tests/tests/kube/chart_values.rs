@@ -179,7 +179,6 @@ fn each_source_of_names_has_its_rights_and_its_flags() {
     ] {
         assert!(args.contains(flag), "{flag}: {args}");
     }
-    assert!(!args.contains("--lease-namespace"), "{args}");
     let roles = objects.iter().filter(|it| {
         chart::kind_of(it) == "Role" && it.metadata.name.as_deref() == Some(chart::COLLECTOR)
     });

@@ -30,7 +30,7 @@ use crate::collectors::Collector;
 
 const NAMESPACE: &str = "egress-by-name";
 
-const RULES: [&str; 4] = ["--rules", "kubeovn", "--lease-namespace", NAMESPACE];
+const RULES: [&str; 2] = ["--rules", "kubeovn"];
 
 /// The requests of kube-ovn-controller: `pkg/controller/dns_name_resolver.go` of kubeovn/kube-ovn at
 /// 1533681d7a6b3dbdd7e8870fa70f0dc6aa49a82a.
