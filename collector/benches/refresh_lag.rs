@@ -338,7 +338,6 @@ async fn run(case: Case, servers: Vec<Server>) -> bool {
         control_loop::Gates {
             objects: control_loop::ObjectGates::new(&health, &[Source::EgressFirewall]),
             writes: health.gate("writes", "not yet"),
-            held: health.gate("held", "not yet"),
         },
         shutdown.clone(),
     ));

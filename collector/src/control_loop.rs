@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
 use metrics::counter;
-use proto::api::{DnsName, DnsNameResolver};
+use proto::api::DnsNameResolver;
 use runtime::{
     admin::Gate,
     clock::{Clock, Timestamp},
@@ -95,8 +95,6 @@ pub struct Gates {
     pub objects: ObjectGates,
     /// The store accepts writes.
     pub writes: Gate,
-    /// No name is held.
-    pub held: Gate,
 }
 
 /// The interval of log lines while the store refuses writes.
@@ -198,10 +196,6 @@ pub async fn run<S: Store>(
         // Read each time: a lead that is not renewed ends by itself.
         task.controller
             .lead(channels.leader.is_leading(), task.clock.now());
-        if task.controller.in_use.is_outdated() {
-            let now = task.clock.now();
-            task.controller.want(&channels.wanted.borrow(), now);
-        }
         task.advance();
         task.request(&channels.requests);
     }
@@ -231,14 +225,7 @@ impl<S: Store> Task<S> {
 
     fn report(&mut self) {
         let now = self.clock.now();
-        self.controller.report(now);
-        match self.controller.in_use.held(now) {
-            (0, _) => self.gates.held.ready(),
-            (count, some) => {
-                let words = held_in_words(count, &some);
-                self.gates.held.impaired_with_count(words);
-            }
-        }
+        self.controller.report();
         let reporter = &self.reporter;
         self.controller.tell_evictions(now, |told| {
             reporter.report(told.about, Severity::Warning, told.reason, told.note);
@@ -399,15 +386,6 @@ impl<S: Store> Task<S> {
         }
         Ok(())
     }
-}
-
-fn held_in_words(count: usize, some: &[DnsName]) -> String {
-    let some: Vec<_> = some.iter().map(DnsName::as_str).collect();
-    format!(
-        "{count} names are held whose rules disappeared, such as {}: too many disappeared at once, or their objects cannot \
-         be read",
-        some.join(", ")
-    )
 }
 
 /// The distance of the wall clock from the expected time, `passed` after it showed `before`.

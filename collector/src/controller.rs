@@ -78,7 +78,6 @@ impl StatusController {
         self.objects.gap();
         let was_asking = self.names.gap(now);
         self.backfill.gap(now, was_asking);
-        self.in_use.gap(now);
         self.lead.gap(now);
     }
 
@@ -194,7 +193,6 @@ impl StatusController {
         if lead.leads() && is_all_known && backfill.next().is_some_and(|at| at <= now) {
             names.backfill(backfill, now);
         }
-        in_use.look_at_absences(names, objects, now);
         shares.look(names, lead, in_use.are_known(), now);
         objects.budget.set_stored(shares.charged.stored, now);
         names.expire(lead.removes(), now);
@@ -215,7 +213,6 @@ impl StatusController {
             self.names.wakes.next(),
             self.objects.paused_until,
             self.backfill.next().filter(|_| backfills),
-            self.in_use.next_look(),
             self.names.lookups.next(),
         ];
         all.into_iter().flatten().min()
@@ -262,7 +259,7 @@ impl StatusController {
         self.inspect().view(now)
     }
 
-    pub fn report(&self, now: Timestamp) {
-        report(self.inspect(), now);
+    pub fn report(&self) {
+        report(self.inspect());
     }
 }

@@ -3,8 +3,7 @@
 //! State:
 //! - `names`: the table of all names, each an `entry` with its
 //!   [`NameState`](crate::state::NameState) and its objects (`stored_object`).
-//! - `in_use`: the names that rules use, and `name_use`: by which sources. `absence`: names whose
-//!   rules disappeared, and how long they are held.
+//! - `in_use`: the names that rules use, and `name_use`: by which sources.
 //! - `namespace_limits`: the quota of each namespace.
 //! - `evictions`, `eviction_log`: addresses and names removed because of a limit.
 //! - `leadership`: whether this collector leads, and whether it receives enough DNS servers to
@@ -19,7 +18,6 @@
 //! For the status page: `inspection`, `inspect_request`, `view`, `facts`, `listing` and `metrics`. For
 //! `/watch`: `watch_events`.
 
-mod absence;
 mod acknowledged;
 pub(crate) mod budget;
 mod dirty;

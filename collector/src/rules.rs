@@ -4,8 +4,7 @@
 //! - [`sources`]: the kinds of these objects. One task follows the objects of one source.
 //! - `rule_object`: the relevant content of one object. [`validation`]: its faults. `retention`:
 //!   the retention of its names.
-//! - `rule_set`: all objects of a source. `users`: those that use a name. `absence`: those that
-//!   disappeared. `list`: complete lists after that. `names_counted`: the limit of names in all
+//! - `rule_set`: all objects of a source. `users`: those that use a name. `names_counted`: the limit of names in all
 //!   objects of a namespace. `read_again`: reads objects when there is room for them.
 //! - `wanted`: the names in use, and their latest changes.
 //! - `rule_events`: Events about faults.
@@ -13,10 +12,8 @@
 //! - [`rebinding`], [`left_out`]: other reports to authors, and `name_events`, which raises the
 //!   Events.
 
-mod absence;
 mod by_source;
 pub mod left_out;
-mod list;
 mod name_events;
 mod names_counted;
 mod read_again;
@@ -57,7 +54,6 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub(crate) use self::absence::ABSENT_AFTER;
 pub(crate) use self::sources::{SourceSet, is_policy};
 pub(crate) use self::wanted::joined_order;
 pub use self::{
@@ -68,8 +64,8 @@ pub use self::{
     wanted::{Changes, RuleChange, Version, Wanted, WantedName},
 };
 use self::{
-    list::Lists, name_events::NameEvents, read_again::Reads, rule_events::RuleEvents,
-    rule_set::Rules, validation::Faults,
+    name_events::NameEvents, read_again::Reads, rule_events::RuleEvents, rule_set::Rules,
+    validation::Faults,
 };
 use crate::{
     clients::Clients,
@@ -101,7 +97,7 @@ pub fn names_in_use<K: RuleSource>(
     terms: RetentionRules,
 ) -> BTreeMap<DnsName, RetentionPolicy> {
     let (mut rules, mut wanted) = (Rules::new(terms, Clients::default()), Wanted::default());
-    rules.reset(objects, &BTreeSet::new(), Instant::now());
+    rules.reset(objects, &BTreeSet::new());
     rules.settle(&mut wanted);
     let names = wanted.names.into_iter();
     names.map(|(name, it)| (name, it.retention)).collect()
@@ -174,7 +170,6 @@ pub async fn run<S: Store, K: RuleSource>(
     let mut teller = NameEvents::new(outputs.reporter.clone());
     let mut rule_events = RuleEvents::new(outputs.reporter);
     let mut events = pin!(store.watch::<K>(Scope::All).fuse());
-    let mut lists = Lists::<S, K>::new(store.clone());
     let mut reads = Reads::<S, K>::new(store);
     loop {
         let rules = &mut state.rules;
@@ -196,18 +191,15 @@ pub async fn run<S: Store, K: RuleSource>(
                 let _gone = asked.answer.send(uses);
                 continue;
             }
-            (keys, began) = lists.next(rules.absences.next_list()), if is_in_sync => {
-                rules.absences.list(&keys, began);
-            }
             (key, request, object) = reads.next(rules.counted.next_unread()), if is_in_sync => {
                 rules.read(&key, request, object);
             }
             event = events.next() => {
                 let Some(event) = event else { bail!("the watch of {}s ended", K::SOURCE) };
-                state.take(event, Instant::now());
+                state.take(event);
                 for _ in 1..MAX_AT_ONCE {
                     let Some(Some(event)) = events.next().now_or_never() else { break };
-                    state.take(event, Instant::now());
+                    state.take(event);
                 }
             }
         }
@@ -215,7 +207,7 @@ pub async fn run<S: Store, K: RuleSource>(
         readiness.show(state.out_of_sync.as_deref(), &state.undecodable);
         outputs
             .wanted
-            .send_if_modified(|all| state.publish(all.get_mut(K::SOURCE), Instant::now()));
+            .send_if_modified(|all| state.publish(all.get_mut(K::SOURCE)));
         metrics::gauge!("egress_collector_rule_names_refused", "kind" => K::SOURCE.kind())
             .set(state.rules.refused as f64);
         metrics::gauge!("egress_collector_rule_objects_left_out", "kind" => K::SOURCE.kind())
@@ -254,22 +246,17 @@ impl<K: RuleSource> RulesTask<K> {
         }
     }
 
-    fn take(&mut self, event: Event<K>, now: Instant) {
+    fn take(&mut self, event: Event<K>) {
         let rules = &mut self.rules;
         match event {
             Event::Synced(objects) => {
                 info!(kind = %K::SOURCE, objects = objects.len(), "the rules are in sync");
-                if self.out_of_sync.take().is_some() {
-                    rules.absences.restart(now);
-                }
-                rules.reset(&objects, &self.unreadable, now);
+                self.out_of_sync = None;
+                rules.reset(&objects, &self.unreadable);
             }
             Event::Applied(object) => rules.apply(&object),
-            Event::Deleted(key) => rules.remove(&key, now),
-            Event::Undecodable(keys) => {
-                rules.keep(&keys);
-                self.unreadable = keys;
-            }
+            Event::Deleted(key) => rules.remove(&key),
+            Event::Undecodable(keys) => self.unreadable = keys,
             Event::OutOfSync(reason) => {
                 warn!(kind = %K::SOURCE, %reason, "cannot read the rules: the names in use stay as they are");
                 (self.out_of_sync, self.has_failed) = (Some(reason), true);
@@ -288,17 +275,12 @@ impl<K: RuleSource> RulesTask<K> {
     }
 
     /// Returns whether anything changed.
-    fn publish(&mut self, wanted: &mut Wanted, now: Instant) -> bool {
-        let mut is_new = self.rules.settle(wanted);
-        let present = wanted.present();
-        let absences = &mut self.rules.absences;
-        absences.update_limit(wanted.absent.len(), present, now);
-        is_new |= self.rules.settle(wanted);
-        let is_in_sync = self.out_of_sync.is_none();
-        let known = (is_in_sync, self.has_failed, !self.undecodable.is_empty());
-        is_new |= (wanted.in_sync, wanted.has_failed, wanted.unknown_rules) != known;
-        (wanted.in_sync, wanted.has_failed, wanted.unknown_rules) = known;
-        is_new
+    fn publish(&mut self, wanted: &mut Wanted) -> bool {
+        let is_new = self.rules.settle(wanted);
+        let known = (self.out_of_sync.is_none(), self.has_failed);
+        let was_known = (wanted.in_sync, wanted.has_failed);
+        (wanted.in_sync, wanted.has_failed) = known;
+        is_new || was_known != known
     }
 
     /// Returns the objects whose faults changed.
@@ -332,7 +314,7 @@ impl Readiness {
                 self.gate.impaired(words);
             }
             (None, Some(first)) => self.gate.impaired(format!(
-                "{} cannot be read and never could, such as {first}: objects without a known rule are kept for 10 min",
+                "{} cannot be read and never could, such as {first}: the collector deletes its objects without a known rule after 10 min",
                 undecodable.len()
             )),
             (None, None) => self.gate.ready(),

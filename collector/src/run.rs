@@ -383,11 +383,9 @@ impl Program {
         let gates = Gates {
             objects: ObjectGates::new(&self.health, &self.args.sources.all()),
             writes: self.health.gate("store-writes", "unknown"),
-            held: self.health.gate("names-in-use", "unknown"),
         };
         // No failure has occurred yet.
         gates.writes.ready();
-        gates.held.ready();
         let (store, clock) = (self.store.clone(), self.clock.clone());
         tasks.spawn(
             "controller",

@@ -172,7 +172,6 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
     let gates = control_loop::Gates {
         objects: control_loop::ObjectGates::new(&health, &[Source::EgressFirewall]),
         writes: health.gate("writes", "not yet"),
-        held: health.gate("held", "not yet"),
     };
     let config = controller::Config {
         objects: ObjectPolicy {

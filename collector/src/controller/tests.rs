@@ -231,10 +231,10 @@ impl World {
         }
     }
 
-    /// Settles, and waits for deletions that follow the status `NoRule`.
+    /// Settles, and waits for the deletion of objects without a rule.
     pub(crate) fn settle_deletions(&mut self) -> usize {
         let written = self.settle();
-        self.now += 2_000;
+        self.now += 600_000;
         written + self.settle()
     }
 

@@ -241,13 +241,6 @@ fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {
         );
         reasons.push(Reason::new("Full", words));
     }
-    if name.held {
-        let words = format!(
-            "rules with {} disappeared: it is held, since too many disappeared at once or their objects cannot be read",
-            name.name
-        );
-        reasons.push(Reason::new("Held", words));
-    }
     if name.failed_writes > 0 {
         let words = format!(
             "the store refused the status of {}, {} times in a row: see the log for the reason",

@@ -44,7 +44,6 @@ fn facts(of: &str, addresses: Vec<(AddressFacts, bool)>) -> NameFacts {
         wanted: true,
         allowed: true,
         denied: false,
-        held: false,
         over_limit: false,
         shares: Vec::new(),
         objects: vec![key("ovn-kubernetes", "dns-1")],
@@ -389,7 +388,6 @@ fn what_is_wrong_is_told_of_what_is_there_too() {
     let shown = vec![(address(WWW, "192.0.2.1", -10, 30), true)];
     let mut known = known(vec![NameFacts {
         left_out: 4,
-        held: true,
         over_limit: true,
         failed_writes: 2,
         failures: vec![FailureView {
@@ -403,7 +401,7 @@ fn what_is_wrong_is_told_of_what_is_there_too() {
     assert!(explain(WWW, &known).is_there);
     assert_eq!(
         reasons(WWW, &known),
-        ["Full", "Held", "NotWritten", "Degraded", "LimitExceeded"]
+        ["Full", "NotWritten", "Degraded", "LimitExceeded"]
     );
 }
 

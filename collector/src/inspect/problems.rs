@@ -97,7 +97,6 @@ fn of_condition(condition: &Condition) -> Option<Problem> {
         words: condition.reason.clone()?,
         link: "/#conditions".to_owned(),
         docs: match condition.name {
-            "names-in-use" => "troubleshooting.md#egressdnsnamesheld",
             "store-writes" => "troubleshooting.md#egressdnsstatuseslate",
             _ => STORE,
         },
@@ -179,7 +178,6 @@ fn of_name(name: &NameView) -> Option<Problem> {
         words: words.join("; "),
         link: explain_path(name.name.as_str()),
         docs: match *reason {
-            "Held" => "troubleshooting.md#egressdnsnamesheld",
             "LeftOut" => LIMITS,
             "Full" | "Evicted" => "troubleshooting.md#egressdnslimitnear",
             "NotWritten" => "troubleshooting.md#egressdnsstatuseslate",
@@ -230,12 +228,6 @@ pub(super) fn name_troubles(name: &NameView) -> Vec<(&'static str, String)> {
             add("SeveralObjects", "several objects".to_owned());
         }
         _ => {}
-    }
-    if name.held {
-        add(
-            "Held",
-            "held, although rules with it disappeared".to_owned(),
-        );
     }
     if name.evictions.addresses > 0 && !name.full {
         let words = format!("{} addresses left out", name.evictions.addresses);

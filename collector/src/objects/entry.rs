@@ -1,6 +1,6 @@
 //! One wanted name: its state and its objects.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
@@ -16,6 +16,10 @@ use crate::{
 /// The most namespaces for each name; further ones are counted.
 pub(super) const MOST_NAMESPACES: usize = 100;
 
+/// How long a name and its objects stay after its last rule went, since the rule may come back: an
+/// edit that replaces objects, a CustomResourceDefinition that is deleted, or a store during a restore.
+pub(super) const UNUSED_FOR: Duration = Duration::from_secs(600);
+
 /// The most namespaces that share the cost of a write.
 const MOST_PAYERS: usize = 1_024;
 
@@ -25,8 +29,8 @@ pub(crate) struct Entry {
     pub(crate) memory: NameState,
     /// How rules use it.
     pub(crate) in_use: Arc<NameUse>,
-    /// The sources whose last rule has ended: the collector's own objects of these are deleted.
-    pub(crate) released: SourceSet,
+    /// Since when no rule has it, if one had. It is kept for [`UNUSED_FOR`].
+    pub(crate) unused_since: Option<Timestamp>,
     /// Its namespaces exceed their quotas, so no address of it is kept.
     pub(crate) left_out: bool,
     /// Usually one; a foreign object of the same name is updated too.
@@ -116,7 +120,7 @@ impl Entry {
         Self {
             memory: NameState::new(spec).telling(known),
             in_use: Arc::clone(in_use),
-            released: SourceSet::default(),
+            unused_since: None,
             left_out: false,
             fresh: true,
             objects: Vec::new(),
@@ -128,17 +132,27 @@ impl Entry {
         }
     }
 
-    /// Whether a rule uses the name, or the name is held.
+    /// Whether a rule uses the name.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.in_use.by.is_empty()
     }
 
     /// Replaces how rules use it. Returns whether a source is new, or has other limits.
     pub(super) fn set_use(&mut self, next: Arc<NameUse>) -> bool {
-        self.released.extend(self.in_use.by);
-        self.released = self.released.without(next.by);
         let was = std::mem::replace(&mut self.in_use, next);
         self.in_use.has_other_sources(&was)
+    }
+
+    /// Its last rule has ended.
+    pub(super) fn release(&mut self, unused: Arc<NameUse>, now: Timestamp) {
+        self.in_use = unused;
+        self.unused_since = Some(now);
+    }
+
+    /// Until when it is kept although it has no rule and no object.
+    pub(super) fn kept_until(&self) -> Timestamp {
+        self.unused_since
+            .map_or(Timestamp::default(), |since| since + UNUSED_FOR)
     }
 
     /// Its state, with the limits and clients that updates need.
@@ -208,12 +222,13 @@ impl Entry {
     pub(crate) fn gap(&mut self, now: Timestamp) {
         self.memory.gap(now, &self.in_use.limits);
         self.writes.gap(now);
+        self.unused_since = self.unused_since.map(|_| now);
         if let Some(evicted) = &mut self.evicted {
             evicted.told_at = evicted.told_at.min(now);
         }
         for object in &mut self.objects {
             object.written = object.written.min(now);
-            object.no_rule_since = object.no_rule_since.map(|since| since.min(now));
+            object.no_rule_since = None;
         }
     }
 }

@@ -45,8 +45,6 @@ pub struct NameFacts {
     pub allowed: bool,
     /// A Deny rule uses it.
     pub denied: bool,
-    /// Whether it is held although no rule has it.
-    pub held: bool,
     /// It is left out because its namespaces exceed their quotas.
     pub over_limit: bool,
     /// Some of these namespaces. For a wildcard that is not left out, the namespaces whose new
@@ -156,7 +154,6 @@ impl Inspection<'_> {
             wanted: entry.is_wanted(),
             allowed: entry.in_use.allowed,
             denied: entry.in_use.denied,
-            held: self.in_use.is_held(spec),
             over_limit: entry.left_out,
             shares: self.shares.shares_of(entry),
             objects: entry

@@ -1,5 +1,4 @@
-//! The names that rules use, their retention, and when the end of a name's last rule is accepted.
-//! Each source of names counts by itself.
+//! The names that rules use, and their retention. Each source of names counts by itself.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -8,20 +7,13 @@ use std::{
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
-use tracing::info;
 
-use super::{
-    absence::AbsentNames, name_use::NameUse, names::NameTable, namespace_limits::NamespaceShares,
-    stored_objects::StoredObjects,
-};
+use super::{name_use::NameUse, names::NameTable, namespace_limits::NamespaceShares};
 use crate::{
     interner::Interner,
     rules::{BySource, RetentionPolicy, RuleChange, Source, Version, Wanted, joined_order},
     state::{Limits, OwnLimits},
 };
-
-/// The most held names in a log line.
-const MAX_NAMED: usize = 3;
 
 /// Values that many names share.
 #[derive(Debug, Default)]
@@ -33,8 +25,6 @@ struct SharedValues {
 #[derive(Debug)]
 pub(crate) struct NamesInUse {
     sources: Vec<SourceInUse>,
-    /// Names that lost a source which others still have: their use is added up again.
-    changed: BTreeSet<DnsName>,
 }
 
 /// The names that the rules of one source use.
@@ -45,11 +35,8 @@ struct SourceInUse {
     is_in_sync: bool,
     /// The rules could not be read so far.
     has_failed: bool,
-    /// Some rules cannot be read, so their names are unknown.
-    unknown_rules: bool,
     /// The version of the wanted names that was applied last.
     seen: Version,
-    absences: AbsentNames,
 }
 
 impl NamesInUse {
@@ -58,13 +45,10 @@ impl NamesInUse {
             source,
             is_in_sync: false,
             has_failed: false,
-            unknown_rules: false,
             seen: Version::default(),
-            absences: AbsentNames::default(),
         });
         Self {
             sources: sources.collect(),
-            changed: BTreeSet::new(),
         }
     }
 
@@ -88,11 +72,6 @@ impl NamesInUse {
         self.sources.iter_mut().find(|it| it.source == source)
     }
 
-    /// Whether [`NamesInUse::want`] has more to do without a change of the wanted names.
-    pub(crate) fn is_outdated(&self) -> bool {
-        !self.changed.is_empty()
-    }
-
     /// Applies changes of the wanted names.
     pub(crate) fn want(
         &mut self,
@@ -101,7 +80,7 @@ impl NamesInUse {
         shares: &mut NamespaceShares,
         now: Timestamp,
     ) {
-        let mut changed = std::mem::take(&mut self.changed);
+        let mut changed = BTreeSet::new();
         for (source, wanted) in all.iter() {
             let Some(known) = self.of_mut(source) else {
                 continue;
@@ -111,14 +90,12 @@ impl NamesInUse {
                 names.look_at_all();
             }
             known.has_failed = wanted.has_failed;
-            known.unknown_rules = wanted.unknown_rules;
             let seen = std::mem::replace(&mut known.seen, wanted.changes.version());
             match wanted.changes.since(seen) {
                 Some(changes) => {
                     for change in changes {
                         match change {
                             RuleChange::Name(name) => {
-                                known.note_absent(name, wanted, now);
                                 changed.insert(name.clone());
                             }
                             RuleChange::Order(namespace) => {
@@ -130,13 +107,8 @@ impl NamesInUse {
                 None => {
                     let in_use = names.entries.iter();
                     let in_use = in_use.filter(|(_, entry)| entry.in_use.by.has(source));
-                    let in_use = in_use.map(|(name, _)| name).chain(known.absences.names());
-                    let mut of_source: BTreeSet<DnsName> = in_use.cloned().collect();
-                    of_source.extend(wanted.names.keys().cloned());
-                    for name in &of_source {
-                        known.note_absent(name, wanted, now);
-                    }
-                    changed.extend(of_source);
+                    let in_use = in_use.map(|(name, _)| name);
+                    changed.extend(in_use.chain(wanted.names.keys()).cloned());
                     shares.forget_order();
                     let namespaces = all.iter().flat_map(|(_, wanted)| wanted.order.keys());
                     for namespace in namespaces {
@@ -162,13 +134,16 @@ impl NamesInUse {
     ) {
         let wanting = all.iter().filter_map(|(source, wanted)| {
             let wanted_name = wanted.names.get(name)?;
-            let is_believed = self.of(source)?.absences.is_believed(name);
-            (!is_believed).then_some((source, &**wanted_name))
+            self.of(source)?;
+            Some((source, &**wanted_name))
         });
         let wanting: Vec<_> = wanting.collect();
         let terms = wanting.iter().map(|(_, of_source)| of_source.retention);
         let Some(terms) = terms.reduce(RetentionPolicy::join) else {
-            names.release(name);
+            if let Some(entry) = names.entries.get_mut(name).filter(|it| it.is_wanted()) {
+                entry.release(shared.uses.share(entry.in_use.without_rules()), now);
+                names.dirty.insert(name.clone());
+            }
             return;
         };
         let default = Arc::clone(&names.limits);
@@ -186,11 +161,6 @@ impl NamesInUse {
         }
         let entry = names.entry_or_new(name, now);
         match wanting.as_slice() {
-            // All its objects disappeared: the namespaces stay.
-            [(_, only)] if only.namespaces.is_empty() => {
-                next.with_rule = Arc::clone(&entry.in_use.with_rule);
-                next.own_limits.clone_from(&entry.in_use.own_limits);
-            }
             [(_, only)] => {
                 next.with_rule = Arc::clone(&only.namespaces);
                 let own = only.own_retention.iter().map(|it| OwnLimits {
@@ -217,6 +187,7 @@ impl NamesInUse {
             .filter(|(source, ..)| *source == Source::KubeOvn);
         let policies = policies.filter_map(|(_, of_source)| of_source.namespaces.first());
         next.policy = policies.copied().next();
+        entry.unused_since = None;
         let had_same_limits = entry.is_wanted() && entry.in_use.limits == next.limits;
         let is_new = entry.set_use(shared.uses.share(next));
         if is_new {
@@ -230,112 +201,6 @@ impl NamesInUse {
         names.reschedule(name);
         if fresh {
             names.newly_wanted.insert(name.clone());
-        }
-    }
-
-    /// The time of the next check of absent names.
-    pub(crate) fn next_look(&self) -> Option<Timestamp> {
-        let sources = self.sources.iter();
-        sources.filter_map(|it| it.absences.next()).min()
-    }
-
-    /// Starts the delays of absent names again: the process slept, or the clock was set.
-    pub(crate) fn gap(&mut self, now: Timestamp) {
-        for known in &mut self.sources {
-            known.absences.restart(now);
-        }
-    }
-
-    /// An object of the name exists. If no rule has used the name since the object was first seen,
-    /// the name is absent.
-    pub(super) fn note_unused(
-        &mut self,
-        source: Source,
-        name: &DnsName,
-        names: &NameTable,
-        now: Timestamp,
-    ) {
-        let Some(entry) = names.entries.get(name) else {
-            return;
-        };
-        let mut objects = entry.objects.iter();
-        if !entry.in_use.by.has(source)
-            && !entry.released.has(source)
-            && objects.any(|object| object.is_ours && object.source == source)
-            && let Some(known) = self.of_mut(source)
-        {
-            known.absences.note_unused(name, now);
-        }
-    }
-
-    /// No object of the source has the name any more, and no rule.
-    pub(super) fn forget_unused(&mut self, source: Source, name: &DnsName) {
-        if let Some(known) = self.of_mut(source) {
-            known.absences.remove(name);
-        }
-    }
-
-    /// Releases the names whose absence is accepted now.
-    pub(crate) fn look_at_absences(
-        &mut self,
-        names: &mut NameTable,
-        objects: &StoredObjects,
-        now: Timestamp,
-    ) {
-        for known in &mut self.sources {
-            let source = known.source;
-            if known.absences.next().is_none_or(|due| due > now) {
-                continue;
-            }
-            if !known.is_in_sync || !objects.are_in_sync(source) {
-                known.absences.put_off(now);
-                continue;
-            }
-            let in_use = names.entries.values();
-            let in_use = in_use.filter(|entry| entry.in_use.by.has(source)).count();
-            let believed = known.absences.look(in_use, known.unknown_rules, now);
-            if believed.is_empty() {
-                continue;
-            }
-            info!(
-                kind = %source,
-                names = believed.len(),
-                "no rule uses these names any more: deleting their objects"
-            );
-            for name in believed {
-                if !names.release_from(&name, source) {
-                    self.changed.insert(name);
-                }
-            }
-        }
-    }
-
-    fn held_names(&self, now: Timestamp) -> impl Iterator<Item = &DnsName> {
-        // Where each object outlives its deletion, that is no fault.
-        let sources = self.sources.iter();
-        let sources = sources.filter(|it| !it.source.outlives_its_object());
-        sources.flat_map(move |it| it.absences.held(now))
-    }
-
-    /// The number of held names, and some of them.
-    pub(crate) fn held(&self, now: Timestamp) -> (usize, Vec<DnsName>) {
-        let some = self.held_names(now).take(MAX_NAMED).cloned().collect();
-        (self.held_names(now).count(), some)
-    }
-
-    /// Whether the name is held although no rule has it.
-    pub(super) fn is_held(&self, name: &DnsName) -> bool {
-        self.sources.iter().any(|it| it.absences.has(name))
-    }
-}
-
-impl SourceInUse {
-    /// Notes whether the objects with rules of the name disappeared.
-    fn note_absent(&mut self, name: &DnsName, wanted: &Wanted, now: Timestamp) {
-        let absent = wanted.absent.get(name).copied();
-        self.absences.update(name, absent, now);
-        if absent.is_none() && wanted.names.contains_key(name) {
-            self.absences.remove(name);
         }
     }
 }

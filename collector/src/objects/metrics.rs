@@ -1,7 +1,7 @@
 //! The metrics of names and objects.
 
 use metrics::gauge;
-use runtime::{clock::Timestamp, cluster_cidrs::Purpose, metrics::Label};
+use runtime::{cluster_cidrs::Purpose, metrics::Label};
 
 use super::{inspection::Inspection, names::NameTable};
 use crate::guards;
@@ -11,8 +11,6 @@ runtime::metrics! {
 
     gauge "egress_collector_names" "Names in rules and names of DNSNameResolver objects; a wildcard counts once";
     gauge "egress_collector_names_without_addresses" "Names in rules without a known address, not counting wildcards";
-    gauge "egress_collector_held_names"
-        "Names that no EgressFirewall has and whose objects stay for now, since many EgressFirewalls disappeared at once or one cannot be read";
     gauge "egress_collector_names_left_out" "Names in rules whose addresses were removed because their namespaces are over a limit: Allow rules open nothing for them, and Deny rules block nothing";
     gauge "egress_collector_namespaces_over_limit"
         "Namespaces over a limit of addresses or names, now or in the last ten minutes: addresses of some of their names were removed";
@@ -69,9 +67,7 @@ impl Census {
 }
 
 /// Sets the gauges.
-pub(crate) fn report(inspection: Inspection<'_>, now: Timestamp) {
-    let (held, _) = inspection.in_use.held(now);
-    gauge!("egress_collector_held_names").set(held as f64);
+pub(crate) fn report(inspection: Inspection<'_>) {
     let census = Census::new(inspection.names);
     gauge!("egress_collector_names").set(inspection.names.entries.len() as f64);
     gauge!("egress_collector_names_without_addresses").set(census.bare as f64);

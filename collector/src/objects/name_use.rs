@@ -11,7 +11,7 @@ use crate::{
 /// How the rules of all sources use a name. Many names share one.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct NameUse {
-    /// The sources with a rule for it, or that hold it.
+    /// The sources with a rule for it.
     pub(crate) by: SourceSet,
     /// An Allow rule uses it.
     pub(crate) allowed: bool,
@@ -57,10 +57,14 @@ impl NameUse {
         self.by != other.by || self.shorter != other.shorter
     }
 
-    /// The last rule of the source has ended.
-    pub(super) fn release(&mut self, source: Source) {
-        self.by.remove(source);
-        self.shorter.retain(|(of, _)| *of != source);
+    /// The same without rules: the addresses stay for as long as before.
+    pub(super) fn without_rules(&self) -> Self {
+        Self {
+            by: SourceSet::default(),
+            allowed: false,
+            denied: false,
+            ..self.clone()
+        }
     }
 
     /// The limits of the objects of this source, if other sources keep addresses for longer.

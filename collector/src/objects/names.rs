@@ -148,33 +148,6 @@ impl NameTable {
         }
     }
 
-    /// The last rule of one source for the name has ended. Returns whether no other source has
-    /// one.
-    pub(super) fn release_from(&mut self, name: &DnsName, source: Source) -> bool {
-        let Some(entry) = self.entries.get_mut(name) else {
-            return true;
-        };
-        let mut next = NameUse::clone(&entry.in_use);
-        next.release(source);
-        let is_unused = next.by.is_empty();
-        entry.set_use(match is_unused {
-            true => Arc::clone(&self.unused),
-            false => Arc::new(next),
-        });
-        // Also if no rule had the name since this process began.
-        entry.released.insert(source);
-        self.dirty.insert(name.clone());
-        is_unused
-    }
-
-    /// The last rule of the name has ended.
-    pub(super) fn release(&mut self, name: &DnsName) {
-        if let Some(entry) = self.entries.get_mut(name).filter(|it| it.is_wanted()) {
-            entry.set_use(Arc::clone(&self.unused));
-            self.dirty.insert(name.clone());
-        }
-    }
-
     /// Marks every name as dirty: each object may need a write.
     pub(crate) fn look_at_all(&mut self) {
         self.dirty.extend(self.entries.keys().cloned());

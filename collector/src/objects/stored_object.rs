@@ -38,7 +38,8 @@ pub(crate) struct StoredObject {
     /// Whether the collector made it.
     pub(crate) is_ours: bool,
     pub(crate) status: Stored,
-    /// Since when the status has the reason `NoRule`.
+    /// Since when no rule of its source has the name. The collector deletes its own objects after
+    /// [`UNUSED_FOR`](super::entry::UNUSED_FOR).
     pub(crate) no_rule_since: Option<Timestamp>,
     /// When this process last wrote it.
     pub(crate) written: Timestamp,
@@ -106,9 +107,7 @@ impl StoredObject {
             return;
         }
         self.superseded = old.superseded;
-        if self.no_rule_since.is_some() && old.no_rule_since.is_some() {
-            self.no_rule_since = old.no_rule_since;
-        }
+        self.no_rule_since = old.no_rule_since;
         if self.version != old.version {
             self.superseded.push(old.version);
             if self.superseded.len() > SUPERSEDED {

@@ -133,7 +133,6 @@ impl ObjectUpdate<'_> {
         if fresh {
             self.names.newly_wanted.insert(spec.clone());
         }
-        self.in_use.note_unused(source, &spec, self.names, self.now);
         self.names.dirty.insert(spec);
     }
 
@@ -165,7 +164,6 @@ impl ObjectUpdate<'_> {
             Some(status) => Stored::new(status, &entry.memory),
             None => Stored::default(),
         };
-        let is_no_rule = status.is_no_rule(spec);
         // An object that was created again has lost no addresses.
         let known = entry.object_mut(source, &key.name);
         let known = known.filter(|known| known.is_version_of(object));
@@ -196,7 +194,6 @@ impl ObjectUpdate<'_> {
             entry.memory.follow(&status, now, &entry.in_use.limits);
         } else if self.lead.looks_for_foreign_gc(now)
             && writer == Writer::Other
-            && !is_no_rule
             && before.was_reaped(&status, &entry.memory, now)
         {
             self.lead.foreign_gc_detected = true;
@@ -212,8 +209,7 @@ impl ObjectUpdate<'_> {
             };
             self.objects.budget.charge(&cost, now);
         }
-        let mut object = StoredObject::new(source, object, status);
-        object.no_rule_since = is_no_rule.then_some(now);
+        let object = StoredObject::new(source, object, status);
         match entry.object_mut(source, &key.name) {
             Some(known) => known.replace(object),
             None => {
@@ -241,14 +237,10 @@ impl ObjectUpdate<'_> {
             return;
         };
         if let Some(entry) = self.names.entries.get_mut(&spec) {
-            let is_of_source = |object: &StoredObject| object.source == source;
             entry
                 .objects
-                .retain(|object| !is_of_source(object) || *object.name != *key.name);
+                .retain(|object| object.source != source || *object.name != *key.name);
             entry.writes.missing_since = self.now;
-            if !entry.in_use.by.has(source) && !entry.objects.iter().any(is_of_source) {
-                self.in_use.forget_unused(source, &spec);
-            }
         }
         self.names.dirty.insert(spec);
     }

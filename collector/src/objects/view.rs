@@ -44,8 +44,6 @@ pub struct NameView {
     pub allowed: bool,
     /// A Deny rule uses it.
     pub denied: bool,
-    /// It is held although no rule has it.
-    pub held: bool,
     /// It is left out because its namespaces exceed their quotas.
     pub left_out: bool,
     /// It is in a Deny rule, and its object is full: the latest addresses were left out, and
@@ -98,7 +96,6 @@ impl Inspection<'_> {
             objects: entry.objects.iter().map(key).collect(),
             allowed: entry.in_use.allowed,
             denied: entry.in_use.denied,
-            held: self.in_use.is_held(name),
             left_out: entry.left_out,
             full: entry.in_use.denied && evicted.evictions.addresses > 0,
             names: entry.memory.list().names().count(),

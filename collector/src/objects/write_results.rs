@@ -89,11 +89,9 @@ impl ObjectUpdate<'_> {
 
     /// The store refuses an object of this size: a smaller one is tried soon.
     fn too_large(&mut self, key: &ObjectKey, write: &Write) {
-        if let Some((source, spec)) = self.objects.spec_of(key)
+        if let Some((_, spec)) = self.objects.spec_of(key)
             && let Some(entry) = self.names.entries.get_mut(spec)
             && self.lead.leads()
-            // A status with the reason `NoRule` has no address to evict.
-            && !entry.released.has(source)
         {
             let (memory, limits, crowd) = entry.parts(&self.names.shared.clients);
             let learned = Eviction::new(memory, limits, self.now).shrink(crowd);

@@ -1,13 +1,13 @@
 //! Decides which objects are written now: new addresses at once, changed times later.
 
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
     budget::WriteCost,
-    entry::{Entry, Unwritten},
+    entry::{Entry, UNUSED_FOR, Unwritten},
     in_use::NamesInUse,
     leadership::Leadership,
     names::NameTable,
@@ -18,7 +18,8 @@ use super::{
 };
 use crate::{
     clients::Namespace,
-    state::{Shorter, StatusUpdate, Stored},
+    rules::SourceSet,
+    state::{Shorter, StatusUpdate},
 };
 
 /// The next status of an object that costs more is computed only when it may be written.
@@ -26,10 +27,6 @@ const DEAR: usize = 50_000;
 
 /// The bytes that creating and deleting an object takes in etcd's history, without its addresses.
 const CREATION: usize = 3_000;
-
-/// How long an object keeps the status `NoRule` before its deletion. A reader of a folder without
-/// file notifications checks it once a second.
-const NO_RULE_FOR: Duration = Duration::from_secs(2);
 
 /// Computes the writes to start now.
 pub(crate) struct WritePlan<'a> {
@@ -148,6 +145,10 @@ impl<'a> WritePlan<'a> {
         let now = self.now;
         let entry = self.names.entries.get_mut(spec)?;
         if !entry.is_wanted() && entry.objects.is_empty() && entry.writes.creating.is_empty() {
+            let until = entry.kept_until();
+            if until > now {
+                return Some(until);
+            }
             self.names.remove(spec, now);
             return None;
         }
@@ -226,11 +227,12 @@ impl<'a> WritePlan<'a> {
             return (None, false);
         };
         let mut again: Vec<Timestamp> = Vec::new();
-        let mut unused = entry.released;
+        // Without the rules or the objects, a missing rule means nothing.
+        let mut known = SourceSet::default();
         for policy in &self.objects.policy.sources {
             let source = policy.source;
-            if !self.objects.manages(source) || !self.in_use.is_in_sync(source) {
-                unused.remove(source);
+            if self.objects.manages(source) && self.in_use.is_in_sync(source) {
+                known.insert(source);
             }
         }
         let mut waiting = false;
@@ -267,21 +269,15 @@ impl<'a> WritePlan<'a> {
                 waiting = true;
                 continue;
             }
-            if unused.has(object.source) && object.is_ours {
-                match object.no_rule_since.map(|since| since + NO_RULE_FOR) {
-                    Some(at) if at <= now => self.writes.push(object.delete(key)),
-                    Some(at) => again.push(at),
-                    None => {
-                        let status = Stored::no_rule(spec, now).status();
-                        self.writes.push(object.write(policy, spec, status));
-                        state.unwritten = None;
-                    }
+            if object.is_ours && known.has(object.source) && !in_use.by.has(object.source) {
+                let goes = *object.no_rule_since.get_or_insert(now) + UNUSED_FOR;
+                if goes <= now {
+                    self.writes.push(object.delete(key));
+                    continue;
                 }
-                continue;
-            }
-            // The status `NoRule` is replaced once a rule uses the name again.
-            if object.no_rule_since.is_some() && !in_use.by.has(object.source) {
-                continue;
+                again.push(goes);
+            } else {
+                object.no_rule_since = None;
             }
             let is_dear = object.cost > DEAR && !is_ending;
             if is_dear

@@ -30,7 +30,7 @@ pub(super) struct NamesCounted {
 #[derive(Debug, Default)]
 struct InNamespace {
     names: usize,
-    /// The names of each object that counts, also of one that disappeared while it is held.
+    /// The names of each object that counts.
     objects: BTreeMap<String, usize>,
     left_out: BTreeSet<String>,
 }

@@ -8,11 +8,9 @@ use std::{
 use k8s_openapi::api::core::v1::ObjectReference;
 use proto::api::DnsName;
 use runtime::store::ObjectKey;
-use tokio::time::Instant;
 
 use super::{
     Overview, RetentionRules, RuleSource, Wanted,
-    absence::AbsentObjects,
     names_counted::NamesCounted,
     rule_object::RuleObject,
     sources::policy_payer,
@@ -35,7 +33,6 @@ pub(super) struct Rules {
     /// Whether the objects are in no namespace, so that their names are charged to policies.
     are_cluster_wide: bool,
     rule_objects: BTreeMap<ObjectKey, Arc<RuleObject>>,
-    pub(super) absences: AbsentObjects,
     /// The limit of names in all objects of a namespace.
     pub(super) counted: NamesCounted,
     /// The users of each name.
@@ -76,7 +73,6 @@ impl Rules {
         Self {
             policies,
             are_cluster_wide: !K::IS_NAMESPACED,
-            absences: AbsentObjects::new(K::SOURCE.outlives_its_object()),
             ..Self::new(terms, clients)
         }
     }
@@ -136,11 +132,6 @@ impl Rules {
             if self.counted.has_room(key, names) {
                 return true;
             }
-            // The names of objects that disappeared are held as long as there is room.
-            if let Some(away) = self.absences.remove_one_in(&key.namespace, key) {
-                self.forget(&away);
-                continue;
-            }
             let Some(last) = self.counted.last_after(key) else {
                 return false;
             };
@@ -154,11 +145,8 @@ impl Rules {
 
     fn replace(&mut self, rule_object: Arc<RuleObject>) {
         let key = rule_object.key.clone();
-        if let Some(away) = self.absences.remove(&key) {
-            self.leave(&away, |_| true);
-        }
         self.refused += rule_object.refused();
-        self.enter(&rule_object, false);
+        self.enter(&rule_object);
         let known = self
             .rule_objects
             .insert(key.clone(), Arc::clone(&rule_object));
@@ -177,18 +165,13 @@ impl Rules {
         self.changed.rule_objects.insert(key);
     }
 
-    pub(super) fn remove(&mut self, key: &ObjectKey, now: Instant) {
+    pub(super) fn remove(&mut self, key: &ObjectKey) {
         if let Some(rule_object) = self.rule_objects.remove(key) {
             self.refused = self.refused.saturating_sub(rule_object.refused());
+            self.leave(&rule_object, |_| true);
             self.changed.payers.insert(rule_object.namespace);
             self.changed.rule_objects.insert(key.clone());
-            if rule_object.names.is_empty() {
-                // There is nothing to hold.
-                self.counted.count(key, 0);
-            } else {
-                self.enter(&rule_object, true);
-                self.absences.add(rule_object, now);
-            }
+            self.counted.count(key, 0);
             // An object that is left out takes the room of one that disappeared.
             self.counted.read_again(&key.namespace);
         }
@@ -204,51 +187,28 @@ impl Rules {
         }
     }
 
-    /// The absence of the object is accepted.
-    fn forget(&mut self, rule_object: &RuleObject) {
-        self.leave(rule_object, |_| true);
-        self.counted.count(&rule_object.key, 0);
-        self.changed.payers.insert(rule_object.namespace);
-        self.changed.rule_objects.insert(rule_object.key.clone());
-    }
-
     /// Replaces all objects. Those that cannot be decoded keep their last known state.
-    pub(super) fn reset<K: RuleSource>(
-        &mut self,
-        objects: &[K],
-        unreadable: &BTreeSet<ObjectKey>,
-        now: Instant,
-    ) {
+    pub(super) fn reset<K: RuleSource>(&mut self, objects: &[K], unreadable: &BTreeSet<ObjectKey>) {
         let mut keys = unreadable.clone();
         keys.extend(objects.iter().map(ObjectKey::of));
         let gone = self.rule_objects.keys().filter(|key| !keys.contains(key));
         let gone: Vec<ObjectKey> = gone.cloned().collect();
         for key in gone {
-            self.remove(&key, now);
+            self.remove(&key);
         }
         for object in objects {
             self.apply(object);
         }
     }
 
-    /// These exist but cannot be decoded: their last known state applies.
-    pub(super) fn keep(&mut self, unreadable: &BTreeSet<ObjectKey>) {
-        for key in unreadable {
-            if let Some(rule_object) = self.absences.remove(key) {
-                self.put(rule_object);
-            }
-        }
-    }
-
     /// Adds this object to the users of its names.
-    fn enter(&mut self, rule_object: &Arc<RuleObject>, is_away: bool) {
+    fn enter(&mut self, rule_object: &Arc<RuleObject>) {
         for (name, uses) in &rule_object.names {
             let users = self.users.entry(name.clone()).or_default();
             let is_new = users.insert(User {
                 rule_object: Arc::clone(rule_object),
                 namespace: rule_object.namespace,
                 terms: rule_object.shared_terms(*uses),
-                is_away,
             });
             if is_new {
                 self.changed.names.insert(name.clone());
@@ -272,28 +232,11 @@ impl Rules {
     /// Publishes the changes since the last call. Returns whether there were any.
     pub(super) fn settle(&mut self, wanted: &mut Wanted) -> bool {
         wanted.defaults = self.terms.defaults;
-        for rule_object in self.absences.take_changed() {
-            let key = &rule_object.key;
-            if self.rule_objects.contains_key(key) {
-                continue;
-            }
-            match self.absences.is_listed(key) {
-                Some(_) => {
-                    let names = rule_object.names.iter().map(|(name, _)| name.clone());
-                    self.changed.names.extend(names);
-                }
-                None => {
-                    self.forget(&rule_object);
-                    self.counted.read_again(&key.namespace);
-                }
-            }
-        }
         let mut is_new = false;
         let mut interner = Interner::default();
         for name in std::mem::take(&mut self.changed.names) {
-            let (in_use, absent) = self.in_use(&name).unzip();
-            let in_use = in_use.map(|it| interner.share(it));
-            is_new |= wanted.set(&name, in_use, absent.flatten());
+            let in_use = self.in_use(&name).map(|it| interner.share(it));
+            is_new |= wanted.set(&name, in_use);
         }
         for payer in std::mem::take(&mut self.changed.payers) {
             is_new |= wanted.set_order(payer, self.order(payer));
@@ -301,32 +244,21 @@ impl Rules {
         is_new
     }
 
-    /// How the name is used, and its value in [`Wanted::absent`].
-    fn in_use(&self, name: &DnsName) -> Option<(WantedName, Option<bool>)> {
+    /// How the name is used, if it is.
+    fn in_use(&self, name: &DnsName) -> Option<WantedName> {
         let users = self.users.get(name)?;
-        if let Some(retention) = joined(users.present()) {
-            let present = WantedName {
-                retention,
-                namespaces: users.namespaces(),
-                own_retention: users.own_retention(self.terms.defaults),
-            };
-            return Some((present, None));
-        }
-        let absent = WantedName {
-            retention: joined(users.away())?,
-            ..WantedName::default()
-        };
-        let is_listed = |user: &User| self.absences.is_listed(&user.rule_object.key);
-        let are_listed = users.away().all(|user| is_listed(user) == Some(true));
-        Some((absent, Some(are_listed)))
+        Some(WantedName {
+            retention: joined(users.iter())?,
+            namespaces: users.namespaces(),
+            own_retention: users.own_retention(self.terms.defaults),
+        })
     }
 
     /// The names that are charged to a namespace or a policy, in the order in which they are left
-    /// out. Those of an object that disappeared count until its absence is accepted.
+    /// out.
     fn order(&self, payer: Namespace) -> Option<Arc<[DnsName]>> {
         let namespace = self.namespace_of(payer);
-        let present = self.in_namespace(&namespace).map(|(_, it)| it);
-        let all = present.chain(self.absences.in_namespace(&namespace));
+        let all = self.in_namespace(&namespace).map(|(_, it)| it);
         let all = all.filter(|it| it.namespace == payer);
         let orders = all.map(|rule_object| &rule_object.order);
         joined_order(orders.filter(|order| !order.is_empty()))
@@ -380,7 +312,7 @@ impl Rules {
 
     /// The objects that use the name now.
     pub(super) fn users(&self, name: &DnsName) -> impl Iterator<Item = &User> {
-        self.users.get(name).into_iter().flat_map(Users::present)
+        self.users.get(name).into_iter().flat_map(Users::iter)
     }
 
     /// The objects with rules for exactly this name.

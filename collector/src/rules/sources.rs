@@ -65,13 +65,6 @@ impl Source {
         }
     }
 
-    /// Whether an object is kept as a rule for ten minutes after its deletion. On an edit of one
-    /// rule, kube-ovn-controller deletes the objects of the policy's other rules, and makes them
-    /// again.
-    pub(crate) const fn outlives_its_object(self) -> bool {
-        matches!(self, Self::KubeOvn)
-    }
-
     /// Whether `resolutionFailures` is 0 in each entry with an address. The reader of kube-OVN
     /// skips entries with failures.
     pub(crate) const fn hides_failures(self) -> bool {

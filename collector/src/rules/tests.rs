@@ -60,7 +60,7 @@ fn names_are_normalised_and_shared_between_namespaces() {
     rules.apply(&firewall("a", &["WWW.Example.com", "*.example.com."]));
     rules.apply(&firewall("b", &["www.example.com."]));
     assert_eq!(texts(&mut rules), ["*.example.com.", "www.example.com."]);
-    rules.remove(&key("a"), Instant::now());
+    rules.remove(&key("a"));
     assert_eq!(texts(&mut rules), ["www.example.com."]);
 }
 
@@ -165,7 +165,7 @@ fn a_new_list_forgets_what_it_lacks_and_not_what_cannot_be_read() {
     rules.apply(&firewall("c", &["three.example.com"]));
     let unreadable = BTreeSet::from([key("c"), key("d")]);
     let listed = [firewall("b", &["two.example.com"])];
-    rules.reset(&listed, &unreadable, Instant::now());
+    rules.reset(&listed, &unreadable);
     assert_eq!(
         texts(&mut rules),
         ["three.example.com.", "two.example.com."]

@@ -22,8 +22,6 @@ pub(super) struct User {
     pub(super) namespace: Namespace,
     /// Shared by the names of the object.
     pub(super) terms: Arc<RetentionPolicy>,
-    /// The object disappeared, and its absence is not accepted yet.
-    pub(super) is_away: bool,
 }
 
 impl Users {
@@ -31,7 +29,7 @@ impl Users {
     pub(super) fn insert(&mut self, user: User) -> bool {
         match self.find(&user.rule_object.key) {
             Ok(at) => self.0.get_mut(at).is_some_and(|known| {
-                let is_new = (&known.terms, known.is_away) != (&user.terms, user.is_away);
+                let is_new = known.terms != user.terms;
                 *known = user;
                 is_new
             }),
@@ -59,17 +57,13 @@ impl Users {
         self.0.is_empty()
     }
 
-    pub(super) fn present(&self) -> impl Iterator<Item = &User> {
-        self.0.iter().filter(|user| !user.is_away)
-    }
-
-    pub(super) fn away(&self) -> impl Iterator<Item = &User> {
-        self.0.iter().filter(|user| user.is_away)
+    pub(super) fn iter(&self) -> impl Iterator<Item = &User> {
+        self.0.iter()
     }
 
     /// Their namespaces, sorted.
     pub(super) fn namespaces(&self) -> Arc<[Namespace]> {
-        let mut namespaces: Vec<_> = self.present().map(|user| user.namespace).collect();
+        let mut namespaces: Vec<_> = self.iter().map(|user| user.namespace).collect();
         namespaces.sort_unstable();
         namespaces.dedup();
         namespaces.into()
@@ -79,12 +73,12 @@ impl Users {
     /// many values, the default ones come first, and then those of the most namespaces. So a few
     /// namespaces with unusual values do not cause charges for others.
     pub(super) fn own_retention(&self, defaults: RetentionPolicy) -> Arc<[OwnRetention]> {
-        let longest = joined(self.present()).unwrap_or_default().times();
-        if self.present().all(|user| user.terms.times() == longest) {
+        let longest = joined(self.iter()).unwrap_or_default().times();
+        if self.iter().all(|user| user.terms.times() == longest) {
             return Arc::default();
         }
         let mut of_namespaces: BTreeMap<Namespace, RetentionPolicy> = BTreeMap::new();
-        for user in self.present() {
+        for user in self.iter() {
             let terms = of_namespaces.entry(user.namespace).or_default();
             *terms = terms.join(user.terms.times());
         }

@@ -17,24 +17,18 @@ const MAX_CHANGES: usize = 1 << 16;
 /// use.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// Every name in a rule that an object can have, including those of EgressFirewalls whose
-    /// absence is not accepted yet. Names of one object usually share their value.
+    /// Every name in a rule that an object can have. Names of one object usually share their value.
     pub names: BTreeMap<DnsName, Arc<WantedName>>,
     /// The retention of objects that set none.
     pub defaults: RetentionPolicy,
     /// The names of each namespace, in the order in which they are left out if it exceeds its
     /// quota.
     pub order: BTreeMap<Namespace, Arc<[DnsName]>>,
-    /// Names of EgressFirewalls that disappeared only, with whether a complete list lacks all of
-    /// these.
-    pub absent: BTreeMap<DnsName, bool>,
     /// Whether the EgressFirewalls of the store are known, so that a name that is not in `names` is
     /// not in use.
     pub in_sync: bool,
     /// The objects of the source could not be read so far, as without their definition.
     pub has_failed: bool,
-    /// Some object never could be decoded: its rules may have any name.
-    pub unknown_rules: bool,
     pub changes: Changes,
 }
 
@@ -43,7 +37,7 @@ pub struct Wanted {
 pub struct WantedName {
     /// The longest retention of all rules with the name.
     pub retention: RetentionPolicy,
-    /// The namespaces with the name in a rule, sorted; empty if all its objects disappeared.
+    /// The namespaces with the name in a rule, sorted.
     pub namespaces: Arc<[Namespace]>,
     /// The retentions of namespaces that are not the longest.
     pub own_retention: Arc<[OwnRetention]>,
@@ -92,24 +86,12 @@ impl Changes {
 }
 
 impl Wanted {
-    /// The number of names in rules of existing EgressFirewalls.
-    pub(super) fn present(&self) -> usize {
-        self.names.len().saturating_sub(self.absent.len())
-    }
-
-    /// Sets how a name is used, `None` if it is not, and its value in [`Wanted::absent`]. Returns
-    /// whether that is new.
-    pub(super) fn set(
-        &mut self,
-        name: &DnsName,
-        in_use: Option<Arc<WantedName>>,
-        absent: Option<bool>,
-    ) -> bool {
-        if (self.names.get(name), self.absent.get(name)) == (in_use.as_ref(), absent.as_ref()) {
+    /// Sets how a name is used, `None` if it is not. Returns whether that is new.
+    pub(super) fn set(&mut self, name: &DnsName, in_use: Option<Arc<WantedName>>) -> bool {
+        if self.names.get(name) == in_use.as_ref() {
             return false;
         }
         replace(&mut self.names, name, in_use);
-        replace(&mut self.absent, name, absent);
         self.changes.add(RuleChange::Name(name.clone()));
         true
     }
@@ -191,17 +173,17 @@ mod tests {
         let mut wanted = Wanted::default();
         let name = |i: usize| DnsName::parse(&format!("n{i}.example.com")).unwrap();
         let in_use = || Some(Arc::default());
-        assert!(wanted.set(&name(0), in_use(), None));
-        assert!(!wanted.set(&name(0), in_use(), None));
+        assert!(wanted.set(&name(0), in_use()));
+        assert!(!wanted.set(&name(0), in_use()));
         assert_eq!(names(&wanted.changes, Version::default()), None);
         let seen = wanted.changes.version();
         assert_eq!(names(&wanted.changes, seen), Some(Vec::new()));
-        wanted.set(&name(1), in_use(), None);
-        wanted.set(&name(0), None, None);
+        wanted.set(&name(1), in_use());
+        wanted.set(&name(0), None);
         let expected = ["n1.example.com.", "n0.example.com."];
         assert_eq!(names(&wanted.changes, seen).unwrap(), expected);
         for i in 2..=MAX_CHANGES {
-            wanted.set(&name(i), in_use(), None);
+            wanted.set(&name(i), in_use());
         }
         assert_eq!(names(&wanted.changes, seen), None);
     }

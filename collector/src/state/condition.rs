@@ -12,9 +12,6 @@ use runtime::clock::Timestamp;
 use super::name::ResolutionState;
 use crate::failure::Failure;
 
-/// The reason in the last status of an object without rules, before its deletion.
-pub(super) const NO_RULE: &str = "NoRule";
-
 /// The reason while a name is left out because its namespaces exceed their limits.
 pub(super) const LIMIT_EXCEEDED: &str = "LimitExceeded";
 
@@ -32,12 +29,11 @@ pub(super) enum ConditionWords {
 }
 
 /// The verdicts that can be recognized by their reason.
-const VERDICTS: [ResolutionState; 14] = [
+const VERDICTS: [ResolutionState; 13] = [
     ResolutionState::Resolved,
     ResolutionState::NoAddress,
     ResolutionState::Expired,
     ResolutionState::Refused,
-    ResolutionState::NoRule,
     ResolutionState::LimitExceeded,
     ResolutionState::Failing(Failure::NXDOMAIN),
     ResolutionState::Failing(Failure::Rcode(dns::RCODE_SERVFAIL as u16)),
@@ -114,11 +110,9 @@ impl ConditionWords {
     /// The condition for the verdict now. The transition time moves only when the status flips.
     pub(super) fn next(&self, verdict: ResolutionState, now: Timestamp) -> Self {
         let Some((status, reason)) = verdict.words() else {
-            // The name is no longer left out or without rules, and no look-up has ended since.
+            // The name is no longer left out, and no look-up has ended since.
             return match self {
-                Self::Ours(ResolutionState::LimitExceeded | ResolutionState::NoRule, _) => {
-                    Self::Nothing
-                }
+                Self::Ours(ResolutionState::LimitExceeded, _) => Self::Nothing,
                 told => told.clone(),
             };
         };
@@ -191,7 +185,6 @@ impl ResolutionState {
             Self::NoAddress => Some(("True", "NoAddress".into())),
             Self::Expired => Some(("True", "Expired".into())),
             Self::Refused => Some(("True", "AddressesRefused".into())),
-            Self::NoRule => Some(("True", NO_RULE.into())),
             Self::LimitExceeded => Some(("True", LIMIT_EXCEEDED.into())),
         }
     }
@@ -208,7 +201,6 @@ impl ResolutionState {
                 "the namespaces that use the name have too many addresses or names: it is left out"
                     .into()
             }
-            Self::NoRule => "no rule uses the name: the collector deletes this object next".into(),
         }
     }
 }

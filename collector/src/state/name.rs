@@ -57,8 +57,6 @@ pub(super) enum ResolutionState {
     Expired,
     /// The guards refuse the addresses that it had.
     Refused,
-    /// No EgressFirewall uses the name any more.
-    NoRule,
     /// The namespaces that use it exceed their limits.
     LimitExceeded,
 }

@@ -183,8 +183,6 @@ impl NameState {
     /// look-ups, a new address stays one more TTL and grace from now. Malformed addresses,
     /// addresses that the guards refuse, and names that `spec.name` does not match are skipped. The
     /// next [`StatusUpdate`](super::StatusUpdate) removes them.
-    ///
-    /// A status with the reason `NoRule` says nothing about addresses.
     pub fn absorb(
         &mut self,
         stored: &Stored,
@@ -195,9 +193,6 @@ impl NameState {
     ) -> UpdateEffect {
         self.removed.forget(now);
         let mut learned = UpdateEffect::default();
-        if stored.is_no_rule(&self.list.spec) {
-            return learned;
-        }
         for entry in &stored.names {
             if !self.list.spec.matches(&entry.dns_name) {
                 continue;
@@ -287,9 +282,6 @@ impl NameState {
     ) -> UpdateEffect {
         self.removed = Removed::default();
         let learned = self.absorb(stored, now, limits, guards, After::Gap);
-        if stored.is_no_rule(&self.list.spec) {
-            return learned;
-        }
         for entry in &stored.names {
             if let Some(name) = self.list.name_mut(&entry.dns_name) {
                 name.verdict = ResolutionState::Unknown;

@@ -11,7 +11,7 @@
 //! | the store refuses the object for its size | the leader | at once | [`Eviction::shrink`](super::Eviction::shrink) | an answer |
 //! | the namespaces of its name exceed their limits | each collector, in memory | once a second (`objects`, `namespace_limits`) | [`NameState::leave_out`], [`NameState::drop_found`] | room again for ten minutes, and an answer |
 //! | the leader removed it | a standby, in memory | its time is over and the status lacks it | [`NameState::follow`] | an answer |
-//! | the last rule of its name ends | the leader | 2 s after it wrote `NoRule` | the deletion of the object (`objects`, `writes`) | a new rule: the answers are cached |
+//! | the last rule of its name ends | the leader | ten minutes later | the deletion of the object (`objects`, `writes`) | a new rule, and an answer |
 //!
 //! An address that a collector removes from its state leaves the status only if the collector
 //! leads. A late watch event does not bring back addresses removed as [`Cause::Forgotten`]:
@@ -103,9 +103,6 @@ impl NameState {
     /// Removes the addresses that the status lacks and whose time is over. Only a leader removes
     /// addresses from a status, and a standby follows it.
     pub fn follow(&mut self, stored: &Stored, now: Timestamp, limits: &Limits) {
-        if stored.is_no_rule(&self.list.spec) {
-            return;
-        }
         let listed = stored.listed();
         self.take_away(Cause::NotInStatus, |name, address| {
             address.earliest_removal(limits) <= now

@@ -38,8 +38,8 @@ impl StatusUpdate {
     /// memory, and its entry returns when its addresses live longer. An object that lost its last
     /// address keeps the entry of `spec.name` with the reason.
     pub fn new(state: &mut NameState, stored: &Stored, now: Timestamp) -> Option<Self> {
-        let (update, was_ended) = Self::compute(state, stored, now);
-        (was_ended || update.next != *stored).then_some(update)
+        let update = Self::compute(state, stored, now);
+        (update.next != *stored).then_some(update)
     }
 
     /// The same for objects of kube-OVN: `resolutionFailures` is 0 in each entry with an address.
@@ -50,21 +50,17 @@ impl StatusUpdate {
         stored: &Stored,
         now: Timestamp,
     ) -> Option<Self> {
-        let (mut update, was_ended) = Self::compute(state, stored, now);
+        let mut update = Self::compute(state, stored, now);
         update.next.hide_failures();
         let mut shown = stored.clone();
         update.flipped |= shown.hide_failures();
-        (was_ended || update.next != *stored).then_some(update)
+        (update.next != *stored).then_some(update)
     }
 
-    fn compute(state: &mut NameState, stored: &Stored, now: Timestamp) -> (Self, bool) {
-        // The rule is back after its end: the whole status with `NoRule` is replaced at once.
-        let ended = stored.is_no_rule(&state.list.spec).then(Stored::default);
-        let (stored, was_ended) = (ended.as_ref().unwrap_or(stored), ended.is_some());
+    fn compute(state: &mut NameState, stored: &Stored, now: Timestamp) -> Self {
         let covered = covered(&state.list, stored);
         let mut update = Self {
             removed: usize::try_from(stored.rubbish).unwrap_or(usize::MAX),
-            flipped: was_ended,
             ..Self::default()
         };
         let mut names: Vec<StoredName> = Vec::with_capacity(state.list.names.len());
@@ -113,7 +109,7 @@ impl StatusUpdate {
         }
         state.list.are_rendered();
         update.next.names = names.into();
-        (update, was_ended)
+        update
     }
 
     /// Whether it has more than changed times and counts.

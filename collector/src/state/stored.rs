@@ -8,7 +8,7 @@ use smol_str::ToSmolStr;
 
 use super::{
     NameState,
-    condition::{ConditionWords, LIMIT_EXCEEDED, NO_RULE, time},
+    condition::{ConditionWords, LIMIT_EXCEEDED, time},
     name::{Address, ResolutionState},
     tolerance,
 };
@@ -88,27 +88,6 @@ impl Stored {
         };
         stored.irregular = stored.status() != *status;
         stored
-    }
-
-    /// The status written before an object without rules is deleted.
-    pub fn no_rule(spec: &DnsName, now: Timestamp) -> Self {
-        let own = StoredName {
-            dns_name: spec.clone(),
-            addresses: Box::default(),
-            told: ConditionWords::Ours(ResolutionState::NoRule, now.floor_second()),
-            failures: 0,
-            is_count_in_condition: false,
-        };
-        Self {
-            names: [own].into(),
-            ..Self::default()
-        }
-    }
-
-    /// Whether it says that the object has no rule left.
-    pub fn is_no_rule(&self, spec: &DnsName) -> bool {
-        let own = self.without_addresses(spec);
-        own.is_some_and(|own| own.told.reason().is_some_and(|reason| reason == NO_RULE))
     }
 
     /// Whether it says that the name is left out because its namespaces exceed their limits.

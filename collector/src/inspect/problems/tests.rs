@@ -32,13 +32,6 @@ fn each_state_of_a_name_that_needs_somebody_is_a_problem() {
     for (name, expected) in [
         (
             NameView {
-                held: true,
-                ..name()
-            },
-            "Held",
-        ),
-        (
-            NameView {
                 failed_writes: 1,
                 ..name()
             },

@@ -72,7 +72,7 @@ impl Charged {
         for entry in names.entries.values() {
             match entry.is_wanted() && !entry.left_out {
                 true => charged.add_entry(entry, &names.shared.clients, now),
-                // The name is held, or has only an object.
+                // The name has only an object.
                 false => charged.all.addresses += entry.memory.list().addresses(),
             }
             charged.stored += entry.memory.size().bytes();

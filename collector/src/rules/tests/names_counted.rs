@@ -9,7 +9,6 @@ use proptest::{collection::vec, prelude::*};
 use proto::api::DnsResolver;
 use runtime::store::ObjectKey;
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::super::{
     RetentionRules, Wanted, rule_object::RuleObject, rule_set::Rules, validation::Fault,
@@ -113,13 +112,12 @@ fn an_object_that_left_makes_room_and_the_next_one_is_read_again() {
     }
     assert_eq!(read_again(&mut rules, &stored), 0);
     stored.remove("a");
-    rules.remove(&key("a"), Instant::now());
+    rules.remove(&key("a"));
     assert_eq!(read_again(&mut rules, &stored), 2);
     assert_eq!(with_names(&rules), ["b", "c"].into());
-    // Those of the object that disappeared are not held: its namespace has no room.
     let mut wanted = Wanted::default();
     rules.settle(&mut wanted);
-    assert_eq!((wanted.names.len(), wanted.absent.len()), (10, 0));
+    assert_eq!(wanted.names.len(), 10);
     // An object that is still left out costs no request at each of its events.
     rules.apply(&stored["d"]);
     assert_eq!(read_again(&mut rules, &stored), 0);
@@ -137,7 +135,7 @@ fn an_answer_that_may_be_older_than_an_event_is_not_used() {
     rules.apply(&resolver("a", 6));
     let before = resolver("b", 6);
     rules.apply(&before);
-    rules.remove(&key("a"), Instant::now());
+    rules.remove(&key("a"));
     let (asked, request) = rules.counted.next_unread().unwrap();
     assert_eq!(asked, key("b"));
     rules.apply(&resolver("b", 1));
@@ -179,7 +177,7 @@ proptest! {
             let name = format!("r{object}");
             if is_removed {
                 stored.remove(&name);
-                rules.remove(&key(&name), Instant::now());
+                rules.remove(&key(&name));
             } else {
                 let object = resolver(&name, names);
                 rules.apply(&object);
@@ -198,9 +196,7 @@ proptest! {
                 }
             }
             prop_assert_eq!(with_names(&rules), counted);
-            prop_assert_eq!(wanted.names.len() - wanted.absent.len(), sum);
-            // Those that disappeared are held only as long as there is room.
-            prop_assert!(wanted.names.len() <= LIMIT, "{:?}", wanted.names);
+            prop_assert_eq!(wanted.names.len(), sum);
             let left_out = rules.faulty().count();
             prop_assert_eq!(rules.counted.left_out(), left_out);
         }

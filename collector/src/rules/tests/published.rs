@@ -10,7 +10,6 @@ use std::{
 use proptest::{collection::vec, prelude::*, sample::select};
 use proto::api::{DnsName, RuleType};
 use runtime::store::ObjectKey;
-use tokio::time::{Duration, Instant};
 
 use super::{
     super::{
@@ -39,7 +38,6 @@ struct Read {
     /// The retention by which a namespace is charged for a name, where it is not the longest.
     own_retention: BTreeMap<DnsName, BTreeMap<Namespace, RetentionPolicy>>,
     order: BTreeMap<Namespace, Arc<[DnsName]>>,
-    absent: BTreeMap<DnsName, bool>,
 }
 
 impl Deref for Published {
@@ -68,22 +66,9 @@ impl Published {
     pub(in crate::rules) fn settle(&mut self) -> BTreeMap<DnsName, RetentionPolicy> {
         self.publish();
         let names = self.wanted.names.iter();
-        let present = names.filter(|(name, _)| !self.wanted.absent.contains_key(*name));
-        present
+        names
             .map(|(name, in_use)| (name.clone(), in_use.retention))
             .collect()
-    }
-
-    /// Publishes, and returns the names of EgressFirewalls that disappeared.
-    pub(in crate::rules) fn absent(&mut self) -> BTreeMap<DnsName, bool> {
-        self.publish();
-        self.wanted.absent.clone()
-    }
-
-    pub(in crate::rules) fn update_limit(&mut self, now: Instant) {
-        self.publish();
-        let (absent, present) = (self.wanted.absent.len(), self.wanted.present());
-        self.rules.absences.update_limit(absent, present, now);
     }
 
     /// Those whose faults changed since the last call.
@@ -94,10 +79,8 @@ impl Published {
 
     fn publish(&mut self) {
         let is_new = self.rules.settle(&mut self.wanted);
-        let Wanted { order, absent, .. } = &self.wanted;
         let mut all = Read {
-            order: order.clone(),
-            absent: absent.clone(),
+            order: self.wanted.order.clone(),
             ..Read::default()
         };
         for (name, in_use) in &self.wanted.names {
@@ -173,18 +156,6 @@ impl Published {
                 all.own_retention.insert(name, own);
             }
         }
-        let present: BTreeSet<DnsName> = all.names.keys().cloned().collect();
-        for (firewall, listed) in self.rules.absences.all() {
-            if !firewall.order.is_empty() {
-                let order = Arc::clone(&firewall.order);
-                all.order.insert(firewall.namespace, order);
-            }
-            let names = firewall.names.iter();
-            for (name, uses) in names.filter(|(name, _)| !present.contains(name)) {
-                all.add(name, firewall.terms_of(*uses));
-                *all.absent.entry(name.clone()).or_insert(true) &= listed;
-            }
-        }
         all
     }
 }
@@ -207,7 +178,6 @@ impl Read {
                 copy(&mut self.names, &all.names, name);
                 copy(&mut self.namespaces, &all.namespaces, name);
                 copy(&mut self.own_retention, &all.own_retention, name);
-                copy(&mut self.absent, &all.absent, name);
             }
             RuleChange::Order(namespace) => copy(&mut self.order, &all.order, namespace),
         }
@@ -224,14 +194,8 @@ enum Step {
         &'static [(&'static str, &'static str)],
     ),
     Remove(usize),
-    /// A list that lacks the EgressFirewalls that disappeared.
-    List,
-    /// All that disappeared exist again, but cannot be decoded.
-    Keep,
     /// A new list has these namespaces as they were applied last.
     Reset(Vec<usize>),
-    OutOfSync,
-    Minutes(u64),
 }
 
 const ANNOTATIONS: [&[(&str, &str)]; 4] = [
@@ -246,11 +210,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (0..6_usize, vec(0..8_usize, 0..4), any::<bool>(), select(&ANNOTATIONS))
             .prop_map(|(of, names, denies, annotations)| Step::Apply(of, names, denies, annotations)),
         4 => (0..6_usize).prop_map(Step::Remove),
-        2 => Just(Step::List),
-        1 => Just(Step::Keep),
         1 => vec(0..6_usize, 0..6).prop_map(Step::Reset),
-        1 => Just(Step::OutOfSync),
-        2 => (1..12_u64).prop_map(Step::Minutes),
     ];
     vec(step, 0..60)
 }
@@ -273,7 +233,6 @@ proptest! {
     #[test]
     fn what_is_published_step_by_step_is_what_all_rules_together_say(steps in steps()) {
         let mut rules = Published::default();
-        let mut now = Instant::now();
         let mut last: BTreeMap<usize, _> = BTreeMap::new();
         let namespace = |i: usize| format!("n{i}");
         for step in steps {
@@ -289,23 +248,12 @@ proptest! {
                     rules.apply(&object);
                     last.insert(i, object);
                 }
-                Step::Remove(i) => rules.remove(&key(&namespace(i)), now),
-                Step::List => {
-                    let keys = rules.all().map(|it: &Arc<RuleObject>| it.key.clone()).collect();
-                    rules.absences.list(&keys, now);
-                }
-                Step::Keep => {
-                    let keys = (0..6).map(|i| key(&namespace(i))).collect();
-                    rules.keep(&keys);
-                }
+                Step::Remove(i) => rules.remove(&key(&namespace(i))),
                 Step::Reset(listed) => {
                     let objects: Vec<_> = listed.iter().filter_map(|i| last.get(i).cloned()).collect();
-                    rules.reset(&objects, &BTreeSet::new(), now);
+                    rules.reset(&objects, &BTreeSet::new());
                 }
-                Step::OutOfSync => rules.absences.restart(now),
-                Step::Minutes(minutes) => now += Duration::from_secs(60 * minutes),
             }
-            rules.update_limit(now);
             rules.publish();
             rules.take_changed();
             let faults: BTreeSet<&ObjectKey> = rules.overview.faults.keys().collect();

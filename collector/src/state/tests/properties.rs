@@ -92,8 +92,6 @@ pub(super) enum Happens {
     Stored(DnsNameResolverStatus),
     LookedUp(&'static str, [FamilyResult; 2]),
     Failed(&'static str, [Failure; 2]),
-    /// The last rule ended, and is back: in between, the store has only that.
-    RuleEnded,
     /// A pause, or another leader.
     Gap,
     Expired,
@@ -114,7 +112,6 @@ pub(super) fn happenings() -> impl Strategy<Value = Vec<(Happens, f64)>> {
             .prop_map(|(name, results)| Happens::LookedUp(name, results)),
         2 => (select(&NAMES), [failures(), failures()])
             .prop_map(|(name, failures)| Happens::Failed(name, failures)),
-        1 => Just(Happens::RuleEnded),
         1 => Just(Happens::Gap),
         2 => Just(Happens::Expired),
         2 => Just(Happens::Written),
@@ -136,10 +133,6 @@ impl Known {
             Happens::Stored(new) => self.read_back(new.clone(), now),
             Happens::LookedUp(asked, results) => self.looked_up(asked, *results, now),
             Happens::Failed(asked, failures) => self.failed(asked, *failures, now),
-            Happens::RuleEnded => {
-                let ended = Stored::no_rule(self.memory.list().spec(), time);
-                self.read_back(ended.status(), now)
-            }
             Happens::Gap => {
                 let stored = Stored::new(&self.stored, &self.memory);
                 let guards = Guards::default();
