@@ -174,7 +174,7 @@ fn main() {
         controller.tick(now);
         looks.push(began.elapsed().as_secs_f64() * 1e3);
         let began = Instant::now();
-        controller.report(now);
+        controller.report();
         reports.push(began.elapsed().as_secs_f64() * 1e3);
     }
     let known: usize = controller

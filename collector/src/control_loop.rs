@@ -29,7 +29,6 @@ pub use self::object_watch::ObjectGates;
 use crate::{
     controller::{Config, StatusController},
     guards::SharedGuards,
-    hearing::Hearing,
     lookup::{LookupResult, Request},
     objects::{
         InspectRequest,
@@ -38,6 +37,7 @@ use crate::{
     observation::Observation,
     observe::{LossTracker, names::SharedIndex, queue},
     rules::{BySource, Source, Wanted},
+    stream_coverage::StreamCoverage,
 };
 
 /// The most observations applied before writes are computed.
@@ -74,8 +74,8 @@ pub struct Channels {
     pub networks: watch::Receiver<Option<Arc<Networks>>>,
     /// The results of look-ups.
     pub rounds: mpsc::Receiver<LookupResult>,
-    /// Which DNS servers are received.
-    pub hearing: watch::Receiver<Hearing>,
+    /// Which DNS servers stream here.
+    pub coverage: watch::Receiver<StreamCoverage>,
     pub leader: Leader,
     /// Names to look up.
     pub requests: mpsc::Sender<Request>,
@@ -180,9 +180,9 @@ pub async fn run<S: Store>(
             }
             () = receive(&mut channels.observations, &mut batch) => task.observe(&mut batch),
             missing = channels.loss_tracker.next() => task.controller.missed(missing, task.clock.now()),
-            Ok(()) = channels.hearing.changed() => {
-                let hearing = *channels.hearing.borrow_and_update();
-                task.controller.hear(hearing, task.clock.now());
+            Ok(()) = channels.coverage.changed() => {
+                let coverage = *channels.coverage.borrow_and_update();
+                task.controller.set_coverage(coverage, task.clock.now());
             }
             () = channels.leader.changed() => {}
             Some(round) = channels.rounds.recv() => task.controller.round(&round, task.clock.now()),

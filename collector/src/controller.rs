@@ -15,7 +15,6 @@ use runtime::{
 
 pub use self::config::Config;
 use crate::{
-    hearing::Hearing,
     lookup::{GapBackfill, LookupResult, Request},
     objects::{
         EvictionNotice, Inspection, Leadership, NameTable, NamesInUse, NamespaceShares,
@@ -26,6 +25,7 @@ use crate::{
     observation::Observation,
     observe::{Backfill, names::NameIndex},
     rules::{BySource, Source, Wanted},
+    stream_coverage::StreamCoverage,
 };
 
 /// The whole state.
@@ -66,9 +66,9 @@ impl StatusController {
         self.gap(now);
     }
 
-    /// Sets which DNS servers are received.
-    pub fn hear(&mut self, hearing: Hearing, now: Timestamp) {
-        self.lead.hear(hearing, &mut self.names, now);
+    /// Sets which DNS servers stream here.
+    pub fn set_coverage(&mut self, coverage: StreamCoverage, now: Timestamp) {
+        self.lead.set_coverage(coverage, &mut self.names, now);
     }
 
     /// Nothing could be resolved for a while, or the wall clock was set: earlier look-ups do not
@@ -171,7 +171,6 @@ impl StatusController {
         ObjectUpdate {
             objects: &mut self.objects,
             names: &mut self.names,
-            in_use: &mut self.in_use,
             shares: &mut self.shares,
             lead: &mut self.lead,
             now,
@@ -195,7 +194,7 @@ impl StatusController {
         }
         shares.look(names, lead, in_use.are_known(), now);
         objects.budget.set_stored(shares.charged.stored, now);
-        names.expire(lead.removes(), now);
+        names.expire(lead.leads(), now);
     }
 
     /// The writes to start now: at most one for each object, and addresses before new objects.
@@ -249,7 +248,6 @@ impl StatusController {
         Inspection {
             names: &self.names,
             objects: &self.objects,
-            in_use: &self.in_use,
             shares: &self.shares,
             lead: &self.lead,
         }

@@ -13,8 +13,8 @@
 //!   compare-and-swap, deleted.
 //! - [`controller`]: owns the state. [`control_loop`]: the single task that runs it.
 //! - [`event_history`]: recent events of wanted names.
-//! - [`flush`]: probes that flush dnstap streams, and find DNS servers without one. [`hearing`]:
-//!   which DNS servers are received.
+//! - [`flush`]: probes that flush dnstap streams, and find DNS servers without one.
+//!   [`stream_coverage`]: which DNS servers stream here.
 //! - [`inspect`]: the status page. [`explain`]: why an address is there, or is not.
 //! - [`corefile`]: checks Corefiles of a CoreDNS that should stream to the collector.
 
@@ -28,7 +28,6 @@ pub mod explain;
 pub mod failure;
 pub mod flush;
 pub mod guards;
-pub mod hearing;
 pub mod inspect;
 mod interner;
 pub mod lookup;
@@ -44,6 +43,7 @@ pub mod query_origin;
 pub mod rules;
 mod run;
 pub mod state;
+pub mod stream_coverage;
 
 use runtime::metrics::Metric;
 

@@ -129,12 +129,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         collectors,
         &mut tasks,
     );
-    let hearing = instances::hearing(&program, open, blocks.clone(), probed_servers, &mut tasks);
+    let coverage = instances::coverage(&program, open, blocks.clone(), probed_servers, &mut tasks);
     let (requests, rounds) = program.resolver(servers, &mut tasks);
     let (asked_of_controller, questions) = mpsc::channel(inspect::QUEUE);
     let names_in_use = wanted.clone();
     let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
-    let leader = instances::leader(&program, peers, hearing.clone(), &mut tasks);
+    let leader = instances::leader(&program, peers, coverage.clone(), &mut tasks);
     let corefiles = program.corefiles(&leader, &mut tasks);
     let pods = program.pods(&overview, &endpoints, &networks, &leader, &mut tasks);
     let (observations, ingest) =
@@ -145,7 +145,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         wanted,
         networks: networks.clone(),
         rounds,
-        hearing,
+        coverage,
         leader,
         requests,
         index: Arc::clone(&program.index),

@@ -1,13 +1,14 @@
 //! Leader election: at most one replica leads, and a new leader follows soon.
 //!
-//! - In a cluster the leader holds a Lease of `coordination.k8s.io/v1`. Others respect it for 10 s from its last
-//!   renewal. The leader renews it every 2 s by compare-and-swap, and stops to lead after 7 s without a renewal. A
-//!   killed leader is replaced within 10 s and the time of the requests. A leader that ends in order clears the holder,
-//!   so it is replaced at once.
+//! - In a cluster the leader holds a Lease of `coordination.k8s.io/v1`. Others respect it for 15 s from its last
+//!   renewal. The leader renews it every 2 s by compare-and-swap, and stops to lead after 10 s without a renewal. A
+//!   killed leader is replaced within 17 s and the time of the requests. A leader that ends in order clears the holder,
+//!   so it is replaced at once. Of the collectors, one that receives fewer DNS servers hands the lead over
+//!   ([`coverage`]).
 //! - With a folder the leader holds `flock` on `PATH/.leader` (the collector) or `PATH/.NAME-leader` (any other
 //!   program) for life. The lock ends with its process.
 
-mod deference;
+mod coverage;
 mod folder;
 mod lease;
 
@@ -19,8 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 use uuid::Uuid;
 
-pub use self::deference::Others;
-use self::{deference::Deference, folder::Folder, lease::Candidate};
+use self::{folder::Folder, lease::Candidate};
 use crate::OpenStore;
 
 crate::metrics! {
@@ -31,10 +31,10 @@ crate::metrics! {
 }
 
 /// How long others wait after they saw the last renewal of a Lease.
-pub const LEASE_DURATION: Duration = Duration::from_secs(10);
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 
 /// How long a replica leads after a renewal.
-pub const RENEW_DEADLINE: Duration = Duration::from_secs(7);
+pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The interval at which the leader renews a Lease and other replicas read it.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
@@ -42,10 +42,11 @@ pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 /// Contends for the lead until it is told to end.
 pub struct Leadership {
     contest: Contest,
-    deference: Deference,
     state: watch::Sender<LeadState>,
-    is_shown: bool,
 }
+
+/// Returns the number of DNS servers that this replica receives.
+pub type Heard = Box<dyn Fn() -> usize + Send + Sync>;
 
 enum Contest {
     Folder(Folder),
@@ -89,23 +90,16 @@ impl Leadership {
     fn new(contest: Contest) -> Self {
         Self {
             contest,
-            deference: Deference::none(),
             state: watch::channel(LeadState::Following).0,
-            is_shown: true,
         }
     }
 
-    /// For an election about something else than the program's leader, which log and metric show.
+    /// Hands the lead over to a replica that receives more DNS servers. With a folder this has no effect.
     #[must_use]
-    pub fn unseen(mut self) -> Self {
-        self.is_shown = false;
-        self
-    }
-
-    /// Leaves the lead to others while they are better leaders.
-    #[must_use]
-    pub fn beside(mut self, others: watch::Receiver<Others>) -> Self {
-        self.deference = Deference::new(others);
+    pub fn compare(mut self, heard: Heard) -> Self {
+        if let Contest::Lease(candidate) = &mut self.contest {
+            candidate.compare(heard);
+        }
         self
     }
 
@@ -119,20 +113,17 @@ impl Leadership {
     /// # Errors
     /// None: errors are logged and retried.
     pub async fn run(self, token: CancellationToken) -> anyhow::Result<()> {
-        let holder = Holder {
-            state: self.state,
-            is_shown: self.is_shown,
-        };
+        let holder = Holder { state: self.state };
         match self.contest {
             Contest::Folder(folder) => {
                 // Dropping it releases the lock.
                 token
-                    .run_until_cancelled_owned(folder.contend(&holder, self.deference))
+                    .run_until_cancelled_owned(folder.contend(&holder))
                     .await;
             }
             Contest::Lease(mut candidate) => {
                 token
-                    .run_until_cancelled_owned(candidate.contend(&holder, self.deference))
+                    .run_until_cancelled_owned(candidate.contend(&holder))
                     .await;
                 // This process must stop before others lead.
                 holder.follow("this process ends");
@@ -144,7 +135,7 @@ impl Leadership {
 }
 
 impl Leader {
-    /// Whether this process leads now. The lead may end at any time, but with a Lease no other replica leads for three
+    /// Whether this process leads now. The lead may end at any time, but with a Lease no other replica leads for five
     /// seconds more.
     pub fn is_leading(&self) -> bool {
         self.0.borrow().is_leading()
@@ -167,7 +158,6 @@ impl Leader {
 /// Publishes the leader, and at its end that this process does not lead.
 struct Holder {
     state: watch::Sender<LeadState>,
-    is_shown: bool,
 }
 
 impl Holder {
@@ -179,12 +169,10 @@ impl Holder {
             *state = LeadState::Leading(until);
             is_new
         });
-        if self.is_shown {
-            if has_begun {
-                info!("leading");
-            }
-            gauge!(LEADING).set(1.0);
+        if has_begun {
+            info!("leading");
         }
+        gauge!(LEADING).set(1.0);
     }
 
     fn follow(&self, reason: &str) {
@@ -193,12 +181,10 @@ impl Holder {
             *state = LeadState::Following;
             is_new
         });
-        if self.is_shown {
-            if has_ceased {
-                info!("no longer leading: {reason}");
-            }
-            gauge!(LEADING).set(0.0);
+        if has_ceased {
+            info!("no longer leading: {reason}");
         }
+        gauge!(LEADING).set(0.0);
     }
 }
 

@@ -1,15 +1,14 @@
 //! Read-only access to the whole state, for the status page and metrics.
 
 use super::{
-    in_use::NamesInUse, leadership::Leadership, names::NameTable,
-    namespace_limits::NamespaceShares, stored_objects::StoredObjects,
+    leadership::Leadership, names::NameTable, namespace_limits::NamespaceShares,
+    stored_objects::StoredObjects,
 };
 
 #[derive(Clone, Copy)]
 pub(crate) struct Inspection<'a> {
     pub(crate) names: &'a NameTable,
     pub(crate) objects: &'a StoredObjects,
-    pub(crate) in_use: &'a NamesInUse,
     pub(crate) shares: &'a NamespaceShares,
     pub(crate) lead: &'a Leadership,
 }

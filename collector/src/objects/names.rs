@@ -20,7 +20,6 @@ use crate::{
     guards::Guards,
     lookup::LookupScheduler,
     observe::{answer_cache::Answer, names::NameIndex},
-    rules::Source,
     state::Limits,
 };
 

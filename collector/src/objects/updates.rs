@@ -11,8 +11,8 @@ use runtime::{
 use tracing::{info, warn};
 
 use super::{
-    budget::WriteCost, in_use::NamesInUse, leadership::Leadership, names::NameTable,
-    namespace_limits::NamespaceShares, stored_object::StoredObject, stored_objects::StoredObjects,
+    budget::WriteCost, leadership::Leadership, names::NameTable, namespace_limits::NamespaceShares,
+    stored_object::StoredObject, stored_objects::StoredObjects,
 };
 use crate::rules::Source;
 use crate::state::{After, Stored, UpdateEffect, make_room};
@@ -30,7 +30,6 @@ pub(super) enum Writer {
 pub(crate) struct ObjectUpdate<'a> {
     pub(crate) objects: &'a mut StoredObjects,
     pub(crate) names: &'a mut NameTable,
-    pub(crate) in_use: &'a mut NamesInUse,
     pub(crate) shares: &'a mut NamespaceShares,
     pub(crate) lead: &'a mut Leadership,
     pub(crate) now: Timestamp,

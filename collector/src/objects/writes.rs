@@ -96,7 +96,7 @@ impl<'a> WritePlan<'a> {
     }
 
     fn wake(&mut self, spec: &DnsName, again: Option<Timestamp>) {
-        self.names.wake(spec, again, self.lead.removes(), self.now);
+        self.names.wake(spec, again, self.lead.leads(), self.now);
     }
 
     /// Adds writes of changed times, as far as the budget allows.
@@ -301,7 +301,7 @@ impl<'a> WritePlan<'a> {
             };
             let update = match in_use.shorter(object.source) {
                 Some(own) => {
-                    let removes = self.lead.removes();
+                    let removes = self.lead.leads();
                     let shorter = Shorter {
                         own,
                         limits,

@@ -127,15 +127,6 @@ impl SourceSet {
     pub(crate) fn remove(&mut self, source: Source) {
         self.0 &= !source.bit();
     }
-
-    pub(crate) fn extend(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-
-    /// Those that `other` lacks.
-    pub(crate) fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
 }
 
 impl fmt::Display for Source {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 use proto::api::{DnsName, EgressFirewall, RuleType};
-use tokio::time::Instant;
 
 use self::published::Published;
 use super::{

@@ -303,10 +303,3 @@ fn key((.., dns_name, ip): Victim<'_>) -> (DnsName, IpAddr) {
 pub(super) fn name_bytes(dns_name: &DnsName) -> usize {
     NAME_BYTES + 2 * dns_name.as_str().len()
 }
-
-pub(super) fn address_bytes(ip: IpAddr) -> usize {
-    match ip {
-        IpAddr::V4(_) => ADDRESS_V4_BYTES,
-        IpAddr::V6(_) => ADDRESS_V6_BYTES,
-    }
-}

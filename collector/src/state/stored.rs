@@ -9,7 +9,7 @@ use smol_str::ToSmolStr;
 use super::{
     NameState,
     condition::{ConditionWords, LIMIT_EXCEEDED, time},
-    name::{Address, ResolutionState},
+    name::Address,
     tolerance,
 };
 

@@ -5,13 +5,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    task::spawn_blocking,
-    time::{Instant, sleep},
-};
+use tokio::{task::spawn_blocking, time::sleep};
 use tracing::{debug, warn};
 
-use super::{Deference, Holder};
+use super::Holder;
 use crate::store::dir::Lock;
 
 /// How often the lock is tried, and how often a held lock's file is checked.
@@ -22,25 +19,17 @@ pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
     /// Takes the lock when it is free, and holds it, without end.
-    pub(super) async fn contend(self, holder: &Holder, mut deference: Deference) {
-        let (mut said, mut free_since) = (false, None);
+    pub(super) async fn contend(self, holder: &Holder) {
+        let mut said = false;
         loop {
             match self.blocking(Lock::try_acquire).await {
                 Ok(Some(lock)) => {
                     said = false;
-                    let now = Instant::now();
-                    deference.look(false, now);
-                    if *free_since.get_or_insert(now) + deference.delay() <= now {
-                        holder.lead(None);
-                        let reason = self.hold(lock, &mut deference).await;
-                        holder.follow(&reason);
-                        free_since = None;
-                    }
+                    holder.lead(None);
+                    let reason = self.hold(lock).await;
+                    holder.follow(&reason);
                 }
-                Ok(None) => {
-                    deference.look(true, Instant::now());
-                    free_since = None;
-                }
+                Ok(None) => {}
                 Err(error) if said => debug!("{error}"),
                 Err(error) => {
                     warn!("cannot take the lock for leader election: {error}");
@@ -51,13 +40,10 @@ impl Folder {
         }
     }
 
-    /// Holds the lock while its file is in place and no other replica should lead. Returns why it ended.
-    async fn hold(&self, mut lock: Lock, deference: &mut Deference) -> String {
+    /// Holds the lock while its file is in place. Returns why it ended.
+    async fn hold(&self, mut lock: Lock) -> String {
         loop {
             sleep(INTERVAL).await;
-            if deference.yields(Instant::now()) {
-                return "others would lead better".to_owned();
-            }
             let looked = self.blocking(move |path| {
                 let is_in_place = lock.is_in_place(path)?;
                 Ok((lock, is_in_place))

@@ -1,5 +1,5 @@
 //! The election of programs that share a Lease, by the rules of client-go's leader election. Clocks of other replicas
-//! are not trusted: a Lease expires when it was not seen to change for its duration.
+//! are not trusted: a Lease expires when its record was not seen to change for its duration.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use kube::api::{GetParams, ObjectMeta, PostParams};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tracing::{debug, warn};
 
-use super::{Deference, Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD};
+use super::{Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, coverage::Coverage};
 use crate::cluster::{ApiError, Cluster};
 
-/// The time-out of a request, short enough for a second one before the deadline.
-const REQUEST_TIMEOUT: Duration = Duration::from_millis(3_500);
+/// The time-out of the requests of a turn, short enough for a second turn before the deadline.
+const TURN_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The time-out of the release at the end.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The longest accepted duration of another's Lease.
-const MAX_DURATION: Duration = Duration::from_secs(60);
+/// How long a replica does not compete after it released the lead to one that receives more DNS servers.
+const PAUSE: Duration = Duration::from_secs(30);
 
 /// A replica that contends for a Lease.
 pub(super) struct Candidate {
@@ -43,15 +43,18 @@ impl Candidate {
         }
     }
 
+    /// Hands the lead over to a replica that receives more DNS servers.
+    pub(super) fn compare(&mut self, heard: super::Heard) {
+        self.election.coverage = Some(Coverage::new(heard));
+    }
+
     /// Contends without end.
-    pub(super) async fn contend(&mut self, holder: &Holder, mut deference: Deference) {
+    pub(super) async fn contend(&mut self, holder: &Holder) {
         loop {
             let began = Instant::now();
-            deference.look(self.election.another_holds(began), began);
-            self.election.delay = deference.delay();
             // Early enough to publish that the lead is lost.
             let leads = self.election.leads_until().filter(|until| began < *until);
-            let latest = began + REQUEST_TIMEOUT;
+            let latest = began + TURN_TIMEOUT;
             let deadline = leads.map_or(latest, |until| until.min(latest));
             let failed = match timeout_at(deadline, self.turn(began)).await {
                 Ok(Ok(())) => None,
@@ -59,36 +62,28 @@ impl Candidate {
                 Err(_) => Some("no answer in time".to_owned()),
             };
             let now = Instant::now();
-            let mut still = self.election.leads_until().filter(|until| now < *until);
-            if still.is_some() && deference.yields(now) {
+            if self.election.hands_over(now) {
                 // This process must stop before others lead.
-                holder.follow("others would lead better");
+                holder.follow("another replica receives more DNS servers");
                 self.release().await;
-                self.election.renewed = None;
-                still = None;
             }
-            match (still, &failed) {
+            let leads = self.election.leads_until().filter(|until| now < *until);
+            match (leads, &failed) {
                 (Some(until), _) => holder.lead(Some(until)),
                 (None, Some(reason)) => holder.follow(reason),
                 (None, None) => holder.follow("another process holds the Lease"),
             }
             self.say(failed);
             let next = self.election.next_turn(began);
-            sleep_until(still.map_or(next, |until| next.min(until))).await;
+            sleep_until(leads.map_or(next, |until| next.min(until))).await;
         }
     }
 
-    /// Reads the Lease, unless this process holds it, and writes it if it may be taken or renewed.
+    /// Reads the Lease, and writes it if it may be taken or renewed, or if this replica reports what it receives.
     async fn turn(&mut self, began: Instant) -> Result<(), ApiError> {
-        if self
-            .election
-            .leads_until()
-            .is_none_or(|until| until <= began)
-        {
-            let found = self.look().await?;
-            self.election.found(found, Instant::now());
-        }
-        let Some(lease) = self.election.claim(Instant::now(), Timestamp::now()) else {
+        let found = self.get().await?;
+        let next = self.election.next(found, Instant::now(), Timestamp::now());
+        let Some(lease) = next else {
             return Ok(());
         };
         match self.write(&lease).await {
@@ -96,17 +91,15 @@ impl Candidate {
                 self.election.wrote(stored, began, Instant::now());
                 Ok(())
             }
-            // Another replica was faster, or the Lease was deleted: read again.
+            // Another replica was faster, or the Lease was deleted: the next turn reads it.
             Err(ApiError::Conflict(_) | ApiError::AlreadyExists(_) | ApiError::NotFound(_)) => {
-                let found = self.look().await?;
-                self.election.found(found, Instant::now());
                 Ok(())
             }
             Err(refusal) => Err(refusal),
         }
     }
 
-    async fn look(&self) -> Result<Option<Lease>, ApiError> {
+    async fn get(&self) -> Result<Option<Lease>, ApiError> {
         let requests = Cluster::requests::<Lease>(&self.namespace);
         let request = requests.get(&self.election.name, &GetParams::default());
         match self.cluster.send(request).await {
@@ -134,11 +127,19 @@ impl Candidate {
 
     /// Clears the holder, so that others can lead at once.
     pub(super) async fn release(&mut self) {
-        let Some(lease) = self.election.released(Timestamp::now()) else {
+        if !self.election.may_hold() {
             return;
+        }
+        self.election.renewed = None;
+        let releasing = async {
+            let released = self.get().await?.and_then(|it| self.election.released(it));
+            match released {
+                Some(lease) => self.write(&lease).await.map(drop),
+                None => Ok(()),
+            }
         };
-        let reason = match timeout(RELEASE_TIMEOUT, self.write(&lease)).await {
-            Ok(Ok(_)) => return,
+        let reason = match timeout(RELEASE_TIMEOUT, releasing).await {
+            Ok(Ok(())) => return,
             Ok(Err(refusal)) => refusal.to_string(),
             Err(_) => "no answer in time".to_owned(),
         };
@@ -159,17 +160,14 @@ impl Candidate {
 struct Election {
     name: String,
     identity: String,
-    /// How much later an expired Lease is taken.
-    delay: Duration,
-    seen: Option<ObservedLease>,
-    /// When the write of the last renewal began.
+    /// The record that was last seen, and since when it has not changed.
+    seen: Option<(LeaseSpec, Instant)>,
+    /// When the last turn began in which this process wrote that it holds the Lease.
     renewed: Option<Instant>,
-}
-
-/// A Lease, and since when it has not changed.
-struct ObservedLease {
-    lease: Lease,
-    since: Instant,
+    /// This process takes no Lease before that.
+    not_before: Option<Instant>,
+    /// How many DNS servers the replicas receive, if the lead depends on it.
+    coverage: Option<Coverage>,
 }
 
 impl Election {
@@ -177,9 +175,10 @@ impl Election {
         Self {
             name: name.to_owned(),
             identity,
-            delay: Duration::ZERO,
             seen: None,
             renewed: None,
+            not_before: None,
+            coverage: None,
         }
     }
 
@@ -188,50 +187,44 @@ impl Election {
         self.renewed.map(|renewed| renewed + RENEW_DEADLINE)
     }
 
-    /// Records the Lease that was read.
-    fn found(&mut self, found: Option<Lease>, now: Instant) {
-        if !found.as_ref().is_some_and(|lease| self.holds(lease)) {
-            self.renewed = None;
-        }
-        let is_same = |seen: &ObservedLease, lease: &Lease| {
-            let (before, now) = (&seen.lease.metadata, &lease.metadata);
-            before.uid == now.uid && before.resource_version == now.resource_version
-        };
-        match (&self.seen, found) {
-            (Some(seen), Some(lease)) if is_same(seen, &lease) => {}
-            (_, found) => self.seen = found.map(|lease| ObservedLease { lease, since: now }),
-        }
-    }
-
-    /// The Lease to write, if this process may take or renew it.
-    fn claim(&self, now: Instant, clock: Timestamp) -> Option<Lease> {
-        let Some(seen) = &self.seen else {
-            let metadata = ObjectMeta {
+    /// Takes in the Lease that was read. Returns the one to write, if any.
+    fn next(&mut self, found: Option<Lease>, now: Instant, clock: Timestamp) -> Option<Lease> {
+        let mut lease = found.unwrap_or_else(|| Lease {
+            metadata: ObjectMeta {
                 name: Some(self.name.clone()),
                 ..ObjectMeta::default()
-            };
-            let spec = match self.delay.is_zero() {
-                true => self.claimed(&LeaseSpec::default(), clock),
-                // Without a holder, so that others may take it.
-                false => LeaseSpec::default(),
-            };
-            return Some(Lease {
-                metadata,
-                spec: Some(spec),
-            });
-        };
-        if !self.holds(&seen.lease) && now < self.may_take(seen) {
-            return None;
+            },
+            spec: None,
+        });
+        let spec = lease.spec.clone().unwrap_or_default();
+        if self.seen.as_ref().is_none_or(|(seen, _)| *seen != spec) {
+            self.seen = Some((spec.clone(), now));
         }
-        let spec = seen.lease.spec.clone().unwrap_or_default();
-        Some(Lease {
-            metadata: seen.lease.metadata.clone(),
-            spec: Some(self.claimed(&spec, clock)),
-        })
+        let is_ours = self.holds(&spec);
+        if !is_ours {
+            self.renewed = None;
+        }
+        if let Some(coverage) = &mut self.coverage {
+            coverage.read(&lease.metadata, &self.identity, now);
+        }
+        if is_ours && self.not_before > Some(now) {
+            // The release failed.
+            return self.released(lease);
+        }
+        if is_ours || now >= self.may_take() {
+            lease.spec = Some(self.claimed(&spec, clock));
+            return Some(lease);
+        }
+        let coverage = self.coverage.as_mut()?;
+        // A Lease that does not exist needs no report.
+        lease.metadata.resource_version.as_ref()?;
+        coverage
+            .report(&mut lease.metadata, &self.identity, now, clock)
+            .then_some(lease)
     }
 
     fn claimed(&self, spec: &LeaseSpec, clock: Timestamp) -> LeaseSpec {
-        let is_ours = spec.holder_identity.as_ref() == Some(&self.identity);
+        let is_ours = self.holds(spec);
         let transitions = spec.lease_transitions.unwrap_or(0);
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
@@ -246,68 +239,72 @@ impl Election {
         }
     }
 
-    /// Records a stored claim, whose request began at `began`.
+    /// Records a stored Lease, whose turn began at `began`.
     fn wrote(&mut self, stored: Lease, began: Instant, now: Instant) {
-        self.renewed = self.holds(&stored).then_some(began);
-        self.seen = Some(ObservedLease {
-            lease: stored,
-            since: now,
-        });
+        let spec = stored.spec.unwrap_or_default();
+        self.renewed = self.holds(&spec).then_some(began);
+        if self.seen.as_ref().is_none_or(|(seen, _)| *seen != spec) {
+            self.seen = Some((spec, now));
+        }
+    }
+
+    /// Whether this process leads, and must release the lead now to a replica that receives more DNS servers.
+    fn hands_over(&mut self, now: Instant) -> bool {
+        let leads = self.renewed.is_some();
+        let Some(coverage) = self.coverage.as_mut() else {
+            return false;
+        };
+        if !coverage.is_behind_for_long(leads, now) {
+            return false;
+        }
+        self.not_before = Some(now + PAUSE);
+        true
+    }
+
+    /// Whether this process holds the Lease, as far as it knows.
+    fn may_hold(&self) -> bool {
+        self.seen.as_ref().is_some_and(|(spec, _)| self.holds(spec))
     }
 
     /// The Lease without its holder, if that is this process.
-    fn released(&self, clock: Timestamp) -> Option<Lease> {
-        let seen = self.seen.as_ref().filter(|seen| self.holds(&seen.lease))?;
-        let mut lease = seen.lease.clone();
-        let spec = lease.spec.get_or_insert_default();
+    fn released(&mut self, mut lease: Lease) -> Option<Lease> {
+        let spec = lease.spec.as_mut().filter(|spec| self.holds(spec))?;
         spec.holder_identity = None;
-        spec.renew_time = Some(MicroTime(clock));
+        self.seen = Some((spec.clone(), Instant::now()));
         Some(lease)
     }
 
-    /// When to read or write again, after an attempt that began at `began`.
+    /// When to read again, after a turn that began at `began`.
     fn next_turn(&self, began: Instant) -> Instant {
         let next = began + RETRY_PERIOD;
-        let others = self.seen.as_ref().filter(|seen| !self.holds(&seen.lease));
+        let is_ours = self.may_hold();
         // No later than the Lease may be taken. A later attempt has failed.
-        let may_take = others.map(|seen| self.may_take(seen));
-        may_take
-            .filter(|at| *at > began)
-            .map_or(next, |at| at.min(next))
+        let may_take = Some(self.may_take()).filter(|at| !is_ours && *at > began);
+        may_take.map_or(next, |at| at.min(next))
     }
 
     /// When this process may take the Lease of another, if it does not change.
-    fn may_take(&self, seen: &ObservedLease) -> Instant {
-        over(seen) + self.delay
+    fn may_take(&self) -> Instant {
+        let over = self
+            .seen
+            .as_ref()
+            .map_or_else(Instant::now, |(spec, since)| {
+                let has_holder = spec
+                    .holder_identity
+                    .as_deref()
+                    .is_some_and(|it| !it.is_empty());
+                match has_holder {
+                    true => *since + LEASE_DURATION,
+                    false => *since,
+                }
+            });
+        self.not_before
+            .map_or(over, |not_before| over.max(not_before))
     }
 
-    /// Whether another holds the Lease, and it has not expired.
-    fn another_holds(&self, now: Instant) -> bool {
-        let seen = self.seen.as_ref().filter(|seen| !self.holds(&seen.lease));
-        seen.is_some_and(|seen| has_holder(&seen.lease) && now < over(seen))
+    fn holds(&self, spec: &LeaseSpec) -> bool {
+        spec.holder_identity.as_ref() == Some(&self.identity)
     }
-
-    fn holds(&self, lease: &Lease) -> bool {
-        let spec = lease.spec.as_ref();
-        spec.and_then(|spec| spec.holder_identity.as_ref()) == Some(&self.identity)
-    }
-}
-
-fn has_holder(lease: &Lease) -> bool {
-    let spec = lease.spec.as_ref();
-    let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
-    holder.is_some_and(|holder| !holder.is_empty())
-}
-
-/// When a Lease expires if it does not change.
-fn over(seen: &ObservedLease) -> Instant {
-    if !has_holder(&seen.lease) {
-        return seen.since;
-    }
-    let spec = seen.lease.spec.as_ref();
-    let seconds = spec.and_then(|spec| spec.lease_duration_seconds);
-    let asked = Duration::from_secs(seconds.map_or(0, |s| u64::try_from(s).unwrap_or(0)));
-    seen.since + asked.clamp(LEASE_DURATION, MAX_DURATION)
 }
 
 #[cfg(test)]

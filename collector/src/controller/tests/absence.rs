@@ -35,9 +35,9 @@ fn an_object_without_a_rule_is_deleted_after_ten_minutes() {
     let mut world = known();
     world.want(&[]);
     assert_eq!(world.settle(), 0);
-    world.pass(10 * MINUTE - 1);
+    world.pass(10 * MINUTE - 1_000);
     assert_eq!(world.store.len(), 1);
-    world.pass(1);
+    world.pass(2_000);
     assert!(world.store.is_empty());
     assert!(world.controller.names.entries.is_empty());
 }
@@ -84,9 +84,9 @@ fn the_ten_minutes_begin_anew_when_a_store_was_out_of_sync() {
     world.pass(5 * MINUTE);
     world.want(&[]);
     world.settle();
-    world.pass(10 * MINUTE - 1);
+    world.pass(10 * MINUTE - 1_000);
     assert_eq!(world.store.len(), 1);
-    world.pass(1);
+    world.pass(2_000);
     assert!(world.store.is_empty());
 }
 
@@ -103,9 +103,9 @@ fn after_a_restart_an_object_without_a_rule_stays_for_ten_minutes() {
     world.pass(MINUTE);
     world.want(&[]);
     world.settle();
-    world.pass(10 * MINUTE - 1);
+    world.pass(10 * MINUTE - 1_000);
     assert_eq!(world.store.len(), 1);
-    world.pass(1);
+    world.pass(2_000);
     assert!(world.store.is_empty());
 }
 

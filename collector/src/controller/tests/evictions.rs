@@ -72,7 +72,7 @@ fn what_is_untold_of_a_name_that_is_no_longer_wanted_is_forgotten() {
         world.observe(NAME, ip);
     }
     world.want(&[]);
-    world.settle();
+    world.settle_deletions();
     assert_eq!(tell(&mut world, at(0)), []);
     assert!(world.controller.names.evictions.is_told());
 }

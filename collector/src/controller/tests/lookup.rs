@@ -456,12 +456,13 @@ fn a_truncated_or_foreign_written_name_is_looked_up_over_tcp() {
     let mut object = world.store.values().next().unwrap().clone();
     let entry = &mut object.status.as_mut().unwrap().resolved_names[0];
     let mut foreign = entry.resolved_addresses[0].clone();
-    foreign.ip = "1.1.1.1".to_owned();
+    foreign.ip = "1.1.1.1".into();
     entry.resolved_addresses.push(foreign);
     let written = Event::Applied(world.put(object));
     world
         .controller
         .event(EgressFirewall, written, at(world.now));
+    world.now += 6_000;
     world.controller.lookup_is_due(at(world.now));
     let request = world.controller.next_request(at(world.now)).unwrap();
     assert!(request.over_tcp);

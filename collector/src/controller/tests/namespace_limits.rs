@@ -147,26 +147,6 @@ fn over_the_address_limit_a_namespace_loses_its_last_names_first() {
 }
 
 #[test]
-fn what_was_left_out_comes_back_ten_minutes_after_there_is_room() {
-    let mut cluster = Cluster::new(&[("greedy", &["a.test.", "b.test.", "c.test."])]);
-    for asked in ["a.test", "b.test", "c.test"] {
-        cluster.answer(asked, 15);
-    }
-    cluster.pass(2);
-    assert_eq!(cluster.stored(), ["a 15", "b 15", "c LimitExceeded"]);
-    cluster.rules.get_mut("greedy").unwrap().remove(1);
-    cluster.want();
-    cluster.pass(500);
-    cluster.answer("c.test", 15);
-    cluster.pass(10);
-    assert_eq!(cluster.stored(), ["a 15", "c LimitExceeded"]);
-    cluster.pass(100);
-    cluster.answer("c.test", 15);
-    cluster.pass(2);
-    assert_eq!(cluster.stored(), ["a 15", "c 15"]);
-}
-
-#[test]
 fn a_name_paid_by_another_namespace_stays_and_displaces_no_name() {
     let mut cluster = Cluster::new(&[
         ("greedy", &["a.test.", "b.test.", "c.test.", "s.test."]),

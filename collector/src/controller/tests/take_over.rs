@@ -100,12 +100,12 @@ fn known(controller: &mut StatusController, spec: &str) -> Vec<String> {
 fn while_a_dns_server_is_not_heard_no_name_is_forgotten_as_idle() {
     for is_missing in [true, false] {
         let mut pair = Pair::new();
-        let hearing = crate::hearing::Hearing {
+        let coverage = crate::stream_coverage::StreamCoverage {
             is_missing,
             ..Default::default()
         };
         let now = at(pair.leader.now);
-        pair.leader.controller.hear(hearing, now);
+        pair.leader.controller.set_coverage(coverage, now);
         pair.tell("a.example.net", "1.1.1.1", BOTH);
         for _ in 0..25 * 360 {
             pair.leader.now += 9_000;
@@ -156,38 +156,6 @@ fn a_client_that_asks_now_and_then_never_loses_its_name_whoever_is_killed() {
             pair.standby = fresh;
         }
     }
-}
-
-/// Neither for removals that the gap delays, nor when a stream opens.
-#[test]
-fn a_gap_wakes_nobody_until_it_is_over() {
-    let mut pair = Pair::new();
-    pair.tell(WWW, "1.1.1.1", BOTH);
-    pair.run(1_000);
-    let hearing = |is_broken| crate::hearing::Hearing {
-        is_broken,
-        ..Default::default()
-    };
-    pair.leader
-        .controller
-        .hear(hearing(true), at(pair.leader.now));
-    for _ in 0..60 {
-        pair.leader.now += 1_000;
-        pair.look_up(&["2.2.2.2"]);
-        pair.step();
-        let next = pair.leader.controller.next_wake();
-        let soon = at(pair.leader.now + 1);
-        assert!(next.is_none_or(|next| next > soon), "{next:?} at {soon:?}");
-    }
-    assert!(pair.www().contains("1.1.1.1"));
-    pair.leader
-        .controller
-        .hear(hearing(false), at(pair.leader.now));
-    for _ in 0..60 {
-        pair.run(1_000);
-        pair.look_up(&["2.2.2.2"]);
-    }
-    assert_eq!(pair.www(), "www.example.com. 2.2.2.2");
 }
 
 /// OpenShift's operator does so. So may the previous leader, in its last writes.

@@ -13,8 +13,7 @@ use runtime::store::ObjectKey;
 
 use super::{
     super::{
-        Overview, RetentionPolicy, RetentionRules, RuleChange, Version, Wanted,
-        rule_object::RuleObject, rule_set::Rules,
+        Overview, RetentionPolicy, RetentionRules, RuleChange, Version, Wanted, rule_set::Rules,
     },
     annotate, firewall, key,
 };

@@ -1,6 +1,6 @@
 //! Property: which look-ups remove addresses, and the status after that.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proto::api::DEGRADED;
@@ -163,11 +163,4 @@ proptest! {
         }
     }
 
-}
-
-/// The addresses in the status, of all names.
-fn ips(known: &Known) -> BTreeSet<String> {
-    let names = known.stored.resolved_names.iter();
-    let addresses = names.flat_map(|entry| &entry.resolved_addresses);
-    addresses.map(|address| address.ip.to_string()).collect()
 }

@@ -74,56 +74,6 @@ fn a_new_address_is_not_delayed_by_busy_names_of_another_namespace() {
     }
 }
 
-#[test]
-fn churning_objects_wait_for_budget_and_another_namespace_does_not() {
-    let names = |set: char| {
-        let names = (0..500).map(move |i| format!("{set}{i}.greedy.example"));
-        names.map(|it| &*it.leak()).collect::<Vec<&'static str>>()
-    };
-    let sets = ['a', 'b'].map(names);
-    let mut cluster = Cluster::with(&[("greedy", &sets[0])], |config| {
-        // Ten objects a second.
-        config.objects.rates.bytes = 30_000.0;
-        config.namespace_limits.each.names = 10_000;
-    });
-    let mut made = 0;
-    for second in 0..300_usize {
-        if second % 10 == 0 {
-            let rules = &mut cluster.rules;
-            rules.insert("greedy", sets[second / 10 % 2].clone());
-            if second == 200 {
-                rules.insert("modest", vec![MODEST]);
-            }
-            let wanted = cluster.wanted();
-            let world = &mut cluster.world;
-            world.controller.want(&wanted.into(), at(world.now));
-        }
-        let world = &mut cluster.world;
-        world.now += 1000;
-        world.controller.tick(at(world.now));
-        loop {
-            let writes = world.controller.writes(at(world.now));
-            if writes.is_empty() {
-                break;
-            }
-            for write in writes {
-                made += usize::from(matches!(write, Write::Create(_)));
-                let outcome = world.carry_out(&write);
-                world
-                    .controller
-                    .written(&write.key(), &write, outcome, at(world.now));
-            }
-        }
-        let is_made = world
-            .store
-            .values()
-            .any(|it| it.spec.name.starts_with("www"));
-        assert_eq!(is_made, second >= 200, "{second}");
-    }
-    // Ten a second, and 30 s of savings; turns of names that disappear meanwhile are lost.
-    assert!((2500..3600).contains(&made), "{made}");
-}
-
 /// Pods of one namespace query ever new names under a wildcard for which these have a rule, and
 /// stop after a minute. The other namespace stays within its share, and its own name is written at
 /// once.
