@@ -91,18 +91,6 @@ runtime::metrics! {
         "Objects with rules that have no effect as a whole, since all of their kind in the namespace have too many names together";
 }
 
-/// The names that these objects use.
-pub fn names_in_use<K: RuleSource>(
-    objects: &[K],
-    terms: RetentionRules,
-) -> BTreeMap<DnsName, RetentionPolicy> {
-    let (mut rules, mut wanted) = (Rules::new(terms, Clients::default()), Wanted::default());
-    rules.reset(objects, &BTreeSet::new());
-    rules.settle(&mut wanted);
-    let names = wanted.names.into_iter();
-    names.map(|(name, it)| (name, it.retention)).collect()
-}
-
 /// A summary of the objects of a source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overview {

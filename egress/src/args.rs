@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    bundle::BundleArgs, capture::CaptureArgs, check::CheckArgs, corefile::args::CorefileArgs,
-    explain::ExplainArgs, list::ListArgs, replay::ReplayArgs, verify::VerifyArgs, watch::WatchArgs,
+    capture::CaptureArgs, check::CheckArgs, corefile::args::CorefileArgs, explain::ExplainArgs,
+    list::ListArgs, verify::VerifyArgs, watch::WatchArgs,
 };
 
 /// The prefix of the environment variables.
@@ -32,10 +32,8 @@ pub enum Action {
     Explain(Box<ExplainArgs>),
     Watch(Box<WatchArgs>),
     Verify(Box<VerifyArgs>),
-    Bundle(Box<BundleArgs>),
     Corefile(Box<CorefileArgs>),
     Capture(Box<CaptureArgs>),
-    Replay(Box<ReplayArgs>),
     Completion(CompletionArgs),
     Man(ManArgs),
     /// Prints the version.

@@ -9,21 +9,21 @@
 mod admission;
 mod api_server;
 mod dns_servers;
-pub(crate) mod facts;
+mod facts;
 mod folder;
 mod gather;
 mod lease;
 mod names;
 mod nodes;
 mod ovn_kubernetes;
-pub(crate) mod pods;
+mod pods;
 mod policies;
 mod policy_writers;
 mod pre;
 mod programs;
 mod report;
 mod running;
-pub(crate) mod seen;
+mod seen;
 mod sets;
 mod streaming;
 mod workloads;
@@ -139,21 +139,6 @@ pub(crate) async fn run(args: CheckArgs) -> anyhow::Result<bool> {
     };
     output::line(&text)?;
     Ok(report.outcome()?)
-}
-
-/// Asks a cluster everything.
-pub(crate) async fn facts_of(access: &Access) -> Facts {
-    gather::cluster(access, Settings::default(), false).await
-}
-
-/// The findings of these facts.
-pub(crate) fn report_of(facts: &Facts) -> Report {
-    Report::new(found(facts, TOPICS))
-}
-
-/// The findings about programs at local sockets.
-pub(crate) async fn local_report(targets: &TargetArgs) -> Report {
-    Report::new(local(targets, &Programs::ask(&targets.find_local()).await))
 }
 
 /// The findings of some topics. Without an API server nothing else can be seen.

@@ -4,13 +4,11 @@
 //! - `targets`: the running programs, at local sockets or in the pods of a cluster.
 //! - `check`: whether the whole chain works.
 //! - `explain`, `verify`: questions to them. `list`: all addresses. `watch`: new ones, as they come.
-//! - `bundle`: what a bug report needs.
 //! - `capture`: the events that a collector reads.
-//! - `corefile`: Corefiles of CoreDNS servers that should stream. `replay`: a capture once more.
+//! - `corefile`: Corefiles of CoreDNS servers that should stream.
 //! - `manual`: man pages and completions.
 
 pub mod args;
-mod bundle;
 mod capture;
 mod check;
 mod corefile;
@@ -20,7 +18,6 @@ mod manual;
 mod nodes;
 mod output;
 mod pattern;
-mod replay;
 mod targets;
 mod verify;
 mod watch;
@@ -44,10 +41,8 @@ pub fn run(cli: Cli) -> ExitCode {
             Action::Explain(args) => explain::run(*args).await?,
             Action::Watch(args) => watch::run(*args).await?,
             Action::Verify(args) => verify::run(*args).await?,
-            Action::Bundle(args) => bundle::run(*args).await.map(|()| true)?,
             Action::Corefile(args) => corefile::run(*args)?,
             Action::Capture(args) => capture::run(*args).await.map(|()| true)?,
-            Action::Replay(args) => replay::run(*args).await.map(|()| true)?,
             Action::Completion(args) => manual::completion(args.shell).map(|()| true)?,
             Action::Man(args) => manual::man(&args.folder).map(|()| true)?,
             Action::Version => {

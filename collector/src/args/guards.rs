@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 
-/// The flags of refused addresses, which replay has too.
+/// The flags of refused addresses.
 #[derive(Clone, Debug, clap::Args)]
 pub struct GuardArgs {
     /// Networks whose addresses are refused in answers; repeatable.

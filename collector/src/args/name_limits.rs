@@ -8,7 +8,7 @@ use crate::{
     state::Limits,
 };
 
-/// The flags of how many names and addresses there may be, which replay has too.
+/// The flags of how many names and addresses there may be.
 #[derive(Clone, Debug, clap::Args)]
 pub struct NameLimitArgs {
     /// Addresses of one name, at most.

@@ -13,7 +13,7 @@ use crate::{
     state::Limits,
 };
 
-/// The flags of how long addresses stay, which replay has too.
+/// The flags of how long addresses stay.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RetentionArgs {
     /// The smallest TTL: a smaller one in an answer counts as this.

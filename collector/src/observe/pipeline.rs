@@ -324,7 +324,7 @@ fn client(
 }
 
 /// A dnstap time: seconds and nanoseconds since the Unix epoch.
-pub fn timestamp(time: dnstap::Timestamp) -> Option<Timestamp> {
+fn timestamp(time: dnstap::Timestamp) -> Option<Timestamp> {
     let seconds = i64::try_from(time.seconds).ok()?.checked_mul(1000)?;
     Some(Timestamp::from_millis(seconds) + Duration::from_nanos(time.nanoseconds.into()))
 }

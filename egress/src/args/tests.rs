@@ -23,27 +23,6 @@ fn refuses(args: &[&str], words: &str) {
 }
 
 #[test]
-fn a_replay_needs_a_file_and_names() {
-    let args = [
-        "replay",
-        "x.fstrm",
-        "--name",
-        "www.example.com,*.example.org",
-    ];
-    match parsed(&args, &[]).unwrap() {
-        Action::Replay(args) => {
-            let names: Vec<String> = args.names.iter().map(ToString::to_string).collect();
-            assert_eq!(names, ["www.example.com.", "*.example.org."]);
-            assert_eq!(args.retention.grace, Duration::from_secs(5));
-        }
-        other => panic!("{other:?}"),
-    }
-    refuses(&["replay", "--name=x.example"], "<FILE>");
-    refuses(&["replay", "x.fstrm"], "--store");
-    refuses(&["replay", "x.fstrm", "--name=a..b"], "--name");
-}
-
-#[test]
 fn the_programs_to_ask_come_from_flags_or_else_from_variables() {
     let args = ["explain", "www.example.com", "--collector=unix:///run/x"];
     let variables = [

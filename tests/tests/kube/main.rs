@@ -11,7 +11,6 @@
 
 mod absence;
 mod bad_input;
-mod bundle;
 mod chart;
 mod chart_readme;
 mod chart_values;

@@ -13,7 +13,6 @@ use tests::{
     dns::ask,
     dnstap::{Sender, data},
     process::Process,
-    programs,
     store::Store,
     wait::eventually,
     workdir::Workdir,
@@ -163,7 +162,7 @@ addSelfAnsweredResponseAction(AllRule(), DnstapLogResponseAction("dnsdist", logg
 }
 
 #[tokio::test]
-async fn what_fstrm_capture_wrote_is_replayed_and_fstrm_replay_sends_it() {
+async fn fstrm_replay_sends_what_fstrm_capture_wrote() {
     let source = Workdir::new();
     coredns::write_zone(
         &source.join("x.zone"),
@@ -196,11 +195,6 @@ async fn what_fstrm_capture_wrote_is_replayed_and_fstrm_replay_sends_it() {
         process.terminate().await;
     }
     let file = source.join("events.fstrm").display().to_string();
-    let args = ["replay", &file, "--name", "www.fstrm.test"];
-    let replayed = programs::run("egress", &args).await;
-    let shown = String::from_utf8_lossy(&replayed.stdout);
-    let kept = "  www.fstrm.test.: 192.0.2.10\n";
-    assert!(shown.ends_with(kept), "{shown}{replayed:?}");
 
     let (world, _) = self::world("fstrm.test").await;
     let socket = world.dnstap_socket().display().to_string();
