@@ -217,7 +217,7 @@ impl<S: Store> Task<S> {
 
     fn guard(&mut self, networks: &mut watch::Receiver<Option<Arc<Networks>>>) {
         if let Some(networks) = networks.borrow_and_update().clone() {
-            let guards = self.controller.names.guard(networks, self.clock.now());
+            let guards = self.controller.names.guard(networks);
             self.guards.store(Arc::new(guards));
             self.guarded = true;
         }

@@ -94,8 +94,7 @@ impl StatusController {
 
     /// Applies an answer to the name itself and to the wildcard above it.
     pub fn observe(&mut self, observation: &Observation) {
-        let (guards, recent) = (&self.names.guards, &self.names.shared.recent);
-        let left = guarded(observation, guards, recent);
+        let left = guarded(observation, &self.names.guards);
         let observation = left.as_ref().unwrap_or(observation);
         if observation.addresses.is_empty() {
             return;

@@ -21,7 +21,6 @@ use serde::Serialize;
 
 pub use self::reasons::Reason;
 use crate::{
-    event_history::HistoryEntry,
     new_names::RefusedAnswers,
     objects::{Facts, NameFacts},
     observation::Observation,
@@ -39,8 +38,6 @@ pub struct KnownFacts {
     pub facts: Option<Facts>,
     /// The rules that use the names of the facts, and those that nearly match the subject.
     pub uses: BTreeMap<DnsName, NameUses>,
-    /// The history of the subject.
-    pub notes: Vec<HistoryEntry>,
     /// Cached answers, if no rule wants the name.
     pub unwanted: Vec<Observation>,
     /// New names that were left out of the wildcard because of their rate.
@@ -91,7 +88,7 @@ pub struct Explanation {
     pub names: Vec<NameExplained>,
     /// The number of names beyond that.
     pub more_names: usize,
-    /// Why the address is missing, and its history.
+    /// Why the address is missing, and what is wrong with the names.
     pub reasons: Vec<Reason>,
     /// All of it as lines of text.
     pub text: Vec<String>,
@@ -140,7 +137,7 @@ impl Explanation {
                 .map(|name| NameExplained::new(name, known, sources))
                 .collect(),
             more_names: facts.map_or(0, |facts| facts.more_names),
-            reasons: reasons::reasons(asked, known, sources, is_there),
+            reasons: reasons::reasons(asked, known, is_there),
             text: Vec::new(),
         };
         explanation.text = render_text::lines(&explanation, asked);

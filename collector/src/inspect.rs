@@ -12,7 +12,6 @@ mod problems;
 mod status;
 #[cfg(test)]
 mod tests;
-mod watch_lines;
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,6 +22,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use proto::facts::{LONGEST_CAPTURE, NEW_ADDRESSES, NameAddresses};
 use runtime::{
     admin::Health,
     clock::Clock,
@@ -32,7 +32,6 @@ use runtime::{
         explain::QueryPacer,
         html::{Refresh, Site},
         json, page, query, refusal,
-        watch::WatchSubscribers,
     },
     store::BadObjects,
 };
@@ -42,13 +41,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use self::{capture::LONGEST as LONGEST_CAPTURE, status::Status};
+pub use self::status::Status;
 use crate::{
     corefile::live::LiveView,
-    event_history::EventHistory,
     flush::BlockView,
     new_names::NewNames,
-    objects::{InspectRequest, View, WatchEvent},
+    objects::{InspectRequest, NewAddresses, View},
     observe::{self, CaptureSubscribers, ConnectionTable, DnsServers, answer_cache::AnswerCache},
     pods::PodsView,
     policies::Policies,
@@ -76,8 +74,6 @@ pub struct InspectSources {
     pub controller: mpsc::Sender<InspectRequest>,
     pub rules: RuleSources,
     pub dns: DnsSources,
-    /// The history of names and addresses.
-    pub recent: EventHistory,
     /// Cached answers for names without a rule.
     pub remembered: AnswerCache,
     /// New names that were left out.
@@ -92,8 +88,8 @@ pub struct InspectSources {
     pub clock: Clock,
     /// Where captures subscribe.
     pub taps: CaptureSubscribers,
-    /// Where readers of `/watch` subscribe.
-    pub watch: WatchSubscribers<WatchEvent>,
+    /// The latest new addresses.
+    pub new_addresses: NewAddresses,
     /// The conditions of readiness.
     pub health: Health,
     /// Objects that cannot be decoded.
@@ -143,7 +139,7 @@ fn router(sources: InspectSources) -> Router {
         .route("/names.json", get(names::in_json))
         .route("/explain", get(explain::in_html))
         .route("/explain.json", get(explain::in_json))
-        .route("/watch", get(watch_lines::answer))
+        .route(NEW_ADDRESSES, get(new_addresses))
         .route("/capture/{milliseconds}/{bytes}", get(captured))
         .with_state(Arc::new(Inspector {
             sources,
@@ -217,6 +213,14 @@ async fn in_json(State(inspector): State<Arc<Inspector>>) -> Response {
         Some(status) => json(&*status),
         None => busy(PROGRAM),
     }
+}
+
+async fn new_addresses(State(inspector): State<Arc<Inspector>>) -> Response {
+    let sources = &inspector.sources;
+    json(&NameAddresses {
+        now: sources.clock.now().into(),
+        new_addresses: sources.new_addresses.facts(&sources.peers),
+    })
 }
 
 async fn captured(

@@ -12,7 +12,6 @@
 //! - [`objects`]: the state of all names → DNSNameResolver objects: created, written by
 //!   compare-and-swap, deleted.
 //! - [`controller`]: owns the state. [`control_loop`]: the single task that runs it.
-//! - [`event_history`]: recent events of wanted names.
 //! - [`flush`]: probes that flush dnstap streams, and find DNS servers without one.
 //!   [`stream_coverage`]: which DNS servers stream here.
 //! - [`inspect`]: the status page. [`explain`]: why an address is there, or is not.
@@ -23,7 +22,6 @@ pub mod clients;
 pub mod control_loop;
 pub mod controller;
 pub mod corefile;
-pub mod event_history;
 pub mod explain;
 pub mod failure;
 pub mod flush;

@@ -5,15 +5,9 @@ use std::net::IpAddr;
 
 use metrics::counter;
 use proto::api::DnsName;
-use runtime::clock::Clock;
 use tokio::sync::mpsc;
 
-use crate::{
-    clients::Namespace,
-    event_history::{EventHistory, EventKind, HistoryEntry},
-    namespaces::NamespaceQuota,
-    observation::Provenance,
-};
+use crate::{clients::Namespace, namespaces::NamespaceQuota};
 
 /// The most waiting reports. Dropping some is harmless.
 const QUEUE: usize = 64;
@@ -74,52 +68,29 @@ pub struct Rebinding {
     pub address: IpAddr,
     /// The reason of the refusal.
     pub reason: &'static str,
-    /// Where the answer came from.
-    pub source: Provenance,
 }
 
 /// The sending end, which never blocks. Clones share the queue; the default has none, and only
 /// counts.
 #[derive(Clone, Debug, Default)]
-pub struct Rebindings(Option<Telling>);
-
-#[derive(Clone, Debug)]
-struct Telling {
-    queue: mpsc::Sender<Rebinding>,
-    recent: EventHistory,
-    clock: Clock,
-}
+pub struct Rebindings(Option<mpsc::Sender<Rebinding>>);
 
 impl Rebindings {
     /// The sender, and the receiver for the task that reports.
-    ///
-    /// Each is added to `recent` too.
-    pub fn channel(recent: EventHistory, clock: Clock) -> (Self, mpsc::Receiver<Rebinding>) {
+    pub fn channel() -> (Self, mpsc::Receiver<Rebinding>) {
         let (queue, receiver) = mpsc::channel(QUEUE);
-        let telling = Telling {
-            queue,
-            recent,
-            clock,
-        };
-        (Self(Some(telling)), receiver)
+        (Self(Some(queue)), receiver)
     }
 
     /// Reports this number of answers with refused addresses, of which `rebindings` are some.
     pub fn tell(&self, rebindings: Vec<Rebinding>, answers: u64) {
         counter!("egress_collector_rebinding_attempts_total").increment(answers);
-        let Some(telling) = &self.0 else {
+        let Some(queue) = &self.0 else {
             return;
         };
         for rebinding in rebindings {
-            telling.recent.note(HistoryEntry {
-                name: rebinding.name.clone(),
-                address: Some(rebinding.address),
-                what: EventKind::Refused(rebinding.reason),
-                source: rebinding.source,
-                at: telling.clock.now(),
-            });
             // Dropped if the queue is full: enough is reported then.
-            let _enough = telling.queue.try_send(rebinding);
+            let _enough = queue.try_send(rebinding);
         }
     }
 }

@@ -15,10 +15,9 @@
 //! - `dirty`, `writes`: which objects are written and when; `budget`: the write rate; [`publish`]
 //!   carries a write out; `write_results`: the results.
 //!
-//! For the status page: `inspection`, `inspect_request`, `view`, `facts`, `listing` and `metrics`. For
-//! `/watch`: `watch_events`.
+//! For the status page: `inspection`, `inspect_request`, `view`, `facts`, `listing`, `metrics` and
+//! `new_addresses`.
 
-mod acknowledged;
 pub(crate) mod budget;
 mod dirty;
 mod entry;
@@ -34,13 +33,13 @@ mod metrics;
 mod name_use;
 mod names;
 mod namespace_limits;
+mod new_addresses;
 mod object_policy;
 pub mod publish;
 mod stored_object;
 mod stored_objects;
 mod updates;
 mod view;
-mod watch_events;
 mod write_results;
 mod writes;
 
@@ -57,9 +56,9 @@ pub use self::{
     listing::{ListedName, NameListing, NameSelection, NamesQuery},
     metrics::METRICS,
     namespace_limits::{NamespaceLimits, NamespaceShare},
+    new_addresses::NewAddresses,
     object_policy::{ManageObjects, ObjectPolicy, SourcePolicy},
     view::{NameView, View},
-    watch_events::{NewAddresses, NewStatus, WatchEvent},
 };
 pub(crate) use self::{
     in_use::NamesInUse,
@@ -72,11 +71,10 @@ pub(crate) use self::{
     updates::ObjectUpdate,
     writes::WritePlan,
 };
-use runtime::inspect::watch::WatchSubscribers;
 
 use crate::{
-    clients::Clients, event_history::EventHistory, namespaces::NamespaceQuotas,
-    new_names::KnownNames, notices::Notices, observe::answer_cache::AnswerCache,
+    clients::Clients, namespaces::NamespaceQuotas, new_names::KnownNames, notices::Notices,
+    observe::answer_cache::AnswerCache,
 };
 
 /// State shared with other tasks.
@@ -84,8 +82,6 @@ use crate::{
 pub struct Shared {
     /// Answers that no rule wanted when they came.
     pub remembered: AnswerCache,
-    /// The history of addresses, for `explain`.
-    pub recent: EventHistory,
     /// The pods and namespaces of clients.
     pub clients: Clients,
     /// The names under wildcards, for the readers.
@@ -94,6 +90,6 @@ pub struct Shared {
     pub quotas: NamespaceQuotas,
     /// Reports names that are left out to the authors of rules.
     pub notices: Notices,
-    /// Those that are told of new addresses.
-    pub watch: WatchSubscribers<WatchEvent>,
+    /// The latest new addresses.
+    pub new_addresses: NewAddresses,
 }

@@ -40,7 +40,6 @@ use std::{
 use anyhow::bail;
 use futures_util::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::ObjectReference;
-use proto::api::DnsName;
 use runtime::{
     admin::Gate,
     kube_events::Reporter,

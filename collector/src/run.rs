@@ -88,7 +88,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         },
         ..Shared::default()
     };
-    let (rebindings, attempts) = Rebindings::channel(shared.recent.clone(), clock.clone());
+    let (rebindings, attempts) = Rebindings::channel();
     let (peers, own) = instances::peers(&args, &store);
     let program = Program {
         rebindings,
@@ -169,7 +169,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 pods,
                 servers: dns_servers,
             },
-            recent: program.shared.recent.clone(),
             remembered: program.shared.remembered.clone(),
             new_names: program.new_names.clone(),
             peers: ingest.peer_ids,
@@ -182,7 +181,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             },
             clock: program.clock.clone(),
             taps: ingest.taps,
-            watch: program.shared.watch.clone(),
+            new_addresses: program.shared.new_addresses.clone(),
             health: program.health.clone(),
             bad_objects: program.store.bad_objects(),
         };

@@ -8,8 +8,8 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
-use collector::inspect::LONGEST_CAPTURE;
 use http_body_util::BodyExt;
+use proto::facts::LONGEST_CAPTURE;
 use runtime::{
     UsageError,
     args::{parse_duration, parse_size},

@@ -1,43 +1,51 @@
-//! `egress watch`: from an answer to the status, the row and the rules, for each new address, as it happens.
+//! `egress watch`: from an answer to the status and the rows, for each new address, as it happens.
+//!
+//! It polls the latest new addresses of the collectors and the ovn-writers. `join` finds the parts of each address.
 
 mod join;
-mod lines;
-mod render;
-mod streams;
-mod unrealized;
+mod line;
 
 use std::{
+    collections::{BTreeMap, HashSet},
     io::{self, Write},
     time::Duration,
 };
 
+use anyhow::Context;
 use clap::Args;
+use futures_util::{StreamExt, stream};
+use proto::facts::{NEW_ADDRESSES, NameAddresses, RowAddresses};
 use runtime::{
     UsageError,
     args::{parse_duration, parse_namespace},
-    inspect::client::Output,
+    inspect::{client::Output, text::printable},
 };
-use tokio::{
-    sync::mpsc,
-    time::{Instant, interval, sleep_until},
-};
+use serde::{Deserialize, de::DeserializeOwned};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout, timeout_at};
 
 use self::{
-    join::{Joiner, Selection},
-    streams::{Heard, StreamEvent, Streams},
+    join::{Joiner, Polled, Selection},
+    line::Line,
 };
-use crate::{output, pattern::NamePattern, targets::TargetArgs};
+use crate::{
+    output,
+    pattern::NamePattern,
+    targets::{AT_ONCE, Kind, Target, TargetArgs, Targets},
+};
 
-/// The lines that wait to be joined.
-const QUEUE: usize = 1024;
+/// The pause between two polls.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often addresses are checked for missing legs.
-const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the programs are listed again. A program that did not answer is asked again then.
+const FIND_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Prints each new address, with the time of each leg from the DNS answer to the rules of the switches.
+/// How long one program may delay a poll.
+const POLL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Prints each new address, with the times from the DNS answer to the address sets of the nodes.
 ///
-/// A line is printed once all nodes have the address. If a leg is missing for some seconds, the line says which. A program
-/// that goes away is named and connected to again. The times are from the clocks of several machines.
+/// A line is printed once all nodes have the address. If a part is missing for 5 s, the line says which. A program that goes away
+/// is named and asked again. The times are from the clocks of several machines.
 ///
 /// Exit status 0 after `--duration`. 2: no program could be reached.
 #[derive(Args, Clone, Debug)]
@@ -54,10 +62,6 @@ pub struct WatchArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// How long a leg may be missing before the line is printed without it.
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_duration)]
-    pub missing_after: Duration,
-
     /// The format of the lines.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     pub output: Output,
@@ -72,69 +76,167 @@ pub struct WatchArgs {
 /// [`UsageError`]: no program could be reached.
 pub(crate) async fn run(args: WatchArgs) -> anyhow::Result<bool> {
     let until = args.duration.map(|duration| Instant::now() + duration);
-    let (sender, mut heard) = mpsc::channel(QUEUE);
-    let mut streams = Streams::new(&args.targets, sender).await?;
-    let selection = Selection {
-        name: args.name.clone(),
-        namespace: args.namespace.clone(),
-    };
-    let mut joiner = Joiner::new(selection, args.missing_after);
-    let (mut was_up, mut checks) = (false, interval(CHECK_INTERVAL));
+    let mut watch = Watch::new(&args).await?;
+    let mut polls = interval(POLL_INTERVAL);
+    polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let over = async {
-            match until {
-                Some(until) => sleep_until(until).await,
-                None => std::future::pending().await,
-            }
+        let polled = async {
+            polls.tick().await;
+            watch.poll().await
         };
-        let done = tokio::select! {
-            biased;
-            () = over => break,
-            Some(Heard { program, what }) = heard.recv() => {
-                note(&program.to_string(), &what, joiner.has_lost(&program.place, &what));
-                was_up |= matches!(what, StreamEvent::Line(_));
-                joiner.take(&program, what, now());
-                joiner.complete()
-            }
-            _ = checks.tick() => joiner.overdue(now()),
-            gone = streams.changed() => {
-                for place in gone {
-                    joiner.forget(&place);
-                }
-                continue;
-            }
+        let lines = match until {
+            Some(until) => match timeout_at(until, polled).await {
+                Ok(lines) => lines,
+                Err(_elapsed) => break,
+            },
+            None => polled.await,
         };
-        for told in done {
-            let line = match args.output {
-                Output::Text => render::text(&told),
-                Output::Json => render::json(&told)?,
+        for line in lines {
+            let text = match args.output {
+                Output::Text => line.text(),
+                Output::Json => line.json()?,
             };
-            if !output::is_taken(&line)? {
+            if !output::is_taken(&text)? {
                 return Ok(true);
             }
         }
     }
-    match was_up {
+    match watch.was_reached {
         true => Ok(true),
         false => Err(UsageError("no program could be reached".to_owned()).into()),
     }
 }
 
-fn now() -> std::time::Instant {
-    Instant::now().into_std()
+/// The programs, and what is known of their new addresses.
+struct Watch<'a> {
+    args: &'a TargetArgs,
+    targets: Targets,
+    listed_at: Instant,
+    /// Where programs answered last.
+    up: HashSet<String>,
+    /// Where programs did not, as told.
+    unreachable: HashSet<String>,
+    /// Those that are not asked before the programs are listed again.
+    skipped: HashSet<String>,
+    /// The ovn-writers that write nothing.
+    idle: HashSet<String>,
+    was_reached: bool,
+    joiner: Joiner,
 }
 
-/// Tells on stderr that a program went away or returned, or that lines of it were lost.
-fn note(program: &str, what: &StreamEvent, lost: Option<u64>) {
-    let words = match what {
-        StreamEvent::Down(error) => format!("the {program} does not answer: {error}"),
-        StreamEvent::Up => format!("watching the {program}"),
-        StreamEvent::Line(_) => match lost {
-            Some(lost) => format!("{lost} events of the {program} were lost: they came too fast"),
-            None => return,
-        },
-    };
-    let words = runtime::inspect::text::printable(&words);
+/// A part of an ovn-writer's `/status.json`.
+#[derive(Deserialize)]
+struct WriterState {
+    /// Why it writes nothing, if so.
+    idle: Option<String>,
+}
+
+impl<'a> Watch<'a> {
+    async fn new(args: &'a WatchArgs) -> anyhow::Result<Self> {
+        let selection = Selection {
+            name: args.name.clone(),
+            namespace: args.namespace.clone(),
+        };
+        let mut watch = Self {
+            args: &args.targets,
+            targets: args.targets.find().await?,
+            listed_at: Instant::now(),
+            up: HashSet::new(),
+            unreachable: HashSet::new(),
+            skipped: HashSet::new(),
+            idle: HashSet::new(),
+            was_reached: false,
+            joiner: Joiner::new(selection, Instant::now()),
+        };
+        watch.find_idle().await;
+        Ok(watch)
+    }
+
+    /// Asks all programs, and returns the lines to print.
+    async fn poll(&mut self) -> Vec<Line> {
+        if self.listed_at.elapsed() >= FIND_INTERVAL {
+            self.listed_at = Instant::now();
+            // While the API server does not answer, the known programs are asked.
+            if !self.args.are_local()
+                && let Ok(targets) = self.args.find().await
+            {
+                self.targets = targets;
+            }
+            self.skipped.clear();
+            self.find_idle().await;
+        }
+        let (collectors, writers) = tokio::join!(
+            self.ask::<NameAddresses>(Kind::Collector, NEW_ADDRESSES),
+            self.ask::<RowAddresses>(Kind::OvnWriter, NEW_ADDRESSES),
+        );
+        let collectors = self.note(Kind::Collector, collectors);
+        let mut writers = self.note(Kind::OvnWriter, writers);
+        writers.retain(|place, _| !self.idle.contains(place));
+        let polled = Polled {
+            collectors: collectors.into_values().collect(),
+            writers,
+        };
+        self.joiner.join(polled, Instant::now())
+    }
+
+    /// Finds the ovn-writers that never get a row: standbys, and those with `--dry-run`.
+    async fn find_idle(&mut self) {
+        let states = self.ask::<WriterState>(Kind::OvnWriter, "/status.json");
+        let states = states.await.into_iter();
+        let idle = states.filter(|(_, state)| state.as_ref().is_ok_and(|it| it.idle.is_some()));
+        self.idle = idle.map(|(place, _)| place).collect();
+    }
+
+    /// Asks the programs of a kind that are not known to be down.
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        kind: Kind,
+        path: &str,
+    ) -> Vec<(String, anyhow::Result<T>)> {
+        let asked = self.targets.of(kind);
+        let asked = asked.filter(|target| !self.skipped.contains(&target.place));
+        let asked = asked.map(|target: &Target| async move {
+            let answer = timeout(POLL_TIMEOUT, target.ask(path)).await;
+            (
+                target.place.clone(),
+                answer.context("no answer in time").flatten(),
+            )
+        });
+        stream::iter(asked).buffered(AT_ONCE).collect().await
+    }
+
+    /// Tells on stderr which programs went away or returned. Returns the answers by place.
+    fn note<T>(
+        &mut self,
+        kind: Kind,
+        answers: Vec<(String, anyhow::Result<T>)>,
+    ) -> BTreeMap<String, T> {
+        let mut reached = BTreeMap::new();
+        for (place, answer) in answers {
+            let program = format!("{} {place}", kind.as_str());
+            match answer {
+                Ok(answer) => {
+                    self.was_reached = true;
+                    self.unreachable.remove(&place);
+                    if self.up.insert(place.clone()) {
+                        tell(&format!("watching the {program}"));
+                    }
+                    reached.insert(place, answer);
+                }
+                Err(error) => {
+                    self.up.remove(&place);
+                    if self.unreachable.insert(place.clone()) {
+                        tell(&format!("the {program} does not answer: {error:#}"));
+                    }
+                    self.skipped.insert(place);
+                }
+            }
+        }
+        reached
+    }
+}
+
+fn tell(words: &str) {
     // Without a stderr the lines go on.
-    let _closed = writeln!(io::stderr(), "{words}");
+    let _closed = writeln!(io::stderr(), "{}", printable(words));
 }

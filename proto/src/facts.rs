@@ -1,12 +1,56 @@
 //! The facts that the programs serve as JSON, for the program `egress`.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The path of [`RowAddresses`] at the inspect listener of an ovn-writer.
+/// The path of [`NameAddresses`] at the inspect listener of a collector, and of [`RowAddresses`] at that of an ovn-writer.
 pub const NEW_ADDRESSES: &str = "/new-addresses.json";
+
+/// The number of new addresses that a program remembers.
+pub const MOST_NEW_ADDRESSES: usize = 1_000;
+
+/// The longest capture of a collector (`GET /capture/MILLISECONDS/BYTES`).
+pub const LONGEST_CAPTURE: Duration = Duration::from_secs(600);
+
+/// The last new addresses that answers brought to names of rules, the oldest first.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NameAddresses {
+    /// When the collector answered.
+    #[serde(with = "rfc3339")]
+    pub now: Timestamp,
+    /// At most [`MOST_NEW_ADDRESSES`].
+    pub new_addresses: Vec<NameAddress>,
+}
+
+/// A new address of a name of rules.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NameAddress {
+    /// The name as in rules, which is `spec.name` of the object.
+    pub rule: String,
+    /// The name of the question. Under a wildcard it differs from the rule.
+    pub name: String,
+    /// The address.
+    pub address: IpAddr,
+    /// The time of the answer by the DNS server's clock.
+    #[serde(with = "rfc3339::optional")]
+    pub answered_at: Option<Timestamp>,
+    /// When the collector read the answer.
+    #[serde(with = "rfc3339")]
+    pub read_at: Timestamp,
+    /// When the store acknowledged a status with the address.
+    #[serde(with = "rfc3339::optional")]
+    pub status_written_at: Option<Timestamp>,
+    /// The object of that status, as `namespace/name`.
+    pub object: Option<String>,
+    /// The DNS server of the answer, or the collector's own look-up.
+    pub seen_where: String,
+    /// The namespaces with a rule for it, at most 100.
+    pub namespaces: Vec<String>,
+}
 
 /// The last new addresses that an ovn-writer put into rows, the oldest first.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -15,7 +59,7 @@ pub struct RowAddresses {
     /// When the ovn-writer answered.
     #[serde(with = "rfc3339")]
     pub now: Timestamp,
-    /// At most 1,000.
+    /// At most [`MOST_NEW_ADDRESSES`].
     pub new_addresses: Vec<RowAddress>,
 }
 
@@ -50,11 +94,50 @@ mod rfc3339 {
         let text = String::deserialize(from)?;
         text.parse().map_err(D::Error::custom)
     }
+
+    /// A time that may be `null`.
+    pub(super) mod optional {
+        use k8s_openapi::jiff::Timestamp;
+        use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+        #[derive(Deserialize, Serialize)]
+        #[serde(transparent)]
+        struct Text(#[serde(with = "super")] Timestamp);
+
+        pub(in super::super) fn serialize<S: Serializer>(
+            at: &Option<Timestamp>,
+            to: S,
+        ) -> Result<S::Ok, S::Error> {
+            at.map(Text).serialize(to)
+        }
+
+        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+            from: D,
+        ) -> Result<Option<Timestamp>, D::Error> {
+            let text = Option::<Text>::deserialize(from)?;
+            Ok(text.map(|Text(at)| at))
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn name_addresses_read_back_as_written() {
+        let json = serde_json::json!({
+            "now": "2026-01-01T00:00:01Z",
+            "newAddresses": [{
+                "rule": "*.w.test.", "name": "a.w.test.", "address": "192.0.2.1",
+                "answeredAt": null, "readAt": "2026-01-01T00:00:00.002Z",
+                "statusWrittenAt": "2026-01-01T00:00:00.007Z", "object": "ns/x",
+                "seenWhere": "own look-up", "namespaces": ["team"],
+            }],
+        });
+        let read: NameAddresses = serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), json);
+    }
 
     #[test]
     fn row_addresses_read_back_as_written() {

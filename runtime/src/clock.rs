@@ -60,6 +60,14 @@ impl Serialize for Timestamp {
     }
 }
 
+/// The nearest one of its range.
+impl From<Timestamp> for jiff::Timestamp {
+    fn from(at: Timestamp) -> Self {
+        let nearest = if at.0 < 0 { Self::MIN } else { Self::MAX };
+        Self::from_millisecond(at.0).unwrap_or(nearest)
+    }
+}
+
 impl std::ops::Add<Duration> for Timestamp {
     type Output = Self;
 

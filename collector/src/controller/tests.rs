@@ -17,7 +17,6 @@ mod take_over;
 mod truncation;
 mod under_way;
 mod view;
-mod watch;
 mod write;
 mod writes;
 
@@ -36,7 +35,6 @@ use runtime::{
 
 use super::{Config, StatusController};
 use crate::{
-    event_history::EventHistory,
     objects::{
         ManageObjects, ObjectPolicy, Shared,
         publish::{Write, WriteOutcome},
@@ -93,7 +91,6 @@ pub(crate) struct World {
     pub(crate) config: Config,
     pub(crate) controller: StatusController,
     pub(crate) remembered: AnswerCache,
-    pub(crate) recent: EventHistory,
     pub(crate) store: BTreeMap<ObjectKey, DnsNameResolver>,
     versions: u64,
     pub(crate) now: i64,
@@ -108,7 +105,6 @@ impl World {
 
     pub(crate) fn with(manage_objects: ManageObjects, change: impl FnOnce(&mut Config)) -> Self {
         let remembered = AnswerCache::new(64, Limits::default().max_ttl);
-        let recent = EventHistory::default();
         let mut config = Config {
             objects: ObjectPolicy::of_egress_firewalls("ovn", manage_objects),
             limits: Limits {
@@ -117,7 +113,6 @@ impl World {
             },
             shared: Shared {
                 remembered: remembered.clone(),
-                recent: recent.clone(),
                 ..Shared::default()
             },
             ..Config::default()
@@ -127,7 +122,6 @@ impl World {
             controller: StatusController::new(config.clone()),
             config,
             remembered,
-            recent,
             store: BTreeMap::new(),
             versions: 0,
             now: 0,

@@ -1,4 +1,4 @@
-//! Why an address is missing, and its history.
+//! Why an address is missing, and what is wrong with its names.
 
 use proto::api::DnsName;
 use runtime::{
@@ -9,10 +9,8 @@ use serde::Serialize;
 
 use super::{KnownFacts, near_misses};
 use crate::{
-    event_history::{EventKind, HistoryEntry},
     guards::advice,
     objects::{NameFacts, NamespaceShare},
-    observe::PeerIds,
 };
 
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -42,13 +40,8 @@ impl Reason {
     }
 }
 
-/// All reasons: first why the address is missing, then its history, the latest first.
-pub(super) fn reasons(
-    asked: &Asked,
-    known: &KnownFacts,
-    sources: &PeerIds,
-    is_there: bool,
-) -> Vec<Reason> {
+/// All reasons: first why the address is missing, then what is wrong with the names.
+pub(super) fn reasons(asked: &Asked, known: &KnownFacts, is_there: bool) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if !is_there {
         match &asked.subject {
@@ -63,8 +56,6 @@ pub(super) fn reasons(
         of_trouble(name, &mut reasons);
         of_shares(name, asked, &mut reasons);
     }
-    let notes = known.notes.iter().filter(|note| !is_over(note, known));
-    reasons.extend(notes.map(|note| of_note(note, sources)));
     reasons
 }
 
@@ -87,12 +78,7 @@ fn of_name(name: &DnsName, asked: &Asked, known: &KnownFacts, reasons: &mut Vec<
         not_wanted(name, asked, known, reasons);
         return;
     }
-    // The history explains the missing address, for example by a refused one.
-    if !known.notes.iter().any(|note| !is_over(note, known)) {
-        let words =
-            "the collector received no answer for it with an address, as far as it remembers";
-        reasons.push(Reason::new("NeverSeen", words));
-    }
+    reasons.push(Reason::new("NoAddress", "the collector knows no address of it; if a guard refused an answer, an Event at the object with the rule says so"));
     if let Some(refused) = known.refused {
         let words = format!(
             "new names under the wildcard were left out, over the limit of --new-names-rate: {} answers, the last \
@@ -198,10 +184,9 @@ fn of_address(asked: &Asked, known: &KnownFacts, reasons: &mut Vec<Reason>) {
             }
         };
         reasons.push(Reason::new("NoRule", words));
-    } else if known.notes.is_empty() {
-        let words =
-            "the collector received no answer with it for a name in a rule, as far as it remembers";
-        reasons.push(Reason::new("NeverSeen", words));
+    } else {
+        let words = "no name in a rule has it";
+        reasons.push(Reason::new("NoAddress", words));
     }
 }
 
@@ -296,56 +281,4 @@ fn of_shares(name: &NameFacts, asked: &Asked, reasons: &mut Vec<Reason>) {
     };
     let words = format!("{}: {what}{which}", name.name);
     reasons.push(Reason::new("LimitExceeded", words));
-}
-
-/// Whether a later event has undone the one in the entry.
-fn is_over(note: &HistoryEntry, known: &KnownFacts) -> bool {
-    if matches!(note.what, EventKind::Refused(_)) {
-        return false;
-    }
-    let facts = known.facts.iter().flat_map(|facts| &facts.names);
-    let mut addresses = facts.flat_map(|name| &name.addresses);
-    addresses.any(|(address, _)| {
-        address.name == note.name
-            && note.address.is_none_or(|ip| ip == address.ip)
-            && address.seen >= note.at
-    })
-}
-
-fn of_note(note: &HistoryEntry, sources: &PeerIds) -> Reason {
-    let HistoryEntry { name, address, .. } = note;
-    let address = address.map(|address| address.to_string());
-    let shown = address.as_deref().unwrap_or_default();
-    let (reason, words) = match note.what {
-        EventKind::Refused(guard) => (
-            "Refused",
-            format!(
-                "{name} was answered with {shown}, seen {}: {}",
-                sources.describe(note.source),
-                refused(guard)
-            ),
-        ),
-        EventKind::Evicted => (
-            "Evicted",
-            format!("{shown} of {name} was evicted, since a limit was reached"),
-        ),
-        EventKind::Expired => (
-            "Expired",
-            format!("{shown} of {name} was removed: its time was over, and no answer had it again"),
-        ),
-        EventKind::LookupFailed(failure) => (
-            "LookupFailed",
-            format!("a look-up of {name} failed: {failure}"),
-        ),
-        EventKind::NoAddress => (
-            "NoAddress",
-            format!("the DNS servers said that {name} has no address"),
-        ),
-    };
-    Reason {
-        name: Some(name.to_string()),
-        address,
-        at: Some(note.at),
-        ..Reason::new(reason, words)
-    }
 }

@@ -6,8 +6,8 @@ use runtime::store::ObjectKey;
 use super::*;
 use crate::rules::{RuleUse, Source};
 use crate::{
-    event_history::EventKind, failure::Failure, namespaces::NamespaceQuota,
-    objects::NamespaceShare, observation::Provenance, state::FailureView,
+    failure::Failure, namespaces::NamespaceQuota, objects::NamespaceShare, observation::Provenance,
+    state::FailureView,
 };
 
 mod limits;
@@ -76,7 +76,6 @@ fn known(names: Vec<NameFacts>) -> KnownFacts {
             more_names: 0,
         }),
         uses: BTreeMap::new(),
-        notes: Vec::new(),
         unwanted: Vec::new(),
         refused: None,
         refused_rules: Vec::new(),
@@ -99,16 +98,6 @@ fn rule(known: &mut KnownFacts, of: &str) {
     };
     let uses = known.uses.entry(name(of)).or_default();
     uses.rules.push(rule);
-}
-
-fn note(of: &str, ip: Option<&str>, what: EventKind, seconds: i64) -> HistoryEntry {
-    HistoryEntry {
-        name: name(of),
-        address: ip.map(|ip| ip.parse().unwrap()),
-        what,
-        source: Provenance::LOOKUP,
-        at: at(seconds),
-    }
 }
 
 fn explain(about: &str, known: &KnownFacts) -> Explanation {
@@ -201,44 +190,16 @@ fn a_name_that_no_answer_had_says_what_is_done_about_it() {
     };
     let mut it = known(vec![empty(0)]);
     rule(&mut it, WWW);
-    assert_eq!(reasons(WWW, &it), ["NeverSeen", "NotLookedUp"]);
+    assert_eq!(reasons(WWW, &it), ["NoAddress", "NotLookedUp"]);
     it.facts.as_mut().unwrap().names = vec![empty(3)];
-    it.notes = vec![note(
-        WWW,
-        None,
-        EventKind::LookupFailed(Failure::NXDOMAIN),
-        -2,
-    )];
-    assert_eq!(reasons(WWW, &it), ["FruitlessLookups", "LookupFailed"]);
-    assert!(text(WWW, &it).contains("the DNS server answered NXDOMAIN (2027-01-15T07:59:58Z)"));
+    assert_eq!(reasons(WWW, &it), ["NoAddress", "FruitlessLookups"]);
     it.facts.as_mut().unwrap().leader = false;
-    assert_eq!(reasons(WWW, &it), ["NotLeader", "LookupFailed"]);
+    assert_eq!(reasons(WWW, &it), ["NoAddress", "NotLeader"]);
     it.facts.as_mut().unwrap().lookups = false;
-    assert_eq!(reasons(WWW, &it), ["NoLookups", "LookupFailed"]);
+    assert_eq!(reasons(WWW, &it), ["NoAddress", "NoLookups"]);
     let mut wildcard = known(vec![facts("*.example.com", Vec::new())]);
     rule(&mut wildcard, "*.example.com");
-    assert_eq!(reasons(WWW, &wildcard), ["NeverSeen", "OnlyWildcard"]);
-}
-
-#[test]
-fn what_happened_of_late_is_told_unless_it_was_undone() {
-    let shown = vec![(address(WWW, "192.0.2.1", -10, 30), true)];
-    let mut known = known(vec![facts(WWW, shown)]);
-    rule(&mut known, WWW);
-    known.notes = vec![
-        note(WWW, Some("127.0.0.1"), EventKind::Refused("loopback"), -20),
-        note(WWW, Some("192.0.2.9"), EventKind::Evicted, -20),
-        note(WWW, Some("192.0.2.8"), EventKind::Expired, -20),
-        // The address came back, and so did an answer.
-        note(WWW, Some("192.0.2.1"), EventKind::Expired, -20),
-        note(WWW, None, EventKind::NoAddress, -20),
-    ];
-    assert_eq!(reasons(WWW, &known), ["Refused", "Evicted", "Expired"]);
-    let text = text(WWW, &known);
-    assert!(
-        text.contains("- www.example.com. was answered with 127.0.0.1, seen in the reply to this replica's own look-up: the guard `loopback` refuses it (2027-01-15T07:59:40Z)"),
-        "{text}"
-    );
+    assert_eq!(reasons(WWW, &wildcard), ["NoAddress", "OnlyWildcard"]);
 }
 
 #[test]
@@ -282,7 +243,7 @@ fn a_rule_is_told_with_its_index_its_ports_and_whether_it_denies() {
 #[test]
 fn an_address_that_a_guard_refuses_says_which() {
     let mut it = known(Vec::new());
-    assert_eq!(reasons("198.51.100.1", &it), ["NeverSeen"]);
+    assert_eq!(reasons("198.51.100.1", &it), ["NoAddress"]);
     it.facts.as_mut().unwrap().guarded = Some("cloud-metadata");
     assert_eq!(reasons("169.254.169.254", &it), ["Guarded"]);
     let words = text("169.254.169.254", &it);
@@ -292,14 +253,6 @@ fn an_address_that_a_guard_refuses_says_which() {
     assert!(
         words.contains("the guard `node` refuses it") && words.contains("--allow-node-addresses")
     );
-    it.facts.as_mut().unwrap().guarded = None;
-    it.notes = vec![note(
-        WWW,
-        Some("198.51.100.1"),
-        EventKind::Refused("node"),
-        -1,
-    )];
-    assert!(text(WWW, &it).contains("--allow-node-addresses"));
 }
 
 #[test]
@@ -426,12 +379,6 @@ fn however_much_there_is_the_lines_are_few() {
     );
     for i in 0..1_000 {
         rule(&mut known, &format!("n{i}.example.com"));
-        known.notes.push(note(
-            WWW,
-            Some("127.0.0.1"),
-            EventKind::Refused("loopback"),
-            -i,
-        ));
     }
     let lines = explain("192.0.2.1", &known).text;
     assert!(lines.len() < 2_000, "{}", lines.len());

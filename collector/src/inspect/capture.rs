@@ -17,9 +17,6 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// The longest duration of a capture.
-pub const LONGEST: Duration = Duration::from_secs(600);
-
 /// The body of a capture: events for this time, but no more than these bytes.
 pub(super) fn body(tap: mpsc::Receiver<Bytes>, duration: Duration, bytes: usize) -> Body {
     Body::from_stream(stream(tap, duration, bytes))

@@ -89,7 +89,6 @@ impl InspectSources {
         let mut names: Vec<DnsName> = facts.names.iter().map(|it| it.name.clone()).collect();
         match subject {
             Subject::Name(name) => {
-                known.notes = self.recent.of_name(name);
                 let wildcard = if name.is_wildcard() {
                     Some(name.clone())
                 } else {
@@ -105,7 +104,7 @@ impl InspectSources {
                 let wanted = self.rules.wanted.borrow();
                 names.retain(|name| is_known(name) || wanted.has(name));
             }
-            Subject::Address(address) => known.notes = self.recent.of_address(*address),
+            Subject::Address(_) => {}
         }
         for rules in &self.rules.tasks {
             let (answer, told) = oneshot::channel();

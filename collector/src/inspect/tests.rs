@@ -212,7 +212,6 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
             pods: watch::channel(None).1,
             servers: None,
         },
-        recent: EventHistory::default(),
         remembered: AnswerCache::default(),
         new_names: crate::new_names::NewNames::default(),
         peers: observe::PeerIds::default(),
@@ -220,7 +219,7 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
         site: Site::default(),
         clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
         taps: CaptureSubscribers::default(),
-        watch: WatchSubscribers::default(),
+        new_addresses: NewAddresses::default(),
         health: Health::new(),
         bad_objects: BadObjects::default(),
     }

@@ -29,10 +29,7 @@ use super::{
     result::ServerReply,
 };
 use crate::{
-    failure::Failure,
-    guards::SharedGuards,
-    notices::Rebinding,
-    observation::{Addresses, Provenance},
+    failure::Failure, guards::SharedGuards, notices::Rebinding, observation::Addresses,
     query_origin::OwnQueries,
 };
 
@@ -241,7 +238,6 @@ impl Exchange {
                 name,
                 address,
                 reason,
-                source: Provenance::LOOKUP,
             };
             self.config.rebindings.tell(vec![rebinding], 1);
         }

@@ -90,12 +90,6 @@ impl LookupResult {
         Some(v4.weightier(v6))
     }
 
-    /// The reason of the failure, if one family failed.
-    pub fn worst(&self) -> Option<Failure> {
-        let failures = [self.v4.failure(), self.v6.failure()];
-        failures.into_iter().flatten().reduce(Failure::weightier)
-    }
-
     pub fn family(&self, family: Family) -> &FamilyOutcome {
         match family {
             Family::V4 => &self.v4,

@@ -1,6 +1,6 @@
 //! An object, as the store was last known to have it, and the writes that replace or delete it.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kube::{ResourceExt, core::ObjectMeta};
 use proto::api::{
@@ -72,11 +72,6 @@ impl StoredObject {
             namespace: policy.namespace(self.source).to_owned(),
             name: self.name.as_ref().to_owned(),
         }
-    }
-
-    /// Whether each of the objects has the address.
-    pub(crate) fn all_have(objects: &[Self], ip: IpAddr) -> bool {
-        objects.iter().all(|object| object.status.has_address(ip))
     }
 
     /// The current version was just written.

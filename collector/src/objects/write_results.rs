@@ -28,7 +28,10 @@ impl ObjectUpdate<'_> {
                 let of_status = matches!(write, Write::Status(_));
                 if of_status {
                     self.record_lag(&object);
-                    self.acknowledged(key, &object);
+                    if let Some(entry) = self.names.entries.get(&*object.spec.name) {
+                        let recent = &self.names.shared.new_addresses;
+                        recent.written(entry, key, &object, self.now);
+                    }
                 }
                 self.stored(key, &object, Writer::This);
                 let written = self.objects.find(key, self.names);

@@ -441,7 +441,6 @@ impl<'a> Reader<'a> {
             for observation in &mut self.observed {
                 observation.source = self.history.source;
             }
-            self.counts.set_source_of_rebindings(self.history.source);
             self.hand_over();
             // Watched before the flush, which reports the frames: these must count as those of a
             // known peer.

@@ -7,7 +7,7 @@ use metrics::{Counter, counter};
 use proto::api::DnsName;
 use runtime::metrics::Label;
 
-use crate::{guards, notices::Rebinding, observation::Provenance};
+use crate::{guards, notices::Rebinding};
 
 /// The most answers of one read that are reported for refused addresses; the others are only
 /// counted.
@@ -103,13 +103,7 @@ impl Counts {
     }
 
     /// Counts an answer for a wanted name with a refused address.
-    pub fn rebound(
-        &mut self,
-        name: &DnsName,
-        address: IpAddr,
-        reason: &'static str,
-        source: Provenance,
-    ) {
+    pub fn rebound(&mut self, name: &DnsName, address: IpAddr, reason: &'static str) {
         self.rebound += 1;
         let is_known = |it: &Rebinding| (&it.name, it.address) == (name, address);
         if self.rebindings.len() < MAX_REBINDINGS && !self.rebindings.iter().any(is_known) {
@@ -117,15 +111,7 @@ impl Counts {
                 name: name.clone(),
                 address,
                 reason,
-                source,
             });
-        }
-    }
-
-    /// Sets the source of answers that were read before the peer was known.
-    pub fn set_source_of_rebindings(&mut self, source: Provenance) {
-        for rebinding in &mut self.rebindings {
-            rebinding.source = source;
         }
     }
 

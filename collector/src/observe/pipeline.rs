@@ -230,7 +230,7 @@ fn take_wanted(
         })
         .map_err(|_| Outcome::BadMessage)?;
     if let Some((address, reason)) = refused {
-        counts.rebound(&name, address, reason, history.source);
+        counts.rebound(&name, address, reason);
     }
     if addresses.is_empty() {
         return Err(if refused.is_some() {

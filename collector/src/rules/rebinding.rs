@@ -45,7 +45,6 @@ mod tests {
         },
         *,
     };
-    use crate::observation::Provenance;
 
     fn rules(names: &[&str]) -> Rules {
         let mut rules = Rules::default();
@@ -58,7 +57,6 @@ mod tests {
             name: DnsName::parse(name).unwrap(),
             address: [127, 0, 0, 1].into(),
             reason: "loopback",
-            source: Provenance::STREAM,
         }
     }
 

@@ -267,9 +267,7 @@ impl<'a> Eviction<'a> {
         learned
             .gone
             .extend(names.filter(|it| self.list().name(it).is_none()).cloned());
-        let count = going.len();
-        learned.evicted.append(&mut going);
-        count
+        going.len()
     }
 
     fn victim<'n>(&self, name: &'n Name, address: &Address) -> Victim<'n> {

@@ -1,6 +1,6 @@
 //! The state of one object: each name's addresses, their expiry, and their sources.
 
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 
 use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
@@ -50,8 +50,6 @@ pub struct UpdateEffect {
     pub evicted_names: usize,
     /// Names that lost their last address by eviction: their look-ups end.
     pub gone: Vec<DnsName>,
-    /// The evicted addresses.
-    pub evicted: Vec<(DnsName, IpAddr)>,
     /// Names for which the status has new addresses, which another writer added.
     pub from_others: Vec<DnsName>,
 }

@@ -149,12 +149,6 @@ impl Stored {
         })
     }
 
-    /// Whether any name in the status has the address.
-    pub fn has_address(&self, ip: IpAddr) -> bool {
-        let mut addresses = self.names.iter().flat_map(|name| &name.addresses);
-        addresses.any(|address| address.ip == ip)
-    }
-
     /// Sets `resolutionFailures` of each name with an address to 0. The condition has the number
     /// instead. Returns whether a name had failures.
     pub(super) fn hide_failures(&mut self) -> bool {

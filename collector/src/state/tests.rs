@@ -49,7 +49,6 @@ pub(super) fn join(one: UpdateEffect, mut other: UpdateEffect) -> UpdateEffect {
     other.evicted_addresses += one.evicted_addresses;
     other.evicted_names += one.evicted_names;
     UpdateEffect {
-        evicted: [one.evicted, other.evicted].concat(),
         gone: [one.gone, other.gone].concat(),
         urgent: one.urgent || other.urgent,
         times: one.times || other.times,

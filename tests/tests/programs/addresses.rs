@@ -211,8 +211,7 @@ pub(crate) async fn line_with<R: AsyncRead + Unpin>(
 #[tokio::test]
 async fn a_watch_joins_answer_status_and_rows_and_outlives_programs() {
     let mut it = Nodes::start().await;
-    let patient = "--missing-after=60s".to_owned();
-    let mut watch = Watch::start(&[&it.flags[..], &[patient]].concat());
+    let mut watch = Watch::start(&it.flags);
     watch.notes("watching the ", 3).await;
     it.world.expect_flow(NAME, Family::V4, "192.0.2.10").await;
     let line = line_with(&mut watch.out, NAME).await;
@@ -223,20 +222,12 @@ async fn a_watch_joins_answer_status_and_rows_and_outlives_programs() {
         (&NAME.into(), &"192.0.2.10".into())
     );
     assert_eq!(told["namespaces"][0], "team");
-    assert!(told["answer"]["answeredAt"].is_string(), "{line}");
+    assert!(told["answeredAt"].is_string(), "{line}");
     let object = it.world.store.object(NAME).unwrap().metadata;
     let key = format!("ovn-kubernetes/{}", object.name.unwrap());
-    assert_eq!(told["status"]["object"], key);
-    assert!(
-        !told["status"]["resourceVersion"]
-            .as_str()
-            .unwrap()
-            .is_empty()
-    );
-    let rows = told["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 2, "{line}");
-    assert!(rows.iter().all(|row| row["seenAt"].is_string()), "{line}");
-    for leg in ["read", "status", "object", "row", "all"] {
+    assert_eq!(told["object"], key);
+    assert_eq!(told["rows"].as_object().unwrap().len(), 2, "{line}");
+    for leg in ["read", "status", "row", "all"] {
         assert!(told["milliseconds"][leg].is_i64(), "{leg}: {line}");
     }
 
@@ -257,7 +248,7 @@ async fn a_watch_joins_answer_status_and_rows_and_outlives_programs() {
         (&told["rule"], &told["isComplete"]),
         (&WILDCARD.into(), &true.into())
     );
-    assert_eq!(told["rows"].as_array().unwrap().len(), 1, "{line}");
+    assert_eq!(told["rows"].as_object().unwrap().len(), 1, "{line}");
 }
 
 #[tokio::test]

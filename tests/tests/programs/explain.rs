@@ -24,7 +24,7 @@ impl Explain {
         let folder = tempfile::tempdir().unwrap();
         let inspect = format!("unix://{}", folder.path().join("inspect.sock").display());
         let world = World::start(Setup {
-            zone: "www IN A 192.0.2.10\nbad IN A 127.0.0.1\n*.apps IN A 192.0.2.30",
+            zone: "www IN A 192.0.2.10\n*.apps IN A 192.0.2.30",
             allow,
             collector: &["--inspect", &inspect],
             ..Setup::default()
@@ -71,15 +71,8 @@ fn assert_has(text: &str, parts: &[&str]) {
 
 #[tokio::test]
 async fn a_name_and_its_address_say_which_rule_which_object_and_which_stream() {
-    let it = Explain::start(&[
-        NAME,
-        "*.apps.example.com",
-        "bad.example.com",
-        "a_b.example.com",
-    ])
-    .await;
-    assert_eq!(it.reasons(NAME).await, ["NeverSeen", "NoLookups"]);
-    it.world.look_up("bad.example.com.").await;
+    let it = Explain::start(&[NAME, "*.apps.example.com", "a_b.example.com"]).await;
+    assert_eq!(it.reasons(NAME).await, ["NoAddress", "NoLookups"]);
     it.world.expect_flow(NAME, Family::V4, "192.0.2.10").await;
     it.world
         .expect_flow_through(
@@ -133,16 +126,7 @@ async fn a_name_and_its_address_say_which_rule_which_object_and_which_stream() {
     );
 
     // Reasons for a missing address.
-    let (status, text) = it.text("bad.example.com", &[]).await;
-    assert_eq!(status, Some(1), "{text}");
-    assert_has(
-        &text,
-        &[
-            "bad.example.com. was answered with 127.0.0.1, seen in the dnstap stream of process ",
-            "the guard `loopback` refuses it",
-        ],
-    );
-    assert_eq!(it.reasons("127.0.0.1").await, ["Guarded", "Refused"]);
+    assert_eq!(it.reasons("127.0.0.1").await, ["Guarded"]);
     assert_eq!(
         it.reasons("y.x.apps.example.com").await,
         ["NoRule", "WildcardDepth"]
@@ -155,7 +139,7 @@ async fn a_name_and_its_address_say_which_rule_which_object_and_which_stream() {
         it.reasons("a_b.example.com").await,
         ["InvalidName", "NameRefused"]
     );
-    assert_eq!(it.reasons("192.0.2.99").await, ["NeverSeen"]);
+    assert_eq!(it.reasons("192.0.2.99").await, ["NoAddress"]);
     it.world.look_up("other.example.com.").await;
     assert_eq!(it.reasons("other.example.com").await, ["NoRule"]);
 }

@@ -4,11 +4,9 @@ use runtime::inspect::Subject;
 
 use super::{World, answer, at, name};
 use crate::{
-    event_history::EventKind,
-    failure::Failure,
-    lookup::{FamilyOutcome, LookupResult},
     objects::{Facts, ManageObjects},
     observation::Provenance,
+    observe::PeerIds,
 };
 
 const WWW: &str = "www.example.com";
@@ -91,43 +89,29 @@ fn an_address_is_found_under_each_name_and_a_refusing_guard_is_named() {
 }
 
 #[test]
-fn what_expires_is_thrown_out_or_fails_is_noted() {
-    let mut world = World::with(ManageObjects::Auto, |config| {
-        config.limits.addresses_per_name = 1;
-    });
-    let recent = world.recent.clone();
-    let noted = || {
-        let notes = recent.of_name(&name(WWW)).into_iter();
-        let mut notes: Vec<_> = notes
-            .map(|it| (it.address.map(|ip| ip.to_string()), it.what))
-            .collect();
-        notes.sort_by_key(|(address, _)| address.clone());
-        notes
+fn new_address_is_listed_once_with_the_write_of_its_status() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["*.w.test"]);
+    let mut observation = answer("x.w.test", "192.0.2.1", world.now);
+    observation.answered_at = Some(at(world.now - 3));
+    world.controller.observe(&observation);
+    let facts = |world: &World| {
+        let recent = &world.config.shared.new_addresses;
+        recent.facts(&PeerIds::default())
     };
-    world.want(&[WWW]);
-    world.observe(WWW, "192.0.2.1");
-    world.now = 1_000;
-    world.observe(WWW, "192.0.2.2");
-    let evicted = (Some("192.0.2.1".to_owned()), EventKind::Evicted);
-    assert_eq!(noted(), std::slice::from_ref(&evicted));
-    let facts = of_name(&world, WWW);
-    let goes = facts.names[0].addresses[0].0.goes;
+    let [fact] = facts(&world).try_into().unwrap();
+    assert_eq!((&*fact.rule, &*fact.name), ("*.w.test.", "x.w.test."));
+    assert_eq!(fact.answered_at, Some(at(world.now - 3).into()));
+    assert_eq!(fact.status_written_at, None);
     world.settle();
-    world.controller.tick(goes);
-    let expired = (Some("192.0.2.2".to_owned()), EventKind::Expired);
-    assert_eq!(noted(), [evicted.clone(), expired.clone()]);
-    let failed = || FamilyOutcome::Failed(Failure::Timeout);
-    let mut round = LookupResult {
-        name: name(WWW),
-        started: goes,
-        finished: goes,
-        v4: failed(),
-        v6: failed(),
-    };
-    world.controller.round(&round, goes);
-    let failed = (None, EventKind::LookupFailed(Failure::Timeout));
-    assert_eq!(noted(), [failed, evicted.clone(), expired.clone()]);
-    (round.v4, round.v6) = (FamilyOutcome::NoData, FamilyOutcome::NoData);
-    world.controller.round(&round, goes);
-    assert_eq!(noted(), [(None, EventKind::NoAddress), evicted, expired]);
+    // Neither the same answer nor that of another name changes a set.
+    world.observe("x.w.test", "192.0.2.1");
+    world.observe("y.w.test", "192.0.2.1");
+    world.settle();
+    let [fact] = facts(&world).try_into().unwrap();
+    assert!(fact.status_written_at.is_some());
+    assert_eq!(
+        fact.object,
+        world.store.keys().next().map(ToString::to_string)
+    );
 }

@@ -37,10 +37,7 @@ fn what_a_new_guard_refuses_leaves_memory_and_status_at_once() {
         ]
     );
     world.now += 1000;
-    world
-        .controller
-        .names
-        .guard(services("10.96.0.0/16"), at(world.now));
+    world.controller.names.guard(services("10.96.0.0/16"));
     assert_eq!(world.settle(), 2);
     let left = ["*.example.net.", "www.example.com. 203.0.113.1"];
     assert_eq!(world.addresses(), left);
@@ -49,7 +46,7 @@ fn what_a_new_guard_refuses_leaves_memory_and_status_at_once() {
     world.observe(WWW, "10.96.0.7");
     assert_eq!(world.settle(), 0);
     assert_eq!(world.addresses(), left);
-    world.controller.names.guard(Arc::default(), at(world.now));
+    world.controller.names.guard(Arc::default());
     world.observe(WWW, "10.96.0.7");
     world.settle();
     assert_eq!(
@@ -65,10 +62,7 @@ fn a_name_that_loses_all_its_addresses_is_looked_up_again() {
     world.observe(WWW, "10.96.0.7");
     world.settle();
     assert_eq!(world.controller.next_request(at(world.now)), None);
-    world
-        .controller
-        .names
-        .guard(services("10.96.0.0/16"), at(world.now));
+    world.controller.names.guard(services("10.96.0.0/16"));
     let next = world.controller.next_request(at(world.now));
     assert_eq!(next.map(|next| next.name), Some(name(WWW)));
 }
@@ -84,10 +78,7 @@ fn what_was_remembered_before_a_guard_came_is_held_against_it() {
         at: observed.at,
         client: None,
     });
-    world
-        .controller
-        .names
-        .guard(services("10.96.0.0/16"), at(world.now));
+    world.controller.names.guard(services("10.96.0.0/16"));
     world.want(&[WWW]);
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com."]);
@@ -100,9 +91,6 @@ fn networks_that_refuse_nothing_cause_no_write() {
     world.observe(WWW, "203.0.113.1");
     world.settle();
     world.now += Duration::from_secs(1).as_millis() as i64;
-    world
-        .controller
-        .names
-        .guard(services("10.96.0.0/16"), at(world.now));
+    world.controller.names.guard(services("10.96.0.0/16"));
     assert_eq!(world.settle(), 0);
 }

@@ -8,14 +8,14 @@ fn a_name_that_was_left_out_as_its_client_asked_for_too_many_is_explained() {
     rule(&mut known, "*.example.com.");
     assert_eq!(
         reasons("a.example.com", &known),
-        ["NeverSeen", "OnlyWildcard"]
+        ["NoAddress", "OnlyWildcard"]
     );
     known.refused = Some(RefusedAnswers {
         answers: 7,
         last: known.at,
     });
     let found = reasons("a.example.com", &known);
-    assert_eq!(found, ["NeverSeen", "NewNamesRefused", "OnlyWildcard"]);
+    assert_eq!(found, ["NoAddress", "NewNamesRefused", "OnlyWildcard"]);
     assert!(text("a.example.com", &known).contains(": 7 answers, the last at "));
 }
 

@@ -15,10 +15,8 @@ use tracing::{debug, warn};
 
 use super::NameTable;
 use crate::{
-    event_history::{EventHistory, EventKind},
     guards::Guards,
-    objects::watch_events::answered,
-    observation::{Observation, Provenance},
+    observation::Observation,
     state::{Eviction, UpdateEffect},
 };
 
@@ -32,7 +30,8 @@ impl NameTable {
             return;
         };
         let clients = &self.shared.clients;
-        answered(&self.shared.watch, entry, observation, clients);
+        let recent = &self.shared.new_addresses;
+        recent.answered(entry, observation, clients);
         let (memory, limits, crowd) = entry.parts(clients);
         let learned = memory.observe(observation, limits, crowd);
         let is_crowded = memory.size().is_crowded(memory.list(), limits);
@@ -71,11 +70,6 @@ impl NameTable {
             }
         }
         if learned.evicted_addresses + learned.evicted_names > 0 {
-            for (name, ip) in &learned.evicted {
-                let (what, source) = (EventKind::Evicted, Provenance::STATUS);
-                let recent = &self.shared.recent;
-                recent.record(name, Some(*ip), what, source, now);
-            }
             let entry = self.entries.get_mut(spec);
             self.evictions.count(entry.map(|it| &mut **it), learned);
         }
@@ -115,9 +109,6 @@ impl NameTable {
                 for (name, ip) in expired {
                     debug!(%name, %ip, "expired");
                     self.reschedule(&name);
-                    let (what, source) = (EventKind::Expired, Provenance::STATUS);
-                    let recent = &self.shared.recent;
-                    recent.record(&name, Some(ip), what, source, now);
                 }
             }
             self.dirty.insert(spec);
@@ -132,10 +123,6 @@ impl NameTable {
         now: Timestamp,
     ) {
         let gone: BTreeSet<DnsName> = gone.collect();
-        for name in &gone {
-            let (what, source) = (EventKind::Evicted, Provenance::STATUS);
-            self.shared.recent.record(name, None, what, source, now);
-        }
         let learned = UpdateEffect {
             gone: gone.into_iter().collect(),
             urgent: true,
@@ -182,7 +169,7 @@ impl NameTable {
     /// Refuses the addresses of the cluster's own networks from now on, and returns the guards that
     /// do so. Known addresses that are refused now are removed, and leave the status with the next
     /// write.
-    pub(crate) fn guard(&mut self, networks: Arc<Networks>, now: Timestamp) -> Guards {
+    pub(crate) fn guard(&mut self, networks: Arc<Networks>) -> Guards {
         for purpose in Purpose::ALL {
             let is_refused = self.guards.refuses(purpose);
             let count = if is_refused {
@@ -204,9 +191,6 @@ impl NameTable {
                 if count <= MAX_NAMED {
                     warn!(%name, %ip, reason, "removing a known address: the collector refuses it from now on, and rules with this name no longer apply to it");
                 }
-                let (what, source) = (EventKind::Refused(reason), Provenance::STATUS);
-                let recent = &self.shared.recent;
-                recent.record(&name, Some(ip), what, source, now);
                 if changed.last() != Some(&name) {
                     changed.push(name);
                 }
@@ -231,11 +215,7 @@ impl NameTable {
 }
 
 /// The observation without addresses that only older guards admitted; `None` if no address is left.
-pub(crate) fn guarded(
-    observation: &Observation,
-    guards: &Guards,
-    recent: &EventHistory,
-) -> Option<Observation> {
+pub(crate) fn guarded(observation: &Observation, guards: &Guards) -> Option<Observation> {
     let addresses = &observation.addresses;
     if addresses.iter().all(|(ip, _)| guards.admit(*ip).is_ok()) {
         return None;
@@ -245,8 +225,6 @@ pub(crate) fn guarded(
         Ok(_) => true,
         Err(reason) => {
             counter!("egress_collector_addresses_purged_total", "reason" => reason).increment(1);
-            let (what, at) = (EventKind::Refused(reason), observation.at);
-            recent.record(&observation.name, Some(*ip), what, observation.source, at);
             false
         }
     });

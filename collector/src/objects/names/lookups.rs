@@ -10,10 +10,8 @@ use smallvec::SmallVec;
 use super::NameTable;
 use crate::{
     clients::Namespace,
-    event_history::EventKind,
     lookup::{FamilyOutcome, GapBackfill, LookupResult, MOST_NAMESPACES, NextLookup, Request},
     objects::entry::Entry,
-    observation::Provenance,
     state::{FamilyResult, LookupSummary},
 };
 
@@ -79,13 +77,6 @@ impl NameTable {
     pub(crate) fn looked_up(&mut self, round: &LookupResult, leads: bool, now: Timestamp) {
         let outcomes = [&round.v4, &round.v6];
         let fruitful = outcomes.iter().any(|outcome| outcome.has_addresses());
-        if !fruitful {
-            let what = round
-                .worst()
-                .map_or(EventKind::NoAddress, EventKind::LookupFailed);
-            let recent = &self.shared.recent;
-            recent.record(&round.name, None, what, Provenance::LOOKUP, now);
-        }
         let summary = LookupSummary {
             results: [FamilyResult::from(&round.v4), FamilyResult::from(&round.v6)],
             failure: round.failed(),

@@ -6,9 +6,7 @@ use runtime::cluster_cidrs::{Networks, Purpose};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::{
-    event_history::EventHistory, notices::Rebinding, observe::pipeline::tests::refused_frame,
-};
+use crate::{notices::Rebinding, observe::pipeline::tests::refused_frame};
 
 struct Stranger {
     peer: Peer,
@@ -22,7 +20,7 @@ async fn stranger() -> Stranger {
     let loss_tracker = LossTracker::default();
     tokio::time::advance(Duration::from_secs(3600)).await;
     let (endpoints, listed) = watch::channel(None);
-    let (told, rebindings) = Rebindings::channel(EventHistory::default(), Clock::system());
+    let (told, rebindings) = Rebindings::channel();
     let peer = Peer::with(1 << 20, |ingest| {
         ingest.peer_acl.servers = servers(listed);
         ingest.rebindings = told;
