@@ -56,15 +56,6 @@ pub struct AddressSet {
     is_well_named: bool,
 }
 
-/// The sign of a change: a row, and an address that it has or lacks afterwards.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Evidence {
-    /// `name` of the row.
-    pub set: SmolStr,
-    /// The address, as written, and whether it is a member.
-    pub member: Option<(SmolStr, bool)>,
-}
-
 /// The purpose of a row, from its `external_ids`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Identity {

@@ -3,15 +3,15 @@
 //! There is no IO here, and no clock. The store is not trusted:
 //!
 //! - Addresses are normalised and pass the guards again ([`runtime::address_filter`]).
-//! - A status without an address is ignored, unless an entry of `spec.name` gives the reason. Until the objects of a
-//!   name have such a status again, their last one counts.
-//! - An absent or unreadable object removes nothing: its name is [away](Presence::Away), and [`crate::sync`] decides
-//!   what follows.
+//! - An object speaks by addresses, or by a reason in its own entry. Until the objects of a name speak again, the last
+//!   addresses stay desired. An absent or unreadable object does not speak, so it removes nothing.
+//! - Of a name whose objects have not spoken since the start, the addresses of its rows stay desired
+//!   ([`Desired::adopt`]).
 
 mod name;
 mod object;
 
-use std::{borrow::Cow, collections::BTreeSet, sync::Arc, time::Instant};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use foldhash::{HashMap, HashSet};
 use proto::api::{DnsName, DnsNameResolver, Family, NameError};
@@ -34,39 +34,18 @@ pub struct Desired {
     unusable: HashMap<ObjectKey, NameError>,
     /// Whether the store was ever read; before that no address is desired.
     pub(crate) has_been_read: bool,
-    in_sync_since: Option<Instant>,
-    /// Since when every object has been known, if one was not. Before that, an absent name may have belonged to that
-    /// object.
-    pub(crate) readable_since: Option<Instant>,
+    is_in_sync: bool,
     /// Existing objects that cannot be read; their last known state counts.
     unreadable: BTreeSet<ObjectKey>,
     skipped: HashMap<Skip, usize>,
 }
 
-/// Whether the store has an object of a name.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Presence {
-    /// It has one.
-    Present,
-    /// It has none, by the last complete list and the watch since then.
-    Away {
-        /// Since when, without an interruption of the store; `None` during an interruption.
-        since: Option<Instant>,
-        /// Whether the last status said that the rule ended.
-        rule_ended: bool,
-        /// Whether an administrator permitted to empty the sets of the name.
-        is_permitted: bool,
-    },
-}
-
 /// The desired state of the sets of one name.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// Whether the store has the name.
-    pub presence: Presence,
-    /// Whether an object of the name was seen since this program started.
-    pub was_seen: bool,
-    /// Whether every object of the name lists its addresses, so that other addresses are surplus.
+    /// Whether the store has an object of the name, by the last complete list and the watch since then.
+    pub is_present: bool,
+    /// Whether the objects of the name speak, so that other addresses are surplus.
     pub is_complete: bool,
     /// The union of the known addresses of both families.
     pub addresses: Cow<'a, Addresses>,
@@ -88,11 +67,6 @@ impl Wanted<'_> {
     pub fn of_family(&self, family: Family) -> AddressesRef<'_> {
         self.addresses.all().of_family(family)
     }
-
-    /// Whether the store has an object of the name.
-    pub fn is_present(&self) -> bool {
-        self.presence == Presence::Present
-    }
 }
 
 impl Desired {
@@ -106,27 +80,18 @@ impl Desired {
 
     /// Applies an event of the store, and returns the names whose desired state may have changed. A change of only
     /// times and counts does not count.
-    pub fn apply(&mut self, event: &Event<DnsNameResolver>, now: Instant) -> HashSet<DnsName> {
+    pub fn apply(&mut self, event: &Event<DnsNameResolver>) -> HashSet<DnsName> {
         let mut changed = HashSet::default();
-        let was_blocked = self.has_unknown_object();
         match event {
             Event::Synced(objects) => {
                 self.has_been_read = true;
-                if self.in_sync_since.is_none() {
-                    self.in_sync_since = Some(now);
-                    changed.extend(self.away().cloned());
-                }
-                self.listed(objects, now, &mut changed);
+                self.is_in_sync = true;
+                self.listed(objects, &mut changed);
             }
-            Event::Applied(object) => self.applied(object, now, &mut changed),
-            Event::Deleted(key) => self.deleted(key, now, &mut changed),
+            Event::Applied(object) => self.applied(object, &mut changed),
+            Event::Deleted(key) => self.deleted(key, &mut changed),
             Event::Undecodable(objects) => self.unreadable.clone_from(objects),
-            Event::OutOfSync(_) => self.in_sync_since = None,
-        }
-        // The last unreadable object became readable: this event comes before the one that says so.
-        if was_blocked && !self.has_unknown_object() {
-            self.readable_since = Some(now);
-            changed.extend(self.away().cloned());
+            Event::OutOfSync(_) => self.is_in_sync = false,
         }
         changed
     }
@@ -135,17 +100,8 @@ impl Desired {
     /// it was not [adopted](Desired::adopt).
     pub fn wanted(&self, name: &DnsName) -> Option<Wanted<'_>> {
         let state = self.names.get(name)?;
-        let presence = match state.away() {
-            Some(away) if state.objects.is_empty() => Presence::Away {
-                since: self.in_sync_since.map(|since| since.max(away.since)),
-                rule_ended: away.rule_ended,
-                is_permitted: away.is_permitted,
-            },
-            _ => Presence::Present,
-        };
         Some(Wanted {
-            presence,
-            was_seen: state.was_seen,
+            is_present: !state.objects.is_empty(),
             is_complete: self.is_complete(state),
             addresses: self.content(state),
             changes: state.changes(),
@@ -155,12 +111,6 @@ impl Desired {
     /// The names of the store, and names that left it since this program started but still have rows.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &DnsName> + Clone {
         self.names.keys()
-    }
-
-    /// The known names without an object.
-    pub fn away(&self) -> impl Iterator<Item = &DnsName> {
-        let names = self.names.iter();
-        names.filter_map(|(name, state)| state.objects.is_empty().then_some(name))
     }
 
     pub fn objects_of(&self, name: &DnsName) -> impl Iterator<Item = &ObjectKey> {
@@ -178,7 +128,7 @@ impl Desired {
 
     /// Whether the store is being read: its list was complete, and its watch runs.
     pub fn is_in_sync(&self) -> bool {
-        self.in_sync_since.is_some()
+        self.is_in_sync
     }
 
     /// The number of objects, without those with an unusable name.
@@ -191,39 +141,21 @@ impl Desired {
         self.unusable.len()
     }
 
-    /// Whether there is an unreadable object whose DNS name is unknown: any absent name may belong to it.
-    pub fn has_unknown_object(&self) -> bool {
-        let is_known = |key| self.objects.contains_key(key) || self.unusable.contains_key(key);
-        !self.unreadable.iter().all(is_known)
-    }
-
     /// How many addresses of statuses are left out for this reason.
     pub fn skipped(&self, reason: Skip) -> usize {
         self.skipped.get(&reason).copied().unwrap_or(0)
     }
 
-    /// Adds a name that has rows of this program and no object, as if its object had been deleted now.
-    pub fn adopt(&mut self, name: &DnsName, now: Instant) {
+    /// Whether an object of the name has spoken, or its rows were [adopted](Desired::adopt).
+    pub fn was_heard(&self, name: &DnsName) -> bool {
+        self.names.get(name).is_some_and(|state| state.was_heard)
+    }
+
+    /// Adds a name with the addresses of its rows, which stay desired until an object of the name speaks.
+    pub fn adopt(&mut self, name: &DnsName, addresses: &Addresses) {
         let state = self.names.entry(name.clone()).or_default();
-        if state.objects.is_empty() && state.away().is_none() {
-            state.leave(now, false);
-        }
-    }
-
-    /// Records whether an administrator permits to empty the sets of an absent name. The permission ends when the name
-    /// returns, or the sets are empty.
-    pub fn permit(&mut self, name: &DnsName, yes: bool) {
-        if let Some(state) = self.names.get_mut(name) {
-            state.permit(yes);
-        }
-    }
-
-    /// Records that the sets of the name were emptied: the last addresses of its absent or silent objects no longer
-    /// count.
-    pub fn release(&mut self, name: &DnsName) {
-        if self.names.contains_key(name) {
-            self.change(name, |_, state| state.release());
-        }
+        state.was_heard = true;
+        state.hold(addresses);
     }
 
     /// Records whether the name was compared with the database, or must be compared as if for the first time.
@@ -240,12 +172,6 @@ impl Desired {
             .for_each(|state| state.compared(false));
     }
 
-    /// Records whether a set of the name is in use, and returns the previous value.
-    pub fn set_in_use(&mut self, name: &DnsName, is_in_use: bool) -> bool {
-        let state = self.names.get_mut(name);
-        state.is_some_and(|state| std::mem::replace(&mut state.is_in_use, is_in_use))
-    }
-
     /// Removes an absent name.
     pub fn forget(&mut self, name: &DnsName) {
         if self.names.get(name).is_some_and(|it| it.objects.is_empty()) {
@@ -253,26 +179,21 @@ impl Desired {
         }
     }
 
-    fn listed(
-        &mut self,
-        objects: &[DnsNameResolver],
-        now: Instant,
-        changed: &mut HashSet<DnsName>,
-    ) {
+    fn listed(&mut self, objects: &[DnsNameResolver], changed: &mut HashSet<DnsName>) {
         let listed: HashSet<_> = objects.iter().map(ObjectKey::of).collect();
         let is_there = |key: &&ObjectKey| listed.contains(*key) || self.unreadable.contains(*key);
         let known = self.objects.keys().map(Arc::as_ref);
         let known = known.chain(self.unusable.keys());
         let gone: Vec<_> = known.filter(|key| !is_there(key)).cloned().collect();
         for object in objects {
-            self.applied(object, now, changed);
+            self.applied(object, changed);
         }
         for key in gone {
-            self.deleted(&key, now, changed);
+            self.deleted(&key, changed);
         }
     }
 
-    fn applied(&mut self, object: &DnsNameResolver, now: Instant, changed: &mut HashSet<DnsName>) {
+    fn applied(&mut self, object: &DnsNameResolver, changed: &mut HashSet<DnsName>) {
         let key = ObjectKey::of(object);
         let name = match DnsName::parse(&object.spec.name) {
             Ok(name) => name,
@@ -288,7 +209,7 @@ impl Desired {
         self.unusable.remove(&key);
         let known = self.objects.get(&key);
         if known.is_some_and(|known| !known.is_same(&name, object)) {
-            self.deleted(&key, now, changed);
+            self.deleted(&key, changed);
         }
         let new = Resolver::read(name.clone(), object, &self.filter);
         for reason in &new.skipped {
@@ -296,8 +217,6 @@ impl Desired {
         }
         let says_nothing = new.statement != Statement::Complete;
         let is_change = self.change(&name, |store, state| {
-            state.was_seen = true;
-            state.returned();
             let old = match store.objects.get_mut(&key) {
                 Some(old) => Some(std::mem::replace(old, new)),
                 None => {
@@ -320,7 +239,7 @@ impl Desired {
         }
     }
 
-    fn deleted(&mut self, key: &ObjectKey, now: Instant, changed: &mut HashSet<DnsName>) {
+    fn deleted(&mut self, key: &ObjectKey, changed: &mut HashSet<DnsName>) {
         self.unusable.remove(key);
         let Some(old) = self.objects.remove(key) else {
             return;
@@ -333,9 +252,6 @@ impl Desired {
         }
         self.change(&name, |_, state| {
             state.objects.retain(|other| **other != *key);
-            if state.objects.is_empty() {
-                state.leave(now, old.statement == Statement::RuleEnded);
-            }
         });
         changed.insert(name);
     }
@@ -350,6 +266,7 @@ impl Desired {
         change(self, &mut state);
         let is_complete = self.is_complete(&state);
         if is_complete {
+            state.was_heard = true;
             state.release();
         }
         let after = self.content(&state);

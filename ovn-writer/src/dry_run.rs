@@ -1,25 +1,18 @@
-//! The writer without writes: it reports what it would do.
+//! The writer without writes: it prints what `egress verify` prints, at the start and whenever that changes.
 
 use std::{
     io::{self, Write},
     time::{Duration, Instant},
 };
 
-use foldhash::HashMap;
 use proto::api::DnsName;
 
-use crate::{
-    references::{NorthboundReplica, References},
-    report::{Format, NameReport},
-    sync::{Change, Plan},
-};
+use crate::{sync::Plan, verify::Verified};
 
-/// Writes the planned changes, name by name, and again whenever they change.
+/// The text to print, and what was printed before.
 pub struct DryRun {
     output: Box<dyn Write + Send>,
-    format: Format,
-    /// The last reported changes of names that differ, each with whether another client has the name of the set.
-    said: HashMap<DnsName, Vec<(Change, bool)>>,
+    last: String,
     /// Whether this session already checked for ovn-kubernetes.
     is_probed: bool,
     /// When the names of all sets were requested in this session.
@@ -30,12 +23,11 @@ pub struct DryRun {
 const MAX_AGE: Duration = Duration::from_secs(10);
 
 impl DryRun {
-    /// Writes to `output` in this format.
-    pub fn new(output: impl Write + Send + 'static, format: Format) -> Self {
+    /// Writes to `output`.
+    pub fn new(output: impl Write + Send + 'static) -> Self {
         Self {
             output: Box::new(output),
-            format,
-            said: HashMap::default(),
+            last: String::new(),
             is_probed: false,
             names_asked: None,
         }
@@ -64,36 +56,14 @@ impl DryRun {
         must
     }
 
-    /// Writes the new differences.
-    pub(crate) fn say(
-        &mut self,
-        plans: Vec<(DnsName, Plan)>,
-        replica: &NorthboundReplica,
-        references: &References,
-        now: Instant,
-    ) -> io::Result<()> {
-        for (name, plan) in plans {
-            let findings = plan.findings.iter();
-            let changes = findings.map(|finding| (finding.change.clone(), finding.is_conflict));
-            let changes: Vec<_> = changes.collect();
-            let said = self.said.get(&name).map_or(&[][..], Vec::as_slice);
-            if said == changes {
-                continue;
-            }
-            let report = NameReport::of(&name, &plan, replica, references, now);
-            match self.format {
-                Format::Text => writeln!(self.output, "{report}")?,
-                Format::Json => {
-                    serde_json::to_writer(&mut self.output, &report)?;
-                    writeln!(self.output)?;
-                }
-            }
-            if changes.is_empty() {
-                self.said.remove(&name);
-            } else {
-                self.said.insert(name, changes);
-            }
+    /// Prints the comparison if it changed.
+    pub(crate) fn print(&mut self, verified: &Verified) -> io::Result<()> {
+        let text = verified.to_string();
+        if text == self.last {
+            return Ok(());
         }
+        writeln!(self.output, "{text}")?;
+        self.last = text;
         self.output.flush()
     }
 }

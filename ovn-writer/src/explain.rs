@@ -14,10 +14,10 @@ use uuid::Uuid;
 use crate::{
     address_set::AddressSet,
     desired::Skip,
-    realized::view::RealizedView,
     references::{NorthboundReplica, SetName},
     report::{NameReport, RuleReport},
     sync::{Reconciler, SyncState, change_log::LoggedChange},
+    verify::Absent,
 };
 
 pub use self::{
@@ -40,8 +40,6 @@ pub struct Sides<'a> {
     pub replica: Option<&'a NorthboundReplica>,
     /// Why this process writes nothing, if so.
     pub idle: Option<Idle>,
-    /// When changes are realized; `None` if nothing asks for that.
-    pub realized: Option<&'a RealizedView>,
     pub now: Instant,
 }
 
@@ -81,8 +79,6 @@ pub struct Explanation {
     pub more_names: usize,
     /// Why it is not in a set, and other problems.
     pub reasons: Vec<Reason>,
-    /// When changes are realized; `None` if nothing asks for that.
-    pub realized: Option<RealizedView>,
     /// The explanation as lines of text.
     pub text: Vec<String>,
 }
@@ -164,7 +160,6 @@ impl Explanation {
             names: Vec::new(),
             more_names: 0,
             reasons: Vec::new(),
-            realized: sides.realized.cloned(),
             text: Vec::new(),
         };
         match &asked.subject {
@@ -325,21 +320,13 @@ impl<'a> Sides<'a> {
             let words = "the store cannot be read: what was known of it holds";
             conditions.push(Reason::new("StoreOutOfSync", words));
         }
-        if desired.has_unknown_object() {
-            let words = "an object cannot be read and its DNS name is unknown: no set is emptied because of a missing object";
-            conditions.push(Reason::new("UnreadableObject", words));
-        }
         if self.replica.is_none() {
             let words = "there is no session with the northbound database";
             conditions.push(Reason::new("NoDatabase", words));
         }
         conditions.extend(self.idle.map(|idle| Reason::new("Idle", idle.as_str())));
-        let absence = self.state().absence(self.now);
-        if absence.is_suspect {
-            conditions.push(Reason::new("StoreSuspect", absence.to_string()));
-        } else if !absence.names.is_empty() {
-            conditions.push(Reason::new("AbsentObjects", absence.to_string()));
-        }
+        let absent = Absent::of(self.state());
+        conditions.extend(absent.map(|it| Reason::new("AbsentObjects", it.to_string())));
         conditions
     }
 
@@ -360,7 +347,7 @@ impl<'a> Sides<'a> {
 
     fn wants(&self, name: &DnsName, address: IpAddr) -> bool {
         let wanted = self.state().desired.wanted(name);
-        wanted.is_some_and(|wanted| wanted.is_present() && wanted.addresses.all().contains(address))
+        wanted.is_some_and(|wanted| wanted.addresses.all().contains(address))
     }
 
     fn name(
@@ -372,7 +359,7 @@ impl<'a> Sides<'a> {
         let wanted = self.state().desired.wanted(name);
         let is_wanted = match address {
             Some(address) => self.wants(name, address),
-            None => wanted.is_some_and(|it| it.is_present() && !it.addresses.all().is_empty()),
+            None => wanted.is_some_and(|it| !it.addresses.all().is_empty()),
         };
         let history: Vec<_> = self.sync.change_log.of(name).collect();
         let rows = self.replica.into_iter().flat_map(|replica| {
@@ -387,7 +374,7 @@ impl<'a> Sides<'a> {
         let differences = self.replica.and_then(|replica| {
             let plan = self.state().look(name, replica, self.now);
             let references = &self.state().references;
-            let report = NameReport::of(name, &plan, replica, references, self.now);
+            let report = NameReport::of(name, &plan, replica, references);
             (!report.sets.is_empty()).then_some(report)
         });
         let objects = self.state().desired.objects_of(name);
@@ -433,7 +420,7 @@ impl<'a> Sides<'a> {
         let addresses = told.collect();
         let more_addresses = members.count();
         let set = SetName::from(row.name());
-        let all = RuleReport::all(&set, Some(uuid), replica, &self.state().references);
+        let all = RuleReport::all(&set, replica, &self.state().references);
         let is_asked =
             |rule: &&RuleReport| namespace.is_none_or(|it| rule.owner.as_deref() == Some(it));
         let counting = all.iter().filter(is_asked);

@@ -2,7 +2,6 @@
 
 mod pages;
 mod status;
-mod watch_lines;
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,6 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use proto::facts::{NEW_ADDRESSES, RowAddresses};
 use runtime::inspect::{
     Asked, Inspect, QueryError, busy,
     explain::{self, QueryPacer},
@@ -25,10 +25,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use self::{
-    status::{Status, StatusSources},
-    watch_lines::WatchSources,
-};
+pub use self::status::{Status, StatusSources};
 use crate::{
     PROGRAM,
     explain::{Explanation, Selection, Sets, SetsQuery, Snapshot},
@@ -39,7 +36,7 @@ use crate::{
 pub const QUEUE: usize = 4;
 
 /// The time-out of the writer's answer.
-pub(crate) const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How long a status is reused for other requests.
 const FRESH: Duration = Duration::from_secs(1);
@@ -55,25 +52,14 @@ const IN_JSON: usize = 1_000;
 pub enum WriterQuery {
     /// Explains a name or an address.
     Explain(Asked, oneshot::Sender<Explanation>),
-    /// Permits to empty the sets of the names that are absent now; the answer has these names.
-    AllowEmpty(oneshot::Sender<Result<Vec<String>, NotPermitted>>),
     /// Compares the store with the database.
     Verify(oneshot::Sender<Result<Comparison, &'static str>>),
     /// The matching sets.
     Sets(SetsQuery, oneshot::Sender<Sets>),
     /// A summary of the state.
     Snapshot(oneshot::Sender<Snapshot>),
-}
-
-/// Why a writer refuses a permission.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum NotPermitted {
-    /// It does not write.
-    #[error("this process does not write: {0}")]
-    Idle(&'static str),
-    /// It does not know which names are absent.
-    #[error("the absent names are not known: {0}")]
-    Unknown(&'static str),
+    /// The last new addresses of rows.
+    NewAddresses(oneshot::Sender<RowAddresses>),
 }
 
 #[derive(Debug)]
@@ -107,7 +93,7 @@ fn router(writer: mpsc::Sender<WriterQuery>, sources: StatusSources) -> Router {
         .route("/explain", get(explain_html))
         .route("/explain.json", get(explain_json))
         .route("/verify.json", get(verify_json))
-        .route("/watch", get(watch_lines::answer))
+        .route(NEW_ADDRESSES, get(new_addresses_json))
         .with_state(Arc::new(Inspector {
             writer,
             site: sources.site(),
@@ -188,6 +174,13 @@ async fn verify_json(State(inspector): State<Arc<Inspector>>) -> Response {
     }
 }
 
+async fn new_addresses_json(State(inspector): State<Arc<Inspector>>) -> Response {
+    match inspector.ask(WriterQuery::NewAddresses).await {
+        Some(addresses) => json(&addresses),
+        None => busy(PROGRAM),
+    }
+}
+
 impl Inspector {
     /// The current status; `None` if the writer does not answer.
     async fn status(&self) -> Option<Arc<Status>> {
@@ -220,7 +213,7 @@ impl Inspector {
 }
 
 /// Queries the writer; `None` if it has ended.
-pub(crate) async fn ask<T>(
+async fn ask<T>(
     writer: &mpsc::Sender<WriterQuery>,
     question: impl FnOnce(oneshot::Sender<T>) -> WriterQuery,
 ) -> Option<T> {

@@ -7,16 +7,12 @@
 //!   ([`references`]), and plans changes.
 //! - [`ovsdb_replica`], an OVSDB client, keeps the replica of the rows and carries the changes out.
 //!
-//! [`realized`] finds out when OVN and the switch have followed. [`watch_events`] tells of changes as they happen.
-//!
 //! [`Writer`] is the loop around them. [`verify()`] compares once, and [`report`] renders differences as text.
-//! [`explain`] tells why a name or address is there, over [`inspect`]. [`control`] takes permissions of an
-//! administrator.
+//! [`explain`] tells why a name or address is there, over [`inspect`].
 
 pub mod address_set;
 pub mod addresses;
 mod args;
-pub mod control;
 pub mod desired;
 mod dry_run;
 pub mod explain;
@@ -25,7 +21,6 @@ mod external_ids;
 pub mod fuzzing;
 pub mod inspect;
 mod metrics;
-pub mod realized;
 pub mod references;
 pub mod report;
 pub mod sync;
@@ -33,19 +28,16 @@ pub mod sync;
 mod testing;
 mod verification;
 mod verify;
-pub mod watch_events;
 mod writer;
 
 use std::{io, pin::pin};
 
 use anyhow::Context;
 use futures_util::{Stream, StreamExt, stream};
-use ovsdb_replica::Remotes;
 use runtime::{
     OpenStore, UsageError,
     admin::{Admin, Health},
     certificate_expiry,
-    clock::Clock,
     inspect::Inspect,
     instance::Instance,
     leader::{Leader, Leadership},
@@ -57,10 +49,8 @@ use runtime::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::realized::{RealizedOptions, Realizer, Samples};
 pub use self::{
-    args::{ADMIN, Args, Cli, NorthboundArgs, PREFIX, RealizedArgs, SetsArgs},
-    control::run_allow_empty,
+    args::{ADMIN, Args, NorthboundArgs, PREFIX, SetsArgs},
     dry_run::DryRun,
     metrics::METRICS,
     sync::Differences,
@@ -80,23 +70,16 @@ const OBJECTS: usize = 16;
 /// # Errors
 /// A store that cannot be opened, an address in use, and any error that ends a task.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let policy = args.policy(Clock::system().now())?;
+    let policy = args.policy();
     let Args {
         common,
         northbound,
         dry_run,
-        output,
         leader_elect,
         inspect,
-        control,
-        realized,
         ..
     } = args;
     let options = usage(northbound.client_options())?;
-    if realized.sb.as_ref().is_some_and(Remotes::need_tls) && northbound.ca_cert.is_none() {
-        let words = "--sb names an ssl: remote, which needs --ca-cert";
-        return Err(UsageError(words.to_owned()).into());
-    }
     telemetry::init_logging(common.log_format);
     let exporter = telemetry::init_metrics(PROGRAM, METRICS)?;
     let store = OpenStore::open(&common.store, PROGRAM).await?;
@@ -106,50 +89,24 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         Some(address) => Some(Inspect::bind(address).await.context("--inspect")?),
         None => None,
     };
-    let control = match &control {
-        Some(address) => Some(Inspect::bind(address).await.context("--control")?),
-        None => None,
-    };
-    let realizer = (!dry_run && !realized.realized_interval.is_zero()).then(|| {
-        Realizer::new(&RealizedOptions {
-            northbound: northbound.nb.clone(),
-            client: options.clone(),
-            southbound: realized.sb,
-            vswitchd: realized.vswitchd_ctl,
-        })
-    });
-    let mut writer = Writer::new(&northbound.nb, options, policy, &health);
-    if let Some((realizer, handle)) = realizer {
-        writer = writer.sampled(Samples::new(handle, realized.realized_interval));
-        tasks.spawn("realized", realizer.run(tasks.token()));
-    }
+    let writer = Writer::new(&northbound.nb, options, policy, &health);
     let namespace = common.objects_namespace;
     let leadership = leader_elect.then(|| Leadership::of(&store, &namespace, PROGRAM));
     let leader = leadership.as_ref();
     let leader = leader.map_or_else(Leader::sole, Leadership::leader);
-    let watch = inspect::WatchSources {
-        events: writer.watch(),
-        leader: leader.clone(),
-        is_dry_run: dry_run,
-    };
     let writer = if dry_run {
-        writer.dry_run(DryRun::new(io::stdout(), output))
+        writer.dry_run(DryRun::new(io::stdout()))
     } else {
         writer.led_by(leader)
     };
     let (asked, questions) = mpsc::channel(inspect::QUEUE);
     let writer = writer.inspected(questions);
-    if let Some(listener) = control {
-        let asked = asked.clone();
-        tasks.spawn("control", control::serve(listener, asked, tasks.token()));
-    }
     if let Some(listener) = inspect {
         let sources = inspect::StatusSources {
             instance: Instance::from_env(),
             health: health.clone(),
             bad_objects: store.bad_objects(),
             docs: common.docs_url,
-            watch,
         };
         let serving = inspect::serve(listener, asked, sources, tasks.token());
         tasks.spawn("inspect", serving);

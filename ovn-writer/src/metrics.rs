@@ -4,8 +4,6 @@
     reason = "counts of things in memory are far below 2^52"
 )]
 
-use std::time::{Duration, Instant};
-
 use metrics::{counter, gauge, histogram};
 use ovsdb_replica::Outcome;
 use runtime::metrics::{Label, Metric};
@@ -32,13 +30,7 @@ runtime::metrics! {
         "Rows changed by transactions that the database acknowledged";
     counter INSERTED = "egress_ovn_writer_addresses_inserted_total" "Addresses added to rows by transactions that the database acknowledged";
     counter DELETED = "egress_ovn_writer_addresses_deleted_total" "Addresses removed from rows by transactions that the database acknowledged";
-    histogram LAG = "egress_ovn_writer_sync_lag_seconds" "The time from a change in the store until the database acknowledged the transaction";
-    histogram REALIZED = "egress_ovn_writer_realized_seconds"
-        [Label::one_of("from", &["event", "commit"]), Label::one_of("until", &["rules", "cached_flows"])]
-        "The time until a change was realized, for samples. `event`: from the change in the store. `commit`: from the acknowledgement of the database. `rules`: until the rules are in the switches; for late ones until the ovn-writer gave up. `cached_flows`: until ovs-vswitchd has also checked the flows that it cached before";
-    counter REALIZED_PROOFS = "egress_ovn_writer_realized_total" [Label::one_of("proof", &["confirmed", "assumed", "late", "unknown"])]
-        "Samples of changes, by what shows that they are realized. `confirmed`: all chassis reported it. `assumed`: a chassis is silent, or ovn-northd is older than 24.09. `late`: OVN did not follow within a second. `unknown`: OVN cannot be asked. `egress explain` has the reason";
-    gauge SILENT = "egress_ovn_writer_silent_chassis" "Chassis that do not follow the northbound database although others do";
+    histogram LAG = "egress_ovn_writer_sync_lag_seconds" "The time from the event of an object until the database acknowledged the transaction";
     counter SESSIONS = "egress_ovn_writer_sessions_total" "Sessions with the database: one at the start, and one more after each session that ended";
     counter SESSION_ENDS = "egress_ovn_writer_session_ends_total" [Label::one_of("reason", &["lost", "start_over"])]
         "Sessions with the database that ended. `lost`: the connection ended. `start_over`: the ovn-writer ended it, since the outcome of a transaction was unknown or its copy of the database was wrong. Each is followed by a new session; more than a few an hour need a look at the log";
@@ -55,13 +47,11 @@ runtime::metrics! {
         "Changes by other OVSDB clients that the ovn-writer undid, since no object explained them. `missing_row`: another client deleted a row. `missing_address`: it removed an address. `surplus_address`: it added an address. Steady growth shows that two clients undo each other's writes";
     gauge DIFFERENCES = "egress_ovn_writer_differences"
         [Label::one_of("kind", &["missing_row", "missing_address", "surplus_address", "name_clash", "unwanted_row"])]
-        "Current differences between objects and database; `egress verify` lists them. `missing_row`: a name has no row. `missing_address`: a row lacks an address of the object. `surplus_address`: a row has an address that the object lacks. `name_clash`: a row cannot be created, because another client has one of its name. `unwanted_row`: a row has addresses for a name without an object";
+        "Current differences between objects and database; `egress verify` lists them. `missing_row`: a name has no row. `missing_address`: a row lacks an address of the object. `surplus_address`: a row has an address that the object lacks. `name_clash`: a row cannot be created, because another client has one of its name. `unwanted_row`: a row of this program has neither an object nor a rule, and is to be deleted";
     gauge FOREIGN = "egress_ovn_writer_foreign_addresses" "Addresses that ovn-kubernetes' own resolver added to its rows, without `--enable-dns-name-resolver`. They stay; the number needs no action";
     gauge MANAGED = "egress_ovn_writer_managed" "1 if ovn-kubernetes manages the address sets of the database: then no set is created that no rule refers to";
     gauge ABSENT = "egress_ovn_writer_absent_names"
-        "Names whose address sets rules use, and that have no DNSNameResolver object. If they are few, their sets are emptied after `--absent-after`";
-    gauge SUSPECT = "egress_ovn_writer_store_suspect"
-        "1 if more than a few names that rules use have had no object for a minute: over 10 and over 5 %, or over half. Their sets keep their addresses until `ovn-writer allow-empty`";
+        "Names whose address sets rules use, and that have no DNSNameResolver object. Their sets keep their addresses; `egress verify` names them";
 }
 
 /// The label of a transaction's outcome.
@@ -99,21 +89,6 @@ pub(crate) fn done(done: &Done) {
     counter!(DELETED).increment(done.deleted_addresses as u64);
 }
 
-/// Records what is known about a change, and its times: from where, until what, and how long.
-pub(crate) fn realized(
-    proof: &'static str,
-    times: impl IntoIterator<Item = (&'static str, &'static str, Duration)>,
-) {
-    counter!(REALIZED_PROOFS, "proof" => proof).increment(1);
-    for (from, until, took) in times {
-        histogram!(REALIZED, "from" => from, "until" => until).record(took);
-    }
-}
-
-pub(crate) fn silent_chassis(count: usize) {
-    set(SILENT, count);
-}
-
 pub(crate) fn session() {
     counter!(SESSIONS).increment(1);
 }
@@ -127,9 +102,8 @@ pub(crate) fn connection_failure() {
 }
 
 /// Sets the gauges. `rows` is the number of rows; `None` without a session.
-pub(crate) fn state(sync: &Reconciler, rows: Option<usize>, in_sync: bool, now: Instant) {
+pub(crate) fn state(sync: &Reconciler, rows: Option<usize>, in_sync: bool) {
     let state = sync.state();
-    let (absent, is_suspect) = state.absent(now);
     set(CONNECTED, usize::from(rows.is_some()));
     set(IN_SYNC, usize::from(in_sync));
     if let Some(rows) = rows {
@@ -140,8 +114,7 @@ pub(crate) fn state(sync: &Reconciler, rows: Option<usize>, in_sync: bool, now: 
     set(REFUSED, sync.refused());
     set(CLASHES, state.name_conflicts.names().count());
     set(MANAGED, usize::from(state.is_managed()));
-    set(ABSENT, absent);
-    set(SUSPECT, usize::from(is_suspect));
+    set(ABSENT, state.absent().len());
     set(FOREIGN, state.differences.foreign_addresses);
     for (kind, count) in state.differences.by_kind() {
         gauge!(DIFFERENCES, "kind" => kind).set(count as f64);

@@ -1,27 +1,24 @@
-//! The references to address sets. ACLs, QoS rules and logical router policies refer by name in their `match`
-//! ([`rule`]). NAT refers by row and by name ([`nat`]).
+//! The references to address sets: `$name` in the `match` of ACLs, QoS rules, logical router policies and NAT rows
+//! ([`rule`]).
 //!
 //! [`References`] is an index over the replicas of these tables, updated incrementally. There is no IO here.
+//!
+//! NAT rows also refer to rows of sets by `_uuid`. The server refuses to delete such a row, so it is not looked up here.
 
-pub mod expression;
-pub mod nat;
 pub mod rule;
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use foldhash::{HashMap, HashSet};
-use uuid::Uuid;
 
-pub use self::{
-    expression::Sense,
-    nat::{Nat, NatKey},
-    rule::{Acl, Policy, Qos, Rule, RuleDetails, RuleKey, RuleTable, SetName, SetNames},
+pub use self::rule::{
+    Acl, Nat, Policy, Qos, Rule, RuleDetails, RuleKey, RuleTable, SetName, SetNames,
 };
 use crate::address_set::AddressSet;
 use ovsdb_replica::{Replica, Tables};
 
 /// The tables of the northbound database that the writer follows.
-pub type Northbound = (AddressSet, Rule<Acl>, Rule<Qos>, Rule<Policy>, Nat);
+pub type Northbound = (AddressSet, Rule<Acl>, Rule<Qos>, Rule<Policy>, Rule<Nat>);
 
 /// Their copies.
 pub type NorthboundReplica = <Northbound as Tables>::Replica;
@@ -35,8 +32,6 @@ pub type NorthboundChanges = <Northbound as Tables>::Changes;
 #[derive(Clone, Debug, Default)]
 pub struct References {
     by_name: BTreeSet<(SetName, RuleTable, RuleKey)>,
-    nat_by_name: BTreeSet<(SetName, NatKey)>,
-    nat_by_row: BTreeSet<(Uuid, NatKey)>,
     /// The sets that EgressFirewalls of other networks than the default one name. They are keyed by the controller of
     /// the network, with the number of kinds of rules that name each.
     elsewhere: HashMap<Arc<str>, HashMap<SetName, usize>>,
@@ -47,7 +42,6 @@ pub struct References {
 #[derive(Clone, Debug, Default)]
 pub struct Touched {
     pub names: HashSet<SetName>,
-    pub rows: HashSet<Uuid>,
     /// The names that rules of EgressFirewalls in other networks than the default one have or had, by the controller of
     /// the network.
     pub elsewhere: HashMap<Arc<str>, HashSet<SetName>>,
@@ -73,17 +67,7 @@ impl References {
         self.update_rules(&replica.1, &changes.1, &mut touched);
         self.update_rules(&replica.2, &changes.2, &mut touched);
         self.update_rules(&replica.3, &changes.3, &mut touched);
-        for key in &changes.4 {
-            let is_there = replica.4.has_key(key);
-            for uuid in key.rows.into_iter().flatten() {
-                touched.rows.insert(uuid);
-                update(&mut self.nat_by_row, (uuid, key.clone()), is_there);
-            }
-            for (name, _) in key.names.iter() {
-                touched.names.insert(name.clone());
-                update(&mut self.nat_by_name, (name.clone(), key.clone()), is_there);
-            }
-        }
+        self.update_rules(&replica.4, &changes.4, &mut touched);
         touched
     }
 
@@ -95,7 +79,7 @@ impl References {
     ) {
         for key in changed {
             let is_there = replica.has_key(key);
-            for (name, _) in key.sets.iter() {
+            for name in key.sets.iter() {
                 touched.names.insert(name.clone());
                 let entry = (name.clone(), T::TABLE, key.clone());
                 let is_news = update(&mut self.by_name, entry, is_there);
@@ -129,12 +113,7 @@ impl References {
 
     /// Whether a rule names the set.
     pub fn contain(&self, set: &SetName) -> bool {
-        self.keys_of(set).next().is_some() || self.nats_naming(set).next().is_some()
-    }
-
-    /// Whether anything refers to the row.
-    pub fn contain_row(&self, uuid: Uuid, set: &AddressSet) -> bool {
-        self.nats_of_row(uuid).next().is_some() || self.contain(&set.name().into())
+        self.keys_of(set).next().is_some()
     }
 
     /// The rules that name the set.
@@ -148,41 +127,10 @@ impl References {
                 RuleTable::Acl => details(&replica.1, key).collect(),
                 RuleTable::Qos => details(&replica.2, key).collect(),
                 RuleTable::Policy => details(&replica.3, key).collect(),
+                RuleTable::Nat => details(&replica.4, key).collect(),
             };
             rules
         })
-    }
-
-    /// The NAT rows that refer to a set, which may have a row, each with the referring column.
-    pub fn nats(
-        &self,
-        replica: &NorthboundReplica,
-        set: &SetName,
-        row: Option<Uuid>,
-    ) -> impl Iterator<Item = (Uuid, &'static str)> {
-        let by_row = row.into_iter().flat_map(|row| self.nats_of_row(row));
-        // A NAT row that refers in both ways counts once.
-        let keys: BTreeSet<_> = by_row.chain(self.nats_naming(set)).collect();
-        keys.into_iter().flat_map(move |key| {
-            let columns = key.columns(set, row);
-            let nats = replica.4.with_key(key);
-            nats.flat_map(move |(nat, _)| columns.clone().into_iter().map(move |it| (nat, it)))
-        })
-    }
-
-    fn nats_of_row(&self, row: Uuid) -> impl Iterator<Item = &NatKey> {
-        let entries = self.nat_by_row.range((row, NatKey::default())..);
-        entries
-            .take_while(move |(of, _)| *of == row)
-            .map(|(_, key)| key)
-    }
-
-    fn nats_naming(&self, set: &SetName) -> impl Iterator<Item = &NatKey> + use<'_> {
-        let set = set.clone();
-        let entries = self.nat_by_name.range((set.clone(), NatKey::default())..);
-        entries
-            .take_while(move |(name, _)| *name == set)
-            .map(|(_, key)| key)
     }
 
     /// The sets that EgressFirewalls of other networks than the default one name, each with the controller of the

@@ -10,7 +10,6 @@
 //! | [`change`] | a change of a row, as an operation |
 //! | [`differences`] | counts of differences |
 //! | `sync_state` | the state of both sides |
-//! | [`absence`] | the limit of names that are closed because their objects are absent |
 //! | `batch` | a pending transaction |
 //! | `queue` | the names to check, now or later |
 //! | `admission` | the changes to make now, and those that wait |
@@ -18,10 +17,9 @@
 //! | `rejected_transactions` | retries after the server refused a transaction |
 //! | `name_conflicts` | sets that cannot be created because others have their name |
 //! | [`change_log`] | recent changes of a name's sets |
-//! | `set_change` | changes of sets, for `/watch` |
+//! | `new_addresses` | the last new addresses of rows |
 //! | `index` | from the names of sets to DNS names |
 
-pub mod absence;
 mod admission;
 mod batch;
 pub mod change;
@@ -30,11 +28,11 @@ pub mod differences;
 mod drift_backoff;
 mod index;
 mod name_conflicts;
+mod new_addresses;
 pub mod plan;
 mod policy;
 mod queue;
 mod rejected_transactions;
-mod set_change;
 pub mod set_of;
 mod sync_state;
 
@@ -47,23 +45,22 @@ use foldhash::HashMap;
 use proto::api::{DnsName, DnsNameResolver};
 use runtime::{log_rate_limiter::LogRateLimiter, store::Event};
 
-pub use self::{
-    absence::Absence,
-    batch::{BatchLimits, Done, Repaired},
-    change::Change,
-    differences::Differences,
-    name_conflicts::NameConflict,
-    plan::{Creation, Plan, PlanOptions},
-    policy::{CreateSets, Policy},
-    set_change::SetChange,
-    sync_state::SyncState,
-};
 use self::{
     batch::Batch,
     change_log::{ChangeLog, ChangesText},
     drift_backoff::DriftBackoff,
     queue::{Queue, QueueReason},
     rejected_transactions::{RejectedName, back_off},
+};
+pub use self::{
+    batch::{BatchLimits, Done, Repaired},
+    change::Change,
+    differences::Differences,
+    name_conflicts::NameConflict,
+    new_addresses::{NewAddress, NewAddresses},
+    plan::Plan,
+    policy::{Delays, Policy},
+    sync_state::SyncState,
 };
 use ovsdb_replica::{Operation, Outcome, Refusal};
 
@@ -85,10 +82,7 @@ pub struct Reconciler {
     in_flight: VecDeque<Batch>,
     repair_log: LogRateLimiter,
     pub(crate) change_log: ChangeLog,
-    /// Whether `changes` are recorded.
-    pub(crate) is_watched: bool,
-    /// The changes of finished transactions, until the writer takes them.
-    pub(crate) changes: Vec<SetChange>,
+    pub(crate) new_addresses: NewAddresses,
     /// The number of parts of refused transactions so far.
     parts: u64,
 }
@@ -106,9 +100,6 @@ pub enum SyncEvent<'a> {
     DatabaseLost,
     /// In a process that does not write: a [probe](Reconciler::probe) was answered, or the names of all sets were read.
     Answered(&'a Outcome),
-    /// This program was suspended until now, so recent events may still be missing. Absent names are not closed for
-    /// [`Delays::away`](plan::Delays::away).
-    HeldUp,
 }
 
 /// The end of a transaction, and its consequence.
@@ -145,8 +136,7 @@ impl Reconciler {
             in_flight: VecDeque::new(),
             repair_log: LogRateLimiter::default(),
             change_log: ChangeLog::default(),
-            is_watched: false,
-            changes: Vec::new(),
+            new_addresses: NewAddresses::default(),
             parts: 0,
         }
     }
@@ -160,7 +150,7 @@ impl Reconciler {
         match event {
             SyncEvent::Store(event) => {
                 let reason = QueueReason::store(now, !self.state.desired.has_been_read);
-                for name in self.state.store_changed(event, now) {
+                for name in self.state.store_changed(event) {
                     self.queue.mark(name, reason);
                 }
             }
@@ -187,10 +177,6 @@ impl Reconciler {
                 }
             }
             SyncEvent::Answered(outcome) => self.state.answered(outcome),
-            SyncEvent::HeldUp => {
-                let away = self.state.policy.options.delays.away;
-                self.state.closes_from = Some(now + away);
-            }
         }
     }
 
@@ -216,20 +202,10 @@ impl Reconciler {
         self.refused.len() + self.state.name_conflicts.names().filter(is_other).count()
     }
 
-    /// Permits, for an administrator, to empty the sets of the names that are absent now. Returns these names.
-    pub fn allow_empty(&mut self) -> Vec<DnsName> {
-        let names = self.state.allow_empty();
-        self.queue.mark_all(names.iter().cloned());
-        names
-    }
-
     /// When there may be something to do even without an event.
-    pub fn next_timer(&self, now: Instant) -> Option<Instant> {
-        if !self.state.desired.has_been_read {
-            return None;
-        }
-        let state = self.state.next_timer(now);
-        self.queue.next_timer().into_iter().chain(state).min()
+    pub fn next_timer(&self) -> Option<Instant> {
+        let timer = self.queue.next_timer();
+        timer.filter(|_| self.state.desired.has_been_read)
     }
 
     /// The next transaction, if there is anything to do and [room](Reconciler::has_room). It is then pending, behind
@@ -243,7 +219,7 @@ impl Reconciler {
             return None;
         }
         let mut batch = Batch::default();
-        while let Some((name, mark)) = self.next_name(now) {
+        while let Some((name, mark)) = self.next_name() {
             let refused = self.refused.get(&name).map(|refused| refused.until);
             if let Some(until) = refused.filter(|until| *until > now) {
                 self.queue.defer(name, mark, until);
@@ -262,12 +238,17 @@ impl Reconciler {
             if findings.is_empty() {
                 continue;
             }
+            // The server refuses to delete a row to which a NAT row refers, and other changes with it.
+            let deletes = findings.iter().any(|finding| finding.change.is_deletion());
+            if deletes && !batch.names.is_empty() {
+                self.queue.put_back(name, mark);
+                break;
+            }
             // Sets in use are created even if ovn-kubernetes manages the database.
-            batch.is_guarded |= self.state.policy.create == CreateSets::Auto
-                && self.state.creation(now) == Creation::AtOnce
+            batch.is_guarded |= !self.state.is_managed()
                 && findings.iter().any(|finding| finding.change.is_creation());
             batch.add(name, mark, findings);
-            if batch.is_full(self.state.policy.limits) {
+            if deletes || batch.is_full(self.state.policy.limits) {
                 break;
             }
         }
@@ -282,12 +263,11 @@ impl Reconciler {
         Some(operations)
     }
 
-    /// The next name to check. If there is none, all were compared, which may queue some names again.
-    fn next_name(&mut self, now: Instant) -> Option<(DnsName, QueueReason)> {
-        if self.queue.is_empty() && self.in_flight.is_empty() {
-            self.queue.mark_all(self.state.all_compared(now));
-        }
-        self.queue.pop()
+    /// The next name to check. If there is none, all were compared.
+    fn next_name(&mut self) -> Option<(DnsName, QueueReason)> {
+        let next = self.queue.pop();
+        self.state.is_compared |= next.is_none() && self.in_flight.is_empty();
+        next
     }
 
     /// The differences and planned actions of each name that may differ. No transaction is pending then.
@@ -298,7 +278,7 @@ impl Reconciler {
     ) -> Vec<(DnsName, Plan)> {
         let mut plans = Vec::new();
         if self.wake(now) {
-            while let Some((name, _)) = self.next_name(now) {
+            while let Some((name, _)) = self.next_name() {
                 let plan = self.examine(&name, replica, false, now);
                 plans.push((name, plan));
             }
@@ -309,8 +289,7 @@ impl Reconciler {
     /// For a process that does not write: a transaction without changes that the server refuses if ovn-kubernetes
     /// manages the database. `None` if that need not be known. Its outcome is [`SyncEvent::Answered`].
     pub fn probe(&self) -> Option<Vec<Operation>> {
-        let is_unknown = self.state.policy.create == CreateSets::Auto && !self.state.is_managed();
-        is_unknown.then(|| vec![batch::unmanaged()])
+        (!self.state.is_managed()).then(|| vec![batch::unmanaged()])
     }
 
     /// For a process that does not write: queues the names again, since their plans were not reported yet. Returns a
@@ -335,20 +314,14 @@ impl Reconciler {
                 if let Some(name) = batch.ghost(&results, &replica.0) {
                     return Finished::StartOver(StartOver::ReplicaMismatch(name));
                 }
-                let mut done = Done {
-                    evidence: batch.evidence(&replica.0),
-                    ..Done::default()
-                };
+                let mut done = Done::default();
                 for planned in &batch.names {
                     let (name, findings) = (&planned.name, &planned.findings);
                     self.refused.remove(name);
                     tracing::debug!(%name, changes = %ChangesText(findings), "rows changed");
                     (self.change_log).note(name, planned.mark.since, findings, now);
-                    if self.is_watched {
-                        let changes = SetChange::all(planned, replica, now);
-                        self.changes.extend(changes);
-                    }
-                    self.state.done(name, findings, replica, now);
+                    self.new_addresses.record(planned, replica, now);
+                    self.state.done(findings, replica);
                     done.add(planned, now);
                 }
                 Finished::Done(done)
@@ -388,7 +361,7 @@ impl Reconciler {
         if !self.state.desired.has_been_read {
             return false;
         }
-        self.queue.mark_all(self.state.wake(now));
+        self.queue.mark_all(self.state.wake());
         self.queue.wake(now);
         true
     }

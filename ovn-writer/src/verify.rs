@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, fmt, pin::pin, time::Duration};
 use futures_util::{Stream, StreamExt};
 use ovsdb_replica::{Client, ClientOptions, Error, Event, Operation, Outcome, Refusal, Remotes};
 use proto::api::DnsNameResolver;
-use runtime::store::Event as StoreEvent;
+use runtime::{inspect::text::few, store::Event as StoreEvent};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
     references::{Northbound, NorthboundReplica},
     report::NameReport,
-    sync::{Differences, Policy, Reconciler, SyncEvent, SyncState, absence::Absence},
+    sync::{Differences, Policy, Reconciler, SyncEvent, SyncState},
 };
 
 /// The result of a comparison.
@@ -28,12 +28,39 @@ pub struct Verified {
     pub differences: Differences,
     /// The absent names in use; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub absent: Option<Absence>,
-    /// How many rows have marks of stores in neither `--store` nor `--former-store`, by store. They are left alone.
+    pub absent: Option<Absent>,
+    /// How many rows have marks of other stores, by store. They lose only addresses that this program added.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub other_stores: BTreeMap<String, usize>,
     /// The names that differ, sorted.
     pub names: Vec<NameReport>,
+}
+
+/// The names of sets that rules use and that have no object.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Absent {
+    /// Sorted.
+    pub names: Vec<String>,
+}
+
+impl Absent {
+    /// `None` if there are none.
+    pub(crate) fn of(state: &SyncState) -> Option<Self> {
+        let names: Vec<_> = state.absent().iter().map(ToString::to_string).collect();
+        (!names.is_empty()).then_some(Self { names })
+    }
+}
+
+impl fmt::Display for Absent {
+    /// One line, with the first names.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} names in use have no DNSNameResolver object, and their address sets keep their addresses: {}",
+            self.names.len(),
+            few(self.names.iter(), 3)
+        )
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -89,17 +116,12 @@ impl Verified {
     ) -> Self {
         let names = state.differing().map(|name| {
             let plan = state.look(name, replica, now);
-            NameReport::of(name, &plan, replica, &state.references, now)
+            NameReport::of(name, &plan, replica, &state.references)
         });
-        Self::of(state, replica, names.collect(), now)
+        Self::of(state, replica, names.collect())
     }
 
-    fn of(
-        state: &SyncState,
-        replica: &NorthboundReplica,
-        mut names: Vec<NameReport>,
-        now: std::time::Instant,
-    ) -> Self {
+    fn of(state: &SyncState, replica: &NorthboundReplica, mut names: Vec<NameReport>) -> Self {
         names.retain(|name| !name.sets.is_empty());
         names.sort_by(|a, b| a.name.cmp(&b.name));
         Self {
@@ -107,7 +129,7 @@ impl Verified {
             rows: replica.0.len(),
             managed: state.is_managed(),
             differences: state.differences,
-            absent: Some(state.absence(now)).filter(|absence| !absence.names.is_empty()),
+            absent: Absent::of(state),
             other_stores: state.other_stores(replica),
             names,
         }
@@ -125,16 +147,13 @@ impl fmt::Display for Verified {
         for name in &self.names {
             writeln!(f, "{name}")?;
         }
-        if let Some(absence) = &self.absent {
-            if absence.is_exceeded {
-                f.write_str("the store is suspect: ")?;
-            }
-            writeln!(f, "{absence}")?;
+        if let Some(absent) = &self.absent {
+            writeln!(f, "{absent}")?;
         }
         for (store, rows) in &self.other_stores {
             writeln!(
                 f,
-                "{rows} rows are marked for another store and left alone: --former-store {store} takes them over"
+                "{rows} rows are marked for another store, {store}, and lose only addresses that this one added"
             )?;
         }
         let found = &self.differences;
@@ -179,13 +198,11 @@ pub async fn verify(
         return Err(VerifyError::Refused(refusal));
     }
     let replica = client.replica().ok_or(VerifyError::Lost(None))?;
-    let now = now();
-    let plans = sync.next_plans(replica, now);
+    let plans = sync.next_plans(replica, now());
     let state = sync.state();
     let names = plans.iter();
-    let names =
-        names.map(|(name, plan)| NameReport::of(name, plan, replica, &state.references, now));
-    Ok(Verified::of(state, replica, names.collect(), now))
+    let names = names.map(|(name, plan)| NameReport::of(name, plan, replica, &state.references));
+    Ok(Verified::of(state, replica, names.collect()))
 }
 
 /// Sends the database a query, and follows its changes meanwhile.

@@ -8,7 +8,6 @@ use ovsdb_replica::{Client, ClientOptions, Outcome, Remotes, TransactionId};
 use proto::api::DnsNameResolver;
 use runtime::{
     admin::{Gate, Health},
-    inspect::watch::WatchSubscribers,
     leader::Leader,
     store,
 };
@@ -23,10 +22,9 @@ use crate::{
     dry_run::DryRun,
     inspect::WriterQuery,
     metrics,
-    realized::{Committed, Samples},
     references::{Northbound, NorthboundChanges},
-    sync::{Done, Finished, Policy, Reconciler, StartOver, SyncEvent},
-    watch_events::{WatchEvent, WatchedChanges},
+    sync::{Finished, Policy, Reconciler, StartOver, SyncEvent},
+    verify::Verified,
 };
 
 /// How long the end waits for a pending transaction; the program has 5 s in all.
@@ -34,9 +32,6 @@ const DRAIN: Duration = Duration::from_secs(4);
 
 /// Why the store is not in sync before its first list.
 const STORE_UNREAD: &str = "the store has not been read yet";
-
-/// A timer that is this late means that the machine or the process was suspended (SIGSTOP, a frozen cgroup).
-const HELD_UP: Duration = Duration::from_millis(500);
 
 /// The maximum age of the reported state while a transaction is pending.
 const REPORT_INTERVAL: Duration = Duration::from_millis(100);
@@ -50,9 +45,6 @@ pub struct Writer {
     mode: Mode,
     /// Queries of people.
     questions: mpsc::Receiver<WriterQuery>,
-    /// Asks when changes are realized.
-    samples: Option<Samples>,
-    watched: WatchedChanges,
     /// The oldest first.
     in_flight: VecDeque<TransactionId>,
     /// Whether this process was on standby at its last check: those names must be checked again when it leads.
@@ -80,8 +72,6 @@ impl Writer {
             client: Client::new(remotes, options),
             mode: Mode::Write(Leader::sole()),
             questions: mpsc::channel(1).1,
-            samples: None,
-            watched: WatchedChanges::default(),
             in_flight: VecDeque::new(),
             stood_by: false,
             store_problem: Some(STORE_UNREAD.to_owned()),
@@ -104,18 +94,6 @@ impl Writer {
         Self { mode, ..self }
     }
 
-    /// Those that are told of changes of sets.
-    pub fn watch(&self) -> WatchSubscribers<WatchEvent> {
-        self.watched.subscribers()
-    }
-
-    /// Asks from time to time when a change is realized.
-    #[must_use]
-    pub fn sampled(self, samples: Samples) -> Self {
-        let samples = Some(samples);
-        Self { samples, ..self }
-    }
-
     #[must_use]
     pub fn inspected(self, questions: mpsc::Receiver<WriterQuery>) -> Self {
         Self { questions, ..self }
@@ -134,11 +112,7 @@ impl Writer {
         // Freeing an event with thousands of addresses takes long, so it waits until its consequences are done.
         let mut taken_over = None;
         let mut reported = None::<Instant>;
-        let mut timer = None;
         loop {
-            if timer.is_some_and(|timer| now() > timer + HELD_UP) {
-                self.sync.handle(SyncEvent::HeldUp, now());
-            }
             self.work()?;
             let is_due = |reported: Instant| reported.elapsed() > REPORT_INTERVAL;
             if self.in_flight.is_empty() {
@@ -148,7 +122,7 @@ impl Writer {
                 self.report();
                 reported = Some(Instant::now());
             }
-            timer = self.next_timer();
+            let timer = self.next_timer();
             tokio::select! {
                 () = token.cancelled() => break,
                 event = objects.next() => match event {
@@ -212,10 +186,12 @@ impl Writer {
                         let names = plans.into_iter().map(|(name, _)| name);
                         Some(self.sync.ask_names(names))
                     } else {
-                        let references = &self.sync.state().references;
-                        dry_run
-                            .say(plans, replica, references, now())
-                            .context("cannot write the planned changes")?;
+                        let state = self.sync.state();
+                        if state.is_compared && self.store_problem.is_none() {
+                            dry_run
+                                .print(&Verified::known(state, replica, now()))
+                                .context("cannot write the planned changes")?;
+                        }
                         None
                     }
                 }
@@ -234,7 +210,7 @@ impl Writer {
     /// repeatedly while nothing can be done.
     fn next_timer(&self) -> Option<std::time::Instant> {
         let can_work = self.in_flight.is_empty() && self.client.replica().is_some();
-        can_work.then(|| self.sync.next_timer(now())).flatten()
+        can_work.then(|| self.sync.next_timer()).flatten()
     }
 
     fn store_changed(&mut self, event: &store::Event<DnsNameResolver>) {
@@ -319,9 +295,8 @@ impl Writer {
             }
             return;
         }
-        self.sync.is_watched = self.watched.is_open();
         match self.sync.finished(place, outcome, replica, now()) {
-            Finished::Done(done) => self.committed(done),
+            Finished::Done(done) => metrics::done(&done),
             Finished::Refused(refusal) => debug!(%refusal, "the server refused a transaction"),
             Finished::Managed => {
                 info!(
@@ -344,46 +319,14 @@ impl Writer {
         }
     }
 
-    fn committed(&mut self, done: Done) {
-        metrics::done(&done);
-        let mut ticket = None;
-        if let (Some(samples), Some(evidence)) = (&mut self.samples, done.evidence) {
-            let at = now();
-            let since = done.lags.iter().max().and_then(|lag| at.checked_sub(*lag));
-            let committed = Committed {
-                since,
-                at,
-                evidence,
-            };
-            ticket = samples.committed(committed, self.sync.is_watched);
-        }
-        let changes = std::mem::take(&mut self.sync.changes);
-        self.watched.committed(changes, ticket);
-    }
-
     fn report(&self) {
         let rows = self.client.replica().map(|replica| replica.0.len());
         let is_responsive = self.client.is_responsive();
         let is_read = self.store_problem.is_none() && rows.is_some() && is_responsive;
-        // The number of absent names is known once all names were compared.
         let state = self.sync.state();
-        let (_, is_suspect) = state.absent(now());
-        let suspect = || format!("the store is suspect: {}", state.absence(now()));
-        if let Some(problem) = &self.store_problem {
-            self.store_gate.not_ready(match is_suspect {
-                true => format!("{problem}; {}", suspect()),
-                false => problem.clone(),
-            });
-        } else if rows.is_none() || self.sync.is_idle() {
-            if is_suspect {
-                self.store_gate.not_ready(suspect());
-            } else if state.desired.has_unknown_object() {
-                self.store_gate.impaired(
-                    "an object cannot be read and its DNS name is unknown: no set is emptied because of a missing object",
-                );
-            } else {
-                self.store_gate.ready();
-            }
+        match &self.store_problem {
+            Some(problem) => self.store_gate.not_ready(problem.clone()),
+            None => self.store_gate.ready(),
         }
         if !is_responsive {
             self.database_gate.not_ready(
@@ -399,7 +342,7 @@ impl Writer {
             }
         }
         let in_sync = is_read && self.sync.is_idle() && state.differences.count() == 0;
-        metrics::state(&self.sync, rows, in_sync, now());
+        metrics::state(&self.sync, rows, in_sync);
     }
 }
 
@@ -431,13 +374,13 @@ mod tests {
     use runtime::store::{Event, ObjectKey};
 
     use super::*;
-    use crate::{address_set::NORTHBOUND, desired::Filter, sync::CreateSets, testing::object};
+    use crate::{address_set::NORTHBOUND, desired::Filter, testing::object};
 
     #[tokio::test]
     async fn a_store_that_ends_at_shutdown_is_no_error_and_one_before_it_is() {
         for is_cancelled in [true, false] {
             let remotes = "unix:/nowhere/nb.sock".parse().unwrap();
-            let policy = Policy::new("s", Filter::default(), CreateSets::Auto);
+            let policy = Policy::new("s", Filter::default());
             let writer = Writer::new(
                 &remotes,
                 ClientOptions::new(NORTHBOUND),
@@ -467,7 +410,7 @@ mod tests {
             runtime.block_on(async {
                 let remotes = "unix:/nowhere/nb.sock".parse().unwrap();
                 let options = ClientOptions::new(NORTHBOUND);
-                let policy = Policy::new("s", Filter::default(), CreateSets::Auto);
+                let policy = Policy::new("s", Filter::default());
                 let writer = Writer::new(&remotes, options, policy, &Health::new());
                 let object = object("o", "www.example.com.", &[&["10.0.0.1"]]);
                 let deleted = Event::Deleted(ObjectKey::of(&object));

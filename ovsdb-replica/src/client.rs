@@ -21,9 +21,6 @@ use super::{
 pub struct ClientOptions {
     /// The name of the database.
     pub database: String,
-    /// Whether a server of a cluster must be the leader; `None` means yes if there are several remotes. Followers serve
-    /// data that lag by a round trip, and forward transactions to the leader.
-    pub leader_only: Option<bool>,
     /// The time-out after which the outcome of a transaction counts as unknown.
     pub transact_deadline: Duration,
     /// How to connect.
@@ -35,7 +32,6 @@ impl ClientOptions {
     pub fn new(database: impl Into<String>) -> Self {
         Self {
             database: database.into(),
-            leader_only: None,
             transact_deadline: Duration::from_secs(10),
             session: SessionOptions::default(),
         }
@@ -94,6 +90,9 @@ type Connecting<T> =
 
 /// The state that outlives a session.
 struct Carryover<T: Tables> {
+    /// Whether a server of a cluster must be its leader. Followers serve data that lag by a round trip, and forward
+    /// transactions to the leader. With a single remote there is no choice.
+    leader_only: bool,
     progress: Progress,
     kept: Option<ResumePoint<T>>,
 }
@@ -113,11 +112,11 @@ struct Link<T: Tables> {
 
 impl<T: Tables> Client<T> {
     /// A client that connects when [`Client::next`] is called.
-    pub fn new(remotes: &Remotes, mut options: ClientOptions) -> Self {
-        options.leader_only.get_or_insert(remotes.are_several());
+    pub fn new(remotes: &Remotes, options: ClientOptions) -> Self {
         let options = Arc::new(options);
         let mut reconnect = ReconnectSchedule::new(remotes);
         let carryover = Carryover {
+            leader_only: remotes.are_several(),
             progress: Progress::default(),
             kept: None,
         };
@@ -262,7 +261,7 @@ impl<T: Tables> Link<T> {
         let mut session = Session::open(&remote, &options.session).await?;
         let server = session.served_databases().await?;
         let requests = T::requests(&session.schema(&options.database).await?)?;
-        let leader_only = options.leader_only.unwrap_or_default();
+        let leader_only = carryover.leader_only;
         carryover
             .progress
             .check(&server, &options.database, leader_only, Instant::now())?;
@@ -325,6 +324,7 @@ impl<T: Tables> Link<T> {
             requests: mem::take(requests),
         };
         Carryover {
+            leader_only: self.leader_only,
             progress: self.progress,
             kept: keep_replica.then_some(kept),
         }

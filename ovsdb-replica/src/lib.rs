@@ -15,7 +15,6 @@
 //! | [`tables`] | several replicas at once |
 //! | [`transact`] | operations, and the three outcomes of a transaction: done, refused, unknown |
 //! | [`client`] | all of it together: a continuously replicated database |
-//! | [`control`] | commands for a program by its control socket |
 //!
 //! `value`, `schema`, `remote`, `reconnect`, `server`, `monitor`, `replica`, `tables`, `transact` and the framing do no
 //! IO.
@@ -39,8 +38,8 @@
 //! (`monitor_cond_since`) and the replica is valid, only the changes since are read, otherwise everything.
 //!
 //! # Clusters
-//! With several remotes, a server of a cluster (ovsdb(7), "Clustered Database Service Model") must be its leader,
-//! unless [`ClientOptions::leader_only`] says otherwise. The client leaves a server that loses the lead, loses its
+//! With several remotes, a server of a cluster (ovsdb(7), "Clustered Database Service Model") must be its leader.
+//! The client leaves a server that loses the lead, loses its
 //! cluster, is removed from it, or falls behind another server's last known state.
 //!
 //! ```no_run
@@ -75,7 +74,6 @@
 
 pub mod client;
 pub mod columns;
-pub mod control;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -97,7 +95,6 @@ pub use uuid::Uuid;
 
 pub use self::{
     client::{Client, ClientOptions, Event},
-    control::ControlSocket,
     error::{Error, NextStep, ServerError},
     remote::{HostPort, Remote, RemoteError, Remotes},
     replica::{Record, Replica},
@@ -106,6 +103,6 @@ pub use self::{
     session::{SessionOptions, TransactionId},
     tables::Tables,
     transact::{Condition, Function, Mutation, Mutator, Operation, Outcome, Refusal, Until},
-    transport::{Limits, TlsIdentity, TlsOptions, TransportError, TransportOptions, Verify},
+    transport::{Limits, TlsIdentity, TlsOptions, TransportError, TransportOptions},
     value::{Atom, Datum, Row},
 };

@@ -21,7 +21,7 @@ mod wire;
 use std::{io, time::Duration};
 
 pub(crate) use self::{
-    connect::{connect, connect_control},
+    connect::connect,
     connection::Connection,
     inbox::Received,
     message::{Notification, Reply, Text},
@@ -30,7 +30,7 @@ pub use self::{
     framing::{Framing, FramingError, Limits},
     message::MessageError,
     pem::FileError,
-    tls::{TlsError, TlsIdentity, TlsOptions, Verify},
+    tls::{TlsError, TlsIdentity, TlsOptions},
 };
 
 /// Longer messages, in bytes, leave the buffer together with their memory, and are parsed on a separate thread: a

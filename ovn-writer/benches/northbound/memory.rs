@@ -1,6 +1,6 @@
 //! The memory per address, in the replica and the desired state together.
 
-use std::{net::IpAddr, time::Instant};
+use std::net::IpAddr;
 
 use ovn_writer::{address_set::AddressSet, desired::Desired};
 use ovsdb_replica::{Replica, Tables, replica::TableUpdates};
@@ -42,10 +42,10 @@ fn addresses(name: usize, each: usize) -> impl Iterator<Item = IpAddr> {
 
 fn desired(names: usize, each: usize) -> Desired {
     let mut desired = Desired::default();
-    desired.apply(&Event::Synced(Vec::new()), Instant::now());
+    desired.apply(&Event::Synced(Vec::new()));
     for name in 0..names {
         let object = object(&format!("set{name}"), addresses(name, each));
-        desired.apply(&Event::Applied(object), Instant::now());
+        desired.apply(&Event::Applied(object));
     }
     desired
 }

@@ -6,12 +6,7 @@ use std::{
 };
 
 use futures_util::stream;
-use ovn_writer::{
-    Writer,
-    address_set::NORTHBOUND,
-    desired::Filter,
-    sync::{CreateSets, Policy},
-};
+use ovn_writer::{Writer, address_set::NORTHBOUND, desired::Filter, sync::Policy};
 use ovsdb_replica::{ClientOptions, Remotes};
 use proto::api::DnsNameResolver;
 use runtime::{admin::Health, run_alone, store::Event};
@@ -65,7 +60,7 @@ impl RunningWriter {
         signals.clear();
         store.blocking_send(Event::Synced(objects)).unwrap();
         let start = Instant::now();
-        let policy = Policy::new(STORE, Filter::default(), CreateSets::default());
+        let policy = Policy::new(STORE, Filter::default());
         let options = ClientOptions::new(NORTHBOUND);
         let writer = Writer::new(&remotes, options, policy, &Health::new());
         let objects = stream::poll_fn(move |context| events.poll_recv(context));

@@ -3,19 +3,15 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, ValueEnum};
-use ovsdb_replica::{ClientOptions, Limits, Remotes, TlsIdentity, TlsOptions, Verify};
-use runtime::{
-    UsageError,
-    args::{parse_duration, parse_size},
-    certificate_expiry::Role,
-    memory,
-};
+use clap::Args;
+use ovsdb_replica::{ClientOptions, Limits, Remotes, TlsIdentity, TlsOptions};
+use runtime::{UsageError, certificate_expiry::Role, memory};
 
 use crate::address_set::NORTHBOUND;
 
-/// Shorter ones would find servers silent that are only busy.
-const SHORTEST_PROBE: Duration = Duration::from_secs(1);
+/// How long a `tcp:` or `ssl:` remote may be silent before it is asked for a sign of life; after as long again the session
+/// ends. OVN's programs have the same default.
+const INACTIVITY_PROBE: Duration = Duration::from_secs(5);
 
 /// The reply that holds the whole database must fit; `_Server` alone needs some hundred bytes.
 const SMALLEST_MESSAGE: usize = 64 << 10;
@@ -50,39 +46,6 @@ pub struct NorthboundArgs {
     /// The ovn-writer reads it for each new connection. An `ssl:` remote needs this flag. Default: none.
     #[arg(long, value_name = "FILE")]
     pub ca_cert: Option<PathBuf>,
-
-    /// The checks of the certificate of an `ssl:` remote.
-    #[arg(long, value_name = "CHECKS", value_enum, default_value_t)]
-    pub verify_certificate: VerifyArg,
-
-    /// Whether to connect to the leader of a cluster only.
-    ///
-    /// Without a value: `true`. Default: `true` with several remotes, `false` with one.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    pub leader_only: Option<bool>,
-
-    /// How long a `tcp:` or `ssl:` remote may be silent before the ovn-writer checks that it is there.
-    ///
-    /// 0, or at least 1s. The session ends after as long a silence again. 0: no checks.
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_probe)]
-    pub inactivity_probe: Duration,
-
-    /// The longest message of a server that the ovn-writer accepts.
-    ///
-    /// At least 64KiB. The first message has all rows that the ovn-writer monitors, such as Address_Set and ACL. So the flag bounds the size
-    /// of the database. Default: a quarter of the container's memory limit, at most 512MiB.
-    #[arg(long, value_name = "SIZE", value_parser = parse_message_size)]
-    pub max_message: Option<usize>,
-}
-
-/// [`Verify`], as a flag.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
-pub enum VerifyArg {
-    /// The authority of `--ca-cert` signed it, as OVN's programs check it
-    #[default]
-    Chain,
-    /// The authority also signed it for the host of the remote
-    Full,
 }
 
 impl NorthboundArgs {
@@ -111,20 +74,13 @@ impl NorthboundArgs {
             _ => return usage("--private-key and --certificate go together"),
         };
         let mut options = ClientOptions::new(NORTHBOUND);
-        options.leader_only = self.leader_only;
         let transport = &mut options.session.transport;
-        let max_message = self.max_message;
-        transport.limits.max_message =
-            max_message.unwrap_or_else(|| longest_message(memory::limit()));
-        transport.inactivity_probe = Some(self.inactivity_probe).filter(|probe| !probe.is_zero());
-        transport.tls = self.ca_cert.clone().map(|ca_cert| TlsOptions {
-            ca_cert,
-            identity,
-            verify: match self.verify_certificate {
-                VerifyArg::Chain => Verify::Chain,
-                VerifyArg::Full => Verify::Full,
-            },
-        });
+        transport.limits.max_message = longest_message(memory::limit());
+        transport.inactivity_probe = Some(INACTIVITY_PROBE);
+        transport.tls = self
+            .ca_cert
+            .clone()
+            .map(|ca_cert| TlsOptions { ca_cert, identity });
         Ok(options)
     }
 }
@@ -134,23 +90,6 @@ fn longest_message(memory: Option<u64>) -> usize {
     let most = Limits::default().max_message;
     let quarter = memory.map(|limit| usize::try_from(limit / 4).unwrap_or(usize::MAX));
     quarter.map_or(most, |quarter| quarter.clamp(SMALLEST_MESSAGE, most))
-}
-
-fn parse_probe(text: &str) -> Result<Duration, String> {
-    let probe = parse_duration(text).map_err(|error| error.to_string())?;
-    if probe.is_zero() || probe >= SHORTEST_PROBE {
-        Ok(probe)
-    } else {
-        Err("it is 0 or at least 1s".to_owned())
-    }
-}
-
-fn parse_message_size(text: &str) -> Result<usize, String> {
-    let size = parse_size(text).map_err(|error| error.to_string())?;
-    if size < SMALLEST_MESSAGE {
-        return Err("it is at least 64KiB".to_owned());
-    }
-    Ok(size)
 }
 
 #[cfg(test)]
@@ -197,21 +136,10 @@ mod tests {
         for (flag, value, words) in [
             ("--nb", "nonsense", "none of unix:, tcp: and ssl:"),
             ("--nb", "unix:/a,", "an empty remote"),
-            (
-                "--verify-certificate",
-                "none",
-                "possible values: chain, full",
-            ),
-            ("--inactivity-probe", "10ms", "at least 1s"),
-            ("--inactivity-probe", "5", "time unit needed"),
-            ("--max-message", "1", "at least 64KiB"),
-            ("--max-message", "512 furlongs", "known SI unit"),
-            ("--leader-only", "true", "unexpected argument"),
         ] {
             let error = parsed(&[flag, value], None).unwrap_err();
             assert!(
-                error.starts_with("2: ") && error.contains(flag) && error.contains(words)
-                    || flag == "--leader-only" && error.contains(words),
+                error.starts_with("2: ") && error.contains(flag) && error.contains(words),
                 "{error}"
             );
         }
@@ -221,7 +149,6 @@ mod tests {
     fn the_connection_is_as_the_flags_say() {
         let plain = options(&[]);
         assert_eq!(plain.database, "OVN_Northbound");
-        assert_eq!(plain.leader_only, None);
         let transport = plain.session.transport;
         assert_eq!(
             transport.limits.max_message,
@@ -235,15 +162,8 @@ mod tests {
             "--private-key=/k",
             "--certificate=/c",
             "--ca-cert=/ca",
-            "--verify-certificate=full",
-            "--leader-only",
-            "--inactivity-probe=0",
-            "--max-message=1GiB",
         ]);
-        assert_eq!(told.leader_only, Some(true));
         let transport = told.session.transport;
-        assert_eq!(transport.limits.max_message, 1 << 30);
-        assert_eq!(transport.inactivity_probe, None);
         let identity = TlsIdentity {
             private_key: "/k".into(),
             certificate: "/c".into(),
@@ -251,14 +171,8 @@ mod tests {
         let tls = TlsOptions {
             ca_cert: "/ca".into(),
             identity: Some(identity),
-            verify: Verify::Full,
         };
         assert_eq!(transport.tls, Some(tls));
-
-        let leader_only = |args, variable| parsed(args, variable).unwrap().leader_only;
-        assert_eq!(leader_only(&["--leader-only=false"], None), Some(false));
-        let variable = Some(("OVN_WRITER_LEADER_ONLY", "false"));
-        assert_eq!(leader_only(&[], variable), Some(false));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The state of one DNS name apart from its objects.
 
-use std::{net::IpAddr, sync::Arc, time::Instant};
+use std::{net::IpAddr, sync::Arc};
 
 use runtime::store::ObjectKey;
 
@@ -12,10 +12,8 @@ use crate::addresses::{Addresses, AddressesRef};
 pub(super) struct Name {
     /// The objects of this name; almost always one.
     pub(super) objects: Vec<Arc<ObjectKey>>,
-    /// Whether there was ever an object.
-    pub(super) was_seen: bool,
-    /// See [`super::Desired::set_in_use`].
-    pub(super) is_in_use: bool,
+    /// See [`super::Desired::was_heard`].
+    pub(super) was_heard: bool,
     is_compared: bool,
     /// `None` for most names: there are many.
     rare: Option<Box<Rare>>,
@@ -23,54 +21,20 @@ pub(super) struct Name {
 
 #[derive(Debug, Default, PartialEq)]
 struct Rare {
-    away: Option<Away>,
-    /// The last addresses of objects that are absent or list none now.
+    /// The last addresses of objects that are absent or do not speak now.
     held: Addresses,
     /// See [`Changes`].
     moved: Addresses,
     became_complete: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Away {
-    pub(super) since: Instant,
-    pub(super) rule_ended: bool,
-    pub(super) is_permitted: bool,
-}
-
 impl Name {
-    pub(super) fn away(&self) -> Option<Away> {
-        self.rare.as_ref()?.away
-    }
-
-    /// Records that the last object was deleted.
-    pub(super) fn leave(&mut self, since: Instant, rule_ended: bool) {
-        self.rare.get_or_insert_default().away = Some(Away {
-            since,
-            rule_ended,
-            is_permitted: false,
-        });
-    }
-
-    /// Records that there is an object again.
-    pub(super) fn returned(&mut self) {
-        self.clear(|rare| rare.away = None);
-    }
-
-    pub(super) fn permit(&mut self, yes: bool) {
-        if let Some(rare) = &mut self.rare
-            && let Some(away) = &mut rare.away
-        {
-            away.is_permitted = yes;
-        }
-    }
-
     pub(super) fn held(&self) -> Option<&Addresses> {
         let held = &self.rare.as_ref()?.held;
         (!held.all().is_empty()).then_some(held)
     }
 
-    /// Keeps the addresses of an object that was deleted or no longer lists them.
+    /// Keeps these addresses until an object of the name speaks.
     pub(super) fn hold(&mut self, addresses: &Addresses) {
         let held = self.held().map(Addresses::all).unwrap_or_default();
         let new = addresses.all().without(held);

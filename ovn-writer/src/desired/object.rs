@@ -18,12 +18,11 @@ pub(super) struct Resolver {
 /// The kind of a status.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Statement {
-    /// No statement: the collector has not written it yet, or the object was restored without its status.
+    /// No statement: the collector has not written it yet, the object was restored without its status, or its rule
+    /// ended, and it will be deleted.
     Silent,
     /// The list of its addresses, possibly with a reason why there is none.
     Complete,
-    /// The rule ended, and the object will be deleted.
-    RuleEnded,
     /// The collector never writes a status: it ignores objects whose `spec.name` is not in its own spelling.
     Ignored,
 }
@@ -36,7 +35,8 @@ impl Statement {
         let entries = object.status.iter().flat_map(|it| &it.resolved_names);
         let own = entries.filter(|entry| entry.dns_name == object.spec.name);
         match own.filter_map(ResolvedName::failure).next() {
-            Some(NO_RULE) => Self::RuleEnded,
+            // The rule ended, which says nothing of the addresses.
+            Some(NO_RULE) => Self::Silent,
             Some(_) => Self::Complete,
             None if object.spec.name != name.as_str() => Self::Ignored,
             None => Self::Silent,

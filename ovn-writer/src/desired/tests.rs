@@ -1,19 +1,16 @@
 //! The desired state that follows from statuses.
 
-mod random;
-
-use std::{net::IpAddr, time::Duration};
+use std::net::IpAddr;
 
 use super::*;
 use crate::testing::{dns, key, object, without_addresses};
 
-/// The content of the store, at a time set by the test.
-struct Clocked {
+/// The content of the store.
+struct Store {
     desired: Desired,
-    now: Instant,
 }
 
-impl Clocked {
+impl Store {
     fn new() -> Self {
         Self::with(Filter::default())
     }
@@ -21,12 +18,11 @@ impl Clocked {
     fn with(filter: Filter) -> Self {
         Self {
             desired: Desired::new(filter),
-            now: Instant::now(),
         }
     }
 
     fn apply(&mut self, event: Event<DnsNameResolver>) -> HashSet<DnsName> {
-        self.desired.apply(&event, self.now)
+        self.desired.apply(&event)
     }
 
     fn applied(&mut self, entries: &[&[&str]]) -> usize {
@@ -59,14 +55,6 @@ impl Clocked {
         texts(self.of_name().addresses.all().iter())
     }
 
-    /// How long the name has been away in a readable store, in seconds.
-    fn away(&self) -> Option<u64> {
-        match self.of_name().presence {
-            Presence::Present => panic!("it is present"),
-            Presence::Away { since, .. } => since.map(|since| (self.now - since).as_secs()),
-        }
-    }
-
     /// The changes since the name was compared.
     fn moved(&self) -> Option<Vec<String>> {
         let changes = self.of_name().changes?;
@@ -83,7 +71,7 @@ fn texts(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<String> {
 
 #[test]
 fn the_addresses_of_all_entries_and_objects_of_a_name_are_added_up() {
-    let mut store = Clocked::new();
+    let mut store = Store::new();
     let first = object(
         "dns-1",
         W,
@@ -103,7 +91,7 @@ fn the_addresses_of_all_entries_and_objects_of_a_name_are_added_up() {
 fn the_guards_hold_whatever_the_store_says() {
     let cluster = vec!["10.128.0.0/14".parse().unwrap()];
     let denied = vec!["192.0.2.0/24".parse().unwrap()];
-    let mut store = Clocked::with(Filter::new(cluster).deny(denied));
+    let mut store = Store::with(Filter::new(cluster).deny(denied));
     let ips = [
         "::ffff:10.0.0.1",
         "10.0.0.1",
@@ -117,7 +105,7 @@ fn the_guards_hold_whatever_the_store_says() {
     ];
     store.applied(&[&ips]);
     assert_eq!(store.wanted(), ["10.0.0.1"]);
-    let skipped = |store: &Clocked| Skip::ALL.map(|reason| store.desired.skipped(reason));
+    let skipped = |store: &Store| Skip::ALL.map(|reason| store.desired.skipped(reason));
     assert_eq!(skipped(&store), [2, 0, 1, 1, 0, 0, 0, 1, 1, 1]);
     store.applied(&[&["x"]]);
     assert_eq!(skipped(&store), [1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -127,7 +115,7 @@ fn the_guards_hold_whatever_the_store_says() {
 
 #[test]
 fn a_change_of_times_alone_is_none() {
-    let mut store = Clocked::new();
+    let mut store = Store::new();
     assert_eq!(store.applied(&[&["10.0.0.1"]]), 1);
     let mut later = object("dns-1", W, &[&["10.0.0.1"]]);
     let status = later.status.as_mut().unwrap();
@@ -139,7 +127,7 @@ fn a_change_of_times_alone_is_none() {
 
 #[test]
 fn a_status_without_addresses_says_nothing_unless_it_says_why() {
-    let mut store = Clocked::new();
+    let mut store = Store::new();
     assert_eq!(store.applied(&[]), 1);
     assert!(!store.of_name().is_complete);
     store.applied(&[&["garbage"]]);
@@ -160,7 +148,7 @@ fn a_status_without_addresses_says_nothing_unless_it_says_why() {
 
 #[test]
 fn an_object_that_the_collector_ignores_keeps_no_address_of_another_one() {
-    let mut store = Clocked::new();
+    let mut store = Store::new();
     let strange = object("dns-2", "WWW.Example.com", &[]);
     store.apply(Event::Applied(strange));
     assert!(!store.of_name().is_complete);
@@ -174,7 +162,7 @@ fn an_object_that_the_collector_ignores_keeps_no_address_of_another_one() {
 #[test]
 fn only_the_entry_of_the_objects_own_name_says_that_there_is_no_address() {
     let said = |change: &dyn Fn(&mut proto::api::ResolvedName)| {
-        let mut store = Clocked::new();
+        let mut store = Store::new();
         store.applied(&[&["10.0.0.1"]]);
         let mut object = without_addresses("dns-1", W, "NXDOMAIN");
         change(&mut object.status.as_mut().unwrap().resolved_names[0]);
@@ -189,33 +177,8 @@ fn only_the_entry_of_the_objects_own_name_says_that_there_is_no_address() {
 }
 
 #[test]
-fn a_rule_that_ended_closes_nothing_before_its_object_goes() {
-    let mut store = Clocked::new();
-    store.applied(&[&["10.0.0.1"]]);
-    store.said("NoRule");
-    assert!(!store.of_name().is_complete && store.of_name().is_present());
-    assert_eq!(store.wanted(), ["10.0.0.1"]);
-    store.gone();
-    let ended = |store: &Clocked| {
-        matches!(
-            store.of_name().presence,
-            Presence::Away {
-                rule_ended: true,
-                ..
-            }
-        )
-    };
-    assert!(ended(&store));
-    // It returns, and is deleted without such a status.
-    store.applied(&[]);
-    store.gone();
-    assert!(!ended(&store));
-    assert_eq!(store.wanted(), ["10.0.0.1"]);
-}
-
-#[test]
 fn what_the_store_changed_is_known_until_the_name_is_compared() {
-    let mut store = Clocked::new();
+    let mut store = Store::new();
     store.applied(&[&["10.0.0.1", "10.0.0.2", "10.0.0.3"]]);
     assert_eq!(store.moved(), None);
     store.desired.compared(&dns(W), true);
@@ -240,10 +203,10 @@ fn what_the_store_changed_is_known_until_the_name_is_compared() {
 
 #[test]
 fn a_status_that_speaks_again_is_told() {
-    let mut store = Clocked::new();
+    let mut store = Store::new();
     store.applied(&[]);
     store.desired.compared(&dns(W), true);
-    let became_complete = |store: &Clocked| store.of_name().changes.unwrap().became_complete;
+    let became_complete = |store: &Store| store.of_name().changes.unwrap().became_complete;
     assert!(!became_complete(&store));
     store.said("NXDOMAIN");
     assert!(became_complete(&store));
@@ -254,13 +217,13 @@ fn a_status_that_speaks_again_is_told() {
 
 #[test]
 fn what_another_object_still_has_does_not_leave() {
-    let mut store = Clocked::new();
+    let mut store = Store::new();
     store.apply(Event::Applied(object("dns-2", W, &[&["10.0.0.1"]])));
     store.applied(&[&["10.0.0.1", "10.0.0.2"]]);
     store.desired.compared(&dns(W), true);
     assert_eq!(store.wanted(), ["10.0.0.1", "10.0.0.2"]);
     store.gone();
-    assert!(store.of_name().is_present());
+    assert!(store.of_name().is_present);
     assert_eq!(store.wanted(), ["10.0.0.1"]);
     assert_eq!(store.moved(), Some(vec!["10.0.0.2".to_owned()]));
     // While one has an empty status, the last addresses of the other stay.
@@ -278,15 +241,14 @@ fn an_object_leaves_by_deletion_or_a_later_list_and_its_names_are_known() {
         Event::Synced(vec![other.clone()]),
         Event::Synced(vec![]),
     ] {
-        let mut store = Clocked::new();
+        let mut store = Store::new();
         store.apply(Event::Synced(vec![
             object("dns-1", W, &[&["10.0.0.1"]]),
             other.clone(),
         ]));
         assert!(store.apply(gone.clone()).contains(&dns(W)));
         assert!(store.apply(gone).is_empty());
-        store.now += Duration::from_secs(7);
-        assert_eq!(store.away(), Some(7));
+        assert!(!store.of_name().is_present);
         assert_eq!(store.wanted(), ["10.0.0.1"]);
         assert!(!store.of_name().is_complete);
         store.desired.forget(&dns(W));
@@ -296,7 +258,7 @@ fn an_object_leaves_by_deletion_or_a_later_list_and_its_names_are_known() {
 
 #[test]
 fn a_recreated_object_without_addresses_keeps_them_until_it_has_a_status() {
-    let mut store = Clocked::new();
+    let mut store = Store::new();
     store.made("1", &["10.0.0.1", "10.0.0.2"]);
     for deleted in [true, false] {
         if deleted {
@@ -304,7 +266,7 @@ fn a_recreated_object_without_addresses_keeps_them_until_it_has_a_status() {
         }
         // The same name, another uid, and an empty status.
         store.made(if deleted { "2" } else { "3" }, &[]);
-        assert!(store.of_name().is_present() && !store.of_name().is_complete);
+        assert!(store.of_name().is_present && !store.of_name().is_complete);
         assert_eq!(store.wanted(), ["10.0.0.1", "10.0.0.2"]);
     }
     store.made("3", &["10.0.0.1"]);
@@ -314,105 +276,62 @@ fn a_recreated_object_without_addresses_keeps_them_until_it_has_a_status() {
 
 #[test]
 fn an_object_without_uid_is_the_same_under_its_name() {
-    let mut store = Clocked::new();
+    let mut store = Store::new();
     store.applied(&[&["10.0.0.1"]]);
     store.made("1", &["10.0.0.2"]);
     assert_eq!(store.wanted(), ["10.0.0.2"]);
 }
 
 #[test]
-fn while_the_store_cannot_be_read_no_time_counts() {
-    let mut store = Clocked::new();
-    store.apply(Event::Synced(vec![]));
-    store.applied(&[&["10.0.0.1"]]);
-    store.gone();
-    store.now += Duration::from_secs(3);
-    assert!(store.desired.is_in_sync());
-    let event = Event::OutOfSync("the folder is gone".into());
-    assert!(store.apply(event).is_empty());
-    assert!(!store.desired.is_in_sync());
-    assert_eq!(store.away(), None);
-    assert_eq!(store.wanted(), ["10.0.0.1"]);
-    store.now += Duration::from_secs(60);
-    // The absence counts from now.
-    let changed = store.apply(Event::Synced(vec![]));
-    assert_eq!(changed, HashSet::from_iter([dns(W)]));
-    assert_eq!(store.away(), Some(0));
-    store.now += Duration::from_secs(2);
-    assert_eq!(store.away(), Some(2));
-    // A later list without an interruption changes nothing.
-    assert!(store.apply(Event::Synced(vec![])).is_empty());
-    assert_eq!(store.away(), Some(2));
-}
-
-#[test]
-fn an_unreadable_object_never_seen_before_may_stand_for_any_name() {
-    let mended = Event::Applied(object("dns-9", "b.example.", &[]));
-    let gone = Event::Undecodable(BTreeSet::new());
-    for (event, names) in [(mended, &[W, "b.example."][..]), (gone, &[W])] {
-        let mut store = Clocked::new();
-        store.apply(Event::Undecodable([key("dns-9")].into()));
-        store.apply(Event::Synced(vec![]));
-        assert!(store.desired.has_unknown_object());
-        store.applied(&[&["10.0.0.1"]]);
-        store.gone();
-        // The absent names must be checked again.
-        let changed = store.apply(event);
-        assert_eq!(changed, names.iter().map(|name| dns(name)).collect());
-        assert!(!store.desired.has_unknown_object());
-    }
-}
-
-#[test]
 fn what_is_known_of_an_object_that_cannot_be_read_holds() {
-    let mut store = Clocked::new();
+    let mut store = Store::new();
     store.applied(&[&["10.0.0.1"]]);
     store.apply(Event::Undecodable([key("dns-1")].into()));
     assert!(store.apply(Event::Synced(vec![])).is_empty());
-    assert!(!store.desired.has_unknown_object());
-    assert!(store.of_name().is_present());
+    assert!(store.of_name().is_present);
     store.apply(Event::Undecodable(BTreeSet::new()));
     store.gone();
-    assert_eq!(store.away(), Some(0));
+    assert!(!store.of_name().is_present);
 }
 
 #[test]
-fn a_name_is_adopted_as_if_it_had_just_gone() {
-    let mut store = Clocked::new();
-    store.apply(Event::Synced(vec![]));
-    store.desired.adopt(&dns(W), store.now);
-    assert!(!store.of_name().was_seen);
-    store.now += Duration::from_secs(1);
-    store.desired.adopt(&dns(W), store.now);
-    assert_eq!(store.away(), Some(1));
-    // A permission ends when the name returns.
-    store.desired.permit(&dns(W), true);
-    let is_permitted = |store: &Clocked| {
-        matches!(
-            store.of_name().presence,
-            Presence::Away {
-                is_permitted: true,
-                ..
-            }
-        )
-    };
-    assert!(is_permitted(&store));
-    store.applied(&[]);
-    assert!(store.of_name().is_present() && store.of_name().was_seen);
-    store.desired.forget(&dns(W));
-    assert!(store.of_name().is_present());
+fn the_end_of_a_rule_says_nothing_of_addresses() {
+    let mut store = Store::new();
+    store.applied(&[&["10.0.0.1"]]);
+    store.said("NoRule");
+    assert!(!store.of_name().is_complete && store.of_name().is_present);
     store.gone();
-    assert!(!is_permitted(&store));
+    assert_eq!(store.wanted(), ["10.0.0.1"]);
+}
+
+#[test]
+fn adopted_addresses_stay_until_an_object_speaks() {
+    let mut store = Store::new();
+    store.apply(Event::Synced(vec![]));
+    assert!(!store.desired.was_heard(&dns(W)));
+    let address: IpAddr = "10.0.0.1".parse().unwrap();
+    store
+        .desired
+        .adopt(&dns(W), &[address].into_iter().collect());
+    assert!(store.desired.was_heard(&dns(W)) && !store.of_name().is_present);
+    assert_eq!(store.wanted(), ["10.0.0.1"]);
+    store.applied(&[]);
+    assert_eq!(store.wanted(), ["10.0.0.1"]);
+    store.applied(&[&["10.0.0.2"]]);
+    assert_eq!(store.wanted(), ["10.0.0.2"]);
+    // Present names are not forgotten.
+    store.desired.forget(&dns(W));
+    assert!(store.of_name().is_present);
 }
 
 #[test]
 fn an_unusable_name_costs_that_object_alone() {
-    let mut store = Clocked::new();
+    let mut store = Store::new();
     let bad = object("dns-1", "single", &[&["10.0.0.1"]]);
     let good = object("dns-2", W, &[&["10.0.0.2"]]);
     let changed = store.apply(Event::Synced(vec![bad, good]));
     assert_eq!(changed, HashSet::from_iter([dns(W)]));
-    let count = |store: &Clocked| (store.desired.objects(), store.desired.unusable());
+    let count = |store: &Store| (store.desired.objects(), store.desired.unusable());
     assert_eq!(count(&store), (1, 1));
     // Its last usable state stays.
     let unusable = Event::Applied(object("dns-2", "*", &[]));
@@ -425,11 +344,11 @@ fn an_unusable_name_costs_that_object_alone() {
 
 #[test]
 fn a_name_that_is_edited_leaves_the_old_one() {
-    let mut store = Clocked::new();
+    let mut store = Store::new();
     store.applied(&[&["10.0.0.1"]]);
     let renamed = object("dns-1", "Other.Example", &[&["10.0.0.1"]]);
     let changed = store.apply(Event::Applied(renamed));
     assert_eq!(changed, HashSet::from_iter([dns(W), dns("other.example.")]));
-    assert_eq!(store.away(), None, "the store was never read");
+    assert!(!store.of_name().is_present);
     assert_eq!(store.wanted(), ["10.0.0.1"]);
 }

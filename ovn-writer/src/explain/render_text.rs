@@ -1,6 +1,6 @@
 //! The explanation as lines of text.
 
-use std::{fmt::Write, time::Duration};
+use std::time::Duration;
 
 use runtime::inspect::{
     Asked, Subject,
@@ -8,10 +8,7 @@ use runtime::inspect::{
 };
 
 use super::{Changed, Explanation, NameExplained, RowExplained};
-use crate::{
-    report::{Effect, RuleReport},
-    sync::change_log::Cause,
-};
+use crate::sync::change_log::Cause;
 
 /// The maximum number of lines of a kind; the rest is counted. The JSON has more.
 const MOST: usize = 40;
@@ -39,12 +36,6 @@ pub(super) fn lines(explanation: &Explanation, asked: &Asked) -> Vec<String> {
     );
     let reasons = explanation.reasons.iter();
     lines.extend(reasons.map(|reason| format!("- {}", reason.words)));
-    let realized = explanation.realized.as_ref();
-    lines.extend(
-        realized
-            .and_then(|it| it.words())
-            .map(|it| format!("{it}.")),
-    );
     lines.iter().map(|line| printable(line)).collect()
 }
 
@@ -98,7 +89,12 @@ fn of_row(row: &RowExplained, lines: &mut Vec<String>) {
         lines.push(line);
     }
     more(lines, row.addresses.len(), row.more_addresses, "addresses");
-    lines.extend(row.rules.iter().take(MOST).map(of_rule));
+    lines.extend(
+        row.rules
+            .iter()
+            .take(MOST)
+            .map(|rule| format!("    {rule}")),
+    );
     more(lines, row.rules.len(), row.more_rules, "rules");
     if row.rules.is_empty() {
         lines.push("    nothing that counts refers to it".to_owned());
@@ -109,35 +105,6 @@ fn of_row(row: &RowExplained, lines: &mut Vec<String>) {
             row.rules_elsewhere
         ));
     }
-}
-
-fn of_rule(rule: &RuleReport) -> String {
-    let mut line = format!("    {}", rule.table);
-    for word in [&rule.action, &rule.direction] {
-        if !word.is_empty() {
-            line += " ";
-            line += word;
-        }
-    }
-    // Writing to a String cannot fail.
-    if let Some(priority) = rule.priority {
-        let _ok = write!(line, " {priority}");
-    }
-    if let Some(owner) = &rule.owner {
-        let _ok = write!(line, " of {owner}");
-    }
-    if let Some(index) = rule.index {
-        let _ok = write!(line, ", egress[{index}]");
-    }
-    line += match rule.effect {
-        Effect::Opens => ": lets packets of these addresses through",
-        Effect::Closes => ": drops packets of these addresses",
-        Effect::Changes => ": does something else with these addresses",
-    };
-    if rule.is_for_ports {
-        line += ", but only those of its protocols and ports";
-    }
-    line
 }
 
 fn of_change(changed: &Changed) -> String {

@@ -10,9 +10,8 @@ use uuid::Uuid;
 use super::{Reason, Sides};
 use crate::{
     address_set::AddressSet,
-    desired::Wanted,
     references::{NorthboundReplica, SetName},
-    report::{Action, Kind, NameReport, SetReport, short_duration},
+    report::{Action, Kind, NameReport, SetReport},
     sync::change_log::Cause,
 };
 
@@ -110,12 +109,8 @@ impl Sets {
         let desired = &sides.state().desired;
         let rows = sides.replica.into_iter().flat_map(|it| it.0.iter());
         let rows = rows.filter_map(|(_, row)| Some((&row.identity()?.name, row.name())));
-        let wanted = desired.names().filter(|name| {
-            let wanted = desired.wanted(name);
-            wanted.is_some_and(|wanted| wanted.is_present())
-        });
         let (mut names, mut matching) = (HashSet::default(), HashSet::default());
-        for (name, row) in wanted.map(|name| (name, "")).chain(rows) {
+        for (name, row) in desired.names().map(|name| (name, "")).chain(rows) {
             names.insert(name);
             if filter.is_empty() || holds(name.as_str()) || holds(row) {
                 matching.insert(name);
@@ -177,7 +172,7 @@ impl Sides<'_> {
     /// The sets of a name, sorted; those with a missing row first.
     fn sets(&self, name: &DnsName, replica: &NorthboundReplica, most: usize) -> Vec<SetShown> {
         let plan = self.state().look(name, replica, self.now);
-        let report = NameReport::of(name, &plan, replica, &self.state().references, self.now);
+        let report = NameReport::of(name, &plan, replica, &self.state().references);
         let (missing, mut differing): (Vec<_>, Vec<_>) = report
             .sets
             .into_iter()
@@ -213,14 +208,12 @@ impl Sides<'_> {
         most: usize,
     ) -> SetShown {
         let (references, set_name) = (&self.state().references, SetName::from(set));
-        let nats = references.nats(replica, &set_name, row.map(|(uuid, _)| uuid));
-        let (mut rules, mut namespaces) = (nats.count(), BTreeSet::new());
+        let (mut rules, mut namespaces) = (0, BTreeSet::new());
         for rule in references.rules(replica, &set_name) {
             rules += 1;
             namespaces.extend(rule.namespace());
         }
         let wanted = self.state().desired.wanted(name);
-        let wanted = wanted.filter(Wanted::is_present);
         let mut history = self.sync.change_log.of(name).filter(|_| row.is_some());
         let repair = history.find(|it| it.cause == Cause::Repair && it.family == family);
         let members = row.into_iter().flat_map(|(_, row)| row.addresses().iter());
@@ -286,11 +279,7 @@ fn words(set: &SetReport) -> String {
             set.missing.len(),
             set.surplus.len()
         ),
-        Kind::UnwantedRow => "the store does not have its name".to_owned(),
+        Kind::UnwantedRow => "it has neither an object nor a rule".to_owned(),
     };
-    match set.action {
-        Action::Now => what,
-        Action::AfterMillis(wait) => format!("{what}; repaired in {}", short_duration(wait)),
-        Action::Left(reason) => format!("{what}; not repaired: {reason}"),
-    }
+    what + set.action.as_str()
 }

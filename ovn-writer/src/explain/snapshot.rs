@@ -3,10 +3,7 @@
 use serde::Serialize;
 
 use super::{Idle, Selection, SetShown, Sets, SetsQuery, Sides};
-use crate::{
-    realized::view::RealizedView,
-    sync::{Absence, Differences},
-};
+use crate::{sync::Differences, verify::Absent};
 
 /// The maximum number of addresses per set.
 const MOST_ADDRESSES: usize = 10;
@@ -23,15 +20,13 @@ pub struct Snapshot {
     /// The differences between store and database, by kind.
     pub differences: Differences,
     /// The names in use without an object; `None` if there are none.
-    pub absence: Option<Absence>,
+    pub absent: Option<Absent>,
     /// The number of names in the store or the database.
     pub names: usize,
     /// The sets with differences, at most 500.
     pub sets: Vec<SetShown>,
     /// The number of further names with differences.
     pub more_names: usize,
-    /// When changes are realized; `None` if nothing asks for that.
-    pub realized: Option<RealizedView>,
 }
 
 /// The connection to the northbound database.
@@ -58,7 +53,6 @@ impl Snapshot {
             addresses: MOST_ADDRESSES,
             ..SetsQuery::default()
         };
-        let absence = state.absence(sides.now);
         let differing = Sets::new(&query, sides);
         Self {
             idle: sides.idle,
@@ -71,11 +65,10 @@ impl Snapshot {
             },
             objects: state.desired.objects(),
             differences: state.differences,
-            absence: (!absence.names.is_empty()).then_some(absence),
+            absent: Absent::of(state),
             names: differing.names,
             sets: differing.sets,
             more_names: differing.hidden,
-            realized: sides.realized.cloned(),
         }
     }
 }

@@ -64,7 +64,6 @@ fn conditions(status: &Status) -> Markup {
             ". " (status.snapshot.objects) " DNSNameResolver objects."
             @if let Some(idle) = status.snapshot.idle { " Note: " (idle.as_str()) "." }
         }
-        @if let Some(words) = status.snapshot.realized.as_ref().and_then(|it| it.words()) { p { (words) "." } }
     }
 }
 

@@ -12,7 +12,6 @@ use runtime::{
 };
 use serde::Serialize;
 
-use super::WatchSources;
 use crate::{
     PROGRAM,
     explain::{SetShown, Snapshot},
@@ -46,7 +45,6 @@ pub struct StatusSources {
     pub bad_objects: BadObjects,
     /// The URL of the documentation.
     pub docs: Option<String>,
-    pub watch: WatchSources,
 }
 
 impl StatusSources {
@@ -85,15 +83,12 @@ impl Status {
             link: "/#bad-objects".to_owned(),
             docs: "troubleshooting.md#egressdnsstoreunreadable",
         }));
-        let absence = self.snapshot.absence.iter();
-        // The condition of the store says that it is suspect.
-        let absence = absence.filter(|absence| !absence.is_suspect);
-        problems.extend(absence.map(|absence| Problem {
+        problems.extend(self.snapshot.absent.iter().map(|absent| Problem {
             reason: "AbsentObjects",
             subject: "objects".to_owned(),
-            words: absence.to_string(),
+            words: absent.to_string(),
             link: "/#conditions".to_owned(),
-            docs: "troubleshooting.md#egressdnsstoresuspect",
+            docs: "troubleshooting.md#egressdnsobjectsabsent",
         }));
         problems.extend(self.snapshot.sets.iter().filter_map(of_set));
         problems.add_unlisted(self.snapshot.more_names);
@@ -128,10 +123,7 @@ fn of_set(set: &SetShown) -> Option<Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        explain::Database,
-        sync::{Absence, Differences},
-    };
+    use crate::{explain::Database, sync::Differences, verify::Absent};
 
     fn set(name: &str, difference: Option<&str>, is_being_written: bool) -> SetShown {
         SetShown {
@@ -163,11 +155,10 @@ mod tests {
             },
             objects: 1,
             differences: Differences::default(),
-            absence: None,
+            absent: None,
             names: 1,
             sets,
             more_names: 0,
-            realized: None,
         }
     }
 
@@ -196,24 +187,19 @@ mod tests {
     }
 
     #[test]
-    fn conditions_and_absent_objects_are_problems_and_are_told_once() {
+    fn conditions_and_absent_objects_are_problems() {
         let sources = StatusSources::default();
-        sources.health.gate("store", "the store is suspect");
+        sources.health.gate("store", "the store cannot be read");
         sources.health.gate("northbound", "no").ready();
-        let of = |is_suspect| Snapshot {
-            absence: Some(Absence {
-                names: vec!["a.example.com.".to_owned()],
-                is_suspect,
-                ..Absence::default()
-            }),
+        let names = vec!["a.example.com.".to_owned()];
+        let snapshot = Snapshot {
+            absent: Some(Absent { names }),
             more_names: 3,
             ..snapshot(Vec::new())
         };
-        let status = Status::new(of(true), &sources);
-        assert_eq!(subjects(&status), [("Condition", "store")]);
-        assert_eq!(status.problems.count(), 4);
-        let status = Status::new(of(false), &sources);
+        let status = Status::new(snapshot, &sources);
         let expected = [("Condition", "store"), ("AbsentObjects", "objects")];
         assert_eq!(subjects(&status), expected);
+        assert_eq!(status.problems.count(), 5);
     }
 }

@@ -1,11 +1,10 @@
-//! Rows whose `match` names address sets: ACLs, QoS rules and logical router policies.
+//! Rows whose `match` names address sets: ACLs, QoS rules, logical router policies and NAT rows.
 
-use std::{fmt, hash::Hash, marker::PhantomData, sync::Arc};
+use std::{collections::BTreeSet, fmt, hash::Hash, marker::PhantomData, sync::Arc};
 
 use proto::api::DEFAULT_NETWORK_CONTROLLER;
 use smol_str::SmolStr;
 
-use super::expression::{self, Sense};
 use ovsdb_replica::{
     BaseType, Column, ColumnProblem, ColumnType, Datum, Record, columns::ColumnValue,
 };
@@ -22,6 +21,7 @@ const FIRST_PRIORITY: i64 = 10_000;
 const KEYS: [&str; 3] = [OWNER_CONTROLLER, OWNER_TYPE, OWNER_NAME];
 
 const MATCH: Column = Column::required("match", ColumnType::One(BaseType::String));
+const OPTIONAL_MATCH: Column = Column::optional("match", ColumnType::One(BaseType::String));
 const PRIORITY: Column = Column::optional("priority", ColumnType::One(BaseType::Integer));
 const DIRECTION: Column = Column::optional("direction", ColumnType::One(BaseType::String));
 const ACTION: Column = Column::optional("action", ColumnType::One(BaseType::String));
@@ -36,6 +36,7 @@ pub enum RuleTable {
     Acl,
     Qos,
     Policy,
+    Nat,
 }
 
 impl RuleTable {
@@ -45,6 +46,7 @@ impl RuleTable {
             Self::Acl => "ACL",
             Self::Qos => "QoS",
             Self::Policy => "Logical_Router_Policy",
+            Self::Nat => "NAT",
         }
     }
 }
@@ -68,6 +70,10 @@ pub enum Qos {}
 #[derive(Clone, Debug)]
 pub enum Policy {}
 
+/// [`RuleTable::Nat`].
+#[derive(Clone, Debug)]
+pub enum Nat {}
+
 impl OfTable for Acl {
     const TABLE: RuleTable = RuleTable::Acl;
     const COLUMNS: &'static [Column] = &[MATCH, PRIORITY, DIRECTION, ACTION, IDS];
@@ -81,6 +87,12 @@ impl OfTable for Qos {
 impl OfTable for Policy {
     const TABLE: RuleTable = RuleTable::Policy;
     const COLUMNS: &'static [Column] = &[MATCH, PRIORITY, ACTION, IDS];
+}
+
+impl OfTable for Nat {
+    const TABLE: RuleTable = RuleTable::Nat;
+    // OVN has `match` of NAT rows since 24.03.
+    const COLUMNS: &'static [Column] = &[OPTIONAL_MATCH, IDS];
 }
 
 /// The name of an address set, in compact form: nearly all relevant ones are `a` and a number.
@@ -105,28 +117,27 @@ impl From<&str> for SetName {
     }
 }
 
-/// The address sets that a rule names, sorted, each once with the common sense of its occurrences. Cheap to clone.
+/// The address sets that a rule names, sorted, each once. Cheap to clone.
 #[derive(Clone, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct SetNames(Option<Arc<[(SetName, Sense)]>>);
+pub struct SetNames(Option<Arc<[SetName]>>);
 
 impl SetNames {
-    /// The sets that an expression names.
-    pub(super) fn of(expression: &str) -> Self {
-        let named = expression::sets(expression).into_iter();
-        let mut sets: Vec<_> = named.map(|(name, sense)| (name.into(), sense)).collect();
-        sets.sort_unstable();
-        sets.dedup_by(|later, earlier| {
-            let same = later.0 == earlier.0;
-            if same && later.1 != earlier.1 {
-                earlier.1 = Sense::Unclear;
-            }
-            same
+    /// The sets that an expression names: each `$` with an identifier of OVN's lexer. Strings and comments count, too,
+    /// which at worst keeps a set for longer.
+    fn of(expression: &str) -> Self {
+        let is_first = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '.');
+        let after_signs = expression.split('$').skip(1);
+        let names = after_signs.filter(|text| text.starts_with(is_first));
+        let names = names.filter_map(|text| {
+            let end = text.find(|c: char| !is_first(c) && !c.is_ascii_digit());
+            text.get(..end.unwrap_or(text.len()))
         });
-        Self((!sets.is_empty()).then(|| sets.into()))
+        let sets: BTreeSet<SetName> = names.map(SetName::from).collect();
+        Self((!sets.is_empty()).then(|| sets.into_iter().collect()))
     }
 
     /// Each of them.
-    pub fn iter(&self) -> impl Iterator<Item = &(SetName, Sense)> {
+    pub fn iter(&self) -> impl Iterator<Item = &SetName> {
         self.0.iter().flat_map(|sets| sets.iter())
     }
 
@@ -148,7 +159,6 @@ pub struct RuleKey {
 #[derive(Clone, Debug)]
 pub struct Rule<T> {
     sets: SetNames,
-    is_for_ports: bool,
     priority: i64,
     direction: SmolStr,
     action: SmolStr,
@@ -160,7 +170,6 @@ impl<T> Default for Rule<T> {
     fn default() -> Self {
         Self {
             sets: SetNames::default(),
-            is_for_ports: false,
             priority: 0,
             direction: SmolStr::default(),
             action: SmolStr::default(),
@@ -176,8 +185,6 @@ pub struct RuleDetails<'a> {
     pub table: RuleTable,
     /// The address sets that it names.
     pub sets: &'a SetNames,
-    /// Whether `match` names a transport protocol: the rule concerns only some packets of these addresses.
-    pub is_for_ports: bool,
     pub priority: i64,
     /// `direction`; empty if the table has none.
     pub direction: &'a str,
@@ -212,7 +219,6 @@ impl<T: OfTable> Rule<T> {
         RuleDetails {
             table: T::TABLE,
             sets: &self.sets,
-            is_for_ports: self.is_for_ports,
             priority: self.priority,
             direction: &self.direction,
             action: &self.action,
@@ -236,11 +242,7 @@ impl<T: OfTable> Record for Rule<T> {
 
     fn modify_column(&mut self, column: &str, difference: Datum) -> Result<(), ColumnProblem> {
         match column {
-            "match" => {
-                let expression = difference.into_string()?;
-                self.sets = SetNames::of(&expression);
-                self.is_for_ports = expression::names_a_transport(&expression);
-            }
+            "match" => self.sets = SetNames::of(&difference.into_string()?),
             "priority" => self.priority.modify(difference)?,
             "direction" => self.direction = difference.into_string()?,
             "action" => self.action = difference.into_string()?,
@@ -287,15 +289,14 @@ mod tests {
         .unwrap();
         let details = acl.details();
         let sets: Vec<_> = details.sets.iter().cloned().collect();
-        let mine = (SetName::from("mine"), Sense::Unclear);
-        assert_eq!(sets, [(SetName::Number(12), Sense::More), mine]);
+        assert_eq!(sets, [SetName::Number(12), SetName::from("mine")]);
         assert_eq!((details.priority, details.direction), (10000, "to-lport"));
         assert_eq!(
             (details.action, details.owner_name),
             ("allow", Some("team"))
         );
         assert_eq!(details.owner_type, Some("EgressFirewall"));
-        assert_eq!((details.index(), details.is_for_ports), (Some(0), false));
+        assert_eq!(details.index(), Some(0));
         assert_eq!(details.controller, Some("default-network-controller"));
 
         let difference = serde_json::json!({
@@ -305,7 +306,6 @@ mod tests {
         acl.modify(serde_json::from_value(difference).unwrap())
             .unwrap();
         assert_eq!((acl.details().controller, acl.key()), (None, None));
-        assert!(acl.details().is_for_ports);
     }
 
     #[test]
@@ -316,6 +316,23 @@ mod tests {
         assert_eq!((owned.key(), owned.counts()), (None, true));
         let other = rule::<Qos>(serde_json::json!({})).unwrap();
         assert_eq!((other.key(), other.counts()), (None, false));
+    }
+
+    #[test]
+    fn sets_of_an_expression_are_its_dollar_tokens() {
+        for (expression, expected) in [
+            ("ip4.dst == $a1", &["a1"][..]),
+            ("ip4.dst=={$a1,$b_2.c}&&ip4.src!=$a1", &["a1", "b_2.c"]),
+            ("$.x || !($_y)", &[".x", "_y"]),
+            ("$a1$a2 $a3-4 $a5\u{e4}", &["a1", "a2", "a3", "a5"]),
+            ("$1 $ $$ @a1 a1 $-a", &[]),
+            ("reg0 == \"$a1\" // $a2", &["a1", "a2"]),
+            ("", &[]),
+        ] {
+            let sets: BTreeSet<SetName> = SetNames::of(expression).iter().cloned().collect();
+            let expected: BTreeSet<SetName> = expected.iter().copied().map(SetName::from).collect();
+            assert_eq!(sets, expected, "{expression}");
+        }
     }
 
     #[test]

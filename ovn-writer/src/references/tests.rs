@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proto::api::DEFAULT_NETWORK_CONTROLLER;
 use serde_json::{Value, json, value::to_raw_value};
+use uuid::Uuid;
 
 use super::*;
 use ovsdb_replica::replica::TableUpdates;
@@ -112,32 +113,11 @@ fn nat_names_sets_where_the_schema_has_a_match() {
     let set = SetName::from("a7");
     assert_eq!(names(&touched), std::slice::from_ref(&set));
     assert!(world.references.contain(&set));
-    let of_set: Vec<_> = world.references.nats(&world.replica, &set, None).collect();
-    assert_eq!(of_set, [(Uuid::from_u128(1), "match")]);
+    assert_eq!(world.named("a7"), [(RuleTable::Nat, 0)]);
     let changed = json!({"modify": {"match": ""}});
     let touched = world.update(json!({"NAT": {uuid(1): changed}}));
     assert_eq!(names(&touched), std::slice::from_ref(&set));
     assert!(!world.references.contain(&set));
-}
-
-#[test]
-fn nat_refers_to_rows() {
-    let mut world = World::default();
-    let (one, other) = (Uuid::from_u128(101), Uuid::from_u128(102));
-    let set = AddressSet::default();
-    let touched = world.update(json!({
-        "NAT": {
-            uuid(1): {"initial": {"allowed_ext_ips": ["uuid", one]}},
-            uuid(2): {"initial": {"exempted_ext_ips": ["uuid", one]}},
-            uuid(3): {"initial": {}},
-        },
-    }));
-    assert_eq!(touched.rows, HashSet::from_iter([one]));
-    assert!(world.references.contain_row(one, &set) && !world.references.contain_row(other, &set));
-    world.update(json!({"NAT": {uuid(1): {"delete": null}}}));
-    assert!(world.references.contain_row(one, &set));
-    world.update(json!({"NAT": {uuid(2): {"modify": {"exempted_ext_ips": ["uuid", other]}}}}));
-    assert!(!world.references.contain_row(one, &set) && world.references.contain_row(other, &set));
 }
 
 #[test]

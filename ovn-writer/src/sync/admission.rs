@@ -24,6 +24,10 @@ impl Reconciler {
         let findings = plan.findings.into_iter();
         let due = findings.filter(|finding| finding.verdict == Verdict::Now);
         let mut findings: Vec<_> = due.collect();
+        // A deletion follows in a transaction of its own.
+        if findings.iter().any(|it| !it.change.is_deletion()) {
+            findings.retain(|it| !it.change.is_deletion());
+        }
         let is_quiet = |of: &[DriftBackoff; 2]| of.iter().all(|one| one.is_quiet(now));
         if self.drift_backoff.get(name).is_some_and(is_quiet) {
             self.drift_backoff.remove(name);
@@ -43,11 +47,6 @@ impl Reconciler {
             if let Some(left_out) = self.repair_log.allow() {
                 tracing::warn!(%name, changes = %ChangesText(&repairs), suppressed_lines = left_out, "the address sets of a name were changed by another client: the ovn-writer undoes that");
             }
-        }
-        let closed = findings.iter().filter(|it| it.trigger == Trigger::Absence);
-        let closed: Vec<_> = closed.cloned().collect();
-        if !closed.is_empty() {
-            tracing::warn!(%name, changes = %ChangesText(&closed), "the address sets of a name are emptied: its object has been absent for long");
         }
         findings
     }

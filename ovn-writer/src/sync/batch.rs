@@ -5,10 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::api::{
-    ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, DnsName, address_set_id, address_set_name,
-};
-use smol_str::ToSmolStr;
+use proto::api::{ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, DnsName};
 
 use super::{
     change::Change,
@@ -19,7 +16,7 @@ use super::{
 use ovsdb_replica::{Condition, Datum, Function, Operation, Replica, transact::OperationResult};
 
 use crate::{
-    address_set::{self, AddressSet, Evidence, TABLE},
+    address_set::{self, AddressSet, TABLE},
     external_ids::{EXTERNAL_IDS, OWNER_CONTROLLER, OWNER_TYPE},
 };
 
@@ -149,16 +146,6 @@ impl Batch {
         self.is_guarded && operation == guard
     }
 
-    /// What shows the last of its changes.
-    pub(super) fn evidence(&self, replica: &Replica<AddressSet>) -> Option<Evidence> {
-        let changes = self.names.iter().rev().flat_map(|planned| {
-            let changes = planned.findings.iter().rev();
-            changes.map(|finding| (&planned.name, &finding.change))
-        });
-        let mut evidence = changes.map(|(name, change)| evidence(name, change, replica));
-        evidence.find_map(|evidence| evidence)
-    }
-
     /// A name with a row in the replica that the server does not have.
     pub(super) fn ghost(
         &self,
@@ -183,30 +170,6 @@ impl Batch {
     }
 }
 
-/// What shows that this change was made.
-fn evidence(name: &DnsName, change: &Change, replica: &Replica<AddressSet>) -> Option<Evidence> {
-    let (set, member) = match change {
-        Change::Create { set, addresses, .. } => {
-            let id = address_set_id(&set.controller, name.as_str(), set.family);
-            let first = addresses.first().map(|it| (it.to_smolstr(), true));
-            (address_set_name(&id).into(), first)
-        }
-        Change::Mutate {
-            uuid,
-            insert,
-            delete,
-            ..
-        } => {
-            let inserted = insert.first().map(|it| (it.to_smolstr(), true));
-            let deleted = delete.first().map(|it| (it.clone(), false));
-            let set = replica.get(*uuid)?.name().into();
-            (set, inserted.or(deleted))
-        }
-        Change::Delete { .. } => return None,
-    };
-    Some(Evidence { set, member })
-}
-
 /// Refuses the transaction if ovn-kubernetes' controller of the default network owns an address set that is not for DNS
 /// names. Every database of ovn-kubernetes has such a set.
 pub(super) fn unmanaged() -> Operation {
@@ -229,10 +192,8 @@ pub struct Done {
     pub deleted: usize,
     pub inserted_addresses: usize,
     pub deleted_addresses: usize,
-    /// For each name that changed in the store: the time since then.
+    /// For each name that changed in the store: the time since its event.
     pub lags: Vec<Duration>,
-    /// What shows the last of the changes, if one of them left a row.
-    pub evidence: Option<Evidence>,
     /// The part of these that repaired lasting changes of other clients.
     pub repaired: Repaired,
 }

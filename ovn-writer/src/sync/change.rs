@@ -67,13 +67,8 @@ impl Change {
         matches!(self, Self::Create { .. })
     }
 
-    /// The removals of the change, if it has any.
-    pub(super) fn without_insert(mut self) -> Option<Self> {
-        match &mut self {
-            Self::Mutate { insert, delete, .. } if !delete.is_empty() => insert.clear(),
-            _ => return None,
-        }
-        Some(self)
+    pub fn is_deletion(&self) -> bool {
+        matches!(self, Self::Delete { .. })
     }
 
     /// Its length on the wire in bytes, roughly.

@@ -31,8 +31,6 @@ pub enum Cause {
     Reading,
     /// Another client had changed or deleted it.
     Repair,
-    /// Its object had been absent for long.
-    Absence,
 }
 
 impl Cause {
@@ -40,7 +38,6 @@ impl Cause {
     pub(super) fn of(trigger: Trigger, since: Option<StoreChange>) -> Self {
         match (trigger, since.is_some_and(|since| !since.is_first_list)) {
             (Trigger::ForeignChange, _) => Self::Repair,
-            (Trigger::Absence, _) => Self::Absence,
             (Trigger::Store, true) => Self::Store,
             (Trigger::Store, false) => Self::Reading,
         }
@@ -166,7 +163,6 @@ mod tests {
             change: insert(count),
             verdict: Verdict::Now,
             trigger,
-            is_wanted: true,
             is_conflict: false,
         };
         log.note(&dns(name), since, &[finding], Instant::now());
@@ -204,7 +200,6 @@ mod tests {
             change,
             verdict: Verdict::Now,
             trigger: Trigger::Store,
-            is_wanted: true,
             is_conflict: false,
         };
         let changes = [mutate(&insert[..1], vec!["x".into()]), delete].map(finding);
@@ -243,7 +238,6 @@ mod tests {
             (Trigger::Store, None, Cause::Reading),
             (Trigger::Store, change(true), Cause::Reading),
             (Trigger::ForeignChange, now, Cause::Repair),
-            (Trigger::Absence, None, Cause::Absence),
         ] {
             note(&mut log, "a.example.com.", trigger, since, 20);
             let entry = log.of(&dns("a.example.com.")).next().unwrap();

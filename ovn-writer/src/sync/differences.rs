@@ -22,7 +22,7 @@ pub struct Differences {
     /// Surplus members of rows.
     #[serde(rename = "surplus_address")]
     pub surplus_addresses: usize,
-    /// Rows with members for names that the store does not have.
+    /// Rows that have neither an object nor a rule, and are deleted.
     #[serde(rename = "unwanted_row")]
     pub unwanted_rows: usize,
     /// Addresses that other clients added to rows whose name is as written in a rule. These are allowed, and are no
@@ -66,13 +66,11 @@ impl Differences {
                 self.missing_rows += 1;
                 self.missing_addresses += addresses.len();
             }
-            Change::Mutate { insert, delete, .. } if finding.is_wanted => {
+            Change::Mutate { insert, delete, .. } => {
                 self.missing_addresses += insert.len();
                 self.surplus_addresses += delete.len();
             }
-            Change::Mutate { .. } => self.unwanted_rows += 1,
-            // An empty row that will be deleted is no difference.
-            Change::Delete { members, .. } => self.unwanted_rows += usize::from(*members > 0),
+            Change::Delete { .. } => self.unwanted_rows += 1,
         }
     }
 

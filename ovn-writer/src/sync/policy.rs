@@ -1,44 +1,49 @@
 //! The policy of the writer.
 
-use std::time::Instant;
+use std::time::Duration;
 
-use super::{BatchLimits, plan::PlanOptions};
+use super::BatchLimits;
 use crate::desired::Filter;
-
-/// Which sets are made.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
-pub enum CreateSets {
-    /// All; where ovn-kubernetes manages address sets, only those that a rule refers to
-    #[default]
-    Auto,
-    /// All
-    Always,
-    /// None
-    Never,
-}
 
 /// The writer's policy.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Which sets are made.
-    pub create: CreateSets,
+    /// The mark of the rows that this program creates.
+    pub store: String,
     /// Whether ovn-kubernetes manages the database, even if its content does not show that.
     pub is_managed: bool,
-    /// Until when the names that are absent at the start may be closed.
-    pub allow_empty_until: Option<Instant>,
-    /// The options for the sets of all names.
-    pub options: PlanOptions,
+    /// The filter for addresses, and the families in use.
+    pub filter: Filter,
+    pub delays: Delays,
     pub limits: BatchLimits,
 }
 
-impl Policy {
-    /// For the store of this name.
-    pub fn new(store: impl Into<String>, filter: Filter, create: CreateSets) -> Self {
+/// How long a state must last without a break before the writer acts on it. Tests shorten them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Delays {
+    /// Until a row of ours with neither an object nor a rule is deleted.
+    pub delete: Duration,
+    /// Until a change of another client is undone, if ovn-kubernetes writes sets from the same objects.
+    pub foreign: Duration,
+}
+
+impl Default for Delays {
+    fn default() -> Self {
         Self {
-            create,
+            delete: Duration::from_secs(60),
+            foreign: Duration::from_millis(500),
+        }
+    }
+}
+
+impl Policy {
+    /// For the store of this name, with the default delays and limits.
+    pub fn new(store: impl Into<String>, filter: Filter) -> Self {
+        Self {
+            store: store.into(),
             is_managed: false,
-            allow_empty_until: None,
-            options: PlanOptions::new(store, filter),
+            filter,
+            delays: Delays::default(),
             limits: BatchLimits::default(),
         }
     }

@@ -134,6 +134,12 @@ impl Reconciler {
     }
 
     fn wait(&mut self, planned: Planned, refusal: &Refusal, now: Instant) {
+        if planned.changes().any(Change::is_deletion) {
+            tracing::debug!(name = %planned.name, %refusal, "an address set without a rule stays: a NAT row refers to it");
+            let until = now + self.state.policy.delays.delete;
+            self.queue.defer(planned.name, planned.mark, until);
+            return;
+        }
         let name: DnsName = planned.name;
         let times = self.refused.get(&name).map_or(0, |refused| refused.times);
         if times == 0 {

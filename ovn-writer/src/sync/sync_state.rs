@@ -9,21 +9,22 @@ use std::{
 use foldhash::{HashMap, HashSet};
 use ovsdb_replica::Outcome;
 use proto::api::{DnsName, DnsNameResolver};
-use runtime::{inspect::text::few, store::Event};
+use runtime::store::Event;
+use smol_str::ToSmolStr;
 use uuid::Uuid;
 
 use super::{
-    CreateSets, Differences, Policy,
-    absence::{Absence, AbsenceLimit},
+    Differences, Policy,
     change::Change,
     index::Index,
     name_conflicts::NameConflicts,
-    plan::{Case, Clocks, Creation, Finding, Plan, Reason, SetRow, Trigger, plan},
+    plan::{Case, Clocks, Finding, Plan, SetRow, plan},
     set_of::SetOf,
 };
 use crate::{
     address_set::{self, AddressSet, NameForm},
-    desired::{Desired, Presence, Wanted},
+    addresses::Addresses,
+    desired::Desired,
     references::{NorthboundChanges, NorthboundReplica, References, SetName},
 };
 
@@ -38,15 +39,12 @@ pub struct SyncState {
     pub(crate) references: References,
     pub(crate) differences: Differences,
     pub(crate) name_conflicts: NameConflicts,
-    absence: AbsenceLimit,
-    /// See [`Case::closes_from`].
-    pub(super) closes_from: Option<Instant>,
+    /// The names of sets in use without an object.
+    absent: BTreeSet<DnsName>,
     /// Whether ovn-kubernetes was ever seen to manage the address sets of the database.
     pub(super) is_managed: bool,
-    /// Since when rules of ovn-kubernetes have been in the database.
-    managed_since: Option<Instant>,
-    /// The creation policy as of the last check.
-    creation: Option<Creation>,
+    /// Whether ovn-kubernetes managed it at the last check.
+    was_managed: bool,
     /// Whether every name has been compared since the database was read.
     pub(crate) is_compared: bool,
     index: Index,
@@ -66,16 +64,14 @@ struct NameRecord {
 impl SyncState {
     pub(super) fn new(policy: Policy) -> Self {
         Self {
-            desired: Desired::new(policy.options.filter.clone()),
+            desired: Desired::new(policy.filter.clone()),
             policy,
             references: References::default(),
             differences: Differences::default(),
             name_conflicts: NameConflicts::default(),
-            absence: AbsenceLimit::default(),
-            closes_from: None,
+            absent: BTreeSet::new(),
             is_managed: false,
-            managed_since: None,
-            creation: None,
+            was_managed: false,
             is_compared: false,
             index: Index::default(),
             records: HashMap::default(),
@@ -84,13 +80,9 @@ impl SyncState {
     }
 
     /// Applies an event of the store, and returns the names that may differ because of it.
-    pub(super) fn store_changed(
-        &mut self,
-        event: &Event<DnsNameResolver>,
-        now: Instant,
-    ) -> HashSet<DnsName> {
+    pub(super) fn store_changed(&mut self, event: &Event<DnsNameResolver>) -> HashSet<DnsName> {
         let before = self.desired.names().len();
-        let names = self.desired.apply(event, now);
+        let names = self.desired.apply(event);
         // It never drops a name, so only new names are missing in the index.
         if self.desired.names().len() != before {
             names.iter().for_each(|name| self.index.add(name));
@@ -102,11 +94,9 @@ impl SyncState {
     pub(super) fn database_read(&mut self, replica: &NorthboundReplica) -> HashSet<DnsName> {
         self.references = References::of(replica);
         self.name_conflicts.clear();
-        let options = &self.policy.options;
+        let store = &self.policy.store;
         let rows = || replica.0.iter().map(|(_, row)| row);
-        let is_marked = |row: &AddressSet| {
-            row.is_marked_managed() && row.store().is_some_and(|s| options.is_ours(s))
-        };
+        let is_marked = |row: &AddressSet| row.is_marked_managed() && row.is_made_for(store);
         self.is_managed |= self.references.managed_rules() > 0 || rows().any(is_marked);
         self.inserted
             .retain(|uuid, _| replica.0.get(*uuid).is_some());
@@ -131,77 +121,16 @@ impl SyncState {
     ) -> HashSet<DnsName> {
         let touched = self.references.update(replica, changes);
         self.is_managed |= self.references.managed_rules() > 0;
-        let mut names = (self.index).changed(replica, changes, &self.references, &touched);
-        let rows = touched
-            .rows
-            .iter()
-            .filter_map(|uuid| replica.0.get(*uuid)?.identity());
-        names.extend(rows.map(|identity| identity.name.clone()));
-        names
+        (self.index).changed(replica, changes, &self.references, &touched)
     }
 
-    /// Updates the state that all names share, and returns the names to check again.
-    pub(super) fn wake(&mut self, now: Instant) -> HashSet<DnsName> {
-        let mut again = HashSet::default();
-        if self.references.managed_rules() == 0 {
-            self.managed_since = None;
-        } else if self.managed_since.is_none() {
-            self.managed_since = Some(now);
+    /// The names to check again, since ovn-kubernetes was found to manage the database.
+    pub(super) fn wake(&mut self) -> HashSet<DnsName> {
+        let is_managed = self.is_managed();
+        if std::mem::replace(&mut self.was_managed, is_managed) == is_managed {
+            return HashSet::default();
         }
-        let creation = self.creation(now);
-        if self
-            .creation
-            .replace(creation)
-            .is_some_and(|it| it != creation)
-        {
-            again.extend(self.desired.names().cloned());
-        }
-        again
-    }
-
-    /// Records that every name was compared with the database. Returns the names that this affects.
-    pub(super) fn all_compared(&mut self, now: Instant) -> HashSet<DnsName> {
-        let mut again = HashSet::default();
-        let are_released = self.absence.wake(self.desired.is_in_sync(), now);
-        if !std::mem::replace(&mut self.is_compared, true) || are_released {
-            again.extend(self.absence.names().cloned());
-        }
-        if self.desired.is_in_sync()
-            && !self.desired.has_unknown_object()
-            && let Some(until) = self.policy.allow_empty_until.take()
-            && now < until
-        {
-            let names = self.allow_empty();
-            tracing::warn!(
-                count = names.len(),
-                names = few(names.iter(), 3),
-                "--allow-empty-until: names in use have no DNSNameResolver object, and their address sets are emptied after 5 s. To keep them, stop this program and remove the flag"
-            );
-            again.extend(names);
-        }
-        again
-    }
-
-    /// Permits to close the names that are absent now, and returns them.
-    pub(super) fn allow_empty(&mut self) -> Vec<DnsName> {
-        let mut names: Vec<_> = self.absence.names().cloned().collect();
-        names.sort_unstable();
-        for name in &names {
-            self.desired.permit(name, true);
-        }
-        names
-    }
-
-    /// When to call [`SyncState::wake`] or [`SyncState::all_compared`] next, even without an event.
-    pub(super) fn next_timer(&self, now: Instant) -> Option<Instant> {
-        let delays = self.policy.options.delays;
-        let settled = self
-            .managed_since
-            .map(|since| since + delays.managed_settle);
-        let is_awaited = self.policy.create == CreateSets::Always;
-        let settled = settled.filter(|at| is_awaited && *at > now);
-        let absence = self.absence.next_timer(delays.suspect, now);
-        settled.into_iter().chain(absence).min()
+        self.desired.names().cloned().collect()
     }
 
     /// Whether ovn-kubernetes manages the address sets of the database, as far as known.
@@ -209,31 +138,9 @@ impl SyncState {
         self.is_managed || self.policy.is_managed
     }
 
-    /// When rows are made.
-    pub(super) fn creation(&self, now: Instant) -> Creation {
-        let settle = self.policy.options.delays.managed_settle;
-        match self.policy.create {
-            CreateSets::Never => Creation::Never,
-            CreateSets::Auto | CreateSets::Always if !self.is_managed() => Creation::AtOnce,
-            // ovn-kubernetes' own clean-up, when it starts on an empty database, would delete them.
-            CreateSets::Always if self.managed_since.is_some_and(|it| now >= it + settle) => {
-                Creation::AtOnce
-            }
-            CreateSets::Auto | CreateSets::Always => Creation::WhenReferenced,
-        }
-    }
-
-    /// The absent names, with the limit.
-    pub fn absence(&self, now: Instant) -> Absence {
-        let suspect_after = self.policy.options.delays.suspect;
-        self.absence.report(suspect_after, now)
-    }
-
-    /// How many names in use are absent, and whether the store is suspect because of them.
-    pub fn absent(&self, now: Instant) -> (usize, bool) {
-        let suspect_after = self.policy.options.delays.suspect;
-        let is_suspect = self.absence.is_suspect(suspect_after, now);
-        (self.absence.len(), is_suspect)
+    /// The names of sets that rules use and that have no object. They keep their addresses.
+    pub fn absent(&self) -> &BTreeSet<DnsName> {
+        &self.absent
     }
 
     /// Applies an answer: whether ovn-kubernetes manages the database, or the names of its sets.
@@ -254,7 +161,7 @@ impl SyncState {
     pub fn other_stores(&self, replica: &NorthboundReplica) -> BTreeMap<String, usize> {
         let mut stores = BTreeMap::new();
         let marks = replica.0.iter().filter_map(|(_, row)| row.store());
-        for store in marks.filter(|store| !self.policy.options.is_ours(store)) {
+        for store in marks.filter(|store| *store != self.policy.store) {
             *stores.entry(store.to_owned()).or_default() += 1;
         }
         stores
@@ -270,32 +177,28 @@ impl SyncState {
         now: Instant,
     ) -> Plan {
         let rows = rows_of(name, replica, &self.references, &self.inserted);
-        if self.must_adopt(name, &rows) {
-            self.desired.adopt(name, now);
+        if let Some(addresses) = self.adoptable(name, &rows) {
+            self.desired.adopt(name, &addresses);
             self.index.add(name);
         }
         let sets = rows.iter().map(|row| row.set);
         self.index.settle(name, sets, &self.references);
         let mut record = self.records.remove(name).unwrap_or_default();
         let plan = self.plan(name, &rows, &mut record.clocks, now);
-        let wanted = self.desired.wanted(name);
-        let is_absent = plan.is_in_use && wanted.as_ref().is_some_and(is_absent);
         self.name_conflicts.retain(name, |set| {
             let mut changes = plan.findings.iter().map(|finding| &finding.change);
             changes.any(
                 |change| matches!(change, Change::Create { set: missing, .. } if missing == set),
             )
         });
-        let was_in_use = self.desired.set_in_use(name, plan.is_in_use);
-        self.absence
-            .note(name, was_in_use, plan.is_in_use, is_absent);
+        if !plan.is_absent {
+            self.absent.remove(name);
+        } else if !self.absent.contains(name) {
+            self.absent.insert(name.clone());
+        }
         let differences = Differences::of(&plan);
         self.differences.replace(record.differences, differences);
         record.differences = differences;
-        if !plan.is_in_use {
-            // The permission is used up. It does not extend to the sets of a database that is restored later.
-            self.desired.permit(name, false);
-        }
         if plan.is_over {
             self.desired.forget(name);
             self.index.remove(name, &self.references);
@@ -318,15 +221,6 @@ impl SyncState {
         self.plan(name, &rows, &mut clocks, now)
     }
 
-    /// Records that sets of the name were emptied or deleted, because it was away. If it is back by now, the empty sets
-    /// are no other client's change, and its old addresses are not restored.
-    fn closed(&mut self, name: &DnsName, replica: &NorthboundReplica) {
-        if replica.0.with_key(name).all(|(_, row)| row.is_empty()) {
-            self.desired.release(name);
-        }
-        self.desired.compared(name, false);
-    }
-
     /// Whether the last check found differences.
     pub fn differs(&self, name: &DnsName) -> bool {
         let record = self.records.get(name);
@@ -341,19 +235,7 @@ impl SyncState {
     }
 
     /// Records changes that took effect.
-    pub(super) fn done(
-        &mut self,
-        name: &DnsName,
-        findings: &[Finding],
-        replica: &NorthboundReplica,
-        now: Instant,
-    ) {
-        if findings.iter().any(|it| it.trigger == Trigger::Absence) {
-            self.absence.close(now);
-        }
-        if findings.iter().any(|finding| !finding.is_wanted) {
-            self.closed(name, replica);
-        }
+    pub(super) fn done(&mut self, findings: &[Finding], replica: &NorthboundReplica) {
         for finding in findings {
             let Change::Mutate {
                 uuid,
@@ -380,17 +262,15 @@ impl SyncState {
 
     /// Whether other clients fill the row, too.
     fn is_shared(&self, row: &AddressSet) -> bool {
-        let options = &self.policy.options;
         let is_as_written = row
             .identity()
             .is_some_and(|it| it.form == NameForm::AsWritten);
-        is_as_written || row.store().is_some_and(|store| !options.is_ours(store))
+        is_as_written || row.store().is_some_and(|store| *store != self.policy.store)
     }
 
     fn plan(&self, name: &DnsName, rows: &[SetRow<'_>], clocks: &mut Clocks, now: Instant) -> Plan {
         let wanted = self.desired.wanted(name);
-        let is_present = wanted.as_ref().is_some_and(Wanted::is_present);
-        let missed = if is_present {
+        let missed = if wanted.is_some() {
             self.missed(name, rows)
         } else {
             Vec::new()
@@ -401,36 +281,27 @@ impl SyncState {
             rows,
             missed: &missed,
             conflicts: &self.name_conflicts.of(name, self.index.sets(name)),
-            creation: self.creation(now),
             is_managed: self.is_managed(),
-            absence_hold: self.absence_hold(),
-            absence_counts_from: (self.absence.counts_from()).max(self.desired.readable_since),
-            closes_from: self.closes_from,
         };
-        plan(case, &self.policy.options, clocks, now)
+        plan(case, &self.policy, clocks, now)
     }
 
-    /// Why no name may be closed for its absence alone.
-    fn absence_hold(&self) -> Option<Reason> {
-        if !self.is_compared {
-            Some(Reason::Starting)
-        } else if self.desired.has_unknown_object() {
-            Some(Reason::UnreadableObject)
-        } else if self.absence.is_exceeded() {
-            Some(Reason::ManyAbsent)
-        } else {
-            None
+    /// The addresses of the rows of a name for which no object has spoken since the start. They stay desired until one
+    /// speaks.
+    fn adoptable(&self, name: &DnsName, rows: &[SetRow<'_>]) -> Option<Addresses> {
+        let is_ours = |row: &SetRow<'_>| row.set.is_made_for(&self.policy.store);
+        let is_known = self.desired.wanted(name).is_some();
+        if self.desired.was_heard(name) || !is_known && !rows.iter().any(is_ours) {
+            return None;
         }
-    }
-
-    /// Whether a name without any known object is to be treated as absent: it has rows of this program.
-    fn must_adopt(&self, name: &DnsName, rows: &[SetRow<'_>]) -> bool {
-        let is_ours = |row: &SetRow<'_>| {
-            let form = row.set.identity().map(|identity| identity.form);
-            let store = row.set.store();
-            form == Some(NameForm::Fqdn) && store.is_some_and(|it| self.policy.options.is_ours(it))
-        };
-        self.desired.wanted(name).is_none() && rows.iter().any(is_ours)
+        let mut rows = rows
+            .iter()
+            .filter(|row| !self.is_shared(row.set))
+            .peekable();
+        rows.peek()?;
+        let addresses = rows.flat_map(|row| row.set.addresses().iter());
+        let is_admitted = |it: &IpAddr| self.policy.filter.admit(&it.to_smolstr()).is_ok();
+        Some(addresses.filter(is_admitted).collect())
     }
 
     /// The sets of the name that rules refer to and that do not exist.
@@ -452,20 +323,8 @@ fn rows_of<'a>(
     let rows = replica.0.with_key(name).map(|(uuid, set)| SetRow {
         uuid,
         set,
-        is_referred_to: references.contain_row(uuid, set),
+        is_referred_to: references.contain(&set.name().into()),
         inserted: inserted.get(&uuid),
     });
     rows.collect()
-}
-
-/// Whether only the absence of the object asks for the removal of the name.
-fn is_absent(wanted: &Wanted<'_>) -> bool {
-    matches!(
-        wanted.presence,
-        Presence::Away {
-            rule_ended: false,
-            is_permitted: false,
-            ..
-        }
-    )
 }

@@ -1,13 +1,12 @@
 //! Whole sequences of a writer's work, against a model of the database.
 
-mod closed;
+mod absence;
 mod creation;
 mod drift;
 mod explain;
 mod model;
 mod random;
 mod rejected_transactions;
-mod removal;
 mod world;
 
 use std::time::Duration;

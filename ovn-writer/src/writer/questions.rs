@@ -1,11 +1,12 @@
-//! Queries to a running writer, and permissions for it.
+//! Queries to a running writer.
 
-use tracing::warn;
+use proto::facts::{RowAddress, RowAddresses};
+use runtime::clock::Clock;
 
 use super::{Mode, Writer, now};
 use crate::{
     explain::{Explanation, Idle, Sets, Sides, Snapshot},
-    inspect::{NotPermitted, WriterQuery},
+    inspect::WriterQuery,
     verify::{Comparison, Verified},
 };
 
@@ -17,12 +18,10 @@ impl Writer {
             Mode::Write(leader) if !leader.is_leading() => Some(Idle::Standby),
             Mode::Write(_) => None,
         };
-        let realized = self.samples.as_ref().map(|it| it.view().at(now()));
         let sides = Sides {
             sync: &self.sync,
             replica: self.client.replica(),
             idle,
-            realized: realized.as_ref(),
             now: now(),
         };
         let _gone = match question {
@@ -36,7 +35,7 @@ impl Writer {
                 let snapshot = Snapshot::new(sides, remote, self.client.is_responsive());
                 sender.send(snapshot).is_err()
             }
-            WriterQuery::AllowEmpty(sender) => sender.send(self.allow_empty(idle)).is_err(),
+            WriterQuery::NewAddresses(sender) => sender.send(self.new_addresses()).is_err(),
         };
     }
 
@@ -51,28 +50,20 @@ impl Writer {
         Ok(Verified::known(state, replica, now()).into())
     }
 
-    /// Permits to empty the names that are absent now.
-    fn allow_empty(&mut self, idle: Option<Idle>) -> Result<Vec<String>, NotPermitted> {
-        if let Some(idle) = idle {
-            return Err(NotPermitted::Idle(idle.as_str()));
+    /// The last new addresses of rows, at the time of day.
+    fn new_addresses(&self) -> RowAddresses {
+        let (wall, now) = (Clock::system().now(), now());
+        let at = |at| wall.before(now.saturating_duration_since(at)).into();
+        let addresses = self.sync.new_addresses.iter().map(|new| RowAddress {
+            rule: new.rule.to_string(),
+            address: new.address,
+            received_at: at(new.received),
+            committed_at: at(new.committed),
+            set: new.set.to_string(),
+        });
+        RowAddresses {
+            now: wall.into(),
+            new_addresses: addresses.collect(),
         }
-        if self.store_problem.is_some() {
-            return Err(NotPermitted::Unknown("the store cannot be read"));
-        }
-        if self.client.replica().is_none() || !self.sync.state().is_compared {
-            let words = "the northbound database was not read to its end";
-            return Err(NotPermitted::Unknown(words));
-        }
-        if self.sync.state().desired.has_unknown_object() {
-            return Err(NotPermitted::Unknown(
-                "an object cannot be read, and may be the one of any name: mend or delete it first",
-            ));
-        }
-        let names = self.sync.allow_empty();
-        warn!(
-            names = names.len(),
-            "an administrator permitted this program to empty the address sets of absent names"
-        );
-        Ok(names.iter().map(ToString::to_string).collect())
     }
 }

@@ -7,7 +7,7 @@ use ovn_writer::{
     Writer,
     address_set::NORTHBOUND,
     desired::Filter,
-    sync::{CreateSets, Policy, plan::Delays},
+    sync::{Delays, Policy},
 };
 use ovsdb_replica::{ClientOptions, Remotes};
 use proto::api::{DnsNameResolver, Family};
@@ -29,8 +29,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::server::{control, port};
 
-/// How long an absent and unused name stays with [`quick`].
-pub(crate) const AWAY: Duration = Duration::from_millis(500);
+/// How long an unused set without an object stays with [`quick`].
+pub(crate) const DELETE: Duration = Duration::from_millis(500);
 
 /// The mark of a writer's rows.
 pub(crate) const STORE: &str = "kube/ovn-kubernetes";
@@ -43,7 +43,7 @@ pub(crate) struct RunningWriter {
 }
 
 impl RunningWriter {
-    /// Starts it with a silent store. Delays of 5 s and a minute are half a second and a second here.
+    /// Starts it with a silent store. The delay of a minute is half a second here.
     pub(crate) fn start(remotes: &str) -> Self {
         Self::start_with(remotes, quick(policy()), |writer| writer)
     }
@@ -123,15 +123,6 @@ impl RunningWriter {
         .await;
     }
 
-    /// Waits until it is not ready because its store is suspect.
-    pub(crate) async fn suspects(&self) {
-        self.says("the store is suspect", |condition| {
-            let reason = condition.reason.as_deref().unwrap_or_default();
-            condition.name != "store" || !condition.holds && reason.contains("suspect")
-        })
-        .await;
-    }
-
     /// Waits until it is not ready for this reason.
     pub(crate) async fn not_ready(&self, words: &str) {
         eventually(words, async || {
@@ -152,14 +143,6 @@ impl RunningWriter {
             condition.name != "store" || !condition.holds
         })
         .await;
-    }
-
-    /// The condition of its store.
-    pub(crate) fn store_condition(&self) -> Condition {
-        let mut conditions = self.health.conditions().into_iter();
-        conditions
-            .find(|condition| condition.name == "store")
-            .unwrap()
     }
 
     async fn says(&self, what: &str, is_right: impl Fn(&Condition) -> bool) {
@@ -196,41 +179,21 @@ impl RunningWriter {
 
 /// The default policy.
 pub(crate) fn policy() -> Policy {
-    Policy::new(STORE, Filter::default(), CreateSets::Auto)
+    Policy::new(STORE, Filter::default())
 }
 
-/// With shorter delays before a removal.
+/// With a shorter delay before a deletion.
 pub(crate) fn quick(mut policy: Policy) -> Policy {
-    policy.options.delays = Delays {
-        away: AWAY,
-        delete: AWAY,
-        suspect: AWAY,
+    policy.delays = Delays {
+        delete: DELETE,
         ..Delays::default()
     };
-    policy
-}
-
-/// With a store of this name.
-pub(crate) fn named_store(mut policy: Policy, store: &str) -> Policy {
-    policy.options.store = store.to_owned();
-    policy
-}
-
-/// With absent names in use closed after this time.
-pub(crate) fn absent_after(mut policy: Policy, absent: Duration) -> Policy {
-    policy.options.delays.absent = absent;
     policy
 }
 
 /// For a database that ovn-kubernetes manages.
 pub(crate) fn managed(mut policy: Policy) -> Policy {
     policy.is_managed = true;
-    policy
-}
-
-/// With a former store.
-pub(crate) fn former_store(mut policy: Policy, store: &str) -> Policy {
-    policy.options.former_stores.push(store.to_owned());
     policy
 }
 

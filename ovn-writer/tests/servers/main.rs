@@ -23,8 +23,6 @@ mod pki;
 mod program;
 mod proxy;
 mod raft;
-mod random;
-mod realized;
 mod restarts;
 mod server;
 mod size;

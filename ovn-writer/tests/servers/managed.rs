@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use ovn_writer::sync::{CreateSets, Policy};
 use proto::api::{
     DEFAULT_NETWORK_CONTROLLER,
     Family::{self, V4, V6},
@@ -91,36 +90,6 @@ async fn its_own_making_and_taking_away_is_never_raced() {
     writer.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn always_and_never_are_obeyed() {
-    for create in [CreateSets::Always, CreateSets::Never] {
-        let database = Database::start().await;
-        database.northbound.create_namespace_set();
-        database
-            .northbound
-            .create_acl("allow", 10000, &[&set(V4)], true);
-        database
-            .northbound
-            .create_set("afence", "fence.example.", V4, "[]");
-        let policy = Policy { create, ..policy() };
-        let remote = database.northbound.remote();
-        let writer = RunningWriter::start_with(&remote, policy, |writer| writer);
-        let store = [
-            object(W, &["10.0.0.1"]),
-            object("fence.example.", &["10.0.0.2"]),
-        ];
-        writer.store(Event::Synced(store.to_vec())).await;
-        database.expect("fence.example.", V4, &["10.0.0.2"]).await;
-        if create == CreateSets::Always {
-            database.expect(W, V4, &["10.0.0.1"]).await;
-            database.expect(W, V6, &[]).await;
-        } else {
-            assert!(database.northbound.sets(W, V4).unwrap().is_empty());
-        }
-        writer.stop().await;
-    }
-}
-
 /// ovn-kubernetes' measured behaviour. At any difference of a status it replaces the whole column, in one update per
 /// family. If the row is equal it sends nothing.
 fn ovn_kubernetes_writes(database: &Database, name: &str, addresses: &[&str]) -> bool {
@@ -162,7 +131,7 @@ async fn a_writer_that_replaces_whole_sets_converges_without_a_storm() {
         .create_acl("allow", 10000, &[&set(V4)], true);
     let history = tests::monitor::Monitor::start(database.workdir.path()).await;
     let remote = database.northbound.remote();
-    // Five seconds until a removal, as in production.
+    // The delay of production.
     let writer = RunningWriter::start_with(&remote, policy(), |writer| writer);
     let all: Vec<_> = (1..=20)
         .flat_map(|n| [format!("10.0.0.{n}"), format!("2001:db8::{n}")])

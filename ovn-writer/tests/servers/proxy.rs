@@ -16,7 +16,6 @@ use tokio::{
 pub(crate) struct Proxy {
     path: PathBuf,
     forwarding: watch::Sender<bool>,
-    cuts: watch::Sender<()>,
     task: JoinHandle<()>,
     _workdir: Workdir,
 }
@@ -27,28 +26,18 @@ impl Proxy {
         let path = workdir.join("proxy.sock");
         let listener = UnixListener::bind(&path).unwrap();
         let (forwarding, gate) = watch::channel(true);
-        let (cuts, mut cut) = watch::channel(());
         let task = tokio::spawn(async move {
             loop {
                 let (client, _) = listener.accept().await.unwrap();
                 let Ok(server) = UnixStream::connect(&target).await else {
                     continue;
                 };
-                let serving = serve(client, server, gate.clone());
-                cut.mark_unchanged();
-                let mut cut = cut.clone();
-                tokio::spawn(async move {
-                    tokio::select! {
-                        () = serving => {}
-                        _ = cut.changed() => {}
-                    }
-                });
+                tokio::spawn(serve(client, server, gate.clone()));
             }
         });
         Self {
             path,
             forwarding,
-            cuts,
             task,
             _workdir: workdir,
         }
@@ -56,10 +45,6 @@ impl Proxy {
 
     pub(crate) fn remote(&self) -> String {
         format!("unix:{}", self.path.display())
-    }
-
-    pub(crate) fn cut(&self) {
-        self.cuts.send_replace(());
     }
 
     /// Stops or resumes all traffic, including the ends of connections.

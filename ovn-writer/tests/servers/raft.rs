@@ -3,23 +3,16 @@
 use std::{fs, process::Command};
 
 use ovn_writer::address_set::NORTHBOUND;
-use ovsdb_replica::{ClientOptions, Error, Event, Outcome};
+use ovsdb_replica::{Error, Event, Outcome};
 use serde_json::json;
 
 use crate::{
     cluster::Cluster,
     follow::{
-        Follower, add, addresses, client, client_with, down, event, insert, make_row, transact,
-        until, up,
+        Follower, add, addresses, client, down, event, insert, make_row, transact, until, up,
     },
     server::{run, schema},
 };
-
-fn follower_of(remote: &str, leader_only: bool) -> Follower {
-    let mut options = ClientOptions::new(NORTHBOUND);
-    options.leader_only = Some(leader_only);
-    client_with(remote, options)
-}
 
 fn holds(expected: &[&str]) -> impl Fn(&Follower) -> bool {
     move |client| addresses(client).is_some_and(|found| found == expected)
@@ -39,11 +32,9 @@ async fn of_several_remotes_the_leader_is_used_and_of_one_whatever_it_is() {
     // Its transactions go to the leader and come back as updates.
     make_row(&mut follower, "a1").await;
     assert_eq!(follower.replica().unwrap().len(), 1);
-    // By default, and with `leader_only`.
-    let error = down(&mut follower_of(&other, true)).await;
-    assert!(matches!(error, Error::NotLeader), "{error}");
     let others = format!("{other},{}", cluster.servers[(leader + 2) % 3].remote());
-    up(&mut follower_of(&others, false)).await;
+    let error = down(&mut client(&others)).await;
+    assert!(matches!(error, Error::NotLeader), "{error}");
 }
 
 #[tokio::test]
@@ -56,7 +47,7 @@ async fn a_server_that_leaves_the_cluster_is_left() {
         (other, other, vec!["cluster/leave", NORTHBOUND]),
         ((leader + 2) % 3, leader, vec!["cluster/kick", NORTHBOUND]),
     ] {
-        let mut follower = follower_of(&cluster.servers[server].remote(), false);
+        let mut follower = client(&cluster.servers[server].remote());
         up(&mut follower).await;
         let id = cluster.server_id(server);
         let mut args = args;
@@ -103,7 +94,7 @@ async fn a_leader_that_leaves_the_cluster_is_left_for_the_next() {
 async fn a_server_without_a_majority_is_left_until_there_is_one() {
     let mut cluster = Cluster::start(3).await;
     let leader = cluster.leader().await;
-    let mut follower = follower_of(&cluster.servers[leader].remote(), false);
+    let mut follower = client(&cluster.servers[leader].remote());
     up(&mut follower).await;
     make_row(&mut follower, "a1").await;
     for other in 1..3 {

@@ -3,7 +3,7 @@
 use std::{fs, process::Command, time::Duration};
 
 use ovn_writer::address_set::NORTHBOUND;
-use ovsdb_replica::{ClientOptions, Error, TlsOptions, TransportError, Verify};
+use ovsdb_replica::{ClientOptions, Error, TlsOptions, TransportError};
 use tests::workdir::Workdir;
 use tokio::net::TcpListener;
 
@@ -51,7 +51,7 @@ async fn refusal(client: &mut Follower) -> String {
 }
 
 #[tokio::test]
-async fn certificates_of_ovs_pki_are_good_for_the_chain_and_name_no_host() {
+async fn certificates_of_ovs_pki_are_good() {
     let workdir = Workdir::new();
     let pki = workdir.join("pki");
     let tool = |args: &[&str]| {
@@ -72,24 +72,9 @@ async fn certificates_of_ovs_pki_are_good_for_the_chain_and_name_no_host() {
     };
     let (server, client) = (side("server"), side("client"));
     let secured = Secured::start(workdir, &server).await;
-    let mut follower = secured.client(client.options(Verify::Chain));
+    let mut follower = secured.client(client.options());
     up(&mut follower).await;
     make_row(&mut follower, "a1").await;
-    let refused = refusal(&mut secured.client(client.options(Verify::Full))).await;
-    assert!(refused.contains("not valid for name"), "{refused}");
-}
-
-#[tokio::test]
-async fn a_certificate_for_the_host_is_good_for_full_verification() {
-    let workdir = Workdir::new();
-    let authority = Authority::new(workdir.path());
-    let server = authority.sign("server", &["127.0.0.1", "localhost"], Validity::Now);
-    let client = authority.sign("client", &[], Validity::Now);
-    let secured = Secured::start(workdir, &server).await;
-    let full = client.options(Verify::Full);
-    up(&mut secured.client(full.clone())).await;
-    let by_name = format!("localhost:{}", secured.port);
-    up(&mut client_at(&by_name, Some(full))).await;
 }
 
 #[tokio::test]
@@ -103,15 +88,15 @@ async fn whoever_is_not_trusted_is_named() {
     let secured = Secured::start(workdir, &server).await;
 
     // The client does not know the authority of the server's certificate.
-    let refused = refusal(&mut secured.client(other.options(Verify::Chain))).await;
+    let refused = refusal(&mut secured.client(other.options())).await;
     assert!(refused.contains("UnknownIssuer"), "{refused}");
     // The server does not know the authority of the client's certificate.
-    let mut stranger = other.options(Verify::Chain);
+    let mut stranger = other.options();
     stranger.ca_cert = client.ca.clone();
     let refused = refusal(&mut secured.client(stranger)).await;
     assert!(refused.contains("alert"), "{refused}");
     // The client shows no certificate.
-    let mut nobody = client.options(Verify::Chain);
+    let mut nobody = client.options();
     nobody.identity = None;
     let refused = refusal(&mut secured.client(nobody)).await;
     assert!(
@@ -134,7 +119,7 @@ async fn certificates_are_renewed_without_a_restart_of_the_client() {
     let server = first.sign("server", &[], Validity::Now);
     let client = first.sign("client", &[], Validity::Now);
     let mut secured = Secured::start(workdir, &server).await;
-    let mut follower = secured.client(client.options(Verify::Chain));
+    let mut follower = secured.client(client.options());
     up(&mut follower).await;
     // A new authority: the old files are invalid. The existing session is not disturbed.
     let second = Authority::new(secured.workdir.path());
@@ -171,7 +156,7 @@ async fn expired_certificates_are_said_to_be_expired_and_renewed_ones_taken() {
     let server = authority.sign("server", &[], Validity::Past);
     let client = authority.sign("client", &[], Validity::Past);
     let secured = Secured::start(workdir, &server).await;
-    let mut follower = secured.client(client.options(Verify::Chain));
+    let mut follower = secured.client(client.options());
     let refused = refusal(&mut follower).await;
     assert!(refused.contains("certificate expired"), "{refused}");
     // The server reads its files again, too.
@@ -191,9 +176,7 @@ async fn expired_certificates_are_said_to_be_expired_and_renewed_ones_taken() {
 async fn files_that_cannot_be_used_are_named() {
     let workdir = Workdir::new();
     let authority = Authority::new(workdir.path());
-    let good = authority
-        .sign("client", &[], Validity::Now)
-        .options(Verify::Chain);
+    let good = authority.sign("client", &[], Validity::Now).options();
     let file = |name: &str, content: &[u8]| {
         let file = workdir.join(name);
         fs::write(&file, content).unwrap();
@@ -248,7 +231,7 @@ async fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
     let client = Authority::new(workdir.path()).sign("client", &[], Validity::Now);
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = silent.local_addr().unwrap().to_string();
-    let tls = Some(client.options(Verify::Chain));
+    let tls = Some(client.options());
     let error = down(&mut client_at(&address, tls)).await;
     assert!(
         matches!(error, Error::Connect(TransportError::ConnectTimeout(_))),
@@ -264,7 +247,7 @@ async fn a_server_without_tls_is_no_server_for_ssl() {
     let options = ["--remote=ptcp:0:127.0.0.1".to_owned()];
     let server = Server::start(workdir.path(), "nb", &options).await;
     let address = format!("127.0.0.1:{}", server.port().await);
-    let tls = Some(client.options(Verify::Chain));
+    let tls = Some(client.options());
     let error = down(&mut client_at(&address, tls)).await;
     assert!(
         matches!(error, Error::Connect(TransportError::Handshake(_))),

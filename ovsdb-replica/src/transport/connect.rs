@@ -1,6 +1,6 @@
 //! From a remote to an open socket, with a time-out for each step.
 
-use std::{future::Future, io, net::SocketAddr, path::Path, time::Duration};
+use std::{future::Future, io, net::SocketAddr, time::Duration};
 
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use tokio::{
@@ -52,15 +52,6 @@ pub(crate) async fn connect(
             Connection::new(stream, network_probe, options)
         }
     }
-}
-
-/// Opens a connection to the control socket of a program. No probe is sent: to such a program it would be a command.
-pub(crate) async fn connect_control(
-    path: &Path,
-    options: &TransportOptions,
-) -> Result<Connection, TransportError> {
-    let connected = within(options.connect_timeout, UnixStream::connect(path));
-    Connection::new(Local::new(connected.await??)?, None, options)
 }
 
 /// Tries the addresses of a host until one connects.

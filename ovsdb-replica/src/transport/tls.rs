@@ -15,7 +15,6 @@ use tokio_rustls::{
     rustls::{
         self, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
         client::{
-            WebPkiServerVerifier,
             danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
             verify_server_cert_signed_by_trust_anchor,
         },
@@ -34,8 +33,6 @@ pub struct TlsOptions {
     pub ca_cert: PathBuf,
     /// The client's certificate. OVSDB servers request one by default.
     pub identity: Option<TlsIdentity>,
-    /// The checks of a server's certificate.
-    pub verify: Verify,
 }
 
 /// The client's own files.
@@ -45,18 +42,6 @@ pub struct TlsIdentity {
     pub private_key: PathBuf,
     /// Its certificate, followed by the intermediate ones: a PEM file.
     pub certificate: PathBuf,
-}
-
-/// The checks of a server's certificate, apart from its validity period. It must be an X.509 version 3 certificate, as
-/// `ovs-pki` makes them, and not of an authority.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Verify {
-    /// The authority must have signed it. Programs of Open vSwitch check the same, since their certificates seldom name
-    /// a host.
-    #[default]
-    Chain,
-    /// The authority must have signed it for the host in the remote.
-    Full,
 }
 
 /// Why TLS cannot be set up with the current files.
@@ -119,15 +104,10 @@ impl Handshake {
 fn client_config(options: &TlsOptions) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let roots = Arc::new(authorities(&options.ca_cert)?);
-    let verifier: Arc<dyn ServerCertVerifier> = match options.verify {
-        Verify::Chain => Arc::new(ChainVerifier {
-            roots,
-            provider: provider.clone(),
-        }),
-        Verify::Full => WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
-            .build()
-            .map_err(|error| TlsError::Setup(error.to_string()))?,
-    };
+    let verifier = Arc::new(ChainVerifier {
+        roots,
+        provider: provider.clone(),
+    });
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| TlsError::Setup(error.to_string()))?
@@ -158,7 +138,8 @@ fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// Checks everything but the name.
+/// Checks that an authority signed the certificate, an X.509 version 3 certificate as `ovs-pki` makes them, and its validity
+/// period. Programs of Open vSwitch check the same, since their certificates seldom name a host.
 struct ChainVerifier {
     roots: Arc<RootCertStore>,
     provider: Arc<CryptoProvider>,

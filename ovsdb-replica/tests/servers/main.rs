@@ -7,7 +7,6 @@
     reason = "tests"
 )]
 
-mod control;
 mod examples;
 mod order;
 mod scripted;

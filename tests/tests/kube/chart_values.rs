@@ -72,42 +72,6 @@ fn in_mode_central_only_tolerations_of_the_values_count() {
 }
 
 #[test]
-fn values_turn_the_questions_to_the_node_off_one_by_one() {
-    let (southbound, vswitchd) = (
-        "--sb=unix:/run/ovn/ovnsb_db.sock",
-        "--vswitchd-ctl=/run/ovn",
-    );
-    for (flags, expected) in [
-        (&[][..], vec![southbound, vswitchd]),
-        (&["askVswitchd=false"], vec![southbound]),
-        (&["southboundSocket="], vec![vswitchd]),
-        (&["askVswitchd=false", "southboundSocket="], vec![]),
-    ] {
-        let flags = flags
-            .iter()
-            .map(|it| format!("ovnWriter.interconnect.{it}"));
-        let flags: Vec<String> = flags.flat_map(|it| ["--set".to_owned(), it]).collect();
-        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let objects = chart::render(NAMESPACE, &flags);
-        let name = format!("{NAMESPACE}-ovn-writer");
-        let pod = &chart::find(&objects, "DaemonSet", &name).data["spec"]["template"]["spec"];
-        let args: Vec<String> =
-            serde_json::from_value(pod["containers"][0]["args"].clone()).unwrap();
-        let asks = args
-            .iter()
-            .filter(|arg| arg.starts_with("--sb") || arg.starts_with("--vswitchd"));
-        assert_eq!(asks.collect::<Vec<_>>(), expected, "{flags:?}");
-        // Nothing more of the node is mounted, and nothing can be written there.
-        let mounts = pod["volumes"].as_array().unwrap();
-        let of_node = mounts.iter().filter(|it| !it["hostPath"].is_null());
-        assert_eq!(of_node.count(), 1, "{flags:?}");
-        let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
-        let ovn = mounts.iter().find(|it| it["name"] == "ovn").unwrap();
-        assert_eq!(ovn["readOnly"], true, "{flags:?}");
-    }
-}
-
-#[test]
 fn the_alerts_are_those_of_the_installed_programs() {
     for (flags, has_ovn_writers, has_policy_writers) in [
         (&[][..], true, false),

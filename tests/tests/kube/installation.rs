@@ -308,7 +308,6 @@ impl Installation {
             "--log-format=",
             "--listen=",
             "--inspect=",
-            "--control=",
             "--nb=",
         ];
         let is_kept = |arg: &String| !elsewhere.iter().any(|flag| arg.starts_with(flag));

@@ -73,7 +73,6 @@ async fn start(server: &ApiServer, workdir: &Workdir, collector: bool) -> Progra
         "--log-format=",
         "--listen=",
         "--inspect=",
-        "--control=",
         "--nb=",
     ];
     let is_kept = |arg: &String| !elsewhere.iter().any(|flag| arg.starts_with(flag));

@@ -24,7 +24,7 @@ fn commands() -> [Command; 4] {
     use runtime::args::command;
     [
         command::<collector::args::Cli>(collector::args::PREFIX, collector::args::ADMIN),
-        command::<ovn_writer::Cli>(ovn_writer::PREFIX, ovn_writer::ADMIN),
+        command::<ovn_writer::Args>(ovn_writer::PREFIX, ovn_writer::ADMIN),
         command::<policy_writer::Args>(policy_writer::PREFIX, policy_writer::ADMIN),
         command::<egress::args::Cli>(egress::args::PREFIX, ""),
     ]

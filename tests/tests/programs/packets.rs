@@ -2,7 +2,6 @@
 
 pub(crate) mod datapath_fixture;
 mod flow;
-mod realized;
 
 use std::{
     io,

@@ -153,12 +153,11 @@ async fn a_starting_ovn_writer_that_finds_no_objects_empties_no_set_in_use() {
     }
     world.ovn_writer.restart().await;
     world.ovn_writer.ready().await;
-    // The writer works: an unused name is added and removed. Its removal comes after that of the others could have
-    // come.
+    // The writer works: an unused name is added, and another address replaces the first one.
     world.store.write_status(LATE, &["192.0.2.40"]);
     world.expect_set(LATE, Family::V4, &["192.0.2.40"]).await;
-    world.store.remove_object(LATE);
-    world.expect_set(LATE, Family::V4, &[]).await;
+    world.store.write_status(LATE, &["192.0.2.41"]);
+    world.expect_set(LATE, Family::V4, &["192.0.2.41"]).await;
     assert_eq!(history.departures().await, ["late.example.com. 192.0.2.40"]);
     expect_what_was_there(&world).await;
 }

@@ -36,17 +36,12 @@ impl Planner<'_, '_> {
             return;
         };
         let is_shared = self.case.is_managed && identity.form == NameForm::Fqdn;
-        let delay = is_shared.then_some(self.options.delays.foreign);
+        let delay = is_shared.then_some(self.policy.delays.foreign);
         let mut parts = Parts::default();
-        // The row was emptied here, because the name was absent.
-        let was_closed = self.before.closed.contains(&row.uuid);
-        if was_closed && row.set.is_empty() {
-            self.clocks.closed.push(row.uuid);
-        }
         for address in insert {
             let is_news = match wanted.changes {
                 None => true,
-                Some(changes) => was_closed || changes.addresses.contains(address),
+                Some(changes) => changes.addresses.contains(address),
             };
             let cause = self.cause((row.uuid, Some(address)), is_news, delay, wanted);
             parts.of(cause).0.push(address);
@@ -70,7 +65,7 @@ impl Planner<'_, '_> {
                 insert,
                 delete,
             };
-            self.add(Some(change), verdict, trigger, true);
+            self.add(change, verdict, trigger);
         }
     }
 
@@ -111,7 +106,7 @@ impl Planner<'_, '_> {
         let Some(changes) = self.case.wanted.and_then(|wanted| wanted.changes) else {
             return;
         };
-        let delay = self.options.delays.foreign;
+        let delay = self.policy.delays.foreign;
         for (key, (since, is_repair)) in std::mem::take(&mut self.before.foreign) {
             let (row, address) = key;
             let is_there = self.case.rows.iter().any(|it| it.uuid == row);

@@ -29,11 +29,8 @@ fn row(name: &str, family: Family, store: Option<&str>, members: &[&str]) -> Add
     .unwrap()
 }
 
-fn options() -> PlanOptions {
-    PlanOptions {
-        former_stores: vec!["kube/former".to_owned()],
-        ..PlanOptions::new(STORE, Filter::default())
-    }
+fn policy() -> Policy {
+    Policy::new(STORE, Filter::default())
 }
 
 fn addresses(texts: &[&str]) -> BTreeSet<IpAddr> {
@@ -41,58 +38,33 @@ fn addresses(texts: &[&str]) -> BTreeSet<IpAddr> {
 }
 
 /// The state of the name.
-#[derive(Clone, Copy)]
-enum Statuses {
-    /// It has an object, which lists its addresses.
-    Present,
-    /// It has an object without a statement now.
+#[derive(Clone, Copy, Debug)]
+enum Objects {
+    /// It has an object that lists its addresses.
+    Speaking,
+    /// It has an object that does not speak.
     Silent,
-    /// It is absent, and an object was seen.
-    Away { rule_ended: bool, permitted: bool },
-    /// It is absent, and was never seen.
-    Adopted,
-    /// The store cannot be read.
-    OutOfSync,
-    /// It never had an object.
+    /// It has none, or none any more.
+    Absent,
+    /// It never had an object, and no row of ours.
     Never,
 }
 
-const AWAY: Statuses = Statuses::Away {
-    rule_ended: false,
-    permitted: false,
-};
-
-/// The surroundings of a row.
-#[derive(Clone, Copy)]
-struct Around {
-    is_referred_to: bool,
-    is_managed: bool,
-    hold: Option<Reason>,
+fn wanted(objects: Objects, texts: &[&str]) -> Wanted<'static> {
+    Wanted {
+        is_present: matches!(objects, Objects::Speaking | Objects::Silent),
+        is_complete: matches!(objects, Objects::Speaking),
+        addresses: Cow::Owned(addresses(texts).into_iter().collect()),
+        changes: None,
+    }
 }
 
-const UNUSED: Around = Around {
-    is_referred_to: false,
-    is_managed: false,
-    hold: None,
-};
-
-const USED: Around = Around {
-    is_referred_to: true,
-    ..UNUSED
-};
-
-const MANAGED: Around = Around {
-    is_managed: true,
-    ..USED
-};
-
-/// The plan over time for one IPv4 row. It has 10.0.0.1 (wanted), 10.0.0.2 (added by this program), 10.0.0.3 (added by
-/// another client) and x.
+/// The plan after a time for one IPv4 row. It has 10.0.0.1 (wanted), 10.0.0.2 (added by this program), 10.0.0.3 (added by
+/// another client) and x, and lacks 10.0.0.4.
 fn fate(
-    name: &str,
-    store: Option<&str>,
-    known: Statuses,
-    around: Around,
+    (name, store): (&str, Option<&str>),
+    objects: Objects,
+    (is_referred_to, is_managed): (bool, bool),
     after: Duration,
 ) -> String {
     let members = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "x"];
@@ -101,51 +73,27 @@ fn fate(
     let rows = [SetRow {
         uuid: Uuid::from_u128(1),
         set: &set,
-        is_referred_to: around.is_referred_to,
+        is_referred_to,
         inserted: Some(&inserted),
     }];
-    let start = Instant::now();
-    let away = |since, rule_ended, is_permitted| Presence::Away {
-        since,
-        rule_ended,
-        is_permitted,
-    };
-    let presence = match known {
-        Statuses::Present | Statuses::Silent => Presence::Present,
-        Statuses::Away {
-            rule_ended,
-            permitted,
-        } => away(Some(start), rule_ended, permitted),
-        Statuses::Adopted | Statuses::Never => away(Some(start), false, false),
-        Statuses::OutOfSync => away(None, false, false),
-    };
-    let wanted = Wanted {
-        presence,
-        was_seen: !matches!(known, Statuses::Adopted),
-        is_complete: matches!(known, Statuses::Present),
-        addresses: Cow::Owned(addresses(&["10.0.0.1", "10.0.0.4"]).into_iter().collect()),
-        changes: None,
-    };
+    let wanted = wanted(objects, &["10.0.0.1", "10.0.0.4"]);
     let name = dns(W);
     let case = Case {
         name: &name,
-        wanted: Some(&wanted).filter(|_| !matches!(known, Statuses::Never)),
+        wanted: Some(&wanted).filter(|_| !matches!(objects, Objects::Never)),
         rows: &rows,
         missed: &[],
         conflicts: &[],
-        creation: Creation::WhenReferenced,
-        is_managed: around.is_managed,
-        absence_hold: around.hold,
-        absence_counts_from: None,
-        closes_from: None,
+        is_managed,
     };
-    let mut clocks = Clocks::default();
-    plan(case, &options(), &mut clocks, start);
-    let planned = plan(case, &options(), &mut clocks, start + after);
+    let (start, mut clocks) = (Instant::now(), Clocks::default());
+    plan(case, &policy(), &mut clocks, start);
+    let planned = plan(case, &policy(), &mut clocks, start + after);
     let mut words = Vec::new();
     for finding in planned.findings {
         let what = match &finding.change {
-            Change::Create { .. } => "made".to_owned(),
+            // The other family has no row.
+            Change::Create { .. } => continue,
             Change::Delete { .. } => "deleted".to_owned(),
             Change::Mutate { insert, delete, .. } => {
                 let insert = insert.iter().map(|a| format!("+{a}"));
@@ -153,196 +101,117 @@ fn fate(
                 insert.chain(delete).collect::<Vec<_>>().join(" ")
             }
         };
-        match finding.verdict {
-            Verdict::Now if finding.trigger == Trigger::Absence => words.push(format!("{what} !")),
-            Verdict::Now => words.push(what),
-            Verdict::At(_) | Verdict::Left(_) => {}
-        }
+        words.extend((finding.verdict == Verdict::Now).then_some(what));
     }
     words.join(", ")
 }
 
 const EQUAL: &str = "+10.0.0.4 -10.0.0.2 -10.0.0.3 -x";
-const EMPTIED: &str = "-10.0.0.1 -10.0.0.2 -10.0.0.3 -x";
+const SHARED: &str = "+10.0.0.4 -10.0.0.2";
 const ADDED: &str = "+10.0.0.4";
 
 #[test]
-fn a_name_with_an_object_has_what_the_object_says() {
+fn only_an_object_that_speaks_takes_addresses_out() {
+    use Objects::{Absent, Never, Silent, Speaking};
     let written = "WWW.example.com";
-    for (name, store, known, expected) in [
-        (W, None, Statuses::Present, EQUAL),
-        (W, Some(STORE), Statuses::Present, EQUAL),
-        (W, Some("kube/former"), Statuses::Present, EQUAL),
+    let other = Some("kube/other");
+    for (row, objects, used, unused) in [
+        ((W, None), Speaking, EQUAL, EQUAL),
+        ((W, Some(STORE)), Speaking, EQUAL, EQUAL),
         // Another installation fills these, or ovn-kubernetes itself.
-        (
-            W,
-            Some("kube/other"),
-            Statuses::Present,
-            "+10.0.0.4 -10.0.0.2",
-        ),
-        (written, None, Statuses::Present, "+10.0.0.4 -10.0.0.2"),
-        (W, None, Statuses::Silent, ADDED),
-        (W, Some(STORE), Statuses::Silent, ADDED),
-        (W, Some("kube/other"), Statuses::Silent, ADDED),
-        (written, None, Statuses::Silent, ADDED),
-        (W, None, Statuses::Never, ""),
-        (W, Some("kube/other"), Statuses::Never, ""),
-        (written, None, Statuses::Never, ""),
+        ((W, other), Speaking, SHARED, SHARED),
+        ((written, None), Speaking, SHARED, SHARED),
+        ((W, None), Silent, ADDED, ADDED),
+        ((W, Some(STORE)), Silent, ADDED, ADDED),
+        ((W, other), Silent, ADDED, ADDED),
+        ((written, None), Silent, ADDED, ADDED),
+        ((W, None), Absent, ADDED, ""),
+        ((W, Some(STORE)), Absent, ADDED, "deleted"),
+        ((W, other), Absent, ADDED, ""),
+        ((written, None), Absent, ADDED, ""),
+        ((W, None), Never, "", ""),
+        ((W, other), Never, "", ""),
+        ((written, None), Never, "", ""),
     ] {
-        for around in [UNUSED, USED] {
-            let fate = fate(name, store, known, around, SECOND * 3600);
-            assert_eq!(fate, expected, "{name} {store:?}");
+        for (is_referred_to, expected) in [(true, used), (false, unused)] {
+            let fate = fate(row, objects, (is_referred_to, false), SECOND * 3600);
+            assert_eq!(fate, expected, "{row:?} {objects:?} {is_referred_to}");
         }
     }
 }
 
 #[test]
-fn an_unreferenced_set_is_emptied_after_5_s_and_deleted_after_a_minute() {
-    for (store, known, expected) in [
-        (Some(STORE), AWAY, [EMPTIED, "deleted"]),
-        (Some("kube/former"), AWAY, [EMPTIED, "deleted"]),
-        (Some(STORE), Statuses::Adopted, [EMPTIED, "deleted"]),
-        (None, AWAY, [EMPTIED, EMPTIED]),
-        (None, Statuses::Adopted, ["", ""]),
-        (Some("kube/other"), AWAY, ["-10.0.0.2", "-10.0.0.2"]),
-        (Some(STORE), Statuses::OutOfSync, ["", ""]),
-    ] {
-        let at = |after| fate(W, store, known, UNUSED, after);
-        let [emptied, deleted] = expected;
-        assert_eq!(at(SECOND * 5 - Duration::from_nanos(1)), "", "{store:?}");
-        assert_eq!(at(SECOND * 5), emptied, "{store:?}");
-        assert_eq!(at(SECOND * 65 - Duration::from_nanos(1)), emptied);
-        assert_eq!(at(SECOND * 65), deleted, "{store:?}");
-    }
+fn an_unused_set_is_deleted_after_a_minute_unless_ovn_kubernetes_manages_the_database() {
+    let minute = SECOND * 60;
+    let fate = |is_managed, after| {
+        let row = (W, Some(STORE));
+        fate(row, Objects::Absent, (false, is_managed), after)
+    };
+    assert_eq!(fate(false, minute - Duration::from_nanos(1)), "");
+    assert_eq!(fate(false, minute), "deleted");
+    assert_eq!(fate(true, minute * 60), "");
 }
 
-#[test]
-fn what_a_rule_uses_is_emptied_only_for_a_reason() {
-    let ended = Statuses::Away {
-        rule_ended: true,
-        permitted: false,
-    };
-    let permitted = Statuses::Away {
-        rule_ended: false,
-        permitted: true,
-    };
-    let held = Around {
-        hold: Some(Reason::ManyAbsent),
-        ..USED
-    };
-    let absent = format!("{EMPTIED} !");
-    for (known, around, expected) in [
-        // Ten minutes without an object, if the limit allows it.
-        (AWAY, USED, [(600, &*absent)]),
-        (AWAY, MANAGED, [(600, &*absent)]),
-        (AWAY, held, [(u64::MAX, "")]),
-        // The rule ended: after five seconds. If ovn-kubernetes removes the rules, the writer waits for that.
-        (ended, USED, [(5, EMPTIED)]),
-        (ended, held, [(5, EMPTIED)]),
-        (ended, MANAGED, [(600, EMPTIED)]),
-        (permitted, held, [(5, EMPTIED)]),
-        (permitted, MANAGED, [(5, EMPTIED)]),
-        (Statuses::OutOfSync, USED, [(u64::MAX, "")]),
-    ] {
-        let [(after, expected)] = expected;
-        let at = |after| fate(W, Some(STORE), known, around, after);
-        let before = SECOND * u32::try_from(after.min(36_000)).unwrap() - Duration::from_nanos(1);
-        assert_eq!(at(before), "", "{after}");
-        assert_eq!(at(before + Duration::from_nanos(1)), expected, "{after}");
-        // It stays as long as a rule refers to it.
-        let late = if expected.is_empty() { "" } else { expected };
-        assert_eq!(at(before + SECOND * 3600), late);
-    }
-}
-
-/// The created sets, or why not.
+/// The created sets, and whether they are left for now.
 fn made(
-    creation: Creation,
-    is_present: bool,
+    is_managed: bool,
+    objects: Objects,
     rows: &[SetRow<'_>],
     missed: &[SetOf],
     conflicts: &[NameConflict],
 ) -> Vec<String> {
     let name = dns(W);
-    let both = addresses(&["10.0.0.1", "2001:db8::1"]);
-    let wanted = Wanted {
-        presence: match is_present {
-            true => Presence::Present,
-            false => Presence::Away {
-                since: Some(Instant::now()),
-                rule_ended: false,
-                is_permitted: false,
-            },
-        },
-        was_seen: true,
-        is_complete: is_present,
-        addresses: Cow::Owned(both.into_iter().collect()),
-        changes: None,
-    };
+    let wanted = wanted(objects, &["10.0.0.1", "2001:db8::1"]);
     let case = Case {
         name: &name,
         wanted: Some(&wanted),
         rows,
         missed,
         conflicts,
-        creation,
-        is_managed: false,
-        absence_hold: None,
-        absence_counts_from: None,
-        closes_from: None,
+        is_managed,
     };
-    let plan = plan(case, &options(), &mut Clocks::default(), Instant::now());
+    let plan = plan(case, &policy(), &mut Clocks::default(), Instant::now());
     let made = plan.findings.iter().map(|finding| {
         let Change::Create { set, addresses, .. } = &finding.change else {
             panic!("{finding:?}");
-        };
-        let when = match finding.verdict {
-            Verdict::Now => "now",
-            Verdict::At(_) => "later",
-            Verdict::Left(reason) => reason.as_str(),
         };
         assert_eq!(
             finding.is_conflict,
             conflicts.iter().any(|conflict| conflict.set == *set)
         );
-        format!(
-            "{} {} {addresses:?} {when}",
-            &set.controller[..4],
-            set.family
-        )
+        let (controller, family) = (&set.controller[..4], set.family);
+        format!("{controller} {family} {addresses:?} {:?}", finding.verdict)
     });
     made.collect()
 }
 
 #[test]
-fn rows_are_made_for_every_name_or_when_something_refers_to_them() {
-    use Creation::{AtOnce, Never, WhenReferenced};
+fn rows_are_made_for_every_object_or_when_a_rule_misses_them() {
+    use Objects::{Absent, Silent, Speaking};
     let blue = |family| SetOf {
         controller: "blue".into(),
         family,
     };
     let defaults = Family::ALL.map(SetOf::default_network);
-    let now = ["defa v4 [10.0.0.1] now", "defa v6 [2001:db8::1] now"];
-    let made = |creation, is_present, rows: &[SetRow<'_>], missed: &[SetOf]| {
-        made(creation, is_present, rows, missed, &[])
+    let now = ["defa v4 [10.0.0.1] Now", "defa v6 [2001:db8::1] Now"];
+    let made = |is_managed, objects, rows: &[SetRow<'_>], missed: &[SetOf]| {
+        made(is_managed, objects, rows, missed, &[])
     };
-    assert_eq!(made(AtOnce, true, &[], &[]), now);
-    assert_eq!(made(AtOnce, true, &[], &defaults), now);
-    assert_eq!(
-        made(AtOnce, true, &[], &[blue(Family::V4)])[0],
-        "blue v4 [10.0.0.1] now"
-    );
-    assert_eq!(made(AtOnce, false, &[], &defaults), [""; 0]);
-    assert_eq!(made(WhenReferenced, true, &[], &[]), [""; 0]);
-    assert_eq!(
-        made(WhenReferenced, true, &[], &defaults[1..]),
-        ["defa v6 [2001:db8::1] now"]
-    );
-    assert_eq!(made(WhenReferenced, false, &[], &defaults), [""; 0]);
-    assert_eq!(
-        made(Never, true, &[], &[blue(Family::V6)]),
-        ["blue v6 [2001:db8::1] --create-sets does not allow its creation"]
-    );
+    for objects in [Speaking, Silent] {
+        assert_eq!(made(false, objects, &[], &[]), now);
+        assert_eq!(made(false, objects, &[], &defaults), now);
+        assert_eq!(
+            made(false, objects, &[], &[blue(Family::V4)])[0],
+            "blue v4 [10.0.0.1] Now"
+        );
+        assert_eq!(made(true, objects, &[], &[]), [""; 0]);
+        assert_eq!(made(true, objects, &[], &defaults[1..]), now[1..]);
+    }
+    // A rule that misses the set of an absent name gets the last addresses.
+    assert_eq!(made(false, Absent, &[], &[]), [""; 0]);
+    for is_managed in [false, true] {
+        assert_eq!(made(is_managed, Absent, &[], &defaults), now);
+    }
     // A row under the name as written is enough, unless a rule refers to another one.
     let written = row("WWW.example.com", Family::V4, None, &["10.0.0.1"]);
     let rows = [SetRow {
@@ -351,20 +220,14 @@ fn rows_are_made_for_every_name_or_when_something_refers_to_them() {
         is_referred_to: true,
         inserted: None,
     }];
-    assert_eq!(made(AtOnce, true, &rows, &[]), now[1..]);
-    assert_eq!(made(AtOnce, true, &rows, &defaults[..1]), now);
+    assert_eq!(made(false, Speaking, &rows, &[]), now[1..]);
+    assert_eq!(made(false, Speaking, &rows, &defaults[..1]), now);
 }
 
 #[test]
 fn every_row_of_a_name_is_kept() {
     let name = dns(W);
-    let wanted = Wanted {
-        presence: Presence::Present,
-        was_seen: true,
-        is_complete: true,
-        addresses: Cow::Owned(addresses(&["10.0.0.1"]).into_iter().collect()),
-        changes: None,
-    };
+    let wanted = wanted(Objects::Speaking, &["10.0.0.1"]);
     let sets = [
         row(W, Family::V4, Some(STORE), &[]),
         row(W, Family::V4, None, &["10.0.0.2"]),
@@ -387,13 +250,9 @@ fn every_row_of_a_name_is_kept() {
         rows: &rows,
         missed: &[],
         conflicts: &[],
-        creation: Creation::AtOnce,
         is_managed: false,
-        absence_hold: None,
-        absence_counts_from: None,
-        closes_from: None,
     };
-    let plan = plan(case, &options(), &mut Clocks::default(), Instant::now());
+    let plan = plan(case, &policy(), &mut Clocks::default(), Instant::now());
     let changes: Vec<_> = plan
         .findings
         .into_iter()
@@ -412,22 +271,21 @@ fn every_row_of_a_name_is_kept() {
 }
 
 #[test]
-fn a_row_whose_name_is_conflict_is_left_until_it_is_time_to_try_again() {
+fn a_row_whose_name_another_client_has_is_left_until_it_is_time_to_try_again() {
     let defaults = Family::ALL.map(SetOf::default_network);
-    let [v4, v6] = ["[10.0.0.1]", "[2001:db8::1]"];
     let later = Instant::now() + SECOND * 3600;
-    let left = "another client has a set of its name";
     for (until, of_v4) in [
-        (None, left),
-        (Some(later), left),
-        (Some(Instant::now()), "now"),
+        (None, "Left"),
+        (Some(later), "Left"),
+        (Some(Instant::now()), "Now"),
     ] {
-        for creation in [Creation::AtOnce, Creation::WhenReferenced] {
+        for is_managed in [false, true] {
             let set = defaults[0].clone();
             let conflicts = [NameConflict { set, until }];
-            let made = made(creation, true, &[], &defaults, &conflicts);
-            let expected = [format!("defa v4 {v4} {of_v4}"), format!("defa v6 {v6} now")];
-            assert_eq!(made, expected, "{creation:?} {until:?}");
+            let made = made(is_managed, Objects::Speaking, &[], &defaults, &conflicts);
+            let of_v4 = format!("defa v4 [10.0.0.1] {of_v4}");
+            let expected = [of_v4, "defa v6 [2001:db8::1] Now".to_owned()];
+            assert_eq!(made, expected, "{is_managed} {until:?}");
         }
     }
 }

@@ -8,17 +8,17 @@ use super::{
 use crate::desired::Filter;
 
 /// A database of ovn-kubernetes, in which the name is used but has no sets.
-fn managed(create: CreateSets) -> World {
+fn managed() -> World {
     let mut model = Model::default();
     model.insert(namespace_set());
-    let mut world = World::on(Policy { create, ..policy() }, model);
+    let mut world = World::on(policy(), model);
     world.store(whole(&[&["10.0.0.1", "2001:db8::1"]]));
     world
 }
 
 #[test]
 fn nothing_is_made_in_a_managed_database_that_no_rule_refers_to() {
-    let mut world = managed(CreateSets::Auto);
+    let mut world = managed();
     assert!(matches!(world.step(), Some(Finished::Managed)));
     assert_eq!(world.settle(), 0);
     assert_eq!(world.model.rows.len(), 1);
@@ -29,7 +29,7 @@ fn nothing_is_made_in_a_managed_database_that_no_rule_refers_to() {
 #[test]
 fn a_missing_set_that_a_rule_refers_to_is_created_with_its_addresses() {
     for controller in [DEFAULT_NETWORK_CONTROLLER, "blue-network-controller"] {
-        let mut world = managed(CreateSets::Auto);
+        let mut world = managed();
         world.refer_as_ovn_kubernetes(controller, W);
         world.tell();
         match world.step() {
@@ -65,7 +65,7 @@ fn a_missing_set_that_a_rule_refers_to_is_created_with_its_addresses() {
 
 #[test]
 fn a_set_that_ovn_kubernetes_makes_in_time_is_left_to_it() {
-    let mut world = managed(CreateSets::Auto);
+    let mut world = managed();
     world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, W);
     world.tell();
     let operations = world.next().unwrap();
@@ -95,7 +95,7 @@ fn a_set_that_ovn_kubernetes_makes_in_time_is_left_to_it() {
 #[test]
 fn of_many_missing_sets_a_few_wait_and_the_index_protects_the_others() {
     let name = |n: usize| format!("n{n}.example.");
-    let mut world = managed(CreateSets::Auto);
+    let mut world = managed();
     let objects = (0..100).map(|n| object(&format!("dns-{n}"), &name(n), &[&["10.0.0.1"]]));
     world.store(Event::Synced(objects.collect()));
     for n in 0..100 {
@@ -131,7 +131,7 @@ fn a_managed_database_that_is_wiped_is_left_to_ovn_kubernetes() {
         ..policy()
     };
     let seen = {
-        let mut world = managed(CreateSets::Auto);
+        let mut world = managed();
         world.settle();
         world
     };
@@ -150,7 +150,7 @@ fn a_managed_database_that_is_wiped_is_left_to_ovn_kubernetes() {
 
 #[test]
 fn a_set_of_no_name_in_the_store_is_not_made() {
-    let mut world = managed(CreateSets::Auto);
+    let mut world = managed();
     world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, "other.example.");
     assert_eq!(world.settle(), 0);
     // Its object comes later than its rule.
@@ -162,7 +162,7 @@ fn a_set_of_no_name_in_the_store_is_not_made() {
 #[test]
 fn a_rule_that_comes_after_the_object_is_found() {
     for controller in [DEFAULT_NETWORK_CONTROLLER, "blue-network-controller"] {
-        let mut world = managed(CreateSets::Auto);
+        let mut world = managed();
         world.settle();
         world.refer_as_ovn_kubernetes(controller, W);
         world.settle();
@@ -171,36 +171,9 @@ fn a_rule_that_comes_after_the_object_is_found() {
 }
 
 #[test]
-fn always_creates_all_30_s_after_ovn_kubernetes_is_back_and_never_none() {
-    let mut world = managed(CreateSets::Always);
-    world.work();
-    assert_eq!(
-        world.addresses(W, "v4"),
-        ["10.0.0.1"],
-        "it is not known yet"
-    );
-    let told = Policy {
-        is_managed: true,
-        create: CreateSets::Always,
-        ..policy()
-    };
-    let mut world = World::with(told);
-    world.store(whole(&[&["10.0.0.1"]]));
-    assert_eq!(world.settle(), 0);
-    world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, "other.example.");
-    assert_eq!(world.pass(Duration::from_millis(29_999)), 0);
-    assert_eq!(world.pass(Duration::from_millis(1)), 1);
-    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-    let mut world = managed(CreateSets::Never);
-    world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, W);
-    assert_eq!(world.settle(), 0);
-    assert_eq!(world.sync.state().differences.missing_rows, 2);
-}
-
-#[test]
 fn only_families_in_use_have_rows_unless_a_rule_names_one() {
     let filter = Filter::new(vec!["10.128.0.0/14".parse().unwrap()]);
-    let mut world = World::with(Policy::new(world::STORE, filter, CreateSets::Auto));
+    let mut world = World::with(Policy::new(world::STORE, filter));
     world.store(whole(&[&["10.0.0.1", "2001:db8::1"]]));
     world.settle();
     assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);

@@ -57,7 +57,7 @@ fn a_set_that_is_undone_again_and_again_waits_but_never_over_a_second() {
             if world.work() > 0 {
                 repairs.push((world.now - start).as_millis());
             } else {
-                world.now = world.sync.next_timer(world.now).unwrap();
+                world.now = world.sync.next_timer().unwrap();
             }
         }
         assert_eq!(repairs[..6], [0, 0, 0, 0, 0, 50]);
@@ -89,7 +89,7 @@ fn a_set_that_is_destroyed_again_and_again_is_missing_for_50_ms_at_most() {
         if world.work() > 0 {
             made.push((world.now - start).as_millis());
         } else {
-            world.now = world.sync.next_timer(world.now).unwrap();
+            world.now = world.sync.next_timer().unwrap();
         }
     }
     assert_eq!(made[..7], [0, 0, 0, 0, 0, 50, 100]);
@@ -151,5 +151,6 @@ fn a_row_under_the_name_as_written_keeps_what_its_owner_found() {
     assert!(world.rows(W, "v4").is_empty(), "a second row for the name");
     world.store(Event::Deleted(key("dns-1")));
     world.settle();
-    assert_eq!(world.addresses(written, "v4"), ["10.0.0.7", "x"]);
+    let all = ["10.0.0.1", "10.0.0.7", "x"];
+    assert_eq!(world.addresses(written, "v4"), all, "absence is no reason");
 }

@@ -11,7 +11,6 @@ use crate::sync::change_log::Cause;
 
 fn sides(world: &World) -> Sides<'_> {
     Sides {
-        realized: None,
         sync: &world.sync,
         replica: Some(&world.replica),
         idle: None,
@@ -149,7 +148,7 @@ fn what_is_in_no_set_says_why() {
 #[test]
 fn an_address_of_a_family_that_is_not_in_use_is_skipped() {
     let filter = Filter::new(vec!["10.128.0.0/14".parse().unwrap()]);
-    let mut world = World::with(Policy::new(world::STORE, filter, CreateSets::Auto));
+    let mut world = World::with(Policy::new(world::STORE, filter));
     world.store(whole(&[&["2001:db8::1"]]));
     world.settle();
     assert_eq!(reasons(&world, "2001:db8::1"), ["Skipped"]);
@@ -216,31 +215,42 @@ fn what_is_corrected_at_the_start_is_not_told_as_a_change_of_the_store() {
 }
 
 #[test]
-fn a_watcher_is_told_of_each_change_of_a_set() {
+fn the_last_new_addresses_have_their_rule_row_and_times() {
     let mut world = World::new();
-    world.sync.is_watched = true;
     world.refer(DEFAULT_NETWORK_CONTROLLER, W);
     world.store(whole(&[&["10.0.0.1"]]));
+    world.now += Duration::from_millis(3);
     world.work();
-    world.store(Event::Applied(match whole(&[&["10.0.0.2"]]) {
-        Event::Synced(mut objects) => objects.remove(0),
-        other => panic!("{other:?}"),
-    }));
-    world.pass(Duration::from_secs(60));
-    let told = std::mem::take(&mut world.sync.changes);
-    let v4 = told.iter().filter(|it| it.family == Family::V4);
+    world.store(whole(&[&["10.0.0.1", "10.0.0.2"]]));
+    world.work();
+    // The repair of another client's change is no news.
+    world
+        .model
+        .rows
+        .values_mut()
+        .for_each(|row| row.addresses.clear());
+    world.work();
     let set = world::set_name(DEFAULT_NETWORK_CONTROLLER, W, Family::V4);
-    let seen: Vec<_> = v4
+    let new: Vec<_> = world.sync.new_addresses.iter().cloned().collect();
+    let seen: Vec<_> = new
+        .iter()
         .map(|it| {
-            assert_eq!((it.name.as_str(), it.set.as_str()), (W, set.as_str()));
-            assert!(it.seen.is_none_or(|seen| seen <= it.acknowledged));
-            let added: Vec<String> = it.added.iter().map(ToString::to_string).collect();
-            (added.join(" "), it.removed.join(" "), it.seen.is_some())
+            assert_eq!((it.rule.as_str(), &*it.set), (W, set.as_str()));
+            let took = it.committed - it.received;
+            (it.address.to_string(), took.as_millis())
         })
         .collect();
-    let first = ("10.0.0.1".to_owned(), String::new(), true);
-    let second = ("10.0.0.2".to_owned(), "10.0.0.1".to_owned(), true);
-    assert_eq!(seen, [first, second]);
+    let expected = [("10.0.0.1".to_owned(), 3), ("10.0.0.2".to_owned(), 0)];
+    assert_eq!(seen, expected);
+    let many: Vec<_> = (0..1_500)
+        .map(|n| format!("10.1.{}.{}", n / 250, n % 250))
+        .collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    world.store(whole(&[&many]));
+    world.work();
+    let new: Vec<_> = world.sync.new_addresses.iter().collect();
+    assert_eq!(new.len(), 1_000);
+    assert_eq!(new[999].address.to_string(), "10.1.5.249");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_clash_of_names_costs_that_set_alone() {
     // The waits double, and end with the conflict.
     let mut waits = Vec::new();
     for _ in 0..9 {
-        let retry = world.sync.next_timer(world.now).unwrap();
+        let retry = world.sync.next_timer().unwrap();
         waits.push(retry - world.now);
         world.now = retry;
         assert_eq!(ends(&mut world), (1, 0));
@@ -195,7 +195,7 @@ fn a_name_whose_changes_are_refused_waits_alone() {
             (1, 0)
         );
         assert_eq!(world.sync.state().differences.missing_addresses, 1);
-        let retry = world.sync.next_timer(world.now).unwrap();
+        let retry = world.sync.next_timer().unwrap();
         assert_eq!(retry - world.now, FIRST_WAIT * (1 << times));
         world.now = retry;
     }

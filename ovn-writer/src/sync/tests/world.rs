@@ -15,7 +15,7 @@ use ovsdb_replica::{Operation, Outcome, Tables, replica::TableUpdates};
 use crate::{
     desired::Filter,
     references::{Northbound, NorthboundChanges, NorthboundReplica},
-    sync::{CreateSets, Finished, Policy, Reconciler, SyncEvent},
+    sync::{Finished, Policy, Reconciler, SyncEvent},
 };
 
 /// The mark of the writer's rows.
@@ -31,7 +31,7 @@ pub(super) struct World {
 }
 
 pub(super) fn policy() -> Policy {
-    Policy::new(STORE, Filter::default(), CreateSets::Auto)
+    Policy::new(STORE, Filter::default())
 }
 
 impl World {
@@ -117,7 +117,7 @@ impl World {
     pub(super) fn pass(&mut self, time: Duration) -> usize {
         let end = self.now + time;
         let mut done = self.work();
-        while let Some(timer) = self.sync.next_timer(self.now).filter(|it| *it <= end) {
+        while let Some(timer) = self.sync.next_timer().filter(|it| *it <= end) {
             self.now = self.now.max(timer);
             done += self.work();
         }
@@ -129,7 +129,7 @@ impl World {
     pub(super) fn settle(&mut self) -> usize {
         let mut done = self.work();
         for _ in 0..1000 {
-            match self.sync.next_timer(self.now) {
+            match self.sync.next_timer() {
                 None => return done,
                 Some(timer) => done += self.pass(timer.saturating_duration_since(self.now)),
             }

@@ -37,8 +37,7 @@ impl Shared {
             became_complete: false,
         });
         let wanted = Wanted {
-            presence: Presence::Present,
-            was_seen: true,
+            is_present: true,
             is_complete: true,
             addresses: Cow::Owned(self.wanted.iter().copied().collect()),
             changes,
@@ -50,15 +49,11 @@ impl Shared {
             rows: &rows,
             missed: &[],
             conflicts: &[],
-            creation: Creation::WhenReferenced,
             is_managed: true,
-            absence_hold: None,
-            absence_counts_from: None,
-            closes_from: None,
         };
         let start = *self.start.get_or_insert_with(Instant::now);
         let now = start + Duration::from_millis(millis);
-        let planned = plan(case, &options(), &mut self.clocks, now);
+        let planned = plan(case, &policy(), &mut self.clocks, now);
         self.changes = Some(Addresses::default());
         let mut words = Vec::new();
         for finding in planned.findings {
@@ -75,7 +70,7 @@ impl Shared {
                     words.extend(delete.iter().map(|it| format!("-{it}{mark}")));
                 }
                 Verdict::At(at) => words.push(format!("in {:?}", at - now)),
-                Verdict::Left(reason) => panic!("{reason:?}"),
+                Verdict::Left => panic!("no name conflict"),
             }
         }
         words.join(" ")
