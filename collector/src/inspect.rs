@@ -47,7 +47,7 @@ use crate::{
     flush::BlockView,
     new_names::NewNames,
     objects::{InspectRequest, NewAddresses, View},
-    observe::{self, CaptureSubscribers, ConnectionTable, DnsServers, answer_cache::AnswerCache},
+    observe::{self, CaptureSubscribers, ConnectionTable, answer_cache::AnswerCache},
     pods::PodsView,
     policies::Policies,
     rules::{BySource, Overview, UsesAsked, Wanted},
@@ -116,8 +116,6 @@ pub struct DnsSources {
     pub corefiles: Vec<watch::Receiver<Option<LiveView>>>,
     /// Pods that bypass the cluster's DNS.
     pub pods: watch::Receiver<Option<Arc<PodsView>>>,
-    /// The DNS servers of the cluster; `None` if they are not listed.
-    pub servers: Option<DnsServers>,
 }
 
 /// Serves until the token is cancelled.

@@ -7,8 +7,6 @@ mod connection_limits;
 mod dedup;
 mod dns_servers;
 mod error;
-pub mod host_network;
-mod lag;
 mod listener;
 mod loss_tracker;
 pub mod metrics;
@@ -18,7 +16,6 @@ mod peer_ids;
 pub mod pipeline;
 pub mod queue;
 mod read_buffer;
-mod reconnects;
 pub mod secret;
 
 use std::{sync::Arc, time::Duration};
@@ -34,7 +31,6 @@ pub use self::{
     loss_tracker::{Backfill, LossTracker},
     peer_acl::PeerAcl,
     peer_ids::PeerIds,
-    reconnects::ReconnectingPeer,
 };
 use crate::{
     flush::Streams,
@@ -127,8 +123,6 @@ pub struct ConnectionLimits {
     pub frame: Duration,
     /// How long an unknown peer may stay connected.
     pub unknown: Duration,
-    /// Bytes of observations that wait until the peer is known.
-    pub held: usize,
 }
 
 impl ConnectionLimits {
@@ -143,8 +137,8 @@ impl Default for ConnectionLimits {
             buffer: 128 << 10,
             handshake: Duration::from_secs(10),
             frame: Duration::from_secs(30),
-            unknown: Duration::from_secs(15),
-            held: 64 << 10,
+            // As long as an EndpointSlice of a new pod may take.
+            unknown: Duration::from_secs(60),
         }
     }
 }

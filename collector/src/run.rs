@@ -46,8 +46,8 @@ use crate::{
     notices::{Notices, Rebindings},
     objects::{ObjectPolicy, Shared},
     observe::{
-        ConnectionTable, DnsServers, Ingest, Listener, PeerAcl, answer_cache::AnswerCache,
-        host_network, names::SharedIndex, queue, secret::Secrets,
+        ConnectionTable, DnsServers, Ingest, Listener, MaxConnections, PeerAcl,
+        answer_cache::AnswerCache, names::SharedIndex, queue, secret::Secrets,
     },
     query_origin::OwnQueries,
     state::Limits,
@@ -55,6 +55,10 @@ use crate::{
 
 /// File descriptors for everything except connections of DNS servers.
 const FILES: u64 = 1024;
+
+/// The bytes of answers that wait to be processed. One peer may fill a quarter of them. Further answers are dropped, and their names
+/// looked up.
+const OBSERVATIONS: usize = 16 << 20;
 
 /// The DNS servers of the cluster; `None` until they are listed.
 type Found = watch::Receiver<Option<Endpoints>>;
@@ -74,7 +78,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut tasks = Tasks::new();
     let admin = Admin::bind(args.common.admin).await?;
     let sockets = Sockets::bind(&args, &mut tasks).await?;
-    raise_file_limit(args.stream_limits.max_connections.get());
+    raise_file_limit(MaxConnections::default().connections);
     let (reporter, reporting) = Reporter::new(&store);
     tasks.spawn("reports", reporting.run(tasks.token()));
     let clock = Clock::system();
@@ -89,7 +93,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         ..Shared::default()
     };
     let (rebindings, attempts) = Rebindings::channel();
-    let (peers, own) = instances::peers(&args, &store);
+    let own = match &store {
+        OpenStore::Dir(_) => OwnQueries::from_loopback(),
+        OpenStore::Kube(_) => OwnQueries::default(),
+    };
     let program = Program {
         rebindings,
         new_names: NewNames::new(
@@ -118,10 +125,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     program.namespaces(&mut tasks);
     let networks = program.networks(&mut tasks);
     let endpoints = program.endpoints(&mut tasks);
-    let dns_servers = program.dns_servers(&endpoints, &networks, &mut tasks);
+    let dns_servers = endpoints
+        .clone()
+        .map(|it| DnsServers::new(it, networks.clone()));
     let servers = servers::servers(&program.args, endpoints.clone(), &mut tasks)?;
     let probed_servers = probes::probed_servers(&endpoints, &servers, &mut tasks);
-    let collectors = peers.asking();
+    let collectors = instances::own_queries(&program, &networks, &mut tasks);
     let (streams, open, blocks) = probes::probes(
         &program,
         probed_servers.clone(),
@@ -134,11 +143,11 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let (asked_of_controller, questions) = mpsc::channel(inspect::QUEUE);
     let names_in_use = wanted.clone();
     let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
-    let leader = instances::leader(&program, peers, coverage.clone(), &mut tasks);
+    let leader = instances::leader(&program, coverage.clone(), &mut tasks);
     let corefiles = program.corefiles(&leader, &mut tasks);
     let pods = program.pods(&overview, &endpoints, &networks, &leader, &mut tasks);
     let (observations, ingest) =
-        program.observe(listeners, secrets, streams, dns_servers.clone(), &mut tasks);
+        program.observe(listeners, secrets, streams, dns_servers, &mut tasks);
     let channels = Channels {
         observations,
         loss_tracker: ingest.loss_tracker,
@@ -167,7 +176,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 blocks,
                 corefiles,
                 pods,
-                servers: dns_servers,
             },
             remembered: program.shared.remembered.clone(),
             new_names: program.new_names.clone(),
@@ -209,7 +217,7 @@ impl Sockets {
         let mut dnstap = Vec::new();
         let tls = keep_up("certificate", args.listen.tls()?, tasks);
         for address in &args.listen.listen {
-            let listener = Listener::bind(address, args.stream_limits.keepalive, tls.as_ref());
+            let listener = Listener::bind(address, tls.as_ref());
             dnstap.push(listener.await?);
         }
         if let Some(certificate) = args.listen.certificate.clone() {
@@ -274,27 +282,6 @@ impl Program {
         Some(found)
     }
 
-    /// The DNS servers for the ACL of peers. Refused ones on the host network are reported.
-    fn dns_servers(
-        &self,
-        endpoints: &Option<Found>,
-        networks: &watch::Receiver<Option<Arc<Networks>>>,
-        tasks: &mut Tasks,
-    ) -> Option<DnsServers> {
-        let servers = DnsServers::new(endpoints.clone()?, networks.clone());
-        let listen = &self.args.listen;
-        if listen.is_on_the_network() && !listen.insecure_listen && !listen.insecure_host_network {
-            let telling = host_network::run(
-                servers.clone(),
-                self.args.lookups.resolver_service.clone(),
-                self.reporter.clone(),
-                tasks.token(),
-            );
-            tasks.spawn("host network", telling);
-        }
-        Some(servers)
-    }
-
     /// The requests of look-ups, and their results.
     fn resolver(
         &self,
@@ -336,23 +323,19 @@ impl Program {
         servers: Option<DnsServers>,
         tasks: &mut Tasks,
     ) -> (queue::Receiver, Ingest) {
-        let (listen, limits) = (&self.args.listen, &self.args.stream_limits);
-        let (observations, observed) = queue::channel(limits.observation_queue);
-        let connections = ConnectionTable::new(limits.max_connections(), observations);
+        let (observations, observed) = queue::channel(OBSERVATIONS);
+        let connections = ConnectionTable::new(MaxConnections::default(), observations);
         let ingest = Ingest {
             guards: Arc::clone(&self.guards),
             remembered: self.shared.remembered.clone(),
             own: self.own.clone(),
             probed,
             peer_acl: PeerAcl {
-                anyone: listen.insecure_listen,
-                allowed: listen.allow_peer.clone().into(),
+                allowed: self.args.listen.allow_peer.clone().into(),
                 servers,
-                insecure_host_network: listen.insecure_host_network,
                 secrets,
             },
             new_names: self.new_names.clone(),
-            limits: limits.connection_limits(),
             rebindings: self.rebindings.clone(),
             ..Ingest::new(Arc::clone(&self.index), self.clock.clone(), connections)
         };
@@ -421,7 +404,7 @@ fn raise_file_limit(connections: usize) {
         warn!(
             limit = raised.current,
             wanted,
-            "the limit of open files is lower than --max-connections needs: raise it, or lower --max-connections"
+            "the limit of open files is too low for as many connections as the collector accepts: raise it"
         );
     }
 }

@@ -138,7 +138,6 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
     let connections = MaxConnections {
         connections: 8,
         of_peer: 8,
-        frames_per_second: 200_000,
     };
     let observe = Ingest {
         loss_tracker: loss_tracker.clone(),
@@ -150,7 +149,7 @@ async fn collector(socket: &Path, store: Scripted, token: CancellationToken) -> 
         )
     };
     let address = format!("unix://{}", socket.display()).parse().unwrap();
-    let listener = Listener::bind(&address, Duration::from_secs(15), None);
+    let listener = Listener::bind(&address, None);
     let listener = listener.await.unwrap();
     let health = Health::new();
     let mut tasks = JoinSet::new();

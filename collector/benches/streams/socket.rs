@@ -144,15 +144,13 @@ async fn collector(socket: &Path, remembered: usize) -> JoinSet<()> {
     let limits = MaxConnections {
         connections: 8,
         of_peer: 8,
-        frames_per_second: 0,
     };
     let observe = Ingest {
         remembered: AnswerCache::new(remembered, std::time::Duration::MAX),
         ..Ingest::new(index, Clock::system(), ConnectionTable::new(limits, sender))
     };
     let address = format!("unix://{}", socket.display()).parse().unwrap();
-    let keep_alive = std::time::Duration::from_secs(15);
-    let listener = Listener::bind(&address, keep_alive, None).await.unwrap();
+    let listener = Listener::bind(&address, None).await.unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         listener

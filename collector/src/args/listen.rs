@@ -42,8 +42,8 @@ pub struct ListenArgs {
 
     /// Networks whose addresses may stream over TCP and TLS; repeatable.
     ///
-    /// The DNS servers that EndpointSlices list may stream without this flag. A DNS server on the host network in one of these networks
-    /// needs no TLS. It needs the secret only if `--secret-file` is set. Default: none.
+    /// The DNS servers that EndpointSlices list may stream without this flag, except those with the address of a Node: these need the
+    /// secret, or this flag. `0.0.0.0/0,::/0` accepts every peer. Default: none.
     #[arg(long, value_name = "CIDR", value_delimiter = ',', help_heading = PEERS)]
     pub allow_peer: Vec<IpNet>,
 
@@ -53,19 +53,6 @@ pub struct ListenArgs {
     /// the secret is changed, the file has the old and the new one on two lines. The collector reads a changed file again. Default: none.
     #[arg(long, value_name = "FILE", help_heading = PEERS)]
     pub secret_file: Option<PathBuf>,
-
-    /// Accept every peer that reaches a TCP or TLS listener.
-    ///
-    /// The flag turns the check of addresses off. It cannot stand beside `--allow-peer`. `--secret-file` still applies.
-    #[arg(long, conflicts_with = "allow_peer", help_heading = PEERS)]
-    pub insecure_listen: bool,
-
-    /// Accept DNS servers on the host network without TLS.
-    ///
-    /// They need the secret only if `--secret-file` is set. Such a server has the address of its Node. All pods on the host
-    /// network of that Node have this address, and may then stream.
-    #[arg(long, help_heading = PEERS)]
-    pub insecure_host_network: bool,
 }
 
 /// A value that follows its files, and what makes it follow.
@@ -78,10 +65,7 @@ impl ListenArgs {
     /// A listener that every host may stream to, or `tls://` without a certificate.
     pub fn check(&self, lists_peers: bool) -> Result<(), UsageError> {
         let usage = |words: String| Err(UsageError(words));
-        let is_guarded = lists_peers
-            || self.insecure_listen
-            || self.secret_file.is_some()
-            || !self.allow_peer.is_empty();
+        let is_guarded = lists_peers || self.secret_file.is_some() || !self.allow_peer.is_empty();
         for address in &self.listen {
             if matches!(address, ListenAddress::Tls(_)) && self.certificate.is_none() {
                 return usage(format!(
@@ -94,8 +78,7 @@ impl ListenArgs {
             if is_exposed && !is_guarded {
                 return usage(format!(
                     "--listen {address}: every host that reaches this address could open the firewall for names in rules; name the \
-                     peers that may stream (--allow-peer, --secret-file, or --store kube, which lists the DNS servers), or give \
-                     --insecure-listen"
+                     peers that may stream (--allow-peer, --secret-file, or --store kube, which lists the DNS servers)"
                 ));
             }
         }
@@ -165,12 +148,11 @@ mod tests {
     fn a_listener_that_others_can_reach_needs_a_rule_of_who_may_speak() {
         for listener in ["tcp://0.0.0.0:1", "tcp://[::]:1", "tcp://10.0.0.1:1"] {
             let error = check(&[listener], false).unwrap_err();
-            assert!(error.contains(listener) && error.contains("--insecure-listen"));
+            assert!(error.contains(listener) && error.contains("--allow-peer"));
             assert_eq!(check(&[listener], true), Ok(()));
             for rule in [
                 &["--allow-peer", "10.0.0.0/8"][..],
                 &["--secret-file", "/x"],
-                &["--insecure-listen"],
             ] {
                 assert_eq!(check(&[&[listener], rule].concat(), false), Ok(()));
             }
@@ -180,13 +162,6 @@ mod tests {
         }
         let two = check(&["unix:///x,tcp://0.0.0.0:1"], false);
         assert!(two.is_err(), "the second counts too");
-        let both = [
-            "tcp://0.0.0.0:1",
-            "--insecure-listen",
-            "--allow-peer",
-            "10.0.0.0/8",
-        ];
-        assert!(check(&both, false).is_err(), "they contradict each other");
     }
 
     #[test]

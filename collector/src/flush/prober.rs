@@ -16,7 +16,7 @@ use super::{
     plan::Probe,
     probe::{ProbeMark, Template},
 };
-use crate::query_origin::{OwnQueries, OwnSocket};
+use crate::query_origin::OwnQueries;
 
 /// The most unanswered probes. A server that is behind gets no more.
 pub const IN_FLIGHT: usize = 16;
@@ -84,7 +84,7 @@ impl Prober {
     }
 
     async fn connect(&self) -> io::Result<Connection> {
-        let (stream, own) = timeout(TIMEOUT, self.own.connect(self.server)).await??;
+        let stream = timeout(TIMEOUT, self.own.connect(self.server)).await??;
         let (read, write) = stream.into_split();
         Ok(Connection {
             read,
@@ -93,7 +93,6 @@ impl Prober {
             in_flight: VecDeque::new(),
             next_id: fastrand::u16(..),
             has_answered: false,
-            _own: own,
         })
     }
 }
@@ -106,7 +105,6 @@ struct Connection {
     in_flight: VecDeque<(u16, Probe, Instant)>,
     next_id: u16,
     has_answered: bool,
-    _own: OwnSocket,
 }
 
 impl Connection {

@@ -70,7 +70,6 @@ pub(super) fn render(
         (faults(status))
         (bad_objects(status))
         (dns_blocks(status))
-        (refused_dns_servers(status))
         (corefiles(status))
         (pods(status))
         (peers(status))
@@ -176,19 +175,6 @@ fn dns_blocks(status: &Status) -> Markup {
     }
 }
 
-fn refused_dns_servers(status: &Status) -> Markup {
-    let columns = [Column::text("Server"), Column::text("Trouble")];
-    let rows = status.refused_dns_servers.iter().take(MAX_ROWS);
-    html! {
-        @if !status.refused_dns_servers.is_empty() {
-            h2 id="refused-dns-servers" { "DNS servers that are refused" }
-            (table(&columns, rows.map(|refused| {
-                [cell(refused.server.to_string()), bad(refused.words)]
-            })))
-        }
-    }
-}
-
 fn corefiles(status: &Status) -> Markup {
     let columns = [Column::number("Line"), Column::text("What")];
     let row = |finding: &Finding| {
@@ -246,28 +232,20 @@ fn peers(status: &Status) -> Markup {
         Column::text("Peer"),
         Column::number("Connections"),
         Column::number("Frames"),
-        Column::number("Lag"),
         Column::number("Dropped"),
     ];
     html! {
         h2 id="peers" { "Peers" }
         p {
             (status.peers.len()) " peers stream dnstap. Dropped answers, whose names are looked up again: "
-            (drops.queue) " since the queue was full, " (drops.share) " since a peer's share of it was full, "
-            (drops.unknown) " of peers that were not known yet."
+            (drops.queue) " since the queue was full, " (drops.share) " since a peer's share of it was full."
         }
         (table(&columns, status.peers.iter().take(MAX_ROWS).map(|peer| [
             html! { (peer.peer) @if !peer.is_known { " (not known)" } },
             cell(peer.connections),
             cell(peer.frames),
-            html! { @if let Some(lag) = peer.lag { (lag.as_millis()) " ms" } },
             cell(peer.lost),
         ])))
-        @for peer in status.reconnecting_peers.iter().take(MAX_ROWS) {
-            p.bad {
-                (peer.peer) " connects too often: " (peer.connections) " connections so far. The metric egress_collector_connection_errors_total says why they end."
-            }
-        }
         @if hidden > 0 { p { (hidden) " more peers are in " a href="/status.json" { "/status.json" } "." } }
     }
 }

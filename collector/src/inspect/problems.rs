@@ -30,24 +30,7 @@ pub(super) fn find(status: &Status) -> Problems {
     let mut problems = Problems::default();
     problems.extend(status.conditions.iter().filter_map(of_condition));
     problems.extend(status.dns_blocks.iter().filter_map(of_block));
-    problems.extend(status.refused_dns_servers.iter().map(|refused| Problem {
-        reason: "DnsServerRefused",
-        subject: format!("DNS server {}", refused.server),
-        words: refused.words.to_owned(),
-        link: "/#refused-dns-servers".to_owned(),
-        docs: "protect-the-listener.md#dns-servers-on-the-host-network",
-    }));
     problems.extend(status.corefiles.iter().flat_map(of_corefile));
-    problems.extend(status.reconnecting_peers.iter().map(|peer| Problem {
-        reason: "PeerReconnects",
-        subject: format!("peer {}", peer.peer),
-        words: format!(
-            "it connects too often: {} connections so far",
-            peer.connections
-        ),
-        link: "/#peers".to_owned(),
-        docs: "troubleshooting.md#egressdnspeerreconnects",
-    }));
     problems.extend(status.bad_objects.iter().map(|bad| Problem {
         reason: "UnreadableObject",
         subject: format!("{} {}", bad.kind, bad.place),

@@ -1,6 +1,6 @@
 //! The fields of `/status.json`.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use runtime::{
     VERSION,
@@ -16,7 +16,7 @@ use crate::{
     corefile::live::{CorefileState, LiveView},
     flush::BlockView,
     objects::View,
-    observe::{DnsServers, Drops, PeerView, ReconnectingPeer, host_network::ADVICE},
+    observe::{Drops, PeerView},
     pods::PodsView,
     policies::RefusedNames,
     rules::{Overview, Source},
@@ -54,30 +54,14 @@ pub struct Status {
     /// The server blocks of DNS servers, and their dnstap streams; none without probes
     /// (`--flush-probe 0`).
     pub dns_blocks: Arc<Vec<BlockView>>,
-    /// Listed DNS servers whose dnstap streams are refused.
-    pub refused_dns_servers: Vec<RefusedDnsServerStatus>,
     /// The Corefiles in the cluster that are checked (`--corefile`, `--node-local`).
     pub corefiles: Vec<LiveView>,
     /// Pods that bypass the cluster's DNS; `None` if another replica leads.
     pub pods: Option<Arc<PodsView>>,
     /// The peers with a dnstap stream.
     pub peers: Vec<PeerView>,
-    /// The peers that opened more than 50 connections in ten seconds, until ten seconds after they
-    /// stop. Most of them are not in `peers`, since their connections end at once.
-    pub reconnecting_peers: Vec<ReconnectingPeer>,
     /// Observations that were dropped since the start of the process.
     pub drops: Drops,
-}
-
-/// A DNS server whose dnstap streams are refused.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RefusedDnsServerStatus {
-    pub server: IpAddr,
-    /// `host_network`: it has the address of a Node and streams without TLS or secret.
-    pub reason: &'static str,
-    /// The explanation and the remedy.
-    pub words: &'static str,
 }
 
 /// The objects with rules of one source of names.
@@ -124,7 +108,6 @@ impl Status {
         });
         let corefiles = sources.dns.corefiles.iter();
         let corefiles = corefiles.filter_map(|it| it.borrow().clone());
-        let refused = sources.dns.servers.iter().flat_map(DnsServers::refused);
         Self {
             version: VERSION,
             instance: sources.site.instance.clone(),
@@ -139,19 +122,11 @@ impl Status {
             refused_names: sources.rules.policies.refused(),
             bad_objects: sources.bad_objects.list(),
             dns_blocks: Arc::clone(&sources.dns.blocks.borrow()),
-            refused_dns_servers: refused
-                .map(|server| RefusedDnsServerStatus {
-                    server,
-                    reason: "host_network",
-                    words: ADVICE,
-                })
-                .collect(),
             corefiles: corefiles
                 .filter(|it| it.state != CorefileState::Absent)
                 .collect(),
             pods: sources.dns.pods.borrow().clone(),
             peers: sources.connections.view(),
-            reconnecting_peers: sources.connections.reconnecting(),
             drops: sources.connections.drops(),
         }
     }

@@ -185,7 +185,6 @@ fn sources_with(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
             blocks: watch::channel(Arc::new(blocks())).1,
             corefiles: vec![watch::channel(Some(corefile())).1],
             pods: watch::channel(Some(Arc::new(pods()))).1,
-            servers: Some(dns_servers()),
         },
         health,
         ..sources
@@ -210,7 +209,6 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
             blocks: watch::channel(Arc::default()).1,
             corefiles: Vec::new(),
             pods: watch::channel(None).1,
-            servers: None,
         },
         remembered: AnswerCache::default(),
         new_names: crate::new_names::NewNames::default(),
@@ -223,14 +221,6 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
         health: Health::new(),
         bad_objects: BadObjects::default(),
     }
-}
-
-/// One DNS server is refused.
-fn dns_servers() -> DnsServers {
-    let (listed, networks) = (watch::channel(None).1, watch::channel(None).1);
-    let servers = DnsServers::new(listed, networks);
-    servers.refuse([198, 51, 100, 53].into());
-    servers
 }
 
 fn corefile() -> LiveView {
@@ -250,7 +240,6 @@ fn connections() -> ConnectionTable {
     let limits = observe::MaxConnections {
         connections: 1,
         of_peer: 1,
-        frames_per_second: 0,
     };
     ConnectionTable::new(limits, observe::queue::channel(1 << 20).0)
 }

@@ -1,5 +1,4 @@
-//! The sockets of hickory's queries. Each is recorded as the collector's own before its first
-//! packet.
+//! The sockets of hickory's queries.
 
 use std::{
     future::Future,
@@ -21,7 +20,7 @@ use parking_lot::Mutex;
 use tokio::{io::Interest, net};
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
 
-use crate::query_origin::{OwnQueries, OwnSocket};
+use crate::query_origin::OwnQueries;
 
 /// Opens sockets on tokio. The background tasks of its connections end when the last clone is
 /// dropped.
@@ -53,22 +52,16 @@ impl RuntimeProvider for Provider {
     }
 
     /// The socket is connected, which hickory does not need. The kernel then drops packets of other
-    /// hosts, reports a closed port at once, and knows the local address. Linux accepts `sendto` on
-    /// it for the same peer.
+    /// hosts, and reports a closed port at once. Linux accepts `sendto` on it for the same peer.
     fn bind_udp(&self, local: SocketAddr, server: SocketAddr) -> Opening<UdpSocket> {
         let own = self.own.clone();
         Box::pin(async move {
             let socket = Arc::new(net::UdpSocket::bind(own.source(server).unwrap_or(local)).await?);
             socket.connect(server).await?;
-            let _own = own.open(socket.local_addr()?);
             // Counted here, since a resent query has another socket.
             counter!("egress_collector_lookup_queries_total", "transport" => "udp").increment(1);
             let failure = Mutex::new(Box::pin(failure_of(Arc::clone(&socket)).fuse()) as Failing);
-            Ok(UdpSocket {
-                socket,
-                failure,
-                _own,
-            })
+            Ok(UdpSocket { socket, failure })
         })
     }
 
@@ -80,13 +73,7 @@ impl RuntimeProvider for Provider {
         _limit: Option<Duration>,
     ) -> Opening<TcpStream> {
         let own = self.own.clone();
-        Box::pin(async move {
-            let (stream, _own) = own.connect(server).await?;
-            Ok(TcpStream {
-                stream: stream.compat(),
-                _own,
-            })
-        })
+        Box::pin(async move { Ok(TcpStream(own.connect(server).await?.compat())) })
     }
 }
 
@@ -94,7 +81,6 @@ impl RuntimeProvider for Provider {
 pub(super) struct UdpSocket {
     socket: Arc<net::UdpSocket>,
     failure: Mutex<Failing>,
-    _own: OwnSocket,
 }
 
 type Failing = Pin<Box<dyn Future<Output = io::Error> + Send>>;
@@ -143,10 +129,7 @@ impl DnsUdpSocket for UdpSocket {
 }
 
 /// A TCP connection, shared by the queries to one server.
-pub(super) struct TcpStream {
-    stream: Compat<net::TcpStream>,
-    _own: OwnSocket,
-}
+pub(super) struct TcpStream(Compat<net::TcpStream>);
 
 impl DnsTcpStream for TcpStream {
     type Time = TokioTime;
@@ -158,7 +141,7 @@ impl AsyncRead for TcpStream {
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        Pin::new(&mut self.0).poll_read(cx, buffer)
     }
 }
 
@@ -168,14 +151,14 @@ impl AsyncWrite for TcpStream {
         cx: &mut Context<'_>,
         buffer: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buffer)
+        Pin::new(&mut self.0).poll_write(cx, buffer)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        Pin::new(&mut self.0).poll_flush(cx)
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_close(cx)
+        Pin::new(&mut self.0).poll_close(cx)
     }
 }

@@ -79,7 +79,6 @@ struct Resolving {
     requests: mpsc::Sender<Request>,
     rounds: mpsc::Receiver<LookupResult>,
     servers: watch::Sender<Servers>,
-    own: OwnQueries,
     shutdown: CancellationToken,
     task: JoinHandle<anyhow::Result<()>>,
 }
@@ -93,7 +92,6 @@ impl Resolving {
         let (request_sender, requests) = mpsc::channel(1000);
         let (round_sender, rounds) = mpsc::channel(1000);
         let (server_sender, servers) = watch::channel(servers.into());
-        let own = OwnQueries::default();
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(run(
             config,
@@ -101,14 +99,13 @@ impl Resolving {
             round_sender,
             guards.shared(),
             Clock::system(),
-            own.clone(),
+            OwnQueries::default(),
             shutdown.clone(),
         ));
         Self {
             requests: request_sender,
             rounds,
             servers: server_sender,
-            own,
             shutdown,
             task,
         }

@@ -2,7 +2,6 @@
 
 mod deadlines;
 mod flush;
-mod unknown;
 
 use std::{
     future::{Future, poll_fn},
@@ -25,13 +24,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
-use self::unknown::Unknown;
 use super::{
     Ingest,
     connection_limits::{ConnectionPermit, Drops},
     error::Error,
     loss_tracker::StreamWatch,
-    metrics::{Counts, Outcome},
+    metrics::Counts,
     peer_acl::PeerStatus,
     pipeline::{Context, StreamHistory, observe},
     queue::Full,
@@ -39,9 +37,7 @@ use super::{
 };
 use crate::{
     flush::streams::Stream,
-    new_names::NewNames,
     observation::{Observation, Provenance},
-    observe::answer_cache::AnswerCache,
 };
 
 /// After shutdown, how long a stream with data in its socket is still read.
@@ -57,15 +53,18 @@ const MOST_OBSERVED: usize = 64;
 
 /// Reads a stream to its end. After `shutdown` it reads the data that has arrived already. Returns
 /// the number of data frames.
+///
+/// An unknown peer gets its handshake, and its frames are not read until it is known: CoreDNS up to
+/// 1.13.1 does not dial again after a refusal.
 pub(super) async fn read(
     stream: impl AsyncRead + AsyncWrite,
     permit: ConnectionPermit,
-    standing: PeerStatus,
+    status: PeerStatus,
     ingest: &Ingest,
     shutdown: CancellationToken,
 ) -> Result<u64, Error> {
     let mut stream = pin!(stream);
-    let mut reader = Reader::new(permit, standing, ingest);
+    let mut reader = Reader::new(permit, status, ingest);
     let received = counter!("egress_collector_received_bytes_total");
     let mut read_buffer = ReadBuffer::new(ingest.limits.buffer);
     let mut answer = BytesMut::new();
@@ -97,33 +96,35 @@ pub(super) async fn read(
         });
         let read = tokio::select! {
             biased;
-            read = reading => Some(read.map_err(Error::Read)?),
+            read = reading, if reader.reads() => Some(read.map_err(Error::Read)?),
             () = &mut cancelled => return Ok(reader.data_frames),
-            () = reader.standing.changed() => None,
+            () = reader.status.changed() => None,
             () = &mut timer, if rings_at.is_some() => {
                 rings_at = None;
                 None
             }
         };
         // Checked after every event, so that the limits bind a peer that never pauses too.
-        reader.look_at_standing()?;
-        let Some(read) = read else {
-            reader.look_at_time(partial)?;
-            continue;
-        };
-        if read == 0 {
-            reader.frames.end(read_buffer.filled())?;
-            return Ok(reader.data_frames);
+        let became_known = reader.refresh_status()?;
+        let (offset, began) = (reader.frames.offset(), !partial);
+        match read {
+            Some(0) => {
+                reader.frames.end(read_buffer.filled())?;
+                return Ok(reader.data_frames);
+            }
+            Some(read) => {
+                received.increment(read as u64);
+                read_buffer.add(read);
+            }
+            // The frames that came with START are in the buffer.
+            None if became_known && partial => {}
+            None => {
+                reader.check_deadline(partial)?;
+                continue;
+            }
         }
-        received.increment(read as u64);
-        let (offset, began) = (reader.frames.offset(), read_buffer.filled().is_empty());
-        read_buffer.add(read);
-        let frames = reader.data_frames;
         reader.times.last_read = Instant::now();
         let finished = reader.consume(&mut read_buffer, &mut answer, began);
-        if reader.standing.may_prove_itself() {
-            reader.look_for_secret();
-        }
         reader.hand_over();
         reader.flush();
         worked += reader.times.last_read.elapsed();
@@ -148,20 +149,17 @@ pub(super) async fn read(
             worked = Duration::ZERO;
             yield_now().await;
         }
-        if let Some(pause) = reader.pause(frames) {
-            let rested = shutdown.run_until_cancelled(reader.rest(pause)).await;
-            rested.unwrap_or(Ok(()))?;
-        }
     }
 }
 
 struct Reader<'a> {
     ingest: &'a Ingest,
     permit: ConnectionPermit,
-    standing: PeerStatus,
+    status: PeerStatus,
+    /// Since when the peer is unknown.
+    unknown_since: Option<Instant>,
     /// The stream in the view of the flush task. Streams of unknown peers are hidden from it.
     probed: Stream,
-    unknown: Unknown,
     frames: StreamReader,
     /// Set while the stream is open and its peer known: an unexpected end is then a loss.
     watched: Option<StreamWatch>,
@@ -205,17 +203,17 @@ fn known(ingest: &Ingest, permit: &ConnectionPermit, is_known: bool) -> (Stream,
 }
 
 impl<'a> Reader<'a> {
-    fn new(permit: ConnectionPermit, standing: PeerStatus, ingest: &'a Ingest) -> Self {
+    fn new(permit: ConnectionPermit, status: PeerStatus, ingest: &'a Ingest) -> Self {
         let now = Instant::now();
-        let is_known = standing.is_known();
+        let is_known = status.is_known();
         let (probed, source) = known(ingest, &permit, is_known);
         Self {
             ingest,
             probed,
             history: StreamHistory::of_stream(source),
             permit,
-            unknown: Unknown::since((!is_known).then_some(now)),
-            standing,
+            unknown_since: (!is_known).then_some(now),
+            status,
             frames: StreamReader::new(dnstap::CONTENT_TYPE, ingest.limits.frames),
             watched: None,
             counts: Counts::default(),
@@ -232,8 +230,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Consumes every whole frame of the buffer, in place. Returns whether the stream is over.
-    /// `begins`: the first frame began with the last read.
+    /// Whether the peer may send now: its frames, or the handshake.
+    fn reads(&self) -> bool {
+        self.status.is_known() || self.frames.phase() != Phase::Streaming
+    }
+
+    /// Consumes every whole frame of the buffer, in place, as far as the peer may send them. Returns
+    /// whether the stream is over. `begins`: the first frame began with the last read.
     fn consume(
         &mut self,
         read_buffer: &mut ReadBuffer,
@@ -247,27 +250,19 @@ impl<'a> Reader<'a> {
             names: &names,
             guards: &guards,
             clock: &self.ingest.clock,
-            remembered: if self.standing.is_known() {
-                &self.ingest.remembered
-            } else {
-                &AnswerCache::default()
-            },
+            remembered: &self.ingest.remembered,
             own: &self.ingest.own,
             secrets: secrets.as_deref(),
-            // An unknown peer could spend the budgets of clients.
-            new_names: if self.standing.is_known() {
-                &self.ingest.new_names
-            } else {
-                &NewNames::default()
-            },
+            new_names: &self.ingest.new_names,
         };
+        let is_known = self.status.is_known();
         let filled = read_buffer.filled();
         let mut rest = filled;
         // A frame that may be a probe began with this read, so the probe caused the read.
         let mut is_pushed = false;
         let finished = loop {
             let frames = rest;
-            while let Some((payload, behind)) = self.frames.data(rest) {
+            while is_known && let Some((payload, behind)) = self.frames.data(rest) {
                 if Stream::may_be_probe(payload.len()) {
                     let begins = begins || rest.len() < filled.len();
                     is_pushed |= begins;
@@ -291,7 +286,7 @@ impl<'a> Reader<'a> {
                     }
                 }
             }
-            if self.ingest.taps.is_open() && self.standing.is_known() {
+            if self.ingest.taps.is_open() {
                 let taken = frames.len() - rest.len();
                 let frames = frames.get(..taken).unwrap_or_default();
                 self.ingest.taps.offer(frames, secrets.is_some());
@@ -339,7 +334,7 @@ impl<'a> Reader<'a> {
                 .map_err(frame_stream::Error::from)?;
         }
         if self.frames.phase() == Phase::Streaming {
-            match self.standing.is_known() {
+            match self.status.is_known() {
                 true => self.log_opening("the dnstap stream is open"),
                 // Not `info`: an unknown peer can open any number of streams.
                 false => debug!("the dnstap stream of an unknown peer is open"),
@@ -362,8 +357,8 @@ impl<'a> Reader<'a> {
     /// From now on, an unexpected end of this stream counts as a loss.
     fn watch(&mut self) {
         let may_speak = self.ingest.peer_acl.secrets.is_none() || self.counts.shows_secret();
-        if self.watched.is_none() && self.standing.is_known() && may_speak {
-            self.watched = Some(self.ingest.loss_tracker.open(self.permit.peer()));
+        if self.watched.is_none() && self.status.is_known() && may_speak {
+            self.watched = Some(self.ingest.loss_tracker.open());
         }
     }
 
@@ -372,16 +367,9 @@ impl<'a> Reader<'a> {
         if self.observed.is_empty() {
             return;
         }
-        if !self.standing.is_known() {
-            let most = self.ingest.limits.held;
-            self.lost.unknown += self.unknown.hold(&mut self.observed, most);
-            return;
-        }
         for observation in &self.observed {
             if let Some(answered_at) = observation.answered_at {
-                let delay = observation.at.since(answered_at);
-                self.delays.record(delay);
-                self.permit.tell_lag(delay);
+                self.delays.record(observation.at.since(answered_at));
             }
         }
         let observations = self.ingest.connections.observations();
@@ -394,81 +382,43 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// Checks again whether the peer is known, and if so hands over the observations that were
-    /// held. The error closes a peer that was unknown for too long.
-    fn look_at_standing(&mut self) -> Result<(), Error> {
-        let was_awaited = self.standing.awaits_secret();
-        if self.standing.refresh() {
-            self.standing_changed();
-        } else if was_awaited && !self.standing.awaits_secret() {
-            self.unknown.since = Some(Instant::now());
+    /// Checks again whether the peer is known. Returns whether it became known. The error closes a
+    /// peer that was unknown for too long.
+    fn refresh_status(&mut self) -> Result<bool, Error> {
+        let has_changed = self.status.refresh();
+        if has_changed {
+            self.on_status_change();
         }
         match self.known_by() {
             Some(known_by) if known_by <= Instant::now() => {
-                if !self.standing.is_refused_on_host_network() {
-                    return Err(Error::UnknownPeer);
-                }
-                self.standing.refuse();
-                Err(Error::HostNetwork)
+                Err(match self.status.is_refused_on_host_network() {
+                    true => Error::HostNetwork,
+                    false => Error::UnknownPeer,
+                })
             }
-            _ => Ok(()),
+            _ => Ok(has_changed && self.status.is_known()),
         }
     }
 
-    /// Checks whether the last read showed the required secret.
-    #[cold]
-    fn look_for_secret(&mut self) {
-        if self.counts.shows_secret() {
-            if self.standing.show_secret() {
-                self.standing_changed();
-            }
-        } else if !self.unknown.lacks_secret && self.counts.pending(Outcome::WrongSecret) > 0 {
-            // The deadline starts here: a DNS server without clients sends no event, so it cannot
-            // show the secret earlier.
-            self.unknown.lacks_secret = true;
-            self.unknown.since = Some(Instant::now());
-        }
-    }
-
-    fn standing_changed(&mut self) {
-        let is_known = self.standing.is_known();
+    fn on_status_change(&mut self) {
+        let is_known = self.status.is_known();
         self.permit.set_known(is_known);
         (self.probed, self.history.source) = known(self.ingest, &self.permit, is_known);
-        self.unknown.since = (!is_known).then(Instant::now);
+        self.unknown_since = (!is_known).then(Instant::now);
         if is_known {
-            self.unknown.release(&mut self.observed);
-            // The observations were made while the source was unknown.
-            for observation in &mut self.observed {
-                observation.source = self.history.source;
-            }
-            self.hand_over();
-            // Watched before the flush, which reports the frames: these must count as those of a
-            // known peer.
+            // It could not send before.
+            self.times.frame_began = Instant::now();
             if self.frames.phase() == Phase::Streaming {
                 self.watch();
             }
-            self.flush();
-            if std::mem::take(&mut self.unknown.has_lost) {
-                self.ingest.loss_tracker.gap("unknown_peer");
-            }
-            self.log_opening(
-                "an EndpointSlice lists the peer now: its events count, also those held",
-            );
+            self.log_opening("the peer may stream now: the collector reads its events");
         } else {
             if let Some(watched) = self.watched.take() {
                 watched.ended();
             }
             self.log_opening(
-                "no EndpointSlice lists the peer any more: the collector closes its stream, unless one lists it within --unknown-peer-wait"
+                "the peer may not stream any more: the collector reads no more of its events, and closes its stream in a minute"
             );
-        }
-    }
-}
-
-impl Drop for Reader<'_> {
-    fn drop(&mut self) {
-        if self.unknown.has_any() {
-            self.ingest.loss_tracker.unjudged(self.permit.peer());
         }
     }
 }

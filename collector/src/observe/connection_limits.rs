@@ -1,4 +1,4 @@
-//! Limits the number of connections, per peer and in total, and the frame rate of each peer.
+//! Limits the number of connections, per peer and in total.
 
 use std::{
     collections::HashMap,
@@ -7,19 +7,13 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
 };
 
 use parking_lot::Mutex;
-use runtime::{inspect::text::seconds, listen::Peer};
+use runtime::listen::Peer;
 use serde::Serialize;
-use tokio::time::Instant;
 
-use super::{
-    peer_ids::PeerKey,
-    queue,
-    reconnects::{ReconnectingPeer, Reconnects},
-};
+use super::{peer_ids::PeerKey, queue};
 
 /// Unknown peers may take the total divided by this, so that known peers always find room.
 const UNKNOWN_PART: usize = 2;
@@ -27,15 +21,22 @@ const UNKNOWN_PART: usize = 2;
 /// The table of peers is swept at this size, or at twice the size after the last sweep.
 const SWEEP: usize = 1 << 10;
 
-/// Limits of connections and of their frame rate.
+/// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct MaxConnections {
     /// All connections, at least 1.
     pub connections: usize,
-    /// Connections of one address, or of one local process.
+    /// Connections of one address, or of one local process. CoreDNS opens one for each `dnstap` line.
     pub of_peer: usize,
-    /// Frames a second read from one peer, over all its connections. 0: no limit.
-    pub frames_per_second: u32,
+}
+
+impl Default for MaxConnections {
+    fn default() -> Self {
+        Self {
+            connections: 1000,
+            of_peer: 64,
+        }
+    }
 }
 
 /// All connections. Clones share them.
@@ -57,14 +58,12 @@ struct Table {
     sweep_at: usize,
     /// Observations dropped since the start of the process.
     drops: Drops,
-    reconnects: Reconnects,
 }
 
 impl Table {
     fn sweep(&mut self) {
         if self.peers.len() >= self.sweep_at {
-            let now = Instant::now();
-            self.peers.retain(|_, guest| !guest.is_over(now));
+            self.peers.retain(|_, guest| !guest.is_over());
             self.sweep_at = SWEEP.max(self.peers.len() * 2);
         }
     }
@@ -75,9 +74,7 @@ impl Table {
             account: Arc::new(Account {
                 frames: AtomicU64::default(),
                 lost: AtomicU64::default(),
-                lag: AtomicU64::default(),
                 share: observations.share(),
-                full_at: Mutex::new(Instant::now()),
             }),
         })
     }
@@ -85,7 +82,7 @@ impl Table {
     fn leave(&mut self, key: (PeerKey, bool)) {
         if let Some(guest) = self.peers.get_mut(&key) {
             guest.connections = guest.connections.saturating_sub(1);
-            if guest.is_over(Instant::now()) {
+            if guest.is_over() {
                 self.peers.remove(&key);
             }
         }
@@ -97,12 +94,7 @@ impl Table {
 struct Account {
     frames: AtomicU64,
     lost: AtomicU64,
-    /// In milliseconds plus one; 0 means unknown.
-    lag: AtomicU64,
     share: queue::Share,
-    /// A token bucket for one second's frames, which one read may overdraw. The bucket is full
-    /// again at this time.
-    full_at: Mutex<Instant>,
 }
 
 /// Dropped observations, by reason.
@@ -113,8 +105,6 @@ pub struct Drops {
     pub queue: u64,
     /// The peer's share of the queue was full.
     pub share: u64,
-    /// The peer was unknown, and its buffer of held observations was full.
-    pub unknown: u64,
 }
 
 /// A connected peer, as the status page shows it.
@@ -123,7 +113,7 @@ pub struct Drops {
 pub struct PeerView {
     /// The address, or the process.
     pub peer: String,
-    /// Whether it may stream. Observations of an unknown peer wait until it is known.
+    /// Whether it may stream. Frames of an unknown peer are not read.
     pub is_known: bool,
     /// The number of its connections.
     pub connections: usize,
@@ -131,9 +121,6 @@ pub struct PeerView {
     pub frames: u64,
     /// Its observations that were dropped.
     pub lost: u64,
-    /// From the DNS server's last answer for a wanted name to its observation, by the two clocks.
-    #[serde(rename = "lagSeconds", serialize_with = "seconds")]
-    pub lag: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -143,11 +130,10 @@ struct PeerState {
 }
 
 impl PeerState {
-    /// Whether the entry can go: without connections, with a full token bucket and nothing in the
-    /// queue. Otherwise a peer could reset its limits by dialling again.
-    fn is_over(&self, now: Instant) -> bool {
-        let account = &self.account;
-        self.connections == 0 && *account.full_at.lock() <= now && account.share.is_unused()
+    /// Whether the entry can go: without connections, and with nothing in the queue. Otherwise a peer
+    /// could fill another share by dialling again.
+    fn is_over(&self) -> bool {
+        self.connections == 0 && self.account.share.is_unused()
     }
 }
 
@@ -180,10 +166,6 @@ impl ConnectionTable {
             connections: guest.connections,
             frames: guest.account.frames.load(Relaxed),
             lost: guest.account.lost.load(Relaxed),
-            lag: {
-                let lag = guest.account.lag.load(Relaxed).checked_sub(1);
-                lag.map(Duration::from_millis)
-            },
         };
         let mut peers: Vec<_> = here.map(view).collect();
         drop(table);
@@ -196,17 +178,6 @@ impl ConnectionTable {
     /// Observations dropped so far.
     pub fn drops(&self) -> Drops {
         self.table.lock().drops
-    }
-
-    /// Counts a connection of the peer, also one that is refused afterwards.
-    pub(super) fn opened(&self, peer: &Peer) {
-        let mut table = self.table.lock();
-        table.reconnects.opened(PeerKey::from(peer), Instant::now());
-    }
-
-    /// The peers that connect too often, sorted by name.
-    pub fn reconnecting(&self) -> Vec<ReconnectingPeer> {
-        self.table.lock().reconnects.view(Instant::now())
     }
 
     pub(super) fn observations(&self) -> &queue::Sender {
@@ -257,23 +228,12 @@ impl ConnectionPermit {
     pub(super) fn tell(&self, frames: u64, lost: Drops) {
         self.account.frames.fetch_add(frames, Relaxed);
         if lost != Drops::default() {
-            let Drops {
-                queue,
-                share,
-                unknown,
-            } = lost;
-            let all = queue + share + unknown;
-            self.account.lost.fetch_add(all, Relaxed);
+            let Drops { queue, share } = lost;
+            self.account.lost.fetch_add(queue + share, Relaxed);
             let mut table = self.connections.table.lock();
             table.drops.queue += queue;
             table.drops.share += share;
-            table.drops.unknown += unknown;
         }
-    }
-
-    pub(super) fn tell_lag(&self, lag: Duration) {
-        let millis = u64::try_from(lag.as_millis()).unwrap_or(u64::MAX);
-        self.account.lag.store(millis.saturating_add(1), Relaxed);
     }
 
     /// The peer's share of the queue.
@@ -304,21 +264,6 @@ impl ConnectionPermit {
         let guest = table.guest((self.key, is_known), &self.connections.observations);
         guest.connections += 1;
         self.account = Arc::clone(&guest.account);
-    }
-
-    /// Counts frames against the rate. Returns how long the connection must pause.
-    pub(super) fn pause(&self, frames: u32) -> Option<Duration> {
-        let rate = self.connections.limits.frames_per_second;
-        if rate == 0 || frames == 0 {
-            return None;
-        }
-        let cost = Duration::from_secs(1).saturating_mul(frames) / rate;
-        let now = Instant::now();
-        let mut full_at = self.account.full_at.lock();
-        *full_at = (*full_at).max(now) + cost;
-        let owed = full_at.duration_since(now);
-        owed.checked_sub(Duration::from_secs(1))
-            .filter(|pause| !pause.is_zero())
     }
 }
 

@@ -23,7 +23,8 @@ pub(super) enum Error {
     )]
     UnknownPeer,
     #[error(
-        "the peer is a DNS server on the host network, but does not stream over TLS with the shared secret"
+        "the DNS server has the address of a Node, as other pods there have: give CoreDNS and the collector a secret (--secret-file), or allow the \
+         address with --allow-peer"
     )]
     HostNetwork,
 }

@@ -17,6 +17,10 @@ use super::{
     Ingest, connection, connection_limits::ConnectionPermit, error::Error, peer_acl::PeerStatus,
 };
 
+/// The idle time of a TCP connection before keepalive probes. The connection ends after as long a
+/// silence again.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
 /// The TLS configuration of a `tls://` listener, of the newest certificate files.
 pub type Acceptor = Reloaded<ServerConfig>;
 
@@ -28,16 +32,11 @@ pub struct Listener {
 
 impl Listener {
     /// Binds the address. A unix socket gets mode 0660 unless its URL says otherwise, since CoreDNS
-    /// may run as another user of the same group. `keep_alive` is the idle time before TCP
-    /// keepalive probes. `tls` is for `tls://`.
+    /// may run as another user of the same group. `tls` is for `tls://`.
     ///
     /// # Errors
     /// Those of [`listen::Listener::bind`], with the address; `tls://` without a certificate.
-    pub async fn bind(
-        address: &ListenAddress,
-        keep_alive: Duration,
-        tls: Option<&Acceptor>,
-    ) -> anyhow::Result<Self> {
+    pub async fn bind(address: &ListenAddress, tls: Option<&Acceptor>) -> anyhow::Result<Self> {
         let tls = match (address, tls) {
             (ListenAddress::Tls(_), None) => bail!("{address} needs a certificate"),
             (ListenAddress::Tls(_), tls) => tls.cloned(),
@@ -47,7 +46,7 @@ impl Listener {
             .await
             .with_context(|| format!("cannot listen on {address}"))?;
         socket
-            .keep_alive(keep_alive)
+            .keep_alive(KEEP_ALIVE)
             .with_context(|| format!("connections to {address} cannot be kept alive"))?;
         info!(listen = %socket.address(), "listening for dnstap");
         Ok(Self { socket, tls })
@@ -88,8 +87,7 @@ impl Listener {
                 }
             };
             accepted.increment(1);
-            ingest.connections.opened(&peer);
-            let (permit, standing) = match self.admit(&peer, &ingest) {
+            let (permit, status) = match self.admit(&peer, &ingest) {
                 Ok(admitted) => admitted,
                 Err(reason) => {
                     count_error(reason);
@@ -106,21 +104,17 @@ impl Listener {
             let task = async move {
                 gauge!("egress_collector_connections").increment(1.0);
                 let read = match tls {
-                    None => connection::read(stream, permit, standing, &ingest, shutdown).await,
+                    None => connection::read(stream, permit, status, &ingest, shutdown).await,
                     Some(tls) => {
                         let tls = TlsAcceptor::from(tls);
-                        read_tls(tls, stream, permit, standing, &ingest, shutdown).await
+                        read_tls(tls, stream, permit, status, &ingest, shutdown).await
                     }
                 };
                 match read {
                     Ok(frames) => debug!(frames, "stream ended"),
                     Err(error) => {
                         count_error(error.reason());
-                        if matches!(error, Error::HostNetwork) {
-                            // Not a warning: such a server dials again for ever, and `host_network`
-                            // reports it once.
-                            debug!(%error, "stream closed");
-                        } else if let Some(left_out) = ingest.log_limits.complaints.allow() {
+                        if let Some(left_out) = ingest.log_limits.complaints.allow() {
                             warn!(%error, suppressed_lines = left_out, "stream closed");
                         }
                     }
@@ -145,16 +139,12 @@ impl Listener {
         if !self.socket.admits(peer) {
             return Err("peer_credentials");
         }
-        let standing = ingest.peer_acl.standing(
-            self.socket.address(),
-            peer,
-            ingest.peer_acl.secrets.is_some(),
-        );
-        if !standing.is_known() && !standing.may_change() {
+        let status = ingest.peer_acl.status(self.socket.address(), peer);
+        if !status.is_known() && !status.may_change() {
             return Err("unknown_peer");
         }
-        let permit = ingest.connections.take(peer, standing.is_known())?;
-        Ok((permit, standing))
+        let permit = ingest.connections.take(peer, status.is_known())?;
+        Ok((permit, status))
     }
 }
 
@@ -162,7 +152,7 @@ async fn read_tls(
     acceptor: TlsAcceptor,
     stream: Stream,
     permit: ConnectionPermit,
-    standing: PeerStatus,
+    status: PeerStatus,
     ingest: &Ingest,
     shutdown: CancellationToken,
 ) -> Result<u64, Error> {
@@ -173,7 +163,7 @@ async fn read_tls(
         Some(Err(_)) => return Err(Error::HandshakeTimeout(limit)),
         Some(Ok(stream)) => stream.map_err(Error::Tls)?,
     };
-    connection::read(stream, permit, standing, ingest, shutdown).await
+    connection::read(stream, permit, status, ingest, shutdown).await
 }
 
 /// What the log says of a refused connection, by its metric label.
@@ -183,11 +173,9 @@ fn refusal(reason: &'static str) -> &'static str {
         "unknown_peer" => {
             "no EndpointSlice of --resolver-service and no --allow-peer has the address"
         }
-        "too_many" => "as many connections as --max-connections allows are open",
-        "too_many_of_peer" => {
-            "the peer has as many connections as --max-connections-per-peer allows"
-        }
-        "too_many_unknown" => "unknown peers have half of --max-connections",
+        "too_many" => "1,000 connections are open, the most",
+        "too_many_of_peer" => "the peer has 64 connections, the most of one peer",
+        "too_many_unknown" => "unknown peers have half of all connections",
         other => other,
     }
 }

@@ -12,68 +12,48 @@ use runtime::{
 };
 
 use super::{
-    dns_servers::{DnsServers, Placement, Proven},
+    dns_servers::{DnsServers, Placement},
     secret::Secrets,
 };
 
 /// The rules for the peers of all listeners.
 #[derive(Clone, Debug, Default)]
 pub struct PeerAcl {
-    /// Every peer may stream (`--insecure-listen`).
-    pub anyone: bool,
     /// Networks whose hosts may stream (`--allow-peer`).
     pub allowed: Arc<[IpNet]>,
-    /// The DNS servers of the cluster, which may stream even if they are not ready. On the host
-    /// network they need TLS and the secret.
+    /// The DNS servers of the cluster, which may stream even if they are not ready. One with the
+    /// address of a Node needs the secret: other pods of that Node have the same address.
     pub servers: Option<DnsServers>,
-    /// DNS servers on the host network may stream without TLS and secret
-    /// (`--insecure-host-network`).
-    pub insecure_host_network: bool,
     /// The secrets of which every event must show one (`--secret-file`).
     pub secrets: Option<Reloaded<Secrets>>,
 }
 
 impl PeerAcl {
     /// The status of a new peer. A unix socket is protected by its file mode. A peer at a loopback
-    /// address is on this host, and is checked only against `--allow-peer`. `has_secret`: every
-    /// event must show the secret.
-    pub(super) fn standing(
-        &self,
-        listener: &ListenAddress,
-        peer: &Peer,
-        has_secret: bool,
-    ) -> PeerStatus {
+    /// address is on this host, and is checked only against `--allow-peer`.
+    pub(super) fn status(&self, listener: &ListenAddress, peer: &Peer) -> PeerStatus {
         let is_loopback = listener
             .socket_address()
             .is_some_and(|address| address.ip().is_loopback());
         let no_rule = self.allowed.is_empty() && (is_loopback || self.servers.is_none());
         let address = match peer.ip() {
-            Some(address) if !self.anyone && !no_rule => address,
+            Some(address) if !no_rule => address,
             _ => return PeerStatus::trusted(),
         };
         if self.allowed.iter().any(|net| net.contains(&address)) {
             return PeerStatus::trusted();
         }
-        let is_encrypted = matches!(listener, ListenAddress::Tls(_));
-        let on_host_network = match (self.insecure_host_network, is_encrypted && has_secret) {
-            (true, _) => OnHostNetwork::Speaks,
-            (false, true) => OnHostNetwork::ShowsSecret,
-            (false, false) => OnHostNetwork::IsRefused,
-        };
-        let listed = self.servers.clone().map(|servers| Listed {
-            address,
-            on_host_network,
-            servers,
-            proven: None,
-        });
-        let mut standing = PeerStatus {
+        let mut status = PeerStatus {
             is_known: false,
-            has_shown_secret: false,
             placement: Placement::Unlisted,
-            listed,
+            listed: self.servers.clone().map(|servers| Listed {
+                address,
+                shows_secret: self.secrets.is_some(),
+                servers,
+            }),
         };
-        standing.look();
-        standing
+        status.evaluate();
+        status
     }
 }
 
@@ -81,7 +61,6 @@ impl PeerAcl {
 #[derive(Debug)]
 pub(super) struct PeerStatus {
     is_known: bool,
-    has_shown_secret: bool,
     placement: Placement,
     /// The listing that decides; `None` if the status is final.
     listed: Option<Listed>,
@@ -90,19 +69,9 @@ pub(super) struct PeerStatus {
 #[derive(Debug)]
 struct Listed {
     address: IpAddr,
-    on_host_network: OnHostNetwork,
+    /// Every event must show the secret.
+    shows_secret: bool,
     servers: DnsServers,
-    proven: Option<Proven>,
-}
-
-/// The requirement for a stream from a DNS server's address on the host network: another pod may
-/// have the same address.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum OnHostNetwork {
-    Speaks,
-    /// Known once one of its events has shown the secret.
-    ShowsSecret,
-    IsRefused,
 }
 
 impl PeerStatus {
@@ -110,7 +79,6 @@ impl PeerStatus {
     pub(super) fn trusted() -> Self {
         Self {
             is_known: true,
-            has_shown_secret: false,
             placement: Placement::Unlisted,
             listed: None,
         }
@@ -121,35 +89,9 @@ impl PeerStatus {
         self.is_known
     }
 
-    /// Whether it is unknown because it is a DNS server on the host network, as of the last
-    /// refresh.
+    /// Whether it is unknown because it has the address of a Node, as of the last refresh.
     pub(super) fn is_refused_on_host_network(&self) -> bool {
         !self.is_known && self.placement == Placement::HostNetwork
-    }
-
-    /// Whether it becomes known by showing the secret.
-    pub(super) fn awaits_secret(&self) -> bool {
-        self.is_refused_on_host_network() && self.may_prove_itself()
-    }
-
-    /// Whether showing the secret matters, now or later.
-    pub(super) fn may_prove_itself(&self) -> bool {
-        let listed = self.listed.as_ref();
-        !self.has_shown_secret
-            && listed.is_some_and(|it| it.on_host_network == OnHostNetwork::ShowsSecret)
-    }
-
-    /// Records that this connection showed the secret. Returns whether that made the peer known.
-    pub(super) fn show_secret(&mut self) -> bool {
-        self.has_shown_secret = true;
-        self.look()
-    }
-
-    /// Records that the peer did not show the secret in time.
-    pub(super) fn refuse(&self) {
-        if let Some(listed) = &self.listed {
-            listed.servers.refuse(listed.address);
-        }
     }
 
     /// Whether it can become known at all.
@@ -162,7 +104,7 @@ impl PeerStatus {
     pub(super) fn refresh(&mut self) -> bool {
         let listed = self.listed.as_ref();
         let has_changed = listed.is_some_and(|listed| listed.servers.has_changed());
-        has_changed && self.look()
+        has_changed && self.evaluate()
     }
 
     /// Waits until the endpoints or the Nodes change. Cancel safe.
@@ -173,31 +115,17 @@ impl PeerStatus {
         }
     }
 
-    fn look(&mut self) -> bool {
+    fn evaluate(&mut self) -> bool {
         let Some(listed) = &mut self.listed else {
             return false;
         };
-        self.placement = listed.servers.look().placement(listed.address);
+        self.placement = listed.servers.placement(listed.address);
         let is_known = match self.placement {
             Placement::Unlisted => false,
             Placement::PodNetwork => true,
-            Placement::HostNetwork => match listed.on_host_network {
-                OnHostNetwork::Speaks => true,
-                OnHostNetwork::ShowsSecret => self.has_shown_secret,
-                OnHostNetwork::IsRefused => false,
-            },
+            Placement::HostNetwork => listed.shows_secret,
         };
-        let was_known = std::mem::replace(&mut self.is_known, is_known);
-        let is_on_host_network = self.placement == Placement::HostNetwork;
-        if !(is_known && is_on_host_network) {
-            listed.proven = None;
-        } else if listed.proven.is_none() {
-            listed.proven = Some(listed.servers.prove(listed.address));
-        }
-        if is_on_host_network && listed.on_host_network == OnHostNetwork::IsRefused {
-            listed.servers.refuse(listed.address);
-        }
-        was_known != is_known
+        std::mem::replace(&mut self.is_known, is_known) != is_known
     }
 }
 

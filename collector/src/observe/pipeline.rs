@@ -13,7 +13,6 @@ use smallvec::SmallVec;
 
 use super::{
     dedup::{AnswerHash, Repeats},
-    lag::Lateness,
     metrics::{Counts, Outcome},
     secret::Secrets,
 };
@@ -25,7 +24,7 @@ use crate::{
         answer_cache::{self, AnswerCache},
         names::{Match, NameIndex},
     },
-    query_origin::{OwnQueries, QueryOrigin},
+    query_origin::OwnQueries,
 };
 
 /// The state that events are matched against.
@@ -52,7 +51,6 @@ pub struct StreamHistory {
     /// The source of the stream's observations.
     pub(super) source: Provenance,
     dedup: Repeats,
-    lag: Lateness,
 }
 
 impl Default for StreamHistory {
@@ -61,7 +59,6 @@ impl Default for StreamHistory {
         Self {
             source: Provenance::STREAM,
             dedup: Repeats::default(),
-            lag: Lateness::default(),
         }
     }
 }
@@ -72,14 +69,18 @@ impl StreamHistory {
         Self {
             source,
             dedup: Repeats::of_stream(),
-            lag: Lateness::default(),
         }
     }
+}
 
-    /// The time of an answer by the collector's clock, if it is read `at`.
-    fn given(&mut self, answered_at: Option<Timestamp>, at: Timestamp) -> Timestamp {
-        answered_at.map_or(at, |answered_at| self.lag.given(answered_at, at))
-    }
+/// The longest time from an answer to its receipt. The DNS server's clock is wrong if it shows more.
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+
+/// The time from which the TTLs of an answer count: the server's time of the answer, if that is
+/// plausible for its time of receipt, or else the time of receipt.
+fn counts_from(answered_at: Option<Timestamp>, at: Timestamp) -> Timestamp {
+    let is_plausible = |it: &Timestamp| *it <= at && at.since(*it) <= LONGEST_DELAY;
+    answered_at.filter(is_plausible).unwrap_or(at)
 }
 
 /// The most addresses taken from one answer, as many as a name may have. A message has room for
@@ -183,7 +184,7 @@ fn take(
         return take_wanted(found, asked, context, history, counts);
     }
     if context.remembered.is_enabled() {
-        remember(asked, context, history);
+        remember(asked, context);
     }
     Err(Outcome::NotWanted)
 }
@@ -254,7 +255,7 @@ fn take_wanted(
         addresses,
         at,
         answered_at,
-        given: history.given(answered_at, at),
+        given: counts_from(answered_at, at),
         client,
         truncated: response.truncated(),
         source: history.source,
@@ -262,11 +263,11 @@ fn take_wanted(
 }
 
 /// Caches the answer for a later rule.
-fn remember(asked: AddressAnswer<'_>, context: Context<'_>, history: &mut StreamHistory) {
+fn remember(asked: AddressAnswer<'_>, context: Context<'_>) {
     let question = asked.response.question();
     // Not the time of reading: after a pause, one read has answers of many seconds.
     let answered_at = asked.event.time().and_then(timestamp);
-    let given = history.given(answered_at, context.clock.now());
+    let given = counts_from(answered_at, context.clock.now());
     let message = asked.event.message.unwrap_or_default();
     let is_new = context
         .remembered
@@ -316,10 +317,9 @@ fn client(
     event: dnstap::ClientResponse<'_>,
     context: Context<'_>,
 ) -> Result<Option<IpAddr>, Outcome> {
-    match context.own.origin(event.client(), event.port()) {
-        QueryOrigin::Collector => Err(Outcome::Collector),
-        QueryOrigin::Client(address) => Ok(Some(address)),
-        QueryOrigin::Unknown => Ok(None),
+    match event.client() {
+        Some(address) if context.own.contains(address) => Err(Outcome::Collector),
+        client => Ok(client),
     }
 }
 

@@ -1,53 +1,73 @@
 //! The other collectors, the lead, and the DNS servers that stream here.
 
-use std::{collections::BTreeSet, env, net::SocketAddr};
+use std::{
+    collections::BTreeSet,
+    env,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use runtime::{
     OpenStore,
     changes::send_if_changed,
+    cluster_cidrs::Networks,
     leader::{Leader, Leadership},
-    peers::Peers,
+    peers::{Addresses, Peers},
     shutdown::Tasks,
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Program, follow, probes::Blocks};
-use crate::{
-    args::Args, flush::streams::Open, query_origin::OwnQueries, stream_coverage::StreamCoverage,
-};
+use super::{Program, probes::Blocks};
+use crate::{flush::streams::Open, stream_coverage::StreamCoverage};
 
 /// The pod's addresses, which its manifest sets (`status.podIPs`).
 const POD_IPS: &str = "POD_IPS";
 
-/// The other collectors of this store, and the record of this one's queries.
-pub(super) fn peers(args: &Args, store: &OpenStore) -> (Peers, OwnQueries) {
-    match store {
-        OpenStore::Dir(store) => {
-            let (peers, own) = Peers::of_folder(store, "collector");
-            (peers, OwnQueries::from_loopback(own))
+/// Keeps the source addresses of all collectors' queries. Never a Node's address, which other pods
+/// have too.
+pub(super) fn own_queries(
+    program: &Program,
+    networks: &watch::Receiver<Option<Arc<Networks>>>,
+    tasks: &mut Tasks,
+) -> watch::Receiver<Addresses> {
+    let OpenStore::Kube(store) = &program.store else {
+        return watch::channel(Addresses::default()).1;
+    };
+    let own = env::var(POD_IPS).unwrap_or_default();
+    let own = own.split(',').filter_map(|ip| ip.trim().parse().ok());
+    let services = &program.args.lookups.peer_service;
+    let peers = Peers::of_services(store.cluster(), services, own);
+    let addresses = peers.addresses();
+    tasks.spawn("collectors", peers.run(tasks.token()));
+    let (own, mut found) = (program.own.clone(), addresses.clone());
+    let (mut networks, token) = (networks.clone(), tasks.token());
+    tasks.spawn("own queries", async move {
+        loop {
+            let known = networks.borrow_and_update().clone();
+            let is_node = |ip: &IpAddr| {
+                let known = known.as_ref();
+                known.is_some_and(|known| known.is_node(*ip) == Some(true))
+            };
+            let all = found.borrow_and_update().clone();
+            let own_addresses = all.iter().filter(|ip| !is_node(ip)).copied();
+            own.set(Arc::new(own_addresses.collect()));
+            tokio::select! {
+                () = token.cancelled() => return Ok(()),
+                Ok(()) = networks.changed() => {}
+                Ok(()) = found.changed() => {}
+            }
         }
-        OpenStore::Kube(store) => {
-            let own = env::var(POD_IPS).unwrap_or_default();
-            let own = own.split(',').filter_map(|ip| ip.trim().parse().ok());
-            let peers = Peers::of_services(store.cluster(), &args.lookups.peer_service, own);
-            (peers, OwnQueries::default())
-        }
-    }
+    });
+    addresses
 }
 
 /// Takes part in the election of the leader.
 pub(super) fn leader(
     program: &Program,
-    peers: Peers,
     coverage: watch::Receiver<StreamCoverage>,
     tasks: &mut Tasks,
 ) -> Leader {
-    let own = program.own.clone();
-    let ask_from = move |others| own.others_ask_from(others);
-    let following = follow(peers.asking(), tasks.token(), ask_from);
-    tasks.spawn("other collectors' queries", following);
-    tasks.spawn("other collectors", peers.run(tasks.token()));
     let namespace = &program.args.common.objects_namespace;
     let leadership = Leadership::of(&program.store, namespace, "collector");
     let leadership = leadership.compare(Box::new(move || coverage.borrow().streaming));

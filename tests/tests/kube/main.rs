@@ -29,7 +29,6 @@ mod fairness;
 mod foreign;
 mod guards;
 mod history;
-mod host_network;
 mod installation;
 mod kube_ovn;
 mod leader;

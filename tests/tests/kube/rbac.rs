@@ -16,7 +16,6 @@ use runtime::{
     endpoints::Discovery,
     kube_events::{Reporter, Severity},
     leader::Leadership,
-    peers::Peers,
     store::{
         Event, ObjectKey, Precondition, Scope, Store, StoreError,
         contract::{next, resolver, status, watch},
@@ -128,8 +127,8 @@ async fn the_roles_are_those_that_are_used() {
     let discovery = Discovery::new(store.cluster(), &dns_services);
     let mut found = discovery.found();
     let ours = format!("{NAMESPACE}/{COLLECTOR}").parse().unwrap();
-    let peers = Peers::of_services(store.cluster(), &[ours], []);
-    let mut alive = peers.alive();
+    let peers = Discovery::of_hosts(store.cluster(), &[ours]);
+    let mut alive = peers.found();
     let reading = Reading::new(store.cluster());
     let cluster = store.cluster();
     let dns = |name: &str| format!("kube-system/{name}").parse().unwrap();

@@ -2,15 +2,13 @@
 
 use std::{
     fs,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr},
     path::Path,
 };
 
 use tests::{
     coredns::{CoreDns, free_port, write_zone},
     dnstap::{Sender, data, event, response},
-    network::Network,
-    or_skip,
     pki::{Authority, Validity},
     programs::Program,
     store::Store,
@@ -223,59 +221,6 @@ async fn over_a_unix_socket_only_named_users_may_stream_if_any_are_named() {
     let mut sender = Sender::open(&open).await;
     sender.send(&frame([203, 0, 113, 1])).await.unwrap();
     eventually("it counts", async || expect_known(&store, "203.0.113.1")).await;
-}
-
-/// Packets are lost for long enough that each side gives the other up, without a reset.
-#[tokio::test]
-async fn an_unreachable_coredns_is_dropped_and_streams_again_once_reachable() {
-    let workdir = Workdir::new();
-    let network = or_skip!(Network::new(workdir.path()).await);
-    let store = wanting(&workdir);
-    let listener = SocketAddr::new(network.outside(), free_port().port());
-    let allowed = format!("{}/32", network.inside());
-    let flags = [
-        "--listen",
-        &format!("tcp://{listener}"),
-        "--allow-peer",
-        &allowed,
-        "--keepalive",
-        "2s",
-    ];
-    let collector = start_collector(&workdir, &store, &flags).await;
-    collector.ready().await;
-    let dnstap = format!("tcp://{listener} full");
-    write_corefile(workdir.path(), &dnstap, network.inside());
-    let coredns = CoreDns::start_in(workdir.path(), &network).await;
-    expect_flow(&coredns, &store).await;
-    let open = async |wanted: f64| {
-        eventually(&format!("{wanted} connections"), async || {
-            let open = collector
-                .admin()
-                .metric("egress_collector_connections", &[])
-                .await;
-            match open {
-                Ok(open) if open == wanted => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        })
-        .await;
-    };
-    open(1.0).await;
-    network.plug(false);
-    // No side closes the connection: only the silence shows that the peer is gone.
-    open(0.0).await;
-    refused(&collector, "read", 1.0).await;
-    collector.ready().await;
-    network.plug(true);
-    let observed = ["outcome=\"observed\""];
-    let before = collector.admin().metric(EVENTS, &observed).await.unwrap();
-    eventually("answers arrive again", async || {
-        coredns.look_up(NAME).await;
-        let now = collector.admin().metric(EVENTS, &observed).await;
-        let now = now.map_err(|error| error.to_string())?;
-        (now > before).then_some(()).ok_or_else(|| now.to_string())
-    })
-    .await;
 }
 
 #[tokio::test]

@@ -89,7 +89,6 @@ fn all_parts_of_the_status_are_searched_the_clusters_first() {
     let expected = [
         "Condition",
         "DnsServerSendsNoDnstap",
-        "DnsServerRefused",
         "Corefile",
         "NamespaceOverLimit",
         "NameRefused",
@@ -108,7 +107,6 @@ fn without_faults_there_are_no_problems() {
     let mut status = status_of(vec![name_view("www.example.com")]);
     status.conditions.clear();
     status.dns_blocks = Default::default();
-    status.refused_dns_servers.clear();
     status.corefiles.clear();
     status.view.namespaces.clear();
     status.pods = None;

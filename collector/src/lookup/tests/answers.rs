@@ -406,34 +406,3 @@ async fn a_connection_that_the_server_closed_is_made_anew() {
     assert!(server.connections() >= 10);
     resolving.end().await;
 }
-
-#[tokio::test]
-async fn our_queries_are_known_as_ours_while_they_run_and_just_after() {
-    let server = Scripted::gated(|asked| {
-        if asked.tcp {
-            asked.addresses(&[A, AAAA], 30).say()
-        } else {
-            asked.reply(ResponseCode::NoError).say_truncated()
-        }
-    })
-    .await;
-    let mut resolving = Resolving::start(patient(), &[server.server()]);
-    resolving.request("www.example.com", 0).await;
-    wait_until("the queries came", || server.asked().len() == 2).await;
-    let are_ours = |asked: &[Asked], own: &OwnQueries| {
-        asked
-            .iter()
-            .all(|asked| own.contains((asked.from.ip(), asked.from.port())))
-    };
-    assert!(are_ours(&server.asked(), &resolving.own), "under way");
-    server.open();
-    resolving.result().await;
-    assert_eq!(server.asked().len(), 4, "two came over TCP");
-    assert!(are_ours(&server.asked(), &resolving.own), "just after");
-    assert!(
-        !resolving
-            .own
-            .contains((server.address.ip(), server.address.port()))
-    );
-    resolving.end().await;
-}

@@ -12,11 +12,7 @@ impl Reader<'_> {
         let reported = std::mem::replace(&mut self.reported.data_frames, self.data_frames);
         let frames = self.data_frames - reported;
         self.permit.tell(frames, lost);
-        for (count, reason) in [
-            (lost.queue, "queue"),
-            (lost.share, "peer_share"),
-            (lost.unknown, "unknown_peer"),
-        ] {
+        for (count, reason) in [(lost.queue, "queue"), (lost.share, "peer_share")] {
             if count > 0 {
                 counter!("egress_collector_observations_lost_total", "reason" => reason)
                     .increment(count);
@@ -35,8 +31,7 @@ impl Reader<'_> {
                 "events that are no dnstap, or hold no DNS response"
             );
         }
-        if self.standing.is_known()
-            && !self.reported.no_message
+        if !self.reported.no_message
             && self.counts.pending(Outcome::NoMessage) > 0
             && let Some(left_out) = self.ingest.log_limits.no_message.allow()
         {
@@ -46,9 +41,7 @@ impl Reader<'_> {
                 "events without a DNS message: the sender's `dnstap` line lacks `full`"
             );
         }
-        // Any host may connect, and must not raise Events: reports about an unknown peer wait until
-        // it is known.
-        if self.standing.is_known() && self.counts.has_rebindings() {
+        if self.counts.has_rebindings() {
             let (rebindings, answers) = self.counts.take_rebindings();
             self.ingest.rebindings.tell(rebindings, answers);
         }

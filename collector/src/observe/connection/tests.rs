@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 use super::{Error, read};
 use crate::{
     flush::Streams,
-    notices::Rebindings,
     observe::{
         ConnectionLimits, ConnectionTable, DnsServers, Ingest, LossTracker, MaxConnections,
         answer_cache::AnswerCache,
@@ -61,21 +60,17 @@ impl Peer {
         let limits = MaxConnections {
             connections: 8,
             of_peer: 8,
-            frames_per_second: 0,
         };
         let clock = Clock::manual(Timestamp::from_millis(1_800_000_000_000));
         let mut ingest = Ingest::new(index, clock, ConnectionTable::new(limits, sender));
         change(&mut ingest);
         let peer = listen::Peer::Address("192.0.2.1:40000".parse().unwrap());
-        let has_secret = ingest.peer_acl.secrets.is_some();
-        let scheme = if has_secret { "tls" } else { "tcp" };
-        let listener = format!("{scheme}://0.0.0.0:6000").parse().unwrap();
-        let standing = ingest.peer_acl.standing(&listener, &peer, has_secret);
-        let permit = ingest.connections.take(&peer, standing.is_known()).unwrap();
+        let listener = "tcp://0.0.0.0:6000".parse().unwrap();
+        let status = ingest.peer_acl.status(&listener, &peer);
+        let permit = ingest.connections.take(&peer, status.is_known()).unwrap();
         let shutdown = CancellationToken::new();
         let token = shutdown.clone();
-        let reader =
-            tokio::spawn(async move { read(other, permit, standing, &ingest, token).await });
+        let reader = tokio::spawn(async move { read(other, permit, status, &ingest, token).await });
         Self {
             stream,
             observations,
@@ -324,36 +319,38 @@ fn unknown() -> (Peer, watch::Sender<Option<Endpoints>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_peer_says_before_it_is_known_waits_and_counts_when_it_is() {
+async fn frames_of_an_unknown_peer_wait_in_its_socket_until_it_is_known() {
     let (mut peer, endpoints) = unknown();
     peer.open().await;
-    peer.send(&data(&another_wanted_frame())).await;
-    tokio::time::advance(Duration::from_secs(14)).await;
-    tokio::task::yield_now().await;
-    assert_eq!(peer.observations.len(), 0);
+    // As many as fit the socket, far more than the last read of the handshake may have taken.
+    let sending = tokio::spawn(async move {
+        for _ in 0..100 {
+            peer.send(&data(&another_wanted_frame())).await;
+        }
+        peer.send(&control(ControlKind::Stop)).await;
+        peer
+    });
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    assert!(!sending.is_finished());
     endpoints.send_replace(listed(&["192.0.2.7:53", "192.0.2.1:53"]));
+    let mut peer = sending.await.unwrap();
+    peer.expect(ControlKind::Finish).await;
     assert!(peer.observations.recv().await.is_some());
-    tokio::time::advance(Duration::from_secs(3600)).await;
-    peer.send(&data(&another_wanted_frame())).await;
-    assert!(peer.observations.recv().await.is_some());
+    assert_eq!(peer.end().await.unwrap(), 100);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_does_not_become_known_is_closed_and_nothing_of_it_counts() {
+async fn a_peer_that_is_not_listed_in_a_minute_is_closed_and_nothing_of_it_counts() {
     let (mut peer, endpoints) = unknown();
     peer.open().await;
     let opened = Instant::now();
     endpoints.send_replace(listed(&["192.0.2.7:53"]));
-    let frame = data(&another_wanted_frame());
-    // The peer never pauses, and is closed all the same.
-    while peer.stream.write_all(&frame).await.is_ok() {
-        tokio::time::advance(Duration::from_millis(100)).await;
-    }
+    peer.send(&data(&another_wanted_frame())).await;
     assert!(matches!(
         peer.reader.await.unwrap(),
         Err(Error::UnknownPeer)
     ));
-    assert!(opened.elapsed() < Duration::from_secs(17));
+    assert_eq!(opened.elapsed(), Duration::from_secs(60));
     assert!(peer.observations.recv().await.is_none());
 }
 
@@ -376,26 +373,6 @@ async fn a_stream_whose_endpoint_leaves_is_closed_unless_it_comes_back() {
         Err(Error::UnknownPeer)
     ));
     assert!(peer.observations.recv().await.is_none());
-}
-
-#[tokio::test]
-async fn what_waits_for_a_peer_to_become_known_is_bounded() {
-    let (mut peer, endpoints) = unknown();
-    peer.open().await;
-    for _ in 0..10_000 {
-        peer.send(&data(&another_wanted_frame())).await;
-    }
-    endpoints.send_replace(listed(&["192.0.2.1:53"]));
-    assert!(peer.observations.recv().await.is_some());
-    peer.send(&control(ControlKind::Stop)).await;
-    peer.expect(ControlKind::Finish).await;
-    let mut counted = 1;
-    while peer.observations.recv().await.is_some() {
-        counted += 1;
-    }
-    // 64 KiB, at about 200 bytes each.
-    assert!((100..400).contains(&counted), "{counted}");
-    assert_eq!(peer.reader.await.unwrap().unwrap(), 10_000);
 }
 
 #[tokio::test(start_paused = true)]
@@ -436,29 +413,6 @@ async fn events_show_a_secret_of_the_file_as_it_is_now() {
     expect(&mut peer, &[""], new).await;
     use_file(format!("{new}\n")).await;
     expect(&mut peer, &[old, ""], new).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_peer_that_sends_too_fast_is_read_slowly_and_loses_nothing() {
-    let mut peer = Peer::with(1 << 20, |ingest| {
-        let limits = MaxConnections {
-            connections: 8,
-            of_peer: 8,
-            frames_per_second: 1000,
-        };
-        ingest.connections =
-            ConnectionTable::new(limits, ingest.connections.observations().clone());
-    });
-    peer.open().await;
-    let began = Instant::now();
-    for _ in 0..5000 {
-        peer.send(&data(b"no event")).await;
-    }
-    peer.send(&control(ControlKind::Stop)).await;
-    peer.expect(ControlKind::Finish).await;
-    let took = began.elapsed().as_millis();
-    assert!((3500..4200).contains(&took), "{took}");
-    assert_eq!(peer.end().await.unwrap(), 5000);
 }
 
 #[tokio::test]

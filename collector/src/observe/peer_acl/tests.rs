@@ -1,6 +1,7 @@
 use runtime::{
     cluster_cidrs::{Networks, Purpose},
     endpoints::{Conditions, Endpoints},
+    reload::Reloading,
 };
 use tokio::sync::watch;
 
@@ -12,9 +13,7 @@ fn peer(text: &str) -> Peer {
 
 fn is_known(peer_acl: &PeerAcl, listener: &str, address: &str) -> bool {
     let listener = listener.parse().unwrap();
-    peer_acl
-        .standing(&listener, &peer(address), false)
-        .is_known()
+    peer_acl.status(&listener, &peer(address)).is_known()
 }
 
 fn endpoints(addresses: &[&str]) -> Option<Endpoints> {
@@ -52,12 +51,7 @@ fn without_a_rule_whoever_reaches_the_socket_may_speak() {
         ..PeerAcl::default()
     };
     let unix = "unix:///x".parse().unwrap();
-    assert!(strict.standing(&unix, &process, false).is_known());
-    let open = PeerAcl {
-        anyone: true,
-        ..strict
-    };
-    assert!(is_known(&open, "tcp://0.0.0.0:6000", "198.51.100.1:5"));
+    assert!(strict.status(&unix, &process).is_known());
 }
 
 #[test]
@@ -72,8 +66,8 @@ fn allowed_networks_may_speak_and_others_never_will() {
         assert!(!is_known(&peer_acl, listener, "127.0.0.1:5"));
     }
     let listener = "tcp://0.0.0.0:1".parse().unwrap();
-    let standing = peer_acl.standing(&listener, &peer("127.0.0.1:5"), false);
-    assert!(!standing.may_change());
+    let status = peer_acl.status(&listener, &peer("127.0.0.1:5"));
+    assert!(!status.may_change());
 }
 
 #[tokio::test]
@@ -84,70 +78,51 @@ async fn endpoints_in_any_condition_may_speak_as_long_as_they_are_listed() {
         ..PeerAcl::default()
     };
     let listener = "tcp://0.0.0.0:1".parse().unwrap();
-    let mut standing = peer_acl.standing(&listener, &peer("10.0.0.1:40000"), false);
-    assert!(!standing.is_known() && standing.may_change());
-    assert!(!standing.refresh());
+    let mut status = peer_acl.status(&listener, &peer("10.0.0.1:40000"));
+    assert!(!status.is_known() && status.may_change());
+    assert!(!status.refresh());
 
     sender.send_replace(endpoints(&["10.0.0.1:53", "10.0.0.2:53"]));
-    standing.changed().await;
-    assert!(standing.refresh() && standing.is_known());
+    status.changed().await;
+    assert!(status.refresh() && status.is_known());
     sender.send_replace(endpoints(&["10.0.0.1:53"]));
-    assert!(!standing.refresh() && standing.is_known());
+    assert!(!status.refresh() && status.is_known());
     sender.send_replace(endpoints(&["10.0.0.2:53"]));
-    assert!(standing.refresh() && !standing.is_known());
+    assert!(status.refresh() && !status.is_known());
     assert!(is_known(&peer_acl, "tcp://0.0.0.0:1", "10.0.0.2:9"));
     // A process on this host may stream to a loopback address.
     assert!(is_known(&peer_acl, "tcp://127.0.0.1:1", "127.0.0.1:9"));
 }
 
 #[tokio::test]
-async fn a_dns_server_on_the_host_network_takes_tls_and_the_secret_or_a_flag() {
+async fn a_dns_server_with_a_nodes_address_needs_the_secret_or_an_allowed_network() {
     let on_host = watch::channel(endpoints(&["192.0.2.1:53"])).1;
     let servers = DnsServers::new(on_host, found(&["192.0.2.1", "192.0.2.2"]));
     let peer_acl = PeerAcl {
-        servers: Some(servers.clone()),
+        servers: Some(servers),
         ..PeerAcl::default()
     };
-    let standing = |peer_acl: &PeerAcl, listener: &str, has_secret| {
-        let listener = listener.parse().unwrap();
-        peer_acl.standing(&listener, &peer("192.0.2.1:5"), has_secret)
-    };
-    for (listener, has_secret, expected) in [
-        ("tcp://0.0.0.0:1", false, false),
-        // On `tcp://` the secret would be in clear text.
-        ("tcp://0.0.0.0:1", true, false),
-        ("tls://0.0.0.0:1", false, false),
-        ("tls://0.0.0.0:1", true, true),
-    ] {
-        let mut standing = standing(&peer_acl, listener, has_secret);
-        assert_eq!(
-            standing.awaits_secret(),
-            expected,
-            "{listener} {has_secret}"
-        );
-        assert!(!standing.is_known() && standing.may_change());
-        assert_eq!(standing.show_secret(), expected);
-        assert_eq!(standing.is_known(), expected);
-        assert_eq!(standing.is_refused_on_host_network(), !expected);
-        assert!(!standing.awaits_secret());
-        let refused = servers.refused();
-        assert_eq!(refused.is_empty(), expected, "{listener} {has_secret}");
-    }
-    let insecure = PeerAcl {
-        insecure_host_network: true,
+    let listener = "tcp://0.0.0.0:1".parse().unwrap();
+    let status = peer_acl.status(&listener, &peer("192.0.2.1:5"));
+    assert!(!status.is_known() && status.is_refused_on_host_network());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret");
+    std::fs::write(&file, "0123456789abcdef").unwrap();
+    let parse = |contents: &[Vec<u8>]| Ok(Secrets::parse(&contents.concat())?);
+    let (secrets, _reloading) = Reloading::begin("secret", vec![file], parse).unwrap();
+    let secret = PeerAcl {
+        secrets: Some(secrets),
         ..peer_acl.clone()
     };
-    assert!(standing(&insecure, "tcp://0.0.0.0:1", false).is_known());
+    assert!(is_known(&secret, "tcp://0.0.0.0:1", "192.0.2.1:5"));
     let named = PeerAcl {
         allowed: Arc::new(["192.0.2.1/32".parse().unwrap()]),
-        ..peer_acl.clone()
+        ..peer_acl
     };
-    assert!(standing(&named, "tcp://0.0.0.0:1", false).is_known());
-    // Another Node's address is no DNS server, and is not reported as one.
-    let listener = "tcp://0.0.0.0:1".parse().unwrap();
-    let other = peer_acl.standing(&listener, &peer("192.0.2.2:5"), true);
+    assert!(is_known(&named, "tcp://0.0.0.0:1", "192.0.2.1:5"));
+    // Another Node's address is no DNS server.
+    let other = secret.status(&listener, &peer("192.0.2.2:5"));
     assert!(!other.is_known() && !other.is_refused_on_host_network());
-    assert!(servers.refused().is_empty());
 }
 
 #[tokio::test]
@@ -159,15 +134,15 @@ async fn who_may_speak_follows_the_nodes() {
         ..PeerAcl::default()
     };
     let listener = "tcp://0.0.0.0:1".parse().unwrap();
-    let mut standing = peer_acl.standing(&listener, &peer("192.0.2.1:5"), false);
+    let mut status = peer_acl.status(&listener, &peer("192.0.2.1:5"));
     // While nothing is listed, the address may still turn out to be a DNS server's.
-    assert!(!standing.is_known() && !standing.is_refused_on_host_network());
+    assert!(!status.is_known() && !status.is_refused_on_host_network());
     let mut turn = async |networks| {
         sender.send_replace(networks);
-        standing.changed().await;
-        let has_changed = standing.refresh();
-        let refused = standing.is_refused_on_host_network();
-        (has_changed, standing.is_known(), refused)
+        status.changed().await;
+        let has_changed = status.refresh();
+        let refused = status.is_refused_on_host_network();
+        (has_changed, status.is_known(), refused)
     };
     let unreadable = Some(Arc::default());
     assert_eq!(turn(unreadable).await, (true, true, false));

@@ -1,7 +1,6 @@
 use std::{
     net::{IpAddr, Ipv4Addr},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
-    time::Duration,
 };
 
 use hickory_proto::{
@@ -121,14 +120,6 @@ pub(crate) fn another_wanted_frame() -> Vec<u8> {
     ))
 }
 
-/// The same with an address that the guards refuse.
-pub(crate) fn refused_frame() -> Vec<u8> {
-    frame(&response(
-        "www.example.com.",
-        &[("www.example.com.", a("127.0.0.1"))],
-    ))
-}
-
 fn run(frame: &[u8]) -> (Option<Observation>, Counts) {
     run_with(frame, &OwnQueries::default())
 }
@@ -154,17 +145,19 @@ fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
 }
 
 #[test]
-fn an_answer_counts_from_when_it_was_given_also_after_a_pause() {
-    let wanted = DnsName::parse("www.example.com").unwrap();
-    let expected = [(0, "192.0.2.1"), (600, "192.0.2.1"), (1600, "192.0.2.2")];
-    let expected = expected.map(|(given, ip)| (given, ip.to_owned()));
-    let [observed, remembered] = heard_after_a_pause(&[&wanted].into_iter().collect());
-    assert_eq!(observed, expected);
-    assert!(remembered.is_empty());
-    // No rule wants the name yet. The answer is cached with the time of its latest repeat.
-    let [observed, remembered] = heard_after_a_pause(&NameIndex::default());
-    assert!(observed.is_empty());
-    assert_eq!(remembered, expected[1..]);
+fn counts_from_the_servers_time_if_it_is_up_to_a_minute_before_the_receipt() {
+    let at = |seconds: i64| Timestamp::from_millis(1_800_000_000_000 + seconds * 1000);
+    for (answered_at, expected) in [
+        (Some(0), 0),
+        (Some(-60), -60),
+        (Some(-61), 0),
+        (Some(1), 0),
+        (Some(-3600), 0),
+        (None, 0),
+    ] {
+        let counted = super::counts_from(answered_at.map(at), at(0));
+        assert_eq!(counted, at(expected), "{answered_at:?}");
+    }
 }
 
 /// The observation of an event in a stream.
@@ -188,45 +181,6 @@ fn hear(
     };
     let frame = frame(event);
     observe(&frame, context, history, counts)
-}
-
-/// The times of an answer, and of two after a pause, as observed and as cached.
-fn heard_after_a_pause(names: &NameIndex) -> [Vec<(u128, String)>; 2] {
-    let start = Timestamp::from_millis(1_800_000_000_500);
-    let clock = Clock::manual(start);
-    let remembered = AnswerCache::new(64, Duration::from_secs(60));
-    let (mut history, mut counts) = (
-        StreamHistory::of_stream(Provenance::STREAM),
-        Counts::default(),
-    );
-    let mut observations = Vec::new();
-    let mut says = |ip: &str, nanoseconds, seconds: u64| {
-        clock.set(start + Duration::from_secs(seconds));
-        let mut event = response("www.example.com.", &[("www.example.com.", a(ip))]);
-        event.nanoseconds = nanoseconds;
-        let heard = hear(
-            &event,
-            names,
-            &clock,
-            &remembered,
-            &mut history,
-            &mut counts,
-        );
-        observations.extend(heard);
-    };
-    says("192.0.2.1", 500_000_000, 0);
-    // Read half a minute later, with answers two seconds apart.
-    says("192.0.2.1", 1_100_000_000, 30);
-    says("192.0.2.2", 2_100_000_000, 30);
-    let wanted = DnsName::parse("www.example.com").unwrap();
-    let recalled = remembered.recall(&wanted, clock.now(), Duration::ZERO);
-    [observations, recalled].map(|found| {
-        let found = found.iter();
-        let given = |it: &Observation| it.given.since(start).as_millis();
-        found
-            .map(|it| (given(it), it.addresses[0].0.to_string()))
-            .collect()
-    })
 }
 
 #[test]
@@ -296,7 +250,7 @@ fn a_look_up_of_a_collector_is_no_observation() {
     let address: IpAddr = "10.0.0.1".parse().unwrap();
     let (observation, _) = run_with(&wanted_frame(), &own);
     assert_eq!(observation.unwrap().client, Some(address));
-    own.others_ask_from(std::sync::Arc::new([address].into()));
+    own.set(std::sync::Arc::new([address].into()));
     let (observation, counts) = run_with(&wanted_frame(), &own);
     assert_eq!(observation, None);
     assert_eq!(counts.pending(Outcome::Collector), 1);
