@@ -6,7 +6,6 @@
 //! - [`html`]: its pages.
 //! - [`problems`]: the faults that need an administrator.
 //! - [`text`]: foreign texts, safe for a terminal and for JSON.
-//! - [`watch`]: events as they happen.
 
 mod asked;
 pub mod client;
@@ -14,7 +13,6 @@ pub mod explain;
 pub mod html;
 pub mod problems;
 pub mod text;
-pub mod watch;
 
 use std::time::Duration;
 

@@ -5,7 +5,6 @@
 //! - [`changes`]: values that are sent when they change.
 //! - [`clock`]: the time of day, as a value that tests set.
 //! - [`address_filter`]: the addresses of statuses that may come into rules.
-//! - [`absence`]: how many names may be absent before that is a fault.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
 //! - [`args`]: flags of both programs.
 //! - [`endpoints`]: the servers behind a Service.
@@ -29,7 +28,6 @@
 
 #![deny(missing_docs)]
 
-pub mod absence;
 pub mod address_filter;
 pub mod admin;
 pub mod args;

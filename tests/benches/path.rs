@@ -35,7 +35,6 @@ async fn main() {
             Change::Wildcard(60),
             Change::Wildcard(200),
             Change::Rule,
-            Change::Expiry,
         ],
         with_load: true,
         samples: if is_quick { 10 } else { 100 },

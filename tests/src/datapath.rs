@@ -137,32 +137,6 @@ impl Datapath {
         self.outside
     }
 
-    /// The remote of the southbound database.
-    pub fn southbound(&self) -> String {
-        socket(&self.folder, "sb")
-    }
-
-    /// The control socket of `ovs-vswitchd`.
-    pub fn switch_control(&self) -> PathBuf {
-        control(&self.folder, "vswitchd").into()
-    }
-
-    /// Sends `ovs-vswitchd` a command by its control socket.
-    ///
-    /// # Errors
-    /// Its words.
-    pub fn ask_switch(&self, command: &[&str]) -> Result<String, String> {
-        appctl(&self.folder, "vswitchd", command)
-    }
-
-    /// Sends `ovn-northd` a command by its control socket.
-    ///
-    /// # Errors
-    /// Its words.
-    pub fn ask_northd(&self, command: &[&str]) -> Result<String, String> {
-        appctl(&self.folder, "northd", command)
-    }
-
     /// Kills `ovn-northd` and starts it again.
     pub fn restart_northd(&mut self, northbound: &Northbound) {
         self.northd.kill();

@@ -1,5 +1,4 @@
-//! The whole way of an address, from the answer of CoreDNS to the first packet that passes. An address that expires is
-//! followed to the first packet that is refused.
+//! The whole way of an address, from the answer of CoreDNS to the first packet that passes.
 //!
 //! | leg | ends when |
 //! |---|---|
@@ -7,10 +6,9 @@
 //! | status | the store acknowledged the status |
 //! | object | the ovn-writer handled the object |
 //! | committed | the northbound database acknowledged the row |
-//! | realized | OVN told that the rules are in, counted from the row |
-//! | packet | the first packet that passes, or is refused, was sent, counted from the row |
+//! | packet | the first packet that passes was sent |
 //!
-//! The pod sends a packet a millisecond, from the answer on. Both programs tell their times at `/watch`, in milliseconds.
+//! The pod sends a packet a millisecond, from the answer on. Both programs tell the times of new addresses, in milliseconds.
 //! Everything runs on one machine, so there is one clock.
 
 mod events;
@@ -21,27 +19,19 @@ mod packets;
 mod table;
 mod upstream;
 
-use std::{net::Ipv4Addr, path::Path, time::Duration};
+use std::time::Duration;
 
-use serde_json::Value;
-use tokio::{
-    runtime::Handle,
-    task::{JoinSet, spawn_blocking},
-    time::sleep,
-};
+use tokio::{task::spawn_blocking, time::sleep};
 
-use self::{events::Events, fixture::Fixture, load::Load};
+use self::{fixture::Fixture, load::Load};
 pub use self::{
-    legs::{Legs, OF_EXPIRED, OF_NEW, Quantiles},
+    legs::{LEGS, Legs, Quantiles},
     table::markdown,
 };
-use crate::{admin::get_over_unix, datapath::Pod, wait::eventually};
+use crate::wait::eventually;
 
 /// The TTL of names that do not expire meanwhile, in seconds.
 const LONG_TTL: u32 = 3600;
-
-/// The TTL of an address that expires.
-const SHORT_TTL: u32 = 1;
 
 /// The new names for each wildcard, of the names that it had before.
 const GROWTH: usize = 4;
@@ -49,15 +39,11 @@ const GROWTH: usize = 4;
 /// The names with a rule whose address changes.
 const RULES: usize = 20;
 
-/// The shortest pause between two samples. ovn-writers follow one change in 100 ms.
+/// The shortest pause between two samples.
 const PAUSE: Duration = Duration::from_millis(150);
 
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-
-/// The time between the beginnings of two expiries. An address comes and goes two seconds later, and the next comes
-/// neither just before that nor just after.
-const BETWEEN_EXPIRIES: Duration = Duration::from_millis(800);
 
 /// The store between the programs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -75,8 +61,6 @@ pub enum Change {
     Wildcard(usize),
     /// A name with a rule gets another address.
     Rule,
-    /// An address expires, and a look-up no longer has it.
-    Expiry,
 }
 
 /// A row of the table.
@@ -117,7 +101,6 @@ impl Plan {
                     rules.extend((0..count).map(|number| wildcard(*size, number)));
                 }
                 Change::Rule => rules.extend((0..RULES).map(rule)),
-                Change::Expiry => rules.extend((0..rounds * self.samples).map(expiring)),
             }
         }
         rules
@@ -136,10 +119,6 @@ fn rule(number: usize) -> String {
     format!("r{number}.path.test.")
 }
 
-fn expiring(number: usize) -> String {
-    format!("x{number}.path.test.")
-}
-
 /// Measures. An error is the reason why this process may not create networks.
 ///
 /// # Errors
@@ -153,7 +132,10 @@ pub async fn measure(plan: &Plan) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for between in &plan.between {
         let fixture = Fixture::start(*between, &names).await?;
-        let mut run = Run::start(fixture, plan.samples).await;
+        let mut run = Run {
+            fixture,
+            count: plan.samples,
+        };
         run.all_rules_are_known(&rules).await;
         for is_loaded in [false, true]
             .into_iter()
@@ -175,26 +157,13 @@ pub async fn measure(plan: &Plan) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// A fixture, and the events of its programs.
+/// A fixture, and the number of samples.
 struct Run {
     fixture: Fixture,
-    events: Events,
     count: usize,
 }
 
 impl Run {
-    async fn start(fixture: Fixture, count: usize) -> Self {
-        let events = Events::default();
-        for socket in fixture.inspect_sockets() {
-            events.read(&socket).await;
-        }
-        Self {
-            fixture,
-            events,
-            count,
-        }
-    }
-
     /// Waits until each name has a row, and those without a wildcard an address.
     async fn all_rules_are_known(&self, rules: &[String]) {
         let named = rules.iter().filter(|name| !name.starts_with('*')).count();
@@ -219,13 +188,9 @@ impl Run {
         }
         // The last changes are over by then.
         sleep(Duration::from_secs(1)).await;
-        self.events.clear();
         let folder = self.fixture.northbound.folder().to_owned();
         let load = is_loaded.then(|| Load::start(self.fixture.dns(), folder));
-        let samples = match change {
-            Change::Wildcard(_) | Change::Rule => self.new_addresses(change, round).await,
-            Change::Expiry => self.expiries(round).await,
-        };
+        let samples = self.new_addresses(change, round).await;
         let (followed, count) = (samples.len(), self.count);
         println!("{change:?}: {followed} of {count} changes were followed");
         if let Some(load) = load {
@@ -284,7 +249,7 @@ impl Run {
                     let (wildcard, number) = self.place(size, round, sample);
                     under(&wildcard, number)
                 }
-                Change::Rule | Change::Expiry => rule(sample % RULES),
+                Change::Rule => rule(sample % RULES),
             };
             let address = self.fixture.upstream.give_new_address(&name, LONG_TTL);
             let (pod, dns) = (self.fixture.pod, self.fixture.dns_of_pod());
@@ -298,78 +263,15 @@ impl Run {
                 continue;
             };
             let packet = packet.expect("a packet passes");
-            let came = eventually(&format!("all events of {name} {address}"), async || {
-                self.events.came(&name, address)
+            let sockets = self.fixture.inspect_sockets();
+            let came = eventually(&format!("all times of {name} {address}"), async || {
+                events::came(&sockets, &name, address).await
             })
             .await;
-            samples.extend(came.map(|came| Legs::of_new(&came, packet)));
+            samples.push(Legs::new(&came, packet));
         }
         samples
     }
-
-    /// Lets addresses of names expire, some at a time.
-    async fn expiries(&mut self, round: usize) -> Vec<Legs> {
-        let mut running = JoinSet::new();
-        for sample in 0..self.count {
-            sleep(BETWEEN_EXPIRIES).await;
-            let name = expiring(round * self.count + sample);
-            let fixture = &mut self.fixture;
-            let stays = fixture.ask(&name).await;
-            let [std::net::IpAddr::V4(stays)] = stays[..] else {
-                panic!("{name}: {stays:?}");
-            };
-            let goes = fixture.upstream.give_new_address(&name, SHORT_TTL);
-            fixture.ask(&name).await;
-            fixture.upstream.give(&name, stays, LONG_TTL);
-            let [collector, _] = fixture.inspect_sockets();
-            let (pod, events) = (fixture.pod, self.events.clone());
-            let this = Handle::current();
-            running.spawn_blocking(move || {
-                this.block_on(expiry(pod, &events, &collector, &name, goes))
-            });
-        }
-        running.join_all().await.into_iter().flatten().collect()
-    }
-}
-
-/// Follows an address until it is gone.
-async fn expiry(
-    pod: Pod,
-    events: &Events,
-    collector: &Path,
-    name: &str,
-    address: Ipv4Addr,
-) -> Option<Legs> {
-    // The look-up of its name tells nothing later.
-    let due = eventually("the time at which it goes", async || {
-        match goes(collector, name, address).await {
-            // It went before it was asked about: the machine was busy.
-            Err(_) if events.went(name, address).is_ok() => Ok(None),
-            due => due.map(Some),
-        }
-    })
-    .await?;
-    let packet = spawn_blocking(move || packets::first_that_is_refused(pod, address));
-    let packet = packet.await.expect("no panic").expect("packets end");
-    let went = eventually(&format!("the removal of {name} {address}"), async || {
-        events.went(name, address)
-    })
-    .await;
-    went.map(|went| Legs::of_expired(due, &went, packet))
-}
-
-/// When the collector will let an address go, unless an answer has it again.
-async fn goes(collector: &Path, name: &str, address: Ipv4Addr) -> Result<i64, String> {
-    let path = format!("/explain.json?about={name}");
-    let answer = get_over_unix(collector, &path).await;
-    let (_, body) = answer.map_err(|error| error.to_string())?;
-    let explained: Value = serde_json::from_str(&body).map_err(|error| error.to_string())?;
-    let addresses = explained["names"][0]["addresses"].as_array();
-    let mut addresses = addresses.into_iter().flatten();
-    let found = addresses.find(|it| it["address"] == address.to_string());
-    found
-        .and_then(|it| events::time(&it["goes"]))
-        .ok_or_else(|| format!("{explained}"))
 }
 
 fn under(wildcard: &str, number: usize) -> String {

@@ -1,6 +1,6 @@
 //! One `DNSNameResolver`, reduced to save memory.
 
-use proto::api::{DnsName, DnsNameResolver, NO_RULE, ResolvedName};
+use proto::api::{DnsName, DnsNameResolver, ResolvedName};
 use smol_str::SmolStr;
 
 use super::{Filter, Skip};
@@ -18,8 +18,7 @@ pub(super) struct Resolver {
 /// The kind of a status.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Statement {
-    /// No statement: the collector has not written it yet, the object was restored without its status, or its rule
-    /// ended, and it will be deleted.
+    /// No statement: the collector has not written it yet, or the object was restored without its status.
     Silent,
     /// The list of its addresses, possibly with a reason why there is none.
     Complete,
@@ -35,8 +34,6 @@ impl Statement {
         let entries = object.status.iter().flat_map(|it| &it.resolved_names);
         let own = entries.filter(|entry| entry.dns_name == object.spec.name);
         match own.filter_map(ResolvedName::failure).next() {
-            // The rule ended, which says nothing of the addresses.
-            Some(NO_RULE) => Self::Silent,
             Some(_) => Self::Complete,
             None if object.spec.name != name.as_str() => Self::Ignored,
             None => Self::Silent,

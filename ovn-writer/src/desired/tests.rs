@@ -295,16 +295,6 @@ fn what_is_known_of_an_object_that_cannot_be_read_holds() {
 }
 
 #[test]
-fn the_end_of_a_rule_says_nothing_of_addresses() {
-    let mut store = Store::new();
-    store.applied(&[&["10.0.0.1"]]);
-    store.said("NoRule");
-    assert!(!store.of_name().is_complete && store.of_name().is_present);
-    store.gone();
-    assert_eq!(store.wanted(), ["10.0.0.1"]);
-}
-
-#[test]
 fn adopted_addresses_stay_until_an_object_speaks() {
     let mut store = Store::new();
     store.apply(Event::Synced(vec![]));

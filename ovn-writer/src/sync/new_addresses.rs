@@ -2,15 +2,15 @@
 
 use std::{collections::VecDeque, net::IpAddr, time::Instant};
 
-use proto::api::{DnsName, address_set_id, address_set_name};
+use proto::{
+    api::{DnsName, address_set_id, address_set_name},
+    facts::MOST_NEW_ADDRESSES,
+};
 
 use super::{batch::Planned, change::Change, plan::Trigger};
 use crate::references::NorthboundReplica;
 
-/// The most addresses that are kept.
-const MOST: usize = 1_000;
-
-/// The last 1,000 addresses that an event of the store brought into a row, the oldest first.
+/// The last addresses that an event of the store brought into a row, the oldest first.
 #[derive(Debug, Default)]
 pub struct NewAddresses(VecDeque<NewAddress>);
 
@@ -53,9 +53,9 @@ impl NewAddresses {
                 Change::Mutate { .. } | Change::Delete { .. } => continue,
             };
             // A full ring would drop the first of more than it keeps.
-            let skipped = addresses.len().saturating_sub(MOST);
+            let skipped = addresses.len().saturating_sub(MOST_NEW_ADDRESSES);
             for address in addresses.iter().skip(skipped) {
-                if self.0.len() >= MOST {
+                if self.0.len() >= MOST_NEW_ADDRESSES {
                     self.0.pop_front();
                 }
                 self.0.push_back(NewAddress {

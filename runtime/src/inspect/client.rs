@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{
-    Method, Request,
+    Request,
     body::{Bytes, Incoming},
     client::conn::http1,
 };
@@ -60,56 +60,10 @@ pub async fn connect(address: &ListenAddress) -> io::Result<Box<dyn Connection>>
 /// # Errors
 /// The connection fails, or the program refuses with a message.
 pub async fn get(connection: Box<dyn Connection>, path: &str) -> anyhow::Result<Incoming> {
-    ask(connection, Method::GET, path).await
-}
-
-/// The JSON answer to a GET.
-///
-/// # Errors
-/// Those of [`get`], and an answer that is no valid JSON or does not end within [`ANSWER_TIMEOUT`].
-pub async fn get_json<T: DeserializeOwned>(
-    connection: Box<dyn Connection>,
-    path: &str,
-) -> anyhow::Result<T> {
-    json(connection, Method::GET, path).await
-}
-
-/// The JSON answer to a POST without a body.
-///
-/// # Errors
-/// Those of [`get_json`].
-pub async fn post<T: DeserializeOwned>(
-    connection: Box<dyn Connection>,
-    path: &str,
-) -> anyhow::Result<T> {
-    json(connection, Method::POST, path).await
-}
-
-async fn json<T: DeserializeOwned>(
-    connection: Box<dyn Connection>,
-    method: Method,
-    path: &str,
-) -> anyhow::Result<T> {
-    let answered = timeout(ANSWER_TIMEOUT, async {
-        let body = ask(connection, method, path).await?;
-        let collected = Limited::new(body, MAX_ANSWER).collect().await;
-        collected
-            .map(|body| body.to_bytes())
-            .map_err(anyhow::Error::from_boxed)
-    });
-    let bytes = answered.await.context("it does not answer in time")??;
-    serde_json::from_slice(&bytes).context("the answer is not the expected JSON")
-}
-
-async fn ask(
-    connection: Box<dyn Connection>,
-    method: Method,
-    path: &str,
-) -> anyhow::Result<Incoming> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
     // The task ends with the process, or when the other side closes. An error of it also shows as an error of the body.
     tokio::spawn(connection);
-    let request = Request::builder().method(method).uri(path);
+    let request = Request::builder().uri(path);
     let request = request.header("host", "localhost");
     let answer = sender
         .send_request(request.body(Empty::<Bytes>::new())?)
@@ -122,4 +76,23 @@ async fn ask(
         bail!("{status}: {}", printable(words.trim()));
     }
     Ok(answer.into_body())
+}
+
+/// The JSON answer to a GET.
+///
+/// # Errors
+/// Those of [`get`], and an answer that is no valid JSON or does not end within [`ANSWER_TIMEOUT`].
+pub async fn get_json<T: DeserializeOwned>(
+    connection: Box<dyn Connection>,
+    path: &str,
+) -> anyhow::Result<T> {
+    let answered = timeout(ANSWER_TIMEOUT, async {
+        let body = get(connection, path).await?;
+        let collected = Limited::new(body, MAX_ANSWER).collect().await;
+        collected
+            .map(|body| body.to_bytes())
+            .map_err(anyhow::Error::from_boxed)
+    });
+    let bytes = answered.await.context("it does not answer in time")??;
+    serde_json::from_slice(&bytes).context("the answer is not the expected JSON")
 }

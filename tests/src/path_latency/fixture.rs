@@ -138,17 +138,12 @@ impl Fixture {
             format!("--inspect={}", unix(COLLECTOR)),
             "--manage-objects=always".to_owned(),
             "--flush-probe=10ms".to_owned(),
-            // Addresses leave soon after a short TTL.
-            "--min-ttl=1s".to_owned(),
-            "--grace=1s".to_owned(),
             // One client asks for all names.
             "--new-names-rate=0".to_owned(),
         ]);
         let mut of_writer = flags;
         of_writer.extend([
             format!("--nb={}", northbound.remote()),
-            format!("--sb={}", datapath.southbound()),
-            format!("--vswitchd-ctl={}", datapath.switch_control().display()),
             format!("--inspect={}", unix(OVN_WRITER)),
         ]);
         let start =

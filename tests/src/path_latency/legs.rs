@@ -1,53 +1,29 @@
 //! Times along the way, and their quantiles.
 
-/// The legs of an address that comes.
-pub const OF_NEW: [&str; 6] = [
-    "event",
-    "status",
-    "object",
-    "committed",
-    "realized",
-    "packet",
-];
+/// The legs of a new address.
+pub const LEGS: [&str; 5] = ["event", "status", "object", "committed", "packet"];
 
-/// The legs of an address that goes.
-pub const OF_EXPIRED: [&str; 5] = ["status", "object", "committed", "realized", "packet"];
-
-use super::events::{Came, Changed};
+use super::events::Came;
 
 /// The milliseconds of each leg, and of the whole way until the packet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Legs {
-    /// In the order of [`OF_NEW`] or [`OF_EXPIRED`].
-    pub legs: Vec<i64>,
+    /// In the order of [`LEGS`].
+    pub legs: [i64; LEGS.len()],
     /// From the beginning to the packet.
     pub all: i64,
 }
 
 impl Legs {
-    /// Those of an address that comes.
-    pub(super) fn of_new(came: &Came, packet: i64) -> Self {
-        Self::along(came.answered, &[came.read], &came.changed, packet)
-    }
-
-    /// Those of an address that was due to go at `due`.
-    pub(super) fn of_expired(due: i64, went: &Changed, packet: i64) -> Self {
-        Self::along(due, &[], went, packet)
-    }
-
-    /// A leg begins where the last one before it ended. One that was over by then takes no time. The packet and the
-    /// rules both begin at the row.
-    fn along(start: i64, before: &[i64], changed: &Changed, packet: i64) -> Self {
-        let (mut legs, mut at) = (Vec::new(), start);
-        let steps = [changed.status, changed.object, changed.row];
-        for time in before.iter().chain(&steps) {
-            let time = at.max(*time);
-            legs.push(time - at);
-            at = time;
-        }
-        legs.push((changed.rules - at).max(0));
-        legs.push((packet - at).max(0));
-        let all = packet.max(start) - start;
+    /// Those of an address. A leg begins where the last one before it ended. One that was over by then takes no time.
+    pub(super) fn new(came: &Came, packet: i64) -> Self {
+        let mut at = came.answered;
+        let legs = [came.read, came.status, came.object, came.row, packet].map(|time| {
+            let begin = at;
+            at = at.max(time);
+            at - begin
+        });
+        let all = packet.max(came.answered) - came.answered;
         Self { legs, all }
     }
 }
@@ -78,26 +54,17 @@ pub(super) fn quantiles(mut times: Vec<i64>) -> Quantiles {
 mod tests {
     use super::*;
 
-    const CHANGED: Changed = Changed {
-        status: 110,
-        object: 109,
-        row: 113,
-        rules: 118,
-    };
-
     #[test]
     fn a_leg_begins_where_the_last_one_ended_and_none_is_negative() {
         let came = Came {
             answered: 100,
             read: 104,
-            changed: CHANGED,
+            status: 110,
+            object: 109,
+            row: 113,
         };
-        let legs = Legs::of_new(&came, 115);
-        assert_eq!(legs.legs, [4, 6, 0, 3, 5, 2]);
-        assert_eq!((legs.all, legs.legs.len()), (15, OF_NEW.len()));
-        let legs = Legs::of_expired(105, &CHANGED, 112);
-        assert_eq!(legs.legs, [5, 0, 3, 5, 0]);
-        assert_eq!((legs.all, legs.legs.len()), (7, OF_EXPIRED.len()));
+        let legs = Legs::new(&came, 115);
+        assert_eq!((legs.legs, legs.all), ([4, 6, 0, 3, 2], 15));
     }
 
     #[test]

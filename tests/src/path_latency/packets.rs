@@ -12,10 +12,7 @@ use crate::datapath::Pod;
 
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// How long a packet may take that passes.
-const LATEST_REPLY: Duration = Duration::from_millis(200);
-
-/// After this time without a packet that passes, or with packets that all pass, the measurement fails.
+/// After this time without a packet that passes, the measurement fails.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// A sent packet, in milliseconds since the Unix epoch.
@@ -79,27 +76,6 @@ pub(super) fn first_that_passes(pod: Pod, to: Ipv4Addr) -> io::Result<i64> {
         }
     }
     Err(io::Error::other(format!("no packet to {to} passes")))
-}
-
-/// Sends packets until some time after `until`, and returns when the first one that was refused was sent.
-///
-/// # Errors
-/// All packets pass, or none.
-pub(super) fn first_that_is_refused(pod: Pod, to: Ipv4Addr) -> io::Result<i64> {
-    let (mut packets, began) = (Packets::prepare(pod, to)?, Instant::now());
-    while began.elapsed() < LONGEST {
-        packets.send()?;
-        thread::sleep(INTERVAL);
-        packets.receive();
-        let last = packets.sent.iter().rposition(|sent| sent.has_passed);
-        let since = last.map_or(0, |last| last + 1);
-        if let (Some(_), Some(first)) = (last, packets.sent.get(since))
-            && now() - first.at > LATEST_REPLY.as_millis() as i64
-        {
-            return Ok(first.at);
-        }
-    }
-    Err(io::Error::other(format!("packets to {to} are not refused")))
 }
 
 /// Milliseconds since the Unix epoch.
