@@ -23,7 +23,7 @@ use collector::{
         publish::{Write, WriteOutcome},
     },
     observation::Addresses,
-    rules::{self, BySource, Outputs, Overview, RetentionPolicy, RetentionRules, Source},
+    rules::{self, BySource, Outputs, Overview, RetentionPolicy, Source},
     state::Limits,
 };
 use futures_util::StreamExt;
@@ -206,10 +206,7 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
     let gate = health.gate("egress-firewalls", "starting");
     let following = rules::run::<_, EgressFirewall>(
         store.clone(),
-        RetentionRules {
-            defaults: terms,
-            ..RetentionRules::default()
-        },
+        terms,
         collector::clients::Clients::default(),
         outputs,
         rules::Inputs {

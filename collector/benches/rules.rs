@@ -19,7 +19,7 @@ use collector::{
     clients::Clients,
     controller::{Config, StatusController},
     objects::{ManageObjects, ObjectPolicy},
-    rules::{self, BySource, Inputs, Outputs, RetentionRules, Source, Wanted},
+    rules::{self, BySource, Inputs, Outputs, RetentionPolicy, Source, Wanted},
 };
 use futures_util::{Stream, StreamExt, stream::poll_fn};
 use proto::api::EgressFirewall;
@@ -117,7 +117,7 @@ impl Cluster {
         let health = Health::new();
         let task = rules::run::<_, EgressFirewall>(
             Scripted(Arc::new(Mutex::new(Some(events)))),
-            RetentionRules::default(),
+            RetentionPolicy::default(),
             Clients::default(),
             Outputs {
                 wanted,

@@ -34,7 +34,6 @@ use crate::{
     corefile::args::LiveCorefileArgs,
     lookup::ResolverSpec,
     objects::{ETCD_QUOTA, ManageObjects, Rates},
-    rules::{RetentionRules, Source},
     state::Limits,
 };
 
@@ -185,27 +184,13 @@ pub struct Args {
 
 impl Args {
     /// The limits that the flags set.
-    ///
-    /// # Errors
-    /// `--min-ttl` is over `--max-ttl`.
-    pub fn limits(&self) -> Result<Limits, UsageError> {
-        Ok(Limits {
+    pub fn limits(&self) -> Limits {
+        Limits {
             max_stale: self.max_stale,
             wildcard_idle: self.lookups.wildcard_idle,
             lookups: self.resolver() != ResolverSpec::None,
-            ..self.retention.limits(&self.name_limits)?
-        })
-    }
-
-    /// The retention of names of a source.
-    pub fn retention_rules(&self, source: Source) -> RetentionRules {
-        let mut rules = self.retention.retention_rules();
-        let retain = match source {
-            Source::EgressFirewall | Source::KubeOvn => rules.defaults.retain,
-            Source::DnsResolver => self.sources.dnsresolver_retain,
-        };
-        rules.defaults.retain = retain;
-        rules
+            ..self.retention.limits(&self.name_limits)
+        }
     }
 
     /// # Errors

@@ -57,7 +57,7 @@ pub(crate) use self::sources::{SourceSet, is_policy};
 pub(crate) use self::wanted::joined_order;
 pub use self::{
     by_source::BySource,
-    retention::{Ceilings, OwnRetention, RetentionPolicy, RetentionRules},
+    retention::{OwnRetention, RetentionPolicy},
     rule_references::{NameUses, RuleUse, UsesAsked},
     sources::{RuleSource, Source},
     wanted::{Changes, RuleChange, Version, Wanted, WantedName},
@@ -139,7 +139,7 @@ pub struct Inputs {
 /// The watch ended, which a store's never does.
 pub async fn run<S: Store, K: RuleSource>(
     store: S,
-    terms: RetentionRules,
+    terms: RetentionPolicy,
     clients: Clients,
     outputs: Outputs,
     mut inputs: Inputs,

@@ -50,7 +50,7 @@ use crate::{
         answer_cache::AnswerCache, names::SharedIndex, queue, secret::Secrets,
     },
     query_origin::OwnQueries,
-    state::Limits,
+    state::{Limits, MAX_TTL},
 };
 
 /// File descriptors for everything except connections of DNS servers.
@@ -68,7 +68,7 @@ type Found = watch::Receiver<Option<Endpoints>>;
 /// # Errors
 /// A setting that is unusable, an address that cannot be bound, or the first task that fails.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let limits = args.limits()?;
+    let limits = args.limits();
     args.listen.check(args.common.store == StoreAddress::Kube)?;
     args.check_pods()?;
     args.sources
@@ -84,7 +84,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let clock = Clock::system();
     let (notices, left_out) = Notices::channel();
     let shared = Shared {
-        remembered: AnswerCache::new(AnswerCache::NAMES, args.retention.max_ttl),
+        remembered: AnswerCache::new(AnswerCache::NAMES, MAX_TTL),
         notices,
         quotas: match &store {
             OpenStore::Dir(_) => NamespaceQuotas::default(),

@@ -15,7 +15,7 @@
 //! - `removal` (when addresses leave, and every cause of removal).
 //! - `evict` and `leaving` (limits, and the order in which names leave).
 //!
-//! Results: `render` (the next status), `shorter` (that of a source with less retention), `condition` (its reasons), `count`, `address_stats`
+//! Results: `render` (the next status), `condition` (its reasons), `count`, `address_stats`
 //! and `failing_names`.
 
 mod address_stats;
@@ -32,7 +32,6 @@ mod name_state;
 mod removal;
 mod removed;
 mod render;
-mod shorter;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -48,9 +47,8 @@ pub use self::{
     failing_names::{FailureView, failing_names},
     looked_up::{FamilyResult, LookupSummary},
     name_list::{NameList, NameSnapshot},
-    name_state::{After, NameState, UpdateEffect},
+    name_state::{NameState, UpdateEffect},
     render::StatusUpdate,
-    shorter::Shorter,
     stored::Stored,
 };
 
@@ -59,8 +57,6 @@ pub use self::{
 pub struct Limits {
     /// The floor for every TTL, at least a second, rounded up to whole seconds.
     pub min_ttl: Duration,
-    /// The ceiling for every TTL; wins over the floor.
-    pub max_ttl: Duration,
     /// How long an address stays after its expiry.
     pub grace: Duration,
     /// How long an address stays after the last answer with it, if that is later.
@@ -86,7 +82,6 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             min_ttl: Duration::from_secs(5),
-            max_ttl: Duration::from_secs(24 * 3600),
             grace: Duration::from_secs(5),
             retain: Duration::ZERO,
             max_stale: Duration::from_secs(24 * 3600),
@@ -103,10 +98,42 @@ impl Limits {
     /// An answer's TTL in whole seconds, within the limits.
     pub(crate) fn clamp(&self, ttl: u32) -> u32 {
         let floor = self.min_ttl.as_millis().div_ceil(1000).max(1);
-        let ceiling = u128::from(self.max_ttl.as_secs()).clamp(1, i32::MAX as u128);
+        let ceiling = u128::from(MAX_TTL.as_secs());
         u32::try_from(u128::from(ttl).max(floor).min(ceiling)).unwrap_or(i32::MAX as u32)
     }
+
+    /// The `ttlSeconds` of a status for an address with this TTL. `is_stored`: the TTL is already
+    /// one of a status.
+    fn stored_ttl(&self, ttl: u32, is_stored: bool) -> i32 {
+        let (ttl, retain) = (u64::from(ttl), self.retain.as_secs());
+        let seconds = match is_stored {
+            true => ttl.max(retain + STORED_SURPLUS.as_secs()),
+            false => ttl.max(retain) + STORED_SURPLUS.as_secs(),
+        };
+        i32::try_from(seconds.min(MAX_STORED_TTL.as_secs())).unwrap_or(i32::MAX)
+    }
+
+    /// The `ttlSeconds` of a status within the limits.
+    fn clamp_stored(&self, ttl: i32) -> u32 {
+        let ttl = u32::try_from(ttl).unwrap_or(0);
+        let ceiling = u32::try_from(MAX_STORED_TTL.as_secs()).unwrap_or(u32::MAX);
+        ttl.max(self.clamp(0)).min(ceiling)
+    }
 }
+
+/// The ceiling for every TTL.
+pub const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
+
+/// The stored `ttlSeconds` is longer than the TTL and the retention by this. Times are written every
+/// ten minutes, so the stored time of an address that is still answered is never over. Other
+/// programs, such as OpenShift's operator, remove addresses whose stored time is over.
+const STORED_SURPLUS: Duration = Duration::from_secs(15 * 60);
+
+/// The ceiling of the stored `ttlSeconds`: the longest retention, and the surplus.
+const MAX_STORED_TTL: Duration = Duration::from_secs(168 * 3600 + 15 * 60);
+
+/// The most addresses of a name that its retention alone keeps.
+const MAX_RETAINED: usize = 100;
 
 /// How far a stored expiry may be from the known one before it is written again: min(5 s, TTL / 2).
 fn tolerance(ttl: u32) -> Duration {

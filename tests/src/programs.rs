@@ -114,7 +114,14 @@ impl Program {
     ) -> Process {
         let fixed = ["--admin", "127.0.0.1:0", "--log-format", "json"];
         let args = fixed.into_iter().chain(args.iter().map(String::as_str));
-        let environment: Vec<_> = environment.iter().cloned().chain(quiet()).collect();
+        // Addresses leave by their times alone, unless a test has a flag for more.
+        let strict = ("COLLECTOR_RETAIN", "0".to_owned());
+        let environment: Vec<_> = environment
+            .iter()
+            .cloned()
+            .chain(quiet())
+            .chain([strict])
+            .collect();
         Process::start(folder, name, path, args, &environment)
     }
 }

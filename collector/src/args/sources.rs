@@ -1,17 +1,12 @@
 //! Flags for the sources of names.
 
-use std::time::Duration;
-
 use clap::Args;
 use runtime::{
     UsageError,
-    args::{StoreAddress, format_duration, own_namespace, parse_duration, parse_namespace},
+    args::{StoreAddress, own_namespace, parse_namespace},
 };
 
 use crate::rules::Source;
-
-/// The default of `--dnsresolver-retain`.
-const RETAIN: Duration = Duration::from_secs(3600);
 
 /// The sources of names.
 #[derive(Args, Clone, Debug)]
@@ -34,10 +29,6 @@ pub struct SourceArgs {
     /// pod, and `egress-by-name` outside of a pod. policy-writer has the same flag and default.
     #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace)]
     pub dnsresolver_objects_namespace: Option<String>,
-
-    /// The shortest time that an address of a name in a DNSResolver stays after an answer last had it.
-    #[arg(long, value_name = "DURATION", default_value = format_duration(RETAIN), value_parser = parse_duration)]
-    pub dnsresolver_retain: Duration,
 }
 
 impl SourceArgs {

@@ -104,7 +104,7 @@ impl World {
     }
 
     pub(crate) fn with(manage_objects: ManageObjects, change: impl FnOnce(&mut Config)) -> Self {
-        let remembered = AnswerCache::new(64, Limits::default().max_ttl);
+        let remembered = AnswerCache::new(64, crate::state::MAX_TTL);
         let mut config = Config {
             objects: ObjectPolicy::of_egress_firewalls("ovn", manage_objects),
             limits: Limits {

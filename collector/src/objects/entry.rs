@@ -137,10 +137,10 @@ impl Entry {
         !self.in_use.by.is_empty()
     }
 
-    /// Replaces how rules use it. Returns whether a source is new, or has other limits.
+    /// Replaces how rules use it. Returns whether the sources changed.
     pub(super) fn set_use(&mut self, next: Arc<NameUse>) -> bool {
         let was = std::mem::replace(&mut self.in_use, next);
-        self.in_use.has_other_sources(&was)
+        self.in_use.by != was.by
     }
 
     /// Its last rule has ended.

@@ -156,8 +156,8 @@ impl NamesInUse {
             denied: terms.denied,
             ..NameUse::none(limits_on(&terms))
         };
-        for (source, of_source) in &wanting {
-            next.add(*source, limits_on(&of_source.retention));
+        for (source, _) in &wanting {
+            next.by.insert(*source);
         }
         let entry = names.entry_or_new(name, now);
         match wanting.as_slice() {

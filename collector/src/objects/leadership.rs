@@ -1,8 +1,6 @@
 //! Whether this collector leads, and whether clients of some DNS server are not seen.
 
-use std::time::Duration;
-
-use runtime::{clock::Timestamp, leader::LEASE_DURATION};
+use runtime::clock::Timestamp;
 use tracing::info;
 
 use super::names::NameTable;
@@ -19,8 +17,6 @@ pub(crate) struct Leadership {
     is_server_missing: bool,
     /// The last time when all names were marked as in use because a DNS server was missing.
     not_idle_at: Timestamp,
-    /// Another program removes addresses by the stored times.
-    pub(crate) foreign_gc_detected: bool,
 }
 
 impl Leadership {
@@ -39,7 +35,7 @@ impl Leadership {
     }
 
     /// Whether this collector has led for at least this time.
-    pub(super) fn leads_for(&self, time: Duration, now: Timestamp) -> bool {
+    pub(super) fn leads_for(&self, time: std::time::Duration, now: Timestamp) -> bool {
         self.leads && self.leads_since + time <= now
     }
 
@@ -73,11 +69,5 @@ impl Leadership {
     /// The clock was set.
     pub(crate) fn gap(&mut self, now: Timestamp) {
         self.not_idle_at = self.not_idle_at.min(now);
-    }
-
-    /// Whether to detect another program that removes addresses by the stored times. Until a lease
-    /// is over, the last writes of the previous leader may still arrive.
-    pub(super) fn looks_for_foreign_gc(&self, now: Timestamp) -> bool {
-        !self.foreign_gc_detected && self.leads_for(LEASE_DURATION, now)
     }
 }

@@ -28,6 +28,8 @@ runtime::metrics! {
     counter "egress_collector_answers_recalled_total" "Answers that the collector had seen before a rule for their name was made, and that the new rule used at once";
     counter "egress_collector_objects_ignored_total" "Times that a DNSNameResolver object was ignored, since its spec.name is no lower-case fully qualified DNS name; the log names it";
     counter "egress_collector_addresses_expired_total" "Addresses removed because their TTL and `--grace` were over, and no look-up or answer had them again";
+    counter "egress_collector_retained_addresses_dropped_total"
+        "Addresses removed because `--retain` alone kept more than 100 addresses of their name: those seen longest ago leave";
     counter "egress_collector_addresses_purged_total" [Label::one_of("reason", guards::REASONS)]
         "Known addresses that were removed, since the collector refuses their network from now on. `deny-answer`: a network in `--deny-answer`. `api-server`, `service-cidr`, `pod-cidr`, `user-defined-network`, `node`: the cluster's own addresses. The other kinds are always refused";
     gauge "egress_collector_guarded_networks" [Label::one_of("purpose", Purpose::WORDS)]

@@ -1,10 +1,10 @@
-//! How rules use a name, and how long each source keeps its addresses.
+//! How rules use a name.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use crate::{
     clients::Namespace,
-    rules::{RetentionPolicy, Source, SourceSet, WantedName},
+    rules::{RetentionPolicy, SourceSet, WantedName},
     state::{Limits, OwnLimits},
 };
 
@@ -25,8 +25,6 @@ pub(crate) struct NameUse {
     pub(crate) own_limits: Box<[OwnLimits]>,
     /// A policy for which each namespace counts as having a rule for the name.
     pub(crate) policy: Option<Namespace>,
-    /// The limits of sources that keep addresses for less time than others.
-    pub(super) shorter: Vec<(Source, Arc<Limits>)>,
 }
 
 impl NameUse {
@@ -40,21 +38,7 @@ impl NameUse {
             with_rule: Arc::default(),
             own_limits: Box::default(),
             policy: None,
-            shorter: Vec::new(),
         }
-    }
-
-    /// Adds a source with its limits.
-    pub(super) fn add(&mut self, source: Source, limits: Arc<Limits>) {
-        self.by.insert(source);
-        if limits != self.limits {
-            self.shorter.push((source, limits));
-        }
-    }
-
-    /// Whether a source is new, or has other limits.
-    pub(super) fn has_other_sources(&self, other: &Self) -> bool {
-        self.by != other.by || self.shorter != other.shorter
     }
 
     /// The same without rules: the addresses stay for as long as before.
@@ -65,12 +49,6 @@ impl NameUse {
             denied: false,
             ..self.clone()
         }
-    }
-
-    /// The limits of the objects of this source, if other sources keep addresses for longer.
-    pub(super) fn shorter(&self, source: Source) -> Option<&Arc<Limits>> {
-        let mut shorter = self.shorter.iter();
-        shorter.find(|(of, _)| *of == source).map(|(_, it)| it)
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     stored_object::StoredObject, stored_objects::StoredObjects,
 };
 use crate::rules::Source;
-use crate::state::{After, Stored, UpdateEffect, make_room};
+use crate::state::{Stored, UpdateEffect, make_room};
 
 /// Which process wrote a version of an object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -168,14 +168,11 @@ impl ObjectUpdate<'_> {
         let known = known.filter(|known| known.is_version_of(object));
         let before = known.map(|known| std::mem::take(&mut known.status));
         let before = before.unwrap_or_default();
-        let after = match self.objects.are_in_sync(source) {
-            true => After::Change,
-            false => After::Gap,
-        };
+        let is_change = self.objects.are_in_sync(source);
         // A leader that continues after a gap knows itself which names it leaves out.
         let knows = self.lead.leads() && self.objects.of(source).is_some_and(|it| it.were_in_sync);
         let goes_on_left_out =
-            after == After::Gap && !knows && !entry.left_out && status.is_over_limit(spec);
+            !is_change && !knows && !entry.left_out && status.is_over_limit(spec);
         entry.left_out |= goes_on_left_out;
         let taken = match writer {
             Writer::Other => self.shares.without_refused(entry, &status),
@@ -186,19 +183,13 @@ impl ObjectUpdate<'_> {
             true => UpdateEffect::default(),
             false => {
                 let (memory, limits) = (&mut entry.memory, &entry.in_use.limits);
-                memory.absorb(taken, now, limits, &names.guards, after)
+                memory.absorb(taken, now, limits, &names.guards)
             }
         };
         if !self.lead.leads() {
             entry.memory.follow(&status, now, &entry.in_use.limits);
-        } else if self.lead.looks_for_foreign_gc(now)
-            && writer == Writer::Other
-            && before.was_reaped(&status, &entry.memory, now)
-        {
-            self.lead.foreign_gc_detected = true;
-            info!(object = %key, "another program removes addresses as soon as their stored times are over: the collector renews these times before that, until it is restarted");
         }
-        if writer == Writer::Other && after == After::Change && before != status {
+        if writer == Writer::Other && is_change && before != status {
             // Charged to the budget, or two collectors together would write twice as much.
             let payers = entry.payers();
             let cost = WriteCost {

@@ -16,11 +16,7 @@ use super::{
     stored_object::new_object,
     stored_objects::StoredObjects,
 };
-use crate::{
-    clients::Namespace,
-    rules::SourceSet,
-    state::{Shorter, StatusUpdate},
-};
+use crate::{clients::Namespace, rules::SourceSet, state::StatusUpdate};
 
 /// The next status of an object that costs more is computed only when it may be written.
 const DEAR: usize = 50_000;
@@ -41,7 +37,6 @@ pub(crate) struct WritePlan<'a> {
 
 /// A write of changed times that may go now.
 struct Refresh {
-    nearest: Timestamp,
     spec: DnsName,
     bytes: usize,
     payers: Vec<Namespace>,
@@ -105,7 +100,7 @@ impl<'a> WritePlan<'a> {
         // In turns of namespaces, so that thousands of names of one do not delay another's.
         refreshes.sort_by_cached_key(|it| {
             let (_, last) = self.objects.budget.last_times(&it.payers);
-            (last, it.nearest, it.spec.clone())
+            (last, it.spec.clone())
         });
         let mut waiting = 0;
         for refresh in refreshes {
@@ -299,31 +294,14 @@ impl<'a> WritePlan<'a> {
                 true => StatusUpdate::without_failures,
                 false => StatusUpdate::new,
             };
-            let update = match in_use.shorter(object.source) {
-                Some(own) => {
-                    let removes = self.lead.leads();
-                    let shorter = Shorter {
-                        own,
-                        limits,
-                        removes,
-                        now,
-                    };
-                    again.extend(shorter.next_removal(memory.list()));
-                    shorter.update(memory, &object.status, render)
-                }
-                None => render(memory, &object.status, now),
-            };
+            let update = render(memory, &object.status, limits, now);
             let Some(update) = update else {
                 continue;
             };
             let urgent = update.is_urgent();
-            let is_reaped = self.lead.foreign_gc_detected;
-            let at = match update.nearest.filter(|_| is_reaped) {
-                _ if urgent => paid,
-                // Another program removes addresses once their stored times are over, so they are
-                // renewed before that.
-                Some(over) => paid.max(over),
-                None => paid.max(object.written + policy.times_interval),
+            let at = match urgent {
+                true => paid,
+                false => paid.max(object.written + policy.times_interval),
             };
             if at > now && !(is_ending && urgent) {
                 waiting |= urgent;
@@ -360,7 +338,6 @@ impl<'a> WritePlan<'a> {
                 self.writes.push(write);
             } else {
                 self.refreshes.push(Refresh {
-                    nearest: update.nearest.unwrap_or(now),
                     spec: spec.clone(),
                     bytes: cost.bytes,
                     payers: payers.clone(),

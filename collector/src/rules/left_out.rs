@@ -51,7 +51,7 @@ mod tests {
     use runtime::kube_events::Reporter;
 
     use super::{
-        super::{RetentionRules, tests::firewall},
+        super::{RetentionPolicy, tests::firewall},
         *,
     };
     use crate::{clients::Clients, namespaces::NamespaceQuota};
@@ -62,7 +62,7 @@ mod tests {
         let clients = Clients::default();
         let mut teller = NameEvents::new(reporter.clone());
         let mut rule_events = RuleEvents::new(reporter.clone());
-        let mut rules = Rules::new(RetentionRules::default(), clients.clone());
+        let mut rules = Rules::new(RetentionPolicy::default(), clients.clone());
         for namespace in ["team", "other"] {
             rules.apply(&firewall(namespace, &["www.example.com"]));
         }
@@ -89,7 +89,7 @@ mod tests {
         let (reporter, mut reports) = Reporter::with_queue(4);
         let mut teller = NameEvents::new(reporter.clone());
         let mut rule_events = RuleEvents::new(reporter);
-        let mut rules = Rules::new(RetentionRules::default(), Clients::default());
+        let mut rules = Rules::new(RetentionPolicy::default(), Clients::default());
         let mut denying = firewall("denying", &["*.example.com"]);
         denying.spec.egress[0].rule_type = RuleType::Deny;
         for firewall in [&denying, &firewall("allowing", &["*.example.com"])] {

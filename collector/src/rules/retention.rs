@@ -28,37 +28,6 @@ pub struct OwnRetention {
     pub namespaces: Box<[Namespace]>,
 }
 
-/// The default retention, and the ceilings of annotations.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RetentionRules {
-    /// Without annotations.
-    pub defaults: RetentionPolicy,
-    /// The largest values of annotations.
-    pub ceilings: Ceilings,
-}
-
-/// The largest values of annotations. They matter because one namespace's annotation applies to all
-/// that use the name.
-#[derive(Clone, Copy, Debug)]
-pub struct Ceilings {
-    /// `--max-grace`.
-    pub grace: Duration,
-    /// `--max-min-ttl`.
-    pub min_ttl: Duration,
-    /// `--max-retain`.
-    pub retain: Duration,
-}
-
-impl Default for Ceilings {
-    fn default() -> Self {
-        Self {
-            grace: Duration::from_secs(3600),
-            min_ttl: Duration::from_secs(600),
-            retain: Duration::from_secs(168 * 3600),
-        }
-    }
-}
-
 impl RetentionPolicy {
     /// The limits of a name with this retention.
     pub fn limits(&self, base: &Limits) -> Limits {

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::clients::Namespace;
 
-/// The least retention of a name in a Deny rule: traffic to an address that is missing in the set
-/// is not blocked.
+/// The least retention of a name in a Deny rule, unless it is strict (0): traffic to an address that
+/// is missing in the set is not blocked.
 pub(super) const DENY_RETAIN: Duration = Duration::from_secs(24 * 3600);
 
 /// The relevant content of an object with names in its rules.
@@ -152,10 +152,9 @@ impl RuleObject {
         RetentionPolicy {
             allowed: uses.allowed,
             denied: uses.denied,
-            retain: if uses.denied {
-                retain.max(DENY_RETAIN)
-            } else {
-                retain
+            retain: match uses.denied && !retain.is_zero() {
+                true => retain.max(DENY_RETAIN),
+                false => retain,
             },
             ..self.terms
         }

@@ -10,7 +10,7 @@ use proto::api::DnsName;
 use runtime::store::ObjectKey;
 
 use super::{
-    Overview, RetentionRules, RuleSource, Wanted,
+    Overview, RetentionPolicy, RuleSource, Wanted,
     names_counted::NamesCounted,
     rule_object::RuleObject,
     sources::policy_payer,
@@ -25,7 +25,7 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub(super) struct Rules {
-    terms: RetentionRules,
+    terms: RetentionPolicy,
     /// Assigns numbers to namespaces.
     clients: Clients,
     /// The policies that objects were made for.
@@ -56,7 +56,7 @@ struct Changed {
 }
 
 impl Rules {
-    pub(super) fn new(terms: RetentionRules, clients: Clients) -> Self {
+    pub(super) fn new(terms: RetentionPolicy, clients: Clients) -> Self {
         Self {
             terms,
             clients,
@@ -66,7 +66,7 @@ impl Rules {
 
     /// For the objects of one source.
     pub(super) fn of<K: RuleSource>(
-        terms: RetentionRules,
+        terms: RetentionPolicy,
         clients: Clients,
         policies: Policies,
     ) -> Self {
@@ -231,7 +231,7 @@ impl Rules {
 
     /// Publishes the changes since the last call. Returns whether there were any.
     pub(super) fn settle(&mut self, wanted: &mut Wanted) -> bool {
-        wanted.defaults = self.terms.defaults;
+        wanted.defaults = self.terms;
         let mut is_new = false;
         let mut interner = Interner::default();
         for name in std::mem::take(&mut self.changed.names) {
@@ -250,7 +250,7 @@ impl Rules {
         Some(WantedName {
             retention: joined(users.iter())?,
             namespaces: users.namespaces(),
-            own_retention: users.own_retention(self.terms.defaults),
+            own_retention: users.own_retention(self.terms),
         })
     }
 

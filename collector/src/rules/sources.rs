@@ -16,7 +16,7 @@ use clap::ValueEnum;
 use runtime::store::Kind;
 use serde::{Serialize, Serializer};
 
-use super::{RetentionRules, rule_object::RuleObject};
+use super::{RetentionPolicy, rule_object::RuleObject};
 use crate::clients::Namespace;
 
 /// A kind of objects whose rules have names.
@@ -31,7 +31,7 @@ pub trait RuleSource: Kind {
 
     /// The names in the rules of an object, their retention, and the faults of the object.
     #[doc(hidden)]
-    fn rules(&self, payer: Namespace, terms: &RetentionRules) -> RuleObject;
+    fn rules(&self, payer: Namespace, terms: &RetentionPolicy) -> RuleObject;
 }
 
 /// A source of names (`--rules`).

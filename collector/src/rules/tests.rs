@@ -179,11 +179,7 @@ fn annotations_override_the_flags_and_the_largest_wins() {
         min_ttl: seconds(5),
         ..RetentionPolicy::default()
     };
-    let terms = RetentionRules {
-        defaults,
-        ..RetentionRules::default()
-    };
-    let mut rules = Published::new(terms);
+    let mut rules = Published::new(defaults);
     let mut long = firewall("a", &["www.example.com", "api.example.com"]);
     let annotate = |firewall: &mut EgressFirewall, key: &str, value: &str| {
         firewall
@@ -253,11 +249,20 @@ fn kinds(rules: &mut Published, namespace: &str) -> Vec<Fault> {
 #[test]
 fn a_name_in_a_deny_rule_is_kept_for_a_day_and_reported() {
     let name = "www.example.com";
-    let mut rules = Published::default();
+    let hour = RetentionPolicy {
+        retain: Duration::from_secs(3600),
+        ..RetentionPolicy::default()
+    };
+    let mut rules = Published::new(hour);
     rules.apply(&denying(firewall("a", &[name, name])));
     let terms = rules.settle()[&DnsName::parse(name).unwrap()];
     assert!(terms.allowed && terms.denied);
     assert_eq!(terms.retain, DENY_RETAIN);
+    // Zero is strict.
+    let mut strict = Published::default();
+    strict.apply(&denying(firewall("a", &[name])));
+    let terms = strict.settle()[&DnsName::parse(name).unwrap()];
+    assert_eq!(terms.retain, Duration::ZERO);
     let expected = [Fault::DenyRuleByName, Fault::AllowedAndDenied];
     assert_eq!(kinds(&mut rules, "a"), expected);
 }

@@ -107,7 +107,7 @@ pub(super) fn joined<'a>(users: impl Iterator<Item = &'a User>) -> Option<Retent
 #[cfg(test)]
 mod tests {
     use super::super::{
-        RetentionPolicy, RetentionRules, Wanted,
+        RetentionPolicy, Wanted,
         rule_set::Rules,
         tests::{annotate, firewall},
     };
@@ -118,8 +118,8 @@ mod tests {
     /// name, where these are not the longest.
     fn own(of: &[(&str, &[(&str, &str)])]) -> BTreeMap<String, [u64; 2]> {
         let clients = Clients::default();
-        let mut terms = RetentionRules::default();
-        terms.defaults.grace = Duration::from_secs(5);
+        let mut terms = RetentionPolicy::default();
+        terms.grace = Duration::from_secs(5);
         let mut rules = Rules::new(terms, clients.clone());
         for (namespace, annotations) in of {
             let mut object = firewall(namespace, &["www.example.com"]);

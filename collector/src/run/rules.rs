@@ -128,7 +128,7 @@ impl Program {
             gate,
             rules::run::<_, K>(
                 self.store.clone(),
-                self.args.retention_rules(K::SOURCE),
+                self.args.retention.retention(),
                 self.shared.clients.clone(),
                 outputs,
                 inputs,

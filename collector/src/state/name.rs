@@ -8,7 +8,7 @@ use std::{net::IpAddr, time::Duration};
 use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
-use super::{Limits, askers::Askers, make_room, tolerance};
+use super::{Limits, MAX_STORED_TTL, askers::Askers, make_room, tolerance};
 use crate::{failure::Failure, observation::Provenance};
 
 #[derive(Clone, Debug)]
@@ -34,12 +34,17 @@ pub(super) struct Name {
     /// Look-ups in a row, by family, in which every server that answered said that there is no
     /// address.
     absences: [u8; 2],
+    /// The start of the first of them.
+    absent_since: [Timestamp; 2],
     /// The start of the last failed look-up since the last gap.
     pub(super) tried: Timestamp,
 }
 
-/// The number of such look-ups in a row after which a family closes.
+/// The least number of such look-ups in a row after which a family closes.
 pub(super) const ABSENCES: u8 = 5;
+
+/// The least time from the first to the last of them.
+const ABSENT_FOR: Duration = Duration::from_secs(60);
 
 /// The state of the condition of a name.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -77,6 +82,8 @@ pub(super) struct Address {
     pub(super) rendered: Timestamp,
     /// Where it was last seen.
     pub(super) source: Provenance,
+    /// Its times are those of a status, which are no TTL of an answer.
+    pub(super) is_stored: bool,
 }
 
 // There are hundreds of thousands of these. The source takes bytes that were padding.
@@ -113,6 +120,7 @@ impl Name {
             verdict: ResolutionState::Unknown,
             asked: <[Timestamp; 2]>::default(),
             absences: [0; 2],
+            absent_since: <[Timestamp; 2]>::default(),
             tried: Timestamp::default(),
         }
     }
@@ -171,11 +179,15 @@ impl Name {
         *of_family(&self.absences, family)
     }
 
-    /// Counts one more of them. Returns whether they close the family.
-    pub(super) fn absent(&mut self, family: Family) -> bool {
+    /// Counts one more of them, which began at `started`. Returns whether they close the family.
+    pub(super) fn absent(&mut self, family: Family, started: Timestamp) -> bool {
         let absences = of_family_mut(&mut self.absences, family);
+        let since = of_family_mut(&mut self.absent_since, family);
+        if *absences == 0 {
+            *since = started;
+        }
         *absences = absences.saturating_add(1);
-        *absences >= ABSENCES
+        is_absent_for_long(*absences, *since, started)
     }
 
     /// Any other result resets the count.
@@ -183,10 +195,14 @@ impl Name {
         *of_family_mut(&mut self.absences, family) = 0;
     }
 
-    /// Whether look-ups have closed every family that has addresses.
-    pub(super) fn is_closing(&self) -> bool {
+    /// Whether look-ups, of which the last began at `started`, have closed every family that has
+    /// addresses.
+    pub(super) fn is_closing(&self, started: Timestamp) -> bool {
         let mut families = self.addresses.iter().map(Address::family);
-        families.all(|family| self.absences(family) >= ABSENCES)
+        families.all(|family| {
+            let since = *of_family(&self.absent_since, family);
+            is_absent_for_long(self.absences(family), since, started)
+        })
     }
 
     /// Whether an address of the family was in no answer for `max_stale`.
@@ -217,8 +233,13 @@ impl Name {
         // Clients may have queried it during the gap.
         self.sighted = now;
         for address in &mut self.addresses {
+            if address.looked_up > now {
+                // The clock was set back.
+                address.not_before = Timestamp::default();
+            }
             address.looked_up = address.looked_up.min(now);
             address.seen = address.seen.min(now);
+            address.not_before = address.not_before.min(now + MAX_STORED_TTL + grace);
             address.hold(now, grace);
         }
     }
@@ -235,6 +256,15 @@ impl Address {
             not_before: Timestamp::default(),
             rendered: Timestamp::default(),
             source: Provenance::STATUS,
+            is_stored: false,
+        }
+    }
+
+    /// An address of a status. `ttl` is the stored one.
+    pub(super) fn stored(ip: IpAddr, ttl: u32, at: Timestamp) -> Self {
+        Self {
+            is_stored: true,
+            ..Self::seen(ip, ttl, at)
         }
     }
 
@@ -271,9 +301,12 @@ impl Address {
         self.seen + limits.max_stale <= now
     }
 
-    /// Keeps it for one more TTL and grace from now.
+    /// Keeps it for one more TTL and grace from now. The times of a status are late enough for that.
     pub(super) fn hold(&mut self, now: Timestamp, grace: Duration) {
-        self.not_before = now + Duration::from_secs(u64::from(self.ttl)) + grace;
+        if !self.is_stored {
+            let until = now + Duration::from_secs(u64::from(self.ttl)) + grace;
+            self.not_before = self.not_before.max(until);
+        }
     }
 
     /// After a failed look-up, extends an address that expires about now by one minimum TTL.
@@ -298,11 +331,26 @@ impl Address {
         }
         self.seen = self.seen.max(other.seen);
         self.rendered = self.rendered.max(other.rendered);
-        if (other.expiry(), other.looked_up) > (self.expiry(), self.looked_up) {
-            self.looked_up = other.looked_up;
-            self.ttl = other.ttl;
+        self.not_before = self.not_before.max(other.not_before);
+        match (self.is_stored, other.is_stored) {
+            // The TTL of the answer says when to look the name up. The stored time only delays the
+            // removal.
+            (true, false) => {
+                self.not_before = self.not_before.max(self.expiry());
+                (self.looked_up, self.ttl, self.is_stored) = (other.looked_up, other.ttl, false);
+            }
+            (false, true) => self.not_before = self.not_before.max(other.expiry()),
+            _ if (other.expiry(), other.looked_up) > (self.expiry(), self.looked_up) => {
+                self.looked_up = other.looked_up;
+                self.ttl = other.ttl;
+            }
+            _ => {}
         }
     }
+}
+
+fn is_absent_for_long(absences: u8, since: Timestamp, last: Timestamp) -> bool {
+    absences >= ABSENCES && since + ABSENT_FOR <= last
 }
 
 fn of_family<T>([v4, v6]: &[T; 2], family: Family) -> &T {

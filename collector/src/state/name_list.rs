@@ -8,7 +8,7 @@ use runtime::clock::Timestamp;
 use super::{
     Limits, make_room,
     name::{Address, Name, give_back_room},
-    stored::{StoredAddress, expiries},
+    tolerance,
 };
 use crate::new_names::KnownNames;
 
@@ -181,9 +181,6 @@ impl NameList {
     /// Whether the wildcard's own entry has this address of a regular name for as long or longer.
     pub(super) fn is_covered(&self, address: &Address) -> bool {
         let own = self.wildcard().and_then(|own| own.address(&address.ip));
-        own.is_some_and(|own| {
-            let (own, this, tolerance) = expiries(&StoredAddress::fresh(own), address);
-            this <= own + tolerance
-        })
+        own.is_some_and(|own| address.expiry() <= own.expiry() + tolerance(address.ttl))
     }
 }

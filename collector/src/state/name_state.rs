@@ -28,15 +28,6 @@ pub struct NameState {
     pub(super) known: Option<KnownNames>,
 }
 
-/// When a status was read.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum After {
-    /// When it changed, so its times are current.
-    Change,
-    /// After a start or a gap, so its times may be ten minutes old.
-    Gap,
-}
-
 /// The effect of an update on the status.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct UpdateEffect {
@@ -177,8 +168,8 @@ impl NameState {
     /// Merges a status from the store, written by another collector, an earlier process, or a
     /// person.
     ///
-    /// Times in the future count as now. Stored times alone remove nothing: after a gap, or without
-    /// look-ups, a new address stays one more TTL and grace from now. Malformed addresses,
+    /// Times in the future count as now. An address stays at least until its stored time is over,
+    /// and without look-ups for as long from now. Malformed addresses,
     /// addresses that the guards refuse, and names that `spec.name` does not match are skipped. The
     /// next [`StatusUpdate`](super::StatusUpdate) removes them.
     pub fn absorb(
@@ -187,7 +178,6 @@ impl NameState {
         now: Timestamp,
         limits: &Limits,
         guards: &Guards,
-        after: After,
     ) -> UpdateEffect {
         self.removed.forget(now);
         let mut learned = UpdateEffect::default();
@@ -201,14 +191,14 @@ impl NameState {
                     continue;
                 };
                 let looked_up = address.looked_up.min(now);
-                let ttl = limits.clamp(u32::try_from(address.ttl).unwrap_or(0));
-                let mut known = Address::seen(ip, ttl, looked_up);
-                if self.removed.has(&entry.dns_name, ip, known.expiry()) {
+                let ttl = limits.clamp_stored(address.ttl);
+                let mut known = Address::stored(ip, ttl, looked_up);
+                if self.removed.has(&entry.dns_name, ip, looked_up) {
                     continue;
                 }
                 self.removed.forgive(&entry.dns_name, ip);
-                if after == After::Gap || !limits.lookups {
-                    known.hold(now, limits.grace);
+                if !limits.lookups {
+                    known.not_before = now + Duration::from_secs(ttl.into()) + limits.grace;
                 }
                 known.rendered = known.expiry();
                 addresses.push(known);
@@ -247,15 +237,11 @@ impl NameState {
             name.sighted = now;
             name.is_from_status = true;
         }
-        for address in &mut addresses {
-            // A status also has expiries that failed look-ups extended. Only a later expiry than
-            // the known one proves a new answer.
-            if let Some(known) = name.address(&address.ip)
-                && address.expiry() <= known.expiry()
-            {
-                address.seen = address.seen.min(known.seen);
-            }
-        }
+        // A status repeats what is known, unless its look-up is later.
+        addresses.retain(|address| {
+            let known = name.address(&address.ip);
+            known.is_none_or(|known| known.looked_up < address.looked_up)
+        });
         let seen = addresses.iter().map(|address| address.seen).max();
         name.seen = name.seen.max(seen.unwrap_or_default());
         let news = name.learn(addresses.into_iter());
@@ -279,7 +265,7 @@ impl NameState {
         guards: &Guards,
     ) -> UpdateEffect {
         self.removed = Removed::default();
-        let learned = self.absorb(stored, now, limits, guards, After::Gap);
+        let learned = self.absorb(stored, now, limits, guards);
         for entry in &stored.names {
             if let Some(name) = self.list.name_mut(&entry.dns_name) {
                 name.verdict = ResolutionState::Unknown;
@@ -374,7 +360,7 @@ impl NameState {
                     name.not_absent(family);
                     true
                 }
-                FamilyResult::Absent => name.absent(family),
+                FamilyResult::Absent => name.absent(family, started),
                 FamilyResult::Unknown => {
                     name.not_absent(family);
                     failure.is_none() && name.is_stale(family, now, limits)
@@ -387,7 +373,7 @@ impl NameState {
                 learned.times |= is_extended && name.outlive(family, now, limits);
             }
         }
-        if failure.is_none() && name.is_closing() {
+        if failure.is_none() && name.is_closing(started) {
             name.verdict = ResolutionState::NoAddress;
         }
         learned.urgent = name.verdict != before;

@@ -3,7 +3,8 @@
 //! | why an address leaves | by which collector | when | code | undone by |
 //! |---|---|---|---|---|
 //! | its time is over | the leader, while it receives every DNS server that it received | [`removal`] | [`NameState::expire`] | an answer |
-//! | DNS servers say NXDOMAIN or NODATA | the leader | after five look-ups in a row (`looked_up` counts them), as soon as its time is over | [`NameState::expire`] | an answer |
+//! | DNS servers say NXDOMAIN or NODATA | the leader | after five look-ups in a row over a minute, as soon as its time is over | [`NameState::expire`] | an answer |
+//! | its retention alone keeps it, beside 100 others | the leader | when its time is over | [`NameState::limit_retained`] | an answer |
 //! | look-ups of its name fail | the leader | after `--max-stale` without an answer | [`NameState::expire`] | an answer |
 //! | its name under a wildcard is idle | the leader | [`removal`], without a look-up | [`NameState::expire`] | an answer |
 //! | a guard refuses it | each collector, in memory | when the guard changes | [`NameState::purge`] | a change of the guard, and an answer |
@@ -17,13 +18,13 @@
 //! leads. A late watch event does not bring back addresses removed as [`Cause::Forgotten`]:
 //! [`Removed`] remembers them for a minute.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{cmp::Reverse, collections::BTreeSet, net::IpAddr};
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
-    Count, Crowd, Kept, Limits, NameList, NameState, Stored,
+    Count, Crowd, Kept, Limits, MAX_RETAINED, NameList, NameState, Stored,
     leaving::Leaving,
     looked_up::FAILURE_THRESHOLD,
     name::{Address, Name, ResolutionState, give_back_room},
@@ -79,13 +80,40 @@ impl NameState {
     /// An address leaves at max(expiry + grace, last seen + retain), but only after a look-up of
     /// its name since the expiry. If that look-up fails, it leaves at last seen + `max_stale` at
     /// the earliest. An idle name under a wildcard is not looked up, so its addresses leave without
-    /// a look-up. After a gap no address leaves before one TTL and grace, since the times of a
-    /// status may be ten minutes old.
+    /// a look-up. After a gap no address leaves before one TTL and grace.
     pub fn expire(&mut self, now: Timestamp, limits: &Limits) -> Vec<(DnsName, IpAddr)> {
         self.removed.forget(now);
         let spec = self.list.spec.clone();
         self.take_away(Cause::Forgotten(now), |name, address| {
             removal(name, address, name.dns_name != spec, limits).is_some_and(|at| at <= now)
+        })
+    }
+
+    /// Removes addresses that only the retention of their name keeps, beyond [`MAX_RETAINED`] of a
+    /// name: those seen longest ago. Returns what was removed.
+    pub fn limit_retained(&mut self, now: Timestamp, limits: &Limits) -> Vec<(DnsName, IpAddr)> {
+        let list = &self.list;
+        let crowded = list
+            .names
+            .iter()
+            .filter(|it| it.addresses.len() > MAX_RETAINED);
+        let surplus: BTreeSet<(DnsName, IpAddr)> = crowded
+            .flat_map(|name| {
+                let mut retained: Vec<&Address> = name.addresses.iter().collect();
+                retained.retain(|address| {
+                    removal_without_retention(name, address, list.is_found(name), limits)
+                        .is_some_and(|at| at <= now)
+                });
+                retained.sort_unstable_by_key(|it| Reverse((it.seen, it.ip)));
+                let surplus = retained.into_iter().skip(MAX_RETAINED);
+                surplus.map(|it| (name.dns_name.clone(), it.ip))
+            })
+            .collect();
+        if surplus.is_empty() {
+            return Vec::new();
+        }
+        self.take_away(Cause::Forgotten(now), |name, address| {
+            surplus.contains(&(name.dns_name.clone(), address.ip))
         })
     }
 
@@ -155,7 +183,22 @@ impl NameList {
             let of_address = move |address| removal(name, address, found, limits);
             name.addresses.iter().filter_map(of_address)
         };
-        self.names.iter().flat_map(of_name).min()
+        let crowded = self
+            .names
+            .iter()
+            .filter(|it| it.addresses.len() > MAX_RETAINED);
+        // When one more address than the limit is kept by retention alone.
+        let surplus = crowded.filter_map(|name| {
+            let found = self.is_found(name);
+            let mut times: Vec<Timestamp> = name
+                .addresses
+                .iter()
+                .filter_map(|it| removal_without_retention(name, it, found, limits))
+                .collect();
+            times.sort_unstable();
+            times.get(MAX_RETAINED).copied()
+        });
+        self.names.iter().flat_map(of_name).chain(surplus).min()
     }
 }
 
@@ -166,18 +209,18 @@ pub(super) fn removal(
     found: bool,
     limits: &Limits,
 ) -> Option<Timestamp> {
-    let earliest = address.earliest_removal(limits).max(address.not_before);
-    removal_from(earliest, name, address, found, limits)
+    let removal = removal_without_retention(name, address, found, limits)?;
+    Some(removal.max(address.seen + limits.retain))
 }
 
-/// When the address may leave, from the earliest time on that its retention allows.
-pub(super) fn removal_from(
-    earliest: Timestamp,
+/// When the address may leave if the name has no retention.
+fn removal_without_retention(
     name: &Name,
     address: &Address,
     found: bool,
     limits: &Limits,
 ) -> Option<Timestamp> {
+    let earliest = (address.expiry() + limits.grace).max(address.not_before);
     if !limits.lookups {
         return Some(earliest);
     }

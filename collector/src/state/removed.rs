@@ -20,8 +20,8 @@ pub(super) struct Removed(BTreeMap<(DnsName, IpAddr), Gone>);
 
 #[derive(Clone, Copy, Debug)]
 struct Gone {
-    /// The address's expiry: a later one is a new answer.
-    expiry: Timestamp,
+    /// The time of its last answer: a later one is a new answer.
+    looked_up: Timestamp,
     since: Timestamp,
     /// A status has shown the address, so a late one may show it again.
     shown: bool,
@@ -41,17 +41,17 @@ impl Removed {
             self.forget_older_half();
         }
         let gone = Gone {
-            expiry: address.expiry(),
+            looked_up: address.looked_up,
             since: now,
             shown: address.rendered > Timestamp::default(),
         };
         self.0.insert((dns_name.clone(), address.ip), gone);
     }
 
-    /// Whether the address was removed, and this expiry is not a new one.
-    pub(super) fn has(&self, dns_name: &DnsName, ip: IpAddr, expiry: Timestamp) -> bool {
+    /// Whether the address was removed, and this answer is not a new one.
+    pub(super) fn has(&self, dns_name: &DnsName, ip: IpAddr, looked_up: Timestamp) -> bool {
         let gone = || self.0.get(&(dns_name.clone(), ip));
-        !self.0.is_empty() && gone().is_some_and(|gone| expiry <= gone.expiry)
+        !self.0.is_empty() && gone().is_some_and(|gone| looked_up <= gone.looked_up)
     }
 
     /// Forgets a removal after a new answer.

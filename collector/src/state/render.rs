@@ -1,12 +1,12 @@
 //! Renders the state as the status that the store should have.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use proto::api::{DnsName, DnsNameResolverStatus};
 use runtime::clock::Timestamp;
 
 use super::{
-    NameList, NameState, Stored,
+    Limits, NameList, NameState, Stored,
     condition::ConditionWords,
     name::{Address, Name},
     stored::{StoredAddress, StoredName, expiries},
@@ -24,8 +24,6 @@ pub struct StatusUpdate {
     pub removed: usize,
     /// Whether a name's `Degraded` condition flipped.
     pub flipped: bool,
-    /// The earliest expiry in the stored status that is later in the state.
-    pub nearest: Option<Timestamp>,
 }
 
 impl StatusUpdate {
@@ -37,8 +35,13 @@ impl StatusUpdate {
     /// and live no longer. It loses an existing entry once both expire together. The name stays in
     /// memory, and its entry returns when its addresses live longer. An object that lost its last
     /// address keeps the entry of `spec.name` with the reason.
-    pub fn new(state: &mut NameState, stored: &Stored, now: Timestamp) -> Option<Self> {
-        let update = Self::compute(state, stored, now);
+    pub fn new(
+        state: &mut NameState,
+        stored: &Stored,
+        limits: &Limits,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let update = Self::compute(state, stored, limits, now);
         (update.next != *stored).then_some(update)
     }
 
@@ -48,17 +51,18 @@ impl StatusUpdate {
     pub fn without_failures(
         state: &mut NameState,
         stored: &Stored,
+        limits: &Limits,
         now: Timestamp,
     ) -> Option<Self> {
-        let mut update = Self::compute(state, stored, now);
+        let mut update = Self::compute(state, stored, limits, now);
         update.next.hide_failures();
         let mut shown = stored.clone();
         update.flipped |= shown.hide_failures();
         (update.next != *stored).then_some(update)
     }
 
-    fn compute(state: &mut NameState, stored: &Stored, now: Timestamp) -> Self {
-        let covered = covered(&state.list, stored);
+    fn compute(state: &mut NameState, stored: &Stored, limits: &Limits, now: Timestamp) -> Self {
+        let covered = covered(&state.list, stored, limits);
         let mut update = Self {
             removed: usize::try_from(stored.rubbish).unwrap_or(usize::MAX),
             ..Self::default()
@@ -81,7 +85,7 @@ impl StatusUpdate {
                 update.removed += gone.count();
                 continue;
             };
-            names.push(entry(state, name, Some(old), now, &mut update));
+            names.push(entry(state, name, Some(old), limits, now, &mut update));
             done.insert(&name.dns_name);
         }
         for name in &state.list.names {
@@ -89,7 +93,7 @@ impl StatusUpdate {
             if covered.contains(dns_name) || done.contains(dns_name) {
                 continue;
             }
-            let new = entry(state, name, None, now, &mut Self::default());
+            let new = entry(state, name, None, limits, now, &mut Self::default());
             // An address that the wildcard's own entry had before is not new.
             let own = stored
                 .names
@@ -136,11 +140,11 @@ impl NameList {
 ///
 /// An earlier expiry is no reason to make an entry, nor to remove one that another writer made. The
 /// wildcard's times are those of the status, not those of the state.
-fn covered(list: &NameList, stored: &Stored) -> BTreeSet<DnsName> {
+fn covered(list: &NameList, stored: &Stored, limits: &Limits) -> BTreeSet<DnsName> {
     let Some(own) = list.wildcard() else {
         return BTreeSet::new();
     };
-    let own = told(own, stored);
+    let own = told(own, stored, limits);
     let stands: BTreeSet<_> = stored.names.iter().map(|name| &name.dns_name).collect();
     let regular = list.names.iter().filter(|name| name.dns_name != list.spec);
     let covered = regular.filter(|name| {
@@ -151,7 +155,7 @@ fn covered(list: &NameList, stored: &Stored) -> BTreeSet<DnsName> {
                 .ok()
                 .and_then(|found| own.get(found))
                 .is_some_and(|own| {
-                    let (own, this, tolerance) = expiries(own, address);
+                    let (own, this, tolerance) = expiries(own, address, limits);
                     this <= own + tolerance && (!stands || own <= this + tolerance)
                 })
         })
@@ -160,8 +164,9 @@ fn covered(list: &NameList, stored: &Stored) -> BTreeSet<DnsName> {
 }
 
 /// A name's addresses in the next status, sorted.
-fn told(name: &Name, stored: &Stored) -> Vec<StoredAddress> {
-    let mut told: Vec<_> = name.addresses.iter().map(StoredAddress::fresh).collect();
+fn told(name: &Name, stored: &Stored, limits: &Limits) -> Vec<StoredAddress> {
+    let fresh = |address| StoredAddress::fresh(address, limits);
+    let mut told: Vec<_> = name.addresses.iter().map(fresh).collect();
     let old = stored
         .names
         .iter()
@@ -172,7 +177,7 @@ fn told(name: &Name, stored: &Stored) -> Vec<StoredAddress> {
             .binary_search_by_key(&old.ip, |known| known.ip);
         if let Ok(found) = found
             && let (Some(known), Some(told)) = (name.addresses.get(found), told.get_mut(found))
-            && is_near(old, known)
+            && is_near(old, known, limits)
         {
             *told = *old;
         }
@@ -181,8 +186,10 @@ fn told(name: &Name, stored: &Stored) -> Vec<StoredAddress> {
 }
 
 /// Whether the stored expiry is close enough to the known one.
-fn is_near(stored: &StoredAddress, address: &Address) -> bool {
-    let (was, is) = (stored.expiry(), address.expiry());
+fn is_near(stored: &StoredAddress, address: &Address, limits: &Limits) -> bool {
+    let ttl = StoredAddress::fresh(address, limits).ttl;
+    let ttl = Duration::from_secs(u64::try_from(ttl).unwrap_or(0));
+    let (was, is) = (stored.expiry(), address.looked_up + ttl);
     was.max(is).since(was.min(is)) <= tolerance(address.ttl)
 }
 
@@ -190,13 +197,14 @@ fn entry(
     state: &NameState,
     name: &Name,
     old: Option<&StoredName>,
+    limits: &Limits,
     now: Timestamp,
     update: &mut StatusUpdate,
 ) -> StoredName {
     let mut addresses = Vec::with_capacity(name.addresses.len());
     for stored in old.iter().flat_map(|old| &old.addresses) {
         match name.address(&stored.ip) {
-            Some(address) => addresses.push(refreshed(stored, address, update)),
+            Some(address) => addresses.push(refreshed(stored, address, limits)),
             None => update.removed += 1,
         }
     }
@@ -204,7 +212,8 @@ fn entry(
         let mut placed: Vec<IpAddr> = addresses.iter().map(|address| address.ip).collect();
         placed.sort_unstable();
         let new = |address: &&Address| placed.binary_search(&address.ip).is_err();
-        addresses.extend(name.addresses.iter().filter(new).map(StoredAddress::fresh));
+        let fresh = |address| StoredAddress::fresh(address, limits);
+        addresses.extend(name.addresses.iter().filter(new).map(fresh));
         update.added += addresses.len() - placed.len();
     }
     let was = old.map_or(&ConditionWords::Nothing, |old| &old.told);
@@ -228,17 +237,9 @@ fn entry(
 }
 
 /// The stored address, with its old times if they are close enough.
-fn refreshed(
-    stored: &StoredAddress,
-    address: &Address,
-    update: &mut StatusUpdate,
-) -> StoredAddress {
-    if is_near(stored, address) {
-        return *stored;
+fn refreshed(stored: &StoredAddress, address: &Address, limits: &Limits) -> StoredAddress {
+    match is_near(stored, address, limits) {
+        true => *stored,
+        false => StoredAddress::fresh(address, limits),
     }
-    let (was, is) = (stored.expiry(), address.expiry());
-    if was < is {
-        update.nearest = update.nearest.into_iter().chain([was]).min();
-    }
-    StoredAddress::fresh(address)
 }

@@ -7,7 +7,7 @@ use runtime::clock::Timestamp;
 use smol_str::ToSmolStr;
 
 use super::{
-    NameState,
+    Limits, NameState,
     condition::{ConditionWords, LIMIT_EXCEEDED, time},
     name::Address,
     tolerance,
@@ -44,10 +44,10 @@ pub(super) struct StoredAddress {
 
 impl StoredAddress {
     /// A stored address with current times.
-    pub(super) fn fresh(address: &Address) -> Self {
+    pub(super) fn fresh(address: &Address, limits: &Limits) -> Self {
         Self {
             ip: address.ip,
-            ttl: i32::try_from(address.ttl).unwrap_or(i32::MAX),
+            ttl: limits.stored_ttl(address.ttl, address.is_stored),
             looked_up: address.looked_up.floor_second(),
         }
     }
@@ -129,26 +129,6 @@ impl Stored {
         }
     }
 
-    /// Whether `after`, the next status of the object, lacks an address that expired in this one
-    /// but has a later expiry in `memory`. Another controller then garbage-collects by stored
-    /// times.
-    pub fn was_reaped(&self, after: &Self, memory: &NameState, now: Timestamp) -> bool {
-        if after.count().1 >= self.count().1 {
-            return false;
-        }
-        let left = after.listed();
-        self.names.iter().any(|name| {
-            let known = memory.list.name(&name.dns_name);
-            name.addresses.iter().any(|address| {
-                address.expiry() <= now
-                    && left.binary_search(&(&name.dns_name, address.ip)).is_err()
-                    && known
-                        .and_then(|known| known.address(&address.ip))
-                        .is_some_and(|known| known.expiry() > address.expiry())
-            })
-        })
-    }
-
     /// Sets `resolutionFailures` of each name with an address to 0. The condition has the number
     /// instead. Returns whether a name had failures.
     pub(super) fn hide_failures(&mut self) -> bool {
@@ -213,11 +193,15 @@ fn addresses(stored: &[ResolvedAddress]) -> Box<[StoredAddress]> {
 
 /// The expiry of the address in the wildcard's own entry and in that of a regular name, and the
 /// difference that does not matter.
-pub(super) fn expiries(own: &StoredAddress, address: &Address) -> (Timestamp, Timestamp, Duration) {
+pub(super) fn expiries(
+    own: &StoredAddress,
+    address: &Address,
+    limits: &Limits,
+) -> (Timestamp, Timestamp, Duration) {
     let ttl = address.ttl.min(u32::try_from(own.ttl).unwrap_or(0));
     (
         own.expiry(),
-        StoredAddress::fresh(address).expiry(),
+        StoredAddress::fresh(address, limits).expiry(),
         tolerance(ttl),
     )
 }

@@ -13,8 +13,8 @@ mod limits;
 mod properties;
 
 use super::{
-    After, Crowd, Eviction, FamilyResult, Limits, LookupSummary, NameState, StatusUpdate, Stored,
-    UpdateEffect,
+    Crowd, Eviction, FamilyResult, Limits, LookupSummary, NameState, STORED_SURPLUS, StatusUpdate,
+    Stored, UpdateEffect,
 };
 use crate::{failure::Failure, guards::Guards, observation::Observation};
 
@@ -100,8 +100,7 @@ impl Known {
     pub(super) fn absorb(&mut self, status: &DnsNameResolverStatus, seconds: f64) -> &mut Self {
         let stored = Stored::new(status, &self.memory);
         let (limits, guards) = (&self.limits, Guards::default());
-        self.memory
-            .absorb(&stored, at(seconds), limits, &guards, After::Gap);
+        self.memory.absorb(&stored, at(seconds), limits, &guards);
         self.enforce(at(seconds));
         self
     }
@@ -154,7 +153,7 @@ impl Known {
     /// Writes the status if it changed; returns whether it did.
     pub(super) fn write(&mut self, seconds: f64) -> bool {
         let stored = Stored::new(&self.stored, &self.memory);
-        let change = StatusUpdate::new(&mut self.memory, &stored, at(seconds));
+        let change = StatusUpdate::new(&mut self.memory, &stored, &self.limits, at(seconds));
         let written = change.is_some();
         if let Some(change) = change {
             self.stored = change.status();
@@ -162,12 +161,13 @@ impl Known {
         written
     }
 
-    /// `name ip ttl@second …` of each entry.
+    /// `name ip ttl@second …` of each entry; the TTL without the surplus of a status.
     pub(super) fn status(&self) -> Vec<String> {
         let entry = |entry: &proto::api::ResolvedName| {
             let addresses = entry.resolved_addresses.iter().map(|address| {
                 let second = address.last_lookup_time.0.as_second() - T0 / 1000;
-                format!(" {} {}@{second}", address.ip, address.ttl_seconds)
+                let ttl = address.ttl_seconds - STORED_SURPLUS.as_secs() as i32;
+                format!(" {} {ttl}@{second}", address.ip)
             });
             entry.dns_name.clone() + &addresses.collect::<String>()
         };
@@ -179,8 +179,11 @@ pub(super) fn status(json: serde_json::Value) -> DnsNameResolverStatus {
     serde_json::from_value(serde_json::json!({"resolvedNames": json})).unwrap()
 }
 
+/// An address as a status has it, with the surplus added to its TTL.
 pub(super) fn stored_address(ip: &str, ttl: i64, second: i64) -> serde_json::Value {
     let time = k8s_openapi::jiff::Timestamp::from_second(T0 / 1000 + second).unwrap();
+    let ttl = ttl + STORED_SURPLUS.as_secs() as i64;
+    let ttl = ttl.min(i64::from(i32::MAX));
     serde_json::json!({"ip": ip, "ttlSeconds": ttl, "lastLookupTime": time.to_string()})
 }
 

@@ -238,6 +238,7 @@ fn status_now(size: usize) -> Value {
         };
         state.observe(&observation, &Limits::default(), Crowd::default());
     }
-    let update = StatusUpdate::new(&mut state, &Stored::default(), now).expect("a status");
+    let update = StatusUpdate::new(&mut state, &Stored::default(), &Limits::default(), now)
+        .expect("a status");
     serde_json::to_value(update.status()).expect("JSON")
 }

@@ -139,7 +139,6 @@ fn each_source_of_names_has_its_rights_and_its_flags() {
     for flag in [
         "--rules=egressfirewall,dnsresolver",
         "--dnsresolver-objects-namespace=egress-by-name",
-        "--dnsresolver-retain=1h",
     ] {
         assert!(args.contains(flag), "{flag}: {args}");
     }

@@ -71,8 +71,6 @@ pub(crate) async fn write_status(objects: &Api<DnsNameResolver>, name: &str, ip:
 pub(crate) struct Ruled {
     pub(crate) northbound: Northbound,
     pub(crate) workdir: Workdir,
-    /// The rules' uuids.
-    pub(crate) acls: Vec<String>,
 }
 
 impl Ruled {
@@ -80,8 +78,8 @@ impl Ruled {
     pub(crate) async fn start(names: &[String], owned: bool) -> Self {
         let workdir = Workdir::new();
         let northbound = Northbound::start(workdir.path()).await;
+        northbound.create_acls(names, owned);
         Self {
-            acls: northbound.create_acls(names, owned),
             northbound,
             workdir,
         }

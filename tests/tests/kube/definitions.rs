@@ -286,7 +286,8 @@ fn wide(names: u8, failure: Option<Failure>) -> (NameState, Value) {
         }
     }
     Eviction::new(&mut state, &limits, now).enforce(Crowd::default());
-    let update = StatusUpdate::new(&mut state, &Stored::default(), now).unwrap();
+    let update =
+        StatusUpdate::new(&mut state, &Stored::default(), &Limits::default(), now).unwrap();
     let status = serde_json::to_value(update.status()).unwrap();
     (state, status)
 }

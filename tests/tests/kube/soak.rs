@@ -2,7 +2,6 @@
 //! [`tests::soak`].
 
 mod crd;
-mod deleted;
 mod failover;
 mod instances;
 mod log;

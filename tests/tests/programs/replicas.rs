@@ -1,10 +1,7 @@
-//! Two collectors on one store: both write observed addresses, and one does the look-ups and removals.
-
-use std::fs;
+//! Two collectors on one store: one looks names up and writes.
 
 use proto::api::Family;
 use tests::{
-    coredns::CoreDns,
     programs::Program,
     wait::eventually,
     world::{Setup, World},
@@ -56,56 +53,11 @@ async fn a_replica_takes_over_when_the_leader_is_killed_and_nothing_leaves() {
         .counts("egress_collector_lookups_total", &[], 1.0)
         .await;
     assert!(history.departures().await.is_empty());
-    // It now creates and deletes objects.
+    // It now creates objects.
     world.store.allow("team", &["late.example.com"]);
-    world.expect_no_addresses(NAME).await;
-}
-
-#[tokio::test]
-async fn what_only_a_replica_sees_is_written_too() {
-    let world = World::start(Setup {
-        zone: "www 300 IN A 192.0.2.10",
-        allow: &["www.example.com"],
-        ..Setup::default()
-    })
-    .await;
-    let replica = second(&world).await;
-    expect_leading(&replica, 0.0).await;
-    // A CoreDNS that streams to the replica only, and has another address.
-    let folder = world.workdir.join("elsewhere");
-    fs::create_dir(&folder).unwrap();
-    let corefile = fs::read_to_string(world.workdir.join("Corefile")).unwrap();
-    let socket = world.workdir.join(SOCKET).display().to_string();
-    fs::write(
-        folder.join("Corefile"),
-        corefile.replace("{$DNSTAP_SOCKET}", &socket),
-    )
-    .unwrap();
-    tests::coredns::write_zone(
-        &folder.join("example.com.zone"),
-        "example.com.",
-        1,
-        "www 300 IN A 192.0.2.99",
-    );
-    for zone in fs::read_dir(world.workdir.path()).unwrap().flatten() {
-        let name = zone.file_name();
-        if name.to_string_lossy().ends_with(".zone") && name != "example.com.zone" {
-            fs::copy(zone.path(), folder.join(name)).unwrap();
-        }
-    }
-    let other = CoreDns::start(&folder).await;
-    world.look_up(NAME).await;
-    eventually("both addresses are in the set", async || {
-        other.look_up(NAME).await;
-        let rows = world.northbound.sets(NAME, Family::V4)?;
-        let found: Vec<_> = rows
-            .iter()
-            .flat_map(|row| &row.addresses)
-            .cloned()
-            .collect();
-        (found == ["192.0.2.10", "192.0.2.99"])
-            .then_some(())
-            .ok_or_else(|| format!("{found:?}"))
+    eventually("an object of the new name", async || {
+        let object = world.store.object("late.example.com.");
+        object.map(drop).ok_or_else(|| "there is none".to_owned())
     })
     .await;
 }

@@ -50,12 +50,6 @@ async fn an_unusable_flag_is_a_usage_error() {
         (
             "collector",
             &collector,
-            &["--min-ttl", "2h", "--max-ttl", "1h"],
-            "min-ttl",
-        ),
-        (
-            "collector",
-            &collector,
             &["--no-such-flag"],
             "--no-such-flag",
         ),

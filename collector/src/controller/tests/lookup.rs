@@ -334,13 +334,16 @@ fn a_name_that_does_not_exist_any_more_loses_its_addresses() {
     let start = world.now;
     while world.addresses() == ["www.example.com. 1.1.1.1"] {
         world.skip();
-        assert!(world.now - start < 90_000, "it stays for ever");
+        assert!(world.now - start < 150_000, "it stays for ever");
         if !world.due().is_empty() {
             world.fail(WWW, Failure::NXDOMAIN);
         }
         world.settle();
     }
-    assert!(world.now - start > 50_000, "not before five failures");
+    assert!(
+        world.now - start > 90_000,
+        "not before five failures in a minute"
+    );
 }
 
 #[test]

@@ -96,62 +96,17 @@ fn each_source_has_an_object_and_loses_it_with_its_own_last_rule() {
 }
 
 #[test]
-fn each_status_keeps_an_address_for_the_time_of_its_source() {
+fn each_status_keeps_an_address_for_the_longest_retention() {
     let mut two = Two::new();
     two.want(&[WWW], &[WWW]);
     two.world.observe(WWW, "1.1.1.1");
     two.world.settle();
-    // The TTL of 30 s and the grace of 5 s are over.
-    two.settle_at(36);
-    assert_eq!(two.addresses()["resolvers"], "1.1.1.1");
-    assert_eq!(two.addresses()["ovn"], "");
-    // An answer has it again.
-    two.world.observe(WWW, "1.1.1.1");
-    two.world.settle();
-    assert_eq!(two.addresses()["ovn"], "1.1.1.1");
-    two.settle_at(36 + 61);
-    assert_eq!(two.addresses()["resolvers"], "");
-    assert_eq!(two.addresses()["ovn"], "");
-}
-
-#[test]
-fn an_address_that_left_a_status_does_not_come_back_with_a_new_leader() {
-    let mut two = Two::new();
-    two.want(&[WWW], &[WWW]);
-    two.world.observe(WWW, "1.1.1.1");
-    two.world.settle();
-    two.settle_at(36);
-    let mut next = Two::new();
-    next.world.store = two.world.store.clone();
-    next.world.now = 37_000;
-    let now = at(next.world.now);
-    for (source, namespace) in [
-        (Source::EgressFirewall, "ovn"),
-        (Source::DnsResolver, "resolvers"),
-    ] {
-        let objects = two.world.store.iter();
-        let objects = objects.filter(|(key, _)| key.namespace == namespace);
-        let objects = objects.map(|(_, object)| object.clone()).collect();
-        let controller = &mut next.world.controller;
-        controller.event(source, Event::Synced(objects), now);
+    // The TTL of 30 s and the grace of 5 s are over, but not the retention of the other source.
+    for (second, expected) in [(36, "1.1.1.1"), (61, "")] {
+        two.settle_at(second);
+        assert_eq!(two.addresses()["resolvers"], expected);
+        assert_eq!(two.addresses()["ovn"], expected);
     }
-    next.want(&[WWW], &[WWW]);
-    assert_eq!(next.addresses()["resolvers"], "1.1.1.1");
-    assert_eq!(next.addresses()["ovn"], "");
-}
-
-#[test]
-fn a_wildcard_of_both_sources_loses_found_names_at_different_times() {
-    let mut two = Two::new();
-    two.want(&["*.example.com."], &["*.example.com."]);
-    two.world.observe("a.example.com.", "1.1.1.1");
-    two.world.settle();
-    two.world.now = 20_000;
-    two.world.observe("b.example.com.", "2.2.2.2");
-    two.world.settle();
-    two.settle_at(36);
-    assert_eq!(two.addresses()["ovn"], "2.2.2.2");
-    assert_eq!(two.addresses()["resolvers"], "1.1.1.1 2.2.2.2");
 }
 
 #[test]

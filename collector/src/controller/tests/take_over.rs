@@ -157,31 +157,3 @@ fn a_client_that_asks_now_and_then_never_loses_its_name_whoever_is_killed() {
         }
     }
 }
-
-/// OpenShift's operator does so. So may the previous leader, in its last writes.
-#[test]
-fn a_loss_soon_after_a_take_over_is_no_sign_of_a_foreign_gc() {
-    let mut world = crate::controller::tests::lookup::world();
-    world.want(&[WWW]);
-    for (leads_since, foreign_gc_detected) in [(31_000, false), (120_000, true)] {
-        let now = leads_since + if foreign_gc_detected { 35_000 } else { 4_000 };
-        world.now = now - 35_000;
-        world.observe(WWW, "1.1.1.1");
-        world.settle();
-        world.controller.lead(false, at(leads_since));
-        world.controller.lead(true, at(leads_since));
-        world.now = now - 4_000;
-        world.observe(WWW, "1.1.1.1");
-        world.now = now;
-        let mut object = world.store.values().next().unwrap().clone();
-        object.status = None;
-        let object = world.put(object);
-        world
-            .controller
-            .event(Source::EgressFirewall, Event::Applied(object), at(now));
-        assert_eq!(
-            world.controller.lead.foreign_gc_detected, foreign_gc_detected,
-            "{now}"
-        );
-    }
-}

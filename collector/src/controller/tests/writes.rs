@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use runtime::store::Event;
-
 use super::{World, at};
 use crate::objects::{
     MAX_IN_FLIGHT, ManageObjects,
     publish::{Write, WriteOutcome},
 };
-use crate::rules::Source;
 
 /// The store carries out these writes.
 fn carry_out(world: &mut World, writes: &[Write]) {
@@ -101,41 +98,6 @@ fn a_store_that_takes_few_writes_at_once_is_asked_for_about_as_many() {
         world.controller.objects.in_flight_limit.size(),
         MAX_IN_FLIGHT
     );
-}
-
-#[test]
-fn who_removes_addresses_by_stored_times_is_shown_new_ones_from_then_on() {
-    const NAME: &str = "www.example.com";
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&[NAME]);
-    world.settle();
-    world.observe(NAME, "1.1.1.1");
-    world.settle();
-    let stored = world.store.values().next().unwrap().clone();
-    let ttl = stored.status.as_ref().unwrap().resolved_names[0].resolved_addresses[0].ttl_seconds;
-    let ttl = i64::from(ttl) * 1000;
-    // A new expiry is no reason to write yet.
-    world.now = ttl - 1000;
-    world.observe(NAME, "1.1.1.1");
-    assert_eq!(world.settle(), 0);
-    world.now = ttl + 1000;
-    assert_eq!(world.settle(), 0);
-    let mut bare = stored;
-    bare.status = None;
-    let bare = world.put(bare);
-    world
-        .controller
-        .event(Source::EgressFirewall, Event::Applied(bare), at(world.now));
-    assert_eq!(world.settle(), 1);
-    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
-
-    world.now = 2 * ttl - 10_000;
-    world.observe(NAME, "1.1.1.1");
-    world.settle();
-    world.now = 2 * ttl - 2000;
-    assert_eq!(world.settle(), 0, "before the stored expiry");
-    world.now = 2 * ttl;
-    assert_eq!(world.settle(), 1, "after it");
 }
 
 #[test]

@@ -106,7 +106,10 @@ impl NameTable {
                 let expired = entry.memory.expire(now, &entry.in_use.limits);
                 counter!("egress_collector_addresses_expired_total")
                     .increment(expired.len() as u64);
-                for (name, ip) in expired {
+                let limited = entry.memory.limit_retained(now, &entry.in_use.limits);
+                counter!("egress_collector_retained_addresses_dropped_total")
+                    .increment(limited.len() as u64);
+                for (name, ip) in expired.into_iter().chain(limited) {
                     debug!(%name, %ip, "expired");
                     self.reschedule(&name);
                 }

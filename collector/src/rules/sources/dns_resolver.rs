@@ -4,7 +4,7 @@ use proto::api::{DnsResolver, MAX_DOMAINS, RuleType};
 
 use super::{
     super::{
-        RetentionRules,
+        RetentionPolicy,
         rule_object::{NameRule, RuleObject},
         validation::{Fault, Faults},
     },
@@ -15,7 +15,7 @@ use crate::clients::Namespace;
 impl RuleSource for DnsResolver {
     const SOURCE: Source = Source::DnsResolver;
 
-    fn rules(&self, namespace: Namespace, terms: &RetentionRules) -> RuleObject {
+    fn rules(&self, namespace: Namespace, terms: &RetentionPolicy) -> RuleObject {
         let mut faults = Faults::default();
         let names = &self.spec.domain_list;
         if let Some(more @ 1..) = names.len().checked_sub(MAX_DOMAINS) {
@@ -28,6 +28,6 @@ impl RuleSource for DnsResolver {
             rule_type: RuleType::Allow,
             is_for_ports: false,
         });
-        RuleObject::new(self, namespace, terms.defaults, faults, rules)
+        RuleObject::new(self, namespace, *terms, faults, rules)
     }
 }

@@ -8,7 +8,7 @@ use runtime::{args::parse_duration, inspect::text::quoted};
 
 use super::{
     super::{
-        RetentionPolicy, RetentionRules,
+        RetentionPolicy,
         rule_object::{NameRule, RuleObject},
         validation::{Fault, Faults},
     },
@@ -22,10 +22,15 @@ pub(in crate::rules) const MAX_RULES: usize = 8_000;
 /// The prefix of annotations that override the flags for the names of an EgressFirewall.
 pub(in crate::rules) const ANNOTATIONS: &str = "dnsnameresolver.network.openshift.io";
 
+// The largest values of annotations. One namespace's annotation applies to all that use the name.
+const MAX_GRACE: Duration = Duration::from_secs(3600);
+const MAX_MIN_TTL: Duration = Duration::from_secs(600);
+const MAX_RETAIN: Duration = Duration::from_secs(168 * 3600);
+
 impl RuleSource for EgressFirewall {
     const SOURCE: Source = Source::EgressFirewall;
 
-    fn rules(&self, namespace: Namespace, terms: &RetentionRules) -> RuleObject {
+    fn rules(&self, namespace: Namespace, terms: &RetentionPolicy) -> RuleObject {
         let mut faults = Faults::default();
         let terms = annotated(self, terms, &mut faults);
         let rules = &self.spec.egress;
@@ -45,13 +50,12 @@ impl RuleSource for EgressFirewall {
     }
 }
 
-/// The flags, overridden by the annotations within the ceilings.
+/// The flags, overridden by the annotations within their largest values.
 fn annotated(
     object: &EgressFirewall,
-    rules: &RetentionRules,
+    defaults: &RetentionPolicy,
     faults: &mut Faults,
 ) -> RetentionPolicy {
-    let RetentionRules { defaults, ceilings } = rules;
     let mut read = |key: &str, default: Duration, ceiling: Duration| {
         let Some(text) = object.annotations().get(&format!("{ANNOTATIONS}/{key}")) else {
             return default;
@@ -71,9 +75,9 @@ fn annotated(
         }
     };
     RetentionPolicy {
-        grace: read("grace", defaults.grace, ceilings.grace),
-        min_ttl: read("min-ttl", defaults.min_ttl, ceilings.min_ttl),
-        retain: read("retain", defaults.retain, ceilings.retain),
+        grace: read("grace", defaults.grace, MAX_GRACE),
+        min_ttl: read("min-ttl", defaults.min_ttl, MAX_MIN_TTL),
+        retain: read("retain", defaults.retain, MAX_RETAIN),
         ..*defaults
     }
 }

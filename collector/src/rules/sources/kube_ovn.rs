@@ -9,7 +9,7 @@ use proto::api::{KubeOvnDnsNameResolver, POLICY_LABEL, RuleType};
 
 use super::{
     super::{
-        RetentionRules,
+        RetentionPolicy,
         rule_object::{NameRule, RuleObject},
         validation::Faults,
     },
@@ -24,7 +24,7 @@ impl RuleSource for KubeOvnDnsNameResolver {
         self.labels().get(POLICY_LABEL).map(String::as_str)
     }
 
-    fn rules(&self, payer: Namespace, terms: &RetentionRules) -> RuleObject {
+    fn rules(&self, payer: Namespace, terms: &RetentionPolicy) -> RuleObject {
         let rule = NameRule {
             index: 0,
             name: &self.spec.name,
@@ -32,6 +32,6 @@ impl RuleSource for KubeOvnDnsNameResolver {
             is_for_ports: false,
         };
         let faults = Faults::default();
-        RuleObject::new(self, payer, terms.defaults, faults, [rule].into_iter())
+        RuleObject::new(self, payer, *terms, faults, [rule].into_iter())
     }
 }

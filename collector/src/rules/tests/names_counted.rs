@@ -11,7 +11,7 @@ use runtime::store::ObjectKey;
 use serde_json::json;
 
 use super::super::{
-    RetentionRules, Wanted, rule_object::RuleObject, rule_set::Rules, validation::Fault,
+    RetentionPolicy, Wanted, rule_object::RuleObject, rule_set::Rules, validation::Fault,
 };
 use crate::clients::Clients;
 
@@ -19,7 +19,7 @@ use crate::clients::Clients;
 const LIMIT: usize = 10;
 
 fn rules() -> Rules {
-    let (terms, clients) = (RetentionRules::default(), Clients::default());
+    let (terms, clients) = (RetentionPolicy::default(), Clients::default());
     let mut rules = Rules::of::<DnsResolver>(terms, clients, Default::default());
     rules.counted.set_limit(LIMIT);
     rules

@@ -12,9 +12,7 @@ use proto::api::{DnsName, RuleType};
 use runtime::store::ObjectKey;
 
 use super::{
-    super::{
-        Overview, RetentionPolicy, RetentionRules, RuleChange, Version, Wanted, rule_set::Rules,
-    },
+    super::{Overview, RetentionPolicy, RuleChange, Version, Wanted, rule_set::Rules},
     annotate, firewall, key,
 };
 use crate::clients::{Clients, Namespace};
@@ -54,7 +52,7 @@ impl DerefMut for Published {
 }
 
 impl Published {
-    pub(in crate::rules) fn new(terms: RetentionRules) -> Self {
+    pub(in crate::rules) fn new(terms: RetentionPolicy) -> Self {
         Self {
             rules: Rules::new(terms, Clients::default()),
             ..Self::default()

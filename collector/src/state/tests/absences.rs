@@ -14,7 +14,7 @@ use super::{
 /// let addresses leave.
 #[derive(Default)]
 struct Rows {
-    absences: BTreeMap<(DnsName, Family), u32>,
+    absences: BTreeMap<(DnsName, Family), (u32, Timestamp)>,
     closing: BTreeMap<(DnsName, Family), Timestamp>,
 }
 
@@ -51,9 +51,9 @@ impl Rows {
                 true
             }
             FamilyResult::Absent => {
-                let row = self.absences.entry(key.clone()).or_default();
-                *row += 1;
-                *row >= 5
+                let row = self.absences.entry(key.clone()).or_insert((0, now));
+                row.0 += 1;
+                row.0 >= 5 && row.1 + Duration::from_secs(60) <= now
             }
             FamilyResult::Unknown => {
                 self.reset(asked, family);
@@ -128,7 +128,7 @@ proptest! {
         for name in &names {
             for _ in 0..5 {
                 known.looked_up(name.as_str(), [FamilyResult::Absent; 2], now);
-                now += 5.0;
+                now += 15.0;
             }
             known.looked_up(name.as_str(), [FamilyResult::Absent; 2], now);
             now += 5.0;

@@ -72,3 +72,24 @@ fn an_object_stays_under_its_size() {
     );
     assert!(serde_json::to_vec(&known.stored).unwrap().len() < 20_000);
 }
+
+#[test]
+fn retention_alone_keeps_at_most_100_addresses_of_a_name() {
+    let mut known = Known::new("www.example.com");
+    known.limits.retain = Duration::from_secs(3600);
+    for i in 0..150_u8 {
+        let ip = format!("1.1.1.{i}");
+        known.observe("www.example.com", &[(&ip, 30)], f64::from(i));
+    }
+    assert_eq!(known.expire(149.0), 0);
+    // The 101st is over, with its grace.
+    let next = known.memory.list().next_removal(&known.limits);
+    assert_eq!(next, Some(at(135.0)));
+    let mut limit = |seconds| known.memory.limit_retained(at(seconds), &known.limits);
+    assert_eq!(limit(134.9), []);
+    let gone: Vec<_> = limit(137.0).into_iter().map(|(_, ip)| ip).collect();
+    let oldest = [0, 1, 2].map(|i| std::net::IpAddr::from([1, 1, 1, i]));
+    assert_eq!(gone, oldest);
+    assert_eq!(limit(1_000.0).len(), 47);
+    assert_eq!(known.expire(3_700.0), 51);
+}

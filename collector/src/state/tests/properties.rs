@@ -158,8 +158,7 @@ impl Known {
         let read = Stored::new(&status, &self.memory);
         self.stored = status;
         let (limits, guards) = (&self.limits, Guards::default());
-        self.memory
-            .absorb(&read, at(now), limits, &guards, super::After::Gap)
+        self.memory.absorb(&read, at(now), limits, &guards)
     }
 
     /// The expiry of each known address.
@@ -263,20 +262,6 @@ proptest! {
             if matches!(what, Happens::Written) {
                 prop_assert_eq!(check_crd(&known.stored), Ok(()));
                 prop_assert!(!known.write(now), "written twice");
-            }
-        }
-    }
-
-    #[test]
-    fn an_expiry_in_memory_never_moves_back(list in happenings()) {
-        let mut known = Known::new(SPEC);
-        let mut now = 0.0;
-        for (what, later) in &list {
-            now += later;
-            let before = known.expiries();
-            known.happen(what, now);
-            for (address, expiry) in known.expiries() {
-                prop_assert!(before.get(&address).is_none_or(|before| *before <= expiry), "{what:?}: {address:?}");
             }
         }
     }

@@ -7,7 +7,7 @@ use proto::api::DnsNameResolverStatus;
 use serde_json::{Value, json};
 
 use crate::state::{
-    FamilyResult, Limits,
+    FamilyResult, Limits, STORED_SURPLUS,
     tests::{Known, T0, answer, at, name, status, stored_address},
 };
 use crate::{failure::Failure, guards::Guards};
@@ -39,8 +39,8 @@ pub(in crate::state) enum Step {
     SeenBy(&'static str, &'static str, Answered, f64),
     /// A look-up had an answer, in the families of the addresses.
     Got(&'static str, Answered, f64),
-    /// So many look-ups, five seconds apart, the last at that second. Every server said that there
-    /// is no IPv4 address.
+    /// So many look-ups, the last at that second: fewer than five in twenty seconds, or five in a
+    /// minute. Every server said that there is no IPv4 address.
     Absences(&'static str, u32, f64),
     Failed(&'static str, Failure, f64),
     /// No server said NOERROR, with a failure for each family.
@@ -141,7 +141,8 @@ fn take(known: &mut Known, step: &Step) -> Result<(), String> {
         }
         Absences(asked, count, now) => {
             for before in (0..count).rev() {
-                let then = now - 5.0 * f64::from(before);
+                let apart = if count < 5 { 5.0 } else { 15.0 };
+                let then = now - apart * f64::from(before);
                 let results = [FamilyResult::Absent, FamilyResult::Unknown];
                 known.looked_up(asked, results, then);
             }
@@ -196,7 +197,8 @@ fn lines(status: &DnsNameResolverStatus) -> Vec<String> {
         let reason = entry.conditions.first().map_or("-", |it| &it.reason);
         let addresses = entry.resolved_addresses.iter().map(|address| {
             let second = address.last_lookup_time.0.as_second() - T0 / 1000;
-            format!(" {} {}@{second}", address.ip, address.ttl_seconds)
+            let ttl = address.ttl_seconds - STORED_SURPLUS.as_secs() as i32;
+            format!(" {} {ttl}@{second}", address.ip)
         });
         let (dns_name, failures) = (&entry.dns_name, entry.resolution_failures);
         format!("{dns_name} {reason} {failures}:") + &addresses.collect::<String>()

@@ -29,7 +29,7 @@ const TRACKER: &str = "192.0.2.66";
 
 const NAMESPACE: [&str; 2] = ["--dnsresolver-objects-namespace", "names"];
 
-const RULES: [&str; 4] = ["--rules", "dnsresolver", "--dnsresolver-retain", "2s"];
+const RULES: [&str; 4] = ["--rules", "dnsresolver", "--retain", "2s"];
 
 /// The servers. Fields are in the order in which they are dropped.
 struct Servers {

@@ -70,7 +70,6 @@ impl WholeWay {
             ("--min-ttl", "1s".to_owned()),
             ("--grace", "1s".to_owned()),
             ("--retain", format!("{}s", RETAIN.as_secs())),
-            ("--dnsresolver-retain", format!("{}s", RETAIN.as_secs())),
         ];
         let flags = flags.map(|(flag, value)| [flag.to_owned(), value]);
         let kubeconfig = world.server.kubeconfig().display().to_string();

@@ -81,13 +81,13 @@ impl Pair {
         })
         .await;
         let took = then.elapsed();
-        judge("the second led", took, Duration::from_secs(15));
+        judge("the second led", took, Duration::from_secs(20));
         took
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_leader_is_followed_within_15_seconds_and_nothing_leaves() {
+async fn a_killed_leader_is_followed_within_20_seconds_and_nothing_leaves() {
     let server = ApiServer::shared().await;
     let mut pair = Pair::start(&server).await;
     let rounds: u8 = or_long(1, 5);
@@ -96,7 +96,7 @@ async fn a_killed_leader_is_followed_within_15_seconds_and_nothing_leaves() {
         let before = [STEADY, MOVING, SEEN].map(|name| pair.second.nameserver.asked(name));
         pair.first.program.process().kill();
         let killed = Instant::now();
-        // There is no leader, and new addresses are written all the same.
+        // The next leader writes what came meanwhile.
         let ip = IpAddr::from([10, 0, 0, round + 1]);
         seen.push(ip.to_string());
         let texts: Vec<&str> = seen.iter().map(String::as_str).collect();

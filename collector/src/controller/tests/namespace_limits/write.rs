@@ -5,7 +5,7 @@ use crate::{
     clients::tests::Pods,
     controller::tests::{answer, at},
     namespaces::NamespaceQuota,
-    objects::{NamespaceLimits, WriteCost, publish::Write},
+    objects::{WriteCost, publish::Write},
 };
 
 const MODEST: &str = "www.modest.example.";
@@ -168,55 +168,4 @@ fn of_many_whose_pods_find_names_under_a_wildcard_each_may_pay() {
         let entry = names.entries.get_mut(name).unwrap();
         assert_eq!(entry.payers(), pods.numbers(&namespaces));
     }
-}
-
-#[test]
-fn timestamp_writes_do_not_wait_for_a_thousand_names_of_another_namespace() {
-    let names = (0..1000).map(|i| &*format!("a{i}.greedy.example").leak());
-    let names: Vec<&'static str> = names.collect();
-    let rules: [(_, &[_]); 2] = [("greedy", &names), ("modest", &[MODEST])];
-    let mut cluster = Cluster::with(&rules, |config| {
-        config.namespace_limits = NamespaceLimits::default();
-    });
-    let world = &mut cluster.world;
-    // Another program removes addresses once their stored times are over.
-    world.controller.lead.foreign_gc_detected = true;
-    let mut of_modest = Vec::new();
-    for tenth in 0..1200_i64 {
-        for name in names.iter().filter(|_| tenth % 40 == 0) {
-            let mut short = answer(name, "192.0.2.1", world.now);
-            short.addresses.iter_mut().for_each(|(_, ttl)| *ttl = 8);
-            world.controller.observe(&short);
-        }
-        if tenth % 150 == 0 {
-            world.observe(MODEST, "192.0.2.1");
-        }
-        world.controller.tick(at(world.now));
-        for write in world.controller.writes(at(world.now)) {
-            if matches!(&write, Write::Status(it) if it.spec.name == MODEST) {
-                of_modest.push(world.now);
-            }
-            let outcome = world.carry_out(&write);
-            world
-                .controller
-                .written(&write.key(), &write, outcome, at(world.now));
-        }
-        let soon = at(world.now + 100);
-        let wakes = world
-            .controller
-            .names
-            .wakes
-            .0
-            .iter()
-            .filter(|(at, _)| *at <= soon);
-        assert!(tenth < 100 || wakes.count() < 100, "{tenth}");
-        world.now += 100;
-    }
-    // Each within a check or two after the last one expires.
-    let gaps = of_modest.windows(2).map(|pair| pair[1] - pair[0]);
-    let gaps: Vec<_> = gaps.collect();
-    assert!(
-        gaps.len() >= 3 && gaps.iter().all(|it| *it <= 30_500),
-        "{of_modest:?}"
-    );
 }

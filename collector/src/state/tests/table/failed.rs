@@ -8,6 +8,13 @@ fn failing(asked: &'static str, failure: Failure, rounds: u32) -> Vec<Step> {
     (0..rounds).map(round).collect()
 }
 
+/// Five NXDOMAIN in a row and a sixth, a minute after the first.
+fn absent(asked: &'static str) -> Vec<Step> {
+    let mut all = failing(asked, Failure::NXDOMAIN, 5);
+    all.push(Failed(asked, Failure::NXDOMAIN, 90.0));
+    all
+}
+
 fn after(before: &[Step], failures: Vec<Step>, then: &[Step]) -> Vec<Step> {
     [before, &failures, then].concat()
 }
@@ -83,8 +90,8 @@ fn a_failed_look_up_does_what_the_page_says() {
         row(
             "each in its time",
             WWW,
-            &after(&known, failing(WWW, Failure::NXDOMAIN, 5), &[Expire(55.0)]),
-            &["www.example.com. NXDOMAIN 5: 2.2.2.2 300@0"],
+            &after(&known, absent(WWW), &[Expire(95.0)]),
+            &["www.example.com. NXDOMAIN 6: 2.2.2.2 300@0"],
         ),
         row(
             "an object that lost its last address keeps its own entry, with the reason",
@@ -195,7 +202,7 @@ fn a_failed_look_up_does_what_the_page_says() {
                 Failed(WWW, Failure::NXDOMAIN, 35.0),
                 FailedApart(WWW, [Failure::NXDOMAIN, Failure::Timeout], 40.0),
                 Failed(WWW, Failure::NXDOMAIN, 45.0),
-                Failed(WWW, Failure::NXDOMAIN, 50.0),
+                Failed(WWW, Failure::NXDOMAIN, 95.0),
                 Expire(HOUR),
             ],
             &["www.example.com. NXDOMAIN 5: 2001:db8::1 5@45"],
@@ -209,8 +216,8 @@ fn a_failed_look_up_does_what_the_page_says() {
                     Got(A, &[("2.2.2.2", 3000)], 0.0),
                     Write(0.0),
                 ],
-                failing(WILD, Failure::NXDOMAIN, 5),
-                &[Expire(55.0)],
+                absent(WILD),
+                &[Expire(95.0)],
             ),
             &["a.example.com. - 0: 2.2.2.2 3000@0"],
         ),
@@ -225,14 +232,14 @@ fn a_failed_look_up_does_what_the_page_says() {
             &["www.example.com. NXDOMAIN 5: 1.1.1.1 5@-5"],
         ),
         row(
-            "five NXDOMAIN after it do",
+            "NXDOMAIN after it for a minute does",
             WWW,
             &after(
-                &[Status(&[(WWW, 4, &[("1.1.1.1", 5, -5)])], 0.0)],
-                failing(WWW, Failure::NXDOMAIN, 5),
-                &[Expire(50.0)],
+                &[Status(&[(WWW, 4, &[("1.1.1.1", 5, -900)])], 0.0)],
+                absent(WWW),
+                &[Expire(HOUR)],
             ),
-            &["www.example.com. NXDOMAIN 9:"],
+            &["www.example.com. NXDOMAIN 10:"],
         ),
         row(
             "a count that somebody wrote below zero is none",
@@ -319,9 +326,10 @@ fn a_family_that_fails_alone_is_no_failure_of_the_name() {
                 LookedUp(WWW, [Unknown, Absent], 40.0),
                 LookedUp(WWW, [Unknown, Absent], 45.0),
                 LookedUp(WWW, [Unknown, Absent], 50.0),
-                Expire(55.0),
+                LookedUp(WWW, [Unknown, Absent], 90.0),
+                Expire(95.0),
             ],
-            &["www.example.com. NOERROR 0: 1.1.1.1 5@50"],
+            &["www.example.com. NOERROR 0: 1.1.1.1 5@90"],
         ),
         row(
             "four are not enough",

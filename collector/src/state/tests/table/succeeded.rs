@@ -148,7 +148,7 @@ fn a_successful_look_up_does_what_the_page_says() {
                 Write(0.0),
                 Status(&[(WWW, 0, &[("1.1.1.1", 30, 5000)])], 10.0),
             ],
-            &["www.example.com. NOERROR 0: 1.1.1.1 30@10"],
+            &["www.example.com. NOERROR 0: 1.1.1.1 30@0"],
         ),
         row(
             "an unknown address is appended, and nothing is removed: different servers give different parts",
