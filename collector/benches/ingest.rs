@@ -102,7 +102,6 @@ fn ingest(stream: &[u8], names: &NameIndex, remembered: &AnswerCache) -> u64 {
         remembered,
         own: &OwnQueries::default(),
         secrets: None,
-        new_names: &collector::new_names::NewNames::default(),
     };
     let (mut counts, mut observed) = (Counts::default(), 0);
     // Every matching answer must become an observation.

@@ -65,7 +65,6 @@ fn ingest(input: &mut Input) -> usize {
         remembered: &input.remembered,
         own: &input.own,
         secrets: None,
-        new_names: &collector::new_names::NewNames::default(),
     };
     let (counts, mut observed) = (&mut input.counts, 0);
     // Every matching answer must become an observation.

@@ -214,7 +214,6 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
             left_out: mpsc::channel(1).1,
             questions: mpsc::channel(1).1,
             policies: Default::default(),
-            max_names: 20_000,
         },
         gate,
         token.clone(),

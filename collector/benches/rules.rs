@@ -130,7 +130,6 @@ impl Cluster {
                 left_out,
                 questions,
                 policies: Default::default(),
-                max_names: 20_000,
             },
             health.gate("EgressFirewalls", "they were not listed yet"),
             CancellationToken::new(),

@@ -5,12 +5,10 @@ mod flush;
 mod guards;
 mod listen;
 mod lookups;
-mod name_limits;
 mod retention;
 mod sources;
-mod stream_limits;
 
-use std::{num::NonZeroU32, time::Duration};
+use std::time::Duration;
 
 use clap::Parser;
 use runtime::{
@@ -25,15 +23,13 @@ pub use self::{
     guards::GuardArgs,
     listen::{Following, ListenArgs},
     lookups::LookupArgs,
-    name_limits::NameLimitArgs,
     retention::RetentionArgs,
     sources::SourceArgs,
-    stream_limits::StreamLimitArgs,
 };
 use crate::{
     corefile::args::LiveCorefileArgs,
     lookup::ResolverSpec,
-    objects::{ETCD_QUOTA, ManageObjects, Rates},
+    objects::{ManageObjects, WRITE_BYTES},
     state::Limits,
 };
 
@@ -46,7 +42,6 @@ pub const ADMIN: &str = "127.0.0.1:9090";
 const SOURCES: &str = "Sources of names";
 pub const RETENTION: &str = "How long addresses stay";
 pub const REFUSED_ADDRESSES: &str = "Refused addresses";
-pub const NAME_LIMITS: &str = "Limits of names and addresses";
 const STATUS_WRITES: &str = "Writes of statuses";
 
 /// The end of the help.
@@ -141,45 +136,11 @@ pub struct Args {
     )]
     pub shutdown_delay: Duration,
 
-    /// How much peers may send.
-    #[command(flatten, next_help_heading = "Limits of streams and clients")]
-    pub stream_limits: StreamLimitArgs,
-
-    /// How many names and addresses there may be.
-    #[command(flatten, next_help_heading = NAME_LIMITS)]
-    pub name_limits: NameLimitArgs,
-
-    /// The shortest time between two writes of one object that only refresh the times in its status.
-    ///
-    /// Such times are `lastLookupTime` and `ttlSeconds`. The collector writes new and removed addresses at once.
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "10m",
-        value_parser = parse_duration,
-        help_heading = STATUS_WRITES
-    )]
-    pub status_times_interval: Duration,
-
-    /// Writes a second that only refresh times, at most, for all objects together.
-    ///
-    /// At least 1. Writes that add or remove addresses do not count.
-    #[arg(long, value_name = "WRITES/S", default_value = "20", help_heading = STATUS_WRITES)]
-    pub status_write_qps: NonZeroU32,
-
-    /// The most bytes that etcd stores, as in its flag `--quota-backend-bytes`.
-    ///
-    /// The collector keeps all objects within 3/8 of it. Together with their versions of the last ten minutes they take half of it at most.
-    /// Beyond that, names of the namespaces with the most bytes are left out.
-    #[arg(long, value_name = "BYTES", default_value_t = ETCD_QUOTA, help_heading = NAME_LIMITS)]
-    pub etcd_quota: u64,
-
     /// Bytes of statuses that the collector writes a second, at most, for all objects together.
     ///
-    /// At least 1. Unused bytes are saved for 30 s. Default: 1.2 MB/s with the default `--etcd-quota`, and less while the objects take more
-    /// than 240 MB. It follows from `--etcd-quota`: half of it has all objects and ten minutes of their history.
-    #[arg(long, value_name = "BYTES/S", help_heading = STATUS_WRITES)]
-    pub status_write_bytes: Option<NonZeroU32>,
+    /// At least 1. Unused bytes are saved for 10 s. One object has 128 KiB a second of them at most.
+    #[arg(long, value_name = "BYTES/S", default_value_t = WRITE_BYTES, value_parser = clap::value_parser!(u32).range(1..), help_heading = STATUS_WRITES)]
+    pub status_write_bytes: u32,
 }
 
 impl Args {
@@ -189,7 +150,7 @@ impl Args {
             max_stale: self.max_stale,
             wildcard_idle: self.lookups.wildcard_idle,
             lookups: self.resolver() != ResolverSpec::None,
-            ..self.retention.limits(&self.name_limits)
+            ..self.retention.limits()
         }
     }
 
@@ -212,15 +173,5 @@ impl Args {
                 StoreAddress::Kube => ResolverSpec::Kube,
                 StoreAddress::Dir(_) => ResolverSpec::ResolvConf,
             })
-    }
-
-    /// How much is written.
-    pub fn rates(&self) -> Rates {
-        let bytes = self.status_write_bytes.map(|bytes| f64::from(bytes.get()));
-        Rates {
-            writes: self.status_write_qps.get().into(),
-            bytes: bytes.unwrap_or_else(|| Rates::bytes_within(self.etcd_quota, 0)),
-            etcd_quota: bytes.is_none().then_some(self.etcd_quota),
-        }
     }
 }

@@ -84,14 +84,6 @@ impl Clients {
         self.0.read().who(address)
     }
 
-    /// The kinds of several clients, under one lock.
-    pub(crate) fn each_who(&self, addresses: &[IpAddr], mut tell: impl FnMut(Client)) {
-        let table = self.0.read();
-        for address in addresses {
-            tell(table.who(*address));
-        }
-    }
-
     /// Sets the networks of pods while pods are watched; `None` if they are not.
     pub fn watch(&self, networks: Option<Arc<Networks>>) {
         let mut table = self.0.write();
@@ -211,47 +203,8 @@ impl Table {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// Watched pods, each with an address of its own.
-    pub(crate) struct Pods {
-        pub(crate) clients: Clients,
-        pods: Vec<String>,
-    }
-
-    impl Pods {
-        /// Pods by namespace and name.
-        pub(crate) fn of(pods: &[&str]) -> Self {
-            let all = Self {
-                clients: watched(),
-                pods: pods.iter().map(|&it| it.to_owned()).collect(),
-            };
-            for key in pods {
-                all.clients.set(pod(key), &[all.address(key)]);
-            }
-            all
-        }
-
-        pub(crate) fn address(&self, pod: &str) -> IpAddr {
-            let place = self.pods.iter().position(|it| it == pod).unwrap();
-            (0x0af4_0000 + u32::try_from(place).unwrap())
-                .to_be_bytes()
-                .into()
-        }
-
-        pub(crate) fn name(&self, address: IpAddr) -> String {
-            let is_its = |pod: &&String| self.address(pod) == address;
-            self.pods.iter().find(is_its).unwrap().clone()
-        }
-
-        pub(crate) fn numbers(&self, namespaces: &[&str]) -> Vec<Namespace> {
-            let numbers = namespaces.iter().map(|it| self.clients.number(it));
-            let mut numbers: Vec<_> = numbers.collect();
-            numbers.sort_unstable();
-            numbers
-        }
-    }
 
     fn ip(last: u8) -> IpAddr {
         [10, 244, 0, last].into()

@@ -17,8 +17,8 @@ pub use self::config::Config;
 use crate::{
     lookup::{GapBackfill, LookupResult, Request},
     objects::{
-        EvictionNotice, Inspection, Leadership, NameTable, NamesInUse, NamespaceShares,
-        ObjectUpdate, StoredObjects, View, WritePlan, guarded,
+        EvictionNotice, Inspection, Leadership, NameTable, NamesInUse, NamespaceUse, ObjectUpdate,
+        StoredObjects, View, WritePlan, guarded,
         publish::{Write, WriteOutcome},
         report,
     },
@@ -34,7 +34,7 @@ pub struct StatusController {
     pub(crate) names: NameTable,
     pub(crate) in_use: NamesInUse,
     pub(crate) objects: StoredObjects,
-    pub(crate) shares: NamespaceShares,
+    pub(crate) namespaces: NamespaceUse,
     pub(crate) lead: Leadership,
     backfill: GapBackfill,
 }
@@ -43,7 +43,7 @@ impl StatusController {
     /// An empty state of a standby.
     pub fn new(config: Config) -> Self {
         Self {
-            shares: NamespaceShares::new(config.namespace_limits, config.shared.clone()),
+            namespaces: NamespaceUse::new(config.namespace_caps),
             names: NameTable::new(config.limits, config.guards, config.shared),
             in_use: NamesInUse::new(config.objects.sources.iter().map(|it| it.source)),
             objects: StoredObjects::new(config.objects),
@@ -55,14 +55,13 @@ impl StatusController {
     /// Sets whether this collector leads. A new leader looks every name up before it removes any of
     /// its addresses.
     pub fn lead(&mut self, leads: bool, now: Timestamp) {
-        if !self.lead.set(leads, now) {
+        if !self.lead.set(leads) {
             return;
         }
         self.names.lookups.is_active = leads && self.names.limits.lookups;
         if leads {
             self.names.take_over(now);
         }
-        self.shares.take_over(&mut self.names, now);
         self.gap(now);
     }
 
@@ -74,7 +73,6 @@ impl StatusController {
     /// Nothing could be resolved for a while, or the wall clock was set: earlier look-ups do not
     /// count, and delayed work is done now.
     pub fn gap(&mut self, now: Timestamp) {
-        self.shares.gap(now);
         self.objects.gap();
         let was_asking = self.names.gap(now);
         self.backfill.gap(now, was_asking);
@@ -89,7 +87,7 @@ impl StatusController {
     /// Applies changes of the names in use.
     pub fn want(&mut self, wanted: &BySource<Wanted>, now: Timestamp) {
         self.in_use
-            .want(wanted, &mut self.names, &mut self.shares, now);
+            .want(wanted, &mut self.names, &mut self.namespaces, now);
     }
 
     /// Applies an answer to the name itself and to the wildcard above it.
@@ -101,8 +99,17 @@ impl StatusController {
         }
         let wildcard = observation.name.wildcard();
         for spec in std::iter::once(&observation.name).chain(wildcard.as_ref()) {
-            if !self.shares.refuses(&self.names, spec, observation) {
-                self.names.observe(spec, observation, self.lead.leads());
+            let Some(entry) = self.names.entries.get(spec) else {
+                continue;
+            };
+            let notices = &self.names.shared.notices;
+            let admitted = self.namespaces.admit(entry, observation, notices);
+            let before = entry.memory.list().addresses();
+            let observation = admitted.as_ref().unwrap_or(observation);
+            self.names.observe(spec, observation, self.lead.leads());
+            if let Some(entry) = self.names.entries.get(spec) {
+                let after = entry.memory.list().addresses();
+                self.namespaces.add(entry, after.saturating_sub(before));
             }
         }
         self.names.observed(observation);
@@ -170,7 +177,6 @@ impl StatusController {
         ObjectUpdate {
             objects: &mut self.objects,
             names: &mut self.names,
-            shares: &mut self.shares,
             lead: &mut self.lead,
             now,
         }
@@ -182,7 +188,7 @@ impl StatusController {
             names,
             in_use,
             objects,
-            shares,
+            namespaces,
             lead,
             backfill,
         } = self;
@@ -191,12 +197,14 @@ impl StatusController {
         if lead.leads() && is_all_known && backfill.next().is_some_and(|at| at <= now) {
             names.backfill(backfill, now);
         }
-        shares.look(names, lead, in_use.are_known(), now);
-        objects.budget.set_stored(shares.charged.stored, now);
+        if is_all_known && namespaces.is_changed() {
+            namespaces.reconcile(names, now);
+        }
         names.expire(lead.leads(), now);
+        namespaces.count(names, now);
     }
 
-    /// The writes to start now: at most one for each object, and addresses before new objects.
+    /// The writes to start now: at most one for each object.
     pub fn writes(&mut self, now: Timestamp) -> Vec<Write> {
         let (objects, names) = (&mut self.objects, &mut self.names);
         WritePlan::new(objects, names, &self.in_use, &self.lead, now).make()
@@ -247,7 +255,7 @@ impl StatusController {
         Inspection {
             names: &self.names,
             objects: &self.objects,
-            shares: &self.shares,
+            namespaces: &self.namespaces,
             lead: &self.lead,
         }
     }

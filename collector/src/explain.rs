@@ -21,7 +21,6 @@ use serde::Serialize;
 
 pub use self::reasons::Reason;
 use crate::{
-    new_names::RefusedAnswers,
     objects::{Facts, NameFacts},
     observation::Observation,
     observe::PeerIds,
@@ -40,8 +39,6 @@ pub struct KnownFacts {
     pub uses: BTreeMap<DnsName, NameUses>,
     /// Cached answers, if no rule wants the name.
     pub unwanted: Vec<Observation>,
-    /// New names that were left out of the wildcard because of their rate.
-    pub refused: Option<RefusedAnswers>,
     /// Rules without effect that have the given text as a name, with the reason.
     pub refused_rules: Vec<(ObjectKey, String)>,
     /// Why the objects with rules of a source cannot be read now.

@@ -45,7 +45,6 @@ pub use self::status::Status;
 use crate::{
     corefile::live::LiveView,
     flush::BlockView,
-    new_names::NewNames,
     objects::{InspectRequest, NewAddresses, View},
     observe::{self, CaptureSubscribers, ConnectionTable, answer_cache::AnswerCache},
     pods::PodsView,
@@ -76,8 +75,6 @@ pub struct InspectSources {
     pub dns: DnsSources,
     /// Cached answers for names without a rule.
     pub remembered: AnswerCache,
-    /// New names that were left out.
-    pub new_names: NewNames,
     /// The peers by their numbers.
     pub peers: observe::PeerIds,
     /// The connected peers, and the dropped observations.

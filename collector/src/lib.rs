@@ -2,11 +2,9 @@
 //! EgressFirewalls use.
 //!
 //! - [`observe`]: dnstap streams → [`observation`]s for wanted names that pass the [`guards`].
-//!   [`query_origin`]: the collectors' own queries. [`new_names`]: the rate of new names of a
-//!   client.
+//!   [`query_origin`]: the collectors' own queries.
 //! - [`rules`]: EgressFirewalls → the names in use. [`notices`]: reports to the authors of rules.
-//! - [`namespaces`]: the quota of each namespace. [`clients`]: their pods. [`pods`]: pods that
-//!   bypass the cluster's DNS.
+//! - [`clients`]: the namespaces with rules. [`pods`]: pods that bypass the cluster's DNS.
 //! - [`lookup`]: the collector's own DNS queries and their schedule. [`failure`]: their failures.
 //! - [`state`]: observations → the state of a name → its status; no IO.
 //! - [`objects`]: the state of all names → DNSNameResolver objects: created, written by
@@ -29,8 +27,6 @@ pub mod guards;
 pub mod inspect;
 mod interner;
 pub mod lookup;
-pub mod namespaces;
-pub mod new_names;
 pub mod notices;
 pub mod objects;
 pub mod observation;
@@ -56,7 +52,6 @@ pub const METRICS: &[&[Metric]] = &[
     rules::METRICS,
     corefile::live::METRICS,
     pods::METRICS,
-    namespaces::METRICS,
     runtime::metrics::process::METRICS,
     runtime::store::METRICS,
     runtime::leader::METRICS,

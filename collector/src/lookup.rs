@@ -44,7 +44,6 @@ use self::{
 };
 pub(crate) use self::{
     gap_backfill::GapBackfill,
-    round_robin::{Group, RoundRobin},
     schedule::{LookupScheduler, MOST_NAMESPACES, NextLookup, spread},
 };
 pub use self::{

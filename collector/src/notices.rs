@@ -7,7 +7,7 @@ use metrics::counter;
 use proto::api::DnsName;
 use tokio::sync::mpsc;
 
-use crate::{clients::Namespace, namespaces::NamespaceQuota};
+use crate::clients::Namespace;
 
 /// The most waiting reports. Dropping some is harmless.
 const QUEUE: usize = 64;
@@ -17,8 +17,6 @@ const QUEUE: usize = 64;
 pub enum Kind {
     /// Addresses of a name in a Deny rule: traffic to them is not blocked.
     DeniedAddresses,
-    /// Names under a wildcard whose client queried too many new ones.
-    NewNames,
 }
 
 /// Names or addresses that were left out.
@@ -26,9 +24,8 @@ pub enum Kind {
 pub enum LeftOut {
     /// Of a name, as rules have it.
     OfName(DnsName, Kind),
-    /// Names of a namespace that exceeds this quota, or that has the most while all together exceed
-    /// theirs.
-    OfNamespace(Namespace, NamespaceQuota),
+    /// Names or addresses of a namespace at a cap.
+    OfNamespace(Namespace),
 }
 
 /// The sending end, which never blocks. Clones share the queue; the default has none.
@@ -44,19 +41,19 @@ impl Notices {
 
     /// Reports that names or addresses were left out.
     pub fn tell(&self, name: &DnsName, kind: Kind) {
-        // Dropped if the queue is full: enough is reported then.
-        let _enough = self.send(|| LeftOut::OfName(name.clone(), kind));
+        self.send(|| LeftOut::OfName(name.clone(), kind));
     }
 
-    /// Reports that names of a namespace over this quota were left out. Returns whether there was
-    /// room.
-    pub fn tell_namespace(&self, namespace: Namespace, quota: NamespaceQuota) -> bool {
-        self.send(|| LeftOut::OfNamespace(namespace, quota))
+    /// Reports that names or addresses of a namespace at a cap were left out.
+    pub fn notify_namespace(&self, namespace: Namespace) {
+        self.send(|| LeftOut::OfNamespace(namespace));
     }
 
-    fn send(&self, left_out: impl FnOnce() -> LeftOut) -> bool {
-        let queue = self.0.as_ref();
-        queue.is_none_or(|queue| queue.try_send(left_out()).is_ok())
+    fn send(&self, left_out: impl FnOnce() -> LeftOut) {
+        if let Some(queue) = &self.0 {
+            // Dropped if the queue is full: enough is reported then.
+            let _enough = queue.try_send(left_out());
+        }
     }
 }
 

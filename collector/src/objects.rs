@@ -4,25 +4,23 @@
 //! - `names`: the table of all names, each an `entry` with its
 //!   [`NameState`](crate::state::NameState) and its objects (`stored_object`).
 //! - `in_use`: the names that rules use, and `name_use`: by which sources.
-//! - `namespace_limits`: the quota of each namespace.
-//! - `evictions`, `eviction_log`: addresses and names removed because of a limit.
+//! - `namespace_caps`: the names and addresses that a namespace may have.
+//! - `eviction_log`: addresses and names removed because of a limit.
 //! - `leadership`: whether this collector leads, and whether it receives enough DNS servers to
 //!   remove addresses.
 //!
 //! The store:
 //! - `stored_objects`: its objects, and the writes in flight; `updates`: its watch events. `object_policy`: how the
 //!   objects of each source are made.
-//! - `dirty`, `writes`: which objects are written and when; `budget`: the write rate; [`publish`]
+//! - `dirty`, `writes`: which objects are written and when; [`publish`]
 //!   carries a write out; `write_results`: the results.
 //!
 //! For the status page: `inspection`, `inspect_request`, `view`, `facts`, `listing`, `metrics` and
 //! `new_addresses`.
 
-pub(crate) mod budget;
 mod dirty;
 mod entry;
 mod eviction_log;
-mod evictions;
 mod facts;
 mod in_use;
 mod inspect_request;
@@ -32,7 +30,7 @@ mod listing;
 mod metrics;
 mod name_use;
 mod names;
-mod namespace_limits;
+mod namespace_caps;
 mod new_addresses;
 mod object_policy;
 pub mod publish;
@@ -43,21 +41,15 @@ mod view;
 mod write_results;
 mod writes;
 
-#[cfg(test)]
-pub(crate) use self::{
-    budget::WriteCost, metrics::Census, namespace_limits::Charged, stored_objects::MAX_IN_FLIGHT,
-};
 pub use self::{
-    budget::{ETCD_QUOTA, Rates, most_stored},
-    eviction_log::EvictionNotice,
-    evictions::Evictions,
+    eviction_log::{EvictionNotice, Evictions},
     facts::{Facts, NameFacts},
     inspect_request::InspectRequest,
     listing::{ListedName, NameListing, NameSelection, NamesQuery},
     metrics::METRICS,
-    namespace_limits::{NamespaceLimits, NamespaceShare},
+    namespace_caps::{NamespaceAtCap, NamespaceCaps},
     new_addresses::NewAddresses,
-    object_policy::{ManageObjects, ObjectPolicy, SourcePolicy},
+    object_policy::{ManageObjects, ObjectPolicy, SourcePolicy, WRITE_BYTES},
     view::{NameView, View},
 };
 pub(crate) use self::{
@@ -66,16 +58,15 @@ pub(crate) use self::{
     leadership::Leadership,
     metrics::report,
     names::{NameTable, guarded},
-    namespace_limits::NamespaceShares,
+    namespace_caps::NamespaceUse,
     stored_objects::StoredObjects,
     updates::ObjectUpdate,
     writes::WritePlan,
 };
+#[cfg(test)]
+pub(crate) use self::{metrics::Census, stored_objects::MAX_IN_FLIGHT};
 
-use crate::{
-    clients::Clients, namespaces::NamespaceQuotas, new_names::KnownNames, notices::Notices,
-    observe::answer_cache::AnswerCache,
-};
+use crate::{clients::Clients, notices::Notices, observe::answer_cache::AnswerCache};
 
 /// State shared with other tasks.
 #[derive(Clone, Debug, Default)]
@@ -84,10 +75,6 @@ pub struct Shared {
     pub remembered: AnswerCache,
     /// The pods and namespaces of clients.
     pub clients: Clients,
-    /// The names under wildcards, for the readers.
-    pub known: KnownNames,
-    /// The quotas of namespaces with annotations.
-    pub quotas: NamespaceQuotas,
     /// Reports names that are left out to the authors of rules.
     pub notices: Notices,
     /// The latest new addresses.

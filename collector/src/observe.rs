@@ -35,7 +35,6 @@ pub use self::{
 use crate::{
     flush::Streams,
     guards::SharedGuards,
-    new_names::NewNames,
     notices::Rebindings,
     observe::{answer_cache::AnswerCache, names::SharedIndex},
     query_origin::OwnQueries,
@@ -66,8 +65,6 @@ pub struct Ingest {
     pub taps: CaptureSubscribers,
     /// Decides which peers may stream.
     pub peer_acl: PeerAcl,
-    /// Limits the rate of new names under wildcards.
-    pub new_names: NewNames,
     pub limits: ConnectionLimits,
     /// Reports answers with refused addresses to the authors of rules.
     pub rebindings: Rebindings,
@@ -102,7 +99,6 @@ impl Ingest {
             peer_ids: PeerIds::default(),
             taps: CaptureSubscribers::default(),
             peer_acl: PeerAcl::default(),
-            new_names: NewNames::default(),
             limits: ConnectionLimits::default(),
             rebindings: Rebindings::default(),
             log_limits: Arc::default(),

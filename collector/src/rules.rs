@@ -54,10 +54,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub(crate) use self::sources::{SourceSet, is_policy};
-pub(crate) use self::wanted::joined_order;
 pub use self::{
     by_source::BySource,
-    retention::{OwnRetention, RetentionPolicy},
+    retention::RetentionPolicy,
     rule_references::{NameUses, RuleUse, UsesAsked},
     sources::{RuleSource, Source},
     wanted::{Changes, RuleChange, Version, Wanted, WantedName},
@@ -129,8 +128,6 @@ pub struct Inputs {
     pub questions: mpsc::Receiver<UsesAsked>,
     /// The policies that objects were made for.
     pub policies: Policies,
-    /// The most names in all objects of a namespace. A name counts once for each object.
-    pub max_names: usize,
 }
 
 /// Follows the objects of a source and publishes the names in use, until `shutdown`.
@@ -151,8 +148,7 @@ pub async fn run<S: Store, K: RuleSource>(
         is_needed: outputs.is_needed,
         was_in_sync: false,
     };
-    let mut rules = Rules::of::<K>(terms, clients, inputs.policies);
-    rules.counted.set_limit(inputs.max_names);
+    let rules = Rules::of::<K>(terms, clients, inputs.policies);
     let mut state = RulesTask::<K>::new(rules);
     let mut teller = NameEvents::new(outputs.reporter.clone());
     let mut rule_events = RuleEvents::new(outputs.reporter);

@@ -30,7 +30,7 @@ use runtime::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::warn;
 
 use self::rules::RulesFollowed;
 use crate::{
@@ -41,10 +41,8 @@ use crate::{
     guards::{Guards, SharedGuards},
     inspect,
     lookup::{self, LookupResult, ResolverSpec},
-    namespaces::NamespaceQuotas,
-    new_names::NewNames,
     notices::{Notices, Rebindings},
-    objects::{ObjectPolicy, Shared},
+    objects::{NamespaceCaps, ObjectPolicy, Shared},
     observe::{
         ConnectionTable, DnsServers, Ingest, Listener, MaxConnections, PeerAcl,
         answer_cache::AnswerCache, names::SharedIndex, queue, secret::Secrets,
@@ -86,10 +84,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let shared = Shared {
         remembered: AnswerCache::new(AnswerCache::NAMES, MAX_TTL),
         notices,
-        quotas: match &store {
-            OpenStore::Dir(_) => NamespaceQuotas::default(),
-            OpenStore::Kube(_) => NamespaceQuotas::unread(),
-        },
         ..Shared::default()
     };
     let (rebindings, attempts) = Rebindings::channel();
@@ -99,11 +93,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     };
     let program = Program {
         rebindings,
-        new_names: NewNames::new(
-            args.stream_limits.new_names.clone(),
-            &shared.known,
-            &shared.notices,
-        ),
         shared,
         guards: Guards::new(args.guards.deny_answer.clone())
             .allow_nodes(args.allow_node_addresses)
@@ -122,7 +111,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         questions: asked_of_rules,
         policies,
     } = program.rules(attempts, left_out, &mut tasks);
-    program.namespaces(&mut tasks);
     let networks = program.networks(&mut tasks);
     let endpoints = program.endpoints(&mut tasks);
     let dns_servers = endpoints
@@ -178,7 +166,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 pods,
             },
             remembered: program.shared.remembered.clone(),
-            new_names: program.new_names.clone(),
             peers: ingest.peer_ids,
             connections: ingest.connections,
             site: Site {
@@ -249,7 +236,6 @@ struct Program {
     own: OwnQueries,
     shared: Shared,
     rebindings: Rebindings,
-    new_names: NewNames,
 }
 
 impl Program {
@@ -335,7 +321,6 @@ impl Program {
                 servers,
                 secrets,
             },
-            new_names: self.new_names.clone(),
             rebindings: self.rebindings.clone(),
             ..Ingest::new(Arc::clone(&self.index), self.clock.clone(), connections)
         };
@@ -346,20 +331,14 @@ impl Program {
     }
 
     fn controller(&self, limits: Limits, channels: Channels, tasks: &mut Tasks) {
-        let rates = self.args.rates();
-        info!(
-            bytes_a_second = rates.bytes.round(),
-            "the collector limits writes of statuses to what etcd has room for (--status-write-bytes)"
-        );
         let config = controller::Config {
             objects: ObjectPolicy {
                 sources: self.source_policies(),
-                times_interval: self.args.status_times_interval,
-                rates,
+                write_bytes: self.args.status_write_bytes,
             },
             limits,
             guards: self.guards.load().as_ref().clone(),
-            namespace_limits: self.args.name_limits.namespace_limits(self.args.etcd_quota),
+            namespace_caps: NamespaceCaps::default(),
             shared: self.shared.clone(),
         };
         let gates = Gates {

@@ -8,23 +8,21 @@
 //!
 //! State:
 //! - `name_state` (all of an object), `name_list`, `name` (a name and its addresses).
-//! - `askers` (clients that queried a name), `stored` (a status), `removed` (recent removals).
+//! - `clients_of_name` (clients that asked for a name), `stored` (a status), `removed` (recent removals).
 //!
 //! Changes:
 //! - `looked_up` and `without_addresses` (look-ups).
 //! - `removal` (when addresses leave, and every cause of removal).
-//! - `evict` and `leaving` (limits, and the order in which names leave).
+//! - `evict` and `eviction_order` (limits, and the order in which names leave).
 //!
-//! Results: `render` (the next status), `condition` (its reasons), `count`, `address_stats`
-//! and `failing_names`.
+//! Results: `render` (the next status), `condition` (its reasons), `address_stats` and `failing_names`.
 
 mod address_stats;
-mod askers;
+mod clients_of_name;
 mod condition;
-mod count;
 mod evict;
+mod eviction_order;
 mod failing_names;
-mod leaving;
 mod looked_up;
 mod name;
 mod name_list;
@@ -41,9 +39,7 @@ use std::time::Duration;
 
 pub use self::{
     address_stats::{AddressFacts, address_stats},
-    askers::Crowd,
-    count::{Count, Kept, MAX_OWN_RETENTION, OwnLimits},
-    evict::{ADDRESS_V6_BYTES, Eviction, ObjectSize},
+    evict::{Eviction, ObjectSize},
     failing_names::{FailureView, failing_names},
     looked_up::{FamilyResult, LookupSummary},
     name_list::{NameList, NameSnapshot},
@@ -69,13 +65,12 @@ pub struct Limits {
     pub lookups: bool,
     /// Addresses of a name. Beyond it, the addresses seen longest ago go.
     pub addresses_per_name: usize,
-    /// Regular names under a wildcard. Beyond it, names go in the order of `leaving`, which
-    /// protects each namespace's names from the others.
+    /// Regular names under a wildcard. Beyond it, names go in the order of `eviction_order`, which
+    /// protects each client's names from the others.
     pub names_per_wildcard: usize,
-    /// Bytes of an object as the API server stores it, with `managedFields` (etcd's limit is 1.5
-    /// MiB a request). The estimate is generous. This limit takes precedence over the two counts
-    /// above.
-    pub object_bytes: usize,
+    /// Addresses of an object; a name counts as three. So a status stays below etcd's limit of 1.5
+    /// MiB a request. This limit takes precedence over the two above.
+    pub object_size: usize,
 }
 
 impl Default for Limits {
@@ -88,8 +83,8 @@ impl Default for Limits {
             wildcard_idle: Duration::from_secs(24 * 3600),
             lookups: true,
             addresses_per_name: 1000,
-            names_per_wildcard: 1024,
-            object_bytes: 1 << 20,
+            names_per_wildcard: 1000,
+            object_size: 5000,
         }
     }
 }

@@ -78,7 +78,7 @@ mod tests {
         };
         let (short, long) = (flags("-h"), flags("--help"));
         assert!(short.len() < 20, "{short:?}");
-        assert!(long.len() > 50, "{long:?}");
+        assert!(long.len() > short.len(), "{long:?}");
         assert!(
             EVERYDAY
                 .iter()

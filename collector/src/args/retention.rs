@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use runtime::args::{format_duration, parse_duration};
 
-use super::NameLimitArgs;
 use crate::{rules::RetentionPolicy, state::Limits};
 
 /// The flags of how long addresses stay.
@@ -41,13 +40,11 @@ pub struct RetentionArgs {
 
 impl RetentionArgs {
     /// The limits that the flags set; the others are as they are by default.
-    pub fn limits(&self, names: &NameLimitArgs) -> Limits {
+    pub fn limits(&self) -> Limits {
         Limits {
             min_ttl: self.min_ttl,
             grace: self.grace,
             retain: self.retain,
-            addresses_per_name: names.max_addresses_per_name.get(),
-            names_per_wildcard: names.max_names_per_wildcard.get(),
             ..Limits::default()
         }
     }

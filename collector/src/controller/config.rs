@@ -2,7 +2,7 @@
 
 use crate::{
     guards::Guards,
-    objects::{NamespaceLimits, ObjectPolicy, Shared},
+    objects::{NamespaceCaps, ObjectPolicy, Shared},
     state::Limits,
 };
 
@@ -16,8 +16,8 @@ pub struct Config {
     pub limits: Limits,
     /// The guards as far as they are known at the start.
     pub guards: Guards,
-    /// The default quota of a namespace.
-    pub namespace_limits: NamespaceLimits,
+    /// What each namespace may have.
+    pub namespace_caps: NamespaceCaps,
     /// The state shared with other tasks.
     pub shared: Shared,
 }

@@ -1,5 +1,4 @@
 mod absence;
-mod crowd;
 mod evictions;
 mod facts;
 mod gap_backfill;
@@ -8,7 +7,7 @@ mod kube_ovn;
 mod listing;
 pub(crate) mod lookup;
 mod metrics;
-mod namespace_limits;
+mod namespace_caps;
 mod objects;
 mod share;
 mod sources;

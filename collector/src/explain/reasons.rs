@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{KnownFacts, near_misses};
 use crate::{
     guards::advice,
-    objects::{NameFacts, NamespaceShare},
+    objects::{NameFacts, NamespaceAtCap, NamespaceCaps},
 };
 
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -54,7 +54,7 @@ pub(super) fn reasons(asked: &Asked, known: &KnownFacts, is_there: bool) -> Vec<
     let facts = known.facts.as_ref();
     for name in facts.map_or(&[][..], |facts| &facts.names) {
         of_trouble(name, &mut reasons);
-        of_shares(name, asked, &mut reasons);
+        of_caps(name, asked, &mut reasons);
     }
     reasons
 }
@@ -79,14 +79,6 @@ fn of_name(name: &DnsName, asked: &Asked, known: &KnownFacts, reasons: &mut Vec<
         return;
     }
     reasons.push(Reason::new("NoAddress", "the collector knows no address of it; if a guard refused an answer, an Event at the object with the rule says so"));
-    if let Some(refused) = known.refused {
-        let words = format!(
-            "new names under the wildcard were left out, over the limit of --new-names-rate: {} answers, the last \
-             at {}; a later query takes such a name in",
-            refused.answers, refused.last
-        );
-        reasons.push(Reason::new("NewNamesRefused", words));
-    }
     let Some(facts) = &known.facts else {
         return;
     };
@@ -245,39 +237,39 @@ fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {
     }
 }
 
-/// Names left out because of quotas. Quotas of namespaces other than the one in the request are not
+/// Names and addresses left out because of caps. Namespaces other than the one in the request are not
 /// revealed.
-fn of_shares(name: &NameFacts, asked: &Asked, reasons: &mut Vec<Reason>) {
-    let is_asked = |share: &&NamespaceShare| {
+fn of_caps(name: &NameFacts, asked: &Asked, reasons: &mut Vec<Reason>) {
+    let is_asked = |at_cap: &&NamespaceAtCap| {
         let namespace = asked.namespace.as_deref();
-        namespace.is_none_or(|it| *it == *share.namespace)
+        namespace.is_none_or(|it| it == &*at_cap.namespace)
     };
-    let shares = name.shares.iter().filter(is_asked).map(|share| {
-        let NamespaceShare {
-            namespace,
-            used,
-            quota,
-            ..
-        } = share;
+    let at_cap = name.at_cap.iter().filter(is_asked).map(|at_cap| {
         format!(
-            "{namespace} has {} of {} addresses and {} of {} names",
-            used.addresses, quota.addresses, used.names, quota.names
+            "{} has {} addresses of names in rules, and {} names are left out",
+            at_cap.namespace, at_cap.addresses, at_cap.names_left_out
         )
     });
-    let shares: Vec<_> = shares.collect();
+    let at_cap: Vec<_> = at_cap.collect();
+    let NamespaceCaps {
+        names,
+        wildcards,
+        addresses,
+    } = NamespaceCaps::default();
     let what = match name.over_limit {
         true => {
-            "it is left out, since its namespaces exceed their limits of addresses or names, or all together exceed --max-addresses or 3/8 of --etcd-quota"
+            format!(
+                "it is left out: its namespaces have more than {names} names or {wildcards} wildcards in rules"
+            )
         }
-        false if shares.is_empty() => return,
-        false => {
-            "new names under it are left out if pods of these namespaces query them: they exceed their limit of addresses, \
-             or all together exceed --max-addresses or 3/8 of --etcd-quota"
-        }
+        false if at_cap.is_empty() => return,
+        false => format!(
+            "new addresses may be left out: namespaces with a rule for it are at a cap ({addresses} addresses of names)"
+        ),
     };
-    let which = match shares.is_empty() {
+    let which = match at_cap.is_empty() {
         true => String::new(),
-        false => format!("; without what is left out {}", shares.join(", ")),
+        false => format!("; {}", at_cap.join(", ")),
     };
     let words = format!("{}: {what}{which}", name.name);
     reasons.push(Reason::new("LimitExceeded", words));

@@ -6,8 +6,7 @@ use runtime::store::ObjectKey;
 use super::*;
 use crate::rules::{RuleUse, Source};
 use crate::{
-    failure::Failure, namespaces::NamespaceQuota, objects::NamespaceShare, observation::Provenance,
-    state::FailureView,
+    failure::Failure, objects::NamespaceAtCap, observation::Provenance, state::FailureView,
 };
 
 mod limits;
@@ -45,7 +44,7 @@ fn facts(of: &str, addresses: Vec<(AddressFacts, bool)>) -> NameFacts {
         allowed: true,
         denied: false,
         over_limit: false,
-        shares: Vec::new(),
+        at_cap: Vec::new(),
         objects: vec![key("ovn-kubernetes", "dns-1")],
         addresses,
         more_addresses: 0,
@@ -77,7 +76,6 @@ fn known(names: Vec<NameFacts>) -> KnownFacts {
         }),
         uses: BTreeMap::new(),
         unwanted: Vec::new(),
-        refused: None,
         refused_rules: Vec::new(),
         out_of_sync: Vec::new(),
         unreadable: Vec::new(),

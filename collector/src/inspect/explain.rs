@@ -89,12 +89,6 @@ impl InspectSources {
         let mut names: Vec<DnsName> = facts.names.iter().map(|it| it.name.clone()).collect();
         match subject {
             Subject::Name(name) => {
-                let wildcard = if name.is_wildcard() {
-                    Some(name.clone())
-                } else {
-                    name.wildcard()
-                };
-                known.refused = wildcard.and_then(|it| self.new_names.refused(&it));
                 names.extend(near_misses(asked));
                 names.extend([Some(name.clone()), name.wildcard()].into_iter().flatten());
                 names.sort_unstable();

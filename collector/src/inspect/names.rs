@@ -1,6 +1,6 @@
 //! `/names.json`: names with their addresses.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     extract::{RawQuery, State},
@@ -42,8 +42,8 @@ struct NameStatus {
     /// The namespaces with a rule for it, at most 100.
     namespaces: Vec<Arc<str>>,
     more_namespaces: usize,
-    /// The namespaces of the pods that asked for the listed addresses, as far as known.
-    asked_by: Vec<Arc<str>>,
+    /// The clients that asked for the listed addresses, as far as known.
+    asked_by: Vec<IpAddr>,
     addresses: Vec<AddressExplained>,
 }
 

@@ -254,21 +254,16 @@ fn namespaces(status: &Status) -> Markup {
     let rows = &status.view.namespaces;
     let columns = [
         Column::text("Namespace"),
-        Column::number("Addresses"),
-        Column::number("Names"),
-        Column::text("Trouble"),
+        Column::number("Addresses of names"),
+        Column::number("Names left out"),
     ];
     html! {
         @if !rows.is_empty() {
-            h2 id="namespaces" { "Namespaces over their limits" }
+            h2 id="namespaces" { "Namespaces at a cap" }
             (table(&columns, rows.iter().map(|row| [
                 cell(&*row.namespace),
-                html! { (row.used.addresses) " of " (row.quota.addresses) },
-                html! { (row.used.names) " of " (row.quota.names) },
-                match row.is_closed {
-                    true => bad("new names under wildcards are left out"),
-                    false => Markup::default(),
-                },
+                cell(row.addresses),
+                cell(row.names_left_out),
             ])))
         }
     }

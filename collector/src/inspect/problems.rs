@@ -39,15 +39,15 @@ pub(super) fn find(status: &Status) -> Problems {
         docs: STORE,
     }));
     let namespaces = status.view.namespaces.iter();
-    problems.extend(namespaces.map(|over| Problem {
-        reason: "NamespaceOverLimit",
-        subject: match is_policy(&over.namespace) {
-            true => over.namespace.to_string(),
-            false => format!("namespace {}", over.namespace),
+    problems.extend(namespaces.map(|at_cap| Problem {
+        reason: "NamespaceAtCap",
+        subject: match is_policy(&at_cap.namespace) {
+            true => at_cap.namespace.to_string(),
+            false => format!("namespace {}", at_cap.namespace),
         },
         words: format!(
-            "it is over its limits: {} of {} addresses, {} of {} names",
-            over.used.addresses, over.quota.addresses, over.used.names, over.quota.names
+            "it is at a cap: it has {} addresses of names, and {} names are left out",
+            at_cap.addresses, at_cap.names_left_out
         ),
         link: "/#namespaces".to_owned(),
         docs: LIMITS,
@@ -182,7 +182,7 @@ pub(super) fn name_troubles(name: &NameView) -> Vec<(&'static str, String)> {
         add("Full", words);
     }
     if name.left_out {
-        let words = "left out: its namespaces are over their limits";
+        let words = "left out: its namespaces have too many names";
         add("LeftOut", words.to_owned());
     } else if name.addresses == 0 && !name.name.is_wildcard() {
         let words = match name.fruitless_lookups {

@@ -38,7 +38,7 @@ pub struct Status {
     /// The faults that need an administrator, derived from the other fields.
     #[serde(flatten)]
     pub problems: Problems,
-    /// The state of the controller. Of the namespaces over their quota, there are at most 1,000.
+    /// The state of the controller. Of the namespaces at a cap, there are at most 1,000.
     #[serde(flatten)]
     pub view: View,
     /// The conditions of readiness.

@@ -20,10 +20,9 @@ use crate::{
     },
     failure::Failure,
     flush::plan::BlockState,
-    namespaces::NamespaceQuota,
     objects::{
         Evictions, ListedName, NameFacts, NameListing, NameSelection, NameView, NamesQuery,
-        NamespaceShare, View,
+        NamespaceAtCap, View,
     },
     observation::Provenance,
     pods::{PodView, Whose},
@@ -73,17 +72,10 @@ fn view(names: Vec<NameView>) -> View {
             names: 0,
         },
         lookups: 2,
-        namespaces: vec![NamespaceShare {
+        namespaces: vec![NamespaceAtCap {
             namespace: HOSTILE.into(),
-            used: NamespaceQuota {
-                addresses: 19_990,
-                names: 12,
-            },
-            quota: NamespaceQuota {
-                addresses: 20_000,
-                names: 10_000,
-            },
-            is_closed: true,
+            names_left_out: 12,
+            addresses: 19_990,
         }],
         names,
     }
@@ -114,7 +106,7 @@ fn listing(query: &NamesQuery) -> NameListing {
             allowed: true,
             denied: false,
             over_limit: false,
-            shares: Vec::new(),
+            at_cap: Vec::new(),
             objects: Vec::new(),
             addresses: vec![(address(name), true)],
             more_addresses: 2,
@@ -211,7 +203,6 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
             pods: watch::channel(None).1,
         },
         remembered: AnswerCache::default(),
-        new_names: crate::new_names::NewNames::default(),
         peers: observe::PeerIds::default(),
         connections: connections(),
         site: Site::default(),

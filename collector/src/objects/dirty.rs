@@ -1,26 +1,83 @@
-//! Names whose objects are to be checked, without duplicates, in turns of the namespaces whose
-//! rules use them.
+//! Names whose objects are to be checked, without duplicates. The next one is of the namespace that wrote fewest bytes
+//! lately, so that one that writes all the time delays no other.
 
-use std::collections::{BTreeSet, HashSet};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    time::Duration,
+};
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::entry::Entry;
-use crate::{clients::Namespace, lookup::RoundRobin};
+use crate::clients::Namespace;
 
-/// While objects are to be created, one in this many checked names is for them.
-const ONE_IN: u32 = 4;
+/// For how long written bytes count.
+const WINDOW: Duration = Duration::from_secs(10);
 
-/// Names to check. Those with an object go before those whose object is to be created. But not
-/// always: the rules of one namespace may change all the time.
+/// The namespace with a rule for a name that its writes count for; none for a name without rules.
+pub(super) type Payer = Option<Namespace>;
+
+/// The bytes that each namespace wrote in the last 10 s.
+#[derive(Debug, Default)]
+pub(super) struct WrittenBytes {
+    writes: VecDeque<(Timestamp, Payer, usize)>,
+    bytes: HashMap<Payer, usize>,
+}
+
+impl WrittenBytes {
+    /// The namespace that wrote fewest bytes of those with a rule.
+    pub(super) fn payer(&self, with_rule: &[Namespace]) -> Payer {
+        with_rule
+            .iter()
+            .copied()
+            .min_by_key(|it| self.of(Some(*it)))
+    }
+
+    fn of(&self, payer: Payer) -> usize {
+        self.bytes.get(&payer).copied().unwrap_or(0)
+    }
+
+    pub(super) fn add(&mut self, payer: Payer, bytes: usize, now: Timestamp) {
+        self.writes.push_back((now, payer, bytes));
+        *self.bytes.entry(payer).or_default() += bytes;
+    }
+
+    /// Forgets the writes that are older than 10 s.
+    pub(super) fn forget(&mut self, now: Timestamp) {
+        // A clock that was set back must not keep them.
+        let is_old = |at: Timestamp| at + WINDOW <= now || at > now;
+        while let Some((at, payer, bytes)) = self.writes.front().copied()
+            && is_old(at)
+        {
+            self.writes.pop_front();
+            if let Some(sum) = self.bytes.get_mut(&payer) {
+                *sum = sum.saturating_sub(bytes);
+                if *sum == 0 {
+                    self.bytes.remove(&payer);
+                }
+            }
+        }
+    }
+}
+
+/// Names to check.
 #[derive(Debug, Default)]
 pub(crate) struct DirtyNames {
     /// Names added since the last check.
     new: BTreeSet<DnsName>,
-    with_object: Queue,
-    without_object: Queue,
-    looked_at: u32,
+    /// The names in `queues`.
+    queued: HashSet<DnsName>,
+    /// By payer, in order of arrival; none is empty.
+    queues: HashMap<Payer, Queue>,
+    turns: u64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    names: VecDeque<DnsName>,
+    /// Among namespaces that wrote as many bytes, the one whose turn is longest ago comes first.
+    last_turn: u64,
 }
 
 impl DirtyNames {
@@ -29,76 +86,54 @@ impl DirtyNames {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.new.is_empty() && self.with_object.is_empty() && self.without_object.is_empty()
+        self.new.is_empty() && self.queues.is_empty()
     }
 
     /// Takes the next name. Names without an entry are skipped.
-    pub(crate) fn pop<'a>(
+    pub(super) fn pop<'a>(
         &mut self,
+        written: &WrittenBytes,
         entry: impl Fn(&DnsName) -> Option<&'a Entry>,
     ) -> Option<DnsName> {
         while let Some(name) = self.new.pop_first() {
-            let Some(entry) = entry(&name) else {
-                continue;
-            };
-            let queue = match entry.objects.is_empty() {
-                true => &mut self.without_object,
-                false => &mut self.with_object,
-            };
-            queue.insert(name, &entry.in_use.with_rule);
+            if let Some(entry) = entry(&name) {
+                self.enqueue(name, written.payer(&entry.in_use.with_rule));
+            }
         }
-        let [first, second] = match self.is_turn_of_those_without() {
-            true => [&mut self.without_object, &mut self.with_object],
-            false => [&mut self.with_object, &mut self.without_object],
-        };
-        first.pop().or_else(|| second.pop())
+        let queues = self.queues.iter();
+        let next =
+            queues.min_by_key(|(payer, queue)| (written.of(**payer), queue.last_turn, **payer));
+        let payer = next.map(|(payer, _)| *payer)?;
+        let queue = self.queues.get_mut(&payer)?;
+        let name = queue.names.pop_front()?;
+        self.turns += 1;
+        queue.last_turn = self.turns;
+        if queue.names.is_empty() {
+            self.queues.remove(&payer);
+        }
+        self.queued.remove(&name);
+        if self.queued.is_empty() {
+            // Frees the capacity: at the start, all names are here.
+            self.queued = HashSet::new();
+        }
+        Some(name)
     }
 
-    fn is_turn_of_those_without(&mut self) -> bool {
-        if self.without_object.is_empty() {
-            return false;
+    fn enqueue(&mut self, name: DnsName, payer: Payer) {
+        if self.queued.insert(name.clone()) {
+            let turns = self.turns;
+            let queue = self.queues.entry(payer).or_insert_with(|| Queue {
+                last_turn: turns,
+                ..Queue::default()
+            });
+            queue.names.push_back(name);
         }
-        self.looked_at = self.looked_at.wrapping_add(1);
-        self.looked_at.is_multiple_of(ONE_IN)
     }
 }
 
 impl Extend<DnsName> for DirtyNames {
     fn extend<T: IntoIterator<Item = DnsName>>(&mut self, names: T) {
         self.new.extend(names);
-    }
-}
-
-/// Names in turns of namespaces, in order of arrival for each.
-#[derive(Debug, Default)]
-struct Queue {
-    names: HashSet<DnsName>,
-    turns: RoundRobin,
-    came: i64,
-}
-
-impl Queue {
-    fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
-    fn insert(&mut self, name: DnsName, with_rule: &[Namespace]) {
-        if self.names.insert(name.clone()) {
-            let group = self.turns.least(with_rule);
-            self.came += 1;
-            let came = Timestamp::from_millis(self.came);
-            self.turns.insert(came, name, group);
-        }
-    }
-
-    fn pop(&mut self) -> Option<DnsName> {
-        let (name, _) = self.turns.pop(Timestamp::from_millis(i64::MAX))?;
-        self.names.remove(&name);
-        if self.names.is_empty() {
-            // Frees the capacity: at the start, all names are here.
-            self.names = HashSet::new();
-        }
-        Some(name)
     }
 }
 
@@ -111,39 +146,62 @@ mod tests {
         DnsName::parse(&format!("n{i}.example.com")).unwrap()
     }
 
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1_000)
+    }
+
+    fn pop(dirty: &mut DirtyNames, written: &WrittenBytes) -> Option<DnsName> {
+        dirty.new.clear();
+        dirty.pop(written, |_| None)
+    }
+
     #[test]
-    fn a_name_that_comes_again_and_again_comes_behind_the_others() {
-        let one = Clients::default().number("one");
-        let mut queue = Queue::default();
+    fn name_that_comes_again_and_again_comes_behind_the_others() {
+        let one = Some(Clients::default().number("one"));
+        let (mut dirty, written) = (DirtyNames::default(), WrittenBytes::default());
         for i in 0..4 {
-            queue.insert(name(i), &[one]);
+            dirty.enqueue(name(i), one);
         }
         let mut taken = Vec::new();
         for _ in 0..6 {
-            taken.extend(queue.pop());
-            queue.insert(name(0), &[one]);
-            queue.insert(name(1), &[one]);
+            taken.extend(pop(&mut dirty, &written));
+            dirty.enqueue(name(0), one);
+            dirty.enqueue(name(1), one);
         }
         assert_eq!(taken, [0, 1, 2, 3, 0, 1].map(name));
     }
 
     #[test]
-    fn thousands_of_names_of_a_namespace_hold_up_no_other() {
+    fn namespace_with_fewest_written_bytes_comes_first() {
         let clients = Clients::default();
-        let [many, few] = ["many", "few"].map(|it| clients.number(it));
-        let mut queue = Queue::default();
-        for i in 0..1000 {
-            queue.insert(name(i), &[many]);
-            queue.insert(name(i), &[few]);
+        let [busy, quiet] = ["busy", "quiet"].map(|it| clients.number(it));
+        let (mut dirty, mut written) = (DirtyNames::default(), WrittenBytes::default());
+        written.add(Some(busy), 1_000_000, at(0));
+        assert_eq!(written.payer(&[busy, quiet]), Some(quiet));
+        for i in 0..100 {
+            dirty.enqueue(name(i), Some(busy));
         }
-        queue.insert(name(1000), &[few]);
-        queue.insert(name(1001), &[many, few]);
-        let first: Vec<_> = std::iter::from_fn(|| queue.pop()).take(4).collect();
-        assert!(
-            [1000, 1001].iter().all(|i| first.contains(&name(*i))),
-            "{first:?}"
-        );
-        assert_eq!(std::iter::from_fn(|| queue.pop()).count(), 998);
-        assert!(queue.is_empty());
+        dirty.enqueue(name(100), Some(quiet));
+        assert_eq!(pop(&mut dirty, &written), Some(name(100)));
+        assert_eq!(pop(&mut dirty, &written), Some(name(0)));
+        written.forget(at(9));
+        assert_eq!(written.of(Some(busy)), 1_000_000);
+        written.forget(at(10));
+        assert_eq!(written.of(Some(busy)), 0);
+        assert_eq!(std::iter::from_fn(|| pop(&mut dirty, &written)).count(), 99);
+        assert!(dirty.is_empty() && dirty.queued.is_empty());
+    }
+
+    #[test]
+    fn namespaces_that_wrote_as_much_take_turns() {
+        let clients = Clients::default();
+        let [many, few] = ["many", "few"].map(|it| Some(clients.number(it)));
+        let (mut dirty, written) = (DirtyNames::default(), WrittenBytes::default());
+        for i in 0..1000 {
+            dirty.enqueue(name(i), many);
+        }
+        dirty.enqueue(name(1000), few);
+        let first = [(); 2].map(|()| pop(&mut dirty, &written).unwrap());
+        assert!(first.contains(&name(1000)), "{first:?}");
     }
 }

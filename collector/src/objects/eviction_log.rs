@@ -10,8 +10,9 @@ use kube::Resource;
 use metrics::counter;
 use proto::api::{DnsName, KubeOvnDnsNameResolver};
 use runtime::clock::Timestamp;
+use serde::Serialize;
 
-use super::{Shared, entry::Entry, evictions::Evictions, object_policy::ObjectPolicy};
+use super::{Shared, entry::Entry, object_policy::ObjectPolicy};
 use crate::{
     notices::Kind,
     rules::Source,
@@ -20,6 +21,29 @@ use crate::{
 
 /// The least interval of Events for each object.
 const INTERVAL: Duration = Duration::from_secs(60);
+
+/// Evicted addresses and names since the start of the process.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Evictions {
+    /// Addresses of names that stayed, or of an object that was too large.
+    pub addresses: u64,
+    /// Names under a wildcard, with all their addresses.
+    pub names: u64,
+}
+
+impl Evictions {
+    fn add(&mut self, learned: &UpdateEffect) {
+        self.addresses += learned.evicted_addresses as u64;
+        self.names += learned.evicted_names as u64;
+    }
+}
+
+/// The evictions of a name.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Evicted {
+    pub(crate) evictions: Evictions,
+    pub(crate) told_at: Timestamp,
+}
 
 /// Evictions that are not reported yet, and their sum.
 #[derive(Debug, Default)]
@@ -112,16 +136,16 @@ fn notes(
 ) -> impl Iterator<Item = (&'static str, String)> {
     let addresses = (evictions.addresses > 0).then(|| {
         let note = format!(
-            "{spec} has more addresses than one of the limits allows: {} addresses of a name (--max-addresses-per-name), {} bytes of an object. \
+            "{spec} has more addresses than one of the caps allows: {} addresses of a name, {} of an object, where a name counts as three. \
              The collector removes the addresses that it saw longest ago, and Allow rules no longer open them",
-            limits.addresses_per_name, limits.object_bytes
+            limits.addresses_per_name, limits.object_size
         );
         ("AddressesEvicted", note)
     });
     let names = (evictions.names > 0).then(|| {
         let note = format!(
-            "{spec} has more names than the limit allows: {} (--max-names-per-wildcard). The collector removes names of the namespace and the \
-             client with the most, those queried longest ago first, and Allow rules no longer open their addresses",
+            "{spec} has more names than the cap allows: {}. The collector removes names that clients asked for in one minute only, and then \
+             names of the client with the most, those asked for longest ago first. Allow rules no longer open their addresses",
             limits.names_per_wildcard
         );
         ("NamesEvicted", note)

@@ -6,7 +6,7 @@ use proto::api::DnsName;
 use runtime::{clock::Timestamp, inspect::Subject, store::ObjectKey};
 use serde::Serialize;
 
-use super::{NamespaceShare, entry::Entry, inspection::Inspection, view::MAX_FAILING};
+use super::{NamespaceAtCap, entry::Entry, inspection::Inspection, view::MAX_FAILING};
 use crate::state::{AddressFacts, FailureView, address_stats, failing_names};
 
 /// The most addresses, and the most names, that are listed; the others are counted.
@@ -45,12 +45,11 @@ pub struct NameFacts {
     pub allowed: bool,
     /// A Deny rule uses it.
     pub denied: bool,
-    /// It is left out because its namespaces exceed their quotas.
+    /// It is left out because its namespaces have too many names.
     pub over_limit: bool,
-    /// Some of these namespaces. For a wildcard that is not left out, the namespaces whose new
-    /// names are.
+    /// The namespaces with a rule for it that are at a cap, at most eight.
     #[serde(skip)]
-    pub shares: Vec<NamespaceShare>,
+    pub at_cap: Vec<NamespaceAtCap>,
     pub objects: Vec<ObjectKey>,
     /// The addresses in question, at most 1,000, each with whether an object has it.
     #[serde(skip)]
@@ -155,7 +154,7 @@ impl Inspection<'_> {
             allowed: entry.in_use.allowed,
             denied: entry.in_use.denied,
             over_limit: entry.left_out,
-            shares: self.shares.shares_of(entry),
+            at_cap: self.namespaces.at_cap_of(entry, self.names),
             objects: entry
                 .objects
                 .iter()

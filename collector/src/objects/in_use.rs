@@ -8,11 +8,12 @@ use std::{
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::{name_use::NameUse, names::NameTable, namespace_limits::NamespaceShares};
+use super::{name_use::NameUse, names::NameTable, namespace_caps::NamespaceUse};
 use crate::{
+    clients::Namespace,
     interner::Interner,
-    rules::{BySource, RetentionPolicy, RuleChange, Source, Version, Wanted, joined_order},
-    state::{Limits, OwnLimits},
+    rules::{BySource, RetentionPolicy, RuleChange, Source, Version, Wanted},
+    state::Limits,
 };
 
 /// Values that many names share.
@@ -77,7 +78,7 @@ impl NamesInUse {
         &mut self,
         all: &BySource<Wanted>,
         names: &mut NameTable,
-        shares: &mut NamespaceShares,
+        namespaces: &mut NamespaceUse,
         now: Timestamp,
     ) {
         let mut changed = BTreeSet::new();
@@ -98,8 +99,8 @@ impl NamesInUse {
                             RuleChange::Name(name) => {
                                 changed.insert(name.clone());
                             }
-                            RuleChange::Order(namespace) => {
-                                shares.set_order(*namespace, order_of(all, *namespace));
+                            RuleChange::Names(namespace) => {
+                                namespaces.set_names(*namespace, names_of(all, *namespace));
                             }
                         }
                     }
@@ -109,10 +110,11 @@ impl NamesInUse {
                     let in_use = in_use.filter(|(_, entry)| entry.in_use.by.has(source));
                     let in_use = in_use.map(|(name, _)| name);
                     changed.extend(in_use.chain(wanted.names.keys()).cloned());
-                    shares.forget_order();
-                    let namespaces = all.iter().flat_map(|(_, wanted)| wanted.order.keys());
-                    for namespace in namespaces {
-                        shares.set_order(*namespace, order_of(all, *namespace));
+                    namespaces.clear_names();
+                    let with_names = all.iter();
+                    let with_names = with_names.flat_map(|(_, it)| it.names_of_namespaces.keys());
+                    for namespace in with_names {
+                        namespaces.set_names(*namespace, names_of(all, *namespace));
                     }
                 }
             }
@@ -156,37 +158,11 @@ impl NamesInUse {
             denied: terms.denied,
             ..NameUse::none(limits_on(&terms))
         };
-        for (source, _) in &wanting {
+        for (source, of_source) in &wanting {
             next.by.insert(*source);
+            next.with_rule = joined(&next.with_rule, &of_source.namespaces);
         }
         let entry = names.entry_or_new(name, now);
-        match wanting.as_slice() {
-            [(_, only)] => {
-                next.with_rule = Arc::clone(&only.namespaces);
-                let own = only.own_retention.iter().map(|it| OwnLimits {
-                    limits: limits_on(&it.policy),
-                    namespaces: it.namespaces.clone(),
-                });
-                next.own_limits = own.collect();
-            }
-            several => {
-                let namespaces = super::name_use::of_namespaces(several.iter().map(|(_, it)| *it));
-                let defaults = several.iter().filter_map(|(source, _)| all.get(*source));
-                let defaults: Vec<_> = defaults.map(|it| it.defaults.times()).collect();
-                let (with_rule, own) = super::name_use::charged(&namespaces, terms, &defaults);
-                next.with_rule = with_rule;
-                let own = own.into_iter().map(|(policy, namespaces)| OwnLimits {
-                    limits: limits_on(&policy),
-                    namespaces,
-                });
-                next.own_limits = own.collect();
-            }
-        }
-        let policies = wanting
-            .iter()
-            .filter(|(source, ..)| *source == Source::KubeOvn);
-        let policies = policies.filter_map(|(_, of_source)| of_source.namespaces.first());
-        next.policy = policies.copied().next();
         entry.unused_since = None;
         let had_same_limits = entry.is_wanted() && entry.in_use.limits == next.limits;
         let is_new = entry.set_use(shared.uses.share(next));
@@ -205,41 +181,22 @@ impl NamesInUse {
     }
 }
 
-/// The names of a namespace in the rules of all sources, in the order in which they are left out:
-/// those of its EgressFirewalls after all others.
-fn order_of(
-    all: &BySource<Wanted>,
-    namespace: crate::clients::Namespace,
-) -> Option<Arc<[DnsName]>> {
-    joined_order(all.iter().filter_map(|(_, it)| it.order.get(&namespace)))
+/// The names of a namespace in the rules of all sources.
+fn names_of(all: &BySource<Wanted>, namespace: Namespace) -> Option<Arc<[DnsName]>> {
+    let of_sources = all.iter();
+    let of_sources = of_sources.filter_map(|(_, it)| it.names_of_namespaces.get(&namespace));
+    of_sources
+        .cloned()
+        .reduce(|one, other| joined(&one, &other))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clients::Clients;
-
-    #[test]
-    fn names_of_dns_resolvers_are_left_out_before_those_of_firewalls() {
-        let namespace = Clients::default().number("team");
-        let wanted = |names: &[&str]| {
-            let order = names.iter().map(|name| DnsName::parse(name).unwrap());
-            let mut wanted = Wanted::default();
-            wanted.order.insert(namespace, order.collect());
-            wanted
-        };
-        let of_firewalls = wanted(&["last.test.", "both.test.", "first.test."]);
-        let mut all = BySource::from(of_firewalls);
-        *all.get_mut(Source::DnsResolver) = wanted(&["two.test.", "both.test.", "one.test."]);
-        let order = order_of(&all, namespace).unwrap();
-        let order: Vec<_> = order.iter().map(DnsName::as_str).collect();
-        let expected = [
-            "two.test.",
-            "one.test.",
-            "last.test.",
-            "both.test.",
-            "first.test.",
-        ];
-        assert_eq!(order, expected);
+/// Both lists, sorted and without duplicates.
+fn joined<T: Clone + Ord>(one: &Arc<[T]>, other: &Arc<[T]>) -> Arc<[T]> {
+    if one.is_empty() {
+        return Arc::clone(other);
     }
+    let mut both: Vec<T> = one.iter().chain(other.iter()).cloned().collect();
+    both.sort_unstable();
+    both.dedup();
+    both.into()
 }

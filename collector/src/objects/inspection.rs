@@ -1,7 +1,7 @@
 //! Read-only access to the whole state, for the status page and metrics.
 
 use super::{
-    leadership::Leadership, names::NameTable, namespace_limits::NamespaceShares,
+    leadership::Leadership, names::NameTable, namespace_caps::NamespaceUse,
     stored_objects::StoredObjects,
 };
 
@@ -9,7 +9,7 @@ use super::{
 pub(crate) struct Inspection<'a> {
     pub(crate) names: &'a NameTable,
     pub(crate) objects: &'a StoredObjects,
-    pub(crate) shares: &'a NamespaceShares,
+    pub(crate) namespaces: &'a NamespaceUse,
     pub(crate) lead: &'a Leadership,
 }
 

@@ -12,7 +12,6 @@ pub(crate) struct Leadership {
     /// Whether this collector looks names up, removes addresses, writes statuses, and creates and
     /// deletes objects.
     leads: bool,
-    leads_since: Timestamp,
     /// A listed DNS server does not stream here.
     is_server_missing: bool,
     /// The last time when all names were marked as in use because a DNS server was missing.
@@ -25,18 +24,13 @@ impl Leadership {
     }
 
     /// Sets whether this collector leads. Returns whether that changed.
-    pub(crate) fn set(&mut self, leads: bool, now: Timestamp) -> bool {
+    pub(crate) fn set(&mut self, leads: bool) -> bool {
         if leads == self.leads {
             return false;
         }
         info!(leader = leads, "leadership");
-        (self.leads, self.leads_since) = (leads, now);
+        self.leads = leads;
         true
-    }
-
-    /// Whether this collector has led for at least this time.
-    pub(super) fn leads_for(&self, time: std::time::Duration, now: Timestamp) -> bool {
-        self.leads && self.leads_since + time <= now
     }
 
     /// Sets which DNS servers stream here.

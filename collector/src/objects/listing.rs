@@ -1,6 +1,6 @@
 //! Lists of names with their addresses, for the status page and for `/names.json`.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
@@ -10,13 +10,15 @@ use super::{
     entry::{Entry, MOST_NAMESPACES, names_of},
     inspection::Inspection,
 };
-use crate::clients::Client;
 
 /// The most names of a list.
 const MOST: usize = 500;
 
 /// The most addresses of all names together. A single name may exceed it.
 const MOST_ADDRESSES: usize = 10_000;
+
+/// The most clients of a listed name.
+const MOST_CLIENTS: usize = 100;
 
 /// Which names are asked for.
 #[derive(Clone, Debug)]
@@ -62,8 +64,8 @@ pub struct ListedName {
     pub namespaces: Vec<Arc<str>>,
     /// The number of other namespaces.
     pub more_namespaces: usize,
-    /// The namespaces of the pods that asked for the listed addresses, as far as known.
-    pub asked_by: Vec<Arc<str>>,
+    /// The clients that asked for the listed addresses, as far as known; at most 100.
+    pub asked_by: Vec<IpAddr>,
 }
 
 /// The names that are asked for, with their addresses.
@@ -114,7 +116,7 @@ fn matching<'a>(
     let filter = filter.to_ascii_lowercase();
     let holds = |text: &str| text.to_ascii_lowercase().contains(&filter);
     // A namespace without a number has no rule.
-    let namespace = namespace.map(|it| inspection.shares.shared.clients.known(it));
+    let namespace = namespace.map(|it| inspection.names.shared.clients.known(it));
     let of_namespace = |entry: &Entry| match namespace {
         Some(Some(namespace)) => entry.in_use.with_rule.binary_search(&namespace).is_ok(),
         Some(None) => false,
@@ -151,20 +153,16 @@ fn listed(
     now: Timestamp,
 ) -> ListedName {
     let facts = inspection.name_facts(name, entry, None, most, now, |_, _| true);
-    let clients = &inspection.shares.shared.clients;
+    let clients = &inspection.names.shared.clients;
     let list = entry.memory.list();
-    let mut askers = BTreeSet::new();
     let mut listed: Vec<&DnsName> = facts.addresses.iter().map(|(it, _)| &it.name).collect();
     listed.dedup();
-    for client in listed.into_iter().flat_map(|name| list.askers_of(name)) {
-        if let Client::PodOf(namespace) = clients.who(*client) {
-            askers.insert(namespace);
-        }
-    }
+    let asked_by = listed.into_iter().flat_map(|name| list.clients_of(name));
+    let asked_by: BTreeSet<IpAddr> = asked_by.copied().collect();
     ListedName {
         namespaces: names_of(clients, entry.in_use.with_rule.iter().copied()),
         more_namespaces: entry.in_use.with_rule.len().saturating_sub(MOST_NAMESPACES),
-        asked_by: names_of(clients, askers.into_iter()),
+        asked_by: asked_by.into_iter().take(MOST_CLIENTS).collect(),
         facts,
     }
 }

@@ -80,7 +80,7 @@ pub(crate) fn report(inspection: Inspection<'_>) {
     for (limit, fill) in [
         ("addresses_per_name", name),
         ("names_per_wildcard", wildcard),
-        ("object_bytes", object),
+        ("object_size", object),
     ] {
         gauge!("egress_collector_limit_fill_ratio", "limit" => limit).set(fill);
     }

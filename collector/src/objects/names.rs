@@ -116,12 +116,7 @@ impl NameTable {
         let entry = self.entries.entry(name.clone());
         entry.or_insert_with(|| {
             self.index.insert(name);
-            Box::new(Entry::new(
-                name.clone(),
-                &self.unused,
-                &self.shared.known,
-                now,
-            ))
+            Box::new(Entry::new(name.clone(), &self.unused, now))
         })
     }
 
@@ -132,7 +127,6 @@ impl NameTable {
             return;
         };
         self.index.remove(name);
-        entry.memory.end();
         for (name, family, addresses, client) in entry.memory.list().alive(now) {
             self.shared.remembered.keep(&Answer {
                 name: &name.into(),
@@ -145,6 +139,32 @@ impl NameTable {
         for name in entry.memory.list().names().chain([name]) {
             self.reschedule(name);
         }
+    }
+
+    /// Leaves the name out, since its namespaces have too many, or takes it in again.
+    pub(super) fn set_left_out(&mut self, name: &DnsName, is_left_out: bool, now: Timestamp) {
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        if entry.left_out == is_left_out {
+            return;
+        }
+        entry.left_out = is_left_out;
+        let mut found = BTreeSet::from([name.clone()]);
+        match is_left_out {
+            true => found.extend(
+                entry
+                    .memory
+                    .leave_out(now)
+                    .into_iter()
+                    .map(|(name, _)| name),
+            ),
+            false => entry.memory.take_in(),
+        }
+        for name in &found {
+            self.reschedule(name);
+        }
+        self.dirty.insert(name.clone());
     }
 
     /// Marks every name as dirty: each object may need a write.
@@ -222,8 +242,9 @@ impl NameTable {
     /// This collector leads from now on, and continues from the statuses.
     pub(crate) fn take_over(&mut self, now: Timestamp) {
         for entry in self.entries.values_mut() {
-            // A standby's own decision to leave the name out is no part of the status.
-            entry.memory.forget_left_out();
+            if entry.left_out {
+                continue;
+            }
             let Entry {
                 memory,
                 objects,

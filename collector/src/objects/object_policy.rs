@@ -3,9 +3,21 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use runtime::token_bucket::TokenRate;
 
-use super::budget::Rates;
 use crate::rules::Source;
+
+/// The default of `--status-write-bytes`.
+pub const WRITE_BYTES: u32 = 1 << 20;
+
+/// For how long unused bytes are saved.
+const SAVED_FOR: Duration = Duration::from_secs(10);
+
+/// The bytes of an object's writes a second. etcd keeps each version for some minutes.
+pub(super) const OBJECT_RATE: TokenRate = TokenRate {
+    bytes_per_second: 128.0 * 1024.0,
+    saved_for: SAVED_FOR,
+};
 
 /// Whether the collector creates and deletes objects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -23,11 +35,8 @@ pub enum ManageObjects {
 pub struct ObjectPolicy {
     /// For the objects of each source.
     pub sources: Vec<SourcePolicy>,
-    /// The least interval of writes that only change times, for each object
-    /// (`--status-times-interval`).
-    pub times_interval: Duration,
-    /// The rates of all writes.
-    pub rates: Rates,
+    /// The bytes of all writes a second (`--status-write-bytes`).
+    pub write_bytes: u32,
 }
 
 /// How the objects of one source are created.
@@ -60,8 +69,15 @@ impl ObjectPolicy {
         let policy = SourcePolicy::new(Source::EgressFirewall, namespace);
         Self {
             sources: vec![SourcePolicy { manage, ..policy }],
-            times_interval: Duration::from_secs(600),
-            rates: Rates::default(),
+            write_bytes: WRITE_BYTES,
+        }
+    }
+
+    /// The rate of all writes.
+    pub(super) fn rate(&self) -> TokenRate {
+        TokenRate {
+            bytes_per_second: self.write_bytes.max(1).into(),
+            saved_for: SAVED_FOR,
         }
     }
 

@@ -1,6 +1,6 @@
 //! An object, as the store was last known to have it, and the writes that replace or delete it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use kube::{ResourceExt, core::ObjectMeta};
 use proto::api::{
@@ -9,6 +9,7 @@ use proto::api::{
 use runtime::{
     clock::Timestamp,
     store::{ObjectKey, Precondition},
+    token_bucket::TokenBucket,
 };
 
 use super::{object_policy::ObjectPolicy, publish::Write};
@@ -17,14 +18,8 @@ use crate::{rules::Source, state::Stored};
 /// The label, with its value, of objects that the collector made.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "collector");
 
-/// Writes of an object's addresses are spaced by its size: a second for this many bytes.
-const BYTES_A_SECOND: f64 = 1e6;
-
 /// The most superseded versions remembered for an object.
 const SUPERSEDED: usize = 8;
-
-/// The least interval of writes of a full object.
-const FULL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The relevant state of an object, as the store was last known to have it.
 #[derive(Debug)]
@@ -43,7 +38,8 @@ pub(crate) struct StoredObject {
     pub(crate) no_rule_since: Option<Timestamp>,
     /// When this process last wrote it.
     pub(crate) written: Timestamp,
-    pub(crate) cost: usize,
+    /// The bytes of its writes.
+    pub(super) bucket: TokenBucket,
     /// Earlier versions: a late watch event with one of them is ignored.
     superseded: Vec<Box<str>>,
 }
@@ -61,7 +57,7 @@ impl StoredObject {
             status,
             no_rule_since: None,
             written: Timestamp::default(),
-            cost: 0,
+            bucket: TokenBucket::default(),
             superseded: Vec::new(),
         }
     }
@@ -74,30 +70,11 @@ impl StoredObject {
         }
     }
 
-    /// The current version was just written.
-    pub(crate) fn was_written(&mut self, now: Timestamp) {
-        self.written = now;
-        self.cost = cost(&self.status);
-    }
-
-    /// When the spacing after the last write ends.
-    pub(crate) fn spaced(&self) -> Timestamp {
-        self.written + Duration::from_secs_f64(self.cost as f64 / BYTES_A_SECOND)
-    }
-
-    /// The earliest time of its next write.
-    pub(crate) fn may_be_written(&self, is_full: bool) -> Timestamp {
-        match is_full {
-            true => self.spaced().max(self.written + FULL_INTERVAL),
-            false => self.spaced(),
-        }
-    }
-
     /// Replaces the state by another version, or by another object of the same name.
     pub(crate) fn replace(&mut self, new: Self) {
         let old = std::mem::replace(self, new);
         self.name = old.name;
-        (self.written, self.cost) = (old.written, old.cost);
+        (self.written, self.bucket) = (old.written, old.bucket);
         if self.uid != old.uid {
             return;
         }
@@ -200,11 +177,4 @@ fn version(object: &DnsNameResolver) -> &str {
 
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
-}
-
-/// The cost of writing an object. A thousand addresses of 500 names take the API server about 80 ms
-/// with the chart's definition, and 200 to 250 ms with list-maps. That counts as 350 kB.
-fn cost(status: &Stored) -> usize {
-    let (names, addresses) = status.count();
-    1_000 + 200 * names + 250 * addresses
 }

@@ -9,10 +9,11 @@ use proto::api::{DnsName, DnsNameResolver};
 use runtime::{
     clock::Timestamp,
     store::{Event, ObjectKey},
+    token_bucket::TokenBucket,
 };
 
 use super::{
-    budget::Budget,
+    dirty::WrittenBytes,
     entry::Entry,
     names::NameTable,
     object_policy::{ManageObjects, ObjectPolicy},
@@ -22,34 +23,7 @@ use crate::rules::Source;
 
 /// The most writes of addresses and of objects in flight: enough to keep a store busy. A waiting
 /// write is computed when its turn comes, so it is never outdated.
-pub(crate) const MAX_IN_FLIGHT: usize = 64;
-
-/// The number of writes of addresses and of objects that may be in flight. A store that refuses
-/// writes asks for ever longer pauses if it gets as many again.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct InFlightLimit(f64);
-
-impl Default for InFlightLimit {
-    fn default() -> Self {
-        Self(MAX_IN_FLIGHT as f64)
-    }
-}
-
-impl InFlightLimit {
-    /// A write succeeded. After as many successes as the limit, the limit grows by one.
-    pub(crate) fn grow(&mut self) {
-        self.0 = (self.0 + self.0.recip()).min(MAX_IN_FLIGHT as f64);
-    }
-
-    /// The store refused a write for overload.
-    pub(super) fn shrink(&mut self) {
-        self.0 = (self.0 - 1.0).max(1.0);
-    }
-
-    pub(crate) fn size(self) -> usize {
-        self.0 as usize
-    }
-}
+pub(crate) const MAX_IN_FLIGHT: usize = 32;
 
 /// The objects of one source.
 #[derive(Debug)]
@@ -59,8 +33,6 @@ pub(super) struct SourceObjects {
     pub(super) by_name: HashMap<Arc<str>, DnsName>,
     /// Whether every object of the store is known, so that an unknown one does not exist.
     pub(super) are_in_sync: bool,
-    /// They were in sync before, in this process.
-    pub(super) were_in_sync: bool,
     /// They could not be read so far.
     pub(super) have_failed: bool,
     /// Objects that cannot be decoded.
@@ -76,8 +48,9 @@ pub(crate) struct StoredObjects {
     pub(super) in_flight: HashMap<ObjectKey, VecDeque<Event<DnsNameResolver>>>,
     /// The store asked for a pause until then.
     pub(crate) paused_until: Option<Timestamp>,
-    pub(crate) in_flight_limit: InFlightLimit,
-    pub(crate) budget: Budget,
+    /// The bytes of all writes.
+    pub(super) bucket: TokenBucket,
+    pub(super) written: WrittenBytes,
     /// The program ends: writes that do not go now are lost.
     pub(super) is_ending: bool,
 }
@@ -88,17 +61,16 @@ impl StoredObjects {
             source: it.source,
             by_name: HashMap::new(),
             are_in_sync: false,
-            were_in_sync: false,
             have_failed: false,
             unreadable: BTreeSet::new(),
         });
         Self {
-            budget: Budget::new(policy.rates),
+            bucket: TokenBucket::default(),
+            written: WrittenBytes::default(),
             sources: sources.collect(),
             policy,
             in_flight: HashMap::new(),
             paused_until: None,
-            in_flight_limit: InFlightLimit::default(),
             is_ending: false,
         }
     }
@@ -168,14 +140,13 @@ impl StoredObjects {
     /// The program ends: writes that only wait for their spacing go at once.
     pub(crate) fn end(&mut self, names: &mut NameTable) {
         self.is_ending = true;
-        let is_unwritten = |entry: &Entry| entry.writes.unwritten.is_some();
+        let is_unwritten = |entry: &Entry| entry.writes.unwritten_since.is_some();
         let unwritten = names.entries.iter().filter(|(_, it)| is_unwritten(it));
         names.dirty.extend(unwritten.map(|(name, _)| name).cloned());
     }
 
     /// The clock was set.
     pub(crate) fn gap(&mut self) {
-        self.budget.gap();
         self.paused_until = None;
     }
 }

@@ -11,26 +11,16 @@ use runtime::{
 use tracing::{info, warn};
 
 use super::{
-    budget::WriteCost, leadership::Leadership, names::NameTable, namespace_limits::NamespaceShares,
-    stored_object::StoredObject, stored_objects::StoredObjects,
+    leadership::Leadership, names::NameTable, stored_object::StoredObject,
+    stored_objects::StoredObjects,
 };
 use crate::rules::Source;
 use crate::state::{Stored, UpdateEffect, make_room};
-
-/// Which process wrote a version of an object.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Writer {
-    /// This one.
-    This,
-    /// Perhaps another one.
-    Other,
-}
 
 /// A change of objects, with all the state that it affects.
 pub(crate) struct ObjectUpdate<'a> {
     pub(crate) objects: &'a mut StoredObjects,
     pub(crate) names: &'a mut NameTable,
-    pub(crate) shares: &'a mut NamespaceShares,
     pub(crate) lead: &'a mut Leadership,
     pub(crate) now: Timestamp,
 }
@@ -61,7 +51,7 @@ impl ObjectUpdate<'_> {
                 }
                 let known = self.objects.find(&key, self.names);
                 if !known.is_some_and(|known| known.is_late(&object)) {
-                    self.apply(&key, &object, Writer::Other);
+                    self.apply(&key, &object);
                 }
             }
             Event::Deleted(key) => match self.objects.in_flight.get_mut(&key) {
@@ -93,13 +83,13 @@ impl ObjectUpdate<'_> {
             self.event(source, Event::Applied(object));
         }
         if let Some(known) = self.objects.of_mut(source) {
-            (known.are_in_sync, known.were_in_sync) = (true, true);
+            known.are_in_sync = true;
         }
         self.names.look_at_all();
     }
 
     /// Applies the store's version of an object.
-    pub(super) fn apply(&mut self, key: &ObjectKey, object: &DnsNameResolver, writer: Writer) {
+    pub(super) fn apply(&mut self, key: &ObjectKey, object: &DnsNameResolver) {
         let Some(spec) = self.read_spec(object) else {
             counter!("egress_collector_objects_ignored_total").increment(1);
             warn!(object = %key, name = ?object.spec.name, "ignoring the object: its spec.name must be a lower-case fully qualified name");
@@ -113,7 +103,7 @@ impl ObjectUpdate<'_> {
         if known.is_some_and(|(_, known)| *known != spec) {
             self.remove(key);
         }
-        let learned = self.absorb(source, &spec, key, object, writer);
+        let learned = self.absorb(source, &spec, key, object);
         let Some(entry) = self.names.entries.get_mut(&spec) else {
             return;
         };
@@ -151,7 +141,6 @@ impl ObjectUpdate<'_> {
         spec: &DnsName,
         key: &ObjectKey,
         object: &DnsNameResolver,
-        writer: Writer,
     ) -> UpdateEffect {
         let now = self.now;
         self.names.entry_or_new(spec, now);
@@ -163,41 +152,15 @@ impl ObjectUpdate<'_> {
             Some(status) => Stored::new(status, &entry.memory),
             None => Stored::default(),
         };
-        // An object that was created again has lost no addresses.
-        let known = entry.object_mut(source, &key.name);
-        let known = known.filter(|known| known.is_version_of(object));
-        let before = known.map(|known| std::mem::take(&mut known.status));
-        let before = before.unwrap_or_default();
-        let is_change = self.objects.are_in_sync(source);
-        // A leader that continues after a gap knows itself which names it leaves out.
-        let knows = self.lead.leads() && self.objects.of(source).is_some_and(|it| it.were_in_sync);
-        let goes_on_left_out =
-            !is_change && !knows && !entry.left_out && status.is_over_limit(spec);
-        entry.left_out |= goes_on_left_out;
-        let taken = match writer {
-            Writer::Other => self.shares.without_refused(entry, &status),
-            Writer::This => None,
-        };
-        let taken = taken.as_ref().unwrap_or(&status);
         let learned = match entry.left_out {
             true => UpdateEffect::default(),
             false => {
                 let (memory, limits) = (&mut entry.memory, &entry.in_use.limits);
-                memory.absorb(taken, now, limits, &names.guards)
+                memory.absorb(&status, now, limits, &names.guards)
             }
         };
         if !self.lead.leads() {
             entry.memory.follow(&status, now, &entry.in_use.limits);
-        }
-        if writer == Writer::Other && is_change && before != status {
-            // Charged to the budget, or two collectors together would write twice as much.
-            let payers = entry.payers();
-            let cost = WriteCost {
-                payers: &payers,
-                bytes: entry.memory.size().bytes(),
-                since: now,
-            };
-            self.objects.budget.charge(&cost, now);
         }
         let object = StoredObject::new(source, object, status);
         match entry.object_mut(source, &key.name) {
@@ -210,10 +173,6 @@ impl ObjectUpdate<'_> {
                 make_room(&mut entry.objects);
                 entry.objects.push(object);
             }
-        }
-        if goes_on_left_out {
-            entry.memory.leave_out(now);
-            self.shares.goes_on_left_out(spec.clone(), names);
         }
         learned
     }

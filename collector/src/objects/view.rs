@@ -7,7 +7,7 @@ use runtime::{clock::Timestamp, store::ObjectKey};
 use serde::Serialize;
 
 use super::{
-    Evictions, NamespaceShare, entry::Entry, inspection::Inspection, stored_object::StoredObject,
+    Evictions, NamespaceAtCap, entry::Entry, inspection::Inspection, stored_object::StoredObject,
 };
 use crate::state::{FailureView, failing_names};
 
@@ -26,9 +26,9 @@ pub struct View {
     pub evictions: Evictions,
     /// Names that wait for a look-up or are being looked up, including those found under wildcards.
     pub lookups: usize,
-    /// The namespaces over their quota, whose names are left out in part.
-    #[serde(rename = "namespacesOverLimit")]
-    pub namespaces: Vec<NamespaceShare>,
+    /// The namespaces at a cap, whose names or addresses are left out in part.
+    #[serde(rename = "namespacesAtCap")]
+    pub namespaces: Vec<NamespaceAtCap>,
     /// The names in use, and those of objects, sorted by name.
     pub names: Vec<NameView>,
 }
@@ -44,7 +44,7 @@ pub struct NameView {
     pub allowed: bool,
     /// A Deny rule uses it.
     pub denied: bool,
-    /// It is left out because its namespaces exceed their quotas.
+    /// It is left out because its namespaces have too many names.
     pub left_out: bool,
     /// It is in a Deny rule, and its object is full: the latest addresses were left out, and
     /// traffic to them is not blocked.
@@ -81,7 +81,7 @@ impl Inspection<'_> {
             leader: self.lead.leads(),
             evictions: self.names.evictions.all,
             lookups: self.names.lookups.len(),
-            namespaces: self.shares.over(),
+            namespaces: self.namespaces.at_cap(self.names),
             names,
         }
     }

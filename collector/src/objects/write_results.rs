@@ -8,7 +8,7 @@ use runtime::{clock::Timestamp, store::ObjectKey};
 
 use super::{
     publish::{Write, WriteOutcome},
-    updates::{ObjectUpdate, Writer},
+    updates::ObjectUpdate,
 };
 use crate::{lookup::spread, state::Eviction};
 
@@ -24,7 +24,6 @@ impl ObjectUpdate<'_> {
         let later = self.objects.in_flight.remove(key).unwrap_or_default();
         match outcome {
             WriteOutcome::Stored(object) => {
-                self.objects.in_flight_limit.grow();
                 let of_status = matches!(write, Write::Status(_));
                 if of_status {
                     self.record_lag(&object);
@@ -33,10 +32,10 @@ impl ObjectUpdate<'_> {
                         recent.written(entry, key, &object, self.now);
                     }
                 }
-                self.stored(key, &object, Writer::This);
+                self.stored(key, &object);
                 let written = self.objects.find(key, self.names);
                 if let Some(object) = written.filter(|_| of_status) {
-                    object.was_written(self.now);
+                    object.written = self.now;
                 }
             }
             WriteOutcome::Stale(object) => self.taken(key, write, &object),
@@ -57,13 +56,13 @@ impl ObjectUpdate<'_> {
         }
     }
 
-    fn stored(&mut self, key: &ObjectKey, object: &DnsNameResolver, writer: Writer) {
+    fn stored(&mut self, key: &ObjectKey, object: &DnsNameResolver) {
         self.is_created(key, &object.spec.name);
         if let Some(entry) = self.names.entries.get_mut(&*object.spec.name) {
             entry.writes.failures = 0;
             entry.writes.retry_at = Timestamp::default();
         }
-        self.apply(key, object, writer);
+        self.apply(key, object);
     }
 
     /// The creation of an object has ended.
@@ -87,7 +86,7 @@ impl ObjectUpdate<'_> {
             self.is_created(key, &wanted.spec.name);
             self.names.dirty.extend(DnsName::parse(&wanted.spec.name));
         }
-        self.stored(key, object, Writer::Other);
+        self.stored(key, object);
     }
 
     /// The store refuses an object of this size: a smaller one is tried soon.
@@ -96,8 +95,8 @@ impl ObjectUpdate<'_> {
             && let Some(entry) = self.names.entries.get_mut(spec)
             && self.lead.leads()
         {
-            let (memory, limits, crowd) = entry.parts(&self.names.shared.clients);
-            let learned = Eviction::new(memory, limits, self.now).shrink(crowd);
+            let (memory, limits) = (&mut entry.memory, &entry.in_use.limits);
+            let learned = Eviction::new(memory, limits, self.now).shrink();
             self.names.learned(spec, &learned, self.now);
         }
         self.failed(key, write, None);
@@ -111,7 +110,6 @@ impl ObjectUpdate<'_> {
         if let Some(asked) = asked {
             let paused_until = &mut self.objects.paused_until;
             *paused_until = (*paused_until).max(Some(now + asked));
-            self.objects.in_flight_limit.shrink();
         }
         let spec = match write {
             Write::Create(object) => DnsName::parse(&object.spec.name).ok(),
@@ -135,9 +133,8 @@ impl ObjectUpdate<'_> {
 
     fn record_lag(&mut self, object: &DnsNameResolver) {
         let entry = self.names.entries.get_mut(&*object.spec.name);
-        if let Some(unwritten) = entry.and_then(|entry| entry.writes.unwritten.take()) {
-            histogram!("egress_collector_status_lag_seconds")
-                .record(self.now.since(unwritten.since));
+        if let Some(since) = entry.and_then(|entry| entry.writes.unwritten_since.take()) {
+            histogram!("egress_collector_status_lag_seconds").record(self.now.since(since));
         }
     }
 }

@@ -1,25 +1,27 @@
 //! Decides which objects are written now: new addresses at once, changed times later.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
-    budget::WriteCost,
-    entry::{Entry, UNUSED_FOR, Unwritten},
+    entry::{Entry, UNUSED_FOR},
     in_use::NamesInUse,
     leadership::Leadership,
     names::NameTable,
-    object_policy::ManageObjects,
+    object_policy::{ManageObjects, OBJECT_RATE},
     publish::Write,
-    stored_object::new_object,
-    stored_objects::StoredObjects,
+    stored_object::{StoredObject, new_object},
+    stored_objects::{MAX_IN_FLIGHT, StoredObjects},
 };
-use crate::{clients::Namespace, rules::SourceSet, state::StatusUpdate};
+use crate::{rules::SourceSet, state::StatusUpdate};
 
-/// The next status of an object that costs more is computed only when it may be written.
-const DEAR: usize = 50_000;
+/// A write that only changes times goes this long after the last one of its object.
+const TIMES_INTERVAL: Duration = Duration::from_secs(600);
+
+/// A write that only changes times leaves this part of the saved bytes to new addresses.
+const LEFT_BY_TIMES: f64 = 0.5;
 
 /// The bytes that creating and deleting an object takes in etcd's history, without its addresses.
 const CREATION: usize = 3_000;
@@ -32,15 +34,6 @@ pub(crate) struct WritePlan<'a> {
     lead: &'a Leadership,
     pub(super) now: Timestamp,
     pub(super) writes: Vec<Write>,
-    refreshes: Vec<Refresh>,
-}
-
-/// A write of changed times that may go now.
-struct Refresh {
-    spec: DnsName,
-    bytes: usize,
-    payers: Vec<Namespace>,
-    write: Write,
 }
 
 impl<'a> WritePlan<'a> {
@@ -58,18 +51,18 @@ impl<'a> WritePlan<'a> {
             lead,
             now,
             writes: Vec::new(),
-            refreshes: Vec::new(),
         }
     }
 
-    /// The writes to start now: at most one for each object, and addresses before new objects.
+    /// The writes to start now: at most one for each object, and first those of the namespaces that wrote fewest bytes.
     pub(crate) fn make(mut self) -> Vec<Write> {
         if self.objects.paused_until > Some(self.now) {
             return self.writes;
         }
         self.objects.paused_until = None;
-        let most = self.objects.in_flight_limit.size();
-        while self.objects.in_flight.len() < most
+        self.objects.written.forget(self.now);
+        while self.objects.in_flight.len() < MAX_IN_FLIGHT
+            && self.has_bytes()
             && let Some(spec) = self.next_dirty()
         {
             let before = self.writes.len();
@@ -81,58 +74,27 @@ impl<'a> WritePlan<'a> {
             self.objects.in_flight.extend(begun);
             self.wake(&spec, again);
         }
-        self.add_refreshes();
         self.writes
+    }
+
+    /// Whether all objects together may write. If not, the plan is made again when they may.
+    fn has_bytes(&mut self) -> bool {
+        if self.names.dirty.is_empty() || self.objects.is_ending {
+            return true;
+        }
+        let rate = self.objects.policy.rate();
+        self.objects.paused_until = self.objects.bucket.wait_for(0.0, rate, self.now);
+        self.objects.paused_until.is_none()
     }
 
     fn next_dirty(&mut self) -> Option<DnsName> {
         let NameTable { dirty, entries, .. } = &mut *self.names;
-        dirty.pop(|name| entries.get(name).map(|it| &**it))
+        let written = &self.objects.written;
+        dirty.pop(written, |name| entries.get(name).map(|it| &**it))
     }
 
     fn wake(&mut self, spec: &DnsName, again: Option<Timestamp>) {
         self.names.wake(spec, again, self.lead.leads(), self.now);
-    }
-
-    /// Adds writes of changed times, as far as the budget allows.
-    fn add_refreshes(&mut self) {
-        let mut refreshes = std::mem::take(&mut self.refreshes);
-        // In turns of namespaces, so that thousands of names of one do not delay another's.
-        refreshes.sort_by_cached_key(|it| {
-            let (_, last) = self.objects.budget.last_times(&it.payers);
-            (last, it.spec.clone())
-        });
-        let mut waiting = 0;
-        for refresh in refreshes {
-            let Refresh {
-                spec,
-                bytes,
-                payers,
-                write,
-                ..
-            } = refresh;
-            // An eviction made the name dirty again, and its write is in flight already.
-            if self.objects.in_flight.contains_key(&write.key()) {
-                continue;
-            }
-            let cost = WriteCost {
-                payers: &payers,
-                bytes,
-                since: self.now,
-            };
-            match self.objects.budget.take_times(&cost, waiting, self.now) {
-                Ok(()) => {
-                    self.objects.in_flight.insert(write.key(), VecDeque::new());
-                    self.writes.push(write);
-                }
-                Err(later) => {
-                    waiting += 1;
-                    let entry = self.names.entries.get(&spec);
-                    let wake = entry.and_then(|entry| entry.writes.wake);
-                    self.wake(&spec, wake.into_iter().chain([later]).min());
-                }
-            }
-        }
     }
 
     /// Returns the time of the next check, if no update comes before.
@@ -154,10 +116,9 @@ impl<'a> WritePlan<'a> {
         if !self.lead.leads() {
             return None;
         }
-        let memory = &entry.memory;
-        let is_full = memory.size().is_full(memory.list(), &entry.in_use.limits);
-        let mut objects = entry.objects.iter();
-        if self.objects.is_ending || objects.any(|it| it.may_be_written(is_full) <= now) {
+        let may_write =
+            |object: &mut StoredObject| object.bucket.wait_for(0.0, OBJECT_RATE, now).is_none();
+        if self.objects.is_ending || entry.objects.iter_mut().any(may_write) {
             self.names.enforce(spec, now);
         }
         let before = self.writes.len();
@@ -166,7 +127,7 @@ impl<'a> WritePlan<'a> {
         let entry = self.names.entries.get_mut(spec)?;
         if self.writes.len() == before && !waiting {
             // The store has all updates already.
-            (entry.writes.unwritten, entry.writes.turn) = (None, Timestamp::default());
+            entry.writes.unwritten_since = None;
         }
         created.into_iter().chain(again).min()
     }
@@ -199,15 +160,12 @@ impl<'a> WritePlan<'a> {
         if create_at > now {
             return Some(create_at);
         }
-        let creation = WriteCost {
-            payers: &entry.in_use.with_rule,
-            bytes: CREATION,
-            since: missing_since,
-        };
-        let budget = &mut self.objects.budget;
-        if let Err(later) = budget.take(&creation, &mut entry.writes.turn, now) {
-            return Some(later);
-        }
+        let (rate, payer) = (
+            self.objects.policy.rate(),
+            self.objects.written.payer(&entry.in_use.with_rule),
+        );
+        self.objects.bucket.withdraw(CREATION, rate, now);
+        self.objects.written.add(payer, CREATION, now);
         entry.writes.creating.insert(source);
         let object = new_object(spec, entry.writes.collisions, &policy.namespace);
         self.writes.push(Write::Create(Box::new(object)));
@@ -234,22 +192,12 @@ impl<'a> WritePlan<'a> {
         let StoredObjects {
             policy,
             in_flight,
-            budget,
+            bucket,
+            written,
             is_ending,
             ..
         } = &mut *self.objects;
-        let (policy, is_ending) = (&*policy, *is_ending);
-        let payers = entry.payers();
-        let cost = WriteCost {
-            payers: &payers,
-            bytes: entry.memory.size().bytes(),
-            since: entry.writes.unwritten.as_ref().map_or(now, |it| it.since),
-        };
-        // The turn may come from earlier updates of other namespaces.
-        if budget.waits_for_nothing(&cost, now) {
-            entry.writes.turn = Timestamp::default();
-        }
-        let is_turn = entry.writes.has_turn();
+        let (policy, rate, is_ending) = (&*policy, policy.rate(), *is_ending);
         let Entry {
             objects,
             memory,
@@ -257,7 +205,7 @@ impl<'a> WritePlan<'a> {
             in_use,
             ..
         } = &mut **entry;
-        let limits = &in_use.limits;
+        let payer = written.payer(&in_use.with_rule);
         for object in objects.iter_mut() {
             let key = object.key(policy);
             if in_flight.contains_key(&key) {
@@ -274,76 +222,35 @@ impl<'a> WritePlan<'a> {
             } else {
                 object.no_rule_since = None;
             }
-            let is_dear = object.cost > DEAR && !is_ending;
-            if is_dear
-                && state.unwritten.is_some()
-                && state.turn <= now
-                && let Err(later) = budget.may_take(&cost, is_turn, now)
+            if let Some(wait) = object.bucket.wait_for(0.0, OBJECT_RATE, now)
+                && !is_ending
             {
-                state.turn = later;
-            }
-            let paid = object
-                .may_be_written(memory.size().is_full(memory.list(), limits))
-                .max(state.turn);
-            if paid > now && is_dear {
-                waiting |= state.unwritten.is_some();
-                again.push(paid);
+                waiting |= state.unwritten_since.is_some();
+                again.push(wait);
                 continue;
             }
             let render = match object.source.hides_failures() {
                 true => StatusUpdate::without_failures,
                 false => StatusUpdate::new,
             };
-            let update = render(memory, &object.status, limits, now);
-            let Some(update) = update else {
+            let Some(update) = render(memory, &object.status, &in_use.limits, now) else {
                 continue;
             };
-            let urgent = update.is_urgent();
-            let at = match urgent {
-                true => paid,
-                false => paid.max(object.written + policy.times_interval),
-            };
-            if at > now && !(is_ending && urgent) {
-                waiting |= urgent;
-                again.push(at);
-                continue;
+            if !update.is_urgent() {
+                let due = object.written + TIMES_INTERVAL;
+                let paid = bucket.wait_for(LEFT_BY_TIMES, rate, now);
+                let at = paid.map_or(due, |paid| paid.max(due));
+                if at > now {
+                    again.push(at);
+                    continue;
+                }
             }
-            // Names found by other namespaces leave a wildcard too, so a write with removals only
-            // is charged to none.
-            let only_leaves = state.unwritten.is_none() && spec.is_wildcard() && update.added == 0;
-            let cost = match only_leaves {
-                true => WriteCost {
-                    payers: &[],
-                    ..cost
-                },
-                false => cost,
-            };
-            if urgent
-                && !is_ending
-                && let Err(later) = budget.take(&cost, &mut state.turn, now)
-            {
-                waiting = true;
-                state.unwritten.get_or_insert_with(|| {
-                    Box::new(Unwritten {
-                        is_without_rule: only_leaves,
-                        ..Unwritten::since(now)
-                    })
-                });
-                again.push(later);
-                continue;
-            }
-            state.turn = Timestamp::default();
-            let write = object.write(policy, spec, update.status());
-            if urgent {
-                self.writes.push(write);
-            } else {
-                self.refreshes.push(Refresh {
-                    spec: spec.clone(),
-                    bytes: cost.bytes,
-                    payers: payers.clone(),
-                    write,
-                });
-            }
+            let bytes = update.bytes();
+            object.bucket.withdraw(bytes, OBJECT_RATE, now);
+            bucket.withdraw(bytes, rate, now);
+            written.add(payer, bytes, now);
+            self.writes
+                .push(object.write(policy, spec, update.status()));
         }
         (again.into_iter().min(), waiting)
     }

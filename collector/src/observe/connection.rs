@@ -253,7 +253,6 @@ impl<'a> Reader<'a> {
             remembered: &self.ingest.remembered,
             own: &self.ingest.own,
             secrets: secrets.as_deref(),
-            new_names: &self.ingest.new_names,
         };
         let is_known = self.status.is_known();
         let filled = read_buffer.filled();

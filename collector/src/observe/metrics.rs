@@ -57,9 +57,6 @@ outcomes! {
     NotWanted = "not_wanted",
     /// A wildcard wants the name, but no DNSNameResolver can hold it (such as `a_b.example.com`).
     BadName = "bad_name",
-    /// A wildcard wants the name, which is new, and its client is over the rate
-    /// (`--new-names-rate`).
-    NewName = "new_name_over_rate",
     /// A successful answer without an address.
     NoAddress = "no_address",
     /// The guards refused every address.
@@ -166,7 +163,7 @@ runtime::metrics! {
     /// The metrics of ingest.
     pub const METRICS;
 
-    counter "egress_collector_events_total" [Label::one_of("outcome", LABELS)] "dnstap events. `observed`: used. `collector`: answer to a collector's own look-up. `repeated`: same answer within 0.1 s. `not_wanted`: no rule has the name. `other_kind`: no response to a client. `other_type`: neither A nor AAAA. `failure`: not NOERROR. `no_address`: NOERROR without an address. All others are answers that are lost by a fault. `wrong_secret`: no valid secret. `no_message`: the `dnstap` line lacks `full`. `bad_event`: no dnstap. `bad_message`: no valid DNS message. `bad_name`: no DNSNameResolver can have the name. `refused`: the collector refuses all addresses. `new_name_over_rate`: beyond `--new-names-rate`";
+    counter "egress_collector_events_total" [Label::one_of("outcome", LABELS)] "dnstap events. `observed`: used. `collector`: answer to a collector's own look-up. `repeated`: same answer within 0.1 s. `not_wanted`: no rule has the name. `other_kind`: no response to a client. `other_type`: neither A nor AAAA. `failure`: not NOERROR. `no_address`: NOERROR without an address. All others are answers that are lost by a fault. `wrong_secret`: no valid secret. `no_message`: the `dnstap` line lacks `full`. `bad_event`: no dnstap. `bad_message`: no valid DNS message. `bad_name`: no DNSNameResolver can have the name. `refused`: the collector refuses all addresses";
     counter "egress_collector_addresses_refused_total" [Label::one_of(REASON, guards::REASONS)] "Addresses in answers that the collector refused, by kind. `deny-answer`: a network in `--deny-answer`. `api-server`, `service-cidr`, `pod-cidr`, `user-defined-network`, `node`: the cluster's own addresses. The other kinds are always refused";
     counter "egress_collector_rebinding_attempts_total"
         "Answers for names in rules, in dnstap streams or to look-ups, with an address that the collector refuses. The Event `AddressRefused` on the EgressFirewall names the name";

@@ -18,7 +18,6 @@ use super::{
 };
 use crate::{
     guards::Guards,
-    new_names::NewNames,
     observation::{Addresses, Observation, Provenance},
     observe::{
         answer_cache::{self, AnswerCache},
@@ -41,8 +40,6 @@ pub struct Context<'a> {
     pub own: &'a OwnQueries,
     /// The secrets of which every event must show one in `extra`.
     pub secrets: Option<&'a Secrets>,
-    /// Limits the rate of new names under wildcards.
-    pub new_names: &'a NewNames,
 }
 
 /// The past of a stream that its next events depend on.
@@ -239,11 +236,6 @@ fn take_wanted(
         } else {
             Outcome::NoAddress
         });
-    }
-    if let (Match::Wildcard, Some(client)) = (found, client)
-        && !context.new_names.admit(&name, family, client, at)
-    {
-        return Err(Outcome::NewName);
     }
     // An answer with refused addresses is reported each time.
     if let (Some(mark), None) = (mark, refused) {

@@ -15,8 +15,8 @@ pub(super) fn tell(
 ) {
     let (name, kind) = match left_out {
         LeftOut::OfName(name, kind) => (name, kind),
-        LeftOut::OfNamespace(namespace, quota) => {
-            return rule_events.over_limit(rules.of_namespace(*namespace), *quota);
+        LeftOut::OfNamespace(namespace) => {
+            return rule_events.at_cap(rules.of_namespace(*namespace));
         }
     };
     match kind {
@@ -29,16 +29,6 @@ pub(super) fn tell(
             };
             let reason = "DeniedAddressesLeftOut";
             teller.tell(name, (reason, reason), rules.denying(name), note, now);
-        }
-        Kind::NewNames => {
-            let note = || {
-                format!(
-                    "a client queried new names under {name} faster than --new-names-rate and --new-names-burst allow. The collector ignored \
-                     the answers beyond that: these names have no address until a client queries them again. Known names are not affected"
-                )
-            };
-            let reason = "NewNamesRefused";
-            teller.tell(name, (reason, reason), rules.using(name), note, now);
         }
     }
 }
@@ -54,10 +44,10 @@ mod tests {
         super::{RetentionPolicy, tests::firewall},
         *,
     };
-    use crate::{clients::Clients, namespaces::NamespaceQuota};
+    use crate::clients::Clients;
 
     #[test]
-    fn a_namespace_over_its_limits_is_told_which_limits_hold_for_it() {
+    fn namespace_at_a_cap_gets_an_event_with_the_caps() {
         let (reporter, mut reports) = Reporter::with_queue(4);
         let clients = Clients::default();
         let mut teller = NameEvents::new(reporter.clone());
@@ -66,11 +56,7 @@ mod tests {
         for namespace in ["team", "other"] {
             rules.apply(&firewall(namespace, &["www.example.com"]));
         }
-        let quota = NamespaceQuota {
-            addresses: 500,
-            names: 7,
-        };
-        let left_out = LeftOut::OfNamespace(clients.number("team"), quota);
+        let left_out = LeftOut::OfNamespace(clients.number("team"));
         let now = Instant::now();
         tell(&mut teller, &mut rule_events, &rules, &left_out, now);
         rule_events.report::<EgressFirewall>(&rules, &BTreeSet::new());
@@ -78,14 +64,14 @@ mod tests {
         assert_eq!(report.about.namespace.as_deref(), Some("team"));
         assert_eq!(report.reason, "LimitExceeded");
         assert!(
-            report.note.contains("500 addresses or 7 names"),
+            report.note.contains("10000 names or 100 wildcards"),
             "{report:?}"
         );
         assert!(reports.try_recv().is_err(), "no other namespace is told");
     }
 
     #[test]
-    fn denied_addresses_are_reported_to_deny_rules_and_new_names_to_all() {
+    fn denied_addresses_are_reported_to_deny_rules_alone() {
         let (reporter, mut reports) = Reporter::with_queue(4);
         let mut teller = NameEvents::new(reporter.clone());
         let mut rule_events = RuleEvents::new(reporter);
@@ -96,17 +82,12 @@ mod tests {
             rules.apply(firewall);
         }
         let wildcard = DnsName::parse("*.example.com").unwrap();
-        let mut told = |kind| {
-            let left_out = LeftOut::OfName(wildcard.clone(), kind);
-            let now = Instant::now();
-            tell(&mut teller, &mut rule_events, &rules, &left_out, now);
-            let reports = std::iter::from_fn(|| reports.try_recv().ok());
-            let told = reports.map(|it| (it.about.namespace.unwrap(), it.reason));
-            told.collect::<BTreeSet<_>>()
-        };
-        let denied = ("denying".to_owned(), "DeniedAddressesLeftOut");
-        assert_eq!(told(Kind::DeniedAddresses), [denied].into());
-        let all = ["allowing", "denying"].map(|it| (it.to_owned(), "NewNamesRefused"));
-        assert_eq!(told(Kind::NewNames), all.into());
+        let left_out = LeftOut::OfName(wildcard, Kind::DeniedAddresses);
+        let now = Instant::now();
+        tell(&mut teller, &mut rule_events, &rules, &left_out, now);
+        let report = reports.try_recv().unwrap();
+        assert_eq!(report.about.namespace.as_deref(), Some("denying"));
+        assert_eq!(report.reason, "DeniedAddressesLeftOut");
+        assert!(reports.try_recv().is_err());
     }
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use runtime::store::ObjectKey;
 
-/// The limit without `--max-names-per-namespace` and `--max-names-by-annotation`, which is their default.
+/// The most names of a namespace that are read: twice as many as count, so that a change of the rules needs no room twice.
 const MAX_NAMES: usize = 20_000;
 
 /// The names of each namespace, and the objects that are left out.
@@ -48,6 +48,7 @@ impl Default for NamesCounted {
 }
 
 impl NamesCounted {
+    #[cfg(test)]
     pub(super) fn set_limit(&mut self, most: usize) {
         self.most = most;
     }

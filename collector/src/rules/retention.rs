@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{clients::Namespace, state::Limits};
+use crate::state::Limits;
 
 /// The retention of a name's addresses: the longest of all EgressFirewalls that use it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -17,15 +17,6 @@ pub struct RetentionPolicy {
     pub allowed: bool,
     /// A Deny rule uses it.
     pub denied: bool,
-}
-
-/// The retention of namespaces for a name that others keep for longer.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct OwnRetention {
-    /// The times only.
-    pub policy: RetentionPolicy,
-    /// Sorted; at least one.
-    pub namespaces: Box<[Namespace]>,
 }
 
 impl RetentionPolicy {

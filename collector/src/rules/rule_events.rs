@@ -1,6 +1,6 @@
 //! Reports the faults of objects with rules to their authors when they change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use runtime::{
     kube_events::{Reporter, Severity},
@@ -8,7 +8,7 @@ use runtime::{
 };
 
 use super::{RuleSource, rule_set::Rules};
-use crate::namespaces::NamespaceQuota;
+use crate::objects::NamespaceCaps;
 
 /// The Events to be raised.
 #[derive(Debug)]
@@ -16,8 +16,8 @@ pub(super) struct RuleEvents {
     reporter: Reporter,
     /// Objects with new faults.
     pending: BTreeSet<ObjectKey>,
-    /// Objects whose namespace exceeded its quota, with that quota, until that is reported.
-    over_limit: BTreeMap<ObjectKey, NamespaceQuota>,
+    /// Objects whose namespace is at a cap, until that is reported.
+    at_cap: BTreeSet<ObjectKey>,
 }
 
 impl RuleEvents {
@@ -25,7 +25,7 @@ impl RuleEvents {
         Self {
             reporter,
             pending: BTreeSet::new(),
-            over_limit: BTreeMap::new(),
+            at_cap: BTreeSet::new(),
         }
     }
 
@@ -34,11 +34,9 @@ impl RuleEvents {
         self.pending.extend(keys);
     }
 
-    /// The namespace of these exceeded its quota.
-    pub(super) fn over_limit(&mut self, keys: Vec<ObjectKey>, quota: NamespaceQuota) {
-        for key in &keys {
-            self.over_limit.insert(key.clone(), quota);
-        }
+    /// The namespace of these is at a cap.
+    pub(super) fn at_cap(&mut self, keys: Vec<ObjectKey>) {
+        self.at_cap.extend(keys.iter().cloned());
         self.pending.extend(keys);
     }
 
@@ -52,7 +50,7 @@ impl RuleEvents {
             self.reporter.report(about, Severity::Warning, reason, note);
         };
         for key in std::mem::take(&mut self.pending) {
-            let over = self.over_limit.remove(&key);
+            let capped = self.at_cap.remove(&key).then(namespace_at_cap);
             let Some(rule_object) = rules.get(&key) else {
                 if unreadable.contains(&key) {
                     warn(key.reference::<K>(), ("Unreadable", undecodable::<K>()));
@@ -61,7 +59,7 @@ impl RuleEvents {
             };
             let faults = rule_object.faults.notes();
             let faults = faults.map(|(fault, note)| (fault.reason(), note));
-            for note in faults.chain(over.map(over_limit)) {
+            for note in faults.chain(capped) {
                 warn(rule_object.about.clone(), note);
             }
         }
@@ -79,14 +77,17 @@ fn undecodable<K: RuleSource>() -> String {
     )
 }
 
-/// The reason and the note for a namespace over its quota.
-fn over_limit(NamespaceQuota { addresses, names }: NamespaceQuota) -> (&'static str, String) {
+/// The reason and the note for a namespace at a cap.
+fn namespace_at_cap() -> (&'static str, String) {
+    let NamespaceCaps {
+        names,
+        wildcards,
+        addresses,
+    } = NamespaceCaps::default();
     let note = format!(
-        "this namespace or policy exceeds its limits of {addresses} addresses or {names} names, or all namespaces together have too many. The collector \
-         leaves names out: first names under wildcards, then those of the last rules. It removes their addresses, so an Allow rule opens \
-         nothing for them, and a Deny rule blocks nothing. Use fewer names. For an administrator: `egress explain NAME` shows usage and \
-         limit. --max-addresses-per-namespace, --max-names-per-namespace and annotations of the Namespace set the limits of a namespace, \
-         --max-addresses-per-policy and --max-names-per-policy those of a policy, --max-addresses and --etcd-quota those of all"
+        "this namespace or policy is at a cap: {names} names or {wildcards} wildcards in rules, or {addresses} addresses of names. The \
+         collector leaves further names and addresses out: an Allow rule opens nothing for them, and a Deny rule blocks nothing. Use fewer \
+         names. `egress explain NAME` shows what is left out"
     );
     ("LimitExceeded", note)
 }

@@ -24,9 +24,6 @@ pub struct RuleObject {
     pub(super) key: ObjectKey,
     pub(super) about: ObjectReference,
     pub(super) namespace: Namespace,
-    /// Its names in the order in which they are left out: from the last to the first, with those of
-    /// Deny rules at the end.
-    pub(super) order: Arc<[DnsName]>,
     /// The retention by the flags and the annotations.
     terms: RetentionPolicy,
     /// The retention of names that only Allow rules have.
@@ -73,7 +70,6 @@ impl RuleObject {
         rules: impl Iterator<Item = NameRule<'a>>,
     ) -> Self {
         let mut names: BTreeMap<DnsName, Uses> = BTreeMap::new();
-        let mut order: Vec<DnsName> = Vec::new();
         let mut size = 0;
         for rule in rules {
             size += 1;
@@ -85,9 +81,6 @@ impl RuleObject {
                     continue;
                 }
             };
-            if !names.contains_key(&name) {
-                order.push(name.clone());
-            }
             let uses = names.entry(name).or_insert(Uses {
                 index: rule.index,
                 are_for_ports: true,
@@ -106,10 +99,6 @@ impl RuleObject {
                 faults.add(Fault::AllowedAndDenied, name.as_str());
             }
         }
-        let is_denied = |name: &DnsName| names.get(name).is_some_and(|uses| uses.denied);
-        let (denied, mut order): (Vec<_>, Vec<_>) =
-            order.into_iter().rev().partition(|name| is_denied(name));
-        order.extend(denied);
         let mut about = object.object_ref(&());
         // The Event is about the object, not about one of its versions.
         about.resource_version = None;
@@ -118,7 +107,6 @@ impl RuleObject {
             key: ObjectKey::of(object),
             about,
             namespace,
-            order: order.into(),
             terms,
             allowed: Arc::new(RetentionPolicy {
                 allowed: true,
@@ -136,7 +124,6 @@ impl RuleObject {
         let mut faults = Faults::default();
         faults.count(Fault::ObjectLeftOut, self.size);
         Self {
-            order: Arc::default(),
             names: Box::default(),
             key: self.key.clone(),
             about: self.about.clone(),

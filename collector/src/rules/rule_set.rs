@@ -15,7 +15,7 @@ use super::{
     rule_object::RuleObject,
     sources::policy_payer,
     users::{User, Users, joined},
-    wanted::{WantedName, joined_order, replace},
+    wanted::{WantedName, replace},
 };
 use crate::{
     clients::{Clients, Namespace},
@@ -239,7 +239,7 @@ impl Rules {
             is_new |= wanted.set(&name, in_use);
         }
         for payer in std::mem::take(&mut self.changed.payers) {
-            is_new |= wanted.set_order(payer, self.order(payer));
+            is_new |= wanted.set_names_of(payer, self.names_of(payer));
         }
         is_new
     }
@@ -250,18 +250,17 @@ impl Rules {
         Some(WantedName {
             retention: joined(users.iter())?,
             namespaces: users.namespaces(),
-            own_retention: users.own_retention(self.terms),
         })
     }
 
-    /// The names that are charged to a namespace or a policy, in the order in which they are left
-    /// out.
-    fn order(&self, payer: Namespace) -> Option<Arc<[DnsName]>> {
+    /// The names in the rules of a namespace or a policy, sorted.
+    fn names_of(&self, payer: Namespace) -> Option<Arc<[DnsName]>> {
         let namespace = self.namespace_of(payer);
         let all = self.in_namespace(&namespace).map(|(_, it)| it);
         let all = all.filter(|it| it.namespace == payer);
-        let orders = all.map(|rule_object| &rule_object.order);
-        joined_order(orders.filter(|order| !order.is_empty()))
+        let names = all.flat_map(|rule_object| rule_object.names.iter());
+        let names: BTreeSet<&DnsName> = names.map(|(name, _)| name).collect();
+        (!names.is_empty()).then(|| names.into_iter().cloned().collect())
     }
 
     /// The namespace of the objects whose names are charged to it; empty for a policy.

@@ -1,13 +1,13 @@
 //! The names in use, and their latest changes: a reader of an earlier version needs only these.
 
 use std::{
-    collections::{BTreeMap, HashSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     sync::Arc,
 };
 
 use proto::api::DnsName;
 
-use super::{RetentionPolicy, retention::OwnRetention};
+use super::RetentionPolicy;
 use crate::clients::Namespace;
 
 /// The most changes kept. A reader that missed more must read everything again.
@@ -21,9 +21,8 @@ pub struct Wanted {
     pub names: BTreeMap<DnsName, Arc<WantedName>>,
     /// The retention of objects that set none.
     pub defaults: RetentionPolicy,
-    /// The names of each namespace, in the order in which they are left out if it exceeds its
-    /// quota.
-    pub order: BTreeMap<Namespace, Arc<[DnsName]>>,
+    /// The names in the rules of each namespace, sorted.
+    pub names_of_namespaces: BTreeMap<Namespace, Arc<[DnsName]>>,
     /// Whether the EgressFirewalls of the store are known, so that a name that is not in `names` is
     /// not in use.
     pub in_sync: bool,
@@ -39,8 +38,6 @@ pub struct WantedName {
     pub retention: RetentionPolicy,
     /// The namespaces with the name in a rule, sorted.
     pub namespaces: Arc<[Namespace]>,
-    /// The retentions of namespaces that are not the longest.
-    pub own_retention: Arc<[OwnRetention]>,
 }
 
 /// The latest changes of names in use.
@@ -58,8 +55,8 @@ pub struct Version(u64);
 pub enum RuleChange {
     /// The entries of [`Wanted`] for this name, possibly removed.
     Name(DnsName),
-    /// The order of the names of this namespace.
-    Order(Namespace),
+    /// The names in the rules of this namespace.
+    Names(Namespace),
 }
 
 impl Changes {
@@ -96,17 +93,17 @@ impl Wanted {
         true
     }
 
-    /// Sets the order of a namespace's names. Returns whether that is new.
-    pub(super) fn set_order(
+    /// Sets the names of a namespace. Returns whether they are new.
+    pub(super) fn set_names_of(
         &mut self,
         namespace: Namespace,
-        order: Option<Arc<[DnsName]>>,
+        names: Option<Arc<[DnsName]>>,
     ) -> bool {
-        if self.order.get(&namespace) == order.as_ref() {
+        if self.names_of_namespaces.get(&namespace) == names.as_ref() {
             return false;
         }
-        replace(&mut self.order, &namespace, order);
-        self.changes.add(RuleChange::Order(namespace));
+        replace(&mut self.names_of_namespaces, &namespace, names);
+        self.changes.add(RuleChange::Names(namespace));
         true
     }
 }
@@ -137,25 +134,6 @@ pub(super) fn replace<K: Clone + Ord, V>(map: &mut BTreeMap<K, V>, key: &K, valu
     };
 }
 
-/// One order of several in which names are left out. Names of the first order are last, so they stay
-/// for longest. A name of several has its place by the first of them.
-pub(crate) fn joined_order<'a>(
-    orders: impl Iterator<Item = &'a Arc<[DnsName]>>,
-) -> Option<Arc<[DnsName]>> {
-    let orders: Vec<_> = orders.collect();
-    match orders.as_slice() {
-        [] => None,
-        [order] => Some(Arc::clone(order)),
-        orders => {
-            let names = orders.iter().flat_map(|order| order.iter().rev());
-            let mut seen = HashSet::new();
-            let mut names: Vec<_> = names.filter(|name| seen.insert(*name)).cloned().collect();
-            names.reverse();
-            Some(names.into())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,7 +141,7 @@ mod tests {
     fn names(changes: &Changes, seen: Version) -> Option<Vec<String>> {
         let changes = changes.since(seen)?.map(|change| match change {
             RuleChange::Name(name) => name.to_string(),
-            RuleChange::Order(_) => "order".to_owned(),
+            RuleChange::Names(_) => "names".to_owned(),
         });
         Some(changes.collect())
     }

@@ -9,7 +9,6 @@ use super::{Found, Program};
 use crate::{
     corefile::live::{self, LiveView},
     lookup::Servers,
-    namespaces,
     pods::{self, PodsView},
     rules::{BySource, Overview},
 };
@@ -87,23 +86,5 @@ impl Program {
         );
         tasks.spawn("pods", task);
         shown
-    }
-
-    /// Follows the quotas by annotations; a folder has no Namespaces.
-    pub(super) fn namespaces(&self, tasks: &mut Tasks) {
-        let OpenStore::Kube(store) = &self.store else {
-            return;
-        };
-        let outputs = namespaces::task::Outputs {
-            quotas: self.shared.quotas.clone(),
-            clients: self.shared.clients.clone(),
-            reporter: self.reporter.clone(),
-        };
-        let events = store.cluster().watch_all();
-        let rules = self.args.name_limits.quota_rules();
-        tasks.spawn(
-            "namespaces",
-            namespaces::run(rules, events, outputs, tasks.token()),
-        );
     }
 }

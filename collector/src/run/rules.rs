@@ -71,7 +71,6 @@ impl Program {
                 left_out,
                 questions: asked,
                 policies: policies.clone(),
-                max_names: self.args.name_limits.most_names(),
             };
             let outputs = Outputs {
                 wanted: wanted.clone(),

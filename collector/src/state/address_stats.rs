@@ -59,7 +59,7 @@ pub fn address_stats<'a>(
             looked_up: address.looked_up,
             seen: address.seen,
             source: address.source,
-            first_client: name.askers.first(),
+            first_client: name.clients.first(),
             expires: address.expiry(),
             goes: removal.unwrap_or_else(|| address.earliest_removal(limits)),
             goes_once_looked_up: removal.is_none(),

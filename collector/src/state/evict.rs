@@ -7,28 +7,19 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
-    Crowd, Limits, NameList, NameState, UpdateEffect,
-    leaving::Leaving,
+    Limits, NameList, NameState, UpdateEffect,
+    eviction_order::eviction_order,
     name::{Address, Name},
     removal::Cause,
 };
 
-/// The size of an address in a stored object, with its entry in `managedFields`: 139 bytes, its
-/// text twice, and its TTL. Measured on kube-apiserver 1.36: 173 bytes for an address of 14
-/// characters. With the chart's definition `managedFields` do not grow, but OpenShift's has
-/// list-maps.
-const ADDRESS_V4_BYTES: usize = 190;
-/// The same of an IPv6 address, the most that any costs.
-pub const ADDRESS_V6_BYTES: usize = 240;
-/// The size of a name without its text, while its look-ups fail: only then a name under a wildcard
-/// has a condition. An outage must not evict any.
-const NAME_BYTES: usize = 520;
-/// The rest of an object.
-pub(super) const OBJECT_BYTES: usize = 4_000;
+/// A name counts as so many addresses in the size of an object, since a name in a status takes as many
+/// bytes, with its condition, as three addresses.
+const NAME_SIZE: usize = 3;
 
 /// The least size that the store's refusal can lower the limit to. Otherwise a store that refuses
 /// everything would empty every address set.
-const NEVER_TOO_LARGE: usize = 64 << 10;
+const NEVER_TOO_LARGE: usize = 300;
 
 /// The state may exceed a limit by one part in this many until its status is written, since
 /// choosing victims is expensive.
@@ -69,19 +60,8 @@ impl ObjectSize {
             || self.at_most > with_slack(self.most(limits))
     }
 
-    /// Whether the object is at a limit of names or bytes, as of the last [`Eviction::enforce`].
-    pub fn is_full(&self, list: &NameList, limits: &Limits) -> bool {
-        let names = list.spec.is_wildcard() && list.names.len() >= limits.names_per_wildcard;
-        names || self.at_most.saturating_add(2 * NAME_BYTES) >= self.most(limits)
-    }
-
-    /// An upper bound of the stored size in bytes.
-    pub fn bytes(&self) -> usize {
-        self.at_most.max(OBJECT_BYTES)
-    }
-
     /// The used part of each limit; 1 is full. The limits are the addresses of the fullest name,
-    /// the names under a wildcard, and the bytes of the object.
+    /// the names under a wildcard, and the size of the object.
     pub fn fill(&self, list: &NameList, limits: &Limits) -> [f64; 3] {
         let part = |of: usize, most: usize| of as f64 / most.max(1) as f64;
         let most = list.names.iter().map(|name| name.addresses.len()).max();
@@ -93,25 +73,24 @@ impl ObjectSize {
         [
             part(most.unwrap_or(0), limits.addresses_per_name),
             part(under, limits.names_per_wildcard),
-            part(bytes(list), self.most(limits)),
+            part(size(list), self.most(limits)),
         ]
     }
 
     /// Adds the size of new addresses of a name.
-    pub(super) fn grow(&mut self, dns_name: &DnsName, added: usize) {
-        let grown = name_bytes(dns_name) + added * ADDRESS_V6_BYTES;
-        self.at_most = self.at_most.saturating_add(grown);
+    pub(super) fn grow(&mut self, added: usize) {
+        self.at_most = self.at_most.saturating_add(NAME_SIZE + added);
     }
 
     /// Recomputes the size of the object.
     pub(super) fn recount(&mut self, list: &NameList) -> usize {
-        self.at_most = bytes(list);
+        self.at_most = size(list);
         self.at_most
     }
 
     fn most(&self, limits: &Limits) -> usize {
         let most = usize::try_from(self.most).unwrap_or(usize::MAX);
-        most.min(limits.object_bytes)
+        most.min(limits.object_size)
     }
 }
 
@@ -137,24 +116,24 @@ impl<'a> Eviction<'a> {
 
     /// Enforces all limits. Call it before each write, and when the state [is
     /// crowded](ObjectSize::is_crowded).
-    pub fn enforce(&mut self, crowd: Crowd<'_>) -> UpdateEffect {
+    pub fn enforce(&mut self) -> UpdateEffect {
         let mut learned = UpdateEffect::default();
         learned.evicted_addresses += self.enforce_addresses(&mut learned);
-        learned.evicted_names += self.enforce_names(crowd, &mut learned);
-        learned.evicted_addresses += self.enforce_bytes(crowd, &mut learned);
+        learned.evicted_names += self.enforce_names(&mut learned);
+        learned.evicted_addresses += self.enforce_size(&mut learned);
         learned.urgent |= learned.evicted_addresses + learned.evicted_names > 0;
         learned
     }
 
     /// The store refused the object as too large: evicts a tenth, and limits the object to the rest
     /// from now on.
-    pub fn shrink(&mut self, crowd: Crowd<'_>) -> UpdateEffect {
-        let bytes = bytes(self.list());
-        if bytes <= NEVER_TOO_LARGE {
+    pub fn shrink(&mut self) -> UpdateEffect {
+        let size = size(self.list());
+        if size <= NEVER_TOO_LARGE {
             return UpdateEffect::default();
         }
-        self.state.size.most = u32::try_from(bytes - bytes / 10).unwrap_or(u32::MAX);
-        self.enforce(crowd)
+        self.state.size.most = u32::try_from(size - size / 10).unwrap_or(u32::MAX);
+        self.enforce()
     }
 
     /// Removes the addresses seen longest ago from names with too many.
@@ -200,8 +179,8 @@ impl<'a> Eviction<'a> {
         going.extend(victims.into_iter().take(count).map(key));
     }
 
-    /// Removes regular names under a wildcard beyond the limit, in the order of [`Leaving`].
-    fn enforce_names(&mut self, crowd: Crowd<'_>, learned: &mut UpdateEffect) -> usize {
+    /// Removes regular names under a wildcard beyond the limit.
+    fn enforce_names(&mut self, learned: &mut UpdateEffect) -> usize {
         let regular = self
             .list()
             .names
@@ -214,35 +193,33 @@ impl<'a> Eviction<'a> {
             return 0;
         }
         let mut going = Vec::new();
-        let leaving = Leaving::of(self.list(), crowd, self.now, |_| 1);
-        for name in leaving.take(surplus) {
+        for name in eviction_order(self.list()).into_iter().take(surplus) {
             self.oldest(name, name.addresses.len(), &mut going);
         }
         self.evict(going, learned);
         surplus
     }
 
-    /// Removes addresses until the object is small enough. Whole names under a wildcard go first,
-    /// in the order of [`Leaving`], and of the last one only as many addresses as necessary. Then
-    /// the object's own addresses seen longest ago go.
-    fn enforce_bytes(&mut self, crowd: Crowd<'_>, learned: &mut UpdateEffect) -> usize {
-        let bytes = self.recount();
-        let mut excess = bytes.saturating_sub(self.state.size.most(self.limits));
+    /// Removes addresses until the object is small enough. Whole names under a wildcard go first, in the same order as
+    /// beyond their number, and of the last one only as many addresses as necessary. Then the object's own addresses seen
+    /// longest ago go.
+    fn enforce_size(&mut self, learned: &mut UpdateEffect) -> usize {
+        let size = self.recount();
+        let mut excess = size.saturating_sub(self.state.size.most(self.limits));
         if excess == 0 {
             return 0;
         }
         let mut going = Vec::new();
         let own = self.list().name(&self.list().spec);
-        for name in Leaving::of(self.list(), crowd, self.now, bytes_of).chain(own) {
-            let whole = bytes_of(name);
-            if whole <= excess {
-                self.oldest(name, name.addresses.len(), &mut going);
-                excess -= whole;
-                continue;
+        for name in eviction_order(self.list()).into_iter().chain(own) {
+            let addresses = name.addresses.len();
+            let whole = addresses + NAME_SIZE;
+            if whole > excess {
+                self.oldest(name, excess.min(addresses), &mut going);
+                break;
             }
-            let count = excess.div_ceil(ADDRESS_V4_BYTES).min(name.addresses.len());
-            self.oldest(name, count, &mut going);
-            break;
+            self.oldest(name, addresses, &mut going);
+            excess -= whole;
         }
         let evicted = self.evict(going, learned);
         self.recount();
@@ -278,26 +255,11 @@ impl<'a> Eviction<'a> {
     }
 }
 
-/// The estimated size of the object as the API server stores it, with `managedFields`; rather too
-/// large than too small.
-fn bytes(list: &NameList) -> usize {
-    OBJECT_BYTES + list.names.iter().map(bytes_of).sum::<usize>()
-}
-
-/// The size of a name with its addresses in a stored object.
-pub(super) fn bytes_of(name: &Name) -> usize {
-    let v4 = name
-        .addresses
-        .partition_point(|address| address.ip.is_ipv4());
-    name_bytes(&name.dns_name)
-        + v4 * ADDRESS_V4_BYTES
-        + (name.addresses.len() - v4) * ADDRESS_V6_BYTES
+/// The size of an object: its addresses, and its names, which count as three addresses each.
+fn size(list: &NameList) -> usize {
+    list.addresses() + NAME_SIZE * list.names.len()
 }
 
 fn key((.., dns_name, ip): Victim<'_>) -> (DnsName, IpAddr) {
     (dns_name.clone(), ip)
-}
-
-pub(super) fn name_bytes(dns_name: &DnsName) -> usize {
-    NAME_BYTES + 2 * dns_name.as_str().len()
 }

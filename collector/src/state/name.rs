@@ -8,7 +8,7 @@ use std::{net::IpAddr, time::Duration};
 use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
-use super::{Limits, MAX_STORED_TTL, askers::Askers, make_room, tolerance};
+use super::{Limits, MAX_STORED_TTL, clients_of_name::ClientsOfName, make_room, tolerance};
 use crate::{failure::Failure, observation::Provenance};
 
 #[derive(Clone, Debug)]
@@ -21,11 +21,11 @@ pub(super) struct Name {
     /// The time of the last query by a client. A name under a wildcard is looked up only while
     /// clients use it.
     pub(super) sighted: Timestamp,
-    /// Clients that queried it, as far as this process knows. For a name that no wildcard found,
+    /// Clients that asked for it, as far as this process knows. For a name that no wildcard found,
     /// only the first.
-    pub(super) askers: Askers,
-    /// The name came from a status, not from an answer to a client.
-    pub(super) is_from_status: bool,
+    pub(super) clients: ClientsOfName,
+    /// Clients asked for it in two minutes at least. A name of a status counts as asked for so.
+    pub(super) is_asked_again: bool,
     /// Failed look-ups since the last answer.
     pub(super) failures: i32,
     pub(super) verdict: ResolutionState,
@@ -102,10 +102,18 @@ impl Name {
     /// The time of the last query by a client. A status does not record it, so for a name from a
     /// status it is the time of the last answer.
     pub(super) fn last_asked(&self) -> Timestamp {
-        match self.askers.is_empty() {
+        match self.clients.is_empty() {
             true => self.seen,
             false => self.sighted,
         }
+    }
+
+    /// A client asked for it.
+    pub(super) fn queried(&mut self, at: Timestamp) {
+        let minute = |at: Timestamp| at.as_millis().div_euclid(60_000);
+        let was_asked = !self.clients.is_empty();
+        self.is_asked_again |= was_asked && minute(at) != minute(self.sighted);
+        self.sighted = self.sighted.max(at);
     }
 
     pub(super) fn new(dns_name: DnsName) -> Self {
@@ -114,8 +122,8 @@ impl Name {
             addresses: Vec::new(),
             seen: Timestamp::default(),
             sighted: Timestamp::default(),
-            askers: Askers::default(),
-            is_from_status: false,
+            clients: ClientsOfName::default(),
+            is_asked_again: false,
             failures: 0,
             verdict: ResolutionState::Unknown,
             asked: <[Timestamp; 2]>::default(),
@@ -275,18 +283,6 @@ impl Address {
     /// The earliest time of removal.
     pub(super) fn earliest_removal(&self, limits: &Limits) -> Timestamp {
         (self.expiry() + limits.grace).max(self.seen + limits.retain)
-    }
-
-    /// The earliest removal under a shorter retention. A TTL at the floor may have been raised to
-    /// it.
-    pub(super) fn earliest_removal_on(&self, shorter: &Limits, limits: &Limits) -> Timestamp {
-        let floor = limits.clamp(0);
-        let ttl = match self.ttl > floor {
-            true => self.ttl,
-            false => self.ttl.min(shorter.clamp(0)),
-        };
-        let shortened = Self { ttl, ..*self };
-        shortened.earliest_removal(shorter)
     }
 
     pub(super) fn family(&self) -> Family {

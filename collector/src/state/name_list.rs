@@ -10,7 +10,6 @@ use super::{
     name::{Address, Name, give_back_room},
     tolerance,
 };
-use crate::new_names::KnownNames;
 
 /// The names that have addresses.
 #[derive(Clone, Debug)]
@@ -81,7 +80,7 @@ impl NameList {
         all.map(move |(name, family)| (name, family, of_family(name, family)))
             .filter(|(.., addresses)| !addresses.is_empty())
             .map(|(name, family, addresses)| {
-                (&name.dns_name, family, addresses, name.askers.first())
+                (&name.dns_name, family, addresses, name.clients.first())
             })
     }
 
@@ -90,9 +89,9 @@ impl NameList {
         self.name(dns_name).cloned().map(NameSnapshot)
     }
 
-    /// The known clients that queried a name.
-    pub fn askers_of(&self, name: &DnsName) -> &[IpAddr] {
-        self.name(name).map_or(&[], |name| &name.askers.0)
+    /// The known clients that asked for a name.
+    pub fn clients_of(&self, name: &DnsName) -> &[IpAddr] {
+        self.name(name).map_or(&[], |name| name.clients.as_slice())
     }
 
     /// Whether any name has the address.
@@ -144,13 +143,8 @@ impl NameList {
     }
 
     /// Removes the names without addresses.
-    pub(super) fn forget_empty(&mut self, known: Option<&KnownNames>) {
-        self.names.retain(|name| {
-            if let (true, Some(known)) = (name.addresses.is_empty(), known) {
-                known.remove(&name.dns_name);
-            }
-            !name.addresses.is_empty()
-        });
+    pub(super) fn forget_empty(&mut self) {
+        self.names.retain(|name| !name.addresses.is_empty());
         give_back_room(&mut self.names);
     }
 

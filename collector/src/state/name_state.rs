@@ -6,7 +6,7 @@ use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 
 use super::{
-    Crowd, Limits, Stored,
+    Limits, Stored,
     evict::{Eviction, ObjectSize},
     looked_up::{FAILURE_THRESHOLD, FamilyResult, LookupSummary},
     name::{Address, ResolutionState},
@@ -14,7 +14,7 @@ use super::{
     removed::Removed,
     without_addresses::WithoutAddresses,
 };
-use crate::{guards::Guards, new_names::KnownNames, observation::Observation};
+use crate::{guards::Guards, observation::Observation};
 
 /// The state of all names that one `spec.name` matches.
 #[derive(Clone, Debug)]
@@ -24,8 +24,6 @@ pub struct NameState {
     pub(super) without_addresses: Option<Box<WithoutAddresses>>,
     pub(super) removed: Removed,
     pub(super) size: ObjectSize,
-    /// The index of the names under a wildcard, which new-name limits use.
-    pub(super) known: Option<KnownNames>,
 }
 
 /// The effect of an update on the status.
@@ -53,16 +51,6 @@ impl NameState {
             without_addresses: None,
             removed: Removed::default(),
             size: ObjectSize::default(),
-            known: None,
-        }
-    }
-
-    /// Reports the names under a wildcard to this index.
-    #[must_use]
-    pub fn telling(self, known: &KnownNames) -> Self {
-        Self {
-            known: self.list.spec.is_wildcard().then(|| known.clone()),
-            ..self
         }
     }
 
@@ -75,12 +63,7 @@ impl NameState {
     }
 
     /// Adds an answer. The latest expiry of an address wins and never moves back.
-    pub fn observe(
-        &mut self,
-        observation: &Observation,
-        limits: &Limits,
-        crowd: Crowd<'_>,
-    ) -> UpdateEffect {
+    pub fn observe(&mut self, observation: &Observation, limits: &Limits) -> UpdateEffect {
         let mut learned = UpdateEffect::default();
         if observation.addresses.is_empty() || !self.list.spec.matches(&observation.name) {
             return learned;
@@ -93,7 +76,7 @@ impl NameState {
             if let Some(name) = self.list.name_mut(&observation.name)
                 && observation.client.is_some()
             {
-                name.sighted = name.sighted.max(observation.at);
+                name.queried(observation.at);
             }
             return learned;
         }
@@ -101,12 +84,12 @@ impl NameState {
         let Some(name) = self.list.known_or_new(&observation.name) else {
             return learned;
         };
-        if let Some(client) = observation.client
-            && (is_wildcard || name.askers.is_empty())
-        {
-            name.askers.add(client, crowd);
-        }
-        if name.addresses.is_empty() || observation.client.is_some() {
+        if let Some(client) = observation.client {
+            name.queried(observation.at);
+            if is_wildcard || name.clients.is_empty() {
+                name.clients.insert(client);
+            }
+        } else if name.addresses.is_empty() {
             name.sighted = name.sighted.max(observation.at);
         }
         let removed = &mut self.removed;
@@ -119,7 +102,7 @@ impl NameState {
         });
         let news = name.learn(fresh);
         if name.addresses.is_empty() {
-            self.list.forget_empty(self.known.as_ref());
+            self.list.forget_empty();
             return learned;
         }
         learned.urgent = news.added > 0 || name.verdict != ResolutionState::Resolved;
@@ -130,7 +113,7 @@ impl NameState {
         name.seen = name.seen.max(given);
         self.forget_reason();
         if news.added > 0 {
-            self.has_grown(&observation.name, news.added);
+            self.size.grow(news.added);
             Eviction::new(self, limits, observation.at).of_name(&observation.name, &mut learned);
         }
         learned
@@ -235,7 +218,7 @@ impl NameState {
         if name.addresses.is_empty() {
             // The status does not record which clients queried the name, nor when.
             name.sighted = now;
-            name.is_from_status = true;
+            name.is_asked_again = true;
         }
         // A status repeats what is known, unless its look-up is later.
         addresses.retain(|address| {
@@ -250,7 +233,7 @@ impl NameState {
         }
         self.forget_reason();
         if news.added > 0 {
-            self.has_grown(dns_name, news.added);
+            self.size.grow(news.added);
         }
         news.added > 0
     }
@@ -276,7 +259,7 @@ impl NameState {
     }
 
     /// Merges another object's state of a name that this one matches too.
-    pub fn adopt(&mut self, known: NameSnapshot, crowd: Crowd<'_>) -> UpdateEffect {
+    pub fn adopt(&mut self, known: NameSnapshot) -> UpdateEffect {
         let mut learned = UpdateEffect::default();
         let NameSnapshot(known) = known;
         if !self.list.spec.matches(&known.dns_name) {
@@ -287,42 +270,22 @@ impl NameState {
         };
         if name.addresses.is_empty() {
             (name.verdict, name.failures) = (known.verdict, known.failures);
-            name.is_from_status = known.is_from_status;
         }
-        name.askers.join(&known.askers, crowd);
+        name.is_asked_again |= known.is_asked_again;
+        name.clients.extend(&known.clients);
         name.seen = name.seen.max(known.seen);
         name.sighted = name.sighted.max(known.sighted);
         let news = name.learn(known.addresses.into_iter());
         learned.urgent = news.added > 0;
         learned.times = news.times;
-        self.list.forget_empty(self.known.as_ref());
+        self.list.forget_empty();
         if !self.list.names.is_empty() {
             self.forget_reason();
         }
         if news.added > 0 {
-            self.has_grown(&known.dns_name, news.added);
+            self.size.grow(news.added);
         }
         learned
-    }
-
-    /// Removes its names from the index of new names.
-    pub fn end(&self) {
-        if let Some(known) = &self.known {
-            known.take_in(&self.list.spec);
-        }
-        for name in &self.list.names {
-            if let Some(known) = &self.known {
-                known.remove(&name.dns_name);
-            }
-        }
-    }
-
-    /// Adds new addresses of a name to the size.
-    fn has_grown(&mut self, dns_name: &DnsName, added: usize) {
-        self.size.grow(dns_name, added);
-        if let Some(known) = &self.known {
-            known.insert(dns_name);
-        }
     }
 
     /// Applies a look-up of a name. Only a name with addresses, or one that lost them, has

@@ -10,7 +10,7 @@
 //! | a guard refuses it | each collector, in memory | when the guard changes | [`NameState::purge`] | a change of the guard, and an answer |
 //! | its name, wildcard or object is full | each collector, in memory | before a write, and when it is crowded | [`Eviction::enforce`](super::Eviction::enforce) | an answer |
 //! | the store refuses the object for its size | the leader | at once | [`Eviction::shrink`](super::Eviction::shrink) | an answer |
-//! | the namespaces of its name exceed their limits | each collector, in memory | once a second (`objects`, `namespace_limits`) | [`NameState::leave_out`], [`NameState::drop_found`] | room again for ten minutes, and an answer |
+//! | the namespaces of its name have too many names | each collector, in memory | after a change of the rules (`objects`, `namespace_caps`) | [`NameState::leave_out`] | fewer names, and an answer |
 //! | the leader removed it | a standby, in memory | its time is over and the status lacks it | [`NameState::follow`] | an answer |
 //! | the last rule of its name ends | the leader | ten minutes later | the deletion of the object (`objects`, `writes`) | a new rule, and an answer |
 //!
@@ -24,8 +24,7 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
-    Count, Crowd, Kept, Limits, MAX_RETAINED, NameList, NameState, Stored,
-    leaving::Leaving,
+    Limits, MAX_RETAINED, NameList, NameState, Stored,
     looked_up::FAILURE_THRESHOLD,
     name::{Address, Name, ResolutionState, give_back_room},
     removed::Removed,
@@ -70,7 +69,7 @@ impl NameState {
             Cause::Forgotten(_) => self.forget_emptied(ResolutionState::Expired),
             Cause::Refused if gone.is_empty() => {}
             Cause::Refused => self.forget_emptied(ResolutionState::Refused),
-            Cause::NotInStatus => self.list.forget_empty(self.known.as_ref()),
+            Cause::NotInStatus => self.list.forget_empty(),
         }
         gone
     }
@@ -150,28 +149,7 @@ impl NameState {
             verdict: ResolutionState::LimitExceeded,
             failures: 0,
         }));
-        if let Some(known) = &self.known {
-            known.leave_out(&self.list.spec);
-        }
         gone
-    }
-
-    /// Removes names that the wildcard found. Asks `goes` for each name in the order of
-    /// `Leaving`, with the clients that queried it and its number of addresses. Returns what was
-    /// removed.
-    pub fn drop_found(
-        &mut self,
-        now: Timestamp,
-        crowd: Crowd<'_>,
-        kept: &Kept<'_>,
-        mut goes: impl FnMut(&[IpAddr], Count) -> bool,
-    ) -> Vec<(DnsName, IpAddr)> {
-        let leaving = Leaving::of(&self.list, crowd, now, |name| name.addresses.len());
-        let going = leaving.filter(|name| goes(&name.askers.0, kept.count(name)));
-        let going: BTreeSet<DnsName> = going.map(|name| name.dns_name.clone()).collect();
-        self.take_away(Cause::Forgotten(now), |name, _| {
-            going.contains(&name.dns_name)
-        })
     }
 }
 

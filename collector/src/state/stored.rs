@@ -146,17 +146,6 @@ impl Stored {
         were_any
     }
 
-    /// The status without some names, if it has any of them.
-    pub fn without(&self, goes: impl Fn(&DnsName) -> bool) -> Option<Self> {
-        let goes = |name: &StoredName| goes(&name.dns_name);
-        let stay = || self.names.iter().filter(|name| !goes(name));
-        self.names.iter().any(goes).then(|| Self {
-            names: stay().cloned().collect(),
-            irregular: self.irregular,
-            rubbish: self.rubbish,
-        })
-    }
-
     /// Its addresses, sorted.
     pub(super) fn listed(&self) -> Vec<(&DnsName, IpAddr)> {
         let mut listed = Vec::with_capacity(self.count().1);

@@ -8,13 +8,14 @@ use runtime::clock::Timestamp;
 
 mod absences;
 mod churn;
+mod eviction_order;
 mod found;
 mod limits;
 mod properties;
 
 use super::{
-    Crowd, Eviction, FamilyResult, Limits, LookupSummary, NameState, STORED_SURPLUS, StatusUpdate,
-    Stored, UpdateEffect,
+    Eviction, FamilyResult, Limits, LookupSummary, NameState, STORED_SURPLUS, StatusUpdate, Stored,
+    UpdateEffect,
 };
 use crate::{failure::Failure, guards::Guards, observation::Observation};
 
@@ -87,13 +88,12 @@ impl Known {
 
     /// Adds an answer and enforces the limits, as before a write.
     pub(super) fn hear(&mut self, observation: &Observation) -> UpdateEffect {
-        let crowd = Crowd::default();
-        let learned = self.memory.observe(observation, &self.limits, crowd);
+        let learned = self.memory.observe(observation, &self.limits);
         join(learned, self.enforce(observation.at))
     }
 
     pub(super) fn enforce(&mut self, now: Timestamp) -> UpdateEffect {
-        Eviction::new(&mut self.memory, &self.limits, now).enforce(Crowd::default())
+        Eviction::new(&mut self.memory, &self.limits, now).enforce()
     }
 
     /// Merges a status of another writer; `stored` stays.

@@ -39,7 +39,7 @@ impl NameState {
             },
             failures: name.failures,
         });
-        self.list.forget_empty(self.known.as_ref());
+        self.list.forget_empty();
         if self.list.names.is_empty()
             && let Some(why) = why
         {
@@ -47,14 +47,9 @@ impl NameState {
         }
     }
 
-    /// Clears the reason, as there are addresses. A wildcard is then no longer left out, so its new
-    /// names count against the rates of their clients.
+    /// Clears the reason, as there are addresses.
     pub(super) fn forget_reason(&mut self) {
-        if self.without_addresses.take().is_some()
-            && let Some(known) = &self.known
-        {
-            known.take_in(&self.list.spec);
-        }
+        self.without_addresses = None;
     }
 
     /// The name is no longer left out. It has no address until the next answer.
@@ -63,17 +58,6 @@ impl NameState {
             && why.verdict == ResolutionState::LimitExceeded
         {
             why.verdict = ResolutionState::Expired;
-            if let Some(known) = &self.known {
-                known.take_in(&self.list.spec);
-            }
-        }
-    }
-
-    /// Clears the reason if the name was left out.
-    pub fn forget_left_out(&mut self) {
-        let why = self.without_addresses.as_ref();
-        if why.is_some_and(|why| why.verdict == ResolutionState::LimitExceeded) {
-            self.forget_reason();
         }
     }
 }

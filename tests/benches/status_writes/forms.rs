@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use collector::{
     observation::{Observation, Provenance},
-    state::{Crowd, Limits, NameState, StatusUpdate, Stored},
+    state::{Limits, NameState, StatusUpdate, Stored},
 };
 use kube::core::Request;
 use proto::api::{DnsName, Family};
@@ -236,7 +236,7 @@ fn status_now(size: usize) -> Value {
             truncated: false,
             source: Provenance::STREAM,
         };
-        state.observe(&observation, &Limits::default(), Crowd::default());
+        state.observe(&observation, &Limits::default());
     }
     let update = StatusUpdate::new(&mut state, &Stored::default(), &Limits::default(), now)
         .expect("a status");

@@ -138,8 +138,6 @@ impl Fixture {
             format!("--inspect={}", unix(COLLECTOR)),
             "--manage-objects=always".to_owned(),
             "--flush-probe=10ms".to_owned(),
-            // One client asks for all names.
-            "--new-names-rate=0".to_owned(),
         ]);
         let mut of_writer = flags;
         of_writer.extend([

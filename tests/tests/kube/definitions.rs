@@ -1,13 +1,10 @@
 //! The definitions of DNSNameResolver: every writer works with the chart's, and the collector with OpenShift's.
 
-use std::{io::ErrorKind, net::IpAddr};
+use std::net::IpAddr;
 
 use collector::{
-    failure::Failure,
     observation::{Observation, Provenance},
-    state::{
-        Crowd, Eviction, FamilyResult, Limits, LookupSummary, NameState, StatusUpdate, Stored,
-    },
+    state::{Limits, NameState, StatusUpdate, Stored},
 };
 use http::Method;
 use kube::{
@@ -253,15 +250,14 @@ async fn managed_fields_stay_small_also_of_objects_from_before_the_upgrade() {
     assert!(again < MANAGED, "{again} with more names");
 }
 
-/// A wildcard with names of two addresses, whose look-ups have all failed or not, and its status.
-fn wide(names: u8, failure: Option<Failure>) -> (NameState, Value) {
+/// The status of a wildcard with names of two addresses, and the bytes that it counts as.
+fn wide(names: u8) -> (usize, Value) {
     let now = Timestamp::from_millis(1_800_000_000_000);
     let limits = Limits::default();
     let mut state = NameState::new(DnsName::parse(WILDCARD).unwrap());
     for i in 0..names {
-        let name = DnsName::parse(&format!("host-{i:04}.example.com.")).unwrap();
         let observation = Observation {
-            name: name.clone(),
+            name: DnsName::parse(&format!("host-{i:04}.example.com.")).unwrap(),
             family: Family::V4,
             // The longest texts.
             addresses: [1, 2]
@@ -275,21 +271,13 @@ fn wide(names: u8, failure: Option<Failure>) -> (NameState, Value) {
             truncated: false,
             source: Provenance::STREAM,
         };
-        state.observe(&observation, &limits, Crowd::default());
-        let summary = LookupSummary {
-            results: [FamilyResult::Unknown; 2],
-            failure,
-            started: now,
-        };
-        if failure.is_some() {
-            state.looked_up(&name, summary, now, &limits);
-        }
+        state.observe(&observation, &limits);
     }
-    Eviction::new(&mut state, &limits, now).enforce(Crowd::default());
-    let update =
-        StatusUpdate::new(&mut state, &Stored::default(), &Limits::default(), now).unwrap();
-    let status = serde_json::to_value(update.status()).unwrap();
-    (state, status)
+    let update = StatusUpdate::new(&mut state, &Stored::default(), &limits, now).unwrap();
+    (
+        update.bytes(),
+        serde_json::to_value(update.status()).unwrap(),
+    )
 }
 
 /// The bytes of an object with this status, as the server has it.
@@ -304,21 +292,15 @@ async fn stored(raw: &Raw, name: &str, status: Value) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_size_of_an_object_is_estimated_for_list_maps_and_an_outage() {
+async fn write_counts_as_about_as_many_bytes_as_the_object_has_with_list_maps() {
     let server = ApiServer::start().await;
     server.redefine_resolvers(openshift_resolvers()).await;
     let namespace = server.namespace().await;
     let raw = Raw::of(&server, &namespace).await;
-    // The one with the longest message.
-    let failure = Failure::Network(ErrorKind::AddrNotAvailable);
-    let (state, status) = wide(100, Some(failure));
-    let (estimate, outage) = (state.size().bytes(), stored(&raw, "outage", status).await);
-    assert!(outage <= estimate, "{outage} bytes, estimated {estimate}");
+    let (estimate, status) = wide(100);
+    let bytes = stored(&raw, "wide", status).await;
     assert!(
-        outage * 4 >= estimate * 3,
-        "{outage} bytes, estimated {estimate}"
+        bytes <= estimate && bytes * 2 >= estimate,
+        "{bytes} bytes, counted as {estimate}"
     );
-    let (state, status) = wide(100, None);
-    let usual = stored(&raw, "usual", status).await;
-    assert!(usual < outage && state.size().bytes() == estimate);
 }

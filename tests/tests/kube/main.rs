@@ -33,7 +33,6 @@ mod installation;
 mod kube_ovn;
 mod leader;
 mod nameserver;
-mod namespaces;
 mod openshift_scc;
 mod peers;
 mod pods;

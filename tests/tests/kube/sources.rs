@@ -1,16 +1,13 @@
 //! The sources of names in a cluster: DNSResolvers beside EgressFirewalls, and kinds whose definition is missing.
 
-use k8s_openapi::{
-    api::events::v1::Event,
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use proto::api::DnsResolver;
 use serde_json::json;
-use tests::{chart::COLLECTOR, kube::ApiServer, wait::eventually};
+use tests::{kube::ApiServer, wait::eventually};
 
 use crate::collectors::{Collector, Objects, allow};
 
@@ -173,68 +170,6 @@ async fn a_missing_definition_is_named_and_other_sources_go_on() {
             .ok_or_else(|| format!("{found:?}"))
     })
     .await;
-}
-
-/// With the rights of the chart, which let the collector read a single DNSResolver.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dnsresolver_beyond_the_limit_waits_until_another_one_ends() {
-    let (server, _, of_resolvers) = cluster().await;
-    let rights = [
-        "--set",
-        "rules.sources={egressfirewall,dnsresolver}",
-        "--set",
-        "rules.dnsResolverObjectsNamespace=egress-by-name",
-    ];
-    server.grant(NAMESPACE, &rights).await;
-    server.config_of(NAMESPACE, COLLECTOR).await;
-    let kubeconfig = server.folder().join(format!("{COLLECTOR}.kubeconfig"));
-    let limits = [
-        "--max-names-per-namespace",
-        "2",
-        "--max-names-by-annotation",
-        "2",
-    ];
-    let flags = [&BOTH[..], &limits].concat();
-    let collector = Collector::start(&kubeconfig, NAMESPACE, &flags).await;
-    let namespace = server.namespace().await;
-    let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);
-    for name in ["a", "b", "c"] {
-        let made = resolver_named(name, &[&format!("{name}.example.com")]);
-        let made = resolvers.create(&PostParams::default(), &made).await;
-        made.unwrap();
-    }
-    let has_object = async |name: &str| {
-        eventually(&format!("{name} has an object"), async || {
-            let found = of_resolvers.named(name).await?;
-            (found.len() == 1)
-                .then_some(())
-                .ok_or_else(|| format!("{found:?}"))
-        })
-        .await;
-    };
-    has_object("a.example.com.").await;
-    has_object("b.example.com.").await;
-    let metric = "egress_collector_rule_objects_left_out";
-    let kind = ["DNSResolver"];
-    collector.program.counts(metric, &kind, 1.0).await;
-    let events: Api<Event> = Api::namespaced(server.client().await, &namespace);
-    eventually("an Event names it", async || {
-        let all = events.list(&ListParams::default()).await;
-        let all = all.map_err(|error| error.to_string())?.items;
-        let about = |event: &Event| event.regarding.as_ref().and_then(|it| it.name.clone());
-        let named = all.iter().find(|it| about(it).as_deref() == Some("c"));
-        let reason = named.and_then(|event| event.reason.as_deref());
-        (reason == Some("LimitExceeded"))
-            .then_some(())
-            .ok_or_else(|| format!("{all:?}"))
-    })
-    .await;
-    assert_eq!(of_resolvers.named("c.example.com.").await.unwrap(), []);
-
-    let deleted = resolvers.delete("a", &DeleteParams::default()).await;
-    deleted.map(drop).unwrap();
-    has_object("c.example.com.").await;
-    assert_eq!(collector.metric(metric, &kind).await, 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,7 +1,5 @@
 //! Objects of kube-OVN: several of one name, made and deleted by kube-ovn-controller.
 
-use std::time::Duration;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use proto::api::{DnsNameResolver, DnsNameResolverSpec};
 use runtime::store::{Event, ObjectKey};
@@ -9,7 +7,6 @@ use runtime::store::{Event, ObjectKey};
 use super::{World, at, name, wanted};
 use crate::{
     failure::Failure,
-    namespaces::NamespaceQuota,
     objects::{ManageObjects, ObjectPolicy, SourcePolicy},
     rules::{BySource, Source, Wanted},
 };
@@ -82,7 +79,7 @@ impl World {
             of_source.name_mut(&name(of)).namespaces = [payer].into();
         }
         let order: Vec<_> = names.iter().map(|of| name(of)).collect();
-        of_source.order.insert(payer, order.into());
+        of_source.names_of_namespaces.insert(payer, order.into());
         self.controller.want(&all, at(self.now));
     }
 }
@@ -186,13 +183,10 @@ fn failures_stay_hidden_while_the_name_has_an_address() {
 }
 
 #[test]
-fn names_are_charged_to_the_policy_within_its_own_quota() {
+fn names_of_a_policy_beyond_the_cap_are_left_out() {
     let mut world = World::with(ManageObjects::Never, |config| {
         config.objects.sources = vec![SourcePolicy::new(Source::KubeOvn, "")];
-        config.namespace_limits.policy = NamespaceQuota {
-            addresses: 100,
-            names: 2,
-        };
+        config.namespace_caps.names = 1;
     });
     let synced = Event::Synced(Vec::new());
     world.controller.event(Source::KubeOvn, synced, at(0));
@@ -209,27 +203,5 @@ fn names_are_charged_to_the_policy_within_its_own_quota() {
     let over: Vec<_> = view.namespaces.iter().map(|it| &*it.namespace).collect();
     assert_eq!(over, ["policy web"]);
     let left = names.map(|of| !world.controller.names.entries[of].left_out);
-    assert_eq!(left.iter().filter(|it| **it).count(), 2);
-}
-
-#[test]
-fn pods_of_all_namespaces_have_the_rule_and_the_policy_pays() {
-    let mut world = world();
-    world.use_by(&["*.example.com."], "web");
-    world.make("anp-web-1", "*.example.com.");
-    let clients = world.config.shared.clients.clone();
-    let pod = ObjectKey {
-        namespace: "anywhere".to_owned(),
-        name: "pod".to_owned(),
-    };
-    clients.set(pod, &["10.0.0.1".parse().unwrap()]);
-    world.observe_as("a.example.com.", "1.1.1.1", Some("10.0.0.1"));
-    world.settle();
-    world.now += Duration::from_secs(2).as_millis() as i64;
-    world.settle();
-    let policy = clients.known("policy web").unwrap();
-    let charged = &world.controller.shares.charged;
-    assert_eq!(charged.of(policy).addresses, 1);
-    let anywhere = clients.known("anywhere").unwrap();
-    assert_eq!(charged.of(anywhere).addresses, 0);
+    assert_eq!(left.iter().filter(|it| **it).count(), 1);
 }

@@ -2,11 +2,8 @@
 
 use tokio::sync::oneshot;
 
-use super::{World, answer, at, name, namespace_limits::Cluster};
-use crate::{
-    clients::tests::Pods,
-    objects::{InspectRequest, ManageObjects, NameListing, NameSelection, NamesQuery},
-};
+use super::{World, answer, at, name, namespace_caps::want_by};
+use crate::objects::{InspectRequest, ManageObjects, NameListing, NameSelection, NamesQuery};
 
 fn list(world: &World, selection: NameSelection, addresses: usize) -> NameListing {
     let query = NamesQuery {
@@ -33,26 +30,23 @@ fn names(listing: &NameListing) -> Vec<&str> {
 }
 
 #[test]
-fn a_name_is_listed_with_its_namespaces_and_those_of_the_pods_that_asked() {
-    let pods = Pods::of(&["one/a", "two/a", "other/a"]);
+fn name_is_listed_with_its_namespaces_and_the_clients_that_asked() {
     let rules: [(&str, &[&str]); 2] = [
         ("one", &["a.test.", "*.w.test."]),
         ("two", &["*.w.test.", "b.test."]),
     ];
-    let mut cluster = Cluster::with(&rules, |config| {
-        config.shared.clients = pods.clients.clone();
-    });
-    for (pod, asked, ip) in [
-        ("two/a", "f.w.test", "203.0.113.1"),
-        ("two/a", "g.w.test", "203.0.113.2"),
-        ("one/a", "a.test", "203.0.113.3"),
+    let mut world = World::new(ManageObjects::Auto);
+    want_by(&mut world, &rules);
+    world.settle();
+    for (client, asked, ip) in [
+        ("10.0.0.2", "f.w.test", "203.0.113.1"),
+        ("10.0.0.2", "g.w.test", "203.0.113.2"),
+        ("10.0.0.1", "a.test", "203.0.113.3"),
     ] {
-        let mut observation = answer(asked, ip, cluster.world.now);
-        observation.client = Some(pods.address(pod));
-        cluster.world.controller.observe(&observation);
+        world.observe_as(asked, ip, Some(client));
     }
-    cluster.pass(2);
-    let all = list(&cluster.world, matching("", None, None), 1);
+    world.settle();
+    let all = list(&world, matching("", None, None), 1);
     assert_eq!(names(&all), ["*.w.test.", "a.test.", "b.test."]);
     assert_eq!(all.last, None);
     let wildcard = &all.names[0];
@@ -61,7 +55,10 @@ fn a_name_is_listed_with_its_namespaces_and_those_of_the_pods_that_asked() {
         texts.collect::<Vec<_>>()
     };
     assert_eq!(texts(&wildcard.namespaces), ["one", "two"]);
-    assert_eq!(texts(&wildcard.asked_by), ["two"]);
+    assert_eq!(
+        wildcard.asked_by,
+        ["10.0.0.2".parse::<std::net::IpAddr>().unwrap()]
+    );
     let facts = &wildcard.facts;
     assert_eq!((facts.addresses.len(), facts.more_addresses), (1, 1));
     assert!(facts.addresses[0].1, "the object has it");
@@ -79,7 +76,7 @@ fn a_name_is_listed_with_its_namespaces_and_those_of_the_pods_that_asked() {
             &["b.test.", "a.test."],
         ),
     ] {
-        let listing = list(&cluster.world, selection, 1);
+        let listing = list(&world, selection, 1);
         assert_eq!(names(&listing), expected);
     }
 }

@@ -276,27 +276,6 @@ fn a_rule_that_comes_later_gets_the_addresses_that_pods_use_already() {
 }
 
 #[test]
-fn writes_of_a_large_object_are_spaced_by_its_size() {
-    let mut world = world();
-    world.want(&[WWW]);
-    world.settle();
-    let mut observation = crate::controller::tests::answer(WWW, "1.1.1.1", 0);
-    observation.addresses = (0..1000_u32)
-        .map(|i| (IpAddr::from((0x0b00_0000 + i).to_be_bytes()), 3600))
-        .collect();
-    world.controller.observe(&observation);
-    assert_eq!(world.settle(), 1);
-    world.observe(WWW, "1.1.1.1");
-    assert_eq!(world.settle(), 0);
-    let waited = world.skip();
-    assert!(
-        (200..=500).contains(&waited),
-        "{waited} ms for a quarter of a megabyte"
-    );
-    assert_eq!(world.settle(), 1);
-}
-
-#[test]
 fn names_that_one_wildcard_brought_in_have_a_rate_of_look_ups() {
     let mut world = world();
     world.want(&["*.example.com"]);
@@ -386,27 +365,6 @@ fn a_name_that_clients_find_again_is_looked_up_when_that_expires() {
     let waited = world.skip();
     assert!((29_000..=31_250).contains(&waited), "{waited}");
     assert_eq!(world.due(), ["www.example.com."]);
-}
-
-#[test]
-fn addresses_that_wait_for_the_spacing_of_writes_are_written_at_the_end() {
-    let mut world = world();
-    world.want(&[WWW]);
-    world.settle();
-    for i in 0..1000 {
-        world.observe(WWW, &format!("10.1.{}.{}", i / 250, i % 250));
-    }
-    world.now += 1000;
-    world.settle();
-    world.now += 1;
-    world.observe(WWW, "192.0.2.1");
-    assert!(
-        world.controller.writes(at(world.now)).is_empty(),
-        "it is spaced"
-    );
-    world.controller.end();
-    assert_eq!(world.settle(), 1);
-    assert!(world.addresses()[0].contains("192.0.2.1"));
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Names that several sources use: one state, and a status for each source.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use proto::api::DnsNameResolver;
 use runtime::store::{Event, ObjectKey};
 
-use super::{World, answer, at, name, wanted};
+use super::{World, answer, at, wanted};
 use crate::{
     objects::{ManageObjects, SourcePolicy},
-    rules::{BySource, OwnRetention, Source, Wanted},
+    rules::{BySource, Source, Wanted},
     state::Limits,
 };
 
@@ -138,48 +138,6 @@ fn a_source_that_cannot_be_read_holds_up_no_other() {
     two.world.settle_deletions();
     let namespaces: Vec<_> = two.addresses().into_keys().collect();
     assert_eq!(namespaces, ["ovn", "resolvers"]);
-}
-
-#[test]
-fn a_namespace_is_charged_by_the_retention_of_its_own_rules() {
-    let mut two = Two::new();
-    let clients = two.world.config.shared.clients.clone();
-    let [firewall, resolver] = ["firewall", "resolver"].map(|it| clients.number(it));
-    let mut all = two.wanted();
-    for (source, namespaces, retain) in [
-        (Source::EgressFirewall, vec![firewall, resolver], 0),
-        (Source::DnsResolver, vec![resolver], 60),
-    ] {
-        let of_source = all.get_mut(source);
-        *of_source = wanted(&[WWW], retain);
-        of_source.name_mut(&name(WWW)).namespaces = namespaces.into();
-    }
-    two.world.controller.want(&all, at(0));
-    let entry = &two.world.controller.names.entries[WWW];
-    assert_eq!(*entry.in_use.with_rule, [firewall, resolver]);
-    let own: Vec<_> = entry.in_use.own_limits.iter().collect();
-    assert_eq!(own.len(), 1);
-    assert_eq!(*own[0].namespaces, [firewall]);
-    assert_eq!(own[0].limits.retain, Duration::ZERO);
-    // A source's own shorter retentions count too.
-    let shorter = OwnRetention {
-        policy: wanted(&[WWW], 30).names[WWW].retention.times(),
-        namespaces: [resolver].into(),
-    };
-    let mut both = all.clone();
-    let resolvers = both.get_mut(Source::DnsResolver);
-    resolvers.name_mut(&name(WWW)).own_retention = [shorter].into();
-    resolvers.changes = Default::default();
-    two.world.controller.want(&both, at(0));
-    let entry = &two.world.controller.names.entries[WWW];
-    let mut retain: Vec<_> = entry
-        .in_use
-        .own_limits
-        .iter()
-        .map(|it| it.limits.retain)
-        .collect();
-    retain.sort();
-    assert_eq!(retain, [Duration::ZERO, Duration::from_secs(30)]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use runtime::store::Event;
 
-use crate::controller::tests::{World, answer, at, name};
+use crate::controller::tests::{World, answer, at, name, namespace_caps::want_by};
 use crate::{
     lookup::FamilyOutcome,
     objects::{
@@ -152,17 +152,17 @@ fn a_clock_that_goes_back_an_hour_delays_no_look_up_write_or_retry() {
 }
 
 #[test]
-fn a_new_rule_gets_its_object_while_another_tenants_names_churn() {
+fn new_rule_gets_its_object_while_another_tenants_names_churn() {
     let mut world = World::new(ManageObjects::Auto);
-    let names: Vec<String> = (0..90).map(|i| format!("n{i:03}.example.com")).collect();
-    let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
-    world.want(&names);
+    let names: Vec<String> = (0..90).map(|i| format!("n{i:03}.example.com.")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    want_by(&mut world, &[("churn", &names)]);
     world.settle();
     for name in &names {
         world.observe(name, "1.1.1.1");
     }
-    names.push("z.example.com");
-    world.want(&names);
+    let rules: [(&str, &[&str]); 2] = [("churn", &names), ("new", &["z.example.com."])];
+    want_by(&mut world, &rules);
     let writes = world.controller.writes(at(world.now));
     let is_new = |write: &Write| matches!(write, Write::Create(object) if object.spec.name == "z.example.com.");
     assert!(writes.len() < names.len() && writes.iter().any(is_new));
@@ -379,7 +379,7 @@ fn names_that_wait_to_be_made_are_looked_at_when_their_turn_is() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut world = World::with(ManageObjects::Always, |config| {
         // Ten objects a second.
-        config.objects.rates.bytes = 30_000.0;
+        config.objects.write_bytes = 30_000;
     });
     world.want(&names);
     let (mut looked_at, mut made) = (0, 0);

@@ -1,12 +1,7 @@
 //! Which objects are written when, in the controller.
 
-use std::time::Duration;
-
-use super::{World, at};
-use crate::objects::{
-    MAX_IN_FLIGHT, ManageObjects,
-    publish::{Write, WriteOutcome},
-};
+use super::{World, at, namespace_caps::want_by};
+use crate::objects::{MAX_IN_FLIGHT, ManageObjects, publish::Write};
 
 /// The store carries out these writes.
 fn carry_out(world: &mut World, writes: &[Write]) {
@@ -18,40 +13,18 @@ fn carry_out(world: &mut World, writes: &[Write]) {
 }
 
 #[test]
-fn few_of_many_writes_are_under_way_and_most_are_of_addresses() {
-    let mut world = World::with(ManageObjects::Auto, |_| {});
-    let known = (0..3).map(|i| format!("known{i}.example.com"));
-    let known: Vec<_> = known.collect();
-    let mut names: Vec<&str> = known.iter().map(String::as_str).collect();
+fn writes_in_flight_are_few_and_all_names_are_written_in_the_end() {
+    let mut world = World::new(ManageObjects::Auto);
+    let names: Vec<_> = (0..1000).map(|i| format!("host{i}.example.com")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     world.want(&names);
-    world.settle();
-    assert_eq!(world.store.len(), 3);
-
-    let new: Vec<_> = (0..1000).map(|i| format!("host{i}.example.com")).collect();
-    names.extend(new.iter().map(String::as_str));
-    world.want(&names);
-    let mut under_way = world.controller.writes(at(world.now));
-    assert_eq!(under_way.len(), MAX_IN_FLIGHT);
+    let first = world.controller.writes(at(world.now));
+    assert_eq!(first.len(), MAX_IN_FLIGHT);
     assert!(world.controller.writes(at(world.now)).is_empty());
-
-    // A new object gets its addresses before the next object is created, and most known addresses
-    // go before both.
-    carry_out(&mut world, &[under_way.remove(0)]);
+    carry_out(&mut world, &first);
     for name in &names {
         world.observe(name, "1.1.1.1");
     }
-    carry_out(&mut world, &under_way);
-    let next = world.controller.writes(at(world.now));
-    let statuses = next
-        .iter()
-        .filter(|write| matches!(write, Write::Status(_)));
-    assert_eq!(
-        statuses.count(),
-        MAX_IN_FLIGHT / 4 * 3,
-        "objects that are there, but for one in four"
-    );
-
-    carry_out(&mut world, &next);
     let mut count = 0;
     while !world.controller.inspect().is_settled() {
         let writes = world.controller.writes(at(world.now));
@@ -62,80 +35,94 @@ fn few_of_many_writes_are_under_way_and_most_are_of_addresses() {
         count += 1;
         assert!(count < 10_000, "it does not settle");
     }
-    assert_eq!(world.store.len(), 1003);
-    assert_eq!(world.addresses().len(), 1003);
-}
-
-#[test]
-fn a_store_that_takes_few_writes_at_once_is_asked_for_about_as_many() {
-    const TAKES: usize = 3;
-    let mut world = World::with(ManageObjects::Auto, |_| {});
-    let names: Vec<_> = (0..200).map(|i| format!("host{i}.example.com")).collect();
-    world.want(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    let (mut refused, mut rounds) = (Vec::new(), 0);
-    while world.store.len() < names.len() {
-        world.controller.tick(at(world.now));
-        let writes = world.controller.writes(at(world.now));
-        let (taken, left) = writes.split_at(writes.len().min(TAKES));
-        carry_out(&mut world, taken);
-        for write in left {
-            let outcome = WriteOutcome::Failed(Some(Duration::from_secs(1)));
-            let now = at(world.now);
-            world.controller.written(&write.key(), write, outcome, now);
-        }
-        refused.extend((!left.is_empty()).then_some(left.len()));
-        world.now += 10;
-        rounds += 1;
-        assert!(rounds < 10_000, "{} of them", world.store.len());
-    }
-    assert_eq!(refused[0], MAX_IN_FLIGHT - TAKES);
-    assert!(refused[1..].iter().all(|more| *more <= 1), "{refused:?}");
-    // Then as many as ever, in time.
-    for _ in 0..MAX_IN_FLIGHT * MAX_IN_FLIGHT {
-        world.controller.objects.in_flight_limit.grow();
-    }
-    assert_eq!(
-        world.controller.objects.in_flight_limit.size(),
-        MAX_IN_FLIGHT
+    let stored = world.addresses();
+    assert!(
+        stored.iter().all(|it| it.ends_with(" 1.1.1.1")),
+        "{stored:?}"
     );
+    assert_eq!(stored.len(), 1000);
+}
+
+/// The bytes of a write, as far as the test needs them.
+fn bytes(write: &Write) -> usize {
+    match write {
+        Write::Status(object) => serde_json::to_vec(&object.status).unwrap().len(),
+        _ => 0,
+    }
 }
 
 #[test]
-fn a_full_wildcard_is_written_each_second_without_delaying_small_objects() {
-    const SMALL: &str = "www.example.com";
+fn full_wildcards_that_change_all_the_time_delay_no_small_object() {
+    const SMALL: &str = "www.example.com.";
     let mut world = World::with(ManageObjects::Auto, |config| {
         config.limits.names_per_wildcard = 200;
-        // The wildcard's object has about 180 kB: the budget allows two at once, then one in 20 s.
-        config.objects.rates.bytes = 20_000.0;
+        // Less than the wildcards together may have.
+        config.objects.write_bytes = 256 << 10;
     });
-    world.want(&["*.wild.example.com", SMALL]);
+    let wildcards = ["*.a.example.com.", "*.b.example.com.", "*.c.example.com."];
+    want_by(&mut world, &[("wild", &wildcards), ("small", &[SMALL])]);
     world.settle();
-    let (mut of_wildcard, mut of_small) = (Vec::new(), 0);
-    for turn in 0..600_u32 {
-        world.observe(&format!("n{turn}.wild.example.com"), "192.0.2.1");
-        if turn % 50 == 0 {
-            let last = turn / 50 + 1;
+    let (mut of_wildcards, mut of_small, mut asked_at) = (0, Vec::new(), None);
+    for turn in 0..1_000_u32 {
+        for zone in ["a", "b", "c"] {
+            world.observe(&format!("n{turn}.{zone}.example.com"), "192.0.2.1");
+        }
+        if turn % 20 == 0 {
+            let last = turn / 20 + 1;
             world.observe(SMALL, &format!("198.51.100.{last}"));
+            asked_at = Some(world.now);
         }
         let writes = world.controller.writes(at(world.now));
         for write in &writes {
             match write {
-                Write::Status(object) if object.spec.name.starts_with('*') => {
-                    of_wildcard.push(world.now);
+                Write::Status(object) if object.spec.name == SMALL => {
+                    // Those that follow are of expired addresses.
+                    of_small.extend(asked_at.take().map(|asked_at| world.now - asked_at));
                 }
-                // While the wildcard is small, it counts too.
-                _ => of_small += usize::from(world.now >= 20_000),
+                write => of_wildcards += bytes(write),
             }
         }
         carry_out(&mut world, &writes);
         world.now += 100;
         world.controller.tick(at(world.now));
     }
-    assert_eq!(of_small, 8, "each at once");
-    let while_full = of_wildcard.iter().filter(|it| **it > 20_000);
-    let while_full: Vec<_> = while_full.collect();
-    assert!((2..=5).contains(&while_full.len()), "{of_wildcard:?}");
-    let pairs = of_wildcard.windows(2);
-    let gaps: Vec<_> = pairs.map(|pair| pair[1] - pair[0]).collect();
-    assert!(gaps.iter().all(|gap| *gap <= 25_000), "{gaps:?}");
+    assert_eq!(of_small.len(), 50);
+    assert!(of_small.iter().all(|wait| *wait <= 1_000), "{of_small:?}");
+    // 100 s, and what was saved.
+    let most = (256 << 10) * 111;
+    assert!(
+        of_wildcards > most / 10 && of_wildcards < most,
+        "{of_wildcards}"
+    );
+}
+
+#[test]
+fn object_beyond_its_bytes_waits_and_others_of_its_namespace_do_not() {
+    let mut world = World::new(ManageObjects::Auto);
+    want_by(
+        &mut world,
+        &[("team", &["*.big.example.com.", "www.example.com."])],
+    );
+    world.settle();
+    let mut written = 0;
+    for turn in 0..400_u32 {
+        for of_turn in 0..5 {
+            world.observe(
+                &format!("n{}.big.example.com", turn * 5 + of_turn),
+                "192.0.2.1",
+            );
+        }
+        let writes = world.controller.writes(at(world.now));
+        written += writes.iter().map(bytes).sum::<usize>();
+        carry_out(&mut world, &writes);
+        world.now += 100;
+        world.controller.tick(at(world.now));
+    }
+    // 40 s, and what was saved; the estimate is not below the bytes of the JSON.
+    assert!(written > 0 && written < (128 << 10) * 51, "{written}");
+    world.observe("www.example.com", "192.0.2.1");
+    let writes = world.controller.writes(at(world.now));
+    let is_small =
+        |write: &Write| matches!(write, Write::Status(it) if it.spec.name == "www.example.com.");
+    assert!(writes.iter().any(is_small), "{}", writes.len());
 }

@@ -90,7 +90,7 @@ fn all_parts_of_the_status_are_searched_the_clusters_first() {
         "Condition",
         "DnsServerSendsNoDnstap",
         "Corefile",
-        "NamespaceOverLimit",
+        "NamespaceAtCap",
         "NameRefused",
         "NotWritten",
         "PodBypasses",

@@ -55,8 +55,7 @@ async fn the_page_and_the_json_say_what_is_wrong_and_what_is_known() {
         "9 names left out",
         "192.0.2.10 and 2 more",
         "team-a and 1 more",
-        "19990 of 20000",
-        "new names under wildcards are left out",
+        "Namespaces at a cap",
         "Evicted because of a limit: 7 addresses",
         "Allow, Deny",
     ] {
@@ -78,9 +77,9 @@ async fn the_page_and_the_json_say_what_is_wrong_and_what_is_known() {
     assert_eq!(wildcard["failures"][0]["degraded"], "NXDOMAIN");
     assert_eq!(wildcard["evictions"]["names"], 9);
     assert_eq!(json["evictions"]["addresses"], 7);
-    let namespace = &json["namespacesOverLimit"][0];
-    assert_eq!(namespace["quota"]["addresses"], 20_000);
-    assert_eq!(namespace["newNamesLeftOut"], true);
+    let namespace = &json["namespacesAtCap"][0];
+    assert_eq!(namespace["addresses"], 19_990);
+    assert_eq!(namespace["namesLeftOut"], 12);
 }
 
 #[tokio::test]

@@ -29,14 +29,13 @@ impl NameTable {
         let Some(entry) = self.entries.get_mut(spec).filter(|it| !it.left_out) else {
             return;
         };
-        let clients = &self.shared.clients;
         let recent = &self.shared.new_addresses;
-        recent.answered(entry, observation, clients);
-        let (memory, limits, crowd) = entry.parts(clients);
-        let learned = memory.observe(observation, limits, crowd);
+        recent.answered(entry, observation, &self.shared.clients);
+        let (memory, limits) = (&mut entry.memory, &entry.in_use.limits);
+        let learned = memory.observe(observation, limits);
         let is_crowded = memory.size().is_crowded(memory.list(), limits);
         if learned.urgent && leads {
-            entry.learned_for(&observation.name, clients, observation.at);
+            entry.writes.unwritten_since.get_or_insert(observation.at);
         }
         self.learned(spec, &learned, observation.at);
         if is_crowded {
@@ -90,8 +89,8 @@ impl NameTable {
         let Some(entry) = self.entries.get_mut(spec) else {
             return;
         };
-        let (memory, limits, crowd) = entry.parts(&self.shared.clients);
-        let learned = Eviction::new(memory, limits, now).enforce(crowd);
+        let (memory, limits) = (&mut entry.memory, &entry.in_use.limits);
+        let learned = Eviction::new(memory, limits, now).enforce();
         self.learned(spec, &learned, now);
     }
 
@@ -116,22 +115,6 @@ impl NameTable {
             }
             self.dirty.insert(spec);
         }
-    }
-
-    /// Ends the look-ups of names found under a wildcard that were left out because of a quota.
-    pub(in crate::objects) fn forget_found(
-        &mut self,
-        spec: &DnsName,
-        gone: impl Iterator<Item = DnsName>,
-        now: Timestamp,
-    ) {
-        let gone: BTreeSet<DnsName> = gone.collect();
-        let learned = UpdateEffect {
-            gone: gone.into_iter().collect(),
-            urgent: true,
-            ..UpdateEffect::default()
-        };
-        self.learned(spec, &learned, now);
     }
 
     /// Copies addresses between new names and names in use. A wildcard gets those of the regular
@@ -162,8 +145,7 @@ impl NameTable {
             let Some(entry) = self.entries.get_mut(&to).filter(|it| !it.left_out) else {
                 continue;
             };
-            let (memory, _, crowd) = entry.parts(&self.shared.clients);
-            let learned = memory.adopt(copy, crowd);
+            let learned = entry.memory.adopt(copy);
             self.learned(&to, &learned, now);
             self.reschedule(&name);
         }

@@ -17,9 +17,6 @@ use runtime::clock::{Clock, Timestamp};
 use super::{Context, StreamHistory, observe};
 use crate::{
     guards::Guards,
-    new_names::{NewNameLimits, NewNames},
-    notices::{Kind, LeftOut, Notices},
-    objects::Shared,
     observation::{Observation, Provenance},
     observe::{
         answer_cache::AnswerCache,
@@ -136,7 +133,6 @@ fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
         remembered: &AnswerCache::default(),
         own,
         secrets: None,
-        new_names: &NewNames::default(),
     };
     (
         observe(frame, context, &mut StreamHistory::default(), &mut counts),
@@ -177,7 +173,6 @@ fn hear(
         remembered,
         own: &own,
         secrets: None,
-        new_names: &NewNames::default(),
     };
     let frame = frame(event);
     observe(&frame, context, history, counts)
@@ -373,58 +368,4 @@ fn an_answer_of_thousands_of_addresses_costs_no_more_than_a_name_may_have() {
         .collect();
     let (observed, _) = run(&frame(&response("www.example.com.", &records)));
     assert_eq!(observed.unwrap().addresses.len(), super::MAX_ADDRESSES);
-}
-
-#[test]
-fn wildcard_names_are_accepted_at_the_clients_rate_and_known_ones_always() {
-    let names: NameIndex = ["*.example.com", "www.example.com"]
-        .map(|text| DnsName::parse(text).unwrap())
-        .iter()
-        .collect();
-    let limits = NewNameLimits {
-        rate: 1,
-        burst: 2,
-        exempt: Vec::new(),
-    };
-    let (notices, mut told) = Notices::channel();
-    let shared = Shared {
-        notices,
-        ..Shared::default()
-    };
-    let known = shared.known.clone();
-    let new_names = NewNames::new(limits, &shared.known, &shared.notices);
-    let clock = Clock::manual(Timestamp::from_millis(1_800_000_000_000));
-    let own = OwnQueries::default();
-    let mut counts = Counts::default();
-    let mut history = StreamHistory::of_stream(Provenance::STREAM);
-    let mut outcomes = |asked: &str| {
-        let context = Context {
-            names: &names,
-            guards: &Guards::default(),
-            clock: &clock,
-            remembered: &AnswerCache::default(),
-            own: &own,
-            secrets: None,
-            new_names: &new_names,
-        };
-        let frame = frame(&response(asked, &[(asked, a("192.0.2.1"))]));
-        let observation = observe(&frame, context, &mut history, &mut counts);
-        (
-            usize::from(observation.is_some()),
-            counts.pending(Outcome::NewName),
-        )
-    };
-    assert_eq!(outcomes("a.example.com."), (1, 0));
-    assert_eq!(outcomes("b.example.com."), (1, 0));
-    assert_eq!(outcomes("c.example.com."), (0, 1));
-    assert_eq!(outcomes("www.example.com."), (1, 1), "a rule names it");
-    known.insert(&DnsName::parse("c.example.com").unwrap());
-    assert_eq!(outcomes("c.example.com."), (1, 1), "known since");
-    assert_eq!(outcomes("d.example.com."), (0, 2));
-    // It counts when it is queried again within the rate: a refused answer is no repeat.
-    clock.set(Timestamp::from_millis(1_800_000_001_000));
-    assert_eq!(outcomes("d.example.com."), (1, 2));
-    let wildcard = DnsName::parse("*.example.com").unwrap();
-    let expected = LeftOut::OfName(wildcard, Kind::NewNames);
-    assert_eq!(told.try_recv().unwrap(), expected);
 }

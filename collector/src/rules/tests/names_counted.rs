@@ -83,7 +83,14 @@ fn objects_beyond_the_limit_have_no_names_and_say_so() {
     let mut wanted = Wanted::default();
     rules.settle(&mut wanted);
     assert_eq!(wanted.names.len(), 12);
-    assert_eq!(wanted.order.values().map(|it| it.len()).sum::<usize>(), 12);
+    assert_eq!(
+        wanted
+            .names_of_namespaces
+            .values()
+            .map(|it| it.len())
+            .sum::<usize>(),
+        12
+    );
     assert!(Fault::ObjectLeftOut.meaning().len() < 900);
 }
 

@@ -32,9 +32,7 @@ pub(in crate::rules) struct Published {
 struct Read {
     names: BTreeMap<DnsName, RetentionPolicy>,
     namespaces: BTreeMap<DnsName, Box<[Namespace]>>,
-    /// The retention by which a namespace is charged for a name, where it is not the longest.
-    own_retention: BTreeMap<DnsName, BTreeMap<Namespace, RetentionPolicy>>,
-    order: BTreeMap<Namespace, Arc<[DnsName]>>,
+    of_namespaces: BTreeMap<Namespace, Arc<[DnsName]>>,
 }
 
 impl Deref for Published {
@@ -77,7 +75,7 @@ impl Published {
     fn publish(&mut self) {
         let is_new = self.rules.settle(&mut self.wanted);
         let mut all = Read {
-            order: self.wanted.order.clone(),
+            of_namespaces: self.wanted.names_of_namespaces.clone(),
             ..Read::default()
         };
         for (name, in_use) in &self.wanted.names {
@@ -85,12 +83,6 @@ impl Published {
             if !in_use.namespaces.is_empty() {
                 let namespaces = in_use.namespaces.iter().copied().collect();
                 all.namespaces.insert(name.clone(), namespaces);
-            }
-            let own = in_use.own_retention.iter();
-            let own = own.flat_map(|it| it.namespaces.iter().map(|of| (*of, it.policy)));
-            let own: BTreeMap<_, _> = own.collect();
-            if !own.is_empty() {
-                all.own_retention.insert(name.clone(), own);
             }
         }
         assert_eq!(all, self.together());
@@ -117,42 +109,23 @@ impl Published {
     /// The names of all EgressFirewalls together, computed from scratch.
     fn together(&self) -> Read {
         let mut all = Read::default();
-        let mut terms_of: BTreeMap<DnsName, Vec<(Namespace, RetentionPolicy)>> = BTreeMap::new();
+        let mut of_namespaces: BTreeMap<Namespace, BTreeSet<DnsName>> = BTreeMap::new();
         for firewall in self.rules.all() {
             for (name, uses) in &firewall.names {
                 let terms = firewall.terms_of(*uses);
                 all.add(name, terms);
-                let of_name = terms_of.entry(name.clone()).or_default();
-                of_name.push((firewall.namespace, terms));
+                let of_namespace = of_namespaces.entry(firewall.namespace).or_default();
+                of_namespace.insert(name.clone());
                 let namespaces = all.namespaces.entry(name.clone()).or_default();
                 let mut with: BTreeSet<Namespace> = namespaces.iter().copied().collect();
                 with.insert(firewall.namespace);
                 *namespaces = with.into_iter().collect();
             }
-            if !firewall.order.is_empty() {
-                let order = Arc::clone(&firewall.order);
-                all.order.insert(firewall.namespace, order);
-            }
         }
-        for (name, terms_of) in terms_of {
-            let longest = |of: &dyn Fn(Namespace) -> bool| {
-                let of = terms_of.iter().filter(|(namespace, _)| of(*namespace));
-                let terms: Vec<RetentionPolicy> = of.map(|(_, terms)| *terms).collect();
-                RetentionPolicy {
-                    grace: terms.iter().map(|it| it.grace).max().unwrap(),
-                    min_ttl: terms.iter().map(|it| it.min_ttl).max().unwrap(),
-                    retain: terms.iter().map(|it| it.retain).max().unwrap(),
-                    ..RetentionPolicy::default()
-                }
-            };
-            let of_all = longest(&|_| true);
-            let with = all.namespaces.get(&name).into_iter().flatten();
-            let each = with.map(|namespace| (*namespace, longest(&|it| it == *namespace)));
-            let own: BTreeMap<_, _> = each.filter(|(_, terms)| *terms != of_all).collect();
-            if !own.is_empty() {
-                all.own_retention.insert(name, own);
-            }
-        }
+        let of_namespaces = of_namespaces.into_iter();
+        all.of_namespaces = of_namespaces
+            .map(|(namespace, names)| (namespace, names.into_iter().collect()))
+            .collect();
         all
     }
 }
@@ -174,9 +147,10 @@ impl Read {
             RuleChange::Name(name) => {
                 copy(&mut self.names, &all.names, name);
                 copy(&mut self.namespaces, &all.namespaces, name);
-                copy(&mut self.own_retention, &all.own_retention, name);
             }
-            RuleChange::Order(namespace) => copy(&mut self.order, &all.order, namespace),
+            RuleChange::Names(namespace) => {
+                copy(&mut self.of_namespaces, &all.of_namespaces, namespace);
+            }
         }
     }
 }
@@ -210,20 +184,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => vec(0..6_usize, 0..6).prop_map(Step::Reset),
     ];
     vec(step, 0..60)
-}
-
-#[test]
-fn a_namespace_loses_its_names_with_the_last_rule_of_its_last_firewall() {
-    let mut rules = Published::default();
-    for (name, names) in [("a", ["1.test", "2.test"]), ("b", ["3.test", "1.test"])] {
-        let mut object = firewall("team", &names);
-        object.metadata.name = Some(name.to_owned());
-        rules.apply(&object);
-    }
-    rules.rules.settle(&mut rules.wanted);
-    let orders: Vec<_> = rules.wanted.order.values().collect();
-    let order: Vec<&str> = orders[0].iter().map(DnsName::as_str).collect();
-    assert_eq!(order, ["3.test.", "2.test.", "1.test."]);
 }
 
 proptest! {

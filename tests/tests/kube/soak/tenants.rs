@@ -6,7 +6,6 @@ mod floods;
 mod labels;
 mod lookups;
 mod rules;
-mod sizes;
 mod writes;
 mod zones;
 

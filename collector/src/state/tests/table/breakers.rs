@@ -1,10 +1,7 @@
 //! Limits and eviction.
 
 use super::*;
-use crate::{
-    observation::Observation,
-    state::{Crowd, Eviction},
-};
+use crate::{observation::Observation, state::Eviction};
 
 #[test]
 fn circuit_breakers_do_what_the_page_says() {
@@ -95,7 +92,7 @@ fn circuit_breakers_do_what_the_page_says() {
                 "b.example.com. - 0: 1.1.1.1 60@2",
             ],
         )
-        .with(|limits| limits.object_bytes = 6000),
+        .with(|limits| limits.object_size = 8),
         row(
             "a status of another writer is cut down, too",
             WWW,
@@ -163,8 +160,7 @@ fn a_store_that_takes_no_object_of_this_size_gets_a_tenth_less() {
     known.hear(&many(A, 490, 1.0));
     known.hear(&many(B, 500, 2.0));
     known.write(2.0);
-    let crowd = Crowd::default();
-    let learned = Eviction::new(&mut known.memory, &known.limits, at(3.0)).shrink(crowd);
+    let learned = Eviction::new(&mut known.memory, &known.limits, at(3.0)).shrink();
     assert!(
         (95..=105).contains(&learned.evicted_addresses),
         "{learned:?}"
@@ -178,7 +174,7 @@ fn a_store_that_takes_no_object_of_this_size_gets_a_tenth_less() {
     assert!(known.memory.list().addresses() <= most);
     // Even a store that refuses everything does not empty it.
     for _ in 0..100 {
-        Eviction::new(&mut known.memory, &known.limits, at(5.0)).shrink(crowd);
+        Eviction::new(&mut known.memory, &known.limits, at(5.0)).shrink();
     }
     assert!(
         known.memory.list().addresses() > 250,

@@ -1,4 +1,4 @@
-//! Rules and annotations of one namespace, about names that others use.
+//! Rules of one namespace, about names that others use.
 
 use proto::api::RuleType;
 use tests::{or_skip, wait::eventually};
@@ -10,7 +10,7 @@ use crate::collectors::egress_firewall;
 async fn a_deny_rule_and_random_labels_leave_the_allow_rule_of_another_alone() {
     // More than fit into an object.
     const LABELS: u32 = 1_500;
-    let mut cluster = or_skip!(Cluster::start(no_data, &["--new-names-rate=0"]).await);
+    let mut cluster = or_skip!(Cluster::start(no_data, &[]).await);
     let mut deny = egress_firewall(&[ONE.wildcard]);
     deny.spec.egress[0].rule_type = RuleType::Deny;
     let bad = cluster.tenant("bad", Some(deny), 1).await;
