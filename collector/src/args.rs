@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use clap::Parser;
 use runtime::{
-    UsageError,
     args::{CommonArgs, StoreAddress, format_duration, headings, parse_duration},
     listen::{ListenAddress, parse_local},
 };
@@ -27,7 +26,6 @@ pub use self::{
     sources::SourceArgs,
 };
 use crate::{
-    corefile::args::LiveCorefileArgs,
     lookup::ResolverSpec,
     objects::{ManageObjects, WRITE_BYTES},
     state::Limits,
@@ -119,10 +117,6 @@ pub struct Args {
     #[command(flatten, next_help_heading = "Flush probes")]
     pub flush: FlushArgs,
 
-    /// The Corefile in the cluster.
-    #[command(flatten, next_help_heading = "Checks of the Corefile")]
-    pub corefile: LiveCorefileArgs,
-
     /// How long the collector keeps serving after SIGTERM while `/readyz` fails.
     ///
     /// In this time the Service stops routing new connections to this collector. With two collectors, give one of them 15 s more than the
@@ -152,16 +146,6 @@ impl Args {
             lookups: self.resolver() != ResolverSpec::None,
             ..self.retention.limits()
         }
-    }
-
-    /// # Errors
-    /// Servers that pods ask are trusted, and pods are not looked at.
-    pub fn check_pods(&self) -> Result<(), UsageError> {
-        if self.lookups.watch_pods || self.lookups.trusted_nameserver.is_empty() {
-            return Ok(());
-        }
-        let words = "--trusted-nameserver needs --watch-pods: pods name such servers";
-        Err(UsageError(words.to_owned()))
     }
 
     /// The DNS servers that are asked.

@@ -43,11 +43,9 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::status::Status;
 use crate::{
-    corefile::live::LiveView,
     flush::BlockView,
     objects::{InspectRequest, NewAddresses, View},
     observe::{self, CaptureSubscribers, ConnectionTable, answer_cache::AnswerCache},
-    pods::PodsView,
     policies::Policies,
     rules::{BySource, Overview, UsesAsked, Wanted},
 };
@@ -109,10 +107,6 @@ pub struct RuleSources {
 pub struct DnsSources {
     /// The server blocks of DNS servers.
     pub blocks: watch::Receiver<Arc<Vec<BlockView>>>,
-    /// The Corefiles in the cluster that are checked.
-    pub corefiles: Vec<watch::Receiver<Option<LiveView>>>,
-    /// Pods that bypass the cluster's DNS.
-    pub pods: watch::Receiver<Option<Arc<PodsView>>>,
 }
 
 /// Serves until the token is cancelled.

@@ -13,13 +13,11 @@
 //! - [`flush`]: probes that flush dnstap streams, and find DNS servers without one.
 //!   [`stream_coverage`]: which DNS servers stream here.
 //! - [`inspect`]: the status page. [`explain`]: why an address is there, or is not.
-//! - [`corefile`]: checks Corefiles of a CoreDNS that should stream to the collector.
 
 pub mod args;
 pub mod clients;
 pub mod control_loop;
 pub mod controller;
-pub mod corefile;
 pub mod explain;
 pub mod failure;
 pub mod flush;
@@ -31,7 +29,6 @@ pub mod notices;
 pub mod objects;
 pub mod observation;
 pub mod observe;
-pub mod pods;
 pub mod policies;
 pub mod query_origin;
 pub mod rules;
@@ -50,8 +47,6 @@ pub const METRICS: &[&[Metric]] = &[
     lookup::metrics::METRICS,
     objects::METRICS,
     rules::METRICS,
-    corefile::live::METRICS,
-    pods::METRICS,
     runtime::metrics::process::METRICS,
     runtime::store::METRICS,
     runtime::leader::METRICS,

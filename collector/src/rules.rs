@@ -39,7 +39,6 @@ use std::{
 
 use anyhow::bail;
 use futures_util::{FutureExt, StreamExt};
-use k8s_openapi::api::core::v1::ObjectReference;
 use runtime::{
     admin::Gate,
     kube_events::Reporter,
@@ -101,8 +100,6 @@ pub struct Overview {
     pub faults: BTreeMap<ObjectKey, Faults>,
     /// Those that cannot be decoded and never could.
     pub undecodable: BTreeSet<ObjectKey>,
-    /// The namespaces with rules by name, each with such an object.
-    pub dns: Arc<BTreeMap<String, ObjectReference>>,
 }
 
 /// The outputs of the task.

@@ -1,6 +1,5 @@
 //! Starts the tasks of the program and connects them.
 
-mod corefile;
 mod graceful_shutdown;
 mod instances;
 mod probes;
@@ -68,7 +67,6 @@ type Found = watch::Receiver<Option<Endpoints>>;
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let limits = args.limits();
     args.listen.check(args.common.store == StoreAddress::Kube)?;
-    args.check_pods()?;
     args.sources
         .check(&args.common.store, &args.common.objects_namespace)?;
     let store = OpenStore::open(&args.common.store, "collector").await?;
@@ -132,8 +130,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let names_in_use = wanted.clone();
     let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
     let leader = instances::leader(&program, coverage.clone(), &mut tasks);
-    let corefiles = program.corefiles(&leader, &mut tasks);
-    let pods = program.pods(&overview, &endpoints, &networks, &leader, &mut tasks);
     let (observations, ingest) =
         program.observe(listeners, secrets, streams, dns_servers, &mut tasks);
     let channels = Channels {
@@ -160,11 +156,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 overview,
                 policies,
             },
-            dns: inspect::DnsSources {
-                blocks,
-                corefiles,
-                pods,
-            },
+            dns: inspect::DnsSources { blocks },
             remembered: program.shared.remembered.clone(),
             peers: ingest.peer_ids,
             connections: ingest.connections,

@@ -13,6 +13,7 @@ mod facts;
 mod folder;
 mod gather;
 mod lease;
+mod name_servers;
 mod names;
 mod nodes;
 mod ovn_kubernetes;
@@ -42,6 +43,7 @@ use self::{
     workloads::Settings,
 };
 use crate::{
+    corefile::args::{MaybeObject, ScopeArgs},
     output,
     targets::{Access, TargetArgs},
 };
@@ -72,6 +74,9 @@ pub struct CheckArgs {
     pub targets: TargetArgs,
 
     #[command(flatten)]
+    pub corefiles: CheckedCorefileArgs,
+
+    #[command(flatten)]
     pub cluster: ClusterArgs,
 }
 
@@ -98,15 +103,30 @@ pub struct ClusterArgs {
         requires = "pre"
     )]
     pub dns_service: Vec<ObjectKey>,
+}
 
-    /// The ConfigMap with the Corefile.
+/// The Corefiles of the cluster's DNS servers.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Corefiles")]
+pub struct CheckedCorefileArgs {
+    /// The ConfigMap with the Corefile, or `none`.
     #[arg(
         long,
         value_name = "NAMESPACE/NAME",
-        default_value = "kube-system/coredns",
-        requires = "pre"
+        default_value = "kube-system/coredns"
     )]
-    pub corefile: ObjectKey,
+    pub corefile: MaybeObject,
+
+    /// The NodeLocal DNSCache, by the name of both its DaemonSet and its ConfigMap, or `none`.
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME",
+        default_value = "kube-system/node-local-dns"
+    )]
+    pub node_local: MaybeObject,
+
+    #[command(flatten)]
+    pub scope: ScopeArgs,
 }
 
 fn parse_folder(text: &str) -> Result<StoreAddress, &'static str> {
@@ -117,11 +137,13 @@ fn parse_folder(text: &str) -> Result<StoreAddress, &'static str> {
 }
 
 impl ClusterArgs {
-    fn settings(&self) -> Settings {
+    fn settings(&self, corefiles: &CheckedCorefileArgs) -> Settings {
         Settings {
             objects_namespace: self.objects_namespace.clone(),
             dns_services: self.dns_service.clone(),
-            corefile: Some(self.corefile.clone()),
+            corefile: corefiles.corefile.0.clone(),
+            node_local: corefiles.node_local.0.clone(),
+            cluster_domains: corefiles.scope.cluster_domain.clone(),
             ..Settings::default()
         }
     }
@@ -160,7 +182,7 @@ async fn findings(args: &CheckArgs) -> anyhow::Result<Vec<Finding>> {
         return Ok(findings);
     }
     let access = Access::new(&args.targets).await?;
-    let facts = gather::cluster(&access, args.cluster.settings(), args.pre).await;
+    let facts = gather::cluster(&access, args.cluster.settings(&args.corefiles), args.pre).await;
     Ok(found(&facts, if args.pre { pre::TOPICS } else { TOPICS }))
 }
 
@@ -177,6 +199,8 @@ const TOPICS: &[Check] = &[
     |facts| running::collectors(&facts.programs),
     lease::lease,
     streaming::corefile,
+    streaming::node_local,
+    name_servers::name_servers,
     dns_servers::coredns,
     policies::policies,
     dns_servers::streams,

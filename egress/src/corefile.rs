@@ -3,9 +3,14 @@
 //! - `patch`: inserts or removes the `dnstap` line; all other bytes stay.
 //! - `render`: generates a Corefile from named servers with zones and upstreams.
 //! - `config_map`: the ConfigMap that holds a Corefile.
+//! - `lex`, [`parse`](parse()): server blocks and directives, with their positions.
+//! - `lint`: which blocks answer for external names, whether they stream, and what hides names.
 
 pub(crate) mod args;
 mod config_map;
+mod lex;
+mod lint;
+mod parse;
 mod patch;
 mod render;
 
@@ -16,7 +21,6 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use collector::corefile::{Imports, Line, findings};
 use runtime::UsageError;
 
 use self::{
@@ -24,6 +28,13 @@ use self::{
     patch::{add, forward_to_cluster, remove},
     render::Servers,
 };
+pub(crate) use self::{
+    lint::{Effective, Imports, Line, Scope, bypasses, findings},
+    parse::parse,
+};
+
+/// The key of a ConfigMap with a Corefile.
+pub(crate) const KEY: &str = "Corefile";
 
 /// Runs `egress corefile`. Returns whether no fault was found.
 ///

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 
 use crate::{
     UsageError,
-    store::{BadObjects, Event, ObjectKey, Scope},
+    store::{BadObjects, Event, Scope},
 };
 
 pub(crate) use self::{
@@ -148,25 +148,8 @@ impl Cluster {
         }
     }
 
-    /// One object by name and its changes, without end, like [`crate::store::Store::watch`]. It needs a role with
-    /// `list` and `watch` that may name the object.
-    pub fn watch_one<K: Object>(
-        &self,
-        key: &ObjectKey,
-    ) -> impl Stream<Item = Event<K>> + Send + 'static {
-        watch(self.client(), Watching::one(key), self.bad_objects())
-    }
-
-    /// The Pods that have not ended, decoded into a type with only the needed fields. Like [`Cluster::watch_one`].
-    pub fn watch_running<K: Object>(
-        &self,
-        scope: Scope,
-    ) -> impl Stream<Item = Event<K>> + Send + 'static {
-        watch(self.client(), Watching::running(scope), self.bad_objects())
-    }
-
     /// All objects of a kind, in all namespaces or cluster-wide, decoded into a type with only the needed fields. Like
-    /// [`Cluster::watch_one`].
+    /// [`crate::store::Store::watch`].
     pub fn watch_all<K: Object>(&self) -> impl Stream<Item = Event<K>> + Send + 'static {
         let watching = Watching::of(Scope::All);
         watch(self.client(), watching, self.bad_objects())

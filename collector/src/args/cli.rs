@@ -10,7 +10,7 @@ use super::Args;
 pub struct Cli(pub Box<Args>);
 
 /// The flags that `-h` shows; `--help` shows all.
-const EVERYDAY: [&str; 17] = [
+const EVERYDAY: [&str; 16] = [
     "store",
     "objects-namespace",
     "admin",
@@ -26,7 +26,6 @@ const EVERYDAY: [&str; 17] = [
     "resolver",
     "peer-service",
     "flush-probe",
-    "corefile",
     "inspect",
 ];
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{ArgAction, Args};
-use ipnet::IpNet;
+use clap::Args;
 use runtime::{
     args::{format_duration, parse_duration},
     endpoints::parse_service,
@@ -42,19 +41,6 @@ pub struct LookupArgs {
     /// for a collector without others.
     #[arg(long, value_name = "NAMESPACE/NAME", value_delimiter = ',', value_parser = parse_service)]
     pub peer_service: Vec<ObjectKey>,
-
-    /// Networks of other name servers that the collector may ask; repeatable.
-    ///
-    /// The collector asks such a server if pods in namespaces with rules by name have it in their `dnsConfig`. Its answers open addresses
-    /// for the rules of all namespaces. The flag needs `--watch-pods`. Only with `--store kube`. Default: none.
-    #[arg(long, value_name = "CIDR", value_delimiter = ',')]
-    pub trusted_nameserver: Vec<IpNet>,
-
-    /// Whether the collector reads the pods of namespaces with rules by name.
-    ///
-    /// It reports pods that ask other name servers than the cluster's. `false` needs no right to read pods. Only with `--store kube`.
-    #[arg(long, value_name = "BOOL", default_value = "true", action = ArgAction::Set)]
-    pub watch_pods: bool,
 
     /// How long the collector looks up a name under a wildcard that no client asks for.
     ///

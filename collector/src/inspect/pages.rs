@@ -18,12 +18,7 @@ use super::{
     problems::block_trouble,
     status::{FaultStatus, Status},
 };
-use crate::{
-    corefile::{Finding, live::CorefileState},
-    flush::BlockView,
-    objects::NameListing,
-    pods::Whose,
-};
+use crate::{flush::BlockView, objects::NameListing};
 
 /// The most rows of a table; those with trouble come first.
 const MAX_ROWS: usize = 500;
@@ -70,8 +65,6 @@ pub(super) fn render(
         (faults(status))
         (bad_objects(status))
         (dns_blocks(status))
-        (corefiles(status))
-        (pods(status))
         (peers(status))
         (namespaces(status))
         (names::section(status, selected, listing, shown))
@@ -171,56 +164,6 @@ fn dns_blocks(status: &Status) -> Markup {
         @if !rows.is_empty() {
             h2 id="dns-servers" { "DNS servers" }
             (table(&columns, rows.into_iter().take(MAX_ROWS).map(row)))
-        }
-    }
-}
-
-fn corefiles(status: &Status) -> Markup {
-    let columns = [Column::number("Line"), Column::text("What")];
-    let row = |finding: &Finding| {
-        [
-            cell(finding.line),
-            match finding.is_fault {
-                true => bad(&finding.words),
-                false => cell(&finding.words),
-            },
-        ]
-    };
-    html! {
-        @if !status.corefiles.is_empty() { div id="corefiles" {} }
-        @for corefile in &status.corefiles {
-            h2 { "Corefile " (corefile.config_map.to_string()) }
-            @match &corefile.state {
-                CorefileState::Unknown => p { "The collector has not read it yet." },
-                CorefileState::Unreadable { reason } => p.bad { "The collector cannot read it: " (reason) },
-                CorefileState::Absent => {},
-                CorefileState::Read { findings } if findings.is_empty() => {
-                    p { "All its server blocks stream to the collector." }
-                },
-                CorefileState::Read { findings } => (table(&columns, findings.iter().map(row))),
-            }
-        }
-    }
-}
-
-fn pods(status: &Status) -> Markup {
-    let pods = status.pods.as_ref().filter(|pods| !pods.pods.is_empty());
-    let columns = [
-        Column::text("Pod"),
-        Column::text("Name servers"),
-        Column::text("Whose"),
-    ];
-    html! {
-        @if let Some(pods) = pods {
-            h2 id="pods" { "Pods that bypass the cluster's DNS" }
-            (table(&columns, pods.pods.iter().map(|pod| [
-                cell(pod.pod.to_string()),
-                cell(pod.servers.join(", ")),
-                match pod.whose {
-                    Whose::Foreign | Whose::Node => bad(pod.whose.as_str()),
-                    whose => cell(whose.as_str()),
-                },
-            ])))
         }
     }
 }

@@ -11,10 +11,8 @@ use runtime::{
 
 use super::status::{FaultStatus, Status};
 use crate::{
-    corefile::live::{CorefileState, LiveView},
     flush::{BlockView, plan::BlockState},
     objects::NameView,
-    pods::Whose,
     rules::is_policy,
     state::FailureView,
 };
@@ -30,7 +28,6 @@ pub(super) fn find(status: &Status) -> Problems {
     let mut problems = Problems::default();
     problems.extend(status.conditions.iter().filter_map(of_condition));
     problems.extend(status.dns_blocks.iter().filter_map(of_block));
-    problems.extend(status.corefiles.iter().flat_map(of_corefile));
     problems.extend(status.bad_objects.iter().map(|bad| Problem {
         reason: "UnreadableObject",
         subject: format!("{} {}", bad.kind, bad.place),
@@ -61,15 +58,6 @@ pub(super) fn find(status: &Status) -> Problems {
         docs: "kube-ovn.md#names-in-policies",
     }));
     problems.extend(status.view.names.iter().filter_map(of_name));
-    let pods = status.pods.iter().flat_map(|pods| &pods.pods);
-    let bypassing = pods.filter(|pod| matches!(pod.whose, Whose::Foreign | Whose::Node));
-    problems.extend(bypassing.map(|pod| Problem {
-        reason: "PodBypasses",
-        subject: format!("pod {}", pod.pod),
-        words: format!("it asks other name servers: {}", pod.servers.join(", ")),
-        link: "/#pods".to_owned(),
-        docs: "troubleshooting.md#egressdnspodsbypass",
-    }));
     problems
 }
 
@@ -115,24 +103,6 @@ pub(super) fn block_trouble(block: &BlockView) -> Option<&'static str> {
         }
         _ => return None,
     })
-}
-
-fn of_corefile(corefile: &LiveView) -> Vec<Problem> {
-    let problem = |words: String| Problem {
-        reason: "Corefile",
-        subject: format!("Corefile {}", corefile.config_map),
-        words,
-        link: "/#corefiles".to_owned(),
-        docs: "troubleshooting.md#egressdnscorefilereverted",
-    };
-    match &corefile.state {
-        CorefileState::Unreadable { reason } => vec![problem(format!("cannot be read: {reason}"))],
-        state => {
-            let faults = state.faults();
-            let faults = faults.map(|found| format!("line {}: {}", found.line, found.words));
-            faults.map(problem).collect()
-        }
-    }
 }
 
 fn of_fault(fault: &FaultStatus) -> Option<Problem> {

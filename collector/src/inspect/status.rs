@@ -13,11 +13,9 @@ use serde::Serialize;
 
 use super::InspectSources;
 use crate::{
-    corefile::live::{CorefileState, LiveView},
     flush::BlockView,
     objects::View,
     observe::{Drops, PeerView},
-    pods::PodsView,
     policies::RefusedNames,
     rules::{Overview, Source},
 };
@@ -54,10 +52,6 @@ pub struct Status {
     /// The server blocks of DNS servers, and their dnstap streams; none without probes
     /// (`--flush-probe 0`).
     pub dns_blocks: Arc<Vec<BlockView>>,
-    /// The Corefiles in the cluster that are checked (`--corefile`, `--node-local`).
-    pub corefiles: Vec<LiveView>,
-    /// Pods that bypass the cluster's DNS; `None` if another replica leads.
-    pub pods: Option<Arc<PodsView>>,
     /// The peers with a dnstap stream.
     pub peers: Vec<PeerView>,
     /// Observations that were dropped since the start of the process.
@@ -106,8 +100,6 @@ impl Status {
             unknown: it.undecodable.iter().cloned().collect(),
             out_of_sync: it.out_of_sync.clone(),
         });
-        let corefiles = sources.dns.corefiles.iter();
-        let corefiles = corefiles.filter_map(|it| it.borrow().clone());
         Self {
             version: VERSION,
             instance: sources.site.instance.clone(),
@@ -122,10 +114,6 @@ impl Status {
             refused_names: sources.rules.policies.refused(),
             bad_objects: sources.bad_objects.list(),
             dns_blocks: Arc::clone(&sources.dns.blocks.borrow()),
-            corefiles: corefiles
-                .filter(|it| it.state != CorefileState::Absent)
-                .collect(),
-            pods: sources.dns.pods.borrow().clone(),
             peers: sources.connections.view(),
             drops: sources.connections.drops(),
         }

@@ -14,10 +14,6 @@ use tokio::{
 
 use super::*;
 use crate::{
-    corefile::{
-        Finding,
-        live::{self, LiveView},
-    },
     failure::Failure,
     flush::plan::BlockState,
     objects::{
@@ -25,7 +21,6 @@ use crate::{
         NamespaceAtCap, View,
     },
     observation::Provenance,
-    pods::{PodView, Whose},
     rules::{
         BySource,
         validation::{Fault, Faults},
@@ -90,7 +85,6 @@ fn overview() -> Overview {
         objects: 2,
         faults: BTreeMap::from([(key("default"), faults)]),
         undecodable: [key("broken")].into(),
-        dns: Default::default(),
     }
 }
 
@@ -175,8 +169,6 @@ fn sources_with(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
         },
         dns: DnsSources {
             blocks: watch::channel(Arc::new(blocks())).1,
-            corefiles: vec![watch::channel(Some(corefile())).1],
-            pods: watch::channel(Some(Arc::new(pods()))).1,
         },
         health,
         ..sources
@@ -199,8 +191,6 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
         },
         dns: DnsSources {
             blocks: watch::channel(Arc::default()).1,
-            corefiles: Vec::new(),
-            pods: watch::channel(None).1,
         },
         remembered: AnswerCache::default(),
         peers: observe::PeerIds::default(),
@@ -214,36 +204,12 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
     }
 }
 
-fn corefile() -> LiveView {
-    LiveView {
-        config_map: "kube-system/coredns".parse().unwrap(),
-        state: live::CorefileState::Read {
-            findings: vec![Finding {
-                line: 7,
-                is_fault: true,
-                words: HOSTILE.to_owned(),
-            }],
-        },
-    }
-}
-
 fn connections() -> ConnectionTable {
     let limits = observe::MaxConnections {
         connections: 1,
         of_peer: 1,
     };
     ConnectionTable::new(limits, observe::queue::channel(1 << 20).0)
-}
-
-fn pods() -> PodsView {
-    PodsView {
-        counts: [(Whose::Foreign, 1)].into(),
-        pods: vec![PodView {
-            pod: "team/a".parse().unwrap(),
-            whose: Whose::Foreign,
-            servers: vec!["192.0.2.9".to_owned()],
-        }],
-    }
 }
 
 fn blocks() -> Vec<BlockView> {

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::core::v1::ObjectReference;
 use proto::api::DnsName;
 
 use super::{Overview, Source, Wanted};
@@ -50,24 +49,6 @@ impl BySource<Wanted> {
 }
 
 impl BySource<Arc<Overview>> {
-    /// The namespaces with rules by name, each with an object that has one.
-    pub fn with_names(&self) -> Arc<BTreeMap<String, ObjectReference>> {
-        let mut all = self.0.values().filter(|it| !it.dns.is_empty());
-        let Some(first) = all.next() else {
-            return Arc::default();
-        };
-        let mut joined = Arc::clone(&first.dns);
-        for more in all {
-            let known = Arc::make_mut(&mut joined);
-            for (namespace, object) in more.dns.iter() {
-                known
-                    .entry(namespace.clone())
-                    .or_insert_with(|| object.clone());
-            }
-        }
-        joined
-    }
-
     /// Why the objects of some source cannot be read.
     pub fn out_of_sync(&self) -> impl Iterator<Item = (Source, &str)> {
         let all = self.iter();

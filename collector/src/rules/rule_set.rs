@@ -291,17 +291,6 @@ impl Rules {
             let faults = faults.filter(|faults| !faults.is_empty()).cloned();
             replace(&mut overview.faults, key, faults);
         }
-        let namespaces = changed.rule_objects.into_iter().map(|key| key.namespace);
-        let namespaces = namespaces.filter(|it| !it.is_empty());
-        for namespace in BTreeSet::from_iter(namespaces) {
-            let rule_objects = self.in_namespace(&namespace);
-            let with_names = rule_objects.filter(|(_, rule_object)| !rule_object.names.is_empty());
-            let dns = with_names.map(|(_, it)| it.about.clone()).last();
-            if overview.dns.get(&namespace) == dns.as_ref() {
-                continue;
-            }
-            replace(Arc::make_mut(&mut overview.dns), &namespace, dns);
-        }
         changed.faults
     }
 

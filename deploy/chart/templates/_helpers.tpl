@@ -174,8 +174,3 @@ topologySpreadConstraints:
 {{- dict "namespace" (first $parts) "name" (last $parts) | toJson }}
 {{- end }}
 {{- end }}
-
-{{- /* Whether pods are watched; true for an upgraded release from before this value. */}}
-{{- define "egress.watchPods" }}
-{{- ne (toString .Values.dns.watchPods) "false" }}
-{{- end }}

@@ -78,6 +78,10 @@ pub(crate) struct ClusterDns {
     pub(crate) services: Vec<DnsService>,
     /// `None` if none is checked.
     pub(crate) corefile: Option<(ObjectKey, Seen<Option<ConfigMap>>)>,
+    /// `None` if there is no NodeLocal DNSCache.
+    pub(crate) node_local: Option<(ObjectKey, Seen<Option<ConfigMap>>)>,
+    /// Pods that use other name servers, in namespaces with rules by name.
+    pub(crate) bypassing: Seen<Vec<String>>,
 }
 
 /// The Leases of the programs with several replicas.

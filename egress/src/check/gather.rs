@@ -1,6 +1,6 @@
 //! Asks the API server and the programs. A question that fails leaves its facts unseen, and the others go on.
 
-mod requests;
+pub(super) mod requests;
 
 use std::collections::BTreeSet;
 
@@ -20,6 +20,7 @@ use super::{
     facts::{
         ClusterDns, DNS_NAME_RESOLVERS, DnsPod, DnsService, Facts, Leases, OvnKubernetes, Resource,
     },
+    name_servers::bypassing,
     programs::Programs,
     seen::{Seen, Unseen},
     workloads::{COMPONENT, EGRESS_FIREWALL, Settings, Workload},
@@ -106,6 +107,8 @@ pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: 
         policies,
         dns,
         corefile,
+        node_local,
+        bypassing,
         lease,
         policy_lease,
         ovnkube,
@@ -123,6 +126,13 @@ pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: 
         }),
         dns_services(client, &settings.dns_services),
         corefile(client, settings.corefile.clone()),
+        node_local(client, settings.node_local.clone()),
+        async {
+            match is_before {
+                true => Ok(Vec::new()),
+                false => bypassing(client, &settings.dns_services).await,
+            }
+        },
         find(
             Api::namespaced(client.clone(), &settings.objects_namespace),
             LEASE
@@ -146,6 +156,8 @@ pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: 
         dns: ClusterDns {
             services: dns,
             corefile,
+            node_local,
+            bypassing,
         },
         leases: Leases {
             collectors: lease,
@@ -216,6 +228,20 @@ async fn corefile(
     let key = key?;
     let map = config_map(client, &key.namespace, &key.name).await;
     Some((key, map))
+}
+
+/// The Corefile of a NodeLocal DNSCache, if its DaemonSet is there.
+async fn node_local(
+    client: &Client,
+    key: Option<ObjectKey>,
+) -> Option<(ObjectKey, Seen<Option<ConfigMap>>)> {
+    let key = key?;
+    let daemon_sets = Api::<DaemonSet>::namespaced(client.clone(), &key.namespace);
+    match find(daemon_sets, &key.name).await {
+        Ok(None) => None,
+        Ok(Some(_)) => corefile(client, Some(key)).await,
+        Err(unseen) => Some((key, Err(unseen))),
+    }
 }
 
 /// The pods of ovn-kubernetes.

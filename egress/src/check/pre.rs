@@ -70,7 +70,7 @@ fn corefile(facts: &Facts) -> Vec<Finding> {
     let Some(found) = found.and_then(|map| Found::read(&mut topic, map)) else {
         return topic.into();
     };
-    let blocks = match collector::corefile::parse(&found.text) {
+    let blocks = match crate::corefile::parse(&found.text) {
         Ok(corefile) => corefile.blocks,
         Err(error) => {
             topic.fault(

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use collector::corefile::{Effective, Imports, KEY, Line, Scope, findings, parse};
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use kube::ResourceExt;
 use runtime::{inspect::text::few, store::ObjectKey};
@@ -13,6 +12,7 @@ use super::{
     report::{Finding, Topic},
     seen::Seen,
 };
+use crate::corefile::{Effective, Imports, KEY, Line, Scope, bypasses, findings, parse};
 
 /// The endpoints of a collector's Service, as a Corefile names them.
 struct Endpoints {
@@ -62,7 +62,7 @@ impl<'a> Found<'a> {
             Ok(None) => {
                 topic.fault(
                     format!("there is no ConfigMap {key}"),
-                    "name the ConfigMap with the Corefile in dns.corefile",
+                    "name the ConfigMap with the Corefile: --corefile or --node-local",
                 );
                 return None;
             }
@@ -76,7 +76,7 @@ impl<'a> Found<'a> {
         let Some(text) = files.remove(KEY) else {
             topic.fault(
                 format!("ConfigMap {key} has no data under `{KEY}`"),
-                "name the ConfigMap with the Corefile in dns.corefile",
+                "name the ConfigMap with the Corefile: --corefile or --node-local",
             );
             return None;
         };
@@ -104,7 +104,7 @@ pub(crate) fn corefile(facts: &Facts) -> Vec<Finding> {
     let mut topic = Topic::new("Corefile");
     let Some(map) = &facts.dns.corefile else {
         topic.warn(
-            "not checked: dns.corefile is none",
+            "not checked: --corefile is none",
             "see by the line about dnstap streams that each DNS server is received",
         );
         return topic.into();
@@ -146,6 +146,38 @@ pub(crate) fn corefile(facts: &Facts) -> Vec<Finding> {
         let services = few(services.iter(), MOST_NAMED);
         format!(
             "ConfigMap {} streams each server block to {services}",
+            found.key
+        )
+    })
+}
+
+/// Whether a NodeLocal DNSCache sends names past the cluster's DNS servers.
+pub(crate) fn node_local(facts: &Facts) -> Vec<Finding> {
+    let Some(map) = &facts.dns.node_local else {
+        return Vec::new();
+    };
+    let mut topic = Topic::new("NodeLocal DNSCache");
+    let Some(found) = Found::read(&mut topic, map) else {
+        return topic.into();
+    };
+    match bypasses(&found.text, &scope(facts), &found.imports) {
+        Ok(told) => {
+            for finding in told.iter().filter(|it| it.is_fault) {
+                let (key, line) = (found.key, finding.line);
+                topic.fault(
+                    format!("ConfigMap {key}, line {line}: {}", finding.words),
+                    "egress corefile patch --configmap --node-local: docs/change-the-corefile.md#nodelocal-dnscache",
+                );
+            }
+        }
+        Err(error) => topic.fault(
+            format!("ConfigMap {}: {error}", found.key),
+            "mend this line",
+        ),
+    }
+    topic.or_ok(|| {
+        format!(
+            "ConfigMap {} asks the cluster's DNS for all names",
             found.key
         )
     })

@@ -124,6 +124,8 @@ pub(crate) struct Settings {
     pub(crate) sources: Vec<String>,
     pub(crate) dns_services: Vec<ObjectKey>,
     pub(crate) corefile: Option<ObjectKey>,
+    /// The DaemonSet and the ConfigMap of a NodeLocal DNSCache.
+    pub(crate) node_local: Option<ObjectKey>,
     pub(crate) cluster_domains: Vec<String>,
 }
 
@@ -140,6 +142,7 @@ impl Default for Settings {
             sources: vec![EGRESS_FIREWALL.to_owned()],
             dns_services: vec![in_dns("kube-dns")],
             corefile: Some(in_dns("coredns")),
+            node_local: Some(in_dns("node-local-dns")),
             cluster_domains: vec!["cluster.local".to_owned()],
         }
     }
@@ -166,14 +169,6 @@ impl Settings {
         let services: Vec<_> = services.iter().filter_map(|it| it.parse().ok()).collect();
         if !services.is_empty() {
             self.dns_services = services;
-        }
-        if let Some(corefile) = values("--corefile").last() {
-            // "none" is no key.
-            self.corefile = corefile.parse().ok();
-        }
-        let domains = values("--cluster-domain");
-        if !domains.is_empty() {
-            self.cluster_domains = domains.into_iter().map(str::to_owned).collect();
         }
     }
 }

@@ -1,12 +1,11 @@
 //! `egress corefile`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args, Subcommand};
-use collector::corefile::{
-    Line,
-    args::{ScopeArgs, parse_endpoint},
-};
+use runtime::store::ObjectKey;
+
+use super::{Line, Scope};
 
 /// Checks or changes the Corefile of a CoreDNS that streams to the collector.
 #[derive(Args, Clone, Debug)]
@@ -30,6 +29,36 @@ pub enum CorefileAction {
     ///
     /// The input is the `spec` of its `DNS` object. The output has a server block for each of its servers, with zones and upstreams.
     Render(RenderArgs),
+}
+
+/// The domains of the cluster's own names.
+#[derive(Clone, Debug, Args)]
+pub struct ScopeArgs {
+    /// The domain of the cluster's own names; repeatable.
+    ///
+    /// The collector needs no answers for these names. A zone whose server block another operator owns can stand here, too.
+    #[arg(
+        long,
+        value_name = "DOMAIN",
+        default_value = "cluster.local",
+        value_delimiter = ','
+    )]
+    pub cluster_domain: Vec<String>,
+}
+
+/// `NAMESPACE/NAME`, or `none`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct MaybeObject(pub Option<ObjectKey>);
+
+impl FromStr for MaybeObject {
+    type Err = <ObjectKey as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "none" => Ok(Self(None)),
+            text => text.parse().map(Some).map(Self),
+        }
+    }
 }
 
 /// The content of the `dnstap` lines.
@@ -110,13 +139,53 @@ pub struct RenderArgs {
 
 impl LineArgs {
     /// The line of each collector.
-    pub fn lines(&self) -> Vec<Line> {
+    pub(crate) fn lines(&self) -> Vec<Line> {
         let line = |endpoint: &String| Line {
             endpoint: endpoint.clone(),
             extra: self.extra.clone(),
         };
         self.dnstap.iter().map(line).collect()
     }
+}
+
+impl ScopeArgs {
+    /// The cluster's own domains in normal form.
+    pub(crate) fn scope(&self) -> Scope {
+        let plain = |domain: &String| domain.trim_end_matches('.').to_ascii_lowercase();
+        Scope {
+            cluster_domains: self.cluster_domain.iter().map(plain).collect(),
+        }
+    }
+}
+
+/// Accepts an endpoint that is one word in a Corefile and that CoreDNS need not look up. A clap `value_parser`.
+///
+/// # Errors
+/// A message that completes clap's.
+fn parse_endpoint(text: &str) -> Result<String, String> {
+    let path = text.strip_prefix("unix://").unwrap_or(text);
+    let address = ["tcp://", "tls://"]
+        .iter()
+        .find_map(|scheme| text.strip_prefix(scheme));
+    match address {
+        Some(address) if address.parse::<std::net::SocketAddr>().is_ok() => {}
+        Some(_) => {
+            return Err(
+                "tcp:// and tls:// must be followed by an IP address and a port".to_owned(),
+            );
+        }
+        None if path.starts_with('/') => {}
+        None => {
+            return Err("give tcp://, tls:// or the absolute path of a socket".to_owned());
+        }
+    }
+    let odd = |c: char| c.is_whitespace() || matches!(c, '"' | '#' | '{' | '}');
+    if text.contains(odd) {
+        return Err(
+            "a Corefile allows no white space, quotes, `#` or braces in an endpoint".to_owned(),
+        );
+    }
+    Ok(text.to_owned())
 }
 
 fn parse_extra(text: &str) -> Result<String, String> {

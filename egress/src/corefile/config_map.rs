@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, anyhow, bail};
-use collector::corefile::KEY;
 use serde_json::Value;
+
+use super::KEY;
 
 const NO_COREFILE: &str = "the ConfigMap has no data under `Corefile`";
 

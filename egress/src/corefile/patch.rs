@@ -3,8 +3,10 @@
 use std::ops::Range;
 
 use anyhow::{Context, bail};
-use collector::corefile::{
-    Block, Corefile, Directive, Effective, INDENT, Imports, Line, Scope, SyntaxError, parse, said,
+
+use super::{
+    lint::{Effective, INDENT, Imports, Line, Scope, said},
+    parse::{Block, Corefile, Directive, SyntaxError, parse},
 };
 
 /// Replacements of byte ranges.

@@ -8,10 +8,10 @@ use std::{
 };
 
 use anyhow::{anyhow, bail};
-use collector::corefile::{INDENT, Line, Scope};
 use serde::Deserialize;
 
 use self::forward::{Forward, Policy, ProtocolStrategy, TransportConfig, is_subdomain, tls_fault};
+use super::lint::{INDENT, Line, Scope};
 
 mod forward;
 

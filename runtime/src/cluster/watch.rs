@@ -56,8 +56,6 @@ pub(crate) struct Watching {
     pub(crate) scope: Scope,
     /// A label selector.
     pub(crate) labels: Option<String>,
-    /// A field selector.
-    pub(crate) fields: Option<String>,
 }
 
 impl Watching {
@@ -66,30 +64,13 @@ impl Watching {
         Self {
             scope,
             labels: None,
-            fields: None,
-        }
-    }
-
-    /// Pods that have not ended.
-    pub(crate) fn running(scope: Scope) -> Self {
-        Self {
-            fields: Some("status.phase!=Succeeded,status.phase!=Failed".to_owned()),
-            ..Self::of(scope)
-        }
-    }
-
-    /// The object of one name. A role can restrict access to that name.
-    pub(crate) fn one(key: &ObjectKey) -> Self {
-        Self {
-            fields: Some(format!("metadata.name={}", key.name)),
-            ..Self::of(Scope::Namespace(key.namespace.clone()))
         }
     }
 
     /// A text that distinguishes the selection from others of the same kind.
     fn scope(&self) -> String {
         let mut text = self.scope.to_string();
-        for selector in [&self.labels, &self.fields].into_iter().flatten() {
+        if let Some(selector) = &self.labels {
             text.push(' ');
             text.push_str(selector);
         }

@@ -13,10 +13,6 @@ fn values_that_cannot_be_are_refused_in_words_that_help() {
         (&["collector.instances=0"][..], "/collector/instances"),
         (&["collector.replica=3"], "'replica' not allowed"),
         (&["podMonitor.enabled=true"], "networkPolicy.metricsFrom"),
-        (
-            &["dns.watchPods=false", "dns.trustedNameservers={10.0.0.0/8}"],
-            "dns.trustedNameservers needs dns.watchPods",
-        ),
         (&["dnstap.tcp.enabled=false"], "neither tcp nor tls"),
         (&["dnstap.tls.enabled=true"], "dnstap.tls.secretName"),
         (

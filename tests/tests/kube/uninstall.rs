@@ -27,13 +27,10 @@ const NAMESPACE: &str = "ovn-kubernetes";
 
 const NAMES: [&str; 2] = ["www.example.com.", "api.example.com."];
 
-/// The values of the chart: the collector watches no pods, and has no right to; it has one replica with a short
-/// shutdown.
-const CHART: [&str; 6] = [
+/// The values of the chart: the collector has one replica with a short shutdown.
+const CHART: [&str; 4] = [
     "--set",
     "collector.instances=1",
-    "--set",
-    "dns.watchPods=false",
     "--set",
     "collector.shutdownDelaySeconds=0",
 ];

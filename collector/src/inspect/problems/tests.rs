@@ -89,11 +89,9 @@ fn all_parts_of_the_status_are_searched_the_clusters_first() {
     let expected = [
         "Condition",
         "DnsServerSendsNoDnstap",
-        "Corefile",
         "NamespaceAtCap",
         "NameRefused",
         "NotWritten",
-        "PodBypasses",
     ];
     assert_eq!(all, expected);
     let name = problems.listed.iter().find(|it| it.reason == "NotWritten");
@@ -107,9 +105,7 @@ fn without_faults_there_are_no_problems() {
     let mut status = status_of(vec![name_view("www.example.com")]);
     status.conditions.clear();
     status.dns_blocks = Default::default();
-    status.corefiles.clear();
     status.view.namespaces.clear();
-    status.pods = None;
     // A Deny rule by name is an advice to its author.
     status.faults.retain(|fault| fault.is_advice);
     assert_eq!(status.faults.len(), 1);

@@ -87,7 +87,7 @@ async fn what_others_wrote_is_escaped_and_the_page_has_no_script() {
     let (page, json) = shown(Vec::new()).await;
     assert!(!page.contains("<script"), "{page}");
     let escaped = "&lt;script&gt;alert(1)&lt;/script&gt;&quot;'&amp;";
-    assert_eq!(page.matches(escaped).count(), 8, "{page}");
+    assert_eq!(page.matches(escaped).count(), 7, "{page}");
     let headers = page.to_ascii_lowercase();
     for header in [
         "content-type: text/html; charset=utf-8\r\n",
@@ -96,9 +96,6 @@ async fn what_others_wrote_is_escaped_and_the_page_has_no_script() {
     ] {
         assert!(headers.contains(header), "{header:?} is missing in {page}");
     }
-    assert!(page.contains(">192.0.2.9</td>"), "{page}");
-    assert_eq!(json["pods"]["nameServers"]["foreign"], 1);
-    assert_eq!(json["pods"]["pods"][0]["pod"], "team/a");
     assert_eq!(json["faults"][0]["subjects"][0], HOSTILE);
 }
 

@@ -38,7 +38,7 @@ pub(super) async fn is_served(client: &Client, version: &str, plural: &str) -> S
     Ok(resources.any(|resource| resource.name == plural))
 }
 
-pub(super) async fn list<K>(api: Api<K>, labels: &str) -> Seen<Vec<K>>
+pub(in crate::check) async fn list<K>(api: Api<K>, labels: &str) -> Seen<Vec<K>>
 where
     K: Clone + Debug + DeserializeOwned,
 {
@@ -47,7 +47,7 @@ where
     Ok(list.map_or(Vec::new(), |list| list.items))
 }
 
-pub(super) async fn find<K>(api: Api<K>, name: &str) -> Seen<Option<K>>
+pub(in crate::check) async fn find<K>(api: Api<K>, name: &str) -> Seen<Option<K>>
 where
     K: Clone + Debug + DeserializeOwned,
 {

@@ -98,6 +98,8 @@ pub(super) fn well() -> Facts {
                 settings.corefile.clone().unwrap(),
                 Ok(Some(of(json!({ "data": { "Corefile": corefile } })))),
             )),
+            node_local: None,
+            bypassing: Ok(Vec::new()),
         },
         settings,
         leases: Leases {

@@ -1,5 +1,5 @@
 use super::*;
-use collector::corefile::findings;
+use crate::corefile::findings;
 
 const STOCK: &str = "# the cluster's DNS
 .:53 { # all names

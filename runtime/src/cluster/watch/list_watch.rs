@@ -163,7 +163,6 @@ impl<K: Object> ListWatch<K> {
         let asked = Instant::now();
         let params = WatchParams {
             label_selector: self.watching.labels.clone(),
-            field_selector: self.watching.fields.clone(),
             timeout: Some(WATCH_SECONDS),
             ..WatchParams::default()
         };
@@ -210,7 +209,6 @@ impl<K: Object> ListWatch<K> {
     fn list_params(&self) -> ListParams {
         ListParams {
             label_selector: self.watching.labels.clone(),
-            field_selector: self.watching.fields.clone(),
             ..ListParams::default()
         }
     }

@@ -8,56 +8,56 @@ use super::lex::{Token, tokens};
 /// Why a text is no Corefile, and where.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("line {line}: {problem}")]
-pub struct SyntaxError {
+pub(crate) struct SyntaxError {
     /// The line, from 1.
-    pub line: usize,
-    pub problem: String,
+    pub(crate) line: usize,
+    pub(crate) problem: String,
 }
 
 /// The content of a file.
 #[derive(Clone, Debug, Default)]
-pub struct Corefile {
-    pub blocks: Vec<Block>,
+pub(crate) struct Corefile {
+    pub(crate) blocks: Vec<Block>,
     /// `(name) { … }`, for imports.
-    pub snippets: BTreeMap<String, Block>,
+    pub(crate) snippets: BTreeMap<String, Block>,
     /// Imports in place of server blocks.
-    pub imports: Vec<Directive>,
+    pub(crate) imports: Vec<Directive>,
 }
 
 /// A server block, or a snippet.
 #[derive(Clone, Debug)]
-pub struct Block {
+pub(crate) struct Block {
     /// Its zones and ports.
-    pub keys: Vec<String>,
+    pub(crate) keys: Vec<String>,
     /// The line of the first key.
-    pub line: usize,
+    pub(crate) line: usize,
     /// The position after the opening brace, or after the keys if there are no braces.
-    pub body: usize,
+    pub(crate) body: usize,
     /// Its directives, including imports.
-    pub directives: Vec<Directive>,
+    pub(crate) directives: Vec<Directive>,
 }
 
 /// A plugin's name with its arguments.
 #[derive(Clone, Debug)]
-pub struct Directive {
-    pub name: String,
+pub(crate) struct Directive {
+    pub(crate) name: String,
     /// The arguments before its own block.
-    pub args: Vec<Token>,
+    pub(crate) args: Vec<Token>,
     /// Each word of its own block.
-    pub nested: Vec<Token>,
-    pub line: usize,
+    pub(crate) nested: Vec<Token>,
+    pub(crate) line: usize,
     /// From its name to its last word or brace.
-    pub span: Range<usize>,
+    pub(crate) span: Range<usize>,
 }
 
 impl Directive {
     /// The n-th argument, from 0.
-    pub fn arg(&self, n: usize) -> Option<&str> {
+    pub(crate) fn arg(&self, n: usize) -> Option<&str> {
         self.args.get(n).map(|token| token.text.as_str())
     }
 }
 
-pub fn parse(text: &str) -> Result<Corefile, SyntaxError> {
+pub(crate) fn parse(text: &str) -> Result<Corefile, SyntaxError> {
     let mut parser = Parser {
         tokens: tokens(text),
         at: 0,

@@ -15,7 +15,7 @@ use super::{
 };
 
 /// The indentation if a block has none.
-pub const INDENT: &str = "    ";
+pub(crate) const INDENT: &str = "    ";
 
 /// The most levels of imports.
 const MAX_DEPTH: usize = 20;
@@ -31,23 +31,23 @@ const CHAOS: [&str; 5] = [
 
 /// The required `dnstap` line of a block.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Line {
+pub(crate) struct Line {
     /// `tcp://192.0.2.1:6000`, `tls://…`, or the path of a unix socket.
-    pub endpoint: String,
+    pub(crate) endpoint: String,
     /// The required value of `extra`, if any.
-    pub extra: Option<String>,
+    pub(crate) extra: Option<String>,
 }
 
 /// The domains of the cluster's own names.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Scope {
+pub(crate) struct Scope {
     /// `cluster.local`, without a dot at the end.
-    pub cluster_domains: Vec<String>,
+    pub(crate) cluster_domains: Vec<String>,
 }
 
 /// Where imported files are.
 #[derive(Clone, Debug)]
-pub enum Imports {
+pub(crate) enum Imports {
     /// The location is unknown.
     Unknown,
     /// Relative to this folder.
@@ -59,12 +59,12 @@ pub enum Imports {
 /// A fault or a warning about a Corefile.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Finding {
+pub(crate) struct Finding {
     /// The line, from 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// The collector does not receive some answers. Otherwise the finding is a warning.
-    pub is_fault: bool,
-    pub words: String,
+    pub(crate) is_fault: bool,
+    pub(crate) words: String,
 }
 
 impl fmt::Display for Finding {
@@ -76,12 +76,12 @@ impl fmt::Display for Finding {
 
 impl Scope {
     /// Whether the block answers for names outside of the cluster.
-    pub fn is_external(&self, block: &Block) -> bool {
+    pub(crate) fn is_external(&self, block: &Block) -> bool {
         block.keys.iter().any(|key| !self.is_own(&zone(key)))
     }
 
     /// Whether the block is for the cluster domain.
-    pub fn is_cluster(&self, block: &Block) -> bool {
+    pub(crate) fn is_cluster(&self, block: &Block) -> bool {
         let mut keys = block.keys.iter();
         keys.any(|key| self.cluster_domains.contains(&zone(key)))
     }
@@ -118,13 +118,13 @@ fn endpoint(text: &str) -> &str {
 
 impl Line {
     /// Whether a directive streams to this endpoint as a client, which is the direction that works.
-    pub fn is_of(&self, directive: &Directive) -> bool {
+    pub(crate) fn is_of(&self, directive: &Directive) -> bool {
         directive.name == "dnstap"
             && directive.arg(0).map(endpoint) == Some(endpoint(&self.endpoint))
     }
 
     /// The text of the line, without the indentation of its first line; `end` ends a line.
-    pub fn shown(&self, indent: &str, end: &str) -> String {
+    pub(crate) fn shown(&self, indent: &str, end: &str) -> String {
         let endpoint = &self.endpoint;
         match &self.extra {
             None => format!("dnstap {endpoint} full"),
@@ -151,7 +151,7 @@ impl Line {
 }
 
 /// The argument of a word in the directive's own block.
-pub fn said<'a>(directive: &'a Directive, word: &str) -> Option<&'a Token> {
+pub(crate) fn said<'a>(directive: &'a Directive, word: &str) -> Option<&'a Token> {
     let mut from_word = directive.nested.iter().skip_while(|it| it.text != word);
     from_word.nth(1)
 }
@@ -204,13 +204,13 @@ fn fits(pattern: &str, name: &str) -> bool {
 
 /// The directives of a block and of its imports, and the imports that are unknown.
 #[derive(Debug, Default)]
-pub struct Effective {
-    pub directives: Vec<Directive>,
-    pub unknown: Vec<(usize, String)>,
+pub(crate) struct Effective {
+    pub(crate) directives: Vec<Directive>,
+    pub(crate) unknown: Vec<(usize, String)>,
 }
 
 impl Effective {
-    pub fn of(block: &Block, corefile: &Corefile, imports: &Imports) -> Self {
+    pub(crate) fn of(block: &Block, corefile: &Corefile, imports: &Imports) -> Self {
         let mut all = Self::default();
         all.take(&block.directives, corefile, imports, 0);
         all
@@ -259,7 +259,7 @@ impl Effective {
 ///
 /// # Errors
 /// The text is no Corefile.
-pub fn findings(
+pub(crate) fn findings(
     text: &str,
     lines: &[Line],
     endpoints: usize,
@@ -314,7 +314,11 @@ pub fn findings(
 ///
 /// # Errors
 /// The text is no Corefile.
-pub fn bypasses(text: &str, scope: &Scope, imports: &Imports) -> Result<Vec<Finding>, SyntaxError> {
+pub(crate) fn bypasses(
+    text: &str,
+    scope: &Scope,
+    imports: &Imports,
+) -> Result<Vec<Finding>, SyntaxError> {
     let corefile = parse(text)?;
     let targets = |block: &Block| -> Vec<String> {
         let all = Effective::of(block, &corefile, imports);

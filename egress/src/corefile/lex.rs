@@ -5,13 +5,13 @@ use std::ops::Range;
 
 /// A word.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Token {
+pub(crate) struct Token {
     /// Without quotes and escapes.
-    pub text: String,
+    pub(crate) text: String,
     /// The line of its first character, from 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// Its byte range, including quotes.
-    pub span: Range<usize>,
+    pub(crate) span: Range<usize>,
 }
 
 /// Splits at white space. A `"` at the start of a word quotes up to the next `"`; `\` escapes a `"`
