@@ -249,21 +249,6 @@ impl World {
         .await;
     }
 
-    /// Waits until no row of the name has an address: rows are emptied a few seconds after the name went, and deleted a
-    /// minute later.
-    pub async fn expect_no_addresses(&self, name: &str) {
-        eventually(&format!("no addresses of {name}"), async || {
-            for family in Family::ALL {
-                let rows = self.northbound.sets(name, family)?;
-                if let Some(row) = rows.iter().find(|row| !row.addresses.is_empty()) {
-                    return Err(format!("{row}"));
-                }
-            }
-            Ok(())
-        })
-        .await;
-    }
-
     /// Waits until all look-ups so far have had their effect on the database.
     ///
     /// CoreDNS, the collector and the ovn-writer each keep the order of their input.

@@ -190,8 +190,6 @@ pub struct RuleDetails<'a> {
     pub direction: &'a str,
     /// `action`; empty if the table has none, or one of another kind.
     pub action: &'a str,
-    /// `k8s.ovn.org/owner-controller`.
-    pub controller: Option<&'a str>,
     /// `k8s.ovn.org/owner-type`.
     pub owner_type: Option<&'a str>,
     /// `k8s.ovn.org/name`; the namespace for an ACL of an EgressFirewall.
@@ -222,7 +220,6 @@ impl<T: OfTable> Rule<T> {
             priority: self.priority,
             direction: &self.direction,
             action: &self.action,
-            controller: self.external_ids.get(0),
             owner_type: self.external_ids.get(1),
             owner_name: self.external_ids.get(2),
         }
@@ -297,7 +294,6 @@ mod tests {
         );
         assert_eq!(details.owner_type, Some("EgressFirewall"));
         assert_eq!(details.index(), Some(0));
-        assert_eq!(details.controller, Some("default-network-controller"));
 
         let difference = serde_json::json!({
             "match": "ip4 && tcp.dst == 443", "external_ids": ["map", [["k8s.ovn.org/owner-controller", "default-network-controller"]]],
@@ -305,7 +301,7 @@ mod tests {
         assert!(acl.key().is_some());
         acl.modify(serde_json::from_value(difference).unwrap())
             .unwrap();
-        assert_eq!((acl.details().controller, acl.key()), (None, None));
+        assert_eq!(acl.key(), None);
     }
 
     #[test]

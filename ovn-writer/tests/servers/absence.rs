@@ -222,7 +222,7 @@ async fn a_database_restored_beside_an_empty_store_keeps_the_addresses_of_sets_i
         for n in 0..3 {
             fixture.store.remove_object(&name(n));
         }
-        fixture.fence().await;
+        fixture.outlast().await;
         let nb = fixture.database.workdir.join("nb.db");
         if let Restore::AllKilled = restore {
             fixture.kill_writer().await;

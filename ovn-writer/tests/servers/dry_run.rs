@@ -61,7 +61,7 @@ async fn it_prints_what_verify_prints_whenever_it_changes_and_writes_nothing() {
     let objects = || vec![object(W, &["10.0.0.1", "10.0.0.2"])];
     writer.store(Event::Synced(objects())).await;
     let printed = "www.example.com.\n  a4029995183407368296 v4 of default-network-controller: +10.0.0.2 -10.0.0.9\n    \
-        ACL allow to-lport 10000 of team\n1 objects, 1 rows: 0 missing rows, 0 name clashes, 1 missing addresses, \
+        ACL allow to-lport 10000 of team, egress[0]\n1 objects, 1 rows: 0 missing rows, 0 name clashes, 1 missing addresses, \
         1 surplus addresses, 0 unwanted rows\n";
     output.expect(printed).await;
     // What is as before is not printed again.

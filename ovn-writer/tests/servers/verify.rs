@@ -89,15 +89,14 @@ async fn every_kind_of_difference_is_found_with_the_rules_that_it_concerns() {
     let differences = Differences {
         missing_addresses: 1,
         surplus_addresses: 1,
-        foreign_addresses: 1,
         ..Differences::default()
     };
     assert_eq!(found.differences, differences);
     let text = found.to_string();
     let expected = "www.example.com.\n  \
         a4029995183407368296 v4 of default-network-controller: +10.0.0.2 -10.0.0.9 (repaired if it lasts for 500 ms)\n    \
-        ACL allow to-lport 10000 of team\n    \
-        ACL drop to-lport 9999 of team\n\
+        ACL allow to-lport 10000 of team, egress[0]\n    \
+        ACL drop to-lport 9999 of team, egress[1]\n\
         2 objects, 3 rows: 0 missing rows, 0 name clashes, 1 missing addresses, 1 surplus addresses, 0 unwanted rows";
     assert_eq!(text, expected);
     let json = serde_json::to_value(&found).unwrap();

@@ -38,7 +38,7 @@ pub enum FramingError {
         offset: u64,
     },
     /// More bytes than [`Limits::max_message`].
-    #[error("a message of {}{length} bytes, and at most {limit} are accepted (the limit is max-message)", if *.is_whole { "" } else { "more than " })]
+    #[error("a message of {}{length} bytes, and at most {limit} are accepted", if *.is_whole { "" } else { "more than " })]
     TooLong {
         /// Its bytes so far.
         length: usize,

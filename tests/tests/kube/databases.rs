@@ -74,11 +74,11 @@ pub(crate) struct Ruled {
 }
 
 impl Ruled {
-    /// Starts a database with a rule for each name; the rules are ovn-kubernetes' if they are `owned`.
-    pub(crate) async fn start(names: &[String], owned: bool) -> Self {
+    /// Starts a database with a rule for each name.
+    pub(crate) async fn start(names: &[String]) -> Self {
         let workdir = Workdir::new();
         let northbound = Northbound::start(workdir.path()).await;
-        northbound.create_acls(names, owned);
+        northbound.create_acls(names, false);
         Self {
             northbound,
             workdir,

@@ -40,7 +40,7 @@ impl Cluster {
         make_objects(&server, NAMESPACE, &names).await;
         Self {
             objects: Api::namespaced(server.client().await, NAMESPACE),
-            database: Ruled::start(&names, false).await,
+            database: Ruled::start(&names).await,
             names,
             kubeconfig: server.folder().join(format!("{OVN_WRITER}.kubeconfig")),
             server,

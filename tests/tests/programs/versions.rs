@@ -13,7 +13,7 @@ use tests::{
     store::Store,
     wait::eventually,
     workdir::Workdir,
-    world::{Setup, World, start_ovn_writer},
+    world::{Setup, World},
 };
 
 const ZONE: &str = "
@@ -100,27 +100,14 @@ async fn expect_all(world: &World) {
 async fn what_version_0_1_left_is_gone_on_with() {
     let (workdir, store, northbound) = left_behind(&[]).await;
     let objects = uids(&store);
-    let mut world = World::start_with(workdir, store, northbound, &[]).await;
+    let world = World::start_with(workdir, store, northbound, &[]).await;
     let (history, rows) = (world.monitor().await, uuids(&world));
     world.settle().await;
     expect_all(&world).await;
     assert_eq!(uids(&world.store), objects, "objects are used as they are");
     assert_eq!(uuids(&world), rows, "rows are used as they are");
     assert_eq!(history.departures().await, [""; 0]);
-
-    // The rows count as the programs' own. A name whose rule ends while no ovn-writer runs loses its object and its
-    // rules, and then its row is emptied. Only marked rows are treated like this.
-    world.ovn_writer.process().kill();
     world.store.allow("team", &["www.example.com", LATE]);
-    eventually("the object is deleted", async || {
-        let object = world.store.object(APPS);
-        object.is_none().then_some(()).ok_or_else(String::new)
-    })
-    .await;
-    let no_rules = ["clear", "Logical_Switch", "switch", "acls"];
-    world.northbound.nbctl(&no_rules).unwrap();
-    world.ovn_writer = start_ovn_writer(&world.workdir, &world.store).await;
-    world.expect_no_addresses(APPS).await;
     world.expect_flow(LATE, Family::V4, "192.0.2.40").await;
 }
 

@@ -1,17 +1,11 @@
 //! The CRD of the objects is deleted under a running ovn-writer, and with it all objects.
 
-use std::time::Duration;
-
 use kube::{
     Api,
     api::{DeleteParams, ListParams},
 };
 use proto::api::DnsNameResolver;
-use tests::{
-    kube::ApiServer,
-    soak::{is_long, or_long},
-    wait::eventually_within,
-};
+use tests::{kube::ApiServer, soak::or_long};
 
 use crate::{
     databases::{PATIENCE, Ruled, make_objects, names},
@@ -29,31 +23,18 @@ async fn deleting_the_crd_empties_no_set_that_a_rule_uses() {
     let unused = [UNUSED.to_owned()];
     let all = [&names[..], &unused].concat();
     make_objects(&server, &namespace, &all).await;
-    let database = Ruled::start(&names, false).await;
+    let database = Ruled::start(&names).await;
     let writer = database.writer(&server.kubeconfig(), &namespace, &[]).await;
     database.expect(&all, true, PATIENCE).await;
     writer.ready().await;
-    if !is_long() {
-        // With so few objects, all are deleted with the CRD before any delay is over: delete them without the CRD
-        // first.
-        let objects: Api<DnsNameResolver> = Api::namespaced(server.client().await, &namespace);
-        let (params, every) = (DeleteParams::default(), ListParams::default());
-        objects.delete_collection(&params, &every).await.unwrap();
-        database.expect(&unused, false, PATIENCE).await;
-        assert_eq!(database.closings(), [""; 0]);
-    }
+    let objects: Api<DnsNameResolver> = Api::namespaced(server.client().await, &namespace);
+    let (params, every) = (DeleteParams::default(), ListParams::default());
+    objects.delete_collection(&params, &every).await.unwrap();
+    // The unused set is deleted, as its object has been absent for a minute.
+    database.expect(&unused, false, PATIENCE).await;
+    assert_eq!(database.closings(), [""; 0]);
     take_crd::<DnsNameResolver>(&server).await;
     is_not_ready(&writer).await;
-    if is_long() {
-        let minutes = Duration::from_secs(180);
-        eventually_within(minutes, "/readyz says suspect", async || {
-            match writer.admin().ready().await {
-                Err(text) if text.contains("suspect") => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        })
-        .await;
-    }
     let closings = database.closings();
     println!(
         "the CRD of {} objects was deleted: {} addresses left their sets",

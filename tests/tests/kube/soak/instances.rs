@@ -246,7 +246,7 @@ impl Cluster {
         let (upstream, dns) = (upstream(SAME, TTL).await, free_port());
         let instances = Instances::start(&server, namespace, 2, dns).await;
         let names = [ROTATING, WILDCARD].map(str::to_owned);
-        let database = Ruled::start(&names, false).await;
+        let database = Ruled::start(&names).await;
         let kubeconfig = server.kubeconfig();
         let writer = database
             .writer(&kubeconfig, &instances.namespace, &[])

@@ -125,7 +125,7 @@ impl Cluster {
             collector(&server, &namespace, first).await,
             collector(&server, &namespace, second).await,
         ];
-        let database = Ruled::start(&[WILDCARD.to_owned()], false).await;
+        let database = Ruled::start(&[WILDCARD.to_owned()]).await;
         let writer = database.writer(&server.kubeconfig(), &namespace, &[]).await;
         let corefile = COREFILE
             .replace("ADDRESS", &network.inside().to_string())

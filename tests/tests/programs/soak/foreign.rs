@@ -48,20 +48,6 @@ async fn expect_status(world: &World) {
 }
 
 #[tokio::test]
-async fn an_object_that_comes_back_empty_gets_its_addresses_from_memory() {
-    let (world, upstream, file) = world().await;
-    let asked = upstream.count(|asked| asked.name() == NAME);
-    for _ in 0..soak::or_long(2, 20) {
-        fs::remove_file(&file).unwrap();
-        world.expect_no_addresses(NAME).await;
-        fs::write(&file, OBJECT).unwrap();
-        expect_status(&world).await;
-        expect_sets(&world).await;
-    }
-    assert_eq!(upstream.count(|asked| asked.name() == NAME), asked);
-}
-
-#[tokio::test]
 async fn an_object_that_is_replaced_at_once_gets_its_addresses_from_memory() {
     let (world, upstream, file) = world().await;
     let asked = upstream.count(|asked| asked.name() == NAME);
