@@ -173,6 +173,7 @@ fn round(name: DnsName, number: usize, count: usize, now: Timestamp) -> LookupRe
         name,
         started: now,
         finished: now,
+        is_unresponsive: false,
         v4,
         v6: FamilyOutcome::NoData,
     }
@@ -250,7 +251,6 @@ fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
     // New names are looked up at a limited rate, and some are due again meanwhile.
     let mut numbers: HashMap<DnsName, usize> = HashMap::new();
     while numbers.len() < if wildcards { in_use.len() } else { NAMES } {
-        controller.lookup_is_due(at(millis));
         match controller.next_request(at(millis)) {
             Some(request) => {
                 let next = numbers.len();

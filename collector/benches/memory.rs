@@ -131,7 +131,6 @@ fn look_up(controller: &mut StatusController, count: usize) -> Timestamp {
         .collect();
     let mut millis = 0;
     while !numbers.is_empty() {
-        controller.lookup_is_due(at(millis));
         let Some(request) = controller.next_request(at(millis)) else {
             millis += 1;
             continue;
@@ -149,6 +148,7 @@ fn look_up(controller: &mut StatusController, count: usize) -> Timestamp {
             name: request.name,
             started: at(millis),
             finished: at(millis),
+            is_unresponsive: false,
             v4,
             v6: FamilyOutcome::NoData,
         };

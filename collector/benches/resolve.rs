@@ -20,7 +20,6 @@ use collector::{
 };
 use proto::api::DnsName;
 use runtime::clock::Clock;
-use smallvec::SmallVec;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -65,7 +64,7 @@ async fn run(servers: Vec<Server>, known: usize) {
                 known,
                 over_tcp: false,
                 due,
-                namespaces: SmallVec::new(),
+                is_patient: true,
             };
             request_sender.send(request).await.unwrap();
         }

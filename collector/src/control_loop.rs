@@ -157,8 +157,7 @@ pub async fn run<S: Store>(
     task.guard(&mut channels.networks);
     let mut networks_come = true;
     loop {
-        let lookup_is_due = task.controller.lookup_is_due(task.clock.now());
-        let wake = task.next_wake(lookup_is_due);
+        let wake = task.next_wake();
         tokio::select! {
             () = shutdown.cancelled() => break,
             event = events.next() => {
@@ -188,8 +187,6 @@ pub async fn run<S: Store>(
             Some(round) = channels.rounds.recv() => task.controller.round(&round, task.clock.now()),
             Some(request) = channels.questions.recv() => request.answer(task.controller.inspect(), task.clock.now()),
             Some(written) = task.writes.join_next() => task.written(written)?,
-            // There is room for a request, which is sent below.
-            Ok(_) = channels.requests.reserve(), if lookup_is_due => {}
             () = sleep(wake) => {}
             _ = ticks.tick() => task.report(),
         }
@@ -328,12 +325,8 @@ impl<S: Store> Task<S> {
 
     /// At most a second: the wall clock may be set, so it cannot be waited on. A due look-up waits
     /// for room and not for a time.
-    fn next_wake(&mut self, lookup_is_due: bool) -> Duration {
-        let next = if lookup_is_due {
-            self.controller.names.wakes.next()
-        } else {
-            self.controller.next_wake()
-        };
+    fn next_wake(&self) -> Duration {
+        let next = self.controller.next_wake();
         next.map_or(TICK, |at| at.since(self.clock.now()).min(TICK))
     }
 

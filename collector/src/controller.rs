@@ -74,8 +74,8 @@ impl StatusController {
     /// count, and delayed work is done now.
     pub fn gap(&mut self, now: Timestamp) {
         self.objects.gap();
-        let was_asking = self.names.gap(now);
-        self.backfill.gap(now, was_asking);
+        self.names.gap(now);
+        self.backfill.reset(now);
         self.lead.gap(now);
     }
 
@@ -224,11 +224,6 @@ impl StatusController {
         all.into_iter().flatten().min()
     }
 
-    /// Whether a name is due for a look-up. A newly wanted name is due from this call on.
-    pub fn lookup_is_due(&mut self, now: Timestamp) -> bool {
-        self.names.lookups.is_due(now)
-    }
-
     /// The next name to look up, if one is due.
     pub fn next_request(&mut self, now: Timestamp) -> Option<Request> {
         self.names.next_request(now)
@@ -249,6 +244,11 @@ impl StatusController {
             ..
         } = &mut self.names;
         evictions.tell(entries, self.objects.policy(), shared, now, tell);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn backfill_is_owed(&self) -> bool {
+        self.backfill.is_owed
     }
 
     pub(crate) fn inspect(&self) -> Inspection<'_> {

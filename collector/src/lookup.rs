@@ -9,15 +9,12 @@
 //! flight, and a silent server is skipped while others answer.
 
 mod ask;
-mod due_names;
 mod exchange;
-mod fairness;
 mod gap_backfill;
 pub mod metrics;
 mod pool;
 mod provider;
 mod result;
-mod round_robin;
 mod schedule;
 pub mod servers;
 mod spec;
@@ -37,81 +34,55 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use self::{
-    exchange::Exchange,
-    fairness::{Room, Turn, Turns},
-    pool::Pool,
-};
+use self::{exchange::Exchange, pool::Pool};
 pub(crate) use self::{
     gap_backfill::GapBackfill,
-    schedule::{LookupScheduler, MOST_NAMESPACES, NextLookup, spread},
+    schedule::{LookupScheduler, NextLookup, spread},
 };
 pub use self::{
     result::{FamilyOutcome, LookupResult, Request},
+    schedule::CONCURRENCY,
     servers::{ResolvConf, Server, Servers},
     spec::ResolverSpec,
 };
-use crate::{
-    failure::Failure, guards::SharedGuards, notices::Rebindings, query_origin::OwnQueries,
-};
-
-/// The most requests that wait between the controller and the look-ups.
-pub const QUEUE: usize = 16;
-
-/// The default number of names looked up at the same time.
-pub const CONCURRENCY: usize = 256;
+use crate::{guards::SharedGuards, notices::Rebindings, query_origin::OwnQueries};
 
 /// The limits of look-ups.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Names looked up at the same time, at least 1.
-    pub concurrency: usize,
     /// Queries in flight to one server, at least 1. A name takes two, A and AAAA.
     pub per_server: usize,
     /// Servers queried for a name with two or more known addresses. Each server may have its own
     /// upstream, or its own position in a rotation, so one may give addresses that another does
     /// not.
     pub fanout: usize,
-    /// A datagram without an answer is sent again after this time. A server that answers nothing
-    /// for this long is silent.
+    /// A datagram without an answer is sent again after this time.
     pub resend: Duration,
+    /// A server that answers nothing for this long is silent. Less than `impatient`, so that a look-up
+    /// moves to another server in its time.
+    pub silence: Duration,
+    /// The longest time of a look-up that is not patient.
+    pub impatient: Duration,
     /// The time that one server has for one query.
     pub timeout: Duration,
     /// How long a look-up continues after the first NOERROR, for the other family and for other
     /// servers. More than `resend`, so that one lost datagram loses no answer.
     pub remaining_wait: Duration,
-    /// The longest time of a look-up, from its first query.
+    /// The longest time of a patient look-up, from its first query.
     pub total: Duration,
     /// Reports answers with refused addresses to the authors of rules.
     pub rebindings: Rebindings,
 }
 
-impl Config {
-    /// The capacity of so many servers.
-    fn room(&self, servers: usize) -> Room {
-        let all = self.concurrency.max(1);
-        // A name takes two queries.
-        let at_servers = servers
-            .max(1)
-            .saturating_mul(self.per_server / 2)
-            .clamp(1, all);
-        let most = at_servers - at_servers / 4;
-        Room {
-            all,
-            least: (self.per_server / 8).clamp(1, most),
-            most,
-            unanswered: (self.per_server / 4).max(1),
-        }
-    }
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {
-            concurrency: CONCURRENCY,
-            per_server: 64,
+            // One server can take all look-ups.
+            per_server: 2 * CONCURRENCY,
             fanout: 5,
-            resend: Duration::from_secs(1),
+            resend: Duration::from_millis(200),
+            silence: Duration::from_millis(400),
+            impatient: Duration::from_millis(500),
             timeout: Duration::from_secs(2),
             remaining_wait: Duration::from_millis(1500),
             total: Duration::from_secs(5),
@@ -126,7 +97,7 @@ pub struct Inputs {
     /// The servers to query. Look-ups wait for the first list; an empty list fails them all. If the
     /// channel closes, the last list stays.
     pub servers: watch::Receiver<Servers>,
-    /// The names to look up. A name comes again only after its result. Namespaces take turns.
+    /// The names to look up. A name comes again only after its result.
     pub requests: mpsc::Receiver<Request>,
 }
 
@@ -173,7 +144,6 @@ impl Resolver {
         let mut pool = Arc::new(this.pool(&Pool::default(), &mut inputs));
         listed |= pool.count().0 > 0;
         let (mut rounds, mut retries) = (JoinSet::new(), JoinSet::new());
-        let mut fairness = Turns::new(this.config.room(pool.count().0));
         loop {
             gauge!("egress_collector_lookups_in_flight").set(rounds.len() as f64);
             tokio::select! {
@@ -181,23 +151,15 @@ impl Resolver {
                     lists_come = changed.is_ok();
                     listed = true;
                     pool = Arc::new(this.pool(&pool, &mut inputs));
-                    fairness.resize(this.config.room(pool.count().0));
                 }
-                Some(ended) = rounds.join_next() => {
-                    let (turn, is_unanswered) = check(ended)?;
-                    fairness.ended(turn, is_unanswered);
-                }
+                Some(ended) = rounds.join_next() => check(ended)?,
                 Some(ended) = retries.join_next() => check(ended)?,
                 request = inputs.requests.recv(), if listed => {
                     let Some(request) = request else { break };
                     this.retry_silent(&pool, &request.name, &mut retries);
-                    if let Some(left_out) = fairness.take(request) {
-                        this.give_up(left_out, &mut retries);
-                    }
+                    let (this, pool) = (Arc::clone(&this), Arc::clone(&pool));
+                    rounds.spawn(async move { this.result(request, &pool).await });
                 }
-            }
-            while let Some(turn) = fairness.next() {
-                this.begin(turn, &pool, &mut rounds);
             }
         }
         // The controller has ended, and reports the reason itself. Running look-ups end too.
@@ -215,33 +177,7 @@ impl Resolver {
         pool
     }
 
-    fn begin(self: &Arc<Self>, turn: Turn, pool: &Arc<Pool>, rounds: &mut JoinSet<(Turn, bool)>) {
-        let (this, pool) = (Arc::clone(self), Arc::clone(pool));
-        rounds.spawn(async move {
-            let failed = this.result(turn.request.clone(), &pool).await;
-            (turn, failed == Some(Failure::Timeout))
-        });
-    }
-
-    /// Reports a name as failed without a query, since too many others of its namespace wait.
-    fn give_up(self: &Arc<Self>, request: Request, tasks: &mut JoinSet<()>) {
-        let this = Arc::clone(self);
-        let now = self.clock.now();
-        let failed = || FamilyOutcome::Failed(Failure::Timeout);
-        let result = LookupResult {
-            name: request.name,
-            v4: failed(),
-            v6: failed(),
-            started: now,
-            finished: now,
-        };
-        tasks.spawn(async move {
-            // The send fails if the controller has ended, which reports the reason itself.
-            let _ = this.rounds.send(result).await;
-        });
-    }
-
-    async fn result(&self, request: Request, pool: &Pool) -> Option<Failure> {
+    async fn result(&self, request: Request, pool: &Pool) {
         let began = Instant::now();
         let late = self.clock.now().since(request.due);
         histogram!("egress_collector_lookup_lateness_seconds").record(late);
@@ -249,15 +185,13 @@ impl Resolver {
         counter!("egress_collector_lookups_total", "outcome" => metrics::outcome(&result))
             .increment(1);
         histogram!("egress_collector_lookup_duration_seconds").record(began.elapsed());
-        let failed = result.failed();
-        if let Some(failure) = failed {
+        if let Some(failure) = result.failed() {
             counter!("egress_collector_lookup_failures_total", "reason" => failure.label())
                 .increment(1);
             debug!(name = %result.name, %failure, "look-up failed");
         }
         // The send fails if the controller has ended, which reports the reason itself.
         let _ = self.rounds.send(result).await;
-        failed
     }
 
     /// Queries each silent server whose retry is due, beside the look-up that skips it. The result

@@ -266,7 +266,7 @@ impl Program {
         servers: Option<watch::Receiver<lookup::Servers>>,
         tasks: &mut Tasks,
     ) -> (mpsc::Sender<lookup::Request>, mpsc::Receiver<LookupResult>) {
-        let (requests, requested) = mpsc::channel(lookup::QUEUE);
+        let (requests, requested) = mpsc::channel(lookup::CONCURRENCY);
         let (rounds, resolved) = mpsc::channel(lookup::CONCURRENCY);
         if let Some(servers) = servers {
             let config = lookup::Config {

@@ -1,6 +1,6 @@
 //! One look-up: A and AAAA in parallel, at as many servers as needed.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use proto::api::Family;
@@ -23,7 +23,8 @@ const MOVES: usize = 2;
 
 /// Looks the name up. It ends when every query has an answer or has failed. After the first answer
 /// it waits no longer than [`Config::remaining_wait`], so a slow server does not delay the result. It
-/// ends in any case [`Config::total`] after the first query. Waiting for a permit of a server does
+/// ends in any case [`Config::total`] after the first query, or [`Config::impatient`] if the request
+/// is not patient. Waiting for a permit of a server does
 /// not count as the name's time.
 pub(super) async fn look_up(
     request: Request,
@@ -32,7 +33,7 @@ pub(super) async fn look_up(
     config: &Config,
     clock: &Clock,
 ) -> LookupResult {
-    let started = clock.now();
+    let (started, began) = (clock.now(), Instant::now());
     let servers = pool.shuffled();
     let mut parts = Parts::default();
     let first = servers_at_first(request.known, &servers, config);
@@ -49,9 +50,13 @@ pub(super) async fn look_up(
                 v6,
                 sending: &Notify::new(),
             };
+            let longest = match request.is_patient {
+                true => config.total,
+                false => config.impatient.min(config.total),
+            };
             let over_tcp = request.over_tcp;
             parts
-                .fill(&servers, (first, over_tcp), ask, config, clock)
+                .fill(&servers, (first, over_tcp), longest, ask, config, clock)
                 .await;
             Failure::Timeout
         }
@@ -61,6 +66,7 @@ pub(super) async fn look_up(
         name: request.name,
         started,
         finished: clock.now(),
+        is_unresponsive: began.elapsed() >= config.impatient,
         v4: parts.v4.tally.finish(silent),
         v6: parts.v6.tally.finish(silent),
     }
@@ -156,13 +162,14 @@ impl Parts {
         &mut self,
         servers: &[Arc<Upstream>],
         (first, tcp_too): (usize, bool),
+        longest: Duration,
         ask: Ask<'_>,
         config: &Config,
         clock: &Clock,
     ) {
         let over = async {
             ask.sending.notified().await;
-            sleep(config.total).await;
+            sleep(longest).await;
         };
         tokio::pin!(over);
         let mut enough: Option<Instant> = None;

@@ -119,7 +119,7 @@ impl Exchange {
         // UDP may have broken TCP.
         let tells = transport == upstream.transport();
         let silence = async {
-            sleep(self.config.resend).await;
+            sleep(self.config.silence).await;
             if tells {
                 upstream.unanswered_since(sent);
             }

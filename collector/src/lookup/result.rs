@@ -7,10 +7,8 @@ use proto::{
     dns,
 };
 use runtime::clock::Timestamp;
-use smallvec::SmallVec;
 
 use crate::{
-    clients::Namespace,
     failure::Failure,
     observation::{Addresses, Observation, Provenance},
 };
@@ -27,8 +25,8 @@ pub struct Request {
     /// When the look-up was due. The controller sends the request at that time, so any delay from
     /// then on is counted as lateness.
     pub due: Timestamp,
-    /// Some of the namespaces whose rules use it; empty if they are unknown.
-    pub namespaces: SmallVec<[Namespace; 4]>,
+    /// Its last look-up was not over in time, so this one may take longer.
+    pub is_patient: bool,
 }
 
 /// The result for one family.
@@ -79,6 +77,8 @@ pub struct LookupResult {
     pub started: Timestamp,
     /// The collector's clock at the end.
     pub finished: Timestamp,
+    /// It was not over in time: an answer is missing.
+    pub is_unresponsive: bool,
     pub v4: FamilyOutcome,
     pub v6: FamilyOutcome,
 }

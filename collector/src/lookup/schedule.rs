@@ -1,8 +1,11 @@
-//! When names are looked up: names with addresses in order of time, new names in turns of their
-//! namespaces.
+//! When names are looked up, and how many at once.
+//!
+//! Names wait in lanes, each in order of time. A name whose last look-up was not over in time waits in
+//! a small lane of its own, so unresponsive names delay only each other. New names alternate with
+//! refreshes, and never take more than half of the places.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     hash::BuildHasher,
     time::Duration,
 };
@@ -10,13 +13,22 @@ use std::{
 use foldhash::fast::FixedState;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
-use smallvec::SmallVec;
 
-use super::{
-    due_names::{DueNames, QueuePosition},
-    round_robin::Group,
-};
-use crate::clients::Namespace;
+/// The most names of the first two lanes that are looked up at the same time.
+const IN_FLIGHT: usize = 256;
+
+/// The most new names.
+const NEW_IN_FLIGHT: usize = IN_FLIGHT / 2;
+
+/// The most unresponsive names.
+const UNRESPONSIVE_IN_FLIGHT: usize = IN_FLIGHT / 10;
+
+/// The most names that are looked up at the same time, of all lanes.
+pub const CONCURRENCY: usize = IN_FLIGHT + UNRESPONSIVE_IN_FLIGHT;
+
+/// The most names that wait because of a lost answer although they are not known. Names in rules do
+/// not count.
+const MOST_NEW: usize = 10_000;
 
 /// A look-up begins at most this long after the expiry of the address.
 const MAX_JITTER: Duration = Duration::from_secs(1);
@@ -24,25 +36,11 @@ const MAX_JITTER: Duration = Duration::from_secs(1);
 /// The wait after a look-up of a wildcard itself that found no address.
 const WILDCARD_RETRY: Duration = Duration::from_secs(30 * 60);
 
-/// The interval of look-ups for the names of one wildcard: 100 a second ...
-const WILDCARD_INTERVAL: Duration = Duration::from_millis(10);
-
-/// ... with this burst after a pause.
-const BURST: Duration = Duration::from_secs(1);
-
-/// The least time between look-ups that truncated answers cause, whether to clients or to the
-/// collector.
-const HURRY_INTERVAL: Duration = Duration::from_secs(5);
+/// The least time between early look-ups of a name.
+const EARLY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The least time between look-ups of a name, whatever its addresses, TTLs and grace.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The most namespaces that are considered for the turn of a name.
-pub(crate) const MOST_NAMESPACES: usize = 1_024;
-
-/// The most names that are here only because an answer was lost. A wildcard has far fewer names,
-/// and its names are looked up at 100 a second.
-const MAX_LOST: usize = 4_096;
 
 #[derive(Debug, Default)]
 pub(crate) struct LookupScheduler {
@@ -50,22 +48,79 @@ pub(crate) struct LookupScheduler {
     /// reschedule every name.
     pub(crate) is_active: bool,
     names: HashMap<DnsName, Lookup>,
-    /// The number of names that are here only because an answer was lost.
-    lost: usize,
-    queue: DueNames,
+    /// By [`Lane`].
+    queues: [Queue; 3],
     /// The time of the last call that had one.
     now: Timestamp,
-    /// New names that are due at once, with their groups. They enter the queue with the next call
-    /// that has the time.
-    arrived: BTreeMap<DnsName, Group>,
-    /// When the next look-up for a name of a wildcard is allowed.
-    budgets: HashMap<DnsName, Timestamp>,
+    /// Names taken of the first two lanes.
+    taken: u32,
+}
+
+/// Where a name waits or runs.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Lane {
+    /// It has no address.
+    #[default]
+    New,
+    /// Its addresses expire.
+    Refresh,
+    /// Its last look-up was not over in time.
+    Unresponsive,
+}
+
+impl Lane {
+    fn limit(self) -> usize {
+        match self {
+            Self::New => NEW_IN_FLIGHT,
+            Self::Refresh => IN_FLIGHT,
+            Self::Unresponsive => UNRESPONSIVE_IN_FLIGHT,
+        }
+    }
+}
+
+/// The names of a lane.
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: BTreeMap<Timestamp, BTreeSet<DnsName>>,
+    count: usize,
+    running: usize,
+}
+
+impl Queue {
+    fn insert(&mut self, due: Timestamp, name: DnsName) {
+        self.count += usize::from(self.waiting.entry(due).or_default().insert(name));
+    }
+
+    fn remove(&mut self, due: Timestamp, name: &DnsName) {
+        if let Some(names) = self.waiting.get_mut(&due) {
+            self.count -= usize::from(names.remove(name));
+            if names.is_empty() {
+                self.waiting.remove(&due);
+            }
+        }
+    }
+
+    fn first(&self) -> Option<Timestamp> {
+        self.waiting.first_key_value().map(|(due, _)| *due)
+    }
+
+    /// The name that waits longest, or of those that are due the one that waits shortest.
+    fn next(&self, now: Timestamp, newest: bool) -> Option<(Timestamp, DnsName)> {
+        let mut due = self.waiting.range(..=now);
+        let (at, names) = match newest {
+            true => due.next_back(),
+            false => due.next(),
+        }?;
+        Some((*at, names.first()?.clone()))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Lookup {
-    position: Option<QueuePosition>,
-    /// A look-up is in progress: the name is not in the queue.
+    lane: Lane,
+    /// When it is due, while it waits.
+    due: Option<Timestamp>,
+    /// A look-up is in progress: the name is not in a queue.
     running: bool,
     /// The result of the current look-up is to be ignored.
     discarded: bool,
@@ -74,117 +129,91 @@ struct Lookup {
     not_before: Timestamp,
     /// When the last one ended.
     done: Timestamp,
-    /// Why the name is due before the time that [`LookupScheduler::reschedule`] gives, if it is.
-    hurry: Option<Hurry>,
+    /// The last one was not over in time.
+    is_unresponsive: bool,
+    /// It is due before the time that [`LookupScheduler::reschedule`] gives.
+    is_early: bool,
     /// The next look-up also uses TCP: there may be more addresses than a datagram holds.
     over_tcp: bool,
-    /// The name is here only because its answer was lost.
-    lost: bool,
-}
-
-/// Why a name is due early. A later reason replaces an earlier one.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Hurry {
-    /// Some answers may have been lost. If the name is evicted, there is no reason left.
-    Gap,
-    /// A client got an answer that the collector does not have.
-    Answer,
 }
 
 /// When a name is to be looked up next, by its state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum NextLookup {
-    /// The name is new, and in rules of these namespaces. It is due at once, or after its back-off.
-    Initial(SmallVec<[Namespace; 4]>),
+    /// The name is new. It is due at once, or after its back-off.
+    Initial,
     /// Due when its first address expires. The jitter is a part of the grace.
     Refresh { at: Timestamp, grace: Duration },
     /// No look-up is needed. If the name is forgotten, its back-off goes too.
     Never { is_forgotten: bool },
 }
 
+/// A name to look up now.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct DueName {
+    pub(crate) name: DnsName,
+    pub(crate) due: Timestamp,
+    pub(crate) over_tcp: bool,
+    /// The look-up may take its whole time. Others end early if there is no answer.
+    pub(crate) is_patient: bool,
+}
+
 impl LookupScheduler {
     pub(crate) fn reschedule(&mut self, name: &DnsName, next: NextLookup) {
-        match next {
-            NextLookup::Initial(namespaces) => self.enqueue_initial_lookup(name, &namespaces),
-            NextLookup::Refresh { at, grace } => self.set(name, at, grace),
-            NextLookup::Never { is_forgotten } => self.unset(name, is_forgotten),
-        }
-    }
-
-    /// Sets the time of the look-up. The back-off of a name without answers may delay it.
-    fn set(&mut self, name: &DnsName, at: Timestamp, grace: Duration) {
+        let (due, lane) = match next {
+            NextLookup::Initial => (self.now, Lane::New),
+            NextLookup::Refresh { at, grace } => (at + jitter(name, at, grace), Lane::Refresh),
+            NextLookup::Never { is_forgotten } => return self.unset(name, is_forgotten),
+        };
         let lookup = self.names.entry(name.clone()).or_default();
-        self.lost -= usize::from(std::mem::take(&mut lookup.lost));
-        let due = (at + jitter(name, at, grace)).max(lookup.not_before);
-        let stays = lookup
-            .position
-            .is_some_and(|it| it.due == due && it.unknown.is_none());
-        if !lookup.running && lookup.hurry.is_none() && !stays {
-            self.put(name, Some(due), None);
-        }
-    }
-
-    /// The name is new, and in rules of these namespaces: due at once, or after its back-off.
-    fn enqueue_initial_lookup(&mut self, name: &DnsName, namespaces: &[Namespace]) {
-        let group = self.queue.least(namespaces);
-        let lookup = self.names.entry(name.clone()).or_default();
-        self.lost -= usize::from(std::mem::take(&mut lookup.lost));
-        let stays = lookup
-            .position
-            .is_some_and(|it| it.unknown.is_some() && it.due >= lookup.not_before);
-        if lookup.running || lookup.hurry.is_some() || stays {
+        if lookup.running || lookup.is_early {
             return;
         }
-        let not_before = lookup.not_before;
-        if not_before > self.now {
-            self.put(name, Some(not_before), Some(group));
-        } else {
-            self.put(name, None, None);
-            self.arrived.insert(name.clone(), group);
-        }
+        // A new name keeps its time, so that it is not pushed back by each update.
+        let waits = lookup.lane != Lane::Refresh && lane == Lane::New;
+        let due = match lookup.due.filter(|_| waits) {
+            Some(earlier) => earlier.min(due),
+            None => due,
+        };
+        let due = due.max(lookup.not_before);
+        self.put(name, Some(due), lane);
     }
 
-    /// Cancels the look-up, unless it is hurried. If `forgotten`, the back-off of the name goes
-    /// too.
+    /// Cancels the look-up, unless it is early. If `forgotten`, the back-off of the name goes too.
     fn unset(&mut self, name: &DnsName, forgotten: bool) {
-        if self.names.get(name).is_some_and(|it| it.hurry.is_some()) {
-            return;
-        }
-        self.put(name, None, None);
-        // A running look-up keeps its entry until it ends, so that no second one starts beside it.
-        let is_running = self.names.get(name).is_some_and(|lookup| lookup.running);
-        if forgotten && !is_running {
-            let lookup = self.names.remove(name);
-            self.lost -= usize::from(lookup.is_some_and(|lookup| lookup.lost));
-            self.budgets.remove(name);
-        }
-    }
-
-    /// Makes the name due now regardless of its back-off, but not within [`HURRY_INTERVAL`] after
-    /// its last look-up.
-    pub(crate) fn hurry(&mut self, name: &DnsName, now: Timestamp) {
-        self.hurry_for(name, now, Hurry::Answer);
-    }
-
-    fn hurry_for(&mut self, name: &DnsName, now: Timestamp, hurry: Hurry) {
-        let Some(lookup) = self.names.get_mut(name).filter(|it| !it.running) else {
+        let Some(lookup) = self.names.get(name).filter(|it| !it.is_early) else {
             return;
         };
-        if lookup.hurry >= Some(hurry) {
+        let is_running = lookup.running;
+        self.put(name, None, Lane::New);
+        // A running look-up keeps its entry until it ends, so that no second one starts beside it.
+        if forgotten && !is_running {
+            self.names.remove(name);
+        }
+    }
+
+    /// Makes the name due at `at`, whether or not it is known, but not within [`EARLY_INTERVAL`]
+    /// after its last look-up. An earlier time stays.
+    pub(crate) fn ask(&mut self, name: &DnsName, at: Timestamp) {
+        let lookup = self.names.entry(name.clone()).or_default();
+        let due = at.max(lookup.done + EARLY_INTERVAL);
+        if lookup.running || lookup.due.is_some_and(|it| it <= due) {
             return;
         }
-        let due = now.max(lookup.done + HURRY_INTERVAL);
-        // A turn that is fixed stays, or the name could starve.
-        let is_fixed = |it: QueuePosition| lookup.hurry.is_some() && it.turn > it.due;
-        let moves = lookup
-            .position
-            .is_none_or(|it| due < it.at() && !is_fixed(it));
-        if moves || lookup.hurry.is_some() {
-            lookup.hurry = Some(hurry);
+        lookup.is_early = true;
+        let lane = lookup.lane;
+        self.put(name, Some(due), lane);
+    }
+
+    /// [`LookupScheduler::ask`] for a name whose answer was lost. Returns false if it is not known,
+    /// and too many new names wait.
+    pub(crate) fn ask_lost(&mut self, name: &DnsName, now: Timestamp) -> bool {
+        let has_room = self.queue(Lane::New).count < MOST_NEW;
+        let is_taken = has_room || self.names.contains_key(name);
+        if is_taken {
+            self.ask(name, now);
         }
-        if moves {
-            self.put(name, Some(due), None);
-        }
+        is_taken
     }
 
     /// The next look-up of the name uses TCP too.
@@ -194,62 +223,12 @@ impl LookupScheduler {
         }
     }
 
-    /// Whether the look-up that just began uses TCP too.
-    pub(crate) fn takes_tcp(&mut self, name: &DnsName) -> bool {
-        let lookup = self.names.get_mut(name);
-        lookup.is_some_and(|lookup| std::mem::take(&mut lookup.over_tcp))
-    }
-
-    /// Makes the name due at `at`, whether or not it is known, but not within [`HURRY_INTERVAL`]
-    /// after its last look-up. An earlier time stays.
-    pub(crate) fn ask(&mut self, name: &DnsName, at: Timestamp) {
-        self.ask_for(name, at, Hurry::Answer);
-    }
-
-    /// [`LookupScheduler::ask`] because some answers may have been lost.
-    pub(crate) fn ask_after_gap(&mut self, name: &DnsName, at: Timestamp) {
-        self.ask_for(name, at, Hurry::Gap);
-    }
-
-    fn ask_for(&mut self, name: &DnsName, at: Timestamp, hurry: Hurry) {
-        if self.arrived.contains_key(name) {
-            return;
-        }
-        self.names.entry(name.clone()).or_default();
-        self.hurry_for(name, at, hurry);
-    }
-
-    /// [`LookupScheduler::ask`] for a name whose answer was lost. Returns false if there are too
-    /// many of these.
-    pub(crate) fn ask_lost(&mut self, name: &DnsName, now: Timestamp) -> bool {
-        if !self.names.contains_key(name) {
-            if self.lost >= MAX_LOST {
-                return false;
-            }
-            let lost = true;
-            let lookup = Lookup {
-                lost,
-                ..Lookup::default()
-            };
-            self.names.insert(name.clone(), lookup);
-            self.lost += 1;
-        }
-        self.ask(name, now);
-        true
-    }
-
-    /// The name was evicted. The result of a look-up that runs, or that is due after a gap, would
-    /// bring it back, with no client that queried it. A name whose answer was lost stays in the
-    /// queue, if not too many do. The caller must reschedule the name.
+    /// The name was evicted: it is not looked up, and the result of a running look-up is ignored. The
+    /// caller must reschedule the name.
     pub(crate) fn discard(&mut self, name: &DnsName) {
-        let Some(lookup) = self.names.get_mut(name) else {
-            return;
-        };
-        lookup.discarded = lookup.running;
-        if lookup.hurry == Some(Hurry::Answer) && (lookup.lost || self.lost < MAX_LOST) {
-            self.lost += usize::from(!std::mem::replace(&mut lookup.lost, true));
-        } else {
-            lookup.hurry = None;
+        if let Some(lookup) = self.names.get_mut(name) {
+            lookup.discarded = lookup.running;
+            lookup.is_early = false;
         }
     }
 
@@ -262,120 +241,136 @@ impl LookupScheduler {
     pub(crate) fn reset_backoff(&mut self, name: &DnsName) {
         if let Some(lookup) = self.names.get_mut(name) {
             lookup.discarded = false;
-        }
-        let barren = |lookup: &&mut Lookup| !lookup.running && lookup.barren > 0;
-        if let Some(lookup) = self.names.get_mut(name).filter(barren) {
-            lookup.barren = 0;
-            lookup.not_before = Timestamp::default();
+            if !lookup.running && lookup.barren > 0 {
+                lookup.barren = 0;
+                lookup.not_before = Timestamp::default();
+            }
         }
     }
 
     /// The clock was set, or look-ups were impossible for a while: all times and back-offs are
-    /// dropped. The caller must reschedule every name. Returns whether any name was hurried: that
-    /// is dropped too.
-    pub(crate) fn gap(&mut self, now: Timestamp) -> bool {
-        let was_asking = self.names.values().any(|it| it.hurry.is_some());
-        self.queue = DueNames::default();
-        self.arrived.clear();
-        self.budgets.clear();
-        self.now = now;
-        // The caller does not reschedule these.
-        self.names.retain(|_, lookup| !lookup.lost);
-        self.lost = 0;
-        for lookup in self.names.values_mut() {
-            lookup.position = None;
-            lookup.hurry = None;
-            lookup.not_before = Timestamp::default();
-            lookup.done = lookup.done.min(now);
+    /// dropped. The caller must reschedule every name.
+    pub(crate) fn reset(&mut self, now: Timestamp) {
+        for queue in &mut self.queues {
+            queue.waiting.clear();
+            queue.count = 0;
         }
-        was_asking
+        self.names.retain(|_, lookup| lookup.running);
+        self.now = now;
     }
 
     /// Moves the name to another time in the queue, or removes it.
-    fn put(&mut self, name: &DnsName, due: Option<Timestamp>, unknown: Option<Group>) {
+    fn put(&mut self, name: &DnsName, due: Option<Timestamp>, lane: Lane) {
         let Some(lookup) = self.names.get_mut(name) else {
             return;
         };
-        self.arrived.remove(name);
-        let turn = Timestamp::default();
-        let new = due.map(|due| QueuePosition { unknown, due, turn });
-        let old = std::mem::replace(&mut lookup.position, new);
-        if let Some(old) = old {
-            self.queue.remove(old, name);
-            // Gives back the turn of its wildcard if it is not used.
-            let budget = name
-                .wildcard()
-                .and_then(|above| self.budgets.get_mut(&above));
-            if let Some(budget) = budget.filter(|_| old.turn > old.due) {
-                *budget = budget.before(WILDCARD_INTERVAL);
-            }
+        let lane = match lookup.is_unresponsive {
+            true => Lane::Unresponsive,
+            false => lane,
+        };
+        if lookup.running || (lookup.due, lookup.lane) == (due, lane) {
+            return;
         }
-        if let Some(new) = new {
-            self.queue.insert(new, name.clone());
+        let (old_due, old_lane) = (lookup.due, lookup.lane);
+        (lookup.due, lookup.lane) = (due, lane);
+        if let Some(old_due) = old_due {
+            self.queue_mut(old_lane).remove(old_due, name);
+        }
+        if let Some(due) = due {
+            self.queue_mut(lane).insert(due, name.clone());
         }
     }
 
-    /// Moves the names that are due at once into the queue.
-    fn arrive(&mut self, now: Timestamp) {
+    fn queue(&self, lane: Lane) -> &Queue {
+        let [new, refresh, unresponsive] = &self.queues;
+        match lane {
+            Lane::New => new,
+            Lane::Refresh => refresh,
+            Lane::Unresponsive => unresponsive,
+        }
+    }
+
+    fn queue_mut(&mut self, lane: Lane) -> &mut Queue {
+        let [new, refresh, unresponsive] = &mut self.queues;
+        match lane {
+            Lane::New => new,
+            Lane::Refresh => refresh,
+            Lane::Unresponsive => unresponsive,
+        }
+    }
+
+    /// Whether another look-up of the lane may begin.
+    fn has_room(&self, lane: Lane) -> bool {
+        let shared = self.queue(Lane::New).running + self.queue(Lane::Refresh).running;
+        let is_shared = lane != Lane::Unresponsive;
+        self.queue(lane).running < lane.limit() && !(is_shared && shared >= IN_FLIGHT)
+    }
+
+    /// Takes the next due name, if there is room for it.
+    pub(crate) fn pop(&mut self, now: Timestamp) -> Option<DueName> {
         self.now = now;
-        for (name, group) in std::mem::take(&mut self.arrived) {
-            self.put(&name, Some(now), Some(group));
+        let may_begin = |lane: Lane| {
+            let first = self.queue(lane).first().filter(|_| self.has_room(lane));
+            first.is_some_and(|at| at <= now)
+        };
+        let lane = match (may_begin(Lane::New), may_begin(Lane::Refresh)) {
+            (true, true) if self.taken.is_multiple_of(2) => Lane::Refresh,
+            (true, _) => Lane::New,
+            (false, true) => Lane::Refresh,
+            (false, false) if may_begin(Lane::Unresponsive) => Lane::Unresponsive,
+            (false, false) => return None,
+        };
+        if lane != Lane::Unresponsive {
+            self.taken = self.taken.wrapping_add(1);
         }
+        // Of thousands of new names at once, the oldest and the newest take turns: so names that come
+        // after them are not late.
+        let newest = lane == Lane::New && self.taken.is_multiple_of(4);
+        let (due, name) = self.queue(lane).next(now, newest)?;
+        let queue = self.queue_mut(lane);
+        queue.remove(due, &name);
+        queue.running += 1;
+        let lookup = self.names.get_mut(&name)?;
+        lookup.due = None;
+        lookup.running = true;
+        lookup.is_early = false;
+        Some(DueName {
+            over_tcp: std::mem::take(&mut lookup.over_tcp),
+            is_patient: lane == Lane::Unresponsive,
+            // A name that was new before the first call has no time yet.
+            due: if due == Timestamp::default() {
+                now
+            } else {
+                due
+            },
+            name,
+        })
     }
 
-    /// Whether [`LookupScheduler::pop`] may return a name. Names that are due at once get this
-    /// time.
-    pub(crate) fn is_due(&mut self, now: Timestamp) -> bool {
-        self.arrive(now);
-        self.next().is_some_and(|at| at <= now)
-    }
-
-    /// Takes the next due name, with its due time. `found_by` gives the wildcard if no rule has the
-    /// name itself.
-    pub(crate) fn pop(
+    /// The look-up has ended. A name that was not answered in time for the first time is due again at
+    /// once, in its lane. Without an address the name backs off. A wildcard itself waits 30 min, since
+    /// few zones have one. Other names wait 5 s ten times, then up to 2 min.
+    pub(crate) fn done(
         &mut self,
+        name: &DnsName,
+        fruitful: bool,
+        is_unresponsive: bool,
         now: Timestamp,
-        found_by: impl Fn(&DnsName) -> Option<DnsName>,
-    ) -> Option<(DnsName, Timestamp)> {
-        self.arrive(now);
-        loop {
-            let (name, is_unknown) = self.queue.pop(now)?;
-            let lookup = self.names.get_mut(&name)?;
-            let position = lookup.position.take()?;
-            if let Some(wildcard) = found_by(&name).filter(|_| position.turn <= position.due) {
-                let budget = self.budgets.entry(wildcard).or_default();
-                let turn = (*budget).max(now.before(BURST));
-                *budget = turn + WILDCARD_INTERVAL;
-                if turn > now {
-                    // The turn is fixed in order of due times: if it were assigned again later, a
-                    // name could starve.
-                    let position = QueuePosition { turn, ..position };
-                    lookup.position = Some(position);
-                    self.queue.insert(position, name);
-                    continue;
-                }
-            }
-            lookup.running = true;
-            lookup.hurry = None;
-            if is_unknown {
-                self.queue.count_new(now);
-            }
-            return Some((name, position.due));
-        }
-    }
-
-    /// The look-up has ended. Without an address the name backs off. A wildcard itself waits 30
-    /// min, since few zones have one. Other names wait 5 s ten times, then up to 2 min.
-    pub(crate) fn done(&mut self, name: &DnsName, fruitful: bool, now: Timestamp) {
+    ) {
+        self.now = now;
         let Some(lookup) = self.names.get_mut(name) else {
             return;
         };
-        self.now = now;
-        (lookup.running, lookup.discarded) = (false, false);
+        let was_running = std::mem::take(&mut lookup.running);
+        lookup.discarded = false;
         lookup.done = now;
+        let was_unresponsive = std::mem::replace(&mut lookup.is_unresponsive, is_unresponsive);
+        let lane = lookup.lane;
         if fruitful {
             lookup.barren = 0;
             lookup.not_before = now + MIN_INTERVAL;
+        } else if is_unresponsive && !was_unresponsive {
+            lookup.not_before = now;
         } else {
             let wait = if name.is_wildcard() {
                 WILDCARD_RETRY
@@ -385,19 +380,20 @@ impl LookupScheduler {
             lookup.not_before = now + wait;
             lookup.barren = lookup.barren.saturating_add(1);
         }
+        let queue = self.queue_mut(lane);
+        queue.running = queue.running.saturating_sub(usize::from(was_running));
     }
 
     /// The earliest time at which [`LookupScheduler::pop`] may return a name.
     pub(crate) fn next(&self) -> Option<Timestamp> {
-        let arrived = (!self.arrived.is_empty()).then(Timestamp::default);
-        self.queue.next().into_iter().chain(arrived).min()
+        let lanes = [Lane::New, Lane::Refresh, Lane::Unresponsive];
+        let lanes = lanes.into_iter().filter(|lane| self.has_room(*lane));
+        lanes.filter_map(|lane| self.queue(lane).first()).min()
     }
 
-    /// When the name is due; the epoch if it is due at once.
+    /// When the name is due.
     pub(crate) fn due(&self, name: &DnsName) -> Option<Timestamp> {
-        let position = self.names.get(name)?.position;
-        let at_once = || self.arrived.contains_key(name).then(Timestamp::default);
-        position.map(QueuePosition::at).or_else(at_once)
+        self.names.get(name)?.due
     }
 
     pub(crate) fn barren(&self, name: &DnsName) -> u32 {

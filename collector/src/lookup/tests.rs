@@ -2,23 +2,18 @@
 //! where it does.
 
 mod answers;
-mod fairness;
 mod limits;
-mod namespaces;
 mod servers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ::tests::upstream::{Asked, Say, Scripted, Speech, data, name};
 use hickory_proto::op::ResponseCode;
-use smallvec::SmallVec;
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::*;
-use crate::{
-    clients::{Clients, Namespace},
-    guards::Guards,
-};
+use crate::failure::Failure;
+use crate::guards::Guards;
 
 /// For events that must come.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -29,6 +24,7 @@ const AAAA: &str = "2001:db8::1";
 fn patient() -> Config {
     Config {
         resend: Duration::from_secs(10),
+        silence: Duration::from_secs(10),
         timeout: Duration::from_secs(20),
         remaining_wait: Duration::from_secs(15),
         total: DEADLINE,
@@ -39,6 +35,7 @@ fn patient() -> Config {
 fn hasty() -> Config {
     Config {
         resend: Duration::from_millis(200),
+        silence: Duration::from_millis(200),
         timeout: Duration::from_millis(400),
         remaining_wait: Duration::from_millis(300),
         total: Duration::from_millis(1000),
@@ -71,7 +68,7 @@ fn request(name: &str, known: usize) -> Request {
         known,
         over_tcp: false,
         due: Clock::system().now(),
-        namespaces: SmallVec::new(),
+        is_patient: true,
     }
 }
 
@@ -118,14 +115,6 @@ impl Resolving {
     async fn request_over(&self, name: &str, known: usize, over_tcp: bool) {
         let request = Request {
             over_tcp,
-            ..request(name, known)
-        };
-        self.requests.send(request).await.unwrap();
-    }
-
-    async fn request_of(&self, name: &str, known: usize, namespaces: &[Namespace]) {
-        let request = Request {
-            namespaces: namespaces.into(),
             ..request(name, known)
         };
         self.requests.send(request).await.unwrap();

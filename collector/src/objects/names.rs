@@ -222,13 +222,12 @@ impl NameTable {
     }
 
     /// Nothing could be resolved for a while, or the clock was set: earlier look-ups do not count,
-    /// and delayed work is done now. Returns whether early look-ups were pending, which are
-    /// dropped.
-    pub(crate) fn gap(&mut self, now: Timestamp) -> bool {
+    /// and delayed work is done now.
+    pub(crate) fn gap(&mut self, now: Timestamp) {
         for entry in self.entries.values_mut() {
             entry.gap(now);
         }
-        let was_asking = self.lookups.gap(now);
+        self.lookups.reset(now);
         let entries = self.entries.iter();
         let names = entries.flat_map(|(spec, entry)| entry.memory.list().names().chain([spec]));
         let names: BTreeSet<DnsName> = names.cloned().collect();
@@ -236,7 +235,6 @@ impl NameTable {
             self.reschedule(&name);
         }
         self.look_at_all();
-        was_asking
     }
 
     /// This collector leads from now on, and continues from the statuses.

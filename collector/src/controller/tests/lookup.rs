@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use proto::api::DnsName;
 use runtime::{clock::Timestamp, store::Event};
 
 use crate::controller::tests::{World, at, name, wanted};
@@ -49,6 +48,7 @@ impl World {
             name: name(asked),
             started: now,
             finished: now,
+            is_unresponsive: false,
             v4,
             v6: FamilyOutcome::NoData,
         };
@@ -67,6 +67,7 @@ impl World {
             name: name(asked),
             started: now,
             finished: now,
+            is_unresponsive: false,
             v4: failed(),
             v6: failed(),
         };
@@ -276,33 +277,6 @@ fn a_rule_that_comes_later_gets_the_addresses_that_pods_use_already() {
 }
 
 #[test]
-fn names_that_one_wildcard_brought_in_have_a_rate_of_look_ups() {
-    let mut world = world();
-    world.want(&["*.example.com"]);
-    world.now += 1000;
-    world.due();
-    world.fail("*.example.com", Failure::NXDOMAIN);
-    for i in 0..500 {
-        world.observe_as(&format!("n{i}.example.com"), "1.1.1.1", Some("10.0.0.1"));
-    }
-    world.settle();
-    world.now += 32_000;
-    let first = world.due().len();
-    assert!((100..=110).contains(&first), "{first} at once");
-    let name = DnsName::parse("*.example.com").unwrap();
-    assert!(
-        world.controller.names.entries[&name]
-            .memory
-            .list()
-            .addresses()
-            == 500
-    );
-    world.now += 1100;
-    let second = world.due().len();
-    assert!((90..=110).contains(&second), "{second} in the next second");
-}
-
-#[test]
 fn a_name_that_does_not_exist_any_more_loses_its_addresses() {
     let mut world = world();
     world.want(&[WWW]);
@@ -389,6 +363,7 @@ fn a_family_that_always_fails_is_kept_for_max_stale_and_no_longer() {
                     name: name(WWW),
                     started: now,
                     finished: now,
+                    is_unresponsive: false,
                     v4: addresses(&["192.0.2.1"], now),
                     v6: FamilyOutcome::Failed(Failure::Rcode(2)),
                 },
@@ -424,7 +399,6 @@ fn a_truncated_or_foreign_written_name_is_looked_up_over_tcp() {
         .controller
         .event(EgressFirewall, written, at(world.now));
     world.now += 6_000;
-    world.controller.lookup_is_due(at(world.now));
     let request = world.controller.next_request(at(world.now)).unwrap();
     assert!(request.over_tcp);
     world.answer(WWW, &["1.1.1.1"]);
@@ -432,7 +406,6 @@ fn a_truncated_or_foreign_written_name_is_looked_up_over_tcp() {
     (cut_off.truncated, cut_off.client) = (true, Some([10, 0, 0, 1].into()));
     world.controller.observe(&cut_off);
     world.now += 6_000;
-    world.controller.lookup_is_due(at(world.now));
     let request = world.controller.next_request(at(world.now)).unwrap();
     assert!(request.over_tcp);
 }

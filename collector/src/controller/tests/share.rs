@@ -21,7 +21,6 @@ fn looked_up(world: &mut World, seconds: i64) -> Vec<String> {
     let mut names = Vec::new();
     for _ in 0..seconds * 10 {
         world.now += 100;
-        world.controller.lookup_is_due(at(world.now));
         while let Some(Request { name, .. }) = world.controller.next_request(at(world.now)) {
             names.push(name.as_str().to_owned());
         }

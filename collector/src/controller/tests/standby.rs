@@ -79,6 +79,7 @@ impl Pair {
             name: name(WWW),
             started: now,
             finished: now,
+            is_unresponsive: false,
             v4: failed(),
             v6: failed(),
         };
@@ -88,7 +89,6 @@ impl Pair {
     /// Answers the due look-ups with these addresses.
     pub(crate) fn look_up(&mut self, ips: &[&str]) {
         let now = self.leader.now;
-        self.leader.controller.lookup_is_due(at(now));
         while let Some(request) = self.leader.controller.next_request(at(now)) {
             if request.name.is_wildcard() {
                 self.answer_nothing(request.name);
@@ -99,6 +99,7 @@ impl Pair {
                 name: request.name,
                 started: at(now),
                 finished: at(now),
+                is_unresponsive: false,
                 v4: FamilyOutcome::Addresses {
                     addresses,
                     at: at(now),
@@ -117,6 +118,7 @@ impl Pair {
             name,
             started: now,
             finished: now,
+            is_unresponsive: false,
             v4: FamilyOutcome::NoData,
             v6: FamilyOutcome::NoData,
         };

@@ -15,6 +15,7 @@ fn fail(world: &mut World, asked: &str) {
         name: name(asked),
         started: now,
         finished: now,
+        is_unresponsive: false,
         v4: failed(),
         v6: failed(),
     };

@@ -125,6 +125,7 @@ fn a_clock_that_goes_back_an_hour_delays_no_look_up_write_or_retry() {
             name: request.name,
             started: at(world.now),
             finished: at(world.now),
+            is_unresponsive: false,
             v4: FamilyOutcome::NoData,
             v6: FamilyOutcome::NoData,
         };

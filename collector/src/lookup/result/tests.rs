@@ -141,6 +141,7 @@ fn a_round_fails_when_no_server_says_noerror_for_either_family() {
         name: DnsName::parse("www.example.com").unwrap(),
         started: NOW,
         finished: NOW,
+        is_unresponsive: false,
         v4,
         v6,
     };

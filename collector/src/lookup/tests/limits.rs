@@ -207,6 +207,7 @@ async fn a_black_hole_delays_no_other_name_and_is_soon_left_alone() {
     let server = good().await;
     let config = Config {
         resend: Duration::from_secs(3),
+        silence: Duration::from_secs(3),
         timeout: Duration::from_secs(6),
         remaining_wait: Duration::from_secs(5),
         total: Duration::from_secs(20),
@@ -315,26 +316,6 @@ async fn a_round_ends_in_time_when_nobody_answers() {
 }
 
 #[tokio::test]
-async fn no_more_names_than_allowed_are_looked_up_at_the_same_time() {
-    let server = Scripted::gated(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
-    let config = Config {
-        concurrency: 5,
-        ..patient()
-    };
-    let mut resolving = Resolving::start(config, &[server.server()]);
-    for i in 0..50 {
-        resolving.request(&format!("host{i}.example.com"), 0).await;
-    }
-    wait_until("five names are asked", || server.in_flight() == 10).await;
-    server.open();
-    for _ in 0..50 {
-        resolving.result().await;
-    }
-    assert_eq!(server.most_in_flight(), 10);
-    resolving.end().await;
-}
-
-#[tokio::test]
 async fn no_more_queries_than_allowed_are_in_flight_at_one_server() {
     let full = Scripted::gated(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
     let config = Config {
@@ -392,61 +373,18 @@ async fn a_name_that_waited_for_room_at_a_server_did_not_fail() {
 }
 
 #[tokio::test]
-async fn names_that_nobody_answered_for_leave_room_for_others() {
-    let gate = Arc::new(tokio::sync::Semaphore::new(0));
-    let closed = Arc::clone(&gate);
-    let server = Scripted::start(move |asked| {
-        let reply = asked.addresses(&[A, AAAA], 30);
-        if asked.name().starts_with("slow") {
-            return vec![Say::Gated(Arc::clone(&closed), reply)];
-        }
-        reply.say()
-    })
-    .await;
-    let (per_server, slow) = (16, 40);
-    let config = Config {
-        per_server,
-        concurrency: 20,
-        ..hasty()
+async fn look_up_that_is_not_patient_ends_early_without_an_answer() {
+    let hole = black_hole().await;
+    let mut resolving = Resolving::start(patient(), &[hole.server()]);
+    let request = Request {
+        is_patient: false,
+        ..request("www.example.com", 0)
     };
-    let mut resolving = Resolving::start(config, &[server.server()]);
-    let look_up_slow = async |resolving: &Resolving| {
-        for i in 0..slow {
-            resolving.request(&format!("slow{i}.example.com"), 0).await;
-        }
-    };
-    look_up_slow(&resolving).await;
-    for _ in 0..slow {
-        let result = resolving.result().await;
-        assert_eq!(result.failed(), Some(Failure::Timeout));
-    }
-    // They are known as unresponsive now, so the names after them do not wait for them.
-    look_up_slow(&resolving).await;
-    for i in 0..slow {
-        resolving.request(&format!("host{i}.example.com"), 0).await;
-    }
-    let (mut hosts, mut before) = (0, 0);
-    while hosts < slow {
-        let result = resolving.result().await;
-        if result.name.as_str().starts_with("host") {
-            assert_eq!(result.failed(), None);
-            hosts += 1;
-        } else {
-            before += 1;
-        }
-    }
-    assert!(
-        before < slow / 2,
-        "{before} slow names went before the others"
-    );
-    gate.add_permits(tokio::sync::Semaphore::MAX_PERMITS);
-    for _ in before..slow {
-        resolving.result().await;
-    }
-    // Now the server answers each of them.
-    look_up_slow(&resolving).await;
-    for _ in 0..slow {
-        assert_eq!(resolving.result().await.failed(), None);
-    }
+    let began = Instant::now();
+    resolving.requests.send(request).await.unwrap();
+    let result = resolving.result().await;
+    assert_eq!(result.failed(), Some(Failure::Timeout));
+    assert!(result.is_unresponsive);
+    assert!(began.elapsed() < DEADLINE / 2, "{:?}", began.elapsed());
     resolving.end().await;
 }

@@ -1,17 +1,14 @@
 //! Schedules the look-ups of names, and applies their results.
 
-use std::{collections::HashMap, iter::once, time::Duration};
+use std::{iter::once, time::Duration};
 
 use metrics::counter;
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
-use smallvec::SmallVec;
 
 use super::NameTable;
 use crate::{
-    clients::Namespace,
-    lookup::{FamilyOutcome, GapBackfill, LookupResult, MOST_NAMESPACES, NextLookup, Request},
-    objects::entry::Entry,
+    lookup::{FamilyOutcome, GapBackfill, LookupResult, NextLookup, Request},
     state::{FamilyResult, LookupSummary},
 };
 
@@ -45,7 +42,7 @@ impl NameTable {
             }
         }
         let next = match at {
-            _ if is_unknown => NextLookup::Initial(with_rule(&self.entries, name)),
+            _ if is_unknown => NextLookup::Initial,
             Some(at) => NextLookup::Refresh { at, grace },
             None => NextLookup::Never {
                 is_forgotten: !self.entries.contains_key(name),
@@ -56,19 +53,18 @@ impl NameTable {
 
     /// The next name to look up, if one is due.
     pub(crate) fn next_request(&mut self, now: Timestamp) -> Option<Request> {
-        let entries = &self.entries;
-        let found_by = |name: &DnsName| name.wildcard().filter(|_| !entries.contains_key(name));
-        let (name, due) = self.lookups.pop(now, found_by)?;
+        let next = self.lookups.pop(now)?;
+        let name = next.name;
         let known = once(name.clone())
             .chain(name.wildcard())
             .filter_map(|spec| Some(self.entries.get(&spec)?.memory.list().addresses_of(&name)))
             .max();
         Some(Request {
-            namespaces: with_rule(&self.entries, &name),
-            over_tcp: self.lookups.takes_tcp(&name),
             name,
             known: known.unwrap_or(0),
-            due,
+            over_tcp: next.over_tcp,
+            due: next.due,
+            is_patient: next.is_patient,
         })
     }
 
@@ -96,7 +92,9 @@ impl NameTable {
             let learned = memory.looked_up(&round.name, summary, now, limits);
             self.learned(&spec, &learned, now);
         }
-        self.lookups.done(&round.name, fruitful, now);
+        let is_unresponsive = round.is_unresponsive;
+        self.lookups
+            .done(&round.name, fruitful, is_unresponsive, now);
         self.reschedule(&round.name);
         let is_whole =
             |outcome: &FamilyOutcome| FamilyResult::from(outcome) == FamilyResult::Complete;
@@ -111,7 +109,7 @@ impl NameTable {
     /// There may be more addresses than the datagram had.
     pub(super) fn ask_over_tcp(&mut self, name: &DnsName, now: Timestamp) {
         if self.lookups.is_active {
-            self.lookups.hurry(name, now);
+            self.lookups.ask(name, now);
             self.lookups.use_tcp(name);
         }
     }
@@ -131,22 +129,10 @@ impl NameTable {
     /// Looks up every name in use again.
     pub(crate) fn backfill(&mut self, backfill: &mut GapBackfill, now: Timestamp) {
         let wanted = self.entries.values().filter(|entry| entry.is_wanted());
-        let last_seen = wanted.flat_map(|entry| {
-            let memory = &entry.memory;
-            let names = memory.list().names().chain(once(memory.list().spec()));
-            names.map(|name| (memory.list().last_seen(name), name))
+        let names = wanted.flat_map(|entry| {
+            let list = entry.memory.list();
+            list.names().chain(once(list.spec()))
         });
-        backfill.begin(last_seen, &mut self.lookups, now);
+        backfill.begin(names, &mut self.lookups, now);
     }
-}
-
-/// The first namespaces with a rule for the name, or else for its wildcard.
-fn with_rule(entries: &HashMap<DnsName, Box<Entry>>, name: &DnsName) -> SmallVec<[Namespace; 4]> {
-    let specs = once(name.clone()).chain(name.wildcard());
-    let mut entries = specs.filter_map(|spec| entries.get(&spec));
-    let entry = entries.find(|entry| !entry.in_use.with_rule.is_empty());
-    let namespaces = entry
-        .into_iter()
-        .flat_map(|entry| entry.in_use.with_rule.iter());
-    namespaces.take(MOST_NAMESPACES).copied().collect()
 }
