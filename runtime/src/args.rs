@@ -182,9 +182,10 @@ fn parse_docs_url(text: &str) -> Result<String, &'static str> {
 
 /// The flags of subcommands that have a variable: they say where to read, or keep a secret off the command line. A variable
 /// that is left over in the environment must not change what a subcommand does.
-pub const SUBCOMMAND_VARIABLES: [&str; 5] = [
+pub const SUBCOMMAND_VARIABLES: [&str; 6] = [
     "collector",
     "ovn-writer",
+    "policy-writer",
     "release-namespace",
     "store",
     "extra",

@@ -49,6 +49,36 @@ fn the_page_of_flags_is_current() {
     );
 }
 
+/// The variables of a command and of its subcommands.
+fn variables(command: &Command) -> BTreeSet<String> {
+    let own = command.get_arguments().filter_map(|arg| help(arg).1);
+    let own = own.map(|variable| variable.trim_matches('`').to_owned());
+    own.chain(command.get_subcommands().flat_map(variables))
+        .collect()
+}
+
+#[test]
+fn programs_know_every_variable_that_the_chart_sets() {
+    let known: BTreeSet<_> = commands().iter().flat_map(variables).collect();
+    let templates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/chart/templates");
+    let prefixes = ["COLLECTOR_", "OVN_WRITER_", "POLICY_WRITER_", "EGRESS_"];
+    let mut set = BTreeSet::new();
+    for file in [
+        "collector/deployment",
+        "ovn-writer/workload",
+        "policy-writer/deployment",
+    ] {
+        let text = fs::read_to_string(templates.join(format!("{file}.yaml"))).unwrap();
+        let names = text.split("name: ").skip(1);
+        let names = names.filter_map(|rest| rest.split([',', '\n', '}']).next());
+        let ours = names.filter(|name| prefixes.iter().any(|it| name.starts_with(it)));
+        set.extend(ours.map(str::to_owned));
+    }
+    assert!(set.contains("EGRESS_POLICY_WRITER"), "{set:?}");
+    let unknown: Vec<_> = set.difference(&known).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
 /// A section of the last of these commands, and those of its subcommands. Flags that a command above it has, too, are only
 /// named if they have no variable here.
 fn document(path: &[&Command], page: &mut String) {
