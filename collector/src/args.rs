@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use runtime::{
-    args::{CommonArgs, StoreAddress, format_duration, headings, parse_duration},
+    args::{CommonArgs, StoreAddress, format_duration, headings, parse_duration, parse_namespace},
     listen::{ListenAddress, parse_local},
 };
 
@@ -60,6 +60,12 @@ pub struct Args {
     /// The flags of both programs.
     #[command(flatten)]
     pub common: CommonArgs,
+
+    /// The namespace of the DNSNameResolver objects.
+    ///
+    /// The collector reads EgressFirewalls in every namespace.
+    #[arg(long, value_name = "NAMESPACE", default_value = "ovn-kubernetes", value_parser = parse_namespace, help_heading = headings::STORE)]
+    pub objects_namespace: String,
 
     /// Whether the collector makes and deletes DNSNameResolver objects.
     ///

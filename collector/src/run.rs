@@ -68,7 +68,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let limits = args.limits();
     args.listen.check(args.common.store == StoreAddress::Kube)?;
     args.sources
-        .check(&args.common.store, &args.common.objects_namespace)?;
+        .check(&args.common.store, &args.objects_namespace)?;
     let store = OpenStore::open(&args.common.store, "collector").await?;
     let exporter = telemetry::init_metrics("collector", METRICS)?;
     let mut tasks = Tasks::new();
@@ -163,7 +163,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             site: Site {
                 program: "collector",
                 instance: Instance::from_env(),
-                docs: program.args.common.docs_url.clone(),
                 other: OVN_WRITER,
             },
             clock: program.clock.clone(),

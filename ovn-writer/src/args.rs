@@ -5,7 +5,7 @@ mod sets;
 
 use clap::Parser;
 use runtime::{
-    args::{CommonArgs, headings},
+    args::{CommonArgs, headings, parse_namespace},
     listen::{ListenAddress, parse_local},
 };
 
@@ -37,6 +37,12 @@ pub struct Args {
     /// The flags of both programs.
     #[command(flatten)]
     pub common: CommonArgs,
+
+    /// The namespace of the DNSNameResolver objects.
+    ///
+    /// The collector reads EgressFirewalls in every namespace.
+    #[arg(long, value_name = "NAMESPACE", default_value = "ovn-kubernetes", value_parser = parse_namespace, help_heading = headings::STORE)]
+    pub objects_namespace: String,
 
     /// The URL where the ovn-writer shows its state as pages.
     ///
@@ -70,7 +76,7 @@ impl Args {
     /// The policy for the objects of the store.
     pub fn policy(&self) -> Policy {
         let sets = self.sets.clone();
-        sets.policy(&self.common.store, &self.common.objects_namespace)
+        sets.policy(&self.common.store, &self.objects_namespace)
     }
 }
 

@@ -73,6 +73,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let policy = args.policy();
     let Args {
         common,
+        objects_namespace,
         northbound,
         dry_run,
         leader_elect,
@@ -90,7 +91,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         None => None,
     };
     let writer = Writer::new(&northbound.nb, options, policy, &health);
-    let namespace = common.objects_namespace;
+    let namespace = objects_namespace;
     let leadership = leader_elect.then(|| Leadership::of(&store, &namespace, PROGRAM));
     let leader = leadership.as_ref();
     let leader = leader.map_or_else(Leader::sole, Leadership::leader);
@@ -106,7 +107,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             instance: Instance::from_env(),
             health: health.clone(),
             bad_objects: store.bad_objects(),
-            docs: common.docs_url,
         };
         let serving = inspect::serve(listener, asked, sources, tasks.token());
         tasks.spawn("inspect", serving);

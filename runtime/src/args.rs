@@ -133,18 +133,6 @@ pub struct CommonArgs {
     #[arg(long, value_name = "STORE", help_heading = headings::STORE)]
     pub store: StoreAddress,
 
-    /// The namespace of the DNSNameResolver objects.
-    ///
-    /// The collector reads EgressFirewalls in every namespace.
-    #[arg(
-        long,
-        value_name = "NAMESPACE",
-        default_value = "ovn-kubernetes",
-        value_parser = parse_namespace,
-        help_heading = headings::STORE
-    )]
-    pub objects_namespace: String,
-
     /// The address where the program serves `/livez`, `/readyz` and `/metrics`.
     ///
     /// Port 0 takes a free port, which the log names.
@@ -162,22 +150,6 @@ pub struct CommonArgs {
         help_heading = headings::OBSERVABILITY
     )]
     pub log_format: LogFormat,
-
-    /// The URL of the folder `docs` of this version, such as `https://example.com/egress/docs`.
-    ///
-    /// The pages of `--inspect` link to it. Default: none; then the pages name the files.
-    #[arg(long, value_name = "URL", value_parser = parse_docs_url, help_heading = headings::OBSERVABILITY)]
-    pub docs_url: Option<String>,
-}
-
-/// Parses the URL of a folder; a slash at its end is removed. A clap `value_parser`.
-fn parse_docs_url(text: &str) -> Result<String, &'static str> {
-    // A page links to it, so it is no URL with a script.
-    if text.starts_with("https://") || text.starts_with("http://") {
-        Ok(text.trim_end_matches('/').to_owned())
-    } else {
-        Err("it begins with https:// or http://")
-    }
 }
 
 /// The flags of subcommands that have a variable: they say where to read, or keep a secret off the command line. A variable
@@ -376,7 +348,6 @@ mod tests {
     fn flags_that_are_not_given_have_their_defaults() {
         let program = program(&["--store", "kube", "--listen", "a"], &[]).unwrap();
         assert_eq!(program.common.store, StoreAddress::Kube);
-        assert_eq!(program.common.objects_namespace, "ovn-kubernetes");
         assert_eq!(program.common.admin, "127.0.0.1:9090".parse().unwrap());
         assert_eq!(program.common.log_format, LogFormat::Text);
         assert_eq!(program.min_ttl, Duration::from_secs(5));
@@ -387,7 +358,6 @@ mod tests {
     fn every_flag_can_be_set_by_its_variable() {
         let environment = [
             ("PROGRAM_STORE", "dir:x"),
-            ("PROGRAM_OBJECTS_NAMESPACE", "dns"),
             ("PROGRAM_ADMIN", "[::1]:0"),
             ("PROGRAM_LOG_FORMAT", "json"),
             ("PROGRAM_LISTEN", "a,b"),
@@ -396,7 +366,6 @@ mod tests {
         ];
         let program = program(&[], &environment).unwrap();
         assert_eq!(program.common.store, StoreAddress::Dir("x".into()));
-        assert_eq!(program.common.objects_namespace, "dns");
         assert_eq!(program.common.admin, "[::1]:0".parse().unwrap());
         assert_eq!(program.common.log_format, LogFormat::Json);
         assert_eq!(program.listen, ["a", "b"]);
@@ -431,11 +400,6 @@ mod tests {
         for (args, environment, flag) in [
             (vec!["--listen=a"], vec![], "--store"),
             (vec!["--store=nonsense", "--listen=a"], vec![], "--store"),
-            (
-                vec!["--store=kube", "--listen=a", "--objects-namespace=../x"],
-                vec![],
-                "--objects-namespace",
-            ),
             (
                 vec!["--store=kube", "--listen=a"],
                 vec![("PROGRAM_MIN_TTL", "5 furlongs")],

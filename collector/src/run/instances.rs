@@ -68,7 +68,7 @@ pub(super) fn leader(
     coverage: watch::Receiver<StreamCoverage>,
     tasks: &mut Tasks,
 ) -> Leader {
-    let namespace = &program.args.common.objects_namespace;
+    let namespace = &program.args.objects_namespace;
     let leadership = Leadership::of(&program.store, namespace, "collector");
     let leadership = leadership.compare(Box::new(move || coverage.borrow().streaming));
     let leader = leadership.leader();

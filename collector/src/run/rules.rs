@@ -102,7 +102,7 @@ impl Program {
         let policies = sources.map(|source| match source {
             Source::EgressFirewall => SourcePolicy {
                 source,
-                namespace: self.args.common.objects_namespace.clone(),
+                namespace: self.args.objects_namespace.clone(),
                 manage: self.args.manage_objects,
                 create_after: match &self.store {
                     OpenStore::Dir(_) => Duration::ZERO,

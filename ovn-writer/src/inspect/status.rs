@@ -43,8 +43,6 @@ pub struct StatusSources {
     pub health: Health,
     /// Objects that cannot be decoded.
     pub bad_objects: BadObjects,
-    /// The URL of the documentation.
-    pub docs: Option<String>,
 }
 
 impl StatusSources {
@@ -53,7 +51,6 @@ impl StatusSources {
         Site {
             program: PROGRAM,
             instance: self.instance.clone(),
-            docs: self.docs.clone(),
             other: COLLECTOR,
         }
     }

@@ -28,8 +28,6 @@ pub struct Site {
     pub program: &'static str,
     /// Where the process runs.
     pub instance: Instance,
-    /// The URL of the folder of the documentation, without a slash at the end.
-    pub docs: Option<String>,
     /// The pages of the other program.
     pub other: OtherSite,
 }
@@ -106,7 +104,7 @@ impl Site {
         let title = format!("{}: explain", self.program);
         let body = html! {
             h1 { (title) }
-            p { a href="/" { "Status" } " · " (self.docs_link("explain.md", "How to read it")) }
+            p { a href="/" { "Status" } " · " (docs_link("explain.md", "How to read it")) }
             (explain_form(about, namespace))
             @if !lines.is_empty() {
                 pre { @for line in lines { (line) "\n" } }
@@ -114,16 +112,6 @@ impl Site {
             (self.footer(about))
         };
         self.page(&title, Refresh::Off, true, body)
-    }
-
-    /// A link to a section of the documentation; its path if the URL is unknown.
-    pub fn docs_link(&self, section: &str, words: &str) -> Markup {
-        html! {
-            @match &self.docs {
-                Some(docs) => a href=(format!("{docs}/{section}")) rel="noreferrer" { (words) },
-                None => span.quiet { (words) ": docs/" (section) },
-            }
-        }
     }
 
     fn place(&self) -> String {
@@ -159,7 +147,7 @@ impl Site {
     fn problem(&self, problem: &Problem) -> Markup {
         html! {
             a href=(problem.link) { (problem.subject) } ": " (problem.words)
-            @if !problem.docs.is_empty() { " (" (self.docs_link(problem.docs, "remedy")) ")" }
+            @if !problem.docs.is_empty() { " (" (docs_link(problem.docs, "remedy")) ")" }
         }
     }
 
@@ -182,7 +170,7 @@ impl Site {
                 "kubectl get pods -A -l app.kubernetes.io/component=" (program) " -o wide\n"
                 "kubectl -n NAMESPACE port-forward POD " (port)
             }
-            p { (self.docs_link("explain.md#status-pages", "About these pages")) }
+            p { (docs_link("explain.md#status-pages", "About these pages")) }
         }
     }
 
@@ -203,6 +191,11 @@ impl Site {
         };
         page.into_string()
     }
+}
+
+/// The path of a section of the documentation.
+pub fn docs_link(section: &str, words: &str) -> Markup {
+    html! { span.quiet { (words) ": docs/" (section) } }
 }
 
 /// A dot: green, or red if there are problems.

@@ -195,7 +195,6 @@ fn without_problems_the_page_says_so_and_links_to_the_documentation() {
     };
     let site = Site {
         program: "collector",
-        docs: Some("https://example.com/docs".to_owned()),
         other: runtime::inspect::html::OVN_WRITER,
         ..Site::default()
     };
@@ -204,7 +203,7 @@ fn without_problems_the_page_says_so_and_links_to_the_documentation() {
     let page = page_of::render(&site, &status, &selected, &listing, &shown);
     for part in [
         "<p class=\"problems good\"><strong>No problems</strong></p>",
-        "href=\"https://example.com/docs/explain.md#status-pages\"",
+        "About these pages: docs/explain.md#status-pages",
         "href=\"http://127.0.0.1:9093/\"",
     ] {
         assert!(page.contains(part), "{part:?} is missing in {page}");
