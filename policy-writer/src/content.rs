@@ -1,4 +1,4 @@
-//! The content of the objects of one `DNSResolver`: which of the known addresses they have, within the limits.
+//! The content of the objects of one `DNSResolver`: which of the known addresses they have, within the limit.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,14 +9,9 @@ use proto::api::{IpList, IpMapData};
 
 use crate::egress::cidr;
 
-/// The bytes that one address takes in a NetworkPolicy, beside its text: `{"ipBlock":{"cidr":""}},`.
-const POLICY_ADDRESS: usize = 24;
-
-/// The bytes that one address takes in an IPMap, beside its text.
-const MAP_ADDRESS: usize = 3;
-
-/// The bytes that one name takes in an IPMap, beside its text: `{"name":,"ips":[]},`.
-const MAP_NAME: usize = 20;
+/// The most addresses of a policy or a set, and the most entries of an IPMap. An address counts there for each text that
+/// has it.
+pub const MAX_ADDRESSES: usize = 5_000;
 
 /// One name of a `domainList`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -29,15 +24,13 @@ pub struct ListedName {
     pub addresses: BTreeSet<IpAddr>,
 }
 
-/// The limits of an object.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// `--dnsresolver-max-addresses`.
-    pub addresses: usize,
-    /// The size of the JSON of each object.
-    pub bytes: usize,
-    /// The bytes that new addresses may take in all objects together.
-    pub new_bytes: usize,
+/// Addresses of the stored objects that stay, since a name is unanswered since the start.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct KeptAddresses {
+    /// Those of the policy or the set.
+    pub addresses: BTreeSet<IpAddr>,
+    /// Those of the IPMap, by the place of an unanswered name in the list.
+    pub by_place: BTreeMap<usize, BTreeSet<IpAddr>>,
 }
 
 /// The content of the objects.
@@ -49,40 +42,30 @@ pub struct Content {
     pub addresses: BTreeSet<IpAddr>,
     /// How many addresses of each name are left out, by its first text.
     pub left_out: BTreeMap<String, usize>,
-    /// Whether some are left out since `new_bytes` are used up.
-    pub is_full: bool,
-    /// The bytes that the IPMap may still grow.
-    map_room: usize,
 }
 
-/// The content within the limits. `others` are addresses whose name is not known, of the object before a restart. At a
-/// limit, addresses in `present` and `others` go first, then those of regular names, then those that wildcards found.
-/// Names take turns, so one with many addresses leaves some to the others.
+/// The content with at most `most` addresses. At the limit the kept addresses go first, then those in `present`, then
+/// those of regular names, then those that wildcards found. Names take turns, so one with many addresses leaves some to
+/// the others.
 pub fn content(
     names: &[ListedName],
-    others: &BTreeSet<IpAddr>,
+    kept: &KeptAddresses,
     present: &BTreeSet<IpAddr>,
-    limits: Limits,
+    most: usize,
 ) -> Content {
-    let texts = names.iter().flat_map(|name| name.texts.values());
-    let fixed: usize = texts.map(|text| json_len(text) + MAP_NAME).sum();
     let mut choice = Choice {
         admitted: vec![BTreeSet::new(); names.len()],
-        addresses: BTreeSet::new(),
+        addresses: kept.addresses.iter().take(most).copied().collect(),
         left_out: BTreeMap::new(),
-        room: Room {
-            addresses: limits.addresses,
-            policy: limits.bytes,
-            map: limits.bytes.saturating_sub(fixed),
-            new: limits.new_bytes,
-        },
-        is_full: false,
+        most,
+        entries: 0,
     };
-    for address in others {
-        let cost = Cost::of(*address, true, 0, false);
-        if choice.room.take(cost).is_ok() {
-            choice.addresses.insert(*address);
-        }
+    let mut by_place = BTreeMap::new();
+    for (place, addresses) in &kept.by_place {
+        let room = most - choice.entries;
+        let addresses: BTreeSet<_> = addresses.iter().take(room).copied().collect();
+        choice.entries += addresses.len();
+        by_place.insert(*place, addresses);
     }
     let mut candidates = Vec::new();
     for (place, name) in names.iter().enumerate() {
@@ -94,114 +77,59 @@ pub fn content(
     candidates.sort_unstable();
     // Each address once, and then the other names that have it: they may only miss it in the IPMap.
     let mut repeated = Vec::new();
-    for (is_new, _, _, place, address) in candidates {
-        if choice.addresses.contains(&address) && !others.contains(&address) {
-            repeated.push((is_new, place, address));
+    for (.., place, address) in candidates {
+        if choice.addresses.contains(&address) && !kept.addresses.contains(&address) {
+            repeated.push((place, address));
         } else {
-            choice.admit(names, place, address, is_new);
+            choice.admit(names, place, address);
         }
     }
-    for (is_new, place, address) in repeated {
-        choice.admit(names, place, address, is_new);
+    for (place, address) in repeated {
+        choice.admit(names, place, address);
     }
-    choice.into_content(names)
+    choice.into_content(names, by_place)
 }
 
-/// The bytes of a text in JSON.
-fn json_len(text: &str) -> usize {
-    serde_json::to_string(text).map_or(text.len(), |text| text.len())
-}
-
-/// The chosen addresses, and the room for others.
+/// The chosen addresses.
 struct Choice {
     /// By the place of the name.
     admitted: Vec<BTreeSet<IpAddr>>,
     addresses: BTreeSet<IpAddr>,
     left_out: BTreeMap<usize, usize>,
-    room: Room,
-    is_full: bool,
-}
-
-/// The rest of the limits.
-struct Room {
-    addresses: usize,
-    policy: usize,
-    map: usize,
-    new: usize,
-}
-
-/// Which limit has no room.
-#[derive(Eq, PartialEq)]
-enum NoRoom {
-    New,
-    Other,
-}
-
-/// The part of each limit that an address takes.
-struct Cost {
-    addresses: usize,
-    policy: usize,
-    map: usize,
-    new: usize,
-}
-
-impl Cost {
-    /// `is_first`: no other name has the address. `texts`: how often the IPMap has it. `is_new`: it was not there before.
-    fn of(address: IpAddr, is_first: bool, texts: usize, is_new: bool) -> Self {
-        let text = cidr(address).len();
-        let policy = if is_first { text + POLICY_ADDRESS } else { 0 };
-        let map = texts * (text + MAP_ADDRESS);
-        Self {
-            addresses: usize::from(is_first),
-            policy,
-            map,
-            new: if is_new { policy + map } else { 0 },
-        }
-    }
-}
-
-impl Room {
-    /// Takes the room for an address, if there is enough.
-    fn take(&mut self, cost: Cost) -> Result<(), NoRoom> {
-        let left = (
-            self.addresses.checked_sub(cost.addresses),
-            self.policy.checked_sub(cost.policy),
-            self.map.checked_sub(cost.map),
-        );
-        let (Some(addresses), Some(policy), Some(map)) = left else {
-            return Err(NoRoom::Other);
-        };
-        self.new = self.new.checked_sub(cost.new).ok_or(NoRoom::New)?;
-        (self.addresses, self.policy, self.map) = (addresses, policy, map);
-        Ok(())
-    }
+    most: usize,
+    /// Those of the IPMap.
+    entries: usize,
 }
 
 impl Choice {
     /// Adds an address to all texts of a name and to all addresses, if there is room.
-    fn admit(&mut self, names: &[ListedName], place: usize, address: IpAddr, is_new: bool) {
+    fn admit(&mut self, names: &[ListedName], place: usize, address: IpAddr) {
         let (Some(name), Some(admitted)) = (names.get(place), self.admitted.get_mut(place)) else {
             return;
         };
-        let is_first = !self.addresses.contains(&address);
-        let cost = Cost::of(address, is_first, name.texts.len(), is_new);
-        match self.room.take(cost) {
-            Ok(()) => {
-                self.addresses.insert(address);
-                admitted.insert(address);
-            }
-            Err(no_room) => {
-                self.is_full |= no_room == NoRoom::New;
-                *self.left_out.entry(place).or_default() += 1;
-            }
+        let addresses = self.addresses.len() + usize::from(!self.addresses.contains(&address));
+        let entries = self.entries + name.texts.len();
+        if addresses > self.most || entries > self.most {
+            *self.left_out.entry(place).or_default() += 1;
+            return;
         }
+        self.entries = entries;
+        self.addresses.insert(address);
+        admitted.insert(address);
     }
 
-    fn into_content(self, names: &[ListedName]) -> Content {
+    /// `kept` has the kept addresses by the place of the text.
+    fn into_content(
+        self,
+        names: &[ListedName],
+        mut kept: BTreeMap<usize, BTreeSet<IpAddr>>,
+    ) -> Content {
         let mut by_text = BTreeMap::new();
         for (name, admitted) in names.iter().zip(&self.admitted) {
             for (place, text) in &name.texts {
-                by_text.insert(*place, (text.clone(), admitted.clone()));
+                let mut addresses = kept.remove(place).unwrap_or_default();
+                addresses.extend(admitted);
+                by_text.insert(*place, (text.clone(), addresses));
             }
         }
         let left_out = self.left_out.iter().filter_map(|(place, count)| {
@@ -212,34 +140,11 @@ impl Choice {
             names: by_text.into_values().collect(),
             left_out: left_out.collect(),
             addresses: self.addresses,
-            is_full: self.is_full,
-            map_room: self.room.map,
         }
     }
 }
 
 impl Content {
-    /// Adds addresses to a text of the IPMap alone, at most `most` of them, and while it has room. Returns how many.
-    pub fn add_to_map(
-        &mut self,
-        place: usize,
-        addresses: impl IntoIterator<Item = IpAddr>,
-        most: usize,
-    ) -> usize {
-        let Some((_, known)) = self.names.get_mut(place) else {
-            return 0;
-        };
-        let mut added = 0;
-        for address in addresses {
-            let bytes = cidr(address).len() + MAP_ADDRESS;
-            if added < most && bytes <= self.map_room && known.insert(address) {
-                self.map_room -= bytes;
-                added += 1;
-            }
-        }
-        added
-    }
-
     /// The data of the IPMap.
     pub fn ip_map(&self) -> IpMapData {
         let domains = self.names.iter().map(|(name, addresses)| IpList {

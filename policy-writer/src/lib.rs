@@ -33,7 +33,6 @@ use proto::api::{CrdNetworkSet, NetworkSet};
 use runtime::{
     OpenStore,
     admin::{Admin, Health},
-    clock::Clock,
     inspect::Inspect,
     instance::Instance,
     kube_events::Reporter,
@@ -79,9 +78,8 @@ const SET_APIS: [(&str, SetApi); 2] = [
 /// # Errors
 /// A store that cannot be opened, an address in use, and any error that ends a task.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let now = Clock::system().now();
-    let options = args.options(now)?;
-    let namespace = args.namespace()?;
+    let options = args.options();
+    let namespace = args.namespace();
     let Args {
         common,
         leader_elect,
@@ -89,11 +87,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         ..
     } = args;
     telemetry::init_logging(common.log_format);
-    if options.adopt_until.is_some_and(|until| until <= now) {
-        warn!(
-            "--adopt-until is over by the clock of this machine, so nothing is adopted; set a later time, or remove the flag"
-        );
-    }
     let exporter = telemetry::init_metrics(PROGRAM, METRICS)?;
     let store = OpenStore::open(&common.store, PROGRAM).await?;
     let (health, mut tasks) = (Health::new(), Tasks::new());

@@ -21,7 +21,8 @@ runtime::metrics! {
     gauge RESOLVERS = "egress_policy_writer_dnsresolvers" [Label::one_of("ready", &["true", "false"])] "DNSResolver objects, by `status.ready`";
     gauge NAMES = "egress_policy_writer_names" "Different DNS names in the DNSResolver objects";
     gauge ADDRESSES = "egress_policy_writer_addresses" "Addresses in the objects of all DNSResolvers together";
-    gauge LEFT_OUT = "egress_policy_writer_left_out_addresses" "Addresses that are left out at `--dnsresolver-max-addresses`, at `--dnsresolver-max-bytes` or at the size of an object; the condition LimitExceeded has the names";
+    gauge LEFT_OUT = "egress_policy_writer_left_out_addresses" "Addresses that are left out, since an object has at most 5,000; the condition LimitExceeded has the names";
+    gauge LEFT_OUT_NAMES = "egress_policy_writer_left_out_names" "Names that are left out, since a DNSResolver has at most 500";
     gauge NAME_TAKEN = "egress_policy_writer_name_taken" "DNSResolvers with an object of their name that belongs to another owner; it is left alone";
     gauge DNS_BLOCKED = "egress_policy_writer_dns_blocked" "DNSResolvers in whose namespace no NetworkPolicy lets pods reach DNS";
     counter UNDONE = "egress_policy_writer_foreign_changes_total" "Changes and deletions of the program's objects by other accounts, which it put right. Steady growth shows that two programs write the same objects";
@@ -50,6 +51,7 @@ pub(crate) fn totals(totals: &Totals) {
     set(NAMES, totals.names);
     set(ADDRESSES, totals.addresses);
     set(LEFT_OUT, totals.left_out_addresses);
+    set(LEFT_OUT_NAMES, totals.left_out_names);
     set(NAME_TAKEN, totals.name_taken);
     set(DNS_BLOCKED, totals.dns_blocked);
     counter!(UNDONE).absolute(totals.undone);

@@ -1,6 +1,6 @@
 //! The objects that the program writes, and what it keeps of the stored ones.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use k8s_openapi::{
     api::networking::v1::NetworkPolicy, apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     egress,
-    ownership::{self, Adopted, ByName},
+    ownership::{self, ByName},
 };
 
 /// A kind of object that the program writes. Policies come first: they decide what passes.
@@ -165,11 +165,8 @@ pub struct Observed {
     /// The uid of the `DNSResolver` that is its controller.
     pub controller: Option<String>,
     pub is_marked: bool,
-    pub adopted: Option<Adopted>,
     /// Equal for objects that need no write.
     pub fingerprint: u64,
-    /// The size of its content, of an object whose controller is a `DNSResolver`.
-    pub bytes: usize,
     /// Kept only of an object whose controller is a `DNSResolver`.
     pub addresses: ByName,
     pub openness: Openness,
@@ -185,17 +182,11 @@ impl Observed {
         let metadata = object.meta();
         let controller = ownership::controller(metadata).map(str::to_owned);
         let is_ours = controller.is_some();
-        let content = match is_ours {
-            true => content(object),
-            false => Vec::new(),
-        };
         Self {
             uid: metadata.uid.clone(),
             version: metadata.resource_version.clone(),
             is_marked: ownership::is_marked(metadata),
-            adopted: ownership::adopted(metadata),
-            fingerprint: if is_ours { rapidhash_v3(&content) } else { 0 },
-            bytes: content.len(),
+            fingerprint: if is_ours { fingerprint(object) } else { 0 },
             addresses: if is_ours {
                 object.addresses()
             } else {
@@ -240,15 +231,8 @@ fn content<K: Written>(object: &K) -> Vec<u8> {
         ..
     } = object.meta();
     let labels = labels.clone().unwrap_or_default();
-    let adopted = ownership::adopted(object.meta());
     let is_marked = ownership::is_marked(object.meta());
-    let told = (
-        object.normal(),
-        labels,
-        owner_references,
-        adopted,
-        is_marked,
-    );
+    let told = (object.normal(), labels, owner_references, is_marked);
     // It has no keys but texts, so it can be written as JSON.
     serde_json::to_vec(&told).unwrap_or_default()
 }
@@ -316,10 +300,6 @@ pub struct Outputs {
     unreadable: BTreeSet<ObjectKey>,
     /// How many policies of a namespace let pods reach DNS; without the namespaces that have none.
     allowing_dns: HashMap<String, usize>,
-    /// The bytes of the objects of DNSResolvers by namespace.
-    bytes: HashMap<String, usize>,
-    /// The namespaces where they became fewer.
-    shrunk: HashSet<String>,
     /// Whether they were listed once.
     pub has_been_read: bool,
     /// Whether the store said that they cannot be read now.
@@ -342,21 +322,6 @@ impl Outputs {
         self.allowing_dns.contains_key(namespace)
     }
 
-    /// The bytes of the objects of DNSResolvers in a namespace.
-    pub fn bytes(&self, namespace: &str) -> usize {
-        self.bytes.get(namespace).copied().unwrap_or(0)
-    }
-
-    /// Whether these bytes became fewer since [`Outputs::forget_shrinking`].
-    pub fn has_shrunk(&self, namespace: &str) -> bool {
-        self.shrunk.contains(namespace)
-    }
-
-    /// Forgets that the bytes became fewer.
-    pub fn forget_shrinking(&mut self, namespace: &str) {
-        self.shrunk.remove(namespace);
-    }
-
     /// All keys with their objects.
     pub fn all(&self) -> impl Iterator<Item = (&ObjectKey, &Observed)> {
         self.objects.iter()
@@ -377,15 +342,9 @@ impl Outputs {
         if self.objects.get(&key) == Some(&observed) {
             return false;
         }
-        let before = self.take(&key).map_or(0, |it| it.bytes);
+        self.remove(&key);
         if observed.openness.allows_dns {
             *self.allowing_dns.entry(key.namespace.clone()).or_default() += 1;
-        }
-        if observed.bytes > 0 {
-            *self.bytes.entry(key.namespace.clone()).or_default() += observed.bytes;
-        }
-        if observed.bytes < before {
-            self.shrunk.insert(key.namespace.clone());
         }
         self.objects.insert(key, observed);
         true
@@ -393,21 +352,7 @@ impl Outputs {
 
     /// Removes an object, and returns it.
     pub fn remove(&mut self, key: &ObjectKey) -> Option<Observed> {
-        let removed = self.take(key)?;
-        if removed.bytes > 0 {
-            self.shrunk.insert(key.namespace.clone());
-        }
-        Some(removed)
-    }
-
-    fn take(&mut self, key: &ObjectKey) -> Option<Observed> {
         let removed = self.objects.remove(key)?;
-        if let Some(bytes) = self.bytes.get_mut(&key.namespace) {
-            *bytes = bytes.saturating_sub(removed.bytes);
-            if *bytes == 0 {
-                self.bytes.remove(&key.namespace);
-            }
-        }
         if removed.openness.allows_dns
             && let Some(count) = self.allowing_dns.get_mut(&key.namespace)
         {

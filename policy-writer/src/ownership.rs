@@ -1,4 +1,4 @@
-//! Whose an object is: the controller by uid, the mark of this program, and the adopted addresses.
+//! Whose an object is: the controller by uid, and the mark of this program.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,8 +8,7 @@ use std::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
 use proto::api::DnsResolver;
-use runtime::{clock::Timestamp, store::ObjectKey};
-use serde::{Deserialize, Serialize};
+use runtime::store::ObjectKey;
 
 /// Addresses by the text of a name; without a name in a policy or a set.
 pub type ByName = BTreeMap<String, BTreeSet<IpAddr>>;
@@ -19,43 +18,6 @@ const MARK: &str = "dnsnameresolver.network.openshift.io/written-by";
 
 /// The value of [`MARK`].
 const PROGRAM: &str = crate::PROGRAM;
-
-/// The annotation with the adopted addresses, until they leave.
-const ADOPTED: &str = "dnsnameresolver.network.openshift.io/adopted";
-
-/// Addresses of an object of dns-resolution-operator that stay for a while.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Adopted {
-    /// Milliseconds since the Unix epoch.
-    until: i64,
-    /// By the text of the name in an IPMap; without a name in a policy.
-    addresses: ByName,
-}
-
-impl Adopted {
-    /// These addresses until this time.
-    pub fn new(until: Timestamp, addresses: ByName) -> Self {
-        Self {
-            until: until.as_millis(),
-            addresses,
-        }
-    }
-
-    /// When the addresses leave.
-    pub fn until(&self) -> Timestamp {
-        Timestamp::from_millis(self.until)
-    }
-
-    /// The addresses by name.
-    pub fn addresses(&self) -> &ByName {
-        &self.addresses
-    }
-
-    /// All addresses.
-    pub fn all(&self) -> impl Iterator<Item = IpAddr> {
-        self.addresses.values().flatten().copied()
-    }
-}
 
 /// The uid of a `DNSResolver`. A file made by hand has none, so its place stands for it.
 pub fn uid_of(resolver: &DnsResolver) -> String {
@@ -93,14 +55,6 @@ pub fn is_marked(metadata: &ObjectMeta) -> bool {
         .is_some_and(|value| value == PROGRAM)
 }
 
-/// The adopted addresses in an object that this program has written.
-pub fn adopted(metadata: &ObjectMeta) -> Option<Adopted> {
-    let text = metadata.annotations.as_ref()?.get(ADOPTED)?;
-    serde_json::from_str(text)
-        .ok()
-        .filter(|_| is_marked(metadata))
-}
-
 /// The most bytes of other programs' annotations on an object. They are kept in memory.
 const MOST_FOREIGN: usize = 16 << 10;
 
@@ -108,7 +62,7 @@ const MOST_FOREIGN: usize = 16 << 10;
 pub fn foreign_annotations(metadata: &ObjectMeta) -> BTreeMap<String, String> {
     let foreign = || {
         let all = metadata.annotations.iter().flatten();
-        all.filter(|(key, _)| ![MARK, ADOPTED].contains(&key.as_str()))
+        all.filter(|(key, _)| key.as_str() != MARK)
     };
     let bytes: usize = foreign().map(|(key, value)| key.len() + value.len()).sum();
     let kept = foreign().filter(|_| bytes <= MOST_FOREIGN);
@@ -117,11 +71,8 @@ pub fn foreign_annotations(metadata: &ObjectMeta) -> BTreeMap<String, String> {
 }
 
 /// The annotations of this program.
-pub fn annotations(adopted: Option<&Adopted>) -> BTreeMap<String, String> {
-    let mut annotations = BTreeMap::from([(MARK.to_owned(), PROGRAM.to_owned())]);
-    let text = adopted.and_then(|adopted| serde_json::to_string(adopted).ok());
-    annotations.extend(text.map(|text| (ADOPTED.to_owned(), text)));
-    annotations
+pub fn annotations() -> BTreeMap<String, String> {
+    BTreeMap::from([(MARK.to_owned(), PROGRAM.to_owned())])
 }
 
 #[cfg(test)]
@@ -163,25 +114,16 @@ mod tests {
     }
 
     #[test]
-    fn adopted_addresses_come_back_from_the_annotation_of_a_marked_object() {
-        let addresses = [(
-            String::new(),
-            BTreeSet::from(["192.0.2.1".parse().unwrap()]),
-        )]
-        .into();
-        let told = Adopted::new(Timestamp::from_millis(5), addresses);
+    fn annotations_of_other_programs_are_kept_unless_very_large() {
         let mut metadata = ObjectMeta {
-            annotations: Some(annotations(Some(&told))),
+            annotations: Some(annotations()),
             ..ObjectMeta::default()
         };
-        assert_eq!(adopted(&metadata), Some(told));
         assert!(is_marked(&metadata) && foreign_annotations(&metadata).is_empty());
         for (bytes, is_kept) in [(100, true), (MOST_FOREIGN, false)] {
             let all = metadata.annotations.get_or_insert_default();
             all.insert("example.com/note".to_owned(), "n".repeat(bytes));
             assert_eq!(foreign_annotations(&metadata).len(), usize::from(is_kept));
         }
-        metadata.annotations.get_or_insert_default().remove(MARK);
-        assert_eq!(adopted(&metadata), None);
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! - `state` has all facts. `events` and `finish` change them after events of the store and results of jobs.
 //! - `schedule` says whose turn it is, with `turns` and `flights`. `begin` plans these and begins their jobs.
-//! - `plan` compares the objects as they should be with the stored ones. `floor` has addresses that stay, and `room` the
-//!   limit of a namespace.
+//! - `plan` compares the objects as they should be with the stored ones.
 //! - `conditions` writes the statuses. `orphans` deletes objects whose `DNSResolver` is gone. `view` has the facts for
 //!   administrators.
 
@@ -12,17 +11,15 @@ mod conditions;
 mod events;
 mod finish;
 mod flights;
-mod floor;
 mod job;
 mod orphans;
 mod plan;
-mod room;
 mod schedule;
 mod state;
 mod turns;
 mod view;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use proto::api::{DnsNameResolver, DnsResolver};
@@ -49,16 +46,6 @@ use crate::{
 pub struct Options {
     /// The guards.
     pub filter: Filter,
-    /// `--dnsresolver-max-addresses`.
-    pub max_addresses: usize,
-    /// `--dnsresolver-max-bytes`.
-    pub namespace_bytes: usize,
-    /// `--policy-write-bytes`.
-    pub write_bytes: usize,
-    /// `--dnsresolver-retain`: how long adopted addresses stay.
-    pub retain: Duration,
-    /// `--adopt-until`.
-    pub adopt_until: Option<Timestamp>,
     /// `--networkset-label-prefix`.
     pub label_prefix: Option<String>,
     /// Where pods send DNS queries, if policies allow it.
@@ -108,10 +95,10 @@ pub struct Planner {
 
 impl Planner {
     /// Knows nothing yet.
-    pub fn new(options: Options, now: Instant) -> Self {
+    pub fn new(options: Options) -> Self {
         Self {
-            schedule: Schedule::new(options.write_bytes, now),
             state: State::new(options),
+            schedule: Schedule::default(),
         }
     }
 
@@ -186,13 +173,11 @@ impl Planner {
         if room == 0 || !state.may_plan() {
             return Vec::new();
         }
-        end_adoptions(state, now);
-        room::offer_free_bytes(state, schedule, now);
         let mut jobs = orphans::orphans(state, schedule, room, now);
-        let most = room.saturating_sub(jobs.len());
-        jobs.extend(begin::begin_jobs(state, schedule, room, most, now));
-        let room = room.saturating_sub(jobs.len());
-        conditions::status_jobs(state, schedule, room, &mut jobs, now);
+        let left = room.saturating_sub(jobs.len());
+        jobs.extend(begin::begin_jobs(state, schedule, left, now));
+        let left = room.saturating_sub(jobs.len());
+        conditions::status_jobs(state, schedule, left, &mut jobs, now);
         jobs
     }
 
@@ -202,13 +187,7 @@ impl Planner {
         if !state.may_plan() {
             return None;
         }
-        let resolvers = state.resolvers.values();
-        let resting = resolvers.filter(|resolver| !resolver.flight.is_under_way);
-        let ends = resting.flat_map(|it| it.planned.adopted.values().flatten());
-        // Those that are over have made their DNSResolver due.
-        let ends = ends.filter(|adopted| adopted.until() > now.time);
-        let ends = ends.map(|adopted| now.instant + adopted.until().since(now.time));
-        ends.chain(self.schedule.next(state, now)).min()
+        self.schedule.next(state, now)
     }
 
     /// The counts of the whole program.
@@ -235,18 +214,6 @@ impl Planner {
     /// Compares all objects, without the text.
     pub fn compare(&self, now: Now) -> Comparison {
         view::compare(&self.state, now)
-    }
-}
-
-/// Adopted addresses whose time is over are taken out.
-fn end_adoptions(state: &mut State, now: Now) {
-    let resolvers = state.resolvers.values_mut();
-    for resolver in resolvers.filter(|it| !it.flight.is_under_way) {
-        let mut adopted = resolver.planned.adopted.values().flatten();
-        if adopted.any(|adopted| adopted.until() <= now.time) {
-            resolver.due.is_urgent = true;
-            resolver.due.touch(now.instant);
-        }
     }
 }
 

@@ -15,8 +15,9 @@ use runtime::{clock::Timestamp, store::ObjectKey};
 pub use self::request::{Listed, Request};
 use crate::{
     backoff::{Backoff, Pauses},
+    budget::ResolverBudget,
     output::Output,
-    ownership::{Adopted, ByName},
+    ownership::ByName,
 };
 
 /// How long the first write waits for names without an answer, and a new name for its own.
@@ -90,8 +91,6 @@ pub struct Due {
     pub not_before: Option<Instant>,
     /// When to plan again, for writes that have to wait.
     pub later_at: Option<Instant>,
-    /// The bytes of the write that waits for the budget.
-    pub waiting_bytes: Option<usize>,
 }
 
 impl Due {
@@ -104,7 +103,6 @@ impl Due {
             dirty_since: Some(now),
             not_before: None,
             later_at: None,
-            waiting_bytes: None,
         }
     }
 
@@ -123,7 +121,7 @@ impl Due {
     pub fn planned(&mut self, later_at: Option<Instant>) {
         self.later_at = later_at;
         (self.is_dirty, self.is_urgent) = (false, false);
-        (self.dirty_since, self.waiting_bytes) = (None, None);
+        self.dirty_since = None;
         self.new_names.clear();
     }
 }
@@ -174,8 +172,6 @@ pub struct Planned {
     pub is_known: bool,
     /// Taken once of each kind after the start and after a take-over.
     pub floor: Floor,
-    /// Taken from the annotations once of each kind, like the floor.
-    pub adopted: BTreeMap<Output, Option<Adopted>>,
     /// The addresses.
     pub present: BTreeSet<IpAddr>,
     /// When each of them came into the plan.
@@ -189,7 +185,6 @@ impl Planned {
     fn begin_anew(&mut self) {
         self.is_known = false;
         self.floor.clear();
-        self.adopted.clear();
     }
 }
 
@@ -207,6 +202,7 @@ pub struct Resolver {
     pub unanswered: BTreeSet<DnsName>,
     pub due: Due,
     pub flight: Flight,
+    pub budget: ResolverBudget,
     pub planned: Planned,
     /// The fingerprints of the objects that this process wrote or found right, by kind.
     pub written: BTreeMap<Output, u64>,
@@ -229,6 +225,7 @@ impl Resolver {
             unanswered: BTreeSet::new(),
             due: Due::new(now),
             flight: Flight::default(),
+            budget: ResolverBudget::default(),
             planned: Planned::default(),
             written: BTreeMap::new(),
             failures: BTreeMap::new(),
@@ -261,7 +258,6 @@ impl Resolver {
         let same_names = before == after;
         self.due.is_urgent |= is_narrower || same_names;
         self.due.touch(now);
-        self.due.waiting_bytes = None;
         Some(std::mem::replace(&mut self.request, request))
     }
 
@@ -278,7 +274,6 @@ impl Resolver {
     /// The stored objects of a kind are others than before.
     pub fn forget(&mut self, output: Output, now: Instant) {
         self.planned.floor.remove(&output);
-        self.planned.adopted.remove(&output);
         self.written.remove(&output);
         self.due.touch(now);
     }

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// How many jobs are under way at once.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 32;
 
 /// The most inputs that are taken before the next plan.
 const INPUTS: usize = 64;
@@ -70,7 +70,7 @@ impl<S: Replace> Writer<S> {
     /// Creates a writer; it starts with [`Writer::run`]. The gate is ready once everything was read.
     pub fn new(options: Options, store: S, leader: Leader, reporter: Reporter, gate: Gate) -> Self {
         Self {
-            planner: Planner::new(options, Instant::now().into_std()),
+            planner: Planner::new(options),
             store,
             clock: Clock::system(),
             leader,

@@ -28,10 +28,7 @@ const PASSING: [&str; 2] = ["Resolved", "Written: the first write is under way"]
 /// The cure of a condition, by its type.
 const REMEDIES: [(&str, &str); 5] = [
     ("NameTaken", "rename the DNSResolver, or the other object"),
-    (
-        "LimitExceeded",
-        "list fewer names, or raise --dnsresolver-max-addresses (policyWriter.extraArgs)",
-    ),
+    ("LimitExceeded", "list fewer names in the DNSResolver"),
     (
         "DNSBlocked",
         "write a NetworkPolicy that lets pods reach UDP and TCP port 53, or set policyWriter.dnsEgress=true",

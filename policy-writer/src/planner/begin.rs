@@ -1,57 +1,38 @@
 //! The begin of jobs, and what is remembered of a plan.
 
-use runtime::store::ObjectKey;
+use runtime::{kube_events::Severity, store::ObjectKey};
 
 use super::{
     Job, Now,
     plan::{Plan, plan},
-    room::free_bytes,
     schedule::Schedule,
     state::State,
 };
-use crate::{budget::Waiting, resolver::TOGETHER};
+use crate::resolver::TOGETHER;
 
-/// Plans the `DNSResolver` objects whose turn it is, with places for `room` jobs in all. Begins at most `most` jobs.
+/// Plans the `DNSResolver` objects whose turn it is, and begins at most so many jobs.
 pub(super) fn begin_jobs(
     state: &mut State,
     schedule: &mut Schedule,
     room: usize,
-    most: usize,
     now: Now,
 ) -> Vec<Job> {
-    let turns = schedule.turns(state, room, now);
-    let mut waiting = Vec::new();
-    for (since, key) in &turns {
-        let free = free_bytes(state, &schedule.growth, key);
-        let Some(resolver) = state.resolvers.get(key) else {
+    let mut jobs = Vec::new();
+    for key in schedule.turns(state, room, now) {
+        if jobs.len() >= room || schedule.budget.wait(now).is_some() {
+            break;
+        }
+        let Some(resolver) = state.resolvers.get(&key) else {
             continue;
         };
-        let plan = plan(state, key, resolver, free, now);
+        let plan = plan(state, &key, resolver, now);
         if plan.operations.is_empty() {
-            settle(state, schedule, key, plan, now);
-            continue;
+            settle(state, schedule, &key, plan, now);
+        } else if schedule.flights.begin(&key) {
+            jobs.extend(begin(state, schedule, &key, plan, now));
         }
-        let bytes = plan.bytes;
-        if let Some(resolver) = state.resolvers.get_mut(key) {
-            resolver.due.waiting_bytes = Some(bytes);
-        }
-        // Later plans of the namespace see what this one takes.
-        schedule.growth.insert(key.clone(), plan.growth);
-        waiting.push(Waiting {
-            what: (key, plan),
-            namespace: &key.namespace,
-            bytes,
-            since: *since,
-        });
     }
-    let (budget, flights) = (&mut schedule.budget, &mut schedule.flights);
-    let admitted = budget.admit(waiting, most, now.instant, |(key, _)| {
-        flights.begin(key, now.instant)
-    });
-    schedule.growth.retain(|key, _| flights.has_job(key));
-    let jobs = admitted.into_iter();
-    jobs.filter_map(|(key, plan)| begin(state, schedule, key, plan, now))
-        .collect()
+    jobs
 }
 
 /// Begins a planned job.
@@ -63,17 +44,20 @@ fn begin(
     now: Now,
 ) -> Option<Job> {
     let since = state.resolvers.get(key).and_then(|it| it.due.dirty_since);
+    let bytes = plan.bytes;
     let job = Job {
         key: key.clone(),
         operations: plan.operations.clone(),
         status: None,
         since,
     };
-    for (severity, reason, note) in plan.events.clone() {
-        state.report(key, severity, reason, note);
+    for (reason, note) in plan.events.clone() {
+        state.report(key, Severity::Warning, reason, note);
     }
     settle(state, schedule, key, plan, now);
     let resolver = state.resolvers.get_mut(key)?;
+    let (budget, namespace) = (&mut schedule.budget, &key.namespace);
+    budget.charge(namespace, &mut resolver.budget, bytes, now);
     resolver.flight.begin();
     resolver.due.not_before = Some(now.instant + TOGETHER);
     Some(job)
@@ -84,10 +68,6 @@ fn settle(state: &mut State, schedule: &mut Schedule, key: &ObjectKey, plan: Pla
     let Some(resolver) = state.resolvers.get_mut(key) else {
         return;
     };
-    if plan.content.is_full {
-        let full = schedule.full.entry(key.namespace.clone());
-        full.or_insert(now.instant);
-    }
     let is_written = |output| plan.operations.iter().any(|it| it.output() == output);
     resolver
         .failures
@@ -98,12 +78,7 @@ fn settle(state: &mut State, schedule: &mut Schedule, key: &ObjectKey, plan: Pla
     }
     let request = &resolver.request;
     resolver.written.retain(|output, _| request.wants(*output));
-    let adopted = plan.floor.keys().map(|output| {
-        let adopted = plan.adopted.get(output);
-        (*output, adopted.cloned())
-    });
     let planned = &mut resolver.planned;
-    planned.adopted = adopted.collect();
     planned.floor = plan.floor;
     planned.is_known = true;
     let addresses = plan.content.addresses;

@@ -7,6 +7,7 @@ use runtime::{kube_events::Severity, store::ObjectKey};
 
 use super::{Job, Now, SetApi, schedule::Schedule, state::State};
 use crate::{
+    content::MAX_ADDRESSES,
     names::Name,
     output::Output,
     resolver::Resolver,
@@ -72,7 +73,7 @@ pub(super) fn status_jobs(
         if new == *before {
             continue;
         }
-        if !schedule.flights.begin(&key, now.instant) {
+        if !schedule.flights.begin(&key) {
             continue;
         }
         room -= 1;
@@ -137,7 +138,7 @@ fn statements(state: &State, key: &ObjectKey, resolver: &Resolver) -> Vec<Statem
         resolved(state, resolver),
         written(state, key, resolver),
         name_taken(state, key, resolver),
-        limit_exceeded(resolver, state.options.max_addresses),
+        limit_exceeded(resolver),
         dns_blocked(state, key, resolver),
     ]
 }
@@ -257,12 +258,12 @@ fn dns_blocked(state: &State, key: &ObjectKey, resolver: &Resolver) -> Statement
 /// The message before the first write.
 const PENDING: &str = "the first write is under way";
 
-fn limit_exceeded(resolver: &Resolver, most: usize) -> Statement {
+fn limit_exceeded(resolver: &Resolver) -> Statement {
     let mut message = Vec::new();
     if !resolver.planned.left_out.is_empty() {
         let names = some_names(resolver.planned.left_out.keys().map(String::as_str));
         message.push(format!(
-            "the objects have at most {most} addresses and 1 MiB each, and those of a namespace have --dnsresolver-max-bytes together; addresses are left out of: {names}"
+            "an object has at most {MAX_ADDRESSES} addresses; addresses are left out of: {names}"
         ));
     }
     if resolver.request.too_many > 0 {

@@ -21,8 +21,7 @@ const ORPHANS_AGAIN: Duration = Duration::from_secs(30);
 
 /// Takes the results of a job in.
 pub(super) fn finished(state: &mut State, schedule: &mut Schedule, done: Done, now: Now) {
-    schedule.flights.end(&done.key, now.instant);
-    schedule.growth.remove(&done.key);
+    schedule.flights.end(&done.key);
     let is_success = done.is_success();
     // A status alone is no reason for a plan.
     let needs_plan = !done.results.is_empty() || !done.is_complete;

@@ -27,7 +27,7 @@ pub(super) fn orphans(
     }
     let mut begun = Vec::new();
     for job in found(state).into_values() {
-        if begun.len() >= room || !schedule.flights.begin(&job.key, now.instant) {
+        if begun.len() >= room || !schedule.flights.begin(&job.key) {
             schedule.has_orphans = true;
             continue;
         }

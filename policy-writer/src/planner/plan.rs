@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    net::IpAddr,
     time::Instant,
 };
 
@@ -9,56 +10,34 @@ use k8s_openapi::{
     api::networking::v1::NetworkPolicy, apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use proto::api::{CrdNetworkSet, CrdNetworkSetSpec, DnsName, IpMap, NetworkSet, NetworkSetSpec};
-use runtime::{
-    kube_events::Severity,
-    store::{ObjectKey, Precondition},
-};
+use runtime::store::{ObjectKey, Precondition};
 
-use super::{
-    Now, Operation, SetApi,
-    floor::{ADOPTED_ADDRESS, adopted, floor},
-    state::State,
-};
+use super::{Now, Operation, SetApi, state::State};
 use crate::{
-    content::{Content, Limits, ListedName, content},
+    content::{Content, KeptAddresses, ListedName, MAX_ADDRESSES, content},
     egress,
     names::Name,
     output::{Object, Observed, Output},
-    ownership::{self, Adopted, ByName},
+    ownership::{self, ByName},
     resolver::{Floor, Resolver},
 };
-
-/// The limit of an object's JSON.
-const MAX_OBJECT: usize = 1 << 20;
-
-/// The part of it for the metadata that are always there.
-const METADATA: usize = 8 << 10;
 
 /// The writes, and the facts to remember once they are done.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) operations: Vec<Operation>,
     pub(super) bytes: usize,
-    /// The bytes that the stored objects grow by.
-    pub(super) growth: usize,
     pub(super) content: Content,
     /// When to plan again for writes that have to wait.
     pub(super) later_at: Option<Instant>,
     /// The kinds whose write failed and is tried later.
     pub(super) retried_later: BTreeSet<Output>,
     pub(super) floor: Floor,
-    pub(super) adopted: BTreeMap<Output, Adopted>,
     pub(super) fingerprints: BTreeMap<Output, u64>,
-    pub(super) events: Vec<(Severity, &'static str, String)>,
+    pub(super) events: Vec<(&'static str, String)>,
 }
 
 impl Plan {
-    fn add_bytes(&mut self, object: &Object, stored: usize) {
-        let bytes = object.size();
-        self.bytes += bytes;
-        self.growth += bytes.saturating_sub(stored);
-    }
-
     fn wait_until(&mut self, at: Instant) {
         self.later_at = Some(self.later_at.map_or(at, |other| other.min(at)));
     }
@@ -80,24 +59,15 @@ struct Draft<'a> {
     state: &'a State,
     key: &'a ObjectKey,
     resolver: &'a Resolver,
-    /// The bytes by which its objects may grow.
-    free_bytes: usize,
     now: Now,
 }
 
-/// Plans the writes for a `DNSResolver`. `free_bytes` are those by which its objects may grow.
-pub(super) fn plan(
-    state: &State,
-    key: &ObjectKey,
-    resolver: &Resolver,
-    free_bytes: usize,
-    now: Now,
-) -> Plan {
+/// Plans the writes for a `DNSResolver`.
+pub(super) fn plan(state: &State, key: &ObjectKey, resolver: &Resolver, now: Now) -> Plan {
     let draft = Draft {
         state,
         key,
         resolver,
-        free_bytes,
         now,
     };
     draft.plan()
@@ -107,20 +77,13 @@ impl Draft<'_> {
     fn plan(&self) -> Plan {
         let (state, key, resolver) = (self.state, self.key, self.resolver);
         let floor = floor(state, key, resolver);
-        let adopted = state.read_kinds().filter_map(|output| {
-            let adopted = adopted(state, key, resolver, output, self.now)?;
-            Some((output, adopted))
-        });
-        let adopted = adopted.collect();
         let mut plan = Plan {
             operations: Vec::new(),
             bytes: 0,
-            growth: 0,
-            content: self.content(&floor, &adopted),
+            content: self.content(&floor),
             later_at: None,
             retried_later: BTreeSet::new(),
             floor,
-            adopted,
             fingerprints: BTreeMap::new(),
             events: Vec::new(),
         };
@@ -192,55 +155,39 @@ impl Draft<'_> {
         }
         plan.fingerprints.insert(output, fingerprint);
         let Some(ours) = ours else {
-            plan.add_bytes(&object, 0);
+            plan.bytes += object.size();
             plan.operations.push(Operation::Create(object));
             return true;
         };
         if ours.openness.is_open {
             let note = "a NetworkPolicy with a rule without destinations allowed everything; it allows only the addresses of the names now";
-            plan.events
-                .push((Severity::Warning, "OpenPolicyClosed", note.to_owned()));
-        }
-        if plan.adopted.contains_key(&output) && !ours.is_marked {
-            let note = format!(
-                "took over the {} of another program, and keeps its addresses for a while",
-                output.name()
-            );
-            plan.events.push((Severity::Normal, "Adopted", note));
+            plan.events.push(("OpenPolicyClosed", note.to_owned()));
         }
         object.replacing(ours);
-        plan.add_bytes(&object, ours.bytes);
+        plan.bytes += object.size();
         plan.operations.push(Operation::Replace(object));
         true
     }
 
-    fn content(&self, floor: &Floor, adopted: &BTreeMap<Output, Adopted>) -> Content {
+    fn content(&self, floor: &Floor) -> Content {
         let (state, key, resolver) = (self.state, self.key, self.resolver);
-        let listed = self.listed_names();
+        let mut kept = KeptAddresses::default();
         // A policy selects pods of its namespace alone, and a set is for policies of all. A tenant that may write one of
         // them must not put addresses into the other.
-        let mut others = BTreeSet::new();
         if let Some(kind) = state.address_object(key, resolver) {
             let of_kind = floor.get(&kind).into_iter().flat_map(ByName::values);
-            others.extend(of_kind.flatten());
-            others.extend(adopted.get(&kind).into_iter().flat_map(Adopted::all));
+            kept.addresses.extend(of_kind.flatten());
         }
-        let largest = adopted
-            .values()
-            .map(|it| it.all().count() * ADOPTED_ADDRESS)
-            .max();
-        let labels: usize = resolver
-            .request
-            .labels
-            .iter()
-            .map(|(key, value)| key.len() + value.len() + 6)
-            .sum();
-        let taken = METADATA + labels + largest.unwrap_or(0);
-        let limits = Limits {
-            addresses: state.options.max_addresses,
-            bytes: MAX_OBJECT.saturating_sub(taken),
-            new_bytes: self.free_bytes,
-        };
+        let of_map = floor.get(&Output::Map);
+        for (place, listed) in resolver.request.names.iter().enumerate() {
+            let name = listed.name.as_ref();
+            if name.is_ok_and(|name| state.names.is_answered(name)) {
+                continue;
+            }
+            if let Some(addresses) = of_map.and_then(|it| it.get(&listed.text)) {
+                kept.by_place.insert(place, addresses.clone());
+            }
+        }
         let mut present = resolver.planned.present.clone();
         // The plan of another process: its addresses stay at the limit.
         let new = floor
@@ -248,7 +195,7 @@ impl Draft<'_> {
             .filter(|output| !resolver.planned.floor.contains_key(output));
         let ours = new.filter_map(|output| state.own(key, resolver, *output));
         present.extend(ours.flat_map(|it| it.addresses.values().flatten()));
-        content(&listed, &others, &present, limits)
+        content(&self.listed_names(), &kept, &present, MAX_ADDRESSES)
     }
 
     /// The names of the list with their addresses, each name once.
@@ -279,7 +226,6 @@ impl Draft<'_> {
     /// The object of a kind as it should be; `None` if the kind is not served.
     fn object(&self, plan: &Plan, output: Output) -> Option<Object> {
         let (state, key, resolver) = (self.state, self.key, self.resolver);
-        let adopted = plan.adopted.get(&output);
         let labels = match output {
             Output::Policy | Output::Map => resolver.request.labels.clone(),
             Output::Set => {
@@ -298,7 +244,7 @@ impl Draft<'_> {
             namespace: Some(key.namespace.clone()),
             name: Some(key.name.clone()),
             labels: (!labels.is_empty()).then_some(labels),
-            annotations: Some(ownership::annotations(adopted)),
+            annotations: Some(ownership::annotations()),
             owner_references: Some(vec![ownership::controller_reference(
                 &key.name,
                 &resolver.request.uid,
@@ -314,9 +260,7 @@ impl Draft<'_> {
                 )),
             }),
             (Output::Map, _) => {
-                let mut content = plan.content.clone();
-                self.add_by_name(&plan.floor, adopted, &mut content);
-                let data = Some(content.ip_map());
+                let data = Some(plan.content.ip_map());
                 Object::Map(IpMap { metadata, data })
             }
             (Output::Set, SetApi::V3) => {
@@ -342,25 +286,36 @@ impl Draft<'_> {
             (Output::Set, SetApi::Unknown | SetApi::Missing) => return None,
         })
     }
+}
 
-    /// Adds the addresses that the IPMap had at the start, of unanswered names, and the adopted ones. They stay in the
-    /// IPMap alone.
-    fn add_by_name(&self, floor: &Floor, adopted: Option<&Adopted>, content: &mut Content) {
-        let state = self.state;
-        let most = state.options.max_addresses;
-        let mut room = most.saturating_sub(content.addresses.len());
-        for (place, listed) in self.resolver.request.names.iter().enumerate() {
-            let is_answered = listed
-                .name
-                .as_ref()
-                .is_ok_and(|name| state.names.is_answered(name));
-            let before = floor.get(&Output::Map).and_then(|it| it.get(&listed.text));
-            let before = before.filter(|_| !is_answered);
-            let adopted = adopted.and_then(|adopted| adopted.addresses().get(&listed.text));
-            let addresses = before.into_iter().chain(adopted).flatten().copied();
-            room -= content.add_to_map(place, addresses, room);
+/// The addresses of stored objects of ours, while a name is unanswered since the start. A kind that was not read is missing.
+fn floor(state: &State, key: &ObjectKey, resolver: &Resolver) -> Floor {
+    let floor = state.read_kinds().map(|output| {
+        if resolver.unanswered.is_empty() {
+            return (output, ByName::new());
         }
-    }
+        // Taken once: later it may have been changed.
+        if let Some(known) = resolver.planned.floor.get(&output) {
+            return (output, known.clone());
+        }
+        let ours = state.marked(key, resolver, output);
+        let addresses = ours.map(|it| guarded(state, &it.addresses));
+        (output, addresses.unwrap_or_default())
+    });
+    floor.collect()
+}
+
+/// The addresses of an object that pass the guards.
+fn guarded(state: &State, addresses: &ByName) -> ByName {
+    let passes = |address: &&IpAddr| {
+        let text = address.to_string();
+        state.names.filter().admit(&text).is_ok()
+    };
+    let guarded = addresses.iter().map(|(name, addresses)| {
+        let passed = addresses.iter().filter(passes).copied();
+        (name.clone(), passed.collect())
+    });
+    guarded.collect()
 }
 
 pub(super) fn precondition(observed: &Observed) -> Precondition {

@@ -43,6 +43,7 @@ pub struct Totals {
     /// In all objects together.
     pub addresses: usize,
     pub left_out_addresses: usize,
+    pub left_out_names: usize,
     pub name_taken: usize,
     pub dns_blocked: usize,
     /// How often changes of other accounts were put right.
@@ -112,6 +113,7 @@ pub(super) fn totals(state: &State) -> Totals {
         names: state.users.len(),
         addresses: all().map(|it| it.planned.present.len()).sum(),
         left_out_addresses: all().flat_map(|it| it.planned.left_out.values()).sum(),
+        left_out_names: all().map(|it| it.request.too_many).sum(),
         name_taken: has(crate::status::kinds::NAME_TAKEN),
         dns_blocked: has(crate::status::kinds::DNS_BLOCKED),
         undone: state.undone,

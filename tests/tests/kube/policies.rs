@@ -102,7 +102,7 @@ async fn a_policy_and_an_ip_map_follow_the_statuses_of_names() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_any_answer_a_policy_refuses_everything() {
-    let world = World::start(&["--dns-egress"]).await;
+    let world = World::start(&["--dns-pods=kube-system/k8s-app=kube-dns"]).await;
     world
         .resolver("a", json!({"domainList": ["www.example.com"]}))
         .await;

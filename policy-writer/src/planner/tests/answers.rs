@@ -105,15 +105,17 @@ fn a_write_that_waits_says_what_for() {
 #[test]
 fn a_limit_and_an_object_of_another_owner_are_named() {
     let mut world = World::new();
-    world.limit(1);
     world.resolver("a", json!({"domainList": ["one.example.com"]}));
-    world.name("one.example.com.", &["192.0.2.1", "192.0.2.2"]);
+    let address = |i: u32| std::net::Ipv4Addr::from(0xc612_0000 + i).to_string();
+    let addresses: Vec<_> = (0..5_001).map(address).collect();
+    let texts: Vec<_> = addresses.iter().map(String::as_str).collect();
+    world.name("one.example.com.", &texts);
     world.foreign_policy("taken", Some(53));
     world.resolver("taken", json!({"domainList": ["two.example.com"]}));
     world.name("two.example.com.", &["192.0.2.3"]);
     world.pass(20);
-    assert_eq!(only(&explain(&world, "192.0.2.1")).reason, None);
-    let told = explain(&world, "192.0.2.2");
+    assert_eq!(only(&explain(&world, texts[0])).reason, None);
+    let told = explain(&world, texts[5_000]);
     assert_eq!(only(&told).reason, Some("left out at a limit"));
     assert_eq!(reasons(&told), ["LimitExceeded"]);
     let told = explain(&world, "192.0.2.3");

@@ -1,14 +1,11 @@
 //! What a tenant can do to others: delay their statuses, or put addresses into their objects.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use runtime::store::ObjectKey;
 use serde_json::json;
 
-use super::{
-    super::*,
-    world::{World, key},
-};
+use super::world::{World, key};
 
 /// The resolvers whose status is compared next.
 fn due(world: &World) -> BTreeSet<ObjectKey> {
@@ -64,18 +61,6 @@ fn a_job_marks_the_other_statuses_of_its_namespace_only_for_dns() {
     assert_eq!(due(&world), [].into());
     world.foreign_policy("more", Some(54));
     assert_eq!(due(&world), [key("a"), key("b")].into());
-}
-
-#[test]
-fn a_set_adopts_no_addresses_of_a_policy() {
-    let mut world = World::new();
-    world.adopt_for(3_600);
-    world.old_operator("a", &["192.0.2.50"]);
-    let set = json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"});
-    world.resolver("a", set);
-    world.name("one.example.com.", &["192.0.2.1"]);
-    world.pass(20);
-    assert_eq!(world.set("a").spec.nets, ["192.0.2.1/32"]);
 }
 
 #[test]
@@ -213,50 +198,4 @@ fn jobs_of_one_namespace_leave_places_to_others() {
     let jobs = world.planner.next_jobs(12, world.now());
     let begun: Vec<_> = jobs.iter().map(|job| job.key.to_string()).collect();
     assert_eq!(begun, ["team-b/b"]);
-}
-
-#[test]
-fn objects_of_a_namespace_share_its_bytes() {
-    let mut world = World::new();
-    world.namespace_bytes(30_000);
-    let addresses: Vec<_> = (0..100).map(|last| format!("192.0.2.{last}")).collect();
-    let texts: Vec<_> = addresses.iter().map(String::as_str).collect();
-    world.name("one.example.com.", &texts);
-    let list = json!({"domainList": ["one.example.com"]});
-    for i in 0..9 {
-        world.resolver(&format!("a{i}"), list.clone());
-    }
-    world.resolver("team-b/b", list);
-    world.pass(30);
-    let stored = |world: &World, namespace| {
-        let of = |output| world.planner.state.stored.of(output).bytes(namespace);
-        Output::ALL.map(of).into_iter().sum::<usize>()
-    };
-    let count = |world: &World, name: &str| world.policy(name).unwrap().len();
-    let all = |world: &World| {
-        (0..9)
-            .map(|i| count(world, &format!("a{i}")))
-            .sum::<usize>()
-    };
-    // An object without addresses takes less than 500 bytes.
-    assert!((25_000..39_000).contains(&stored(&world, "team-a")));
-    let before = all(&world);
-    assert!((100..900).contains(&before), "{before}");
-    assert_eq!(count(&world, "team-b/b"), 100);
-    let left_out = (0..9).find(|i| count(&world, &format!("a{i}")) < 100);
-    let condition = world.condition(&format!("a{}", left_out.unwrap()), "LimitExceeded");
-    assert_eq!(condition.status, "True");
-    // Those that are written stay, also after a restart.
-    world.restart();
-    world.pass(90);
-    assert_eq!(all(&world), before);
-    // The bytes of a deleted one go to others.
-    let full = (0..9).find(|i| count(&world, &format!("a{i}")) == 100);
-    let full = format!("a{}", full.unwrap());
-    world.delete_resolver(&full);
-    world.pass(90);
-    assert_eq!(world.policy(&full), None);
-    let others = (0..9).map(|i| format!("a{i}")).filter(|name| *name != full);
-    let others: usize = others.map(|name| count(&world, &name)).sum();
-    assert!(others > before - 100, "{others} of {before}");
 }

@@ -3,6 +3,7 @@
 mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use k8s_openapi::{
     api::networking::v1::NetworkPolicy,
@@ -61,18 +62,13 @@ impl World {
     pub(super) fn new() -> Self {
         let options = Options {
             filter: Filter::default(),
-            max_addresses: 5_000,
-            namespace_bytes: 1 << 24,
-            write_bytes: 1 << 20,
-            retain: Duration::from_secs(3_600),
-            adopt_until: None,
             label_prefix: Some("egress.example.com/".to_owned()),
             dns: None,
             collects_garbage: false,
         };
         let start = Instant::now();
         let mut world = Self {
-            planner: Planner::new(options.clone(), start),
+            planner: Planner::new(options.clone()),
             options,
             start,
             passed: Duration::ZERO,
@@ -114,7 +110,7 @@ impl World {
     /// The process ends, and another one begins.
     pub(super) fn restart(&mut self) {
         let now = self.now();
-        self.planner = Planner::new(self.options.clone(), now.instant);
+        self.planner = Planner::new(self.options.clone());
         self.planner.set_leading(true, now);
         self.planner.set_api(SetApi::V3, now);
         let all = |names: &Stored<DnsNameResolver>| names.values().cloned().collect();
@@ -146,26 +142,6 @@ impl World {
                 self.planner.apply_output(&event, now);
             }
         }
-    }
-
-    pub(super) fn namespace_bytes(&mut self, bytes: usize) {
-        self.options.namespace_bytes = bytes;
-        self.restart();
-    }
-
-    pub(super) fn adopt_for(&mut self, seconds: u64) {
-        self.options.adopt_until = Some(self.now().time + Duration::from_secs(seconds));
-        self.restart();
-    }
-
-    pub(super) fn write_bytes(&mut self, bytes: usize) {
-        self.options.write_bytes = bytes;
-        self.restart();
-    }
-
-    pub(super) fn limit(&mut self, addresses: usize) {
-        self.options.max_addresses = addresses;
-        self.restart();
     }
 
     /// The time passes, and the planner does what is due.

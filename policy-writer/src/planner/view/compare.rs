@@ -10,7 +10,7 @@ use super::{
     reasons::{idle_reasons, reasons},
 };
 use crate::{
-    output::{Observed, Output},
+    output::Output,
     ownership::ByName,
     planner::{Now, state::State},
     resolver::Resolver,
@@ -123,7 +123,7 @@ fn differs(
     let missing = beyond(&known, &stored.addresses);
     let missing: BTreeSet<_> = missing.difference(&limited).copied().collect();
     let mut surplus = beyond(&stored.addresses, &known);
-    let kept = kept(resolver, output, stored, &surplus);
+    let kept = kept(resolver, output, &surplus);
     comparison.kept += kept.len();
     surplus.retain(|address| !kept.contains(address));
     report.more_missing = missing.len().saturating_sub(MOST);
@@ -158,18 +158,9 @@ fn limited(state: &State, resolver: &Resolver) -> BTreeSet<IpAddr> {
     names.flat_map(|it| known_addresses(state, it)).collect()
 }
 
-/// The addresses without a name that the object may have for a while: those before the start, and the adopted ones.
-fn kept(
-    resolver: &Resolver,
-    output: Output,
-    stored: &Observed,
-    surplus: &BTreeSet<IpAddr>,
-) -> BTreeSet<IpAddr> {
-    let adopted = match resolver.planned.adopted.get(&output) {
-        Some(planned) => planned.as_ref(),
-        None => stored.adopted.as_ref(),
-    };
-    let mut kept: BTreeSet<_> = adopted.into_iter().flat_map(|it| it.all()).collect();
+/// The addresses without a name that the object may have for a while: those before the start.
+fn kept(resolver: &Resolver, output: Output, surplus: &BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
+    let mut kept = BTreeSet::new();
     match resolver.planned.floor.get(&output) {
         _ if resolver.unanswered.is_empty() => {}
         // Before its first plan all that it had stays.

@@ -215,7 +215,7 @@ impl About<'_> {
         };
         let reason = match (is_there, has_name) {
             (true, true) => None,
-            (true, false) => Some(kept_because(resolver, address)),
+            (true, false) => Some(kept_because(resolver)),
             (false, _) if is_left_out() => Some("left out at a limit"),
             (false, _) => Some("not written"),
         };

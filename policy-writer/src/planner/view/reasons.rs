@@ -1,12 +1,11 @@
 //! Why an object of a `DNSResolver` lacks an address, or is not written yet.
 
-use std::net::IpAddr;
-
 use runtime::{inspect::text::span, store::ObjectKey};
 use serde::Serialize;
 
 use super::kinds;
 use crate::{
+    content::MAX_ADDRESSES,
     output::Output,
     planner::{Now, SetApi, state::State},
     resolver::Resolver,
@@ -83,9 +82,13 @@ pub(super) fn reasons(
     if let Some(words) = waits_for_answers(state, resolver, now) {
         add("Waiting", words);
     }
-    if let Some(bytes) = resolver.due.waiting_bytes.filter(|_| resolver.due.is_dirty) {
-        let words = format!("a write of {bytes} bytes waits for its share of --policy-write-bytes");
-        add("Budget", words);
+    if let Some(at) = resolver.budget.wait(now).filter(|_| resolver.due.is_dirty) {
+        let wait = span(at.saturating_duration_since(now.instant));
+        let words = "since its objects had more than 128 KiB/s of writes";
+        add(
+            "Budget",
+            format!("the next write waits for {wait}, {words}"),
+        );
     }
     if let Some(at) = resolver.due.later_at.filter(|at| *at > now.instant) {
         let wait = span(at.saturating_duration_since(now.instant));
@@ -98,9 +101,8 @@ pub(super) fn reasons(
     }
     if !resolver.planned.left_out.is_empty() {
         let names = some_names(resolver.planned.left_out.keys().map(String::as_str));
-        let most = state.options.max_addresses;
         let words = format!(
-            "an object has at most {most} addresses and 1 MiB, and those of a namespace --dnsresolver-max-bytes; left out are addresses of {names}"
+            "an object has at most {MAX_ADDRESSES} addresses; left out are addresses of {names}"
         );
         add("LimitExceeded", words);
     }
@@ -142,11 +144,7 @@ fn waits_for_answers(state: &State, resolver: &Resolver, now: Now) -> Option<Str
 }
 
 /// Why an object has an address that no name of the list has.
-pub(super) fn kept_because(resolver: &Resolver, address: IpAddr) -> &'static str {
-    let mut adopted = resolver.planned.adopted.values().flatten();
-    if adopted.any(|adopted| adopted.all().any(|it| it == address)) {
-        return "no name has it now; it was taken over from another program, and stays for a while";
-    }
+pub(super) fn kept_because(resolver: &Resolver) -> &'static str {
     if !resolver.unanswered.is_empty() {
         return "no name has it now; it stays until each name is answered once";
     }
