@@ -15,11 +15,7 @@ const LIMITS: [&str; 5] = [
 ];
 
 /// The reasons of problems that the topic of dnstap streams tells.
-const TOLD: [&str; 3] = [
-    "DnsServerSendsNoDnstap",
-    "DnsServerForwardsProbes",
-    "DnsServerRefused",
-];
+const TOLD: [&str; 2] = ["DnsServerSendsNoDnstap", "DnsServerForwardsProbes"];
 
 pub(crate) fn names(programs: &Programs) -> Vec<Finding> {
     let is_of = |reason: &str| !LIMITS.contains(&reason) && !TOLD.contains(&reason);
@@ -90,7 +86,7 @@ mod tests {
             ..Problem::default()
         };
         // The Corefile may be that of a NodeLocal DNSCache, which no other topic reads.
-        let reasons = ["Corefile", "NoAddress", "Full", "DnsServerRefused"];
+        let reasons = ["Corefile", "NoAddress", "Full", "DnsServerSendsNoDnstap"];
         let programs = Programs::of_collector(Ok(CollectorStatus {
             problems: reasons.map(problem).to_vec(),
             ..CollectorStatus::default()

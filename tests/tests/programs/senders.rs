@@ -6,9 +6,7 @@ use std::{fs, net::SocketAddr, os::unix::net::UnixStream, path::Path, time::Inst
 use hickory_proto::rr::RecordType;
 use proto::api::Family;
 use rustix::process::Signal;
-use serde_json::Value;
 use tests::{
-    admin::get_over_unix,
     coredns::{self, CoreDns, free_port},
     dns::ask,
     dnstap::{Sender, data},
@@ -211,12 +209,10 @@ async fn fstrm_replay_sends_what_fstrm_capture_wrote() {
 }
 
 #[tokio::test]
-async fn a_sender_that_redials_without_a_pause_is_named_in_few_log_lines() {
+async fn a_sender_that_redials_without_a_pause_causes_few_log_lines() {
     let workdir = Workdir::new();
-    let inspect = workdir.join("inspect.sock");
-    let shown = format!("unix://{}", inspect.display());
     let store = Store::new(workdir.join("store"));
-    let collector = start_collector(&workdir, &store, &["--inspect", &shown]).await;
+    let collector = start_collector(&workdir, &store, &[]).await;
     collector.ready().await;
     let (before, began) = (collector.messages().len(), Instant::now());
     for _ in 0..400 {
@@ -235,16 +231,6 @@ async fn a_sender_that_redials_without_a_pause_is_named_in_few_log_lines() {
     let truncated = ["reason=\"truncated\""];
     let errors = "egress_collector_connection_errors_total";
     collector.counts(errors, &truncated, 400.0).await;
-    // A peer may open 50 connections in 10 s.
-    let allowed = 50.0 + 5.0 * began.elapsed().as_secs_f64() + 1.0;
-    let excess = "egress_collector_excess_connections_total";
-    collector.counts(excess, &[], 400.0 - allowed).await;
-    let (_, body) = get_over_unix(&inspect, "/status.json").await.unwrap();
-    let status: Value = serde_json::from_str(&body).unwrap();
-    let named = serde_json::json!([
-        {"peer": format!("process {}", std::process::id()), "connections": 400},
-    ]);
-    assert_eq!(status["reconnectingPeers"], named, "{body}");
     let lines = collector.messages().len() - before;
     let most = 5 * (began.elapsed().as_secs() + 2);
     assert!(lines as u64 <= most, "{lines} lines");

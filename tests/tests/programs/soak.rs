@@ -11,7 +11,6 @@ mod instances;
 mod migration;
 mod missing_sets;
 mod ovnkube;
-mod redial;
 mod restarted;
 mod rotating;
 mod shutdown;
