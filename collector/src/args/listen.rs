@@ -42,8 +42,8 @@ pub struct ListenArgs {
 
     /// Networks whose addresses may stream over TCP and TLS; repeatable.
     ///
-    /// The DNS servers that EndpointSlices list may stream without this flag, except those with the address of a Node: these need the
-    /// secret, or this flag. `0.0.0.0/0,::/0` accepts every peer. Default: none.
+    /// The DNS servers that EndpointSlices list may stream without this flag. Those with the address of a Node need this flag or the
+    /// secret. `0.0.0.0/0,::/0` accepts every peer. Default: none.
     #[arg(long, value_name = "CIDR", value_delimiter = ',', help_heading = PEERS)]
     pub allow_peer: Vec<IpNet>,
 

@@ -11,12 +11,13 @@ runtime::metrics! {
 
     gauge "egress_collector_names" "Names in rules and names of DNSNameResolver objects; a wildcard counts once";
     gauge "egress_collector_names_without_addresses" "Names in rules without a known address, not counting wildcards";
-    gauge "egress_collector_names_left_out" "Names in rules whose addresses were removed because their namespaces are over a limit: Allow rules open nothing for them, and Deny rules block nothing";
-    gauge "egress_collector_namespaces_over_limit"
-        "Namespaces over a limit of addresses or names, now or in the last ten minutes: addresses of some of their names were removed";
+    gauge "egress_collector_names_left_out" "Names in rules that are left out because their namespaces have too many names: Allow rules open nothing for them, and Deny rules block nothing";
+    gauge "egress_collector_namespaces_at_cap" "Namespaces at their cap of names or addresses: further ones are left out";
+    counter "egress_collector_addresses_left_out_total"
+        "New addresses of names in rules that were left out because their namespaces have as many addresses as they may";
     gauge "egress_collector_objects" "DNSNameResolver objects in the objects namespace";
     gauge "egress_collector_addresses" "Known addresses; an address of two names counts twice";
-    gauge "egress_collector_limit_fill_ratio" [Label::one_of("limit", &["addresses_per_name", "names_per_wildcard", "object_bytes"])]
+    gauge "egress_collector_limit_fill_ratio" [Label::one_of("limit", &["addresses_per_name", "names_per_wildcard", "object_size"])]
         "Used part of the limit in the fullest name, wildcard or object. At 1, the addresses that were seen longest ago leave, or names under the wildcard. The addresses that leave a Deny rule are not blocked";
     gauge "egress_collector_lookups_scheduled" "Names that wait to be looked up, or are being looked up";
     counter "egress_collector_lookups_repeated_total" [Label::one_of("reason", &["lost", "gap"])]
@@ -46,7 +47,7 @@ pub(crate) struct Census {
     /// Names in use without an address, not counting wildcards.
     pub(crate) bare: usize,
     /// The used part of each limit where it is highest: addresses of a name, names of a wildcard,
-    /// bytes of an object.
+    /// addresses and names of an object.
     pub(crate) fullest: [f64; 3],
 }
 

@@ -172,7 +172,7 @@ runtime::metrics! {
     counter "egress_collector_connection_errors_total" [Label::one_of(REASON, ERRORS)] "Connections that were refused, or ended with an error. `unknown_peer`: no EndpointSlice and no `--allow-peer` has the address. `host_network`: a DNS server with the address of a Node, without `--secret-file` and `--allow-peer`. `peer_credentials`: a process of another user or group at a unix socket. `too_many`: more than 1,000 in all. `too_many_of_peer`: more than 64 of one peer. `too_many_unknown`: unknown peers have half of all connections. `handshake_timeout`: the peer began no stream in time. `frame_timeout`: a frame took longer than 30 s. `handshake`, `frame`: not valid as Frame Streams. `truncated`: the stream ended within a frame. `tls`, `read`, `write`: an error of TLS or of the network. `accept`: no connection could be accepted, as without free file descriptors";
     counter "egress_collector_received_bytes_total" "Bytes read from dnstap senders";
     counter "egress_collector_observations_lost_total" [Label::one_of(REASON, &["queue", "peer_share"])]
-        "Answers that were dropped; their names are looked up at once. `queue`: the queue was full. `peer_share`: the quarter of the queue for one sender was full.";
+        "Answers that were dropped; their names are looked up at once. `queue`: the queue was full. `peer_share`: the quarter of the queue for one sender was full";
     counter "egress_collector_stream_gaps_total" [Label::one_of(REASON, &["opened", "broken"])]
         "Times that dnstap events may have been lost, so that all names are looked up, once a minute at most. `opened`: a stream opened. `broken`: a stream broke";
     counter "egress_collector_lost_names_dropped_total"
