@@ -125,8 +125,8 @@ pub struct Args {
 
     /// How long the collector keeps serving after SIGTERM while `/readyz` fails.
     ///
-    /// In this time the Service stops routing new connections to this collector. With two collectors, give one of them 15 s more than the
-    /// other, so that they do not close their streams at the same time. 0: no delay.
+    /// In this time the Service stops routing new connections to this collector. Of two collectors, give
+    /// one 15 s more, so that they close their streams one after the other. 0: no delay.
     #[arg(
         long,
         value_name = "DURATION",

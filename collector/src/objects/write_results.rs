@@ -24,6 +24,7 @@ impl ObjectUpdate<'_> {
         let later = self.objects.in_flight.remove(key).unwrap_or_default();
         match outcome {
             WriteOutcome::Stored(object) => {
+                self.objects.in_flight_limit.grow();
                 let of_status = matches!(write, Write::Status(_));
                 if of_status {
                     self.record_lag(&object);
@@ -110,6 +111,7 @@ impl ObjectUpdate<'_> {
         if let Some(asked) = asked {
             let paused_until = &mut self.objects.paused_until;
             *paused_until = (*paused_until).max(Some(now + asked));
+            self.objects.in_flight_limit.shrink();
         }
         let spec = match write {
             Write::Create(object) => DnsName::parse(&object.spec.name).ok(),

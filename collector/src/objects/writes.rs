@@ -13,7 +13,7 @@ use super::{
     object_policy::{ManageObjects, OBJECT_RATE},
     publish::Write,
     stored_object::{StoredObject, new_object},
-    stored_objects::{MAX_IN_FLIGHT, StoredObjects},
+    stored_objects::StoredObjects,
 };
 use crate::{rules::SourceSet, state::StatusUpdate};
 
@@ -61,7 +61,8 @@ impl<'a> WritePlan<'a> {
         }
         self.objects.paused_until = None;
         self.objects.written.forget(self.now);
-        while self.objects.in_flight.len() < MAX_IN_FLIGHT
+        let most = self.objects.in_flight_limit.size();
+        while self.objects.in_flight.len() < most
             && self.has_bytes()
             && let Some(spec) = self.next_dirty()
         {

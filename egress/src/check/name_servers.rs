@@ -31,7 +31,7 @@ pub(crate) fn name_servers(facts: &Facts) -> Vec<Finding> {
             format!("other name servers than the cluster's: {}", few(pods.iter(), MOST_NAMED)),
             "change dnsPolicy and dnsConfig of these pods: rules with names may lack the addresses that they get",
         ),
-        Err(unseen) => topic.warn(
+        Err(unseen) => topic.unknown(
             format!("not checked: {}", unseen.0),
             "you need the rights to list EgressFirewalls and DNSResolvers in all namespaces, and the pods of those with names",
         ),

@@ -6,8 +6,8 @@ use std::{
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{Api, ResourceExt, api::DeleteParams};
-use proto::api::{DnsNameResolver, EgressFirewall, ResolvedAddress, ResolvedName};
+use kube::{ResourceExt, api::DeleteParams};
+use proto::api::{DnsNameResolver, ResolvedAddress, ResolvedName};
 use runtime::{
     cluster::Cluster,
     cluster::KubeStore,
@@ -16,7 +16,6 @@ use runtime::{
 use tests::{
     kube::ApiServer,
     soak::{is_long, judge},
-    wait::eventually,
 };
 
 use crate::{
@@ -162,15 +161,6 @@ mod soak {
         let replacing = objects.make(&own, &late).await;
         objects.expect(&late, &["192.0.2.3"]).await;
 
-        // Only its own object is deleted.
-        let firewalls: Api<EgressFirewall> = Api::namespaced(server.client().await, &team);
-        let deleted = firewalls.delete("default", &DeleteParams::default()).await;
-        deleted.unwrap();
-        eventually("its own object is gone", async || {
-            let left = objects.named(&ours).await?.len();
-            (left == 0).then_some(()).ok_or_else(|| format!("{left}"))
-        })
-        .await;
         // The others are maintained as before.
         for name in [&theirs, &late] {
             collector.hears(name, &[[10, 0, 0, 1].into()], 600).await;

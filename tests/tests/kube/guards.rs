@@ -195,12 +195,7 @@ async fn a_collector_that_may_not_read_the_networks_does_without_them() {
     })
     .await;
     objects.expect(NAME, &["10.96.0.1"]).await;
-    for objects in [
-        "ServiceCIDRs",
-        "\"Nodes\"",
-        "UserDefinedNetworks",
-        "\"Namespaces\"",
-    ] {
+    for objects in ["ServiceCIDRs", "\"Nodes\"", "UserDefinedNetworks"] {
         assert_eq!(lines(&collector, &["cannot be read", objects]), 1);
     }
     assert_eq!(lines(&collector, &["cannot be read", "EndpointSlices"]), 0);

@@ -56,10 +56,4 @@ impl NameServer {
     pub(crate) fn asked(&self, name: &str) -> usize {
         self.server.count(|asked| asked.name() == name)
     }
-
-    /// The number of its queries for IPv6 addresses.
-    pub(crate) fn asked_for_v6(&self, name: &str) -> usize {
-        self.server
-            .count(|asked| asked.name() == name && asked.is_v6())
-    }
 }

@@ -1,7 +1,5 @@
 //! Addresses leave once they are no longer answered, and others stay.
 
-use std::fs;
-
 use proto::api::Family;
 use tests::world::{Setup, World};
 
@@ -84,39 +82,4 @@ async fn an_entry_of_a_wildcard_goes_with_its_last_address() {
     world.expect_set(set, Family::V4, &["192.0.2.31"]).await;
     let gone = world.store.resolved(set, "one.apps.example.com.");
     assert!(gone.is_none_or(|entry| entry.resolved_addresses.is_empty()));
-}
-
-/// Its clients may get other answers than the look-ups.
-#[tokio::test]
-async fn nothing_leaves_by_look_ups_while_a_dns_server_is_not_heard() {
-    let name = "www.example.com.";
-    let mut world = world("www 1 IN A 192.0.2.10").await;
-    let flags = ["--min-ttl", "1s", "--grace", "1s"];
-    world.restart_asking(&flags).await;
-    world.expect_flow(name, Family::V4, "192.0.2.10").await;
-    let file = world.workdir.join("Corefile");
-    let corefile = fs::read_to_string(&file).unwrap();
-    let mute = corefile.replace("    dnstap unix://{$DNSTAP_SOCKET} full\n", "");
-    assert_ne!(mute, corefile);
-    fs::write(&file, mute).unwrap();
-    world.set_zone(2, "www 1 IN A 192.0.2.11").await;
-    world.coredns.restart().await;
-    let history = world.monitor().await;
-    let both = ["192.0.2.10", "192.0.2.11"];
-    world.expect_set(name, Family::V4, &both).await;
-    // Each look-up shows that a second has passed.
-    let rounds = async || {
-        let metric = world.collector.admin();
-        metric
-            .metric("egress_collector_lookups_total", &[])
-            .await
-            .unwrap()
-    };
-    let enough = rounds().await + 5.0;
-    let looked_up = "egress_collector_lookups_total";
-    world.collector.counts(looked_up, &[], enough).await;
-    assert_eq!(history.departures().await, [""; 0]);
-    fs::write(&file, corefile).unwrap();
-    world.coredns.restart().await;
-    world.expect_set(name, Family::V4, &["192.0.2.11"]).await;
 }
