@@ -207,7 +207,7 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
     let following = rules::run::<_, EgressFirewall>(
         store.clone(),
         terms,
-        collector::clients::Clients::default(),
+        collector::namespaces::Namespaces::default(),
         outputs,
         rules::Inputs {
             rebindings: mpsc::channel(1).1,

@@ -16,8 +16,8 @@ use std::{
 };
 
 use collector::{
-    clients::Clients,
     controller::{Config, StatusController},
+    namespaces::Namespaces,
     objects::{ManageObjects, ObjectPolicy},
     rules::{self, BySource, Inputs, Outputs, RetentionPolicy, Source, Wanted},
 };
@@ -118,7 +118,7 @@ impl Cluster {
         let task = rules::run::<_, EgressFirewall>(
             Scripted(Arc::new(Mutex::new(Some(events)))),
             RetentionPolicy::default(),
-            Clients::default(),
+            Namespaces::default(),
             Outputs {
                 wanted,
                 overview,

@@ -4,7 +4,7 @@
 //! - [`observe`]: dnstap streams → [`observation`]s for wanted names that pass the [`guards`].
 //!   [`query_origin`]: the collectors' own queries.
 //! - [`rules`]: EgressFirewalls → the names in use. [`notices`]: reports to the authors of rules.
-//! - [`clients`]: the namespaces with rules. [`pods`]: pods that bypass the cluster's DNS.
+//! - [`namespaces`]: the namespaces with rules, as numbers.
 //! - [`lookup`]: the collector's own DNS queries and their schedule. [`failure`]: their failures.
 //! - [`state`]: observations → the state of a name → its status; no IO.
 //! - [`objects`]: the state of all names → DNSNameResolver objects: created, written by
@@ -15,7 +15,7 @@
 //! - [`inspect`]: the status page. [`explain`]: why an address is there, or is not.
 
 pub mod args;
-pub mod clients;
+
 pub mod control_loop;
 pub mod controller;
 pub mod explain;
@@ -25,6 +25,7 @@ pub mod guards;
 pub mod inspect;
 mod interner;
 pub mod lookup;
+pub mod namespaces;
 pub mod notices;
 pub mod objects;
 pub mod observation;

@@ -7,7 +7,7 @@ use metrics::counter;
 use proto::api::DnsName;
 use tokio::sync::mpsc;
 
-use crate::clients::Namespace;
+use crate::namespaces::Namespace;
 
 /// The most waiting reports. Dropping some is harmless.
 const QUEUE: usize = 64;

@@ -66,15 +66,15 @@ pub(crate) use self::{
 #[cfg(test)]
 pub(crate) use self::{metrics::Census, stored_objects::MAX_IN_FLIGHT};
 
-use crate::{clients::Clients, notices::Notices, observe::answer_cache::AnswerCache};
+use crate::{namespaces::Namespaces, notices::Notices, observe::answer_cache::AnswerCache};
 
 /// State shared with other tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Shared {
     /// Answers that no rule wanted when they came.
     pub remembered: AnswerCache,
-    /// The pods and namespaces of clients.
-    pub clients: Clients,
+    /// The numbers of namespaces.
+    pub namespaces: Namespaces,
     /// Reports names that are left out to the authors of rules.
     pub notices: Notices,
     /// The latest new addresses.

@@ -65,7 +65,7 @@ use self::{
     validation::Faults,
 };
 use crate::{
-    clients::Clients,
+    namespaces::Namespaces,
     notices::{LeftOut, Rebinding},
     policies::Policies,
 };
@@ -134,7 +134,7 @@ pub struct Inputs {
 pub async fn run<S: Store, K: RuleSource>(
     store: S,
     terms: RetentionPolicy,
-    clients: Clients,
+    clients: Namespaces,
     outputs: Outputs,
     mut inputs: Inputs,
     gate: Gate,

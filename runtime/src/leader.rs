@@ -4,7 +4,7 @@
 //!   renewal. The leader renews it every 2 s by compare-and-swap, and stops to lead after 10 s without a renewal. A
 //!   killed leader is replaced within 17 s and the time of the requests. A leader that ends in order clears the holder,
 //!   so it is replaced at once. Of the collectors, one that receives fewer DNS servers hands the lead over
-//!   ([`coverage`]).
+//!   (`coverage`).
 //! - With a folder the leader holds `flock` on `PATH/.leader` (the collector) or `PATH/.NAME-leader` (any other
 //!   program) for life. The lock ends with its process.
 

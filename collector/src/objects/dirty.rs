@@ -10,7 +10,7 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::entry::Entry;
-use crate::clients::Namespace;
+use crate::namespaces::Namespace;
 
 /// For how long written bytes count.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -140,7 +140,7 @@ impl Extend<DnsName> for DirtyNames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clients::Clients;
+    use crate::namespaces::Namespaces;
 
     fn name(i: usize) -> DnsName {
         DnsName::parse(&format!("n{i}.example.com")).unwrap()
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn name_that_comes_again_and_again_comes_behind_the_others() {
-        let one = Some(Clients::default().number("one"));
+        let one = Some(Namespaces::default().number("one"));
         let (mut dirty, written) = (DirtyNames::default(), WrittenBytes::default());
         for i in 0..4 {
             dirty.enqueue(name(i), one);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn namespace_with_fewest_written_bytes_comes_first() {
-        let clients = Clients::default();
+        let clients = Namespaces::default();
         let [busy, quiet] = ["busy", "quiet"].map(|it| clients.number(it));
         let (mut dirty, mut written) = (DirtyNames::default(), WrittenBytes::default());
         written.add(Some(busy), 1_000_000, at(0));
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn namespaces_that_wrote_as_much_take_turns() {
-        let clients = Clients::default();
+        let clients = Namespaces::default();
         let [many, few] = ["many", "few"].map(|it| Some(clients.number(it)));
         let (mut dirty, written) = (DirtyNames::default(), WrittenBytes::default());
         for i in 0..1000 {

@@ -7,7 +7,7 @@ use runtime::clock::Timestamp;
 
 use super::{eviction_log::Evicted, name_use::NameUse, stored_object::StoredObject};
 use crate::{
-    clients::{Clients, Namespace},
+    namespaces::{Namespace, Namespaces},
     rules::{Source, SourceSet},
     state::NameState,
 };
@@ -133,7 +133,7 @@ impl Entry {
 
 /// The names of namespaces, sorted.
 pub(super) fn names_of(
-    clients: &Clients,
+    clients: &Namespaces,
     namespaces: impl Iterator<Item = Namespace>,
 ) -> Vec<Arc<str>> {
     let namespaces = namespaces.take(MOST_NAMESPACES);

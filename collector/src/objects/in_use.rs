@@ -10,8 +10,8 @@ use runtime::clock::Timestamp;
 
 use super::{name_use::NameUse, names::NameTable, namespace_caps::NamespaceUse};
 use crate::{
-    clients::Namespace,
     interner::Interner,
+    namespaces::Namespace,
     rules::{BySource, RetentionPolicy, RuleChange, Source, Version, Wanted},
     state::Limits,
 };

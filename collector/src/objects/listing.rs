@@ -116,7 +116,7 @@ fn matching<'a>(
     let filter = filter.to_ascii_lowercase();
     let holds = |text: &str| text.to_ascii_lowercase().contains(&filter);
     // A namespace without a number has no rule.
-    let namespace = namespace.map(|it| inspection.names.shared.clients.known(it));
+    let namespace = namespace.map(|it| inspection.names.shared.namespaces.known(it));
     let of_namespace = |entry: &Entry| match namespace {
         Some(Some(namespace)) => entry.in_use.with_rule.binary_search(&namespace).is_ok(),
         Some(None) => false,
@@ -153,7 +153,7 @@ fn listed(
     now: Timestamp,
 ) -> ListedName {
     let facts = inspection.name_facts(name, entry, None, most, now, |_, _| true);
-    let clients = &inspection.names.shared.clients;
+    let clients = &inspection.names.shared.namespaces;
     let list = entry.memory.list();
     let mut listed: Vec<&DnsName> = facts.addresses.iter().map(|(it, _)| &it.name).collect();
     listed.dedup();

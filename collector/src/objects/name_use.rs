@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{clients::Namespace, rules::SourceSet, state::Limits};
+use crate::{namespaces::Namespace, rules::SourceSet, state::Limits};
 
 /// How the rules of all sources use a name. Many names share one.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]

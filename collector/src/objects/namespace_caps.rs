@@ -16,7 +16,7 @@ use runtime::clock::Timestamp;
 use serde::Serialize;
 
 use super::{entry::Entry, names::NameTable};
-use crate::{clients::Namespace, notices::Notices, observation::Observation};
+use crate::{namespaces::Namespace, notices::Notices, observation::Observation};
 
 /// How often the addresses are counted.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
@@ -235,7 +235,7 @@ impl NamespaceUse {
 
     fn of_namespace(&self, namespace: Namespace, names: &NameTable) -> NamespaceAtCap {
         NamespaceAtCap {
-            namespace: names.shared.clients.name(namespace),
+            namespace: names.shared.namespaces.name(namespace),
             names_left_out: self.beyond.get(&namespace).map_or(0, HashSet::len),
             addresses: self.addresses_of(namespace),
         }

@@ -11,7 +11,7 @@ use runtime::{clock::Timestamp, store::ObjectKey};
 
 use super::entry::{Entry, names_of};
 use crate::{
-    clients::Clients,
+    namespaces::Namespaces,
     observation::{Observation, Provenance},
     observe::PeerIds,
     state::Stored,
@@ -61,7 +61,7 @@ impl NewAddresses {
 
     /// Records the addresses of an answer that are new for its entry. Must be called before the
     /// answer is applied to the entry.
-    pub(super) fn answered(&self, entry: &Entry, observation: &Observation, clients: &Clients) {
+    pub(super) fn answered(&self, entry: &Entry, observation: &Observation, clients: &Namespaces) {
         let list = entry.memory.list();
         let mut namespaces = None;
         for (address, _) in &observation.addresses {

@@ -44,12 +44,12 @@ mod tests {
         super::{RetentionPolicy, tests::firewall},
         *,
     };
-    use crate::clients::Clients;
+    use crate::namespaces::Namespaces;
 
     #[test]
     fn namespace_at_a_cap_gets_an_event_with_the_caps() {
         let (reporter, mut reports) = Reporter::with_queue(4);
-        let clients = Clients::default();
+        let clients = Namespaces::default();
         let mut teller = NameEvents::new(reporter.clone());
         let mut rule_events = RuleEvents::new(reporter.clone());
         let mut rules = Rules::new(RetentionPolicy::default(), clients.clone());
@@ -75,7 +75,7 @@ mod tests {
         let (reporter, mut reports) = Reporter::with_queue(4);
         let mut teller = NameEvents::new(reporter.clone());
         let mut rule_events = RuleEvents::new(reporter);
-        let mut rules = Rules::new(RetentionPolicy::default(), Clients::default());
+        let mut rules = Rules::new(RetentionPolicy::default(), Namespaces::default());
         let mut denying = firewall("denying", &["*.example.com"]);
         denying.spec.egress[0].rule_type = RuleType::Deny;
         for firewall in [&denying, &firewall("allowing", &["*.example.com"])] {

@@ -18,8 +18,8 @@ use super::{
     wanted::{WantedName, replace},
 };
 use crate::{
-    clients::{Clients, Namespace},
     interner::Interner,
+    namespaces::{Namespace, Namespaces},
     policies::Policies,
 };
 
@@ -27,7 +27,7 @@ use crate::{
 pub(super) struct Rules {
     terms: RetentionPolicy,
     /// Assigns numbers to namespaces.
-    clients: Clients,
+    clients: Namespaces,
     /// The policies that objects were made for.
     policies: Policies,
     /// Whether the objects are in no namespace, so that their names are charged to policies.
@@ -56,7 +56,7 @@ struct Changed {
 }
 
 impl Rules {
-    pub(super) fn new(terms: RetentionPolicy, clients: Clients) -> Self {
+    pub(super) fn new(terms: RetentionPolicy, clients: Namespaces) -> Self {
         Self {
             terms,
             clients,
@@ -67,7 +67,7 @@ impl Rules {
     /// For the objects of one source.
     pub(super) fn of<K: RuleSource>(
         terms: RetentionPolicy,
-        clients: Clients,
+        clients: Namespaces,
         policies: Policies,
     ) -> Self {
         Self {

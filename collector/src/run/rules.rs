@@ -128,7 +128,7 @@ impl Program {
             rules::run::<_, K>(
                 self.store.clone(),
                 self.args.retention.retention(),
-                self.shared.clients.clone(),
+                self.shared.namespaces.clone(),
                 outputs,
                 inputs,
                 self.health.gate(gate, "they were not listed yet"),

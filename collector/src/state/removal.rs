@@ -88,7 +88,7 @@ impl NameState {
         })
     }
 
-    /// Removes addresses that only the retention of their name keeps, beyond [`MAX_RETAINED`] of a
+    /// Removes addresses that only the retention of their name keeps, beyond `MAX_RETAINED` of a
     /// name: those seen longest ago. Returns what was removed.
     pub fn limit_retained(&mut self, now: Timestamp, limits: &Limits) -> Vec<(DnsName, IpAddr)> {
         let list = &self.list;

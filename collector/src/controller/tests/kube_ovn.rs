@@ -70,7 +70,7 @@ impl World {
     }
 
     fn use_by(&mut self, names: &[&str], policy: &str) {
-        let clients = &self.config.shared.clients;
+        let clients = &self.config.shared.namespaces;
         let payer = clients.number(&format!("policy {policy}"));
         let mut all: BySource<Wanted> = BySource::of(&[Source::KubeOvn]);
         *all.get_mut(Source::KubeOvn) = wanted(names, 0);

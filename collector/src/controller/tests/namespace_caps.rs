@@ -6,7 +6,7 @@ use proto::api::DnsName;
 
 use super::{World, at, name, wanted};
 use crate::{
-    clients::Namespace,
+    namespaces::Namespace,
     notices::{LeftOut, Notices},
     objects::{ManageObjects, NamespaceCaps},
 };
@@ -23,7 +23,7 @@ fn small() -> World {
 
 /// These namespaces have rules with these names.
 pub(in crate::controller) fn want_by(world: &mut World, rules: &[(&str, &[&str])]) {
-    let clients = &world.config.shared.clients;
+    let clients = &world.config.shared.namespaces;
     let mut namespaces: BTreeMap<DnsName, Vec<Namespace>> = BTreeMap::new();
     let mut all = wanted(&[], 0);
     for (namespace, names) in rules {
@@ -130,7 +130,7 @@ fn namespace_at_its_cap_of_addresses_gets_no_new_ones_and_others_do() {
         "b.test. 198.51.100.1".to_owned(),
     ];
     assert_eq!(world.addresses(), expected);
-    let many = world.config.shared.clients.number("many");
+    let many = world.config.shared.namespaces.number("many");
     assert_eq!(reported.try_recv(), Ok(LeftOut::OfNamespace(many)));
     assert!(reported.try_recv().is_err(), "once in ten minutes");
     // A known address is renewed, and when the others are over there is room again.

@@ -30,7 +30,7 @@ impl NameTable {
             return;
         };
         let recent = &self.shared.new_addresses;
-        recent.answered(entry, observation, &self.shared.clients);
+        recent.answered(entry, observation, &self.shared.namespaces);
         let (memory, limits) = (&mut entry.memory, &entry.in_use.limits);
         let learned = memory.observe(observation, limits);
         let is_crowded = memory.size().is_crowded(memory.list(), limits);

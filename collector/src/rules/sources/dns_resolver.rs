@@ -10,7 +10,7 @@ use super::{
     },
     RuleSource, Source,
 };
-use crate::clients::Namespace;
+use crate::namespaces::Namespace;
 
 impl RuleSource for DnsResolver {
     const SOURCE: Source = Source::DnsResolver;

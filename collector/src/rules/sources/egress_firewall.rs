@@ -14,7 +14,7 @@ use super::{
     },
     RuleSource, Source,
 };
-use crate::clients::Namespace;
+use crate::namespaces::Namespace;
 
 /// ovn-kubernetes ignores rules beyond these.
 pub(in crate::rules) const MAX_RULES: usize = 8_000;

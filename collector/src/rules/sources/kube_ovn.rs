@@ -15,7 +15,7 @@ use super::{
     },
     RuleSource, Source,
 };
-use crate::clients::Namespace;
+use crate::namespaces::Namespace;
 
 impl RuleSource for KubeOvnDnsNameResolver {
     const SOURCE: Source = Source::KubeOvn;

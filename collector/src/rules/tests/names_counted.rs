@@ -13,13 +13,13 @@ use serde_json::json;
 use super::super::{
     RetentionPolicy, Wanted, rule_object::RuleObject, rule_set::Rules, validation::Fault,
 };
-use crate::clients::Clients;
+use crate::namespaces::Namespaces;
 
 /// Of a namespace in these tests.
 const LIMIT: usize = 10;
 
 fn rules() -> Rules {
-    let (terms, clients) = (RetentionPolicy::default(), Clients::default());
+    let (terms, clients) = (RetentionPolicy::default(), Namespaces::default());
     let mut rules = Rules::of::<DnsResolver>(terms, clients, Default::default());
     rules.counted.set_limit(LIMIT);
     rules

@@ -15,7 +15,7 @@ use super::{
     super::{Overview, RetentionPolicy, RuleChange, Version, Wanted, rule_set::Rules},
     annotate, firewall, key,
 };
-use crate::clients::{Clients, Namespace};
+use crate::namespaces::{Namespace, Namespaces};
 
 /// The rules, and the published names.
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl DerefMut for Published {
 impl Published {
     pub(in crate::rules) fn new(terms: RetentionPolicy) -> Self {
         Self {
-            rules: Rules::new(terms, Clients::default()),
+            rules: Rules::new(terms, Namespaces::default()),
             ..Self::default()
         }
     }
