@@ -167,7 +167,7 @@ async fn the_page_begins_with_its_problems_and_refreshes_only_without_fields() {
     assert!(none.starts_with("HTTP/1.0 400"), "{none}");
     let (before, _) = page.split_once("id=\"conditions\"").unwrap();
     for part in [
-        "<strong>4 problems</strong>",
+        "<strong>5 problems</strong>",
         "<a href=\"/#dns-servers\">DNS server 10.0.0.1:53</a>: flush.cluster.local.: no stream",
         "<a href=\"/explain?about=*.example.com.\">*.example.com.</a>: a.example.com.: NXDOMAIN",
         "<meta http-equiv=\"refresh\" content=\"10\">",
