@@ -134,7 +134,7 @@ pub struct Inputs {
 pub async fn run<S: Store, K: RuleSource>(
     store: S,
     terms: RetentionPolicy,
-    clients: Namespaces,
+    namespaces: Namespaces,
     outputs: Outputs,
     mut inputs: Inputs,
     gate: Gate,
@@ -145,7 +145,7 @@ pub async fn run<S: Store, K: RuleSource>(
         is_needed: outputs.is_needed,
         was_in_sync: false,
     };
-    let rules = Rules::of::<K>(terms, clients, inputs.policies);
+    let rules = Rules::of::<K>(terms, namespaces, inputs.policies);
     let mut state = RulesTask::<K>::new(rules);
     let mut teller = NameEvents::new(outputs.reporter.clone());
     let mut rule_events = RuleEvents::new(outputs.reporter);

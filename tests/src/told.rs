@@ -29,14 +29,14 @@ pub struct Told {
     pub at: Instant,
 }
 
-/// Namespaces that query IPv4 addresses at a steady rate, until they are dropped.
+/// Clients that query IPv4 addresses at a steady rate, until they are dropped.
 #[derive(Debug)]
-pub struct Namespaces {
+pub struct Clients {
     told: Arc<Mutex<Vec<Told>>>,
     _tasks: JoinSet<()>,
 }
 
-impl Namespaces {
+impl Clients {
     /// Sends this many queries a second. `question` gives the rule and the name of each query from its number.
     pub fn start(
         server: SocketAddr,

@@ -173,8 +173,8 @@ mod tests {
 
     #[test]
     fn namespace_with_fewest_written_bytes_comes_first() {
-        let clients = Namespaces::default();
-        let [busy, quiet] = ["busy", "quiet"].map(|it| clients.number(it));
+        let namespaces = Namespaces::default();
+        let [busy, quiet] = ["busy", "quiet"].map(|it| namespaces.number(it));
         let (mut dirty, mut written) = (DirtyNames::default(), WrittenBytes::default());
         written.add(Some(busy), 1_000_000, at(0));
         assert_eq!(written.payer(&[busy, quiet]), Some(quiet));
@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn namespaces_that_wrote_as_much_take_turns() {
-        let clients = Namespaces::default();
-        let [many, few] = ["many", "few"].map(|it| Some(clients.number(it)));
+        let namespaces = Namespaces::default();
+        let [many, few] = ["many", "few"].map(|it| Some(namespaces.number(it)));
         let (mut dirty, written) = (DirtyNames::default(), WrittenBytes::default());
         for i in 0..1000 {
             dirty.enqueue(name(i), many);

@@ -133,11 +133,11 @@ impl Entry {
 
 /// The names of namespaces, sorted.
 pub(super) fn names_of(
-    clients: &Namespaces,
+    all: &Namespaces,
     namespaces: impl Iterator<Item = Namespace>,
 ) -> Vec<Arc<str>> {
     let namespaces = namespaces.take(MOST_NAMESPACES);
-    let mut names: Vec<_> = namespaces.map(|it| clients.name(it)).collect();
+    let mut names: Vec<_> = namespaces.map(|it| all.name(it)).collect();
     names.sort_unstable();
     names
 }

@@ -153,14 +153,14 @@ fn listed(
     now: Timestamp,
 ) -> ListedName {
     let facts = inspection.name_facts(name, entry, None, most, now, |_, _| true);
-    let clients = &inspection.names.shared.namespaces;
+    let all = &inspection.names.shared.namespaces;
     let list = entry.memory.list();
     let mut listed: Vec<&DnsName> = facts.addresses.iter().map(|(it, _)| &it.name).collect();
     listed.dedup();
     let asked_by = listed.into_iter().flat_map(|name| list.clients_of(name));
     let asked_by: BTreeSet<IpAddr> = asked_by.copied().collect();
     ListedName {
-        namespaces: names_of(clients, entry.in_use.with_rule.iter().copied()),
+        namespaces: names_of(all, entry.in_use.with_rule.iter().copied()),
         more_namespaces: entry.in_use.with_rule.len().saturating_sub(MOST_NAMESPACES),
         asked_by: asked_by.into_iter().take(MOST_CLIENTS).collect(),
         facts,

@@ -207,7 +207,7 @@ impl NameTable {
         }
     }
 
-    /// Namespaces of a DNS server that is not received may use any name.
+    /// Clients of a DNS server that is not received may use any name.
     pub(crate) fn not_idle(&mut self, now: Timestamp) {
         for entry in self.entries.values_mut() {
             entry.memory.not_idle(now);

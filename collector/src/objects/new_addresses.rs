@@ -61,7 +61,7 @@ impl NewAddresses {
 
     /// Records the addresses of an answer that are new for its entry. Must be called before the
     /// answer is applied to the entry.
-    pub(super) fn answered(&self, entry: &Entry, observation: &Observation, clients: &Namespaces) {
+    pub(super) fn answered(&self, entry: &Entry, observation: &Observation, all: &Namespaces) {
         let list = entry.memory.list();
         let mut namespaces = None;
         for (address, _) in &observation.addresses {
@@ -69,7 +69,7 @@ impl NewAddresses {
             if list.has(&observation.name, address) || list.has_address(*address) {
                 continue;
             }
-            let with_rule = || names_of(clients, entry.in_use.with_rule.iter().copied()).into();
+            let with_rule = || names_of(all, entry.in_use.with_rule.iter().copied()).into();
             let mut recent = self.0.lock();
             if recent.len() >= MOST_NEW_ADDRESSES {
                 recent.pop_front();

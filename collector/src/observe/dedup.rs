@@ -1,6 +1,6 @@
 //! Drops answers that a stream has just repeated.
 //!
-//! Namespaces query a name in use again and again. Each repeat would pass through the queue and wake
+//! Clients query a name in use again and again. Each repeat would pass through the queue and wake
 //! the controller, only to move expiry times by milliseconds. That costs far more than decoding the
 //! answer.
 

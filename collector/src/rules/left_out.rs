@@ -49,14 +49,14 @@ mod tests {
     #[test]
     fn namespace_at_a_cap_gets_an_event_with_the_caps() {
         let (reporter, mut reports) = Reporter::with_queue(4);
-        let clients = Namespaces::default();
+        let namespaces = Namespaces::default();
         let mut teller = NameEvents::new(reporter.clone());
         let mut rule_events = RuleEvents::new(reporter.clone());
-        let mut rules = Rules::new(RetentionPolicy::default(), clients.clone());
+        let mut rules = Rules::new(RetentionPolicy::default(), namespaces.clone());
         for namespace in ["team", "other"] {
             rules.apply(&firewall(namespace, &["www.example.com"]));
         }
-        let left_out = LeftOut::OfNamespace(clients.number("team"));
+        let left_out = LeftOut::OfNamespace(namespaces.number("team"));
         let now = Instant::now();
         tell(&mut teller, &mut rule_events, &rules, &left_out, now);
         rule_events.report::<EgressFirewall>(&rules, &BTreeSet::new());

@@ -27,7 +27,7 @@ use crate::{
 pub(super) struct Rules {
     terms: RetentionPolicy,
     /// Assigns numbers to namespaces.
-    clients: Namespaces,
+    namespaces: Namespaces,
     /// The policies that objects were made for.
     policies: Policies,
     /// Whether the objects are in no namespace, so that their names are charged to policies.
@@ -56,10 +56,10 @@ struct Changed {
 }
 
 impl Rules {
-    pub(super) fn new(terms: RetentionPolicy, clients: Namespaces) -> Self {
+    pub(super) fn new(terms: RetentionPolicy, namespaces: Namespaces) -> Self {
         Self {
             terms,
-            clients,
+            namespaces,
             ..Self::default()
         }
     }
@@ -67,13 +67,13 @@ impl Rules {
     /// For the objects of one source.
     pub(super) fn of<K: RuleSource>(
         terms: RetentionPolicy,
-        clients: Namespaces,
+        namespaces: Namespaces,
         policies: Policies,
     ) -> Self {
         Self {
             policies,
             are_cluster_wide: !K::IS_NAMESPACED,
-            ..Self::new(terms, clients)
+            ..Self::new(terms, namespaces)
         }
     }
 
@@ -84,7 +84,7 @@ impl Rules {
             true => key.namespace.clone(),
             false => policy_payer(policy.unwrap_or_default()),
         };
-        let payer = self.clients.number(&payer);
+        let payer = self.namespaces.number(&payer);
         let mut rule_object = object.rules(payer, &self.terms);
         if let Some(about) = policy.and_then(|policy| self.policies.about(policy)) {
             rule_object.about = about;
@@ -267,7 +267,7 @@ impl Rules {
     fn namespace_of(&self, payer: Namespace) -> Arc<str> {
         match self.are_cluster_wide {
             true => "".into(),
-            false => self.clients.name(payer),
+            false => self.namespaces.name(payer),
         }
     }
 

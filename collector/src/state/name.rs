@@ -21,10 +21,10 @@ pub(super) struct Name {
     /// The time of the last query by a client. A name under a wildcard is looked up only while
     /// clients use it.
     pub(super) sighted: Timestamp,
-    /// Namespaces that asked for it, as far as this process knows. For a name that no wildcard found,
+    /// Clients that asked for it, as far as this process knows. For a name that no wildcard found,
     /// only the first.
     pub(super) clients: ClientsOfName,
-    /// Namespaces asked for it in two minutes at least. A name of a status counts as asked for so.
+    /// Clients asked for it in two minutes at least. A name of a status counts as asked for so.
     pub(super) is_asked_again: bool,
     /// Failed look-ups since the last answer.
     pub(super) failures: i32,
@@ -238,7 +238,7 @@ impl Name {
         self.absences = [0; 2];
         self.tried = Timestamp::default();
         self.seen = self.seen.min(now);
-        // Namespaces may have queried it during the gap.
+        // Clients may have queried it during the gap.
         self.sighted = now;
         for address in &mut self.addresses {
             if address.looked_up > now {

@@ -70,8 +70,8 @@ impl World {
     }
 
     fn use_by(&mut self, names: &[&str], policy: &str) {
-        let clients = &self.config.shared.namespaces;
-        let payer = clients.number(&format!("policy {policy}"));
+        let namespaces = &self.config.shared.namespaces;
+        let payer = namespaces.number(&format!("policy {policy}"));
         let mut all: BySource<Wanted> = BySource::of(&[Source::KubeOvn]);
         *all.get_mut(Source::KubeOvn) = wanted(names, 0);
         let of_source = all.get_mut(Source::KubeOvn);

@@ -23,11 +23,11 @@ fn small() -> World {
 
 /// These namespaces have rules with these names.
 pub(in crate::controller) fn want_by(world: &mut World, rules: &[(&str, &[&str])]) {
-    let clients = &world.config.shared.namespaces;
+    let numbers = &world.config.shared.namespaces;
     let mut namespaces: BTreeMap<DnsName, Vec<Namespace>> = BTreeMap::new();
     let mut all = wanted(&[], 0);
     for (namespace, names) in rules {
-        let namespace = clients.number(namespace);
+        let namespace = numbers.number(namespace);
         let mut of_namespace: Vec<_> = names.iter().map(|text| name(text)).collect();
         of_namespace.sort_unstable();
         for name in &of_namespace {

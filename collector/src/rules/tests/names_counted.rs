@@ -19,8 +19,8 @@ use crate::namespaces::Namespaces;
 const LIMIT: usize = 10;
 
 fn rules() -> Rules {
-    let (terms, clients) = (RetentionPolicy::default(), Namespaces::default());
-    let mut rules = Rules::of::<DnsResolver>(terms, clients, Default::default());
+    let (terms, namespaces) = (RetentionPolicy::default(), Namespaces::default());
+    let mut rules = Rules::of::<DnsResolver>(terms, namespaces, Default::default());
     rules.counted.set_limit(LIMIT);
     rules
 }

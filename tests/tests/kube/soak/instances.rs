@@ -19,7 +19,7 @@ use tests::{
     monitor::Monitor,
     programs::Program,
     soak::or_long,
-    told::{self, Namespaces},
+    told::{self, Clients},
     upstream::{Scripted, Speech},
     wait::eventually,
     workdir::Workdir,
@@ -47,7 +47,7 @@ const TTL: Duration = Duration::from_secs(5);
 /// A name keeps its address for this many answers in a row.
 const SAME: u32 = 20;
 
-/// Namespaces' queries a second.
+/// Clients' queries a second.
 fn rate() -> u32 {
     or_long(100, 500)
 }
@@ -272,17 +272,17 @@ impl Cluster {
         cluster
     }
 
-    /// Namespaces with this many queries a second, and a monitor of the sets, both from now on.
-    async fn follow(&self, per_second: u32) -> (Namespaces, Monitor) {
+    /// Clients with this many queries a second, and a monitor of the sets, both from now on.
+    async fn follow(&self, per_second: u32) -> (Clients, Monitor) {
         let history = Monitor::start(self.database.workdir.path()).await;
         let question = move |number| question(number, per_second);
-        let clients = Namespaces::start(self.coredns.address(), per_second, question);
+        let clients = Clients::start(self.coredns.address(), per_second, question);
         (clients, history)
     }
 }
 
 /// Applies faults to the collectors while clients get answers all the time; the sets must have these.
-async fn hold(cluster: &mut Cluster, faults: &[Fault], clients: &Namespaces, history: Monitor) {
+async fn hold(cluster: &mut Cluster, faults: &[Fault], clients: &Clients, history: Monitor) {
     let began = Instant::now();
     for fault in faults {
         // The leader, and the other one.
@@ -376,7 +376,7 @@ async fn beside_the_plugin_and_the_operator_of_openshift_nothing_is_lost() {
 }
 
 /// OpenShift's plugin in CoreDNS also writes the answers of clients.
-async fn plugin_writes(store: &KubeStore, object: ObjectKey, clients: &Namespaces) {
+async fn plugin_writes(store: &KubeStore, object: ObjectKey, clients: &Clients) {
     let (mut seen, mut last) = (0, None);
     loop {
         let told = clients.told(seen);

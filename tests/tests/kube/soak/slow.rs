@@ -7,7 +7,7 @@ use tests::{
     coredns::{CoreDns, free_port},
     kube::ApiServer,
     soak::or_long,
-    told::Namespaces,
+    told::Clients,
     upstream::Scripted,
     wait::eventually,
     workdir::Workdir,
@@ -38,7 +38,7 @@ fn name(i: u32) -> String {
 
 /// Fields are in the order in which they are dropped.
 struct Both {
-    _clients: Namespaces,
+    _clients: Clients,
     _coredns: CoreDns,
     one: Instances,
     two: Instances,
@@ -73,7 +73,7 @@ impl Both {
         }
         let question = |number: u32| ("", name(number % NAMES));
         Self {
-            _clients: Namespaces::start(coredns.address(), RATE, question),
+            _clients: Clients::start(coredns.address(), RATE, question),
             _coredns: coredns,
             one,
             two,

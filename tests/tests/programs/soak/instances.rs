@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use tests::{
     programs::Program,
     soak,
-    told::{self, Namespaces},
+    told::{self, Clients},
     upstream::Scripted,
     wait::eventually,
 };
@@ -72,7 +72,7 @@ async fn any_collector_may_be_killed_paused_or_restarted_without_a_lost_answer()
     world.look_up(NAME).await;
     let history = world.monitor().await;
 
-    let clients = Namespaces::start(world.coredns.address(), 10, |_| (NAME, NAME.to_owned()));
+    let clients = Clients::start(world.coredns.address(), 10, |_| (NAME, NAME.to_owned()));
     for round in 0..soak::or_long(3, 30) {
         // The one that leads, and the other one.
         let leads = world
