@@ -1,13 +1,14 @@
 //! The rate of writes of objects, in turns of namespaces.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     time::{Duration, Instant},
 };
 
 use runtime::{
     store::ObjectKey,
     token_bucket::{TokenBucket, TokenRate},
+    written_bytes::WrittenBytes,
 };
 
 use crate::planner::Now;
@@ -27,15 +28,12 @@ const OF_ONE: TokenRate = TokenRate {
     saved_for: SAVED,
 };
 
-/// For how long the bytes of a namespace count in the order of the others' writes.
-const RECENT: Duration = Duration::from_secs(10);
-
 /// The bytes of all writes.
 #[derive(Debug, Default)]
 pub struct Budget {
     all: TokenBucket,
-    /// The writes within [`RECENT`]: time, namespace and bytes.
-    recent: VecDeque<(Instant, String, usize)>,
+    /// By namespace.
+    written: WrittenBytes<String>,
 }
 
 /// The bytes of the writes for one `DNSResolver`.
@@ -65,32 +63,26 @@ impl Budget {
     ) {
         self.all.withdraw(bytes, ALL, now.time);
         resolver.0.withdraw(bytes, OF_ONE, now.time);
-        let recent = &mut self.recent;
-        recent.push_back((now.instant, namespace.to_owned(), bytes));
-        recent.retain(|(at, ..)| *at + RECENT > now.instant);
+        self.written.add(namespace.to_owned(), bytes, now.time);
     }
 
     /// The first so many of the due writes, one of each namespace in turn, and at most `of_one` of a namespace. A
     /// namespace that has written little comes before the others, and in a namespace the oldest write.
     pub fn in_turns(
-        &self,
+        &mut self,
         mut due: Vec<(Instant, ObjectKey)>,
         most: usize,
         of_one: usize,
-        now: Instant,
+        now: Now,
     ) -> Vec<ObjectKey> {
-        let mut written: HashMap<&str, usize> = HashMap::new();
-        let recent = self.recent.iter();
-        for (_, namespace, bytes) in recent.filter(|(at, ..)| *at + RECENT > now) {
-            *written.entry(namespace).or_default() += bytes;
-        }
+        self.written.forget(now.time);
         due.sort_unstable();
         let mut turns: HashMap<String, usize> = HashMap::new();
         let mut ranked = Vec::new();
         for (since, key) in due {
             let turn = turns.entry(key.namespace.clone()).or_default();
             *turn += 1;
-            let bytes = written.get(&*key.namespace).copied().unwrap_or(0);
+            let bytes = self.written.of(&key.namespace);
             if *turn <= of_one {
                 ranked.push((*turn, bytes, since, key));
             }
@@ -108,7 +100,7 @@ fn wait(mut bucket: TokenBucket, rate: TokenRate, now: Now) -> Option<Instant> {
 
 #[cfg(test)]
 mod tests {
-    use runtime::clock::Timestamp;
+    use runtime::{clock::Timestamp, written_bytes::COUNTED_FOR};
 
     use super::*;
 
@@ -150,13 +142,17 @@ mod tests {
             ("c/1", 4),
         ];
         let all: Vec<_> = all.iter().map(|(key, at)| due(key, *at)).collect();
-        let first = |of_one, now| {
+        let later = Now {
+            time: now.time + COUNTED_FOR,
+            ..now
+        };
+        let mut first = |of_one, now| {
             let first = budget.in_turns(all.clone(), 4, of_one, now);
             let first = first.iter().map(ToString::to_string);
             first.collect::<Vec<_>>()
         };
-        assert_eq!(first(4, start), ["c/1", "b/1", "a/1", "c/2"]);
-        assert_eq!(first(1, start), ["c/1", "b/1", "a/1"]);
-        assert_eq!(first(1, start + RECENT), ["a/1", "c/1", "b/1"]);
+        assert_eq!(first(4, now), ["c/1", "b/1", "a/1", "c/2"]);
+        assert_eq!(first(1, now), ["c/1", "b/1", "a/1"]);
+        assert_eq!(first(1, later), ["a/1", "c/1", "b/1"]);
     }
 }

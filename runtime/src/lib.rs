@@ -22,7 +22,7 @@
 //! - [`shutdown`]: signals, draining, and the tasks of a program.
 //! - [`log_rate_limiter`]: a rate limit for log lines that outside input causes.
 //! - [`telemetry`]: logs and metrics.
-//! - [`token_bucket`]: a limit of bytes a second.
+//! - [`token_bucket`]: a limit of bytes a second. [`written_bytes`]: those of the last 10 s.
 //!
 //! A program parses its flags ([`args::parse`]), sets up logs and metrics, and hands its future to [`run_program`].
 
@@ -56,6 +56,7 @@ pub mod telemetry;
 mod threads;
 pub mod tls;
 pub mod token_bucket;
+pub mod written_bytes;
 
 pub use self::{
     open_store::OpenStore,

@@ -1,64 +1,21 @@
 //! Names whose objects are to be checked, without duplicates. The next one is of the namespace that wrote fewest bytes
 //! lately, so that one that writes all the time delays no other.
 
-use std::{
-    collections::{BTreeSet, HashMap, HashSet, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use proto::api::DnsName;
-use runtime::clock::Timestamp;
+use runtime::written_bytes::WrittenBytes;
 
 use super::entry::Entry;
 use crate::namespaces::Namespace;
 
-/// For how long written bytes count.
-const WINDOW: Duration = Duration::from_secs(10);
-
 /// The namespace with a rule for a name that its writes count for; none for a name without rules.
 pub(super) type Payer = Option<Namespace>;
 
-/// The bytes that each namespace wrote in the last 10 s.
-#[derive(Debug, Default)]
-pub(super) struct WrittenBytes {
-    writes: VecDeque<(Timestamp, Payer, usize)>,
-    bytes: HashMap<Payer, usize>,
-}
-
-impl WrittenBytes {
-    /// The namespace that wrote fewest bytes of those with a rule.
-    pub(super) fn payer(&self, with_rule: &[Namespace]) -> Payer {
-        with_rule
-            .iter()
-            .copied()
-            .min_by_key(|it| self.of(Some(*it)))
-    }
-
-    fn of(&self, payer: Payer) -> usize {
-        self.bytes.get(&payer).copied().unwrap_or(0)
-    }
-
-    pub(super) fn add(&mut self, payer: Payer, bytes: usize, now: Timestamp) {
-        self.writes.push_back((now, payer, bytes));
-        *self.bytes.entry(payer).or_default() += bytes;
-    }
-
-    /// Forgets the writes that are older than 10 s.
-    pub(super) fn forget(&mut self, now: Timestamp) {
-        // A clock that was set back must not keep them.
-        let is_old = |at: Timestamp| at + WINDOW <= now || at > now;
-        while let Some((at, payer, bytes)) = self.writes.front().copied()
-            && is_old(at)
-        {
-            self.writes.pop_front();
-            if let Some(sum) = self.bytes.get_mut(&payer) {
-                *sum = sum.saturating_sub(bytes);
-                if *sum == 0 {
-                    self.bytes.remove(&payer);
-                }
-            }
-        }
-    }
+/// The namespace that wrote fewest bytes of those with a rule.
+pub(super) fn payer(written: &WrittenBytes<Payer>, with_rule: &[Namespace]) -> Payer {
+    let with_rule = with_rule.iter().copied().map(Some);
+    with_rule.min_by_key(|it| written.of(it)).flatten()
 }
 
 /// Names to check.
@@ -92,17 +49,17 @@ impl DirtyNames {
     /// Takes the next name. Names without an entry are skipped.
     pub(super) fn pop<'a>(
         &mut self,
-        written: &WrittenBytes,
+        written: &WrittenBytes<Payer>,
         entry: impl Fn(&DnsName) -> Option<&'a Entry>,
     ) -> Option<DnsName> {
         while let Some(name) = self.new.pop_first() {
             if let Some(entry) = entry(&name) {
-                self.enqueue(name, written.payer(&entry.in_use.with_rule));
+                self.enqueue(name, payer(written, &entry.in_use.with_rule));
             }
         }
         let queues = self.queues.iter();
         let next =
-            queues.min_by_key(|(payer, queue)| (written.of(**payer), queue.last_turn, **payer));
+            queues.min_by_key(|(payer, queue)| (written.of(*payer), queue.last_turn, **payer));
         let payer = next.map(|(payer, _)| *payer)?;
         let queue = self.queues.get_mut(&payer)?;
         let name = queue.names.pop_front()?;
@@ -139,6 +96,8 @@ impl Extend<DnsName> for DirtyNames {
 
 #[cfg(test)]
 mod tests {
+    use runtime::clock::Timestamp;
+
     use super::*;
     use crate::namespaces::Namespaces;
 
@@ -150,7 +109,7 @@ mod tests {
         Timestamp::from_millis(seconds * 1_000)
     }
 
-    fn pop(dirty: &mut DirtyNames, written: &WrittenBytes) -> Option<DnsName> {
+    fn pop(dirty: &mut DirtyNames, written: &WrittenBytes<Payer>) -> Option<DnsName> {
         dirty.new.clear();
         dirty.pop(written, |_| None)
     }
@@ -177,7 +136,7 @@ mod tests {
         let [busy, quiet] = ["busy", "quiet"].map(|it| namespaces.number(it));
         let (mut dirty, mut written) = (DirtyNames::default(), WrittenBytes::default());
         written.add(Some(busy), 1_000_000, at(0));
-        assert_eq!(written.payer(&[busy, quiet]), Some(quiet));
+        assert_eq!(payer(&written, &[busy, quiet]), Some(quiet));
         for i in 0..100 {
             dirty.enqueue(name(i), Some(busy));
         }
@@ -185,9 +144,9 @@ mod tests {
         assert_eq!(pop(&mut dirty, &written), Some(name(100)));
         assert_eq!(pop(&mut dirty, &written), Some(name(0)));
         written.forget(at(9));
-        assert_eq!(written.of(Some(busy)), 1_000_000);
+        assert_eq!(written.of(&Some(busy)), 1_000_000);
         written.forget(at(10));
-        assert_eq!(written.of(Some(busy)), 0);
+        assert_eq!(written.of(&Some(busy)), 0);
         assert_eq!(std::iter::from_fn(|| pop(&mut dirty, &written)).count(), 99);
         assert!(dirty.is_empty() && dirty.queued.is_empty());
     }

@@ -10,10 +10,11 @@ use runtime::{
     clock::Timestamp,
     store::{Event, ObjectKey},
     token_bucket::TokenBucket,
+    written_bytes::WrittenBytes,
 };
 
 use super::{
-    dirty::WrittenBytes,
+    dirty::Payer,
     entry::Entry,
     names::NameTable,
     object_policy::{ManageObjects, ObjectPolicy},
@@ -78,7 +79,7 @@ pub(crate) struct StoredObjects {
     pub(super) in_flight_limit: InFlightLimit,
     /// The bytes of all writes.
     pub(super) bucket: TokenBucket,
-    pub(super) written: WrittenBytes,
+    pub(super) written: WrittenBytes<Payer>,
     /// The program ends: writes that do not go now are lost.
     pub(super) is_ending: bool,
 }

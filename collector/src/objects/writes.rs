@@ -6,6 +6,7 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{
+    dirty::payer,
     entry::{Entry, UNUSED_FOR},
     in_use::NamesInUse,
     leadership::Leadership,
@@ -161,10 +162,8 @@ impl<'a> WritePlan<'a> {
         if create_at > now {
             return Some(create_at);
         }
-        let (rate, payer) = (
-            self.objects.policy.rate(),
-            self.objects.written.payer(&entry.in_use.with_rule),
-        );
+        let payer = payer(&self.objects.written, &entry.in_use.with_rule);
+        let rate = self.objects.policy.rate();
         self.objects.bucket.withdraw(CREATION, rate, now);
         self.objects.written.add(payer, CREATION, now);
         entry.writes.creating.insert(source);
@@ -206,7 +205,7 @@ impl<'a> WritePlan<'a> {
             in_use,
             ..
         } = &mut **entry;
-        let payer = written.payer(&in_use.with_rule);
+        let payer = payer(written, &in_use.with_rule);
         for object in objects.iter_mut() {
             let key = object.key(policy);
             if in_flight.contains_key(&key) {

@@ -51,7 +51,7 @@ impl Schedule {
     }
 
     /// The `DNSResolver` objects that are planned next.
-    pub(super) fn turns(&self, state: &State, room: usize, now: Now) -> Vec<ObjectKey> {
+    pub(super) fn turns(&mut self, state: &State, room: usize, now: Now) -> Vec<ObjectKey> {
         let due = state.resolvers.iter().filter_map(|(key, resolver)| {
             let since = state.due(key, resolver)?;
             let is_due = since <= now.instant && resolver.budget.wait(now).is_none();
@@ -59,7 +59,7 @@ impl Schedule {
         });
         // A plan takes time, so only those are planned that may begin soon.
         let (due, most) = (due.collect(), PLANNED * room);
-        self.budget.in_turns(due, most, OF_A_NAMESPACE, now.instant)
+        self.budget.in_turns(due, most, OF_A_NAMESPACE, now)
     }
 
     /// When the next job can begin without another event.

@@ -1,0 +1,80 @@
+//! The bytes that were written lately, by whom they count for.
+
+use std::{
+    borrow::Borrow,
+    collections::{HashMap, VecDeque},
+    hash::Hash,
+    time::Duration,
+};
+
+use crate::clock::Timestamp;
+
+/// For how long written bytes count.
+pub const COUNTED_FOR: Duration = Duration::from_secs(10);
+
+/// The bytes of the writes of the last 10 s, in sum for each key.
+#[derive(Debug)]
+pub struct WrittenBytes<K> {
+    writes: VecDeque<(Timestamp, K, usize)>,
+    sums: HashMap<K, usize>,
+}
+
+impl<K> Default for WrittenBytes<K> {
+    fn default() -> Self {
+        Self {
+            writes: VecDeque::new(),
+            sums: HashMap::new(),
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash> WrittenBytes<K> {
+    /// The bytes of a key that were not [forgotten](Self::forget).
+    pub fn of<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+    {
+        self.sums.get(key).copied().unwrap_or(0)
+    }
+
+    /// Adds a write.
+    pub fn add(&mut self, key: K, bytes: usize, now: Timestamp) {
+        *self.sums.entry(key.clone()).or_default() += bytes;
+        self.writes.push_back((now, key, bytes));
+    }
+
+    /// Forgets the writes that are older than [`COUNTED_FOR`].
+    pub fn forget(&mut self, now: Timestamp) {
+        // A clock that was set back must not keep them.
+        let is_old = |at: Timestamp| at + COUNTED_FOR <= now || at > now;
+        while let Some((_, key, bytes)) = self.writes.pop_front_if(|(at, ..)| is_old(*at)) {
+            if let Some(sum) = self.sums.get_mut(&key) {
+                *sum = sum.saturating_sub(bytes);
+                if *sum == 0 {
+                    self.sums.remove(&key);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_for_ten_seconds_and_not_after_the_clock_was_set_back() {
+        let at = |seconds: i64| Timestamp::from_millis(seconds * 1_000);
+        let mut written = WrittenBytes::<String>::default();
+        written.add("a".to_owned(), 5, at(100));
+        written.add("a".to_owned(), 7, at(101));
+        written.add("b".to_owned(), 1, at(101));
+        written.forget(at(109));
+        assert_eq!((written.of("a"), written.of("b")), (12, 1));
+        written.forget(at(110));
+        assert_eq!((written.of("a"), written.of("b")), (7, 1));
+        written.forget(at(50));
+        assert_eq!((written.of("a"), written.of("b")), (0, 0));
+        assert!(written.writes.is_empty() && written.sums.is_empty());
+    }
+}
