@@ -12,18 +12,11 @@ use crate::namespaces::Namespace;
 /// The most waiting reports. Dropping some is harmless.
 const QUEUE: usize = 64;
 
-/// Why names or addresses were left out.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
-    /// Addresses of a name in a Deny rule: traffic to them is not blocked.
-    DeniedAddresses,
-}
-
 /// Names or addresses that were left out.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum LeftOut {
-    /// Of a name, as rules have it.
-    OfName(DnsName, Kind),
+    /// Addresses of a name in a Deny rule: traffic to them is not blocked.
+    OfDenied(DnsName),
     /// Names or addresses of a namespace at a cap.
     OfNamespace(Namespace),
 }
@@ -39,9 +32,9 @@ impl Notices {
         (Self(Some(queue)), receiver)
     }
 
-    /// Reports that names or addresses were left out.
-    pub fn tell(&self, name: &DnsName, kind: Kind) {
-        self.send(|| LeftOut::OfName(name.clone(), kind));
+    /// Reports that addresses of a name in a Deny rule were left out.
+    pub fn notify_denied(&self, name: &DnsName) {
+        self.send(|| LeftOut::OfDenied(name.clone()));
     }
 
     /// Reports that names or addresses of a namespace at a cap were left out.

@@ -148,7 +148,7 @@ pub async fn run<S: Store, K: RuleSource>(
     let rules = Rules::of::<K>(terms, namespaces, inputs.policies);
     let mut state = RulesTask::<K>::new(rules);
     let mut teller = NameEvents::new(outputs.reporter.clone());
-    let mut rule_events = RuleEvents::new(outputs.reporter);
+    let rule_events = RuleEvents::new(outputs.reporter);
     let mut events = pin!(store.watch::<K>(Scope::All).fuse());
     let mut reads = Reads::<S, K>::new(store);
     loop {
@@ -161,8 +161,7 @@ pub async fn run<S: Store, K: RuleSource>(
                 continue;
             }
             Some(left_out) = inputs.left_out.recv() => {
-                left_out::tell(&mut teller, &mut rule_events, rules, &left_out, Instant::now());
-                rule_events.report::<K>(rules, &state.undecodable);
+                left_out::tell(&mut teller, &rule_events, rules, &left_out, Instant::now());
                 continue;
             }
             Some(asked) = inputs.questions.recv() => {
@@ -183,7 +182,7 @@ pub async fn run<S: Store, K: RuleSource>(
                 }
             }
         }
-        rule_events.changed(state.update_undecodable());
+        let mut changed = state.update_undecodable();
         readiness.show(state.out_of_sync.as_deref(), &state.undecodable);
         outputs
             .wanted
@@ -194,9 +193,9 @@ pub async fn run<S: Store, K: RuleSource>(
             .set(state.rules.counted.left_out() as f64);
         outputs.overview.send_modify(|all| {
             let shown = Arc::make_mut(all.get_mut(K::SOURCE));
-            rule_events.changed(state.show(shown));
+            changed.extend(state.show(shown));
         });
-        rule_events.report::<K>(&state.rules, &state.undecodable);
+        rule_events.report_faults::<K>(changed, &state.rules, &state.undecodable);
     }
 }
 
@@ -245,7 +244,7 @@ impl<K: RuleSource> RulesTask<K> {
     }
 
     /// Returns the objects with new reports.
-    fn update_undecodable(&mut self) -> Vec<ObjectKey> {
+    fn update_undecodable(&mut self) -> BTreeSet<ObjectKey> {
         let unreadable = self.unreadable.iter();
         let unknown = unreadable.filter(|key| self.rules.get(key).is_none());
         let unknown: BTreeSet<ObjectKey> = unknown.cloned().collect();

@@ -14,7 +14,6 @@ use serde::Serialize;
 
 use super::{Shared, entry::Entry, object_policy::ObjectPolicy};
 use crate::{
-    notices::Kind,
     rules::Source,
     state::{Limits, UpdateEffect},
 };
@@ -101,7 +100,7 @@ impl EvictionLog {
             }
             evicted.told_at = now;
             if entry.in_use.denied {
-                shared.notices.tell(spec, Kind::DeniedAddresses);
+                shared.notices.notify_denied(spec);
             }
             for object in &entry.objects {
                 let mut about = object.bare(policy, spec).object_ref(&());

@@ -3,24 +3,19 @@
 use tokio::time::Instant;
 
 use super::{name_events::NameEvents, rule_events::RuleEvents, rule_set::Rules};
-use crate::notices::{Kind, LeftOut};
+use crate::notices::LeftOut;
 
 /// Reports to the authors of the rules, unless the same was reported lately.
 pub(super) fn tell(
     teller: &mut NameEvents,
-    rule_events: &mut RuleEvents,
+    rule_events: &RuleEvents,
     rules: &Rules,
     left_out: &LeftOut,
     now: Instant,
 ) {
-    let (name, kind) = match left_out {
-        LeftOut::OfName(name, kind) => (name, kind),
-        LeftOut::OfNamespace(namespace) => {
-            return rule_events.at_cap(rules.of_namespace(*namespace));
-        }
-    };
-    match kind {
-        Kind::DeniedAddresses => {
+    match left_out {
+        LeftOut::OfNamespace(namespace) => rule_events.report_cap(*namespace, rules),
+        LeftOut::OfDenied(name) => {
             let note = || {
                 format!(
                     "{name}, which a rule denies, has more addresses than are kept: traffic to the others is not blocked. A Deny rule by name is \
@@ -35,9 +30,7 @@ pub(super) fn tell(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use proto::api::{DnsName, EgressFirewall, RuleType};
+    use proto::api::{DnsName, RuleType};
     use runtime::kube_events::Reporter;
 
     use super::{
@@ -51,15 +44,14 @@ mod tests {
         let (reporter, mut reports) = Reporter::with_queue(4);
         let namespaces = Namespaces::default();
         let mut teller = NameEvents::new(reporter.clone());
-        let mut rule_events = RuleEvents::new(reporter.clone());
+        let rule_events = RuleEvents::new(reporter.clone());
         let mut rules = Rules::new(RetentionPolicy::default(), namespaces.clone());
         for namespace in ["team", "other"] {
             rules.apply(&firewall(namespace, &["www.example.com"]));
         }
         let left_out = LeftOut::OfNamespace(namespaces.number("team"));
         let now = Instant::now();
-        tell(&mut teller, &mut rule_events, &rules, &left_out, now);
-        rule_events.report::<EgressFirewall>(&rules, &BTreeSet::new());
+        tell(&mut teller, &rule_events, &rules, &left_out, now);
         let report = reports.try_recv().unwrap();
         assert_eq!(report.about.namespace.as_deref(), Some("team"));
         assert_eq!(report.reason, "LimitExceeded");
@@ -74,7 +66,7 @@ mod tests {
     fn denied_addresses_are_reported_to_deny_rules_alone() {
         let (reporter, mut reports) = Reporter::with_queue(4);
         let mut teller = NameEvents::new(reporter.clone());
-        let mut rule_events = RuleEvents::new(reporter);
+        let rule_events = RuleEvents::new(reporter);
         let mut rules = Rules::new(RetentionPolicy::default(), Namespaces::default());
         let mut denying = firewall("denying", &["*.example.com"]);
         denying.spec.egress[0].rule_type = RuleType::Deny;
@@ -82,9 +74,9 @@ mod tests {
             rules.apply(firewall);
         }
         let wildcard = DnsName::parse("*.example.com").unwrap();
-        let left_out = LeftOut::OfName(wildcard, Kind::DeniedAddresses);
+        let left_out = LeftOut::OfDenied(wildcard);
         let now = Instant::now();
-        tell(&mut teller, &mut rule_events, &rules, &left_out, now);
+        tell(&mut teller, &rule_events, &rules, &left_out, now);
         let report = reports.try_recv().unwrap();
         assert_eq!(report.about.namespace.as_deref(), Some("denying"));
         assert_eq!(report.reason, "DeniedAddressesLeftOut");

@@ -2,67 +2,60 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use runtime::{
     kube_events::{Reporter, Severity},
     store::ObjectKey,
 };
 
-use super::{RuleSource, rule_set::Rules};
-use crate::objects::NamespaceCaps;
+use super::{RuleSource, rule_object::RuleObject, rule_set::Rules};
+use crate::{namespaces::Namespace, objects::NamespaceCaps};
 
-/// The Events to be raised.
+/// Raises Events on objects with rules.
 #[derive(Debug)]
-pub(super) struct RuleEvents {
-    reporter: Reporter,
-    /// Objects with new faults.
-    pending: BTreeSet<ObjectKey>,
-    /// Objects whose namespace is at a cap, until that is reported.
-    at_cap: BTreeSet<ObjectKey>,
-}
+pub(super) struct RuleEvents(Reporter);
 
 impl RuleEvents {
     pub(super) fn new(reporter: Reporter) -> Self {
-        Self {
-            reporter,
-            pending: BTreeSet::new(),
-            at_cap: BTreeSet::new(),
-        }
+        Self(reporter)
     }
 
-    /// The faults of these changed.
-    pub(super) fn changed(&mut self, keys: impl IntoIterator<Item = ObjectKey>) {
-        self.pending.extend(keys);
-    }
-
-    /// The namespace of these is at a cap.
-    pub(super) fn at_cap(&mut self, keys: Vec<ObjectKey>) {
-        self.at_cap.extend(keys.iter().cloned());
-        self.pending.extend(keys);
-    }
-
-    /// Reports what is new. `unreadable` are those that never could be decoded.
-    pub(super) fn report<K: RuleSource>(
-        &mut self,
+    /// Reports the faults of these, which changed. `unreadable` are those that never could be decoded.
+    pub(super) fn report_faults<K: RuleSource>(
+        &self,
+        keys: impl IntoIterator<Item = ObjectKey>,
         rules: &Rules,
         unreadable: &BTreeSet<ObjectKey>,
     ) {
-        let warn = |about, (reason, note): (_, String)| {
-            self.reporter.report(about, Severity::Warning, reason, note);
-        };
-        for key in std::mem::take(&mut self.pending) {
-            let capped = self.at_cap.remove(&key).then(namespace_at_cap);
-            let Some(rule_object) = rules.get(&key) else {
-                if unreadable.contains(&key) {
-                    warn(key.reference::<K>(), ("Unreadable", undecodable::<K>()));
+        for key in keys {
+            match rules.get(&key) {
+                Some(rule_object) => self.report(rule_object, None),
+                None if unreadable.contains(&key) => {
+                    self.warn(key.reference::<K>(), "Unreadable", undecodable::<K>());
                 }
-                continue;
-            };
-            let faults = rule_object.faults.notes();
-            let faults = faults.map(|(fault, note)| (fault.reason(), note));
-            for note in faults.chain(capped) {
-                warn(rule_object.about.clone(), note);
+                None => {}
             }
         }
+    }
+
+    /// Reports to the authors of a namespace's rules that it is at a cap, beside the faults.
+    pub(super) fn report_cap(&self, namespace: Namespace, rules: &Rules) {
+        let keys = rules.of_namespace(namespace);
+        for rule_object in keys.iter().filter_map(|key| rules.get(key)) {
+            self.report(rule_object, Some(namespace_at_cap()));
+        }
+    }
+
+    fn report(&self, rule_object: &RuleObject, cap: Option<(&'static str, String)>) {
+        let faults = rule_object.faults.notes();
+        let faults = faults.map(|(fault, note)| (fault.reason(), note));
+        for (reason, note) in faults.chain(cap) {
+            self.warn(rule_object.about.clone(), reason, note);
+        }
+    }
+
+    fn warn(&self, about: ObjectReference, reason: &'static str, note: String) {
+        self.0.report(about, Severity::Warning, reason, note);
     }
 }
 

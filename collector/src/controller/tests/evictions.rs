@@ -4,7 +4,7 @@ use runtime::clock::Timestamp;
 
 use super::{World, at, name, wanted};
 use crate::{
-    notices::{Kind, LeftOut, Notices},
+    notices::{LeftOut, Notices},
     objects::{EvictionNotice, ManageObjects},
 };
 
@@ -93,7 +93,7 @@ fn only_evictions_of_a_denied_name_are_reported_to_the_rules() {
         }
         world.settle();
         assert_eq!(tell(&mut world, at(0)).len(), 1);
-        let expected = LeftOut::OfName(name(NAME), Kind::DeniedAddresses);
+        let expected = LeftOut::OfDenied(name(NAME));
         assert_eq!(reported.try_recv().ok(), denied.then_some(expected));
     }
 }
