@@ -18,7 +18,7 @@ use crate::{
     lookup::{GapBackfill, LookupResult, Request},
     objects::{
         EvictionNotice, Inspection, Leadership, NameTable, NamesInUse, NamespaceUse, ObjectUpdate,
-        StoredObjects, View, WritePlan, guarded,
+        StoredObjects, View, WritePlan, counted_addresses, guarded,
         publish::{Write, WriteOutcome},
         report,
     },
@@ -104,12 +104,11 @@ impl StatusController {
             };
             let notices = &self.names.shared.notices;
             let admitted = self.namespaces.admit(entry, observation, notices);
-            let before = entry.memory.list().addresses();
+            let before = counted_addresses(entry);
             let observation = admitted.as_ref().unwrap_or(observation);
             self.names.observe(spec, observation, self.lead.leads());
             if let Some(entry) = self.names.entries.get(spec) {
-                let after = entry.memory.list().addresses();
-                self.namespaces.add(entry, after.saturating_sub(before));
+                self.namespaces.add(entry, before);
             }
         }
         self.names.observed(observation);

@@ -58,7 +58,7 @@ pub(crate) use self::{
     leadership::Leadership,
     metrics::report,
     names::{NameTable, guarded},
-    namespace_caps::NamespaceUse,
+    namespace_caps::{NamespaceUse, counted_addresses},
     stored_objects::StoredObjects,
     updates::ObjectUpdate,
     writes::WritePlan,

@@ -159,7 +159,7 @@ impl NamespaceUse {
     ) -> Option<Observation> {
         let list = entry.memory.list();
         let with_rule = &entry.in_use.with_rule;
-        let is_full = |it: &Namespace| self.addresses_of(*it) >= self.caps.addresses;
+        let is_full = |it: &Namespace| self.is_full(*it);
         if list.spec().is_wildcard() || with_rule.is_empty() || !with_rule.iter().all(is_full) {
             return None;
         }
@@ -181,9 +181,11 @@ impl NamespaceUse {
         Some(left)
     }
 
-    /// Counts new addresses of a regular name, until all are counted again.
-    pub(crate) fn add(&mut self, entry: &Entry, added: usize) {
-        if added > 0 && !entry.memory.list().spec().is_wildcard() {
+    /// Counts new addresses of a name, until all are counted again. `before` is what
+    /// [`counted_addresses`] was.
+    pub(crate) fn add(&mut self, entry: &Entry, before: usize) {
+        let added = counted_addresses(entry).saturating_sub(before);
+        if added > 0 {
             for namespace in entry.in_use.with_rule.iter() {
                 *self.addresses.entry(*namespace).or_default() += added;
             }
@@ -198,7 +200,7 @@ impl NamespaceUse {
         self.counted_at = now;
         self.addresses.clear();
         for entry in names.entries.values() {
-            self.add(entry, entry.memory.list().addresses());
+            self.add(entry, 0);
         }
         self.reported_at
             .retain(|_, at| *at + REPORT_EVERY > now && *at <= now);
@@ -209,12 +211,14 @@ impl NamespaceUse {
         self.addresses.get(&namespace).copied().unwrap_or(0)
     }
 
+    fn is_full(&self, namespace: Namespace) -> bool {
+        self.addresses_of(namespace) >= self.caps.addresses
+    }
+
     fn at_cap_ids(&self) -> impl Iterator<Item = Namespace> {
-        let full = self.addresses.iter();
-        let full = full.filter(|(_, count)| **count >= self.caps.addresses);
-        let full = full.map(|(namespace, _)| *namespace);
-        let full = full.filter(|it| !self.beyond.contains_key(it));
-        self.beyond.keys().copied().chain(full)
+        let full = self.addresses.keys();
+        let full = full.filter(|it| self.is_full(**it) && !self.beyond.contains_key(it));
+        self.beyond.keys().chain(full).copied()
     }
 
     /// The namespaces at a cap.
@@ -225,9 +229,7 @@ impl NamespaceUse {
 
     /// The namespaces with a rule for the name that are at a cap, at most eight.
     pub(super) fn at_cap_of(&self, entry: &Entry, names: &NameTable) -> Vec<NamespaceAtCap> {
-        let is_at_cap = |it: &&Namespace| {
-            self.beyond.contains_key(it) || self.addresses_of(**it) >= self.caps.addresses
-        };
+        let is_at_cap = |it: &&Namespace| self.beyond.contains_key(it) || self.is_full(**it);
         let at_cap = entry.in_use.with_rule.iter().filter(is_at_cap);
         let at_cap = at_cap.take(8);
         at_cap.map(|it| self.of_namespace(*it, names)).collect()
@@ -239,5 +241,14 @@ impl NamespaceUse {
             names_left_out: self.beyond.get(&namespace).map_or(0, HashSet::len),
             addresses: self.addresses_of(namespace),
         }
+    }
+}
+
+/// The addresses that count towards a cap: those of a regular name.
+pub(crate) fn counted_addresses(entry: &Entry) -> usize {
+    let list = entry.memory.list();
+    match list.spec().is_wildcard() {
+        true => 0,
+        false => list.addresses(),
     }
 }
