@@ -15,7 +15,6 @@
 //! - [`inspect`]: the status page. [`explain`]: why an address is there, or is not.
 
 pub mod args;
-
 pub mod control_loop;
 pub mod controller;
 pub mod explain;

@@ -6,7 +6,7 @@ mod join;
 mod line;
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     io::{self, Write},
     time::Duration,
 };
@@ -112,10 +112,8 @@ struct Watch<'a> {
     args: &'a TargetArgs,
     targets: Targets,
     listed_at: Instant,
-    /// Where programs answered last.
-    up: HashSet<String>,
-    /// Where programs did not, as told.
-    unreachable: HashSet<String>,
+    /// Whether the program at each place answered last.
+    answered: HashMap<String, bool>,
     /// Those that are not asked before the programs are listed again.
     skipped: HashSet<String>,
     /// The ovn-writers that write nothing.
@@ -141,8 +139,7 @@ impl<'a> Watch<'a> {
             args: &args.targets,
             targets: args.targets.find().await?,
             listed_at: Instant::now(),
-            up: HashSet::new(),
-            unreachable: HashSet::new(),
+            answered: HashMap::new(),
             skipped: HashSet::new(),
             idle: HashSet::new(),
             was_reached: false,
@@ -214,18 +211,18 @@ impl<'a> Watch<'a> {
         let mut reached = BTreeMap::new();
         for (place, answer) in answers {
             let program = format!("{} {place}", kind.as_str());
+            let is_news =
+                self.answered.insert(place.clone(), answer.is_ok()) != Some(answer.is_ok());
             match answer {
                 Ok(answer) => {
                     self.was_reached = true;
-                    self.unreachable.remove(&place);
-                    if self.up.insert(place.clone()) {
+                    if is_news {
                         tell(&format!("watching the {program}"));
                     }
                     reached.insert(place, answer);
                 }
                 Err(error) => {
-                    self.up.remove(&place);
-                    if self.unreachable.insert(place.clone()) {
+                    if is_news {
                         tell(&format!("the {program} does not answer: {error:#}"));
                     }
                     self.skipped.insert(place);

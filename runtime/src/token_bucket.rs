@@ -6,8 +6,8 @@ use crate::clock::Timestamp;
 
 /// Limits bytes a second. Unused bytes are saved for a while.
 ///
-/// A withdrawal is allowed while any bytes are left, whatever its size: so one that is larger than all
-/// savings goes too, and what comes after it waits longer.
+/// A withdrawal of any size is allowed while any bytes are left. After one that is larger than the saved
+/// bytes, the next one waits longer.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenBucket {
     level: f64,

@@ -85,11 +85,8 @@ impl Coverage {
         if !is_due {
             return false;
         }
-        let counting = self
-            .others
-            .iter()
-            .filter(|(_, (_, since))| *since + COUNTS_FOR > now);
-        let counting = counting.map(|(identity, (report, _))| (identity.clone(), report.clone()));
+        let counting = self.counting(now);
+        let counting = counting.map(|(identity, report)| (identity.clone(), report.clone()));
         let mut all: BTreeMap<String, Report> = counting.collect();
         let report = Report {
             servers,
@@ -105,13 +102,16 @@ impl Coverage {
         true
     }
 
+    /// The reports of other replicas that count.
+    fn counting(&self, now: Instant) -> impl Iterator<Item = (&String, &Report)> {
+        let counting = self.others.iter();
+        let counting = counting.filter(move |(_, (_, since))| *since + COUNTS_FOR > now);
+        counting.map(|(identity, (report, _))| (identity, report))
+    }
+
     /// Whether this leader has received fewer servers than another replica for [`COUNTS_FOR`].
     pub(super) fn is_behind_for_long(&mut self, leads: bool, now: Instant) -> bool {
-        let counting = self
-            .others
-            .values()
-            .filter(|(_, since)| *since + COUNTS_FOR > now);
-        let best = counting.map(|(report, _)| report.servers).max();
+        let best = self.counting(now).map(|(_, report)| report.servers).max();
         if !leads || best <= Some((self.heard)()) {
             self.behind_since = None;
             return false;

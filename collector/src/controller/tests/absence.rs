@@ -28,6 +28,13 @@ impl World {
         self.now += millis;
         self.settle();
     }
+
+    fn loses_its_object_in_ten_minutes(&mut self) {
+        self.pass(10 * MINUTE - 1_000);
+        assert_eq!(self.store.len(), 1);
+        self.pass(2_000);
+        assert!(self.store.is_empty());
+    }
 }
 
 #[test]
@@ -35,10 +42,7 @@ fn an_object_without_a_rule_is_deleted_after_ten_minutes() {
     let mut world = known();
     world.want(&[]);
     assert_eq!(world.settle(), 0);
-    world.pass(10 * MINUTE - 1_000);
-    assert_eq!(world.store.len(), 1);
-    world.pass(2_000);
-    assert!(world.store.is_empty());
+    world.loses_its_object_in_ten_minutes();
     assert!(world.controller.names.entries.is_empty());
 }
 
@@ -83,10 +87,7 @@ fn the_ten_minutes_begin_anew_when_a_store_was_out_of_sync() {
     world.pass(5 * MINUTE);
     world.want(&[]);
     world.settle();
-    world.pass(10 * MINUTE - 1_000);
-    assert_eq!(world.store.len(), 1);
-    world.pass(2_000);
-    assert!(world.store.is_empty());
+    world.loses_its_object_in_ten_minutes();
 }
 
 #[test]
@@ -102,10 +103,7 @@ fn after_a_restart_an_object_without_a_rule_stays_for_ten_minutes() {
     world.pass(MINUTE);
     world.want(&[]);
     world.settle();
-    world.pass(10 * MINUTE - 1_000);
-    assert_eq!(world.store.len(), 1);
-    world.pass(2_000);
-    assert!(world.store.is_empty());
+    world.loses_its_object_in_ten_minutes();
 }
 
 #[test]

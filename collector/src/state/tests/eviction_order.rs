@@ -17,6 +17,13 @@ fn ask(known: &mut Known, label: &str, client: u8, second: f64) {
     known.hear(&observation);
 }
 
+/// A client asks for three names.
+fn ask_for_many(known: &mut Known, second: f64) {
+    for i in 0..3_u8 {
+        ask(known, &format!("many{i}"), 2, second + f64::from(i + 1));
+    }
+}
+
 fn names(known: &Known) -> Vec<String> {
     let names = known.memory.list().names();
     let labels = names.map(|name| name.as_str().split('.').next().unwrap().to_owned());
@@ -49,14 +56,7 @@ fn names_of_the_client_with_most_names_leave_the_oldest_first() {
     let mut known = full(4);
     for second in [0.0, 60.0] {
         ask(&mut known, "few", 1, second);
-        for i in 0..3_u8 {
-            ask(
-                &mut known,
-                &format!("many{i}"),
-                2,
-                second + f64::from(i + 1),
-            );
-        }
+        ask_for_many(&mut known, second);
     }
     // A name of one minute leaves before those that were asked for twice.
     ask(&mut known, "new", 1, 100.0);
@@ -71,14 +71,7 @@ fn name_that_several_clients_ask_for_belongs_to_the_one_with_fewest() {
     let mut known = full(4);
     for second in [0.0, 60.0] {
         ask(&mut known, "shared", 1, second);
-        for i in 0..3_u8 {
-            ask(
-                &mut known,
-                &format!("many{i}"),
-                2,
-                second + f64::from(i + 1),
-            );
-        }
+        ask_for_many(&mut known, second);
         // The client with many names cannot push it out by asking for it.
         ask(&mut known, "shared", 2, second + 5.0);
     }

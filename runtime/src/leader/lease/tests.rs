@@ -146,7 +146,7 @@ fn leader_that_receives_fewer_dns_servers_hands_over_and_does_not_compete_for_a_
     }
     let at = handed_over.unwrap();
     assert_eq!(at, now + seconds(60));
-    // Nobody takes it.
+    // No standby writes it: then this replica takes it again after its pause.
     let at_most =
         |us: &mut Election, second| us.try_next(Some(lease.clone()), at + seconds(second));
     assert!(at_most(&mut standby, 1).is_some());
