@@ -1,5 +1,5 @@
 //! The status page at `/`, the same as JSON at `/status.json`, all addresses at `/names.json`, new
-//! ones at `/watch`, and captures at `/capture`.
+//! ones at `/new-addresses.json`, and captures at `/capture`.
 //!
 //! The page asks the controller for a [`View`] at most once a second, however
 //! many requests there are. The controller hands over a copy and never waits for a reader.

@@ -77,9 +77,8 @@ impl Fault {
             }
             Self::TooManyRules => "rules are over the limit of 8,000 and are ignored",
             Self::ObjectLeftOut => {
-                "names have no effect, since the objects of this kind in the namespace have too many names together. This object is left out, and \
-                 those before it in the order of names count. Use fewer names. For an administrator: the limit is the larger of \
-                 --max-names-by-annotation and --max-names-per-namespace"
+                "names have no effect, since the objects of this kind in the namespace have more than 20,000 names together. This object is left \
+                 out, and those before it in the order of names count. Use fewer names"
             }
         }
     }

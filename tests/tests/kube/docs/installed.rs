@@ -101,12 +101,11 @@ fn here(corefile: &str, upstream: SocketAddr, collectors: &[(String, SocketAddr)
 fn args(spec: &Value, here: &[String]) -> Vec<String> {
     let args = &spec["template"]["spec"]["containers"][0]["args"];
     let args: Vec<String> = serde_json::from_value(args.clone()).unwrap();
-    const ELSEWHERE: [&str; 7] = [
+    const ELSEWHERE: [&str; 6] = [
         "--admin=",
         "--log-format=",
         "--listen=",
         "--inspect=",
-        "--control=",
         "--nb=",
         "--resolver-service=",
     ];
