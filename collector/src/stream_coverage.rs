@@ -10,7 +10,7 @@ use crate::flush::{BlockView, plan::BlockState, streams::Open};
 /// The DNS servers that stream to this collector.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct StreamCoverage {
-    /// The number of listed DNS servers that stream.
+    /// The number of listed DNS servers that stream, or of the streams if no server is listed.
     pub streaming: usize,
     /// A listed DNS server does not stream.
     pub is_missing: bool,
@@ -31,7 +31,10 @@ impl StreamCoverage {
         let streaming = servers.iter().filter(|it| is_streaming(**it, open, blocks));
         let streaming = streaming.count();
         Self {
-            streaming,
+            streaming: match servers.is_empty() {
+                true => open.len(),
+                false => streaming,
+            },
             is_missing: match all_stream {
                 true => streaming < servers.len(),
                 false => open.is_empty(),

@@ -1,4 +1,5 @@
-//! A leader that receives fewer DNS servers than a standby hands the lead over.
+//! A leader that receives fewer DNS servers than a standby hands the lead over, and the standby that receives most
+//! follows.
 //!
 //! Each standby writes the number of DNS servers that it receives into an annotation of the Lease.
 
@@ -109,10 +110,21 @@ impl Coverage {
         counting.map(|(identity, (report, _))| (identity, report))
     }
 
+    /// The most DNS servers that another replica reported.
+    fn most_of_others(&self, now: Instant) -> Option<usize> {
+        self.counting(now).map(|(_, report)| report.servers).max()
+    }
+
+    /// Whether another standby reported more servers than this one. A stream that opened since the last report does not
+    /// count: the other has heard answers that this one missed.
+    pub(super) fn yields(&self, now: Instant) -> bool {
+        let own = self.reported.map(|(servers, _)| servers);
+        self.most_of_others(now) > Some(own.unwrap_or(0))
+    }
+
     /// Whether this leader has received fewer servers than another replica for [`COUNTS_FOR`].
     pub(super) fn is_behind_for_long(&mut self, leads: bool, now: Instant) -> bool {
-        let best = self.counting(now).map(|(_, report)| report.servers).max();
-        if !leads || best <= Some((self.heard)()) {
+        if !leads || self.most_of_others(now) <= Some((self.heard)()) {
             self.behind_since = None;
             return false;
         }

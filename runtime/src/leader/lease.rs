@@ -211,7 +211,7 @@ impl Election {
             // The release failed.
             return self.released(lease);
         }
-        if is_ours || now >= self.may_take() {
+        if is_ours || now >= self.may_take(now) {
             lease.spec = Some(self.claimed(&spec, clock));
             return Some(lease);
         }
@@ -279,25 +279,21 @@ impl Election {
         let next = began + RETRY_PERIOD;
         let is_ours = self.may_hold();
         // No later than the Lease may be taken. A later attempt has failed.
-        let may_take = Some(self.may_take()).filter(|at| !is_ours && *at > began);
+        let may_take = Some(self.may_take(began)).filter(|at| !is_ours && *at > began);
         may_take.map_or(next, |at| at.min(next))
     }
 
-    /// When this process may take the Lease of another, if it does not change.
-    fn may_take(&self) -> Instant {
-        let over = self
-            .seen
-            .as_ref()
-            .map_or_else(Instant::now, |(spec, since)| {
-                let has_holder = spec
-                    .holder_identity
-                    .as_deref()
-                    .is_some_and(|it| !it.is_empty());
-                match has_holder {
-                    true => *since + LEASE_DURATION,
-                    false => *since,
-                }
-            });
+    /// When this process may take the Lease of another, if it does not change. A released one goes to the replica that
+    /// receives most DNS servers.
+    fn may_take(&self, now: Instant) -> Instant {
+        let yields = self.coverage.as_ref().is_some_and(|it| it.yields(now));
+        let over = self.seen.as_ref().map_or(now, |(spec, since)| {
+            let holder = spec.holder_identity.as_deref();
+            match yields || holder.is_some_and(|it| !it.is_empty()) {
+                true => *since + LEASE_DURATION,
+                false => *since,
+            }
+        });
         self.not_before
             .map_or(over, |not_before| over.max(not_before))
     }

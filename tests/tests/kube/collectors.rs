@@ -181,6 +181,17 @@ impl Objects {
         .await;
         started.elapsed()
     }
+
+    /// Waits until the statuses of a name have this address, beside others.
+    pub(crate) async fn expect_also(&self, name: &str, ip: &str) {
+        let wanted = (name.to_owned(), ip.to_owned());
+        eventually(&format!("{ip} in the status of {name}"), async || {
+            let found = self.addresses(name).await?;
+            let has = found.contains(&wanted);
+            has.then_some(()).ok_or_else(|| format!("{found:?}"))
+        })
+        .await;
+    }
 }
 
 pub(crate) async fn allow(server: &ApiServer, namespace: &str, names: &[&str]) {

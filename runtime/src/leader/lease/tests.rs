@@ -1,5 +1,10 @@
 //! The rules, without a clock and a server.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
 use super::*;
 
 const fn seconds(seconds: u64) -> Duration {
@@ -154,4 +159,31 @@ fn leader_that_receives_fewer_dns_servers_hands_over_and_does_not_compete_for_a_
     assert!(next.is_none_or(|it| holder(&it).is_none()));
     let next = at_most(&mut deaf, 31).unwrap();
     assert_eq!(holder(&next), Some("deaf"));
+}
+
+#[test]
+fn released_lease_goes_to_the_standby_that_reported_most_dns_servers() {
+    let now = Instant::now();
+    let clock = Timestamp::from_second(0).unwrap();
+    let heard = Arc::new(AtomicUsize::new(0));
+    let read = Arc::clone(&heard);
+    let mut new = election("new");
+    new.coverage = Some(Coverage::new(Box::new(move || read.load(Relaxed))));
+    let mut old = election("old");
+    old.coverage = Some(Coverage::new(Box::new(|| 1)));
+    let mut lease = of_another(1, 0);
+    for standby in [&mut new, &mut old] {
+        lease = standby.next(Some(lease), now, clock).unwrap();
+    }
+    // Its stream opens after the other standby heard the answers before it.
+    heard.store(1, Relaxed);
+    lease.spec.as_mut().unwrap().holder_identity = None;
+    let reported = new.next(Some(lease.clone()), now + seconds(6), clock);
+    lease = reported.unwrap();
+    assert_eq!(holder(&lease), None, "it writes its report only");
+    let taken = old.try_next(Some(lease.clone()), now + seconds(7)).unwrap();
+    assert_eq!(holder(&taken), Some("old"));
+    // If the other has ended, too.
+    let taken = new.try_next(Some(lease), now + seconds(8)).unwrap();
+    assert_eq!(holder(&taken), Some("new"));
 }

@@ -162,7 +162,8 @@ impl History {
                         addresses: None,
                         ..Version::of(&policy)
                     },
-                    other => panic!("{other:?}"),
+                    WatchEvent::Bookmark(_) => continue,
+                    other @ WatchEvent::Error(_) => panic!("{other:?}"),
                 };
                 seen.lock().unwrap().push(version);
             }
@@ -259,7 +260,6 @@ async fn names_of_a_zone_come_into_a_policy_and_leave_after_retention() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "fails since the plain rules: to be mended or adapted"]
 async fn killed_programs_lose_no_address_while_names_rotate() {
     let of_round = |round: u8| (round..round + 3).map(|last| format!("203.0.113.{last}"));
     let records = |round: u8| {
@@ -270,7 +270,7 @@ async fn killed_programs_lose_no_address_while_names_rotate() {
     way.resolver(&["www.example.com", "api.example.com"]).await;
     way.world.has_at_least("a", &["203.0.113.2"]).await;
     let history = History::of(&way.world).await;
-    let rounds: u8 = or_long(5, 40);
+    let rounds: u8 = or_long(3, 40);
     let mut began = vec![Instant::now()];
     for round in 1..=rounds {
         // The collector, the policy-writer, or both are away while the name rotates.

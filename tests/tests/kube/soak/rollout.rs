@@ -259,7 +259,6 @@ async fn one_instance_that_asks(server: &Arc<ApiServer>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "fails since the plain rules: to be mended or adapted"]
 async fn a_rollout_with_two_lines_loses_nothing_and_with_one_backfills() {
     let server = Arc::new(ApiServer::start().await);
     allow(&server).await;
