@@ -33,7 +33,7 @@ pub use self::{
     peer_ids::PeerIds,
 };
 use crate::{
-    flush::Streams,
+    flush::ProbeReports,
     guards::SharedGuards,
     notices::Rebindings,
     observe::{answer_cache::AnswerCache, names::SharedIndex},
@@ -52,8 +52,8 @@ pub struct Ingest {
     pub remembered: AnswerCache,
     /// The collectors' own look-ups, which do not count as queries of clients.
     pub own: OwnQueries,
-    /// Reports the streams, and the flush probes seen in them, to the flush task.
-    pub probed: Streams,
+    /// Reports the flush probes in the streams to the flush task.
+    pub probes: ProbeReports,
     /// The connections, and the queue for their observations. An observation that does not fit the
     /// queue is dropped and counted: CoreDNS must never wait for the collector.
     pub connections: ConnectionTable,
@@ -93,7 +93,7 @@ impl Ingest {
             clock,
             remembered: AnswerCache::default(),
             own: OwnQueries::default(),
-            probed: Streams::default(),
+            probes: ProbeReports::default(),
             connections,
             loss_tracker: LossTracker::default(),
             peer_ids: PeerIds::default(),

@@ -37,6 +37,7 @@ use crate::{
     args::{Args, Following},
     control_loop::{self, Channels, Gates, ObjectGates},
     controller,
+    flush::ProbeReports,
     guards::{Guards, SharedGuards},
     inspect,
     lookup::{self, LookupResult, ResolverSpec},
@@ -116,22 +117,22 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         .map(|it| DnsServers::new(it, networks.clone()));
     let servers = servers::servers(&program.args, endpoints.clone(), &mut tasks)?;
     let probed_servers = probes::probed_servers(&endpoints, &servers, &mut tasks);
-    let collectors = instances::own_queries(&program, &networks, &mut tasks);
-    let (streams, open, blocks) = probes::probes(
-        &program,
-        probed_servers.clone(),
-        &wanted,
-        collectors,
-        &mut tasks,
-    );
-    let coverage = instances::coverage(&program, open, blocks.clone(), probed_servers, &mut tasks);
+    instances::own_queries(&program, &networks, &mut tasks);
+    let (reports, blocks) = probes::probes(&program, probed_servers.clone(), &wanted, &mut tasks);
     let (requests, rounds) = program.resolver(servers, &mut tasks);
     let (asked_of_controller, questions) = mpsc::channel(inspect::QUEUE);
     let names_in_use = wanted.clone();
     let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
-    let leader = instances::leader(&program, coverage.clone(), &mut tasks);
     let (observations, ingest) =
-        program.observe(listeners, secrets, streams, dns_servers, &mut tasks);
+        program.observe(listeners, secrets, reports, dns_servers, &mut tasks);
+    let coverage = instances::coverage(
+        &program,
+        ingest.connections.clone(),
+        blocks.clone(),
+        probed_servers,
+        &mut tasks,
+    );
+    let leader = instances::leader(&program, coverage.clone(), &mut tasks);
     let channels = Channels {
         observations,
         loss_tracker: ingest.loss_tracker,
@@ -296,7 +297,7 @@ impl Program {
         &self,
         listeners: Vec<Listener>,
         secrets: Option<Reloaded<Secrets>>,
-        probed: crate::flush::Streams,
+        probes: ProbeReports,
         servers: Option<DnsServers>,
         tasks: &mut Tasks,
     ) -> (queue::Receiver, Ingest) {
@@ -306,7 +307,7 @@ impl Program {
             guards: Arc::clone(&self.guards),
             remembered: self.shared.remembered.clone(),
             own: self.own.clone(),
-            probed,
+            probes,
             peer_acl: PeerAcl {
                 allowed: self.args.listen.allow_peer.clone().into(),
                 servers,

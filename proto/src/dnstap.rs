@@ -16,7 +16,7 @@ mod usual;
 #[path = "dnstap/generated.rs"]
 pub mod pb;
 
-pub use client_response::{ClientResponse, Timestamp, address};
+pub use client_response::{ClientResponse, Timestamp};
 
 /// The content type of dnstap in Frame Streams.
 pub const CONTENT_TYPE: &[u8] = b"protobuf:dnstap.Dnstap";

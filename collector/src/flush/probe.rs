@@ -1,8 +1,6 @@
 //! The probe: a DNS query that overflows a DNS server's dnstap buffer, and that can be recognized
 //! in the stream.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-
 use hickory_net::proto::{
     op::{Edns, Message, MessageType, OpCode, Query},
     rr::{
@@ -11,15 +9,11 @@ use hickory_net::proto::{
     },
 };
 use prost::Message as _;
-use proto::{
-    api::DnsName,
-    dns,
-    dnstap::{address, pb},
-};
+use proto::{api::DnsName, dnstap::pb};
 
 /// The octets of padding (RFC 7830) in a probe: with the rest of the event, more than CoreDNS's
 /// buffer of 4,096.
-pub const PADDING: usize = 4_100;
+const PADDING: usize = 4_100;
 
 /// The length up to which a frame cannot hold a probe.
 pub const LONGEST_OTHER: usize = PADDING;
@@ -43,49 +37,13 @@ pub fn nonce() -> Nonce {
     uuid::Uuid::new_v4().into_bytes()
 }
 
-/// The content of the padding: the server that was probed, and the probe's identity.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct ProbeMark {
-    pub server: SocketAddr,
-    pub nonce: Nonce,
-}
-
-impl ProbeMark {
-    const LEN: usize = MAGIC.len() + 16 + 2 + 16;
-
-    fn bytes(&self) -> [u8; Self::LEN] {
-        let address = match self.server.ip() {
-            IpAddr::V4(address) => address.to_ipv6_mapped(),
-            IpAddr::V6(address) => address,
-        };
-        let mut bytes = [0; Self::LEN];
-        let parts = MAGIC
-            .into_iter()
-            .chain(address.octets())
-            .chain(self.server.port().to_be_bytes())
-            .chain(self.nonce);
-        for (byte, part) in bytes.iter_mut().zip(parts) {
-            *byte = part;
-        }
-        bytes
-    }
-
-    fn read(bytes: &[u8]) -> Option<Self> {
-        let (address, rest) = bytes.strip_prefix(&MAGIC)?.split_first_chunk::<16>()?;
-        let (port, rest) = rest.split_first_chunk::<2>()?;
-        let address = IpAddr::V6(Ipv6Addr::from(*address)).to_canonical();
-        Some(Self {
-            server: SocketAddr::new(address, u16::from_be_bytes(*port)),
-            nonce: *rest.first_chunk()?,
-        })
-    }
-}
+/// The start of the padding: what makes it a probe, and which one.
+const MARK: usize = MAGIC.len() + size_of::<Nonce>();
 
 /// The queries for one name.
 #[derive(Clone, Debug)]
 pub struct Template {
     name: DnsName,
-    wire: dns::Name,
     message: Vec<u8>,
 }
 
@@ -109,7 +67,6 @@ impl Template {
         message.set_edns(edns);
         Some(Self {
             name: name.clone(),
-            wire: name.into(),
             message: message.to_vec().ok()?,
         })
     }
@@ -119,40 +76,33 @@ impl Template {
     }
 
     /// Appends the query as sent over TCP: its length (RFC 1035 section 4.2.2), then the message.
-    pub fn write(&self, id: u16, mark: &ProbeMark, out: &mut Vec<u8>) {
+    pub fn write(&self, id: u16, nonce: &Nonce, out: &mut Vec<u8>) {
         let length = u16::try_from(self.message.len()).unwrap_or(u16::MAX);
         out.extend(length.to_be_bytes());
-        let (id, mark) = (id.to_be_bytes(), mark.bytes());
+        let id = id.to_be_bytes();
         let rest = self.message.get(id.len()..).unwrap_or_default();
         // The padding is the end of the message.
         let (front, padding) = rest.split_at(rest.len().saturating_sub(PADDING));
         out.extend(id);
         out.extend(front);
-        out.extend(mark);
-        out.extend(padding.get(mark.len()..).unwrap_or_default());
-    }
-
-    /// Whether a probe in a stream is for this name.
-    pub fn is_of(&self, sight: &Sight) -> bool {
-        sight.question.starts_with(self.wire.wire())
+        out.extend(MAGIC);
+        out.extend(nonce);
+        out.extend(padding.get(MARK..).unwrap_or_default());
     }
 }
 
-/// A probe as it is seen in a dnstap stream.
+/// An event of a dnstap stream that holds a probe.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Sight {
-    /// The mark in its padding, which may be forged.
-    pub mark: ProbeMark,
-    /// The event shows that the DNS server forwarded it.
+pub struct ProbeEvent {
+    /// It may be forged.
+    pub nonce: Nonce,
+    /// The event shows that the DNS server forwarded the probe.
     pub is_forwarded: bool,
-    /// The source address of the query.
-    pub source: Option<IpAddr>,
     /// The event's `extra`.
     pub extra: Vec<u8>,
-    question: Vec<u8>,
 }
 
-impl Sight {
+impl ProbeEvent {
     /// Looks for a probe in the payload of a data frame: a query that the server received or
     /// forwarded.
     pub fn read(frame: &[u8]) -> Option<Self> {
@@ -165,15 +115,12 @@ impl Sight {
             _ => return None,
         };
         let message = event.query_message?;
-        let front = message.get(..message.len().min(FURTHEST + ProbeMark::LEN))?;
+        let front = message.get(..message.len().min(FURTHEST + MARK))?;
         let at = front.windows(MAGIC.len()).position(|part| part == MAGIC)?;
-        let source = event.query_address.as_deref().and_then(address);
         Some(Self {
-            mark: ProbeMark::read(message.get(at..)?)?,
+            nonce: *front.get(at + MAGIC.len()..)?.first_chunk()?,
             is_forwarded,
-            source: source.map(|address| address.to_canonical()),
             extra,
-            question: message.get(HEADER..)?.to_vec(),
         })
     }
 }
@@ -195,7 +142,6 @@ pub(crate) mod tests {
     pub(crate) fn frame(kind: pb::message::Type, query: &[u8], extra: &str) -> Vec<u8> {
         let message = pb::Message {
             r#type: kind as i32,
-            query_address: Some(vec![10, 0, 0, 7]),
             query_message: Some(query.to_vec()),
             ..pb::Message::default()
         };
@@ -208,17 +154,10 @@ pub(crate) mod tests {
         event.encode_to_vec()
     }
 
-    fn mark() -> ProbeMark {
-        ProbeMark {
-            server: "10.0.0.1:5353".parse().unwrap(),
-            nonce: nonce(),
-        }
-    }
-
     #[test]
-    fn a_probe_is_a_query_with_its_mark_in_the_padding() {
+    fn a_probe_is_a_query_with_its_nonce_in_the_padding() {
         let mut sent = Vec::new();
-        template("flush.cluster.local").write(0x0102, &mark(), &mut sent);
+        template("flush.cluster.local").write(0x0102, &[7; 16], &mut sent);
         let (length, query) = sent.split_first_chunk().unwrap();
         assert_eq!(usize::from(u16::from_be_bytes(*length)), query.len());
         let message = Message::from_vec(query).unwrap();
@@ -227,32 +166,29 @@ pub(crate) mod tests {
         let options = message.edns.as_ref().unwrap().options();
         let padding = Vec::<u8>::try_from(options.get(EdnsCode::Padding).unwrap()).unwrap();
         assert_eq!(padding.len(), PADDING);
-        assert!(padding.starts_with(&MAGIC));
+        assert!(padding.starts_with(b"egrflush\x07\x07"));
     }
 
     #[test]
-    fn a_probe_is_known_again_by_its_name_and_mark() {
-        let mark = mark();
+    fn a_probe_is_known_again_by_its_nonce() {
+        let nonce = nonce();
         let mut sent = Vec::new();
         let longest = format!("{}.{}", ["a"; 94].join("."), "b".repeat(63));
         for name in ["flush.cluster.local", &longest] {
             sent.clear();
-            template(name).write(7, &mark, &mut sent);
+            template(name).write(7, &nonce, &mut sent);
             for (kind, is_forwarded) in [
                 (pb::message::Type::ClientQuery, false),
                 (pb::message::Type::ForwarderQuery, true),
             ] {
                 let frame = frame(kind, &sent[2..], "secret");
                 assert!(frame.len() > LONGEST_OTHER);
-                let sight = Sight::read(&frame).unwrap();
-                assert_eq!((sight.mark, sight.is_forwarded), (mark, is_forwarded));
-                assert_eq!(sight.source, "10.0.0.7".parse().ok());
-                assert_eq!(sight.extra, b"secret");
-                assert!(template(name).is_of(&sight));
-                assert!(!template("other.cluster.local").is_of(&sight));
+                let event = ProbeEvent::read(&frame).unwrap();
+                assert_eq!((event.nonce, event.is_forwarded), (nonce, is_forwarded));
+                assert_eq!(event.extra, b"secret");
             }
             let response = frame(pb::message::Type::ClientResponse, &sent[2..], "");
-            assert_eq!(Sight::read(&response), None);
+            assert_eq!(ProbeEvent::read(&response), None);
         }
     }
 
@@ -265,13 +201,13 @@ pub(crate) mod tests {
         #[test]
         fn whatever_a_frame_holds_it_can_be_looked_at(query: Vec<u8>, cut in 0_usize..200, at in 0_usize..200) {
             let mut sent = Vec::new();
-            template("flush.cluster.local").write(7, &mark(), &mut sent);
+            template("flush.cluster.local").write(7, &nonce(), &mut sent);
             let mut message = sent[2..].to_vec();
             message.drain(at..(at + cut));
             message.splice(at..at, query.iter().copied());
-            let _ = Sight::read(&frame(pb::message::Type::ClientQuery, &message, ""));
-            let _ = Sight::read(&frame(pb::message::Type::ClientQuery, &query, ""));
-            let _ = Sight::read(&query);
+            let _ = ProbeEvent::read(&frame(pb::message::Type::ClientQuery, &message, ""));
+            let _ = ProbeEvent::read(&frame(pb::message::Type::ClientQuery, &query, ""));
+            let _ = ProbeEvent::read(&query);
         }
     }
 }

@@ -12,21 +12,17 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::{
-    plan::Probe,
-    probe::{ProbeMark, Template},
-};
+use super::{plan::Probe, probe::Template};
 use crate::query_origin::OwnQueries;
 
 /// The most unanswered probes. A server that is behind gets no more.
-pub const IN_FLIGHT: usize = 16;
+const IN_FLIGHT: usize = 16;
 
 /// The time-out of a connection, a write or an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The wait after a connection failed; it doubles each time up to the longest.
-const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
-const LONGEST_BACK_OFF: Duration = Duration::from_secs(10);
+/// The wait after a connection failed.
+const BACK_OFF: Duration = Duration::from_secs(1);
 
 /// The length before a message over TCP (RFC 1035 section 4.2.2).
 const LENGTH: usize = 2;
@@ -45,41 +41,26 @@ pub struct ProbeAnswer {
 pub struct Prober {
     pub server: SocketAddr,
     /// The queries by the index of their name.
-    pub names: Arc<[Template]>,
+    pub templates: Arc<[Template]>,
     /// The record of the collector's own sockets.
     pub own: OwnQueries,
-    pub probes: mpsc::Receiver<Probe>,
+    /// Each time the probes for all names.
+    pub probes: mpsc::Receiver<Vec<Probe>>,
     pub answers: mpsc::Sender<ProbeAnswer>,
 }
 
 impl Prober {
     /// Sends probes until the channel closes. Failures are retried.
     pub async fn run(mut self) {
-        let mut back_off = FIRST_BACK_OFF;
         while let Some(first) = self.probes.recv().await {
-            // Probes that waited for the connection are outdated, except the last one for each
-            // name, as each name is another block.
-            let mut newest = vec![first];
-            while let Ok(probe) = self.probes.try_recv() {
-                newest.retain(|other| other.name != probe.name);
-                newest.push(probe);
-            }
             let ran = match self.connect().await {
-                Ok(mut connection) => {
-                    let ran = connection.run(&mut self, newest).await;
-                    if connection.has_answered {
-                        back_off = FIRST_BACK_OFF;
-                    }
-                    ran
-                }
+                Ok(mut connection) => connection.run(&mut self, first).await,
                 Err(error) => Err(error),
             };
-            let Err(error) = ran else {
-                continue;
-            };
-            debug!(server = %self.server, %error, "cannot probe");
-            sleep(back_off).await;
-            back_off = (back_off * 2).min(LONGEST_BACK_OFF);
+            if let Err(error) = ran {
+                debug!(server = %self.server, %error, "cannot probe");
+                sleep(BACK_OFF).await;
+            }
         }
     }
 
@@ -92,7 +73,6 @@ impl Prober {
             received: BytesMut::new(),
             in_flight: VecDeque::new(),
             next_id: fastrand::u16(..),
-            has_answered: false,
         })
     }
 }
@@ -104,23 +84,20 @@ struct Connection {
     /// By message id.
     in_flight: VecDeque<(u16, Probe, Instant)>,
     next_id: u16,
-    has_answered: bool,
 }
 
 impl Connection {
     /// Sends probes until the server closes the connection with no answer pending, or the channel
     /// closes.
     async fn run(&mut self, prober: &mut Prober, first: Vec<Probe>) -> io::Result<()> {
-        for probe in first {
-            self.send(probe, &prober.names).await?;
-        }
+        self.send(&first, &prober.templates).await?;
         loop {
             let is_behind = self.in_flight.len() >= IN_FLIGHT;
             let oldest = self.in_flight.front().map(|(_, _, sent)| *sent);
             let deadline = oldest.map_or_else(|| Instant::now() + TIMEOUT, |it| it + TIMEOUT);
             tokio::select! {
-                probe = prober.probes.recv(), if !is_behind => match probe {
-                    Some(probe) => self.send(probe, &prober.names).await?,
+                probes = prober.probes.recv(), if !is_behind => match probes {
+                    Some(probes) => self.send(&probes, &prober.templates).await?,
                     None => return Ok(()),
                 },
                 read = timeout_at(deadline, self.read.read_buf(&mut self.received)) => match read {
@@ -140,20 +117,18 @@ impl Connection {
         }
     }
 
-    async fn send(&mut self, probe: Probe, names: &[Template]) -> io::Result<()> {
-        let Some(template) = names.get(probe.name) else {
-            return Ok(());
-        };
-        let id = self.next_id;
-        self.next_id = id.wrapping_add(1);
-        let mark = ProbeMark {
-            server: probe.server,
-            nonce: probe.nonce,
-        };
-        let mut message = Vec::new();
-        template.write(id, &mark, &mut message);
-        self.in_flight.push_back((id, probe, Instant::now()));
-        timeout(TIMEOUT, self.write.write_all(&message)).await?
+    async fn send(&mut self, probes: &[Probe], templates: &[Template]) -> io::Result<()> {
+        let mut messages = Vec::new();
+        for probe in probes {
+            let (_, name) = probe.block;
+            if let Some(template) = templates.get(name) {
+                let id = self.next_id;
+                self.next_id = id.wrapping_add(1);
+                template.write(id, &probe.nonce, &mut messages);
+                self.in_flight.push_back((id, *probe, Instant::now()));
+            }
+        }
+        timeout(TIMEOUT, self.write.write_all(&messages)).await?
     }
 
     /// Removes whole answers from the received bytes, so at most one answer and one read are
@@ -175,7 +150,6 @@ impl Connection {
                 continue;
             };
             if let Some((_, probe, _)) = self.in_flight.remove(at) {
-                self.has_answered = true;
                 let rcode = flags & 0xf;
                 // Most answers carry no news, and the first probe is repeated if its answer is lost
                 // here.
@@ -195,27 +169,23 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn of_what_waits_for_a_connection_the_last_of_each_name_is_sent() {
+    async fn probes_of_all_names_go_through_one_connection_and_their_answers_are_told_apart() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = listener.local_addr().unwrap();
         let templates = ["one.test", "two.test"].map(|name| {
             let name = DnsName::parse(name).unwrap();
             Template::new(&name).unwrap()
         });
-        let (sender, probes) = mpsc::channel(8);
-        let (answers, _answers) = mpsc::channel(8);
-        for (name, nonce) in [(0, 1), (1, 2), (0, 3), (1, 4)] {
-            let nonce = [nonce; 16];
-            let probe = Probe {
-                server,
-                name,
-                nonce,
-            };
-            sender.try_send(probe).unwrap();
-        }
+        let (sender, probes) = mpsc::channel(1);
+        let (answers, mut answered) = mpsc::channel(8);
+        let both = [0, 1].map(|name| Probe {
+            block: (server, name),
+            nonce: [7 + name as u8; 16],
+        });
+        sender.try_send(both.to_vec()).unwrap();
         let prober = Prober {
             server,
-            names: templates.into(),
+            templates: templates.into(),
             own: OwnQueries::default(),
             probes,
             answers,
@@ -227,9 +197,22 @@ mod tests {
             let length = stream.read_u16().await.unwrap();
             let mut message = vec![0; length.into()];
             stream.read_exact(&mut message).await.unwrap();
-            asked.push(message[13..16].to_vec());
+            asked.push(message);
         }
-        assert_eq!(asked, [b"one", b"two"]);
+        assert_eq!([&asked[0][13..16], &asked[1][13..16]], [b"one", b"two"]);
+        // The second one is answered first, and an unknown id answers nothing.
+        let answer = |query: &[u8], rcode: u8| [0, 4, query[0], query[1], 0, rcode];
+        let unknown = [asked[1][0] ^ 0x80, asked[1][1]];
+        let sent = [
+            answer(&unknown, 0),
+            answer(&asked[1], 3),
+            answer(&asked[0], 5),
+        ];
+        stream.write_all(&sent.concat()).await.unwrap();
+        for (probe, rcode) in [(both[1], 3), (both[0], 5)] {
+            let answer = answered.recv().await.unwrap();
+            assert_eq!((answer.probe, answer.rcode), (probe, rcode));
+        }
         // The prober ends with the sender of its probes.
         drop(sender);
         probing.await.unwrap();

@@ -12,18 +12,18 @@ use metrics::{counter, gauge, histogram};
 use runtime::metrics::Series;
 use tokio::{
     sync::{mpsc, watch},
-    task::{AbortHandle, JoinSet},
+    task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    plan::{BlockState, Collectors, Config, Notice, Plan, Probe},
+    block::{BlockState, BlockView},
+    plan::{Plan, Probe},
     probe::Template,
-    prober::{IN_FLIGHT, ProbeAnswer, Prober},
-    streams::Told,
-    view::{self, BlockView},
+    prober::{ProbeAnswer, Prober},
+    seen::SeenProbe,
 };
 use crate::{
     query_origin::OwnQueries,
@@ -31,179 +31,181 @@ use crate::{
 };
 
 /// The interval of publishing the states.
-const SHOW: Duration = Duration::from_secs(1);
+const PUBLISH: Duration = Duration::from_secs(1);
 
 /// The most answers that wait.
 const ANSWERS: usize = 1_024;
 
+/// What the task works with.
 #[derive(Debug)]
 pub struct Inputs {
+    /// The time between two probes of a block; not zero.
+    pub interval: Duration,
+    /// The queries, one for each block.
+    pub templates: Arc<[Template]>,
     pub servers: watch::Receiver<BTreeSet<SocketAddr>>,
     pub wanted: watch::Receiver<BySource<Wanted>>,
-    /// The source addresses of the other collectors' queries.
-    pub collectors: watch::Receiver<Collectors>,
     /// The reports of the readers.
-    pub told: Told,
+    pub seen: mpsc::Receiver<SeenProbe>,
+    pub own: OwnQueries,
 }
 
-/// Probes until the token is cancelled. `names`: the queries, in the order of the configured names.
-/// `blocks` gets the states.
+/// Probes until the token is cancelled. `blocks` gets the states.
 ///
 /// # Errors
 /// A task of its own panicked.
 pub async fn run(
-    config: Config,
-    names: Arc<[Template]>,
     mut inputs: Inputs,
     blocks: watch::Sender<Arc<Vec<BlockView>>>,
-    own: OwnQueries,
     token: CancellationToken,
 ) -> anyhow::Result<()> {
     let (answers, mut answered) = mpsc::channel(ANSWERS);
+    let names = inputs.templates.iter().map(|it| it.name().clone());
     let mut task = Task {
-        plan: Plan::new(config, Instant::now()),
+        plan: Plan::new(inputs.interval, names.collect()),
         probers: BTreeMap::new(),
         running: JoinSet::new(),
-        names,
-        own,
+        templates: inputs.templates,
+        own: inputs.own,
         answers,
         blocks,
-        blind: Series::of(&super::DNS_BLOCK_BLIND),
+        not_streaming: Series::of(&super::NOT_STREAMING),
     };
-    let mut ticks = interval(SHOW);
+    let mut ticks = interval(PUBLISH);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first values count as changes too.
     inputs.servers.mark_changed();
     inputs.wanted.mark_changed();
-    inputs.collectors.mark_changed();
-    inputs.told.open.mark_changed();
-    let mut next = None;
+    let mut next = Instant::now();
     loop {
         tokio::select! {
             () = token.cancelled() => return Ok(()),
             Ok(()) = inputs.servers.changed() => {
-                let servers = inputs.servers.borrow_and_update().clone();
-                task.set_servers(&servers);
+                task.set_servers(&inputs.servers.borrow_and_update());
             }
             Ok(()) = inputs.wanted.changed() => {
-                let is_wanted = !inputs.wanted.borrow_and_update().is_empty();
-                task.plan.is_wanted = is_wanted;
+                task.plan.set_wanted(!inputs.wanted.borrow_and_update().is_empty());
             }
-            Ok(()) = inputs.collectors.changed() => {
-                let collectors = Arc::clone(&inputs.collectors.borrow_and_update());
-                task.plan.collectors = collectors;
-            }
-            Ok(()) = inputs.told.open.changed() => {
-                let open = Arc::clone(&inputs.told.open.borrow_and_update());
-                task.plan.set_open(open);
-            }
-            Some(seen) = inputs.told.seen.recv() => {
-                if let Some(delay) = task.plan.seen(&seen, Instant::now()) {
+            Some(seen) = inputs.seen.recv() => {
+                if let Some(delay) = task.plan.on_seen(&seen, Instant::now()) {
                     histogram!("egress_collector_flush_delay_seconds").record(delay);
                 }
             }
             Some(ProbeAnswer { probe, rcode }) = answered.recv() => {
-                task.plan.answered(&probe, rcode, Instant::now());
+                task.plan.on_answer(&probe, rcode, Instant::now());
             }
             Some(ended) = task.running.join_next(), if !task.running.is_empty() => {
-                match ended {
-                    Err(error) if !error.is_cancelled() => bail!("a prober failed: {error}"),
-                    _ => {}
+                if let Err(error) = ended {
+                    bail!("a prober failed: {error}");
                 }
             }
-            _ = ticks.tick() => task.show(),
-            () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
+            _ = ticks.tick() => task.publish(),
+            () = sleep_until(next), if task.plan.is_wanted() => {
+                task.send_probes();
+                next = Instant::now() + task.plan.interval();
+            }
         }
-        next = task.turn();
     }
 }
 
 struct Task {
     plan: Plan,
-    probers: BTreeMap<SocketAddr, (mpsc::Sender<Probe>, AbortHandle)>,
+    /// A prober ends when its sender is dropped.
+    probers: BTreeMap<SocketAddr, mpsc::Sender<Vec<Probe>>>,
     running: JoinSet<()>,
-    names: Arc<[Template]>,
+    templates: Arc<[Template]>,
     own: OwnQueries,
     answers: mpsc::Sender<ProbeAnswer>,
     blocks: watch::Sender<Arc<Vec<BlockView>>>,
-    blind: Series,
+    not_streaming: Series,
 }
 
 impl Task {
     fn set_servers(&mut self, servers: &BTreeSet<SocketAddr>) {
         self.plan.set_servers(servers);
-        self.probers.retain(|server, (_, prober)| {
-            let stays = servers.contains(server);
-            if !stays {
-                prober.abort();
-            }
-            stays
-        });
+        self.probers.retain(|server, _| servers.contains(server));
     }
 
-    /// Sends the due probes. Returns the time of the next call.
-    fn turn(&mut self) -> Option<Instant> {
-        let (probes, next) = self.plan.due(Instant::now());
-        for probe in probes {
-            match self.prober(probe.server).try_send(probe) {
-                Ok(()) => counter!("egress_collector_flush_probes_total").increment(1),
-                Err(_) => counter!("egress_collector_flush_probes_skipped_total").increment(1),
-            }
+    fn send_probes(&mut self) {
+        let probes = self.plan.probes(Instant::now());
+        for probes in probes.chunk_by(|one, next| one.block.0 == next.block.0) {
+            let Some(first) = probes.first() else {
+                continue;
+            };
+            let metric = match self.prober(first.block.0).try_send(probes.to_vec()) {
+                Ok(()) => counter!("egress_collector_flush_probes_total"),
+                Err(_) => counter!("egress_collector_flush_probes_skipped_total"),
+            };
+            metric.increment(probes.len() as u64);
         }
-        for notice in self.plan.take_notices() {
-            self.say(notice);
-        }
-        next
     }
 
-    fn prober(&mut self, server: SocketAddr) -> &mpsc::Sender<Probe> {
+    fn prober(&mut self, server: SocketAddr) -> &mpsc::Sender<Vec<Probe>> {
         let start = || {
-            let (sender, probes) = mpsc::channel(IN_FLIGHT);
+            // A server that has not taken the last probes gets no more.
+            let (sender, probes) = mpsc::channel(1);
             let prober = Prober {
                 server,
-                names: Arc::clone(&self.names),
+                templates: Arc::clone(&self.templates),
                 own: self.own.clone(),
                 probes,
                 answers: self.answers.clone(),
             };
-            (sender, self.running.spawn(prober.run()))
+            self.running.spawn(prober.run());
+            sender
         };
-        &self.probers.entry(server).or_insert_with(start).0
+        self.probers.entry(server).or_insert_with(start)
     }
 
-    fn say(&self, notice: Notice) {
-        let (Notice::Forwards(key) | Notice::NotReporting(key) | Notice::Reporting(key)) = notice;
-        let Some((server, name)) = self.plan.block(key) else {
-            return;
-        };
-        match notice {
-            Notice::Forwards(_) => warn!(
-                %server, %name,
-                "the DNS server forwards the flush probe: it gets no more of them, and its stream may be a second late. \
-                 Give a name that it answers by itself (--flush-name)"
-            ),
-            Notice::NotReporting(_) => warn!(
-                %server, %name,
-                "a DNS server does not stream to this collector: no probe came back for 30 s, so its answers are missing; check its `dnstap` line"
-            ),
-            Notice::Reporting(_) => {
-                info!(%server, %name, "the DNS server streams again, or is no longer in use");
-            }
-        }
-    }
-
-    fn show(&mut self) {
-        let blocks = view::view(&self.plan, Instant::now());
-        gauge!("egress_collector_flush_interval_seconds").set(self.plan.interval());
+    /// Publishes the states, and logs those that changed.
+    fn publish(&mut self) {
+        let now = Instant::now();
+        self.plan.expire(now);
+        let blocks: Vec<_> = self.plan.view(now).collect();
         for state in BlockState::WORDS {
             let those = blocks.iter().filter(|it| it.state.as_str() == *state);
             gauge!("egress_collector_dns_blocks", "state" => *state).set(those.count() as f64);
         }
-        self.blind.replace(blocks.iter().map(|block| {
-            let is_blind = block.state == BlockState::NotReporting;
+        self.not_streaming.replace(blocks.iter().map(|block| {
+            let is_not_streaming = block.state == BlockState::NotStreaming;
             let labels = [block.server.to_string(), block.name.clone()];
-            (labels, f64::from(u8::from(is_blind)))
+            (labels, f64::from(u8::from(is_not_streaming)))
         }));
-        self.blocks.send_replace(Arc::new(blocks));
+        let before = self.blocks.send_replace(Arc::new(blocks.clone()));
+        let before: BTreeMap<_, _> = before.iter().map(|it| (key(it), it.state)).collect();
+        for block in &blocks {
+            let before = before.get(&key(block)).copied().unwrap_or_default();
+            if before != block.state {
+                log(block, before);
+            }
+        }
+    }
+}
+
+fn key(block: &BlockView) -> (SocketAddr, &str) {
+    (block.server, &block.name)
+}
+
+fn log(block: &BlockView, before: BlockState) {
+    let BlockView {
+        server,
+        name,
+        state,
+        ..
+    } = block;
+    match (before, state) {
+        (_, BlockState::Forwards) => warn!(
+            %server, %name,
+            "the DNS server forwards the flush probe: it gets no more of them, and its stream may be a second late. \
+             Give a name that it answers by itself (--flush-name)"
+        ),
+        (_, BlockState::NotStreaming) => warn!(
+            %server, %name,
+            "a DNS server does not stream to this collector: no probe came back for 30 s, so its answers are missing; check its `dnstap` line"
+        ),
+        (BlockState::NotStreaming, BlockState::Trying | BlockState::Streaming) => {
+            info!(%server, %name, "the DNS server streams again");
+        }
+        _ => {}
     }
 }

@@ -11,7 +11,7 @@ use runtime::{
 
 use super::status::{FaultStatus, Status};
 use crate::{
-    flush::{BlockView, plan::BlockState},
+    flush::{BlockState, BlockView},
     objects::NameView,
     rules::is_policy,
     state::FailureView,
@@ -94,11 +94,11 @@ pub(super) fn block_trouble(block: &BlockView) -> Option<&'static str> {
         (BlockState::Forwards, _) => {
             "it forwards the probe, so its stream may be a second late: give a name that it answers by itself (--flush-name)"
         }
-        (BlockState::NotReporting, None) => "no stream for 30 s, and it does not answer",
-        (BlockState::NotReporting, Some(REFUSED)) => {
+        (BlockState::NotStreaming, None) => "no stream for 30 s, and it does not answer",
+        (BlockState::NotStreaming, Some(REFUSED)) => {
             "no stream for 30 s: it has no server block for this name"
         }
-        (BlockState::NotReporting, Some(_)) => {
+        (BlockState::NotStreaming, Some(_)) => {
             "no stream for 30 s, though it answers: check the `dnstap` line of this server block"
         }
         _ => return None,

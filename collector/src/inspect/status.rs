@@ -49,7 +49,7 @@ pub struct Status {
     pub refused_names: Vec<RefusedNames>,
     /// Objects that cannot be decoded, at most 100 of each kind. Their last known state applies.
     pub bad_objects: Vec<BadObject>,
-    /// The server blocks of DNS servers, and their dnstap streams; none without probes
+    /// The server blocks of DNS servers, and whether they are streaming; none without probes
     /// (`--flush-probe 0`).
     pub dns_blocks: Arc<Vec<BlockView>>,
     /// The peers with a dnstap stream.

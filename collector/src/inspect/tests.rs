@@ -15,7 +15,7 @@ use tokio::{
 use super::*;
 use crate::{
     failure::Failure,
-    flush::plan::BlockState,
+    flush::BlockState,
     objects::{
         Evictions, ListedName, NameFacts, NameListing, NameSelection, NameView, NamesQuery,
         NamespaceAtCap, View,
@@ -216,8 +216,7 @@ fn blocks() -> Vec<BlockView> {
     vec![BlockView {
         server: "10.0.0.1:53".parse().unwrap(),
         name: "flush.cluster.local.".to_owned(),
-        state: BlockState::NotReporting,
-        streams: 0,
+        state: BlockState::NotStreaming,
         reported: Some(Duration::from_secs(31)),
         delay: Some(Duration::from_micros(1_500)),
         rcode: Some(5),

@@ -36,7 +36,7 @@ use super::{
     read_buffer::ReadBuffer,
 };
 use crate::{
-    flush::streams::Stream,
+    flush::ProbeReports,
     observation::{Observation, Provenance},
 };
 
@@ -158,8 +158,6 @@ struct Reader<'a> {
     status: PeerStatus,
     /// Since when the peer is unknown.
     unknown_since: Option<Instant>,
-    /// The stream in the view of the flush task. Streams of unknown peers are hidden from it.
-    probed: Stream,
     frames: StreamReader,
     /// Set while the stream is open and its peer known: an unexpected end is then a loss.
     watched: Option<StreamWatch>,
@@ -190,15 +188,12 @@ struct Times {
     last_read: Instant,
 }
 
-/// The stream for the flush task, and the source of its observations. Unknown peers have no number
-/// of their own: any host may connect, and the numbers are few.
-fn known(ingest: &Ingest, permit: &ConnectionPermit, is_known: bool) -> (Stream, Provenance) {
+/// The source of a stream's observations. Unknown peers have no number of their own: any host may
+/// connect, and the numbers are few.
+fn source(ingest: &Ingest, permit: &ConnectionPermit, is_known: bool) -> Provenance {
     match is_known {
-        true => {
-            let probed = ingest.probed.open(permit.address());
-            (probed, ingest.peer_ids.of(permit.peer()))
-        }
-        false => (Stream::default(), Provenance::STREAM),
+        true => ingest.peer_ids.of(permit.peer()),
+        false => Provenance::STREAM,
     }
 }
 
@@ -206,11 +201,9 @@ impl<'a> Reader<'a> {
     fn new(permit: ConnectionPermit, status: PeerStatus, ingest: &'a Ingest) -> Self {
         let now = Instant::now();
         let is_known = status.is_known();
-        let (probed, source) = known(ingest, &permit, is_known);
         Self {
             ingest,
-            probed,
-            history: StreamHistory::of_stream(source),
+            history: StreamHistory::of_stream(source(ingest, &permit, is_known)),
             permit,
             unknown_since: (!is_known).then_some(now),
             status,
@@ -257,21 +250,17 @@ impl<'a> Reader<'a> {
         let is_known = self.status.is_known();
         let filled = read_buffer.filled();
         let mut rest = filled;
-        // A frame that may be a probe began with this read, so the probe caused the read.
-        let mut is_pushed = false;
         let finished = loop {
             let frames = rest;
             while is_known && let Some((payload, behind)) = self.frames.data(rest) {
-                if Stream::may_be_probe(payload.len()) {
-                    let begins = begins || rest.len() < filled.len();
-                    is_pushed |= begins;
-                    let began = if begins {
+                if ProbeReports::may_be_probe(payload.len()) {
+                    let began = if begins || rest.len() < filled.len() {
                         self.times.last_read
                     } else {
                         self.times.frame_began
                     };
                     let secrets = secrets.as_deref();
-                    self.probed.look(payload, began, |extra| {
+                    self.ingest.probes.report(payload, began, |extra| {
                         secrets.is_none_or(|secrets| secrets.admit(extra))
                     });
                 }
@@ -300,8 +289,6 @@ impl<'a> Reader<'a> {
                 None => break false,
             }
         };
-        is_pushed |= (begins || rest.len() < filled.len()) && Stream::begins_probe(rest);
-        self.probed.has_moved(self.times.last_read, !is_pushed);
         if self.watched.is_none() && self.frames.phase() == Phase::Streaming {
             self.watch();
         }
@@ -402,7 +389,7 @@ impl<'a> Reader<'a> {
     fn on_status_change(&mut self) {
         let is_known = self.status.is_known();
         self.permit.set_known(is_known);
-        (self.probed, self.history.source) = known(self.ingest, &self.permit, is_known);
+        self.history.source = source(self.ingest, &self.permit, is_known);
         self.unknown_since = (!is_known).then(Instant::now);
         if is_known {
             // It could not send before.

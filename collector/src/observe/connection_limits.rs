@@ -1,7 +1,7 @@
 //! Limits the number of connections, per peer and in total.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     net::IpAddr,
     sync::{
         Arc,
@@ -175,6 +175,19 @@ impl ConnectionTable {
         peers
     }
 
+    /// The addresses of the known peers that are connected; `None` stands for local processes.
+    pub fn known_addresses(&self) -> BTreeSet<Option<IpAddr>> {
+        let table = self.table.lock();
+        let here = table.peers.iter().filter(|(_, it)| it.connections > 0);
+        let known = here.filter(|((_, is_known), _)| *is_known);
+        known
+            .map(|((key, _), _)| match key {
+                PeerKey::Address(address) => Some(*address),
+                PeerKey::Process(_) => None,
+            })
+            .collect()
+    }
+
     /// Observations dropped so far.
     pub fn drops(&self) -> Drops {
         self.table.lock().drops
@@ -239,13 +252,6 @@ impl ConnectionPermit {
     /// The peer's share of the queue.
     pub(super) fn share(&self) -> &queue::Share {
         &self.account.share
-    }
-
-    pub(super) fn address(&self) -> Option<IpAddr> {
-        match self.key {
-            PeerKey::Address(address) => Some(address),
-            PeerKey::Process(_) => None,
-        }
     }
 
     /// Moves this connection between the known and the unknown peers. Other connections of the same

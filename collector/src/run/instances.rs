@@ -5,6 +5,7 @@ use std::{
     env,
     net::{IpAddr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
 use runtime::{
@@ -12,17 +13,19 @@ use runtime::{
     changes::send_if_changed,
     cluster_cidrs::Networks,
     leader::{Leader, Leadership},
-    peers::{Addresses, Peers},
+    peers::Peers,
     shutdown::Tasks,
 };
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
+use tokio::{sync::watch, time::sleep};
 
 use super::{Program, probes::Blocks};
-use crate::{flush::streams::Open, stream_coverage::StreamCoverage};
+use crate::{observe::ConnectionTable, stream_coverage::StreamCoverage};
 
 /// The pod's addresses, which its manifest sets (`status.podIPs`).
 const POD_IPS: &str = "POD_IPS";
+
+/// The interval of counting the DNS servers that stream.
+const COUNT: Duration = Duration::from_secs(1);
 
 /// Keeps the source addresses of all collectors' queries. Never a Node's address, which other pods
 /// have too.
@@ -30,17 +33,16 @@ pub(super) fn own_queries(
     program: &Program,
     networks: &watch::Receiver<Option<Arc<Networks>>>,
     tasks: &mut Tasks,
-) -> watch::Receiver<Addresses> {
+) {
     let OpenStore::Kube(store) = &program.store else {
-        return watch::channel(Addresses::default()).1;
+        return;
     };
     let own = env::var(POD_IPS).unwrap_or_default();
     let own = own.split(',').filter_map(|ip| ip.trim().parse().ok());
     let services = &program.args.lookups.peer_service;
     let peers = Peers::of_services(store.cluster(), services, own);
-    let addresses = peers.addresses();
+    let (own, mut found) = (program.own.clone(), peers.addresses());
     tasks.spawn("collectors", peers.run(tasks.token()));
-    let (own, mut found) = (program.own.clone(), addresses.clone());
     let (mut networks, token) = (networks.clone(), tasks.token());
     tasks.spawn("own queries", async move {
         loop {
@@ -59,7 +61,6 @@ pub(super) fn own_queries(
             }
         }
     });
-    addresses
 }
 
 /// Takes part in the election of the leader.
@@ -79,7 +80,7 @@ pub(super) fn leader(
 /// Which DNS servers stream to this collector.
 pub(super) fn coverage(
     program: &Program,
-    open: watch::Receiver<Open>,
+    connections: ConnectionTable,
     blocks: Blocks,
     servers: watch::Receiver<BTreeSet<SocketAddr>>,
     tasks: &mut Tasks,
@@ -90,32 +91,17 @@ pub(super) fn coverage(
     }
     // A server that a flag names may not stream.
     let all_stream = matches!(program.store, OpenStore::Kube(_));
-    let task = follow_coverage(open, servers, blocks, all_stream, sender, tasks.token());
-    tasks.spawn("stream coverage", task);
-    coverage
-}
-
-async fn follow_coverage(
-    mut open: watch::Receiver<Open>,
-    mut servers: watch::Receiver<BTreeSet<SocketAddr>>,
-    mut blocks: Blocks,
-    all_stream: bool,
-    coverage: watch::Sender<StreamCoverage>,
-    token: CancellationToken,
-) -> anyhow::Result<()> {
-    loop {
-        let now = StreamCoverage::new(
-            &open.borrow_and_update(),
-            &servers.borrow_and_update(),
-            &blocks.borrow_and_update(),
-            all_stream,
-        );
-        send_if_changed(&coverage, now);
-        tokio::select! {
-            () = token.cancelled() => return Ok(()),
-            Ok(()) = open.changed() => {}
-            Ok(()) = servers.changed() => {}
-            Ok(()) = blocks.changed() => {}
+    let token = tasks.token();
+    tasks.spawn("stream coverage", async move {
+        loop {
+            let peers = connections.known_addresses();
+            let now = StreamCoverage::new(&peers, &servers.borrow(), &blocks.borrow(), all_stream);
+            send_if_changed(&sender, now);
+            tokio::select! {
+                () = token.cancelled() => return Ok(()),
+                () = sleep(COUNT) => {}
+            }
         }
-    }
+    });
+    coverage
 }

@@ -1,21 +1,18 @@
 //! The DNS servers that get flush probes.
 
-use std::{collections::BTreeSet, net::SocketAddr, num::NonZeroU32, sync::Arc};
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
-use runtime::{endpoints::Endpoints, peers::Addresses, shutdown::Tasks};
+use runtime::{endpoints::Endpoints, shutdown::Tasks};
 use tokio::sync::watch;
 
 use super::{Found, Program, follow};
 use crate::{
-    flush::{self, BlockView, Streams, plan::Config, streams::Open, task::Inputs},
+    flush::{self, BlockView, ProbeReports, task::Inputs},
     lookup,
     rules::{BySource, Wanted},
 };
 
 pub(super) type Blocks = watch::Receiver<Arc<Vec<BlockView>>>;
-
-/// Flush probes a second, for all DNS servers together.
-const FLUSH_BUDGET: NonZeroU32 = NonZeroU32::new(1000).expect("it is not 0");
 
 /// The DNS servers that pods may use: those of the cluster, or with a folder those that
 /// look-ups query.
@@ -49,37 +46,30 @@ pub(super) fn probed_servers(
     servers
 }
 
-/// Starts the flush task for these servers. Returns the readers' end, the open streams, and the
-/// states of the server blocks.
+/// Starts the flush task for these servers. Returns the readers' end, and the states of the server
+/// blocks.
 pub(super) fn probes(
     program: &Program,
     servers: watch::Receiver<BTreeSet<SocketAddr>>,
     wanted: &watch::Receiver<BySource<Wanted>>,
-    collectors: watch::Receiver<Addresses>,
     tasks: &mut Tasks,
-) -> (Streams, watch::Receiver<Open>, Blocks) {
-    let (blocks, shown) = watch::channel(Arc::default());
-    let templates = program.args.flush.templates();
-    let (streams, told) = Streams::new(templates.clone().unwrap_or_default());
-    let open = told.open.clone();
-    let Some(templates) = templates else {
-        return (streams, open, shown);
+) -> (ProbeReports, Blocks) {
+    let (sender, blocks) = watch::channel(Arc::default());
+    let Some(templates) = program.args.flush.templates() else {
+        return (ProbeReports::default(), blocks);
     };
-    let config = Config {
-        interval: program.args.flush.flush_probe,
-        budget: FLUSH_BUDGET,
-        names: templates.iter().map(|it| it.name().clone()).collect(),
-    };
+    let (reports, seen) = ProbeReports::new();
     let inputs = Inputs {
+        interval: program.args.flush.flush_probe,
+        templates,
         servers,
         wanted: wanted.clone(),
-        collectors,
-        told,
+        seen,
+        own: program.own.clone(),
     };
-    let own = program.own.clone();
-    let task = flush::run(config, templates, inputs, blocks, own, tasks.token());
+    let task = flush::run(inputs, sender, tasks.token());
     tasks.spawn("flush probes", task);
-    (streams, open, shown)
+    (reports, blocks)
 }
 
 /// Canonical addresses, as streams have them.

@@ -216,9 +216,9 @@ fn of_collector(topic: &mut Topic, program: &str, status: &CollectorStatus) {
 fn of_block(topic: &mut Topic, program: &str, block: &DnsBlock) {
     let (server, name) = (block.server, &block.name);
     match block.state.as_str() {
-        "flushed" | "standby" | "resting" => {}
-        "blind" => topic.fault(
-            format!("the {program} has received nothing from DNS server {server} for 30 s (block of {name})"),
+        "streaming" | "resting" => {}
+        "not_streaming" => topic.fault(
+            format!("DNS server {server} is not streaming to the {program}: no probe came back for 30 s (block of {name})"),
             "see the lines about the Corefile and NetworkPolicies, and CoreDNS's log; restart CoreDNS if it lost the collector",
         ),
         "forwards" => topic.warn(

@@ -54,7 +54,9 @@ impl<'a> ClientResponse<'a> {
     /// of the event is still usable. Not canonical: it may be IPv4-mapped.
     #[must_use]
     pub fn client(&self) -> Option<IpAddr> {
-        address(self.client)
+        let v4 = <[u8; 4]>::try_from(self.client).map(|it| Ipv4Addr::from(it).into());
+        let v6 = || <[u8; 16]>::try_from(self.client).map(|it| Ipv6Addr::from(it).into());
+        v4.or_else(|_| v6()).ok()
     }
 
     /// The port of the client; `None` if the number is no valid port.
@@ -71,12 +73,4 @@ impl<'a> ClientResponse<'a> {
             nanoseconds: self.nanoseconds,
         })
     }
-}
-
-/// An address of an event. Its length tells IPv4 from IPv6; `None` if that is neither 4 nor 16. It may be IPv4-mapped.
-#[must_use]
-pub fn address(bytes: &[u8]) -> Option<IpAddr> {
-    let v4 = <[u8; 4]>::try_from(bytes).map(|it| Ipv4Addr::from(it).into());
-    let address = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|it| Ipv6Addr::from(it).into()));
-    address.ok()
 }

@@ -151,9 +151,9 @@ impl Fixture {
         collector.ready().await;
         ovn_writer.ready().await;
         let coredns = CoreDns::start_in(workdir.path(), &network).await;
-        let flushed = ["state=\"flushed\""];
+        let streaming = ["state=\"streaming\""];
         collector
-            .counts("egress_collector_dns_blocks", &flushed, 1.0)
+            .counts("egress_collector_dns_blocks", &streaming, 1.0)
             .await;
         Ok(Self {
             coredns,

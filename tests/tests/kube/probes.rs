@@ -1,4 +1,4 @@
-//! Flush probes of two collectors: one of them probes, and the other takes over when it stops.
+//! Flush probes of two collectors: each probes the servers of the DNS Service for itself.
 
 use std::{fs, net::SocketAddr};
 
@@ -17,7 +17,8 @@ use tests::{
     workdir::Workdir,
 };
 
-const PROBES: &str = "egress_collector_flush_probes_total";
+const DELAYS: &str = "egress_collector_flush_delay_seconds_count";
+const NOT_STREAMING: &str = "egress_collector_dns_block_not_streaming";
 
 /// A stream to each collector.
 const COREFILE: &str = "
@@ -69,13 +70,15 @@ impl Collector {
         state.map(str::to_owned).ok_or(body)
     }
 
-    async fn metric(&self, name: &str) -> f64 {
-        self.program.admin().metric(name, &[]).await.unwrap()
+    /// The number of series about servers.
+    async fn series(&self) -> usize {
+        let (_, metrics) = self.program.admin().get("/metrics").await.unwrap();
+        metrics.matches(&format!("{NOT_STREAMING}{{")).count()
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_collectors_one_probes_and_the_other_takes_over_when_it_dies() {
+async fn each_of_two_collectors_probes_the_servers_of_the_dns_service() {
     let workdir = Workdir::new();
     let network = or_skip!(Network::new(workdir.path()).await);
     let server = ApiServer::shared().await;
@@ -110,51 +113,24 @@ async fn of_two_collectors_one_probes_and_the_other_takes_over_when_it_dies() {
         .replace("FIRST", &first.to_string())
         .replace("SECOND", &second.to_string());
     fs::write(workdir.join("Corefile"), corefile).unwrap();
-    let mut first = Collector::start(&server, &namespace, first).await;
-    let mut second = Collector::start(&server, &namespace, second).await;
+    let first = Collector::start(&server, &namespace, first).await;
+    let second = Collector::start(&server, &namespace, second).await;
     let _coredns = CoreDns::start_in(workdir.path(), &network).await;
 
-    let first_owns = eventually("one probes the block that both hear", async || {
-        match (&*first.state().await?, &*second.state().await?) {
-            ("flushed", "standby") => Ok(true),
-            ("standby", "flushed") => Ok(false),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
-    let (owner, other) = match first_owns {
-        true => (&mut first, &mut second),
-        false => (&mut second, &mut first),
-    };
-    // A probe of the other one may have been pending.
-    let (before, owners) = (other.metric(PROBES).await, owner.metric(PROBES).await);
-    owner.program.counts(PROBES, &[], owners + 40.0).await;
-    let probed = other.metric(PROBES).await - before;
-    println!("the owner sent 40 probes, the other {probed}");
-    assert!(probed < 10.0, "{probed}");
-    for collector in [&*owner, &*other] {
-        assert_eq!(
-            collector.metric("egress_collector_dns_block_blind").await,
-            0.0
-        );
+    for collector in [&first, &second] {
+        eventually("it receives the stream", async || {
+            let state = collector.state().await?;
+            (state == "streaming").then_some(()).ok_or(state)
+        })
+        .await;
+        collector.program.counts(DELAYS, &[], 20.0).await;
+        assert_eq!(collector.series().await, 1);
+        let admin = collector.program.admin();
+        assert_eq!(admin.metric(NOT_STREAMING, &[]).await.unwrap(), 0.0);
     }
-
-    owner.program.process().kill();
-    let before = other.metric(PROBES).await;
-    other.program.counts(PROBES, &[], before + 10.0).await;
-    eventually("the other has taken over", async || {
-        let state = other.state().await?;
-        (state == "flushed").then_some(()).ok_or(state)
-    })
-    .await;
-    let blocks = async || {
-        let (_, metrics) = other.program.admin().get("/metrics").await.unwrap();
-        metrics.matches("egress_collector_dns_block_blind{").count()
-    };
-    assert_eq!(blocks().await, 1);
     slices.delete("dns", &Default::default()).await.unwrap();
     eventually("no series of the server that went is left", async || {
-        let left = blocks().await;
+        let left = first.series().await;
         (left == 0).then_some(()).ok_or(left.to_string())
     })
     .await;

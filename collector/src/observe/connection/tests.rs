@@ -21,16 +21,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Error, read};
-use crate::{
-    flush::Streams,
-    observe::{
-        ConnectionLimits, ConnectionTable, DnsServers, Ingest, LossTracker, MaxConnections,
-        answer_cache::AnswerCache,
-        names::{NameIndex, SharedIndex},
-        pipeline::tests::another_wanted_frame,
-        queue,
-        secret::Secrets,
-    },
+use crate::observe::{
+    ConnectionLimits, ConnectionTable, DnsServers, Ingest, LossTracker, MaxConnections,
+    answer_cache::AnswerCache,
+    names::{NameIndex, SharedIndex},
+    pipeline::tests::another_wanted_frame,
+    queue,
+    secret::Secrets,
 };
 
 mod probes;

@@ -66,6 +66,9 @@ fn who_is_connected_is_told_with_what_came_and_what_was_dropped() {
     assert_eq!(connections.view(), [view]);
     let twice = Drops { queue: 2, share: 4 };
     assert_eq!(connections.drops(), twice);
+    let _unknown = connections.take(&peer("192.0.2.3:1"), false).unwrap();
+    let known = connections.known_addresses();
+    assert_eq!(known, [Some([192, 0, 2, 1].into())].into());
 }
 
 #[test]

@@ -46,10 +46,10 @@ fn marks(states: &[&str]) -> String {
 #[test]
 fn only_a_stream_that_was_received_is_well() {
     for (states, expected) in [
-        (&["flushed", "standby"] as &[_], "✓"),
-        (&["blind"], "✗"),
+        (&["streaming", "streaming"] as &[_], "✓"),
+        (&["not_streaming"], "✗"),
         (&["forwards"], "!"),
-        (&["flushed", "trying"], "?"),
+        (&["streaming", "trying"], "?"),
         (&["resting"], "?"),
         (&["some new state"], "?"),
         (&[], "?"),

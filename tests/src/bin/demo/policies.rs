@@ -172,8 +172,8 @@ async fn a_wildcard(servers: &Servers) {
     heading("3. Under a wildcard they come with the answer to the pod");
     // A probe of the collector came back in CoreDNS's stream.
     let blocks = "egress_collector_dns_blocks";
-    let flushed = ["state=\"flushed\""];
-    servers.collector.counts(blocks, &flushed, 1.0).await;
+    let streaming = ["state=\"streaming\""];
+    servers.collector.counts(blocks, &streaming, 1.0).await;
     for name in UNDER_ASSETS {
         // The second after a write is over.
         sleep(Duration::from_millis(1_100)).await;

@@ -49,17 +49,17 @@ impl Stage {
         let store = Store::new(workdir.join("store"));
         let mut world = World::start_in(workdir, store, &[]).await;
         let monitor = world.monitor().await;
-        // A CoreDNS that answers probes and does not stream would be probed again only after ten seconds.
+        // A CoreDNS that answers probes and does not stream would be probed again only after five seconds.
         world.coredns.process().kill();
         world.restart_asking(&[&TIMES[..], &INSPECT].concat()).await;
         Self { monitor, world }
     }
 
     /// Waits until a probe of the collector came back in CoreDNS's stream.
-    pub(crate) async fn is_flushed(&self) {
-        let flushed = ["state=\"flushed\""];
+    pub(crate) async fn is_streaming(&self) {
+        let streaming = ["state=\"streaming\""];
         let blocks = "egress_collector_dns_blocks";
-        self.world.collector.counts(blocks, &flushed, 1.0).await;
+        self.world.collector.counts(blocks, &streaming, 1.0).await;
     }
 
     /// Looks names up like a pod, each with the rule that names it; then shows each family's addresses as they arrive.

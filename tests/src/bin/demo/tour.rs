@@ -70,7 +70,7 @@ async fn servers() -> Stage {
 
 async fn exact_names(stage: &Stage) {
     heading("2. Addresses of names in rules are in the address sets before a pod asks");
-    stage.is_flushed().await;
+    stage.is_streaming().await;
     for (rule, family, address) in [
         (WWW, Family::V4, "192.0.2.11"),
         (WWW, Family::V6, "2001:db8::10"),
@@ -124,7 +124,7 @@ async fn a_restart(stage: &mut Stage) {
     println!("  kill -9: the sets are as they were: {}", sizes(stage));
     stage.world.collector.restart().await;
     stage.world.collector.ready().await;
-    stage.is_flushed().await;
+    stage.is_streaming().await;
     let name = "late.assets.shop.example.";
     stage
         .world

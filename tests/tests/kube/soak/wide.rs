@@ -133,8 +133,8 @@ impl Cluster {
             .replace("SECOND", &second.to_string());
         fs::write(workdir.join("Corefile"), corefile).unwrap();
         let coredns = CoreDns::start_in(workdir.path(), &network).await;
-        eventually("both hear, one probes, and one leads", async || {
-            let (mut leaders, mut flushed) = (0.0, 0.0);
+        eventually("both hear, both probe, and one leads", async || {
+            let (mut leaders, mut streaming) = (0.0, 0.0);
             for program in &collectors {
                 let metric = async |name, labels: &[&str]| {
                     let metric = program.admin().metric(name, labels).await;
@@ -144,12 +144,13 @@ impl Cluster {
                     return Err("one hears nothing".to_owned());
                 }
                 leaders += metric("egress_replica_leading", &[]).await?;
-                flushed += metric("egress_collector_dns_blocks", &["state=\"flushed\""]).await?;
+                streaming +=
+                    metric("egress_collector_dns_blocks", &["state=\"streaming\""]).await?;
             }
-            let is_right = leaders > 0.5 && leaders < 1.5 && flushed > 0.5;
+            let is_right = leaders > 0.5 && leaders < 1.5 && streaming > 1.5;
             is_right
                 .then_some(())
-                .ok_or_else(|| format!("{leaders} lead, {flushed} flushed"))
+                .ok_or_else(|| format!("{leaders} lead, {streaming} receive probes"))
         })
         .await;
         Ok(Self {
