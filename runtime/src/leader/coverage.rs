@@ -37,8 +37,10 @@ pub(super) struct Coverage {
     heard: Heard,
     /// The reports of the other replicas, each with the time when it was first seen.
     others: BTreeMap<String, (Report, Instant)>,
-    /// The last own report, and its time.
+    /// The last own report in the Lease, and its time.
     reported: Option<(usize, Instant)>,
+    /// A report whose write has not succeeded.
+    writing: Option<(usize, Instant)>,
     /// Since when this leader has received fewer servers than another replica.
     behind_since: Option<Instant>,
 }
@@ -49,12 +51,14 @@ impl Coverage {
             heard,
             others: BTreeMap::new(),
             reported: None,
+            writing: None,
             behind_since: None,
         }
     }
 
     /// Takes in the reports of the other replicas.
     pub(super) fn read(&mut self, metadata: &ObjectMeta, own: &str, now: Instant) {
+        self.writing = None;
         let mut reports = reports(metadata);
         reports.remove(own);
         let known = std::mem::take(&mut self.others);
@@ -99,8 +103,13 @@ impl Coverage {
         };
         let annotations = metadata.annotations.get_or_insert_default();
         annotations.insert(ANNOTATION.to_owned(), text);
-        self.reported = Some((servers, now));
+        self.writing = Some((servers, now));
         true
+    }
+
+    /// The Lease was written.
+    pub(super) fn wrote(&mut self) {
+        self.reported = self.writing.take().or(self.reported);
     }
 
     /// The reports of other replicas that count.
@@ -214,9 +223,13 @@ mod tests {
             let now = start + Duration::from_secs(second);
             if standby.report(&mut lease, "standby", now, clock(second as i64)) {
                 reports.push(second);
+                // The first write has a conflict.
+                if second > 0 {
+                    standby.wrote();
+                }
             }
         }
-        assert_eq!(reports, [0, 25, 50, 55, 60, 65, 70, 75]);
+        assert_eq!(reports, [0, 1, 26, 51, 56, 61, 66, 71, 76]);
     }
 
     #[test]

@@ -241,6 +241,9 @@ impl Election {
 
     /// Records a stored Lease, whose turn began at `began`.
     fn wrote(&mut self, stored: Lease, began: Instant, now: Instant) {
+        if let Some(coverage) = &mut self.coverage {
+            coverage.wrote();
+        }
         let spec = stored.spec.unwrap_or_default();
         self.renewed = self.holds(&spec).then_some(began);
         if self.seen.as_ref().is_none_or(|(seen, _)| *seen != spec) {

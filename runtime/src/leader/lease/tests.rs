@@ -174,6 +174,7 @@ fn released_lease_goes_to_the_standby_that_reported_most_dns_servers() {
     let mut lease = of_another(1, 0);
     for standby in [&mut new, &mut old] {
         lease = standby.next(Some(lease), now, clock).unwrap();
+        standby.wrote(lease.clone(), now, now);
     }
     // Its stream opens after the other standby heard the answers before it.
     heard.store(1, Relaxed);
@@ -181,6 +182,7 @@ fn released_lease_goes_to_the_standby_that_reported_most_dns_servers() {
     let reported = new.next(Some(lease.clone()), now + seconds(6), clock);
     lease = reported.unwrap();
     assert_eq!(holder(&lease), None, "it writes its report only");
+    new.wrote(lease.clone(), now, now + seconds(6));
     let taken = old.try_next(Some(lease.clone()), now + seconds(7)).unwrap();
     assert_eq!(holder(&taken), Some("old"));
     // If the other has ended, too.
