@@ -14,25 +14,12 @@ use crate::metrics;
 #[derive(Clone, Copy, Debug)]
 pub struct Admin {
     address: SocketAddr,
-    /// Whether its metrics must match `docs/metrics.md`.
-    is_documented: bool,
 }
 
 impl Admin {
-    /// The admin server of a program of this version.
+    /// The admin server at this address.
     pub fn new(address: SocketAddr) -> Self {
-        Self {
-            address,
-            is_documented: true,
-        }
-    }
-
-    /// The admin server of another version, whose metrics may differ.
-    pub fn of_another_version(self) -> Self {
-        Self {
-            is_documented: false,
-            ..self
-        }
+        Self { address }
     }
 
     /// Where it listens.
@@ -67,9 +54,7 @@ impl Admin {
     /// The program does not answer, or has metrics that `docs/metrics.md` lacks.
     pub async fn metric(self, name: &str, labels: &[&str]) -> io::Result<f64> {
         let (_, text) = self.get("/metrics").await?;
-        if self.is_documented {
-            metrics::check(&text).map_err(io::Error::other)?;
-        }
+        metrics::check(&text).map_err(io::Error::other)?;
         let value = |line: &str| {
             let (sample, value) = line.rsplit_once(' ')?;
             let (metric, found) = sample.split_once('{').unwrap_or((sample, ""));

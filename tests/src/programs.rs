@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 use tokio::{process::Command, time::timeout};
 
-use crate::{admin::Admin, process::Process, soak, wait::eventually};
+use crate::{admin::Admin, process::Process, wait::eventually};
 
 /// The time-out for the error of a program that cannot start.
 const REFUSAL: Duration = Duration::from_secs(30);
@@ -19,7 +19,6 @@ const REFUSAL: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Program {
     name: &'static str,
-    path: PathBuf,
     folder: PathBuf,
     args: Vec<String>,
     environment: Vec<(&'static str, String)>,
@@ -40,12 +39,10 @@ impl Program {
         args: Vec<String>,
         environment: Vec<(&'static str, String)>,
     ) -> Self {
-        let path = program(name);
-        let mut process = Self::spawn(folder, (name, &path), &args, &environment);
+        let mut process = Self::spawn(folder, name, &args, &environment);
         let admin = find_admin(name, &mut process).await;
         Self {
             name,
-            path,
             folder: folder.to_owned(),
             args,
             environment,
@@ -57,19 +54,8 @@ impl Program {
     /// Kills it if it still runs, and starts it again with the same flags.
     pub async fn restart(&mut self) {
         self.process.kill();
-        let program = (self.name, self.path.as_path());
-        self.process = Self::spawn(&self.folder, program, &self.args, &self.environment);
+        self.process = Self::spawn(&self.folder, self.name, &self.args, &self.environment);
         self.admin = find_admin(self.name, &mut self.process).await;
-    }
-
-    /// Ends it in order and starts another build with the same flags, as in an upgrade.
-    pub async fn become_build(&mut self, build: &Build) {
-        self.process.terminate().await;
-        self.path = build.program(self.name);
-        self.restart().await;
-        if *build != Build::This {
-            self.admin = self.admin.of_another_version();
-        }
     }
 
     /// Waits until `/readyz` succeeds.
@@ -108,7 +94,7 @@ impl Program {
 
     fn spawn(
         folder: &Path,
-        (name, path): (&str, &Path),
+        name: &str,
         args: &[String],
         environment: &[(&str, String)],
     ) -> Process {
@@ -122,35 +108,7 @@ impl Program {
             .chain(quiet())
             .chain([strict])
             .collect();
-        Process::start(folder, name, path, args, &environment)
-    }
-}
-
-/// A version of the programs.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Build {
-    /// The build under test.
-    This,
-    /// The build in this folder.
-    In(PathBuf),
-}
-
-impl Build {
-    /// The older version that scripts/soak built in the folder `PREVIOUS_PROGRAMS`. In the short version of a test the
-    /// build under test may replace it.
-    pub fn previous() -> Self {
-        match env::var_os("PREVIOUS_PROGRAMS") {
-            Some(folder) => Self::In(folder.into()),
-            None if soak::is_long() => panic!("PREVIOUS_PROGRAMS is not set: run scripts/soak"),
-            None => Self::This,
-        }
-    }
-
-    fn program(&self, name: &str) -> PathBuf {
-        match self {
-            Self::This => program(name),
-            Self::In(folder) => folder.join(name),
-        }
+        Process::start(folder, name, &program(name), args, &environment)
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use tests::{
     dnstap::{Sender, answer, data, event_for},
     kube::ApiServer,
-    programs::{Build, Program},
+    programs::Program,
     wait::eventually,
     workdir::Workdir,
 };
@@ -70,13 +70,6 @@ impl Collector {
     /// Starts it again, after it has ended. Returns when it is ready.
     pub(crate) async fn restart(&mut self) {
         self.program.restart().await;
-        self.program.ready().await;
-        self.stream = Sender::open(&self.workdir.join("dnstap.sock")).await;
-    }
-
-    /// Ends it in order and starts another build of it. Returns when it is ready.
-    pub(crate) async fn become_build(&mut self, build: &Build) {
-        self.program.become_build(build).await;
         self.program.ready().await;
         self.stream = Sender::open(&self.workdir.join("dnstap.sock")).await;
     }

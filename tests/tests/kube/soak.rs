@@ -9,7 +9,6 @@ pub(crate) mod openshift;
 mod outage;
 mod overload;
 mod rollout;
-mod skew;
 mod slow;
 mod tenants;
 mod wide;

@@ -14,7 +14,6 @@ mod ovnkube;
 mod restarted;
 mod rotating;
 mod shutdown;
-mod skew;
 mod tenants;
 mod two_writers;
 mod wildcard;

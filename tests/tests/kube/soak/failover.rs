@@ -49,8 +49,7 @@ impl Pair {
         }
         allow(server, &namespace, &[STEADY, MOVING, SEEN]).await;
         let kubeconfig = server.kubeconfig();
-        let flags = [&NEVER[..], &["--retain", "0s"]].concat();
-        let start = || Collector::start(&kubeconfig, &namespace, &flags);
+        let start = || Collector::start(&kubeconfig, &namespace, &NEVER);
         let mut first = start().await;
         first.expect_leading(true).await;
         let mut second = start().await;

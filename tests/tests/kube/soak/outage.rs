@@ -46,13 +46,11 @@ fn at_least() -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "fails since the plain rules: to be mended or adapted"]
 async fn what_is_seen_while_the_api_server_is_away_is_written_when_it_is_back() {
     addresses_come_and_go_during(Outage::Killed).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "fails since the plain rules: to be mended or adapted"]
 async fn what_is_seen_while_the_api_server_hangs_is_written_when_it_goes_on() {
     addresses_come_and_go_during(Outage::Hanging).await;
     if is_long() {
@@ -140,7 +138,7 @@ async fn addresses_come_and_go_during(outage: Outage) {
     .await;
     let written = back.elapsed();
     judge("all was written", written, Duration::from_secs(30));
-    objects.expect(MOVING, &["192.0.2.3"]).await;
+    objects.expect_also(MOVING, "192.0.2.3").await;
     let moved = back.elapsed();
     collector.expect_leading(true).await;
     collector.program.ready().await;
@@ -148,8 +146,8 @@ async fn addresses_come_and_go_during(outage: Outage) {
 
     let mut left = history.departures().await;
     left.retain(|departure| departure.name != CHURNING);
-    let left: Vec<_> = left.iter().map(|departure| departure.ip.as_str()).collect();
-    assert_eq!(left, ["192.0.2.2"]);
+    // Who leads again counts from the stored times, which are 15 minutes longer.
+    assert!(left.is_empty(), "{left:?}");
     // A large object is written less often.
     let newest = (
         CHURNING.to_owned(),
@@ -165,7 +163,7 @@ async fn addresses_come_and_go_during(outage: Outage) {
     .await;
     assert!(churning <= 1000, "{churning}");
     println!(
-        "away for {lasted:?}: {} addresses written {written:?} after its return, one removed after {moved:?}; {churned} \
+        "away for {lasted:?}: {} addresses written {written:?} after its return, one that moved {moved:?}; {churned} \
          more seen, {more} KiB more",
         told.len()
     );

@@ -94,5 +94,5 @@ async fn any_collector_may_be_killed_paused_or_restarted_without_a_lost_answer()
     // The last answers have arrived, and their time is over.
     tokio::time::sleep(TTL).await;
     history.departures().await;
-    told::judge(&told, &history.updates(), TTL);
+    told::judge(&told, &history.updates(), TTL, told::LATEST);
 }
