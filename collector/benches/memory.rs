@@ -213,7 +213,6 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
             rebindings: mpsc::channel(1).1,
             left_out: mpsc::channel(1).1,
             questions: mpsc::channel(1).1,
-            policies: Default::default(),
         },
         gate,
         token.clone(),

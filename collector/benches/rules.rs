@@ -129,7 +129,6 @@ impl Cluster {
                 rebindings,
                 left_out,
                 questions,
-                policies: Default::default(),
             },
             health.gate("EgressFirewalls", "they were not listed yet"),
             CancellationToken::new(),

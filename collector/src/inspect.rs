@@ -46,7 +46,6 @@ use crate::{
     flush::BlockView,
     objects::{InspectRequest, NewAddresses, View},
     observe::{self, CaptureSubscribers, ConnectionTable, answer_cache::AnswerCache},
-    policies::Policies,
     rules::{BySource, Overview, UsesAsked, Wanted},
 };
 
@@ -98,8 +97,6 @@ pub struct RuleSources {
     pub tasks: Vec<mpsc::Sender<UsesAsked>>,
     pub wanted: watch::Receiver<BySource<Wanted>>,
     pub overview: watch::Receiver<BySource<Arc<Overview>>>,
-    /// The policies for which kube-ovn-controller makes objects.
-    pub policies: Policies,
 }
 
 /// The sources about the cluster's DNS.

@@ -29,7 +29,6 @@ pub mod notices;
 pub mod objects;
 pub mod observation;
 pub mod observe;
-pub mod policies;
 pub mod query_origin;
 pub mod rules;
 mod run;

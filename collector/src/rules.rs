@@ -4,8 +4,7 @@
 //! - [`sources`]: the kinds of these objects. One task follows the objects of one source.
 //! - `rule_object`: the relevant content of one object. [`validation`]: its faults. `retention`:
 //!   the retention of its names.
-//! - `rule_set`: all objects of a source. `users`: those that use a name. `names_counted`: the limit of names in all
-//!   objects of a namespace. `read_again`: reads objects when there is room for them.
+//! - `rule_set`: all objects of a source. `users`: those that use a name.
 //! - `wanted`: the names in use, and their latest changes.
 //! - `rule_events`: Events about faults.
 //! - `rule_references`: which rules use a name, for `explain`.
@@ -15,8 +14,6 @@
 mod by_source;
 pub mod left_out;
 mod name_events;
-mod names_counted;
-mod read_again;
 pub mod rebinding;
 mod retention;
 mod rule_events;
@@ -60,14 +57,10 @@ pub use self::{
     sources::{RuleSource, Source},
     wanted::{Changes, RuleChange, Version, Wanted, WantedName},
 };
-use self::{
-    name_events::NameEvents, read_again::Reads, rule_events::RuleEvents, rule_set::Rules,
-    validation::Faults,
-};
+use self::{name_events::NameEvents, rule_events::RuleEvents, rule_set::Rules, validation::Faults};
 use crate::{
     namespaces::Namespaces,
     notices::{LeftOut, Rebinding},
-    policies::Policies,
 };
 
 /// The most changes of objects that are published together.
@@ -123,8 +116,6 @@ pub struct Inputs {
     pub left_out: mpsc::Receiver<LeftOut>,
     /// Requests for the rules that use a name.
     pub questions: mpsc::Receiver<UsesAsked>,
-    /// The policies that objects were made for.
-    pub policies: Policies,
 }
 
 /// Follows the objects of a source and publishes the names in use, until `shutdown`.
@@ -145,15 +136,13 @@ pub async fn run<S: Store, K: RuleSource>(
         is_needed: outputs.is_needed,
         was_in_sync: false,
     };
-    let rules = Rules::of::<K>(terms, namespaces, inputs.policies);
+    let rules = Rules::of::<K>(terms, namespaces);
     let mut state = RulesTask::<K>::new(rules);
     let mut teller = NameEvents::new(outputs.reporter.clone());
     let rule_events = RuleEvents::new(outputs.reporter);
     let mut events = pin!(store.watch::<K>(Scope::All).fuse());
-    let mut reads = Reads::<S, K>::new(store);
     loop {
         let rules = &mut state.rules;
-        let is_in_sync = state.out_of_sync.is_none();
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             Some(rebinding) = inputs.rebindings.recv() => {
@@ -169,9 +158,6 @@ pub async fn run<S: Store, K: RuleSource>(
                 // The receiver may be gone.
                 let _gone = asked.answer.send(uses);
                 continue;
-            }
-            (key, request, object) = reads.next(rules.counted.next_unread()), if is_in_sync => {
-                rules.read(&key, request, object);
             }
             event = events.next() => {
                 let Some(event) = event else { bail!("the watch of {}s ended", K::SOURCE) };
@@ -190,7 +176,7 @@ pub async fn run<S: Store, K: RuleSource>(
         metrics::gauge!("egress_collector_rule_names_refused", "kind" => K::SOURCE.kind())
             .set(state.rules.refused as f64);
         metrics::gauge!("egress_collector_rule_objects_left_out", "kind" => K::SOURCE.kind())
-            .set(state.rules.counted.left_out() as f64);
+            .set(state.rules.left_out as f64);
         outputs.overview.send_modify(|all| {
             let shown = Arc::make_mut(all.get_mut(K::SOURCE));
             changed.extend(state.show(shown));

@@ -108,7 +108,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         wanted,
         overview,
         questions: asked_of_rules,
-        policies,
     } = program.rules(attempts, left_out, &mut tasks);
     let networks = program.networks(&mut tasks);
     let endpoints = program.endpoints(&mut tasks);
@@ -155,7 +154,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
                 tasks: asked_of_rules,
                 wanted: names_in_use,
                 overview,
-                policies,
             },
             dns: inspect::DnsSources { blocks },
             remembered: program.shared.remembered.clone(),

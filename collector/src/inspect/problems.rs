@@ -50,13 +50,6 @@ pub(super) fn find(status: &Status) -> Problems {
         docs: LIMITS,
     }));
     problems.extend(status.faults.iter().filter_map(of_fault));
-    problems.extend(status.refused_names.iter().map(|refused| Problem {
-        reason: "NameRefused",
-        subject: refused.policy.clone(),
-        words: printable(&refused.words),
-        link: "/status.json".to_owned(),
-        docs: "kube-ovn.md#names-in-policies",
-    }));
     problems.extend(status.view.names.iter().filter_map(of_name));
     problems
 }

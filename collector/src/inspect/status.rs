@@ -16,7 +16,6 @@ use crate::{
     flush::BlockView,
     objects::View,
     observe::{Drops, PeerView},
-    policies::RefusedNames,
     rules::{Overview, Source},
 };
 
@@ -45,8 +44,6 @@ pub struct Status {
     pub rules: Vec<RulesStatus>,
     /// Faults of objects with rules, at most 100 of each namespace and kind.
     pub faults: Vec<FaultStatus>,
-    /// The policies with names for which kube-ovn-controller can make no object.
-    pub refused_names: Vec<RefusedNames>,
     /// Objects that cannot be decoded, at most 100 of each kind. Their last known state applies.
     pub bad_objects: Vec<BadObject>,
     /// The server blocks of DNS servers, and whether they are streaming; none without probes
@@ -111,7 +108,6 @@ impl Status {
                 .iter()
                 .flat_map(|(kind, it)| faults(kind, it))
                 .collect(),
-            refused_names: sources.rules.policies.refused(),
             bad_objects: sources.bad_objects.list(),
             dns_blocks: Arc::clone(&sources.dns.blocks.borrow()),
             peers: sources.connections.view(),

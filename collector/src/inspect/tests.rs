@@ -187,7 +187,6 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
             tasks: vec![mpsc::channel(1).0],
             wanted: watch::channel(BySource::default()).1,
             overview: watch::channel(BySource::default()).1,
-            policies: crate::policies::Policies::default(),
         },
         dns: DnsSources {
             blocks: watch::channel(Arc::default()).1,

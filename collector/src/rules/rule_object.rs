@@ -119,17 +119,22 @@ impl RuleObject {
         }
     }
 
-    /// The object without its names, as its namespace has too many.
-    pub(super) fn left_out(&self) -> Self {
-        let mut faults = Faults::default();
-        faults.count(Fault::ObjectLeftOut, self.size);
-        Self {
-            names: Box::default(),
-            key: self.key.clone(),
-            about: self.about.clone(),
-            allowed: Arc::clone(&self.allowed),
-            faults,
-            ..*self
+    /// Takes the names out, as the namespace has too many.
+    pub(super) fn leave_out(&mut self) {
+        self.names = Box::default();
+        self.faults = Faults::default();
+        self.faults.count(Fault::ObjectLeftOut, self.size);
+    }
+
+    pub(super) fn is_left_out(&self) -> bool {
+        self.faults.get(Fault::ObjectLeftOut).is_some()
+    }
+
+    /// The number of its names, unless it is left out.
+    pub(super) fn names_read(&self) -> usize {
+        match self.is_left_out() {
+            true => 0,
+            false => self.size,
         }
     }
 

@@ -11,7 +11,6 @@ use runtime::store::ObjectKey;
 
 use super::{
     Overview, RetentionPolicy, RuleSource, Wanted,
-    names_counted::NamesCounted,
     rule_object::RuleObject,
     sources::policy_payer,
     users::{User, Users, joined},
@@ -20,21 +19,23 @@ use super::{
 use crate::{
     interner::Interner,
     namespaces::{Namespace, Namespaces},
-    policies::Policies,
 };
+
+/// The most names of a namespace that are read: twice as many as count, so that a change of the rules needs no room twice.
+const MAX_NAMES: usize = 20_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     terms: RetentionPolicy,
     /// Assigns numbers to namespaces.
     namespaces: Namespaces,
-    /// The policies that objects were made for.
-    policies: Policies,
     /// Whether the objects are in no namespace, so that their names are charged to policies.
     are_cluster_wide: bool,
     rule_objects: BTreeMap<ObjectKey, Arc<RuleObject>>,
-    /// The limit of names in all objects of a namespace.
-    pub(super) counted: NamesCounted,
+    /// The names in the objects of each namespace, each as often as it is there.
+    names_of: HashMap<String, usize>,
+    /// The number of objects that are left out.
+    pub(super) left_out: usize,
     /// The users of each name.
     users: HashMap<DnsName, Users>,
     /// The changes for the next [`Rules::settle`].
@@ -65,13 +66,8 @@ impl Rules {
     }
 
     /// For the objects of one source.
-    pub(super) fn of<K: RuleSource>(
-        terms: RetentionPolicy,
-        namespaces: Namespaces,
-        policies: Policies,
-    ) -> Self {
+    pub(super) fn of<K: RuleSource>(terms: RetentionPolicy, namespaces: Namespaces) -> Self {
         Self {
-            policies,
             are_cluster_wide: !K::IS_NAMESPACED,
             ..Self::new(terms, namespaces)
         }
@@ -79,67 +75,40 @@ impl Rules {
 
     pub(super) fn apply<K: RuleSource>(&mut self, object: &K) {
         let key = ObjectKey::of(object);
-        let policy = object.policy();
         let payer = match K::IS_NAMESPACED {
             true => key.namespace.clone(),
-            false => policy_payer(policy.unwrap_or_default()),
+            false => policy_payer(object.policy().unwrap_or_default()),
         };
         let payer = self.namespaces.number(&payer);
         let mut rule_object = object.rules(payer, &self.terms);
-        if let Some(about) = policy.and_then(|policy| self.policies.about(policy)) {
-            rule_object.about = about;
+        if !self.has_room(&rule_object) {
+            rule_object.leave_out();
         }
         // Most events change a status only.
         let known = self.rule_objects.get(&key);
         if known.is_none_or(|known| **known != rule_object) {
-            self.put(Arc::new(rule_object));
+            self.replace(Arc::new(rule_object));
         }
     }
 
-    fn put(&mut self, rule_object: Arc<RuleObject>) {
-        if self.are_cluster_wide {
-            return self.replace(rule_object);
-        }
-        let key = rule_object.key.clone();
-        let before = (self.counted.of(&key.namespace), self.counted.left_out());
-        if self.make_room(&key, rule_object.size) {
-            self.counted.count(&key, rule_object.size);
-            self.replace(rule_object);
-            let after = (self.counted.of(&key.namespace), self.counted.left_out());
-            // It needs less room, or it was the first one that was left out.
-            if after.1 < before.1 || (after.0 < before.0 && after.1 == before.1) {
-                self.counted.read_again(&key.namespace);
-            }
-        } else {
-            self.counted.leave_out(&key);
-            let left_out = rule_object.left_out();
-            let known = self.rule_objects.get(&key);
-            if known.is_none_or(|known| **known != left_out) {
-                self.replace(Arc::new(left_out));
-            }
-        }
+    /// Whether the names of the object fit into its namespace. One that is left out comes in when it changes.
+    fn has_room(&self, rule_object: &RuleObject) -> bool {
+        let RuleObject { key, size, .. } = rule_object;
+        let own = self.get(key).map_or(0, RuleObject::names_read);
+        let all = self.names_of.get(&key.namespace).copied().unwrap_or(0);
+        self.are_cluster_wide || *size == 0 || all - own + size <= MAX_NAMES
     }
 
-    /// Leaves out objects after this one until it has room. Returns whether it has.
-    fn make_room(&mut self, key: &ObjectKey, names: usize) -> bool {
-        loop {
-            if names == 0 {
-                return true;
-            }
-            if self.counted.is_beyond(key) {
-                return false;
-            }
-            if self.counted.has_room(key, names) {
-                return true;
-            }
-            let Some(last) = self.counted.last_after(key) else {
-                return false;
-            };
-            self.counted.leave_out(&last);
-            if let Some(known) = self.rule_objects.get(&last) {
-                let left_out = Arc::new(known.left_out());
-                self.replace(left_out);
-            }
+    /// Counts the names of an object that came or went.
+    fn count(&mut self, key: &ObjectKey, before: Option<&RuleObject>, now: Option<&RuleObject>) {
+        let names = |it: Option<&RuleObject>| it.map_or(0, RuleObject::names_read);
+        let left_out =
+            |it: Option<&RuleObject>| usize::from(it.is_some_and(RuleObject::is_left_out));
+        self.left_out = self.left_out + left_out(now) - left_out(before);
+        let all = self.names_of.entry(key.namespace.clone()).or_default();
+        *all = *all + names(now) - names(before);
+        if *all == 0 {
+            self.names_of.remove(&key.namespace);
         }
     }
 
@@ -150,6 +119,7 @@ impl Rules {
         let known = self
             .rule_objects
             .insert(key.clone(), Arc::clone(&rule_object));
+        self.count(&key, known.as_deref(), Some(&rule_object));
         if known
             .as_ref()
             .is_none_or(|known| known.faults != rule_object.faults)
@@ -171,19 +141,7 @@ impl Rules {
             self.leave(&rule_object, |_| true);
             self.changed.payers.insert(rule_object.namespace);
             self.changed.rule_objects.insert(key.clone());
-            self.counted.count(key, 0);
-            // An object that is left out takes the room of one that disappeared.
-            self.counted.read_again(&key.namespace);
-        }
-    }
-
-    /// The answer to a request of [`NamesCounted::next_unread`]; `None` if there is no such object,
-    /// or it does not decode.
-    pub(super) fn read<K: RuleSource>(&mut self, key: &ObjectKey, request: u64, object: Option<K>) {
-        if self.counted.end_request(key, request)
-            && let Some(object) = object
-        {
-            self.apply(&object);
+            self.count(key, Some(&rule_object), None);
         }
     }
 

@@ -1,4 +1,4 @@
-mod names_counted;
+mod names_read;
 pub(super) mod published;
 
 use std::time::Duration;

@@ -78,7 +78,7 @@ impl Fault {
             Self::TooManyRules => "rules are over the limit of 8,000 and are ignored",
             Self::ObjectLeftOut => {
                 "names have no effect, since the objects of this kind in the namespace have more than 20,000 names together. This object is left \
-                 out, and those before it in the order of names count. Use fewer names"
+                 out until it changes. Use fewer names"
             }
         }
     }

@@ -12,7 +12,6 @@ use crate::{
     inspect,
     notices::{LeftOut, Rebinding},
     objects::{ManageObjects, SourcePolicy},
-    policies::{self, Policies},
     rules::{self, BySource, Inputs, Outputs, Overview, RuleSource, Source, UsesAsked, Wanted},
 };
 
@@ -28,7 +27,6 @@ pub(super) struct RulesFollowed {
     pub(super) overview: watch::Receiver<BySource<Arc<Overview>>>,
     /// Where to ask for the rules that use a name, for each source.
     pub(super) questions: Vec<mpsc::Sender<UsesAsked>>,
-    pub(super) policies: Policies,
 }
 
 /// Where the reports for the authors of one source go.
@@ -48,14 +46,6 @@ impl Program {
         let sources = self.args.sources.all();
         let (wanted, names_in_use) = watch::channel(BySource::of(&sources));
         let (overview, shown) = watch::channel(BySource::of(&sources));
-        let policies = Policies::default();
-        if let OpenStore::Kube(store) = &self.store
-            && sources.contains(&Source::KubeOvn)
-        {
-            let (cluster, reporter) = (store.cluster().clone(), self.reporter.clone());
-            let following = policies::run(cluster, policies.clone(), reporter, tasks.token());
-            tasks.spawn("policies", following);
-        }
         let (mut questions, mut reports) = (Vec::new(), Vec::new());
         for source in &sources {
             let (asking, asked) = mpsc::channel(inspect::QUEUE);
@@ -70,7 +60,6 @@ impl Program {
                 rebindings,
                 left_out,
                 questions: asked,
-                policies: policies.clone(),
             };
             let outputs = Outputs {
                 wanted: wanted.clone(),
@@ -92,7 +81,6 @@ impl Program {
             wanted: names_in_use,
             overview: shown,
             questions,
-            policies,
         }
     }
 

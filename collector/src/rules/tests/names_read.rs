@@ -1,0 +1,80 @@
+//! Test: the limit of names that are read of all objects of a namespace.
+
+use proto::api::DnsResolver;
+use runtime::store::ObjectKey;
+use serde_json::json;
+
+use super::super::{RetentionPolicy, Wanted, rule_set::Rules, validation::Fault};
+use crate::namespaces::Namespaces;
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey {
+        namespace: "team".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn resolver(namespace: &str, name: &str, names: usize) -> DnsResolver {
+    let list = (0..names).map(|i| format!("{name}{i}.example.com"));
+    serde_json::from_value(json!({
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"domainList": Vec::from_iter(list)},
+    }))
+    .unwrap()
+}
+
+#[test]
+fn objects_of_namespace_with_too_many_names_are_left_out_until_they_change() {
+    let (terms, namespaces) = (RetentionPolicy::default(), Namespaces::default());
+    let mut rules = Rules::of::<DnsResolver>(terms, namespaces);
+    for number in 0..40 {
+        rules.apply(&resolver("team", &format!("r{number}-"), 500));
+    }
+    rules.apply(&resolver("team", "a", 400));
+    rules.apply(&resolver("other", "z", 500));
+    assert_eq!(rules.left_out, 1);
+    let left_out = rules.get(&key("a")).unwrap();
+    assert!(left_out.names.is_empty());
+    let faults = left_out.faults.iter();
+    let faults: Vec<_> = faults.map(|(fault, it)| (fault, it.count)).collect();
+    assert_eq!(faults, [(Fault::ObjectLeftOut, 400)]);
+    let mut wanted = Wanted::default();
+    rules.settle(&mut wanted);
+    assert_eq!(wanted.names.len(), 20_500);
+
+    // There is room, and it changes.
+    rules.apply(&resolver("team", "r7-", 100));
+    assert_eq!(rules.left_out, 1);
+    rules.apply(&resolver("team", "a", 400));
+    assert_eq!(rules.left_out, 0);
+    rules.apply(&resolver("team", "r7-", 500));
+    assert_eq!(rules.left_out, 1);
+    rules.remove(&key("a"));
+    rules.apply(&resolver("team", "r7-", 500));
+    assert_eq!(rules.left_out, 0);
+    rules.settle(&mut wanted);
+    assert_eq!(wanted.names.len(), 20_500);
+}
+
+#[test]
+fn change_of_status_changes_no_names() {
+    let (terms, namespaces) = (RetentionPolicy::default(), Namespaces::default());
+    let mut rules = Rules::of::<DnsResolver>(terms, namespaces);
+    let mut wanted = Wanted::default();
+    let mut object = resolver("team", "a", 5);
+    rules.apply(&object);
+    rules.settle(&mut wanted);
+    let version = wanted.changes.version();
+    let mut shown = Default::default();
+    rules.show(&mut shown);
+    object.metadata.resource_version = Some("7".to_owned());
+    object.status = Some(Default::default());
+    rules.apply(&object);
+    assert!(!rules.has_changes());
+    assert!(!rules.settle(&mut wanted));
+    assert_eq!(wanted.changes.version(), version);
+    // Another object of the same name gets the Events from now on.
+    object.metadata.uid = Some("new".to_owned());
+    rules.apply(&object);
+    assert!(rules.has_changes());
+}
