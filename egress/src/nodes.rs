@@ -7,14 +7,7 @@ use serde_json::Value;
 use crate::targets::Target;
 
 /// Fields that differ between nodes although they say the same: times, row numbers, and the text made of them.
-const OF_A_NODE: [&str; 6] = [
-    "history",
-    "millisAgo",
-    "secondsAgo",
-    "sinceSeconds",
-    "text",
-    "uuid",
-];
+const OF_A_NODE: [&str; 5] = ["millisAgo", "secondsAgo", "sinceSeconds", "text", "uuid"];
 
 /// The most nodes named in a line.
 const MOST_NAMED: usize = 5;

@@ -16,7 +16,7 @@ use crate::{
     desired::Skip,
     references::{NorthboundReplica, SetName},
     report::{NameReport, RuleReport},
-    sync::{Reconciler, SyncState, change_log::LoggedChange},
+    sync::{Reconciler, SyncState},
     verify::Absent,
 };
 
@@ -96,8 +96,6 @@ pub struct NameExplained {
     pub rows: Vec<RowExplained>,
     /// The differences between store and database, as in `egress verify`.
     pub differences: Option<NameReport>,
-    /// The changes that this process made to its sets, the latest first.
-    pub history: Vec<Changed>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -125,19 +123,10 @@ pub struct RowExplained {
 #[serde(rename_all = "camelCase")]
 pub struct AddressExplained {
     pub address: String,
-    /// For how many seconds, if this process wrote it and still knows the time.
+    /// For how many seconds, if it is one of the last new addresses.
     pub since_seconds: Option<u64>,
     /// Whether the store wants it.
     pub is_wanted: bool,
-}
-
-/// A change that this process made.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Changed {
-    pub seconds_ago: u64,
-    #[serde(flatten)]
-    pub entry: LoggedChange,
 }
 
 /// Why it is not in a set, or another problem.
@@ -361,15 +350,13 @@ impl<'a> Sides<'a> {
             Some(address) => self.wants(name, address),
             None => wanted.is_some_and(|it| !it.addresses.all().is_empty()),
         };
-        let history: Vec<_> = self.sync.change_log.of(name).collect();
         let rows = self.replica.into_iter().flat_map(|replica| {
             let rows = replica.0.with_key(name);
             let rows = rows.filter(|(_, row)| address.is_none_or(|it| row.holds(&it)));
             rows.map(move |row| (replica, row))
         });
-        let rows = rows.map(|(replica, (uuid, row))| {
-            self.row(name, (uuid, row), replica, address, namespace, &history)
-        });
+        let rows = rows
+            .map(|(replica, (uuid, row))| self.row(name, (uuid, row), replica, address, namespace));
         let rows = rows.collect();
         let differences = self.replica.and_then(|replica| {
             let plan = self.state().look(name, replica, self.now);
@@ -384,13 +371,6 @@ impl<'a> Sides<'a> {
             is_wanted,
             rows,
             differences,
-            history: history
-                .into_iter()
-                .map(|entry| Changed {
-                    seconds_ago: self.seconds_since(entry.at),
-                    entry: entry.clone(),
-                })
-                .collect(),
         }
     }
 
@@ -401,7 +381,6 @@ impl<'a> Sides<'a> {
         replica: &NorthboundReplica,
         address: Option<IpAddr>,
         namespace: Option<&str>,
-        history: &[&LoggedChange],
     ) -> RowExplained {
         let family = row.identity().map(|identity| identity.family);
         let mut members = row
@@ -409,11 +388,10 @@ impl<'a> Sides<'a> {
             .iter()
             .filter(|it| address.is_none_or(|asked| asked == *it));
         let told = members.by_ref().take(MOST).map(|address| {
-            let mut entries = history.iter().filter(|it| Some(it.family) == family);
-            let written = entries.find(|it| it.inserted.contains(&address));
+            let written = self.sync.new_addresses.committed(row.name(), address);
             AddressExplained {
                 address: address.to_string(),
-                since_seconds: written.map(|it| self.seconds_since(it.at)),
+                since_seconds: written.map(|at| self.now.saturating_duration_since(at).as_secs()),
                 is_wanted: self.wants(name, address),
             }
         });
@@ -437,9 +415,5 @@ impl<'a> Sides<'a> {
             rules_elsewhere: all.len() - counted,
             rules,
         }
-    }
-
-    fn seconds_since(&self, at: Instant) -> u64 {
-        self.now.saturating_duration_since(at).as_secs()
     }
 }

@@ -16,14 +16,12 @@
 //! | `drift_backoff` | when to undo another client's change |
 //! | `rejected_transactions` | retries after the server refused a transaction |
 //! | `name_conflicts` | sets that cannot be created because others have their name |
-//! | [`change_log`] | recent changes of a name's sets |
 //! | `new_addresses` | the last new addresses of rows |
 //! | `index` | from the names of sets to DNS names |
 
 mod admission;
 mod batch;
 pub mod change;
-pub mod change_log;
 pub mod differences;
 mod drift_backoff;
 mod index;
@@ -47,7 +45,7 @@ use runtime::{log_rate_limiter::LogRateLimiter, store::Event};
 
 use self::{
     batch::Batch,
-    change_log::{ChangeLog, ChangesText},
+    change::ChangesText,
     drift_backoff::DriftBackoff,
     queue::{Queue, QueueReason},
     rejected_transactions::{RejectedName, back_off},
@@ -81,7 +79,6 @@ pub struct Reconciler {
     /// The oldest first.
     in_flight: VecDeque<Batch>,
     repair_log: LogRateLimiter,
-    pub(crate) change_log: ChangeLog,
     pub(crate) new_addresses: NewAddresses,
     /// The number of parts of refused transactions so far.
     parts: u64,
@@ -135,7 +132,6 @@ impl Reconciler {
             drift_backoff: HashMap::default(),
             in_flight: VecDeque::new(),
             repair_log: LogRateLimiter::default(),
-            change_log: ChangeLog::default(),
             new_addresses: NewAddresses::default(),
             parts: 0,
         }
@@ -149,7 +145,7 @@ impl Reconciler {
     pub fn handle(&mut self, event: SyncEvent<'_>, now: Instant) {
         match event {
             SyncEvent::Store(event) => {
-                let reason = QueueReason::store(now, !self.state.desired.has_been_read);
+                let reason = QueueReason::store(now);
                 for name in self.state.store_changed(event) {
                     self.queue.mark(name, reason);
                 }
@@ -319,7 +315,6 @@ impl Reconciler {
                     let (name, findings) = (&planned.name, &planned.findings);
                     self.refused.remove(name);
                     tracing::debug!(%name, changes = %ChangesText(findings), "rows changed");
-                    (self.change_log).note(name, planned.mark.since, findings, now);
                     self.new_addresses.record(planned, replica, now);
                     self.state.done(findings, replica);
                     done.add(planned, now);

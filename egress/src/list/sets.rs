@@ -48,11 +48,7 @@ impl SetIndex {
         (index, unreachable)
     }
 
-    fn add(&mut self, place: &str, mut set: Value) {
-        if let Some(fields) = set.as_object_mut() {
-            // It differs from node to node.
-            fields.remove("repairedSecondsAgo");
-        }
+    fn add(&mut self, place: &str, set: Value) {
         let name = field(&set, "name").as_str().unwrap_or_default();
         let known = self.by_name.entry(name.to_owned()).or_default();
         match known.iter_mut().find(|known| known.set == set) {
@@ -98,10 +94,11 @@ mod tests {
     #[test]
     fn nodes_with_the_same_set_are_together() {
         let mut index = SetIndex::default();
-        let set = |addresses: &[&str], repaired: u64| json!({"name": "a.test.", "set": "a1", "addresses": addresses, "repairedSecondsAgo": repaired});
-        index.add("one", set(&["192.0.2.1"], 1));
-        index.add("two", set(&[], 1));
-        index.add("three", set(&["192.0.2.1"], 2));
+        let set =
+            |addresses: &[&str]| json!({"name": "a.test.", "set": "a1", "addresses": addresses});
+        index.add("one", set(&["192.0.2.1"]));
+        index.add("two", set(&[]));
+        index.add("three", set(&["192.0.2.1"]));
         let nodes: Vec<_> = index.of("a.test.").iter().map(|it| &it.nodes).collect();
         assert_eq!(nodes, [&vec!["one", "three"], &vec!["two"]]);
         assert!(index.of("b.test.").is_empty());

@@ -7,8 +7,7 @@ use runtime::inspect::{
     text::{printable, span},
 };
 
-use super::{Changed, Explanation, NameExplained, RowExplained};
-use crate::sync::change_log::Cause;
+use super::{Explanation, NameExplained, RowExplained};
 
 /// The maximum number of lines of a kind; the rest is counted. The JSON has more.
 const MOST: usize = 40;
@@ -63,11 +62,6 @@ fn of_name(name: &NameExplained, lines: &mut Vec<String>) {
         }));
         more(lines, shown.len(), 0, "lines");
     }
-    lines.extend(
-        name.history
-            .iter()
-            .map(|changed| format!("  {}", of_change(changed))),
-    );
 }
 
 fn of_row(row: &RowExplained, lines: &mut Vec<String>) {
@@ -81,7 +75,7 @@ fn of_row(row: &RowExplained, lines: &mut Vec<String>) {
         let mut line = format!("    {}: ", address.address);
         line += &match address.since_seconds {
             Some(seconds) => format!("written {} ago", span(Duration::from_secs(seconds))),
-            None => "written before this run, or before the recorded history".to_owned(),
+            None => "written before this run, or long ago".to_owned(),
         };
         if !address.is_wanted {
             line += "; the store does not want it";
@@ -105,31 +99,6 @@ fn of_row(row: &RowExplained, lines: &mut Vec<String>) {
             row.rules_elsewhere
         ));
     }
-}
-
-fn of_change(changed: &Changed) -> String {
-    let ago = span(Duration::from_secs(changed.seconds_ago));
-    let entry = &changed.entry;
-    let what = match (entry.cause, entry.created, entry.deleted) {
-        (Cause::Repair, true, _) => {
-            "made anew, as somebody else had removed it or it was forgotten"
-        }
-        (Cause::Repair, ..) => "repaired after a change by another client",
-        (_, true, _) => "made",
-        (_, _, true) => "deleted, since it was not needed",
-        (Cause::Reading, ..) => "corrected after the store and the database were read",
-        _ => "changed after a change of the store",
-    };
-    let mut line = format!("{ago} ago the {} set was {what}:", entry.family);
-    let texts = |sign: char, members: Vec<String>, more: usize| {
-        let texts = members.into_iter().map(move |it| format!(" {sign}{it}"));
-        texts.chain((more > 0).then(|| format!(" {sign}{more} more")))
-    };
-    let inserted = entry.inserted.iter().map(ToString::to_string).collect();
-    let removed = entry.removed.iter().map(ToString::to_string).collect();
-    line.extend(texts('+', inserted, entry.more_inserted));
-    line.extend(texts('-', removed, entry.more_removed));
-    line
 }
 
 fn more(lines: &mut Vec<String>, shown: usize, beyond: usize, what: &str) {

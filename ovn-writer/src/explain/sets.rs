@@ -12,7 +12,6 @@ use crate::{
     address_set::AddressSet,
     references::{NorthboundReplica, SetName},
     report::{Action, Kind, NameReport, SetReport},
-    sync::change_log::Cause,
 };
 
 /// The maximum number of sets; for others their names are counted.
@@ -91,9 +90,6 @@ pub struct SetShown {
     pub namespaces: Vec<String>,
     /// The number of other namespaces.
     pub more_namespaces: usize,
-    /// How many seconds ago this process repaired it last, as far as known.
-    #[serde(rename = "repairedSecondsAgo")]
-    pub repaired: Option<u64>,
     /// Its difference, and the planned action.
     #[serde(rename = "difference")]
     pub trouble: Option<String>,
@@ -214,8 +210,6 @@ impl Sides<'_> {
             namespaces.extend(rule.namespace());
         }
         let wanted = self.state().desired.wanted(name);
-        let mut history = self.sync.change_log.of(name).filter(|_| row.is_some());
-        let repair = history.find(|it| it.cause == Cause::Repair && it.family == family);
         let members = row.into_iter().flat_map(|(_, row)| row.addresses().iter());
         SetShown {
             name: name.to_string(),
@@ -232,7 +226,6 @@ impl Sides<'_> {
                 .take(MOST_NAMESPACES)
                 .map(beginning)
                 .collect(),
-            repaired: repair.map(|it| self.seconds_since(it.at)),
             trouble: None,
             is_being_written: false,
         }

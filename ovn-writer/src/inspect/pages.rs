@@ -107,9 +107,7 @@ fn row(set: &SetShown) -> [Markup; 9] {
         match &set.trouble {
             Some(trouble) if set.is_being_written => lines([trouble.as_str(), "(being written)"]),
             Some(trouble) => bad(trouble),
-            None => html! {
-                @if let Some(seconds) = set.repaired { "repaired " (seconds) " s ago" }
-            },
+            None => html! {},
         },
     ]
 }

@@ -134,7 +134,6 @@ mod tests {
             rules: 0,
             namespaces: Vec::new(),
             more_namespaces: 0,
-            repaired: None,
             trouble: difference.map(str::to_owned),
             is_being_written,
         }

@@ -6,7 +6,7 @@ use proto::api::{DnsName, Family};
 
 use super::{
     Plan, Reconciler,
-    change_log::ChangesText,
+    change::ChangesText,
     drift_backoff::{self, DriftBackoff},
     plan::{Finding, Trigger, Verdict},
     queue::QueueReason,

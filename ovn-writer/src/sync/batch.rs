@@ -213,7 +213,7 @@ impl Done {
         let since = planned
             .mark
             .since
-            .map(|since| now.saturating_duration_since(since.at));
+            .map(|since| now.saturating_duration_since(since));
         self.lags.extend(since);
         for finding in &planned.findings {
             let is_repair = finding.trigger == Trigger::ForeignChange;

@@ -6,7 +6,7 @@ use proto::api::{DnsName, Family};
 use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
 
-use super::set_of::SetOf;
+use super::{plan::Finding, set_of::SetOf};
 use ovsdb_replica::{Condition, Datum, Mutation, Mutator, Operation};
 
 use crate::address_set::{self, ADDRESSES, TABLE};
@@ -155,6 +155,19 @@ fn named(f: &mut fmt::Formatter<'_>, sign: char, addresses: &[impl fmt::Display]
     match addresses.len().saturating_sub(NAMED) {
         0 => Ok(()),
         more => write!(f, " {sign}({more} more)"),
+    }
+}
+
+/// The changes of findings, for a log line.
+pub(super) struct ChangesText<'a>(pub(super) &'a [Finding]);
+
+impl fmt::Display for ChangesText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        self.0.iter().try_for_each(|finding| {
+            let separator = std::mem::replace(&mut separator, "; ");
+            write!(f, "{separator}{}", finding.change)
+        })
     }
 }
 

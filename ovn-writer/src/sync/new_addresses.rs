@@ -32,6 +32,13 @@ impl NewAddresses {
         self.0.iter()
     }
 
+    /// When the address was last written into the set of this `name`.
+    pub(crate) fn committed(&self, set: &str, address: IpAddr) -> Option<Instant> {
+        let mut latest = self.0.iter().rev();
+        let found = latest.find(|it| it.address == address && *it.set == *set);
+        found.map(|it| it.committed)
+    }
+
     /// Records the changes of a name in a finished transaction.
     pub(super) fn record(&mut self, planned: &Planned, replica: &NorthboundReplica, now: Instant) {
         let Some(since) = planned.mark.since else {
@@ -61,7 +68,7 @@ impl NewAddresses {
                 self.0.push_back(NewAddress {
                     rule: planned.name.clone(),
                     address: *address,
-                    received: since.at,
+                    received: since,
                     committed: now,
                     set: set.clone(),
                 });

@@ -12,36 +12,22 @@ use proto::api::DnsName;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueReason {
     /// When an event of the store changed the desired state of the name, if one did.
-    pub(super) since: Option<StoreChange>,
+    pub(super) since: Option<Instant>,
     /// If it was in a refused transaction with an unknown culprit: the group of names to retry together, without
     /// others.
     pub(super) suspects: Option<u64>,
 }
 
-/// A change of the desired state by an event of the store.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct StoreChange {
-    pub(super) at: Instant,
-    /// It was the first list, so the store may have been the same for long.
-    pub(super) is_first_list: bool,
-}
-
 impl QueueReason {
-    pub(super) fn store(at: Instant, is_first_list: bool) -> Self {
+    pub(super) fn store(at: Instant) -> Self {
         Self {
-            since: Some(StoreChange { at, is_first_list }),
+            since: Some(at),
             suspects: None,
         }
     }
 
     fn merge(&mut self, other: Self) {
-        self.since = match (self.since, other.since) {
-            (Some(first), Some(second)) => Some(StoreChange {
-                is_first_list: first.is_first_list && second.is_first_list,
-                ..first
-            }),
-            (first, second) => first.or(second),
-        };
+        self.since = self.since.or(other.since);
         self.suspects = other.suspects.or(self.suspects);
     }
 }
@@ -147,7 +133,7 @@ impl Queue {
     }
 
     /// Clears the queue, and returns when the store changed each name.
-    pub(super) fn start_over(&mut self) -> HashMap<DnsName, StoreChange> {
+    pub(super) fn start_over(&mut self) -> HashMap<DnsName, Instant> {
         let before = std::mem::take(self).marks;
         let since = |(name, (mark, _)): (_, (QueueReason, bool))| Some((name, mark.since?));
         before.into_iter().filter_map(since).collect()
@@ -167,16 +153,10 @@ mod tests {
         let (a, b) = (dns("a.example."), dns("b.example."));
         queue.mark(a.clone(), QueueReason::default());
         queue.mark(b.clone(), QueueReason::default());
-        queue.mark(a.clone(), QueueReason::store(now, false));
-        queue.mark(
-            a.clone(),
-            QueueReason::store(now + Duration::from_secs(1), false),
-        );
+        queue.mark(a.clone(), QueueReason::store(now));
+        queue.mark(a.clone(), QueueReason::store(now + Duration::from_secs(1)));
         let (first, mark) = queue.pop().unwrap();
-        assert_eq!(
-            (&first, mark.since),
-            (&a, QueueReason::store(now, false).since)
-        );
+        assert_eq!((&first, mark.since), (&a, QueueReason::store(now).since));
         queue.put_back(first, mark);
         assert_eq!(queue.pop().unwrap().0, a);
         assert_eq!(queue.pop().unwrap().0, b);
@@ -200,7 +180,7 @@ mod tests {
             assert!(queue.is_empty());
             assert_eq!(queue.next_timer(), Some(later));
             if early {
-                queue.mark(name.clone(), QueueReason::store(now, false));
+                queue.mark(name.clone(), QueueReason::store(now));
             } else {
                 queue.wake(later);
             }
@@ -212,14 +192,11 @@ mod tests {
     #[test]
     fn a_new_reading_knows_only_when_the_store_changed() {
         let (now, mut queue) = (Instant::now(), Queue::default());
-        queue.mark(dns("a.example."), QueueReason::store(now, false));
+        queue.mark(dns("a.example."), QueueReason::store(now));
         queue.defer(dns("b.example."), QueueReason::default(), now);
         assert_eq!(
             queue.start_over(),
-            HashMap::from_iter([(
-                dns("a.example."),
-                QueueReason::store(now, false).since.unwrap()
-            )])
+            HashMap::from_iter([(dns("a.example."), QueueReason::store(now).since.unwrap())])
         );
         assert!(queue.is_empty() && queue.next_timer().is_none());
     }

@@ -1,13 +1,10 @@
 //! Explanations of names and addresses.
 
-use std::net::IpAddr;
-
 use runtime::inspect::Asked;
 
 use super::*;
 use crate::desired::Filter;
 use crate::explain::{Explanation, Idle, Selection, SetShown, Sets, SetsQuery, Sides, Snapshot};
-use crate::sync::change_log::Cause;
 
 fn sides(world: &World) -> Sides<'_> {
     Sides {
@@ -80,14 +77,13 @@ fn an_address_in_a_set_is_told_with_the_row_the_rules_and_since_when() {
         "10.0.0.1 is in a set that rules refer to.\nwww.example.com.: object ns/dns-1\n  row a",
         "\n    10.0.0.1: written ",
         "\n    ACL",
-        " s ago the v4 set was made",
     ] {
         assert!(text.contains(part), "{part:?} is missing in {text}");
     }
 }
 
 #[test]
-fn what_somebody_else_did_is_told_when_it_is_repaired_and_before() {
+fn change_of_another_client_is_a_difference_until_it_is_repaired() {
     let mut world = settled();
     let row = world.model.rows.values_mut();
     for row in row.filter(|row| row.id("ip-family") == "v4") {
@@ -104,25 +100,18 @@ fn what_somebody_else_did_is_told_when_it_is_repaired_and_before() {
         before.contains("different from the store:") && before.contains(" +10.0.0.1 -10.6.6.6"),
         "{before}"
     );
-    assert!(before.contains("10.6.6.6: written before this run, or before the recorded history; the store does not want it"), "{before}");
+    let is_printable = |it| it == '\n' || (' '..='~').contains(&it);
+    assert!(before.chars().all(is_printable), "{before}");
+    assert!(
+        before
+            .contains("10.6.6.6: written before this run, or long ago; the store does not want it"),
+        "{before}"
+    );
     assert_eq!(reasons(&world, "10.0.0.1"), ["NotWritten"]);
     assert_eq!(reasons(&world, "10.6.6.6"), ["Surplus"]);
     world.work();
     let after = explain(&world, W, None);
-    let repaired = &after.names[0].history[0];
-    let inserted: IpAddr = "10.0.0.1".parse().unwrap();
-    assert_eq!(repaired.entry.cause, Cause::Repair);
-    assert_eq!(*repaired.entry.inserted, [inserted]);
-    let text = after.text.join("\n");
-    assert!(
-        text.contains("repaired after a change by another client: +10.0.0.1 -10.6.6.6 -\\u{1b}[2J"),
-        "{text}"
-    );
-    assert!(
-        text.chars()
-            .all(|it| it == '\n' || (' '..='~').contains(&it)),
-        "{text}"
-    );
+    assert!(after.names[0].differences.is_none(), "{after:?}");
 }
 
 #[test]
@@ -186,32 +175,6 @@ fn addresses_of_a_family_without_sets_say_so() {
             "{text}"
         );
     }
-}
-
-#[test]
-fn what_is_corrected_at_the_start_is_not_told_as_a_change_of_the_store() {
-    let before = settled();
-    let mut model = before.model.clone();
-    for row in model
-        .rows
-        .values_mut()
-        .filter(|row| row.id("ip-family") == "v4")
-    {
-        row.addresses.remove("10.0.0.1");
-    }
-    let mut world = World::on(world::policy(), model);
-    world.store(whole(&[&["10.0.0.1", "10.0.0.2"]]));
-    world.pass(Duration::from_secs(60));
-    let cause = |world: &World| explain(world, W, None).names[0].history[0].entry.cause;
-    assert_eq!(cause(&world), Cause::Reading);
-    let text = explain(&world, W, None).text.join("\n");
-    assert!(
-        text.contains("corrected after the store and the database were read: +10.0.0.1"),
-        "{text}"
-    );
-    world.store(whole(&[&["10.0.0.1", "10.0.0.2", "10.0.0.3"]]));
-    world.pass(Duration::from_secs(60));
-    assert_eq!(cause(&world), Cause::Store);
 }
 
 #[test]
@@ -294,7 +257,7 @@ fn however_many_names_hold_an_address_the_lines_are_few() {
 }
 
 #[test]
-fn the_sets_of_a_name_are_counted_and_a_repair_and_a_difference_are_told() {
+fn the_sets_of_a_name_are_counted_and_a_difference_is_told() {
     let mut world = settled();
     let all = Sets::new(&query(""), sides(&world));
     assert!(all.conditions.is_empty(), "{:?}", all.conditions);
@@ -315,10 +278,8 @@ fn the_sets_of_a_name_are_counted_and_a_repair_and_a_difference_are_told() {
     assert_eq!(counts(&sets)[0], ("v4", 2, Some(3), 1));
     assert_eq!(sets[0].trouble.as_deref(), Some("1 missing, 2 too many"));
     world.work();
-    world.now += Duration::from_secs(7);
     let sets = Sets::new(&query(""), sides(&world)).sets;
     assert!(sets[0].trouble.is_none());
-    assert_eq!([sets[0].repaired, sets[1].repaired], [Some(7), None]);
     // The row is deleted, and will be created again.
     world
         .model

@@ -1,7 +1,6 @@
 //! `egress explain` of an ovn-writer: the rows with an address, and the rules that refer to them.
 
 use proto::api::Family::V4;
-use serde_json::Value;
 use tests::{admin::get_over_unix, programs, wait::eventually};
 
 use super::World;
@@ -26,7 +25,7 @@ fn assert_has(text: &str, parts: &[&str]) {
 }
 
 #[tokio::test]
-async fn an_address_says_its_row_its_acls_since_when_and_what_was_repaired() {
+async fn an_address_says_its_row_its_acls_and_since_when() {
     let folder = tempfile::tempdir().unwrap();
     let inspect = format!("unix://{}", folder.path().join("inspect.sock").display());
     let (status, error) = explain(&inspect, W, &[]).await;
@@ -100,25 +99,9 @@ async fn an_address_says_its_row_its_acls_since_when_and_what_was_repaired() {
         .database
         .expect(W, V4, &["10.0.0.1", "10.0.0.2"])
         .await;
-    let (status, text) = explain(&inspect, W, &[]).await;
-    assert_eq!(status, Some(0), "{text}");
-    assert_has(
-        &text,
-        &["repaired after a change by another client: +10.0.0.1 -<b>\\u{1b}[2J\\u{9b}"],
-    );
     let (_, json) = explain(&inspect, W, &["-o", "json"]).await;
-    assert!(
-        json.chars()
-            .all(|it| it == '\n' || (' '..='~').contains(&it)),
-        "{json}"
-    );
-    let json: Value = serde_json::from_str(&json).unwrap();
-    let json = &json["ovnWriters"][0]["answer"];
-    let repair = &json["names"][0]["history"][0];
-    assert_eq!(
-        (&repair["cause"], &repair["removed"][0]),
-        (&"repair".into(), &"<b>\u{1b}[2J\u{9b}".into())
-    );
+    let is_printable = |it| it == '\n' || (' '..='~').contains(&it);
+    assert!(json.chars().all(is_printable), "{json}");
 
     let socket = folder.path().join("inspect.sock");
     let (code, page) = get_over_unix(&socket, "/").await.unwrap();
@@ -128,7 +111,6 @@ async fn an_address_says_its_row_its_acls_since_when_and_what_was_repaired() {
         row.name
     );
     let counts = r#"data-label="Wanted">2</td><td class="number" data-label="Present">2</td>"#;
-    assert_has(&page, &[&cells, counts, " s ago</td>"]);
     let (_, page) = get_over_unix(&socket, "/?filter=%3Cb%3E&refresh=off")
         .await
         .unwrap();
