@@ -191,7 +191,6 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
     let (health, token) = (Health::new(), CancellationToken::new());
     let (wanted, mut names) = watch::channel(BySource::default());
     let (overview, shown) = watch::channel(BySource::<Arc<Overview>>::default());
-    let (reporter, reports) = Reporter::with_queue(1);
     let terms = RetentionPolicy {
         grace: Duration::from_secs(5),
         min_ttl: Duration::from_secs(5),
@@ -200,7 +199,7 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
     let outputs = Outputs {
         wanted,
         overview,
-        reporter,
+        reporter: Reporter::default(),
         is_needed: true,
     };
     let gate = health.gate("egress-firewalls", "starting");
@@ -242,7 +241,7 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
     assert!(known.names.iter().all(|name| name.addresses == count));
     token.cancel();
     following.await.unwrap().unwrap();
-    drop((controller, index, shown, reports));
+    drop((controller, index, shown));
     let each = |bytes: usize| bytes as f64 / NAMES as f64;
     (each(bytes), each(most - before))
 }

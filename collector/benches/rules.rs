@@ -110,7 +110,6 @@ impl Cluster {
         let (store, events) = mpsc::unbounded_channel();
         let (wanted, names) = watch::channel(BySource::default());
         let (overview, shown) = watch::channel(BySource::default());
-        let (reporter, reports) = Reporter::with_queue(1);
         let (rebinding, rebindings) = mpsc::channel(1);
         let (notices, left_out) = mpsc::channel(1);
         let (asking, questions) = mpsc::channel(1);
@@ -122,7 +121,7 @@ impl Cluster {
             Outputs {
                 wanted,
                 overview,
-                reporter,
+                reporter: Reporter::default(),
                 is_needed: true,
             },
             Inputs {
@@ -147,7 +146,7 @@ impl Cluster {
             store,
             wanted: names,
             controller,
-            _others: Box::new((shown, reports, rebinding, notices, asking, health)),
+            _others: Box::new((shown, rebinding, notices, asking, health)),
         };
         cluster.take_in().await;
         cluster

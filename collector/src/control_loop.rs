@@ -12,7 +12,7 @@ use runtime::{
     admin::Gate,
     clock::{Clock, Timestamp},
     cluster_cidrs::Networks,
-    kube_events::{Reporter, Severity},
+    kube_events::Reporter,
     leader::Leader,
     log_rate_limiter::LogRateLimiter,
     store::{Event, ObjectKey, Store},
@@ -221,12 +221,8 @@ impl<S: Store> Task<S> {
     }
 
     fn report(&mut self) {
-        let now = self.clock.now();
         self.controller.report();
-        let reporter = &self.reporter;
-        self.controller.tell_evictions(now, |told| {
-            reporter.report(told.about, Severity::Warning, told.reason, told.note);
-        });
+        self.controller.report_evictions(&self.reporter);
     }
 
     /// Applies observations for [`SLICE`]. The rest stays in the batch. If each one evicts a name,

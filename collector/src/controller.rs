@@ -10,6 +10,7 @@ use metrics::counter;
 use proto::api::{DnsName, DnsNameResolver};
 use runtime::{
     clock::Timestamp,
+    kube_events::Reporter,
     store::{Event, ObjectKey},
 };
 
@@ -17,8 +18,8 @@ pub use self::config::Config;
 use crate::{
     lookup::{GapBackfill, LookupResult, Request},
     objects::{
-        EvictionNotice, Inspection, Leadership, NameTable, NamesInUse, NamespaceUse, ObjectUpdate,
-        StoredObjects, View, WritePlan, counted_addresses, guarded,
+        Inspection, Leadership, NameTable, NamesInUse, NamespaceUse, ObjectUpdate, StoredObjects,
+        View, WritePlan, counted_addresses, guarded,
         publish::{Write, WriteOutcome},
         report,
     },
@@ -235,14 +236,14 @@ impl StatusController {
     }
 
     /// Reports evictions.
-    pub fn tell_evictions(&mut self, now: Timestamp, tell: impl FnMut(EvictionNotice)) {
+    pub fn report_evictions(&mut self, reporter: &Reporter) {
         let NameTable {
             entries,
             shared,
             evictions,
             ..
         } = &mut self.names;
-        evictions.tell(entries, self.objects.policy(), shared, now, tell);
+        evictions.report(entries, self.objects.policy(), shared, reporter);
     }
 
     #[cfg(test)]

@@ -42,7 +42,7 @@ mod write_results;
 mod writes;
 
 pub use self::{
-    eviction_log::{EvictionNotice, Evictions},
+    eviction_log::Evictions,
     facts::{Facts, NameFacts},
     inspect_request::InspectRequest,
     listing::{ListedName, NameListing, NameSelection, NamesQuery},

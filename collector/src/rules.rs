@@ -8,12 +8,10 @@
 //! - `wanted`: the names in use, and their latest changes.
 //! - `rule_events`: Events about faults.
 //! - `rule_references`: which rules use a name, for `explain`.
-//! - [`rebinding`], [`left_out`]: other reports to authors, and `name_events`, which raises the
-//!   Events.
+//! - [`rebinding`], [`left_out`]: other reports to authors.
 
 mod by_source;
 pub mod left_out;
-mod name_events;
 pub mod rebinding;
 mod retention;
 mod rule_events;
@@ -42,10 +40,7 @@ use runtime::{
     metrics::Label,
     store::{Event, ObjectKey, Scope, Store},
 };
-use tokio::{
-    sync::{mpsc, watch},
-    time::Instant,
-};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -57,7 +52,7 @@ pub use self::{
     sources::{RuleSource, Source},
     wanted::{Changes, RuleChange, Version, Wanted, WantedName},
 };
-use self::{name_events::NameEvents, rule_events::RuleEvents, rule_set::Rules, validation::Faults};
+use self::{rule_events::RuleEvents, rule_set::Rules, validation::Faults};
 use crate::{
     namespaces::Namespaces,
     notices::{LeftOut, Rebinding},
@@ -138,7 +133,6 @@ pub async fn run<S: Store, K: RuleSource>(
     };
     let rules = Rules::of::<K>(terms, namespaces);
     let mut state = RulesTask::<K>::new(rules);
-    let mut teller = NameEvents::new(outputs.reporter.clone());
     let rule_events = RuleEvents::new(outputs.reporter);
     let mut events = pin!(store.watch::<K>(Scope::All).fuse());
     loop {
@@ -146,11 +140,11 @@ pub async fn run<S: Store, K: RuleSource>(
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             Some(rebinding) = inputs.rebindings.recv() => {
-                rebinding::tell(&mut teller, rules, &rebinding, Instant::now());
+                rebinding::report(&rule_events, rules, &rebinding);
                 continue;
             }
             Some(left_out) = inputs.left_out.recv() => {
-                left_out::tell(&mut teller, &rule_events, rules, &left_out, Instant::now());
+                left_out::report(&rule_events, rules, &left_out);
                 continue;
             }
             Some(asked) = inputs.questions.recv() => {

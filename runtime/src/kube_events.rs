@@ -3,7 +3,11 @@
 //! An object has one Event for each reason, which is written anew when its note changes. kube's `Recorder` does not fit: it
 //! hides a second note with the same reason. A write that fails costs only this Event.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use k8s_openapi::{
     api::core::v1::{Event, EventSource, ObjectReference},
@@ -12,8 +16,12 @@ use k8s_openapi::{
 };
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use metrics::counter;
+use parking_lot::Mutex;
 use rapidhash::v3::rapidhash_v3;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -23,18 +31,17 @@ use crate::{
     metrics::Label,
 };
 
-/// How many reports may wait.
-const QUEUE: usize = 1024;
+/// The most Events that wait. Beyond it a report about another object or reason is dropped.
+const MAX_WAITING: usize = 4096;
 
-/// The most reports of an object in [`MINUTE`].
-const MAX_OF_OBJECT: u32 = 25;
-const MINUTE: Duration = Duration::from_secs(60);
+/// An Event is written at most once in this time, with the last note.
+const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The same note is written again after this time, since the API server deletes an Event after an hour.
 const REPEAT_AFTER: Duration = Duration::from_secs(30 * 60);
 
-/// The most remembered objects. When there are more, all are forgotten, and an Event may be written once more.
-const MAX_OBJECTS: usize = 4096;
+/// The most remembered notes. When there are more, all are forgotten, and an Event may be written once more.
+const MAX_WRITTEN: usize = 16_384;
 
 /// The longest note of an Event, in bytes.
 const MAX_NOTE: usize = 1024;
@@ -47,7 +54,7 @@ crate::metrics! {
     pub const METRICS;
 
     counter REPORTS = "egress_reports_total" [Label::one_of("outcome", &["raised", "logged", "repeated", "failed", "dropped"])]
-        "Reports about objects. `raised`: an Event was written. `logged`: there is no cluster, so only the log has it. `repeated`: the Event has this note already. `failed`: the API server did not take it. `dropped`: the queue was full, or the object had 25 reports within a minute";
+        "Reports about objects. `raised`: an Event was written. `logged`: there is no cluster, so only the log has it. `repeated`: the Event has this note already. `failed`: the API server did not take it. `dropped`: 4,096 other Events wait";
 }
 
 /// The type of an Event.
@@ -59,9 +66,16 @@ pub enum Severity {
     Warning,
 }
 
-/// Takes reports and never blocks. Clones share the queue.
-#[derive(Clone, Debug)]
-pub struct Reporter(mpsc::Sender<Report>);
+/// Takes reports and never blocks. Clones share the waiting ones.
+#[derive(Clone, Debug, Default)]
+pub struct Reporter(Arc<Waiting>);
+
+/// The reports that wait, by object and reason.
+#[derive(Debug, Default)]
+struct Waiting {
+    reports: Mutex<BTreeMap<(String, &'static str), Report>>,
+    added: Notify,
+}
 
 /// A report to a [`Reporter`].
 #[derive(Clone, Debug, PartialEq)]
@@ -78,35 +92,29 @@ pub struct Report {
 
 /// Writes the reports of a [`Reporter`].
 pub struct Reporting {
-    reports: mpsc::Receiver<Report>,
+    reporter: Reporter,
     cluster: Option<Cluster>,
-    recent: Recent,
+    /// The hash of the last note by object and reason, and its time.
+    written: HashMap<u64, (u64, Instant)>,
 }
 
 impl Reporter {
     /// Reports to the log and, in a cluster, to Events. Nothing is written unless the second part runs.
     pub fn new(store: &OpenStore) -> (Self, Reporting) {
-        let cluster = match store {
-            OpenStore::Dir(_) => None,
-            OpenStore::Kube(store) => Some(store.cluster().clone()),
-        };
-        let (reporter, reports) = Self::with_queue(QUEUE);
+        let reporter = Self::default();
         let reporting = Reporting {
-            reports,
-            cluster,
-            recent: Recent::default(),
+            reporter: reporter.clone(),
+            cluster: match store {
+                OpenStore::Dir(_) => None,
+                OpenStore::Kube(store) => Some(store.cluster().clone()),
+            },
+            written: HashMap::new(),
         };
         (reporter, reporting)
     }
 
-    /// Up to this many reports wait until the other end takes them.
-    pub fn with_queue(reports: usize) -> (Self, mpsc::Receiver<Report>) {
-        let (sender, receiver) = mpsc::channel(reports);
-        (Self(sender), receiver)
-    }
-
     /// Reports about an object, given by its `object_ref`. `reason` is one word in `UpperCamelCase`; the note is cut after
-    /// 1,024 bytes. If the queue is full, the report is counted and dropped.
+    /// 1,024 bytes. It takes the place of a waiting note about the same object with the same reason.
     pub fn report(
         &self,
         about: ObjectReference,
@@ -122,9 +130,21 @@ impl Reporter {
             reason,
             note,
         };
-        if self.0.try_send(report).is_err() {
+        let key = (report.object(), reason);
+        let mut reports = self.0.reports.lock();
+        if reports.len() >= MAX_WAITING && !reports.contains_key(&key) {
             count("dropped");
+            return;
         }
+        reports.insert(key, report);
+        self.0.added.notify_one();
+    }
+
+    /// Takes the waiting reports, in order of their objects and reasons.
+    pub fn take(&self) -> Vec<Report> {
+        std::mem::take(&mut *self.0.reports.lock())
+            .into_values()
+            .collect()
     }
 }
 
@@ -135,19 +155,22 @@ impl Reporting {
     /// None: an Event that cannot be written is counted.
     pub async fn run(mut self, token: CancellationToken) -> anyhow::Result<()> {
         let all = async {
-            while let Some(report) = self.reports.recv().await {
-                count(self.take(&report).await);
+            loop {
+                self.reporter.0.added.notified().await;
+                for report in self.reporter.take() {
+                    count(self.write(&report).await);
+                }
+                sleep(INTERVAL).await;
             }
         };
         token.run_until_cancelled(all).await;
-        token.cancelled().await;
         Ok(())
     }
 
     /// Logs a report and writes its Event. Returns the outcome.
-    async fn take(&mut self, report: &Report) -> &'static str {
-        if let Err(outcome) = self.recent.add(report, Instant::now()) {
-            return outcome;
+    async fn write(&mut self, report: &Report) -> &'static str {
+        if !self.is_new(report, Instant::now()) {
+            return "repeated";
         }
         report.log();
         let Some(cluster) = &self.cluster else {
@@ -157,53 +180,23 @@ impl Reporting {
             Ok(()) => "raised",
             Err(error) => {
                 debug!(reason = report.reason, "cannot write an Event: {error}");
+                self.written.remove(&report.id());
                 "failed"
             }
         }
     }
-}
 
-/// The recent reports by object.
-#[derive(Default)]
-struct Recent(HashMap<u64, OfObject>);
-
-struct OfObject {
-    since: Instant,
-    /// The reports within [`MINUTE`] of it.
-    reports: u32,
-    /// The hash of the last note by reason, and its time.
-    notes: HashMap<&'static str, (u64, Instant)>,
-}
-
-impl Recent {
-    /// Adds a report that is new.
-    ///
-    /// # Errors
-    /// The outcome of one that is not to be written.
-    fn add(&mut self, report: &Report, now: Instant) -> Result<(), &'static str> {
-        let object = hash(&report.object());
-        if self.0.len() >= MAX_OBJECTS && !self.0.contains_key(&object) {
-            self.0.clear();
+    fn is_new(&mut self, report: &Report, now: Instant) -> bool {
+        if self.written.len() >= MAX_WRITTEN {
+            self.written.clear();
         }
-        let recent = self.0.entry(object).or_insert_with(|| OfObject {
-            since: now,
-            reports: 0,
-            notes: HashMap::new(),
-        });
         let note = hash(&report.note);
-        let last = recent.notes.get(report.reason);
+        let last = self.written.get(&report.id());
         if last.is_some_and(|(last, at)| *last == note && now < *at + REPEAT_AFTER) {
-            return Err("repeated");
+            return false;
         }
-        if recent.since + MINUTE <= now {
-            (recent.since, recent.reports) = (now, 0);
-        }
-        if recent.reports >= MAX_OF_OBJECT {
-            return Err("dropped");
-        }
-        recent.reports += 1;
-        recent.notes.insert(report.reason, (note, now));
-        Ok(())
+        self.written.insert(report.id(), (note, now));
+        true
     }
 }
 
@@ -213,6 +206,10 @@ impl Report {
         let about = &self.about;
         let parts = [&about.kind, &about.namespace, &about.name, &about.uid];
         parts.map(|part| part.as_deref().unwrap_or("")).join("/")
+    }
+
+    fn id(&self) -> u64 {
+        hash(&format!("{}/{}", self.object(), self.reason))
     }
 
     fn log(&self) {
@@ -229,7 +226,7 @@ impl Report {
     fn event(&self, manager: &str) -> Event {
         let mut name = self.about.name.clone().unwrap_or_default();
         name.truncate(name.floor_char_boundary(MAX_NAME));
-        let id = hash(&format!("{}/{}", self.object(), self.reason));
+        let id = self.id();
         let namespace = self.about.namespace.as_deref().unwrap_or("default");
         let now = Time(Timestamp::now());
         Event {
@@ -295,46 +292,38 @@ mod tests {
 
     #[test]
     fn report_with_same_note_is_written_again_after_half_an_hour() {
-        let (mut recent, now) = (Recent::default(), Instant::now());
+        let mut reporting = Reporting {
+            reporter: Reporter::default(),
+            cluster: None,
+            written: HashMap::new(),
+        };
+        let now = Instant::now();
         let (first, second) = (report("a", "Test", "1"), report("a", "Test", "2"));
-        assert_eq!(recent.add(&first, now), Ok(()));
-        assert_eq!(recent.add(&first, now), Err("repeated"));
-        assert_eq!(recent.add(&report("a", "Other", "1"), now), Ok(()));
-        assert_eq!(recent.add(&second, now), Ok(()));
-        assert_eq!(recent.add(&second, now + REPEAT_AFTER), Ok(()));
+        assert!(reporting.is_new(&first, now));
+        assert!(!reporting.is_new(&first, now));
+        assert!(reporting.is_new(&report("a", "Other", "1"), now));
+        assert!(reporting.is_new(&second, now));
+        assert!(reporting.is_new(&second, now + REPEAT_AFTER));
         let events = [&first, &second].map(|it| it.event("tests"));
         assert_eq!(events[0].metadata, events[1].metadata);
+        for i in 0..2 * MAX_WRITTEN {
+            reporting.is_new(&report(&i.to_string(), "Test", "1"), now);
+        }
+        assert!(reporting.written.len() <= MAX_WRITTEN);
     }
 
     #[test]
-    fn reports_of_an_object_beyond_25_a_minute_are_dropped() {
-        let (mut recent, now) = (Recent::default(), Instant::now());
-        let mut taken = |object: &str, now| {
-            let reports = (0..100).map(|i| report(object, "Test", &i.to_string()));
-            let taken = reports.filter(|it| recent.add(it, now).is_ok());
-            taken.count()
-        };
-        assert_eq!(taken("noisy", now), 25);
-        assert_eq!(taken("quiet", now), 25);
-        assert_eq!(taken("noisy", now + MINUTE), 25);
-        for i in 0..2 * MAX_OBJECTS {
-            taken(&i.to_string(), now);
+    fn last_note_of_an_object_and_reason_waits_and_is_cut() {
+        let reporter = Reporter::default();
+        for note in ["1".to_owned(), "ü".repeat(MAX_NOTE)] {
+            for object in 0..2 * MAX_WAITING {
+                let about = report(&object.to_string(), "Test", "").about;
+                reporter.report(about, Severity::Normal, "Test", note.clone());
+            }
         }
-        assert!(recent.0.len() <= MAX_OBJECTS);
-    }
-
-    #[tokio::test]
-    async fn reporter_with_full_queue_drops_reports_and_cuts_long_notes() {
-        let (reporter, mut reports) = Reporter::with_queue(2);
-        for _ in 0..4 {
-            let note = "ü".repeat(MAX_NOTE);
-            reporter.report(ObjectReference::default(), Severity::Normal, "Test", note);
-        }
-        let mut taken = 0;
-        while let Ok(report) = reports.try_recv() {
-            assert_eq!(report.note.len(), MAX_NOTE);
-            taken += 1;
-        }
-        assert_eq!(taken, 2);
+        let waiting = reporter.take();
+        assert_eq!(waiting.len(), MAX_WAITING);
+        assert!(waiting.iter().all(|it| it.note.len() == MAX_NOTE));
+        assert_eq!(reporter.take(), []);
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::{eviction_log::Evicted, name_use::NameUse, stored_object::StoredObject};
+use super::{eviction_log::Evictions, name_use::NameUse, stored_object::StoredObject};
 use crate::{
     namespaces::{Namespace, Namespaces},
     rules::{Source, SourceSet},
@@ -35,7 +35,7 @@ pub(crate) struct Entry {
     pub(crate) fresh: bool,
     pub(crate) writes: WriteState,
     /// `None` for most names.
-    pub(crate) evicted: Option<Box<Evicted>>,
+    pub(crate) evicted: Option<Box<Evictions>>,
 }
 
 /// The progress of the writes of a name.
@@ -121,9 +121,6 @@ impl Entry {
         self.memory.gap(now, &self.in_use.limits);
         self.writes.gap(now);
         self.unused_since = self.unused_since.map(|_| now);
-        if let Some(evicted) = &mut self.evicted {
-            evicted.told_at = evicted.told_at.min(now);
-        }
         for object in &mut self.objects {
             object.written = object.written.min(now);
             object.no_rule_since = None;

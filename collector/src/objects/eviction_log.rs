@@ -1,15 +1,11 @@
 //! Counts evictions, and reports them in Events on the objects.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    time::Duration,
-};
+use std::collections::{BTreeSet, HashMap};
 
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use metrics::counter;
 use proto::api::{DnsName, KubeOvnDnsNameResolver};
-use runtime::clock::Timestamp;
+use runtime::kube_events::{Reporter, Severity};
 use serde::Serialize;
 
 use super::{Shared, entry::Entry, object_policy::ObjectPolicy};
@@ -17,9 +13,6 @@ use crate::{
     rules::Source,
     state::{Limits, UpdateEffect},
 };
-
-/// The least interval of Events for each object.
-const INTERVAL: Duration = Duration::from_secs(60);
 
 /// Evicted addresses and names since the start of the process.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
@@ -37,30 +30,12 @@ impl Evictions {
     }
 }
 
-/// The evictions of a name.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Evicted {
-    pub(crate) evictions: Evictions,
-    pub(crate) told_at: Timestamp,
-}
-
 /// Evictions that are not reported yet, and their sum.
 #[derive(Debug, Default)]
 pub(crate) struct EvictionLog {
     pub(crate) all: Evictions,
     /// Names whose evictions are not reported yet.
     untold: BTreeSet<DnsName>,
-}
-
-/// The content of an Event.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EvictionNotice {
-    /// The object.
-    pub about: ObjectReference,
-    /// The reason of the Event.
-    pub reason: &'static str,
-    /// Constant while the limits are, so that repeats count as one Event.
-    pub note: String,
 }
 
 impl EvictionLog {
@@ -74,31 +49,29 @@ impl EvictionLog {
         }
         self.all.add(learned);
         if let Some(entry) = entry {
-            entry.evicted.get_or_insert_default().evictions.add(learned);
+            entry.evicted.get_or_insert_default().add(learned);
             self.untold.insert(entry.memory.list().spec().clone());
         }
     }
 
-    /// Reports evictions of a name as soon as it has an object, and then at most once a minute.
-    pub(crate) fn tell(
+    /// Reports evictions of names that have an object.
+    pub(crate) fn report(
         &mut self,
-        entries: &mut HashMap<DnsName, Box<Entry>>,
+        entries: &HashMap<DnsName, Box<Entry>>,
         policy: &ObjectPolicy,
         shared: &Shared,
-        now: Timestamp,
-        mut tell: impl FnMut(EvictionNotice),
+        reporter: &Reporter,
     ) {
         self.untold.retain(|spec| {
-            let Some(entry) = entries.get_mut(spec) else {
+            let Some(entry) = entries.get(spec) else {
                 return false;
             };
-            let Some(evicted) = &mut entry.evicted else {
+            let Some(evicted) = &entry.evicted else {
                 return false;
             };
-            if entry.objects.is_empty() || evicted.told_at + INTERVAL > now {
+            if entry.objects.is_empty() {
                 return true;
             }
-            evicted.told_at = now;
             if entry.in_use.denied {
                 shared.notices.notify_denied(spec);
             }
@@ -109,12 +82,8 @@ impl EvictionLog {
                     let version = KubeOvnDnsNameResolver::api_version(&());
                     about.api_version = Some(version.into_owned());
                 }
-                for (reason, note) in notes(spec, &evicted.evictions, &entry.in_use.limits) {
-                    tell(EvictionNotice {
-                        about: about.clone(),
-                        reason,
-                        note,
-                    });
+                for (reason, note) in notes(spec, evicted, &entry.in_use.limits) {
+                    reporter.report(about.clone(), Severity::Warning, reason, note);
                 }
             }
             false

@@ -166,7 +166,7 @@ impl Inspection<'_> {
             fruitless_lookups: self.names.lookups.barren(asked.unwrap_or(spec)),
             failures: failing.take(MAX_FAILING).collect(),
             left_out: match &entry.evicted {
-                Some(evicted) if entry.in_use.denied => evicted.evictions.addresses,
+                Some(evicted) if entry.in_use.denied => evicted.addresses,
                 _ => 0,
             },
             failed_writes: entry.writes.failures,

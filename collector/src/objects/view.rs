@@ -97,7 +97,7 @@ impl Inspection<'_> {
             allowed: entry.in_use.allowed,
             denied: entry.in_use.denied,
             left_out: entry.left_out,
-            full: entry.in_use.denied && evicted.evictions.addresses > 0,
+            full: entry.in_use.denied && evicted.addresses > 0,
             names: entry.memory.list().names().count(),
             addresses: entry.memory.list().addresses(),
             // An overdue name, or one without a time because it was never looked up, is next.
@@ -105,7 +105,7 @@ impl Inspection<'_> {
             fruitless_lookups: self.names.lookups.barren(name),
             failing: failing_names(&entry.memory).count(),
             failures: failing_names(&entry.memory).take(MAX_FAILING).collect(),
-            evictions: evicted.evictions,
+            evictions: evicted,
             failed_writes: entry.writes.failures,
         }
     }

@@ -54,6 +54,18 @@ impl RuleEvents {
         }
     }
 
+    /// Reports to some objects with rules.
+    pub(super) fn warn_all<'a>(
+        &self,
+        about: impl Iterator<Item = &'a ObjectReference>,
+        reason: &'static str,
+        note: &str,
+    ) {
+        for about in about {
+            self.warn(about.clone(), reason, note.to_owned());
+        }
+    }
+
     fn warn(&self, about: ObjectReference, reason: &'static str, note: String) {
         self.0.report(about, Severity::Warning, reason, note);
     }

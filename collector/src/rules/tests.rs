@@ -320,13 +320,13 @@ fn thousands_of_bad_names_are_one_short_note_and_a_bounded_list() {
 
 #[test]
 fn what_is_wrong_is_said_when_it_changes() {
-    let (reporter, mut reports) = Reporter::with_queue(64);
-    let (mut rules, rule_events) = (Published::default(), RuleEvents::new(reporter));
-    let mut said = |rules: &mut Published| {
+    let reporter = Reporter::default();
+    let (mut rules, rule_events) = (Published::default(), RuleEvents::new(reporter.clone()));
+    let said = |rules: &mut Published| {
         rules.settle();
         let changed = rules.take_changed();
         rule_events.report_faults::<EgressFirewall>(changed, rules, &BTreeSet::new());
-        let reports = std::iter::from_fn(|| reports.try_recv().ok());
+        let reports = reporter.take().into_iter();
         let said = reports.map(|it| (it.about.namespace.unwrap(), it.reason));
         said.collect::<Vec<_>>()
     };

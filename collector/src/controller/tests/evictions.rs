@@ -1,11 +1,11 @@
 //! Counting and reporting evictions, in the controller.
 
-use runtime::clock::Timestamp;
+use runtime::kube_events::{Report, Reporter};
 
 use super::{World, at, name, wanted};
 use crate::{
     notices::{LeftOut, Notices},
-    objects::{EvictionNotice, ManageObjects},
+    objects::ManageObjects,
 };
 
 const NAME: &str = "www.example.com.";
@@ -17,35 +17,32 @@ fn small() -> World {
     })
 }
 
-fn tell(world: &mut World, now: Timestamp) -> Vec<EvictionNotice> {
-    let mut all = Vec::new();
-    world.controller.tell_evictions(now, |told| {
-        all.push(told);
-    });
-    all
+fn reports(world: &mut World) -> Vec<Report> {
+    let reporter = Reporter::default();
+    world.controller.report_evictions(&reporter);
+    reporter.take()
 }
 
 #[test]
-fn evictions_are_told_of_once_there_is_an_object_and_then_once_a_minute() {
+fn evictions_are_reported_once_there_is_an_object() {
     let mut world = small();
     world.want(&[NAME]);
     for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
         world.observe(NAME, ip);
     }
-    assert_eq!(tell(&mut world, at(0)), []);
+    assert_eq!(reports(&mut world), []);
     world.settle();
-    let told = tell(&mut world, at(0));
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].reason, "AddressesEvicted");
-    assert_eq!(told[0].about.kind.as_deref(), Some("DNSNameResolver"));
+    let reported = reports(&mut world);
+    assert_eq!(reported.len(), 1);
+    assert_eq!(reported[0].reason, "AddressesEvicted");
+    assert_eq!(reported[0].about.kind.as_deref(), Some("DNSNameResolver"));
     let object = world.store.values().next().unwrap();
-    assert_eq!(told[0].about.name, object.metadata.name);
-    assert!(told[0].note.starts_with(NAME), "{}", told[0].note);
-
+    assert_eq!(reported[0].about.name, object.metadata.name);
+    assert!(reported[0].note.starts_with(NAME), "{}", reported[0].note);
+    assert_eq!(reports(&mut world), []);
+    // The note stays the same, so the Event is not written again.
     world.observe(NAME, "192.0.2.4");
-    assert_eq!(tell(&mut world, at(59_999)), []);
-    assert_eq!(tell(&mut world, at(60_000)), told);
-    assert_eq!(tell(&mut world, at(600_000)), []);
+    assert_eq!(reports(&mut world), reported);
     assert_eq!(world.controller.names.evictions.all.addresses, 2);
 }
 
@@ -58,7 +55,7 @@ fn names_that_a_full_wildcard_loses_are_told_of_on_its_object() {
         world.observe(name, "192.0.2.1");
     }
     world.settle();
-    let told = tell(&mut world, at(0));
+    let told = reports(&mut world);
     let reasons: Vec<_> = told.iter().map(|told| told.reason).collect();
     assert_eq!(reasons, ["NamesEvicted"]);
     assert_eq!(world.controller.names.evictions.all.names, 1);
@@ -73,7 +70,7 @@ fn what_is_untold_of_a_name_that_is_no_longer_wanted_is_forgotten() {
     }
     world.want(&[]);
     world.settle_deletions();
-    assert_eq!(tell(&mut world, at(0)), []);
+    assert_eq!(reports(&mut world), []);
     assert!(world.controller.names.evictions.is_told());
 }
 
@@ -92,7 +89,7 @@ fn only_evictions_of_a_denied_name_are_reported_to_the_rules() {
             world.observe(NAME, ip);
         }
         world.settle();
-        assert_eq!(tell(&mut world, at(0)).len(), 1);
+        assert_eq!(reports(&mut world).len(), 1);
         let expected = LeftOut::OfDenied(name(NAME));
         assert_eq!(reported.try_recv().ok(), denied.then_some(expected));
     }

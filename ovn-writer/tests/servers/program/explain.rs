@@ -111,6 +111,7 @@ async fn an_address_says_its_row_its_acls_and_since_when() {
         row.name
     );
     let counts = r#"data-label="Wanted">2</td><td class="number" data-label="Present">2</td>"#;
+    assert_has(&page, &[&cells, counts]);
     let (_, page) = get_over_unix(&socket, "/?filter=%3Cb%3E&refresh=off")
         .await
         .unwrap();
