@@ -14,6 +14,7 @@ use std::{
     fs,
     path::PathBuf,
     sync::Mutex,
+    time::Duration,
 };
 
 use futures_util::future::join_all;
@@ -39,12 +40,16 @@ use tests::{
     wait::eventually,
     workdir::Workdir,
 };
+use tokio::time::timeout;
 
 use crate::{
     collectors::{Objects, egress_firewall},
     guards::add_node,
     history::addresses,
 };
+
+/// After this time without its address a pod asks again.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// The namespace of the objects.
 const NAMESPACE: &str = "ovn-kubernetes";
@@ -249,6 +254,22 @@ impl Cluster {
     async fn flows(&self, pod: &Pod, spec: &str, name: &str) {
         pod.ask(name, RecordType::A).await;
         self.has(spec, name).await;
+    }
+
+    /// The pod queries the name until it arrives in the status of an object: CoreDNS and the collector drop answers while
+    /// they have too little of the processor. Returns all names of the status.
+    async fn arrives(
+        &self,
+        pod: &Pod,
+        spec: &str,
+        (name, kind): (&str, RecordType),
+    ) -> BTreeSet<String> {
+        loop {
+            pod.ask(name, kind).await;
+            if let Ok(names) = timeout(AGAIN, self.has(spec, name)).await {
+                return names;
+            }
+        }
     }
 
     async fn tells(&self, namespace: &str, reason: &str) {

@@ -2,23 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use hickory_proto::rr::RecordType;
 use tests::{
     or_skip,
     pods::{Load, Pod},
     soak::{is_long, or_long, print_delays},
 };
-use tokio::time::timeout;
 
 use super::{
     Cluster, allow, no_data,
     zones::{EIGHT, ONE},
 };
 
-const PER_SECOND: u32 = 3_000;
-
-/// After this time without its address a pod asks again.
-const AGAIN: Duration = Duration::from_secs(5);
+/// Unoptimised programs beside other tests take fewer.
+fn per_second() -> u32 {
+    or_long(1_000, 3_000)
+}
 
 /// While the first pod queries names of one kind as fast as it can, the other pod's names must arrive.
 struct Stage {
@@ -41,18 +39,12 @@ impl Stage {
             lost.await
         };
         let before = lost().await;
-        let load = Load::start(bad, PER_SECOND, name);
+        let load = Load::start(bad, per_second(), name);
         let mut delays = Vec::new();
         for number in first..first + or_long(15, 200) {
             let (asked, name) = (Instant::now(), EIGHT.name(number));
-            // CoreDNS drops events while it has too little of the processor. Then the pod asks again.
-            loop {
-                team.ask(&name, RecordType::A).await;
-                let arrived = timeout(AGAIN, cluster.has(EIGHT.wildcard, &name)).await;
-                if arrived.is_ok() {
-                    break;
-                }
-            }
+            let name = (name.as_str(), EIGHT.kind());
+            cluster.arrives(team, EIGHT.wildcard, name).await;
             delays.push(asked.elapsed());
         }
         Self {
@@ -99,10 +91,12 @@ async fn thousands_of_random_labels_a_second_lose_no_answer_of_others() {
     let known = Stage::of(&cluster, pods, 51_000, |n| ONE.name(40_000 + n % 100)).await;
     let ratio = random.median("beside random labels") / known.median("beside known names");
     println!("random labels take {ratio:.2} times as long");
-    assert_eq!([random.lost, known.lost], [0.0, 0.0]);
-    assert!(!is_long() || ratio <= 2.0, "{ratio}");
+    if is_long() {
+        assert_eq!([random.lost, known.lost], [0.0, 0.0]);
+        assert!(ratio <= 2.0, "{ratio}");
+    }
     // There is room for others under the same wildcard.
     cluster
-        .flows(pods[1], ONE.wildcard, &ONE.name(52_000))
+        .arrives(pods[1], ONE.wildcard, (&ONE.name(52_000), ONE.kind()))
         .await;
 }

@@ -63,8 +63,8 @@ async fn attack(
     let last = zone.name(labels.end);
     let labels = labels.map(|number| zone.name(number));
     pod.ask_all(labels, zone.kind()).await;
-    pod.ask(&last, zone.kind()).await;
-    let names = cluster.has(zone.wildcard, &last).await;
+    let names = cluster.arrives(pod, zone.wildcard, (&last, zone.kind()));
+    let names = names.await;
     honest.difference(&names).count()
 }
 
