@@ -172,7 +172,7 @@ fn found(facts: &Facts, topics: &[Check]) -> Vec<Finding> {
 }
 
 async fn findings(args: &CheckArgs) -> anyhow::Result<Vec<Finding>> {
-    if args.targets.are_local() || args.store.is_some() {
+    if !args.pre && (args.targets.are_local() || args.store.is_some()) {
         let mut findings = Vec::new();
         if let Some(StoreAddress::Dir(path)) = &args.store {
             findings.extend(folder::folder(path).await);

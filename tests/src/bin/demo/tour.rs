@@ -33,8 +33,8 @@ pub(crate) async fn run(keep: bool) {
     exact_names(&stage).await;
     a_wildcard(&stage).await;
     why(&stage).await;
-    a_restart(&mut stage).await;
     an_address_changes(&stage).await;
+    a_restart(&mut stage).await;
     a_dry_run(&mut stage).await;
     if keep {
         play(&stage).await
@@ -118,7 +118,7 @@ async fn why(stage: &Stage) {
 }
 
 async fn a_restart(stage: &mut Stage) {
-    heading("5. The collector is killed and starts again");
+    heading("6. The collector is killed and starts again");
     let before = stage.monitor.departures().await;
     stage.world.collector.process().kill();
     println!("  kill -9: the sets are as they were: {}", sizes(stage));
@@ -136,7 +136,7 @@ async fn a_restart(stage: &mut Stage) {
 }
 
 async fn an_address_changes(stage: &Stage) {
-    heading("6. An address changes: the new one comes at once, the old one leaves in time");
+    heading("5. An address changes: the new one comes at once, the old one leaves in time");
     stage.edit_zone(STATUS, "192.0.2.50", "192.0.2.51").await;
     stage.look_up(&[(STATUS, STATUS)]).await;
     let since = Instant::now();
