@@ -127,6 +127,8 @@ struct Lookup {
     /// Look-ups in a row that found no address.
     barren: u32,
     not_before: Timestamp,
+    /// The last one found no address: the next one is due when the back-off ends, however long the known addresses last.
+    is_retry: bool,
     /// When the last one ended.
     done: Timestamp,
     /// The last one was not over in time.
@@ -175,7 +177,10 @@ impl LookupScheduler {
             Some(earlier) => earlier.min(due),
             None => due,
         };
-        let due = due.max(lookup.not_before);
+        let due = match lookup.is_retry {
+            true => lookup.not_before,
+            false => due.max(lookup.not_before),
+        };
         self.put(name, Some(due), lane);
     }
 
@@ -243,6 +248,7 @@ impl LookupScheduler {
             lookup.discarded = false;
             if !lookup.running && lookup.barren > 0 {
                 lookup.barren = 0;
+                lookup.is_retry = false;
                 lookup.not_before = Timestamp::default();
             }
         }
@@ -366,6 +372,7 @@ impl LookupScheduler {
         lookup.done = now;
         let was_unresponsive = std::mem::replace(&mut lookup.is_unresponsive, is_unresponsive);
         let lane = lookup.lane;
+        lookup.is_retry = !fruitful;
         if fruitful {
             lookup.barren = 0;
             lookup.not_before = now + MIN_INTERVAL;

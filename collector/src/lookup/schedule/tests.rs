@@ -54,6 +54,26 @@ fn name_is_due_a_little_after_its_addresses_expire() {
     );
 }
 
+/// As after a restart or a change of the lead: all names are due long before their addresses expire.
+#[test]
+fn failed_look_up_is_repeated_before_known_addresses_expire() {
+    let mut schedule = LookupScheduler::default();
+    let www = name("www.example.com");
+    let expires = refresh(at(4_500_000));
+    schedule.reschedule(&www, expires);
+    schedule.ask(&www, at(1_000));
+    for now in [1_000, 6_000, 11_000] {
+        assert_eq!(schedule.pop(at(now)).unwrap().due, at(now));
+        schedule.done(&www, false, false, at(now));
+        schedule.reschedule(&www, expires);
+    }
+    assert_eq!(schedule.next(), Some(at(16_000)));
+    schedule.pop(at(16_000)).unwrap();
+    schedule.done(&www, true, false, at(16_000));
+    schedule.reschedule(&www, expires);
+    assert!(schedule.next() >= Some(at(4_500_000)));
+}
+
 #[test]
 fn unresponsive_name_is_asked_again_at_once_and_patiently() {
     let mut schedule = LookupScheduler::default();
