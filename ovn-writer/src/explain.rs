@@ -83,6 +83,9 @@ pub struct Explanation {
     pub text: Vec<String>,
 }
 
+/// The reason while there is no session with the northbound database.
+const NO_DATABASE: &str = "NoDatabase";
+
 /// A name in the store or the database.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -311,7 +314,7 @@ impl<'a> Sides<'a> {
         }
         if self.replica.is_none() {
             let words = "there is no session with the northbound database";
-            conditions.push(Reason::new("NoDatabase", words));
+            conditions.push(Reason::new(NO_DATABASE, words));
         }
         conditions.extend(self.idle.map(|idle| Reason::new("Idle", idle.as_str())));
         let absent = Absent::of(self.state());

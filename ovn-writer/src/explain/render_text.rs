@@ -3,24 +3,25 @@
 use std::time::Duration;
 
 use runtime::inspect::{
-    Asked, Subject,
+    Asked,
     text::{printable, span},
 };
 
-use super::{Explanation, NameExplained, RowExplained};
+use super::{Explanation, NO_DATABASE, NameExplained, RowExplained};
 
 /// The maximum number of lines of a kind; the rest is counted. The JSON has more.
 const MOST: usize = 40;
 
 /// All lines, in printable ASCII.
 pub(super) fn lines(explanation: &Explanation, asked: &Asked) -> Vec<String> {
-    let is = if explanation.is_there { "is" } else { "is not" };
-    let what = match asked.subject {
-        Ok(Subject::Address(_)) => "in a set that rules refer to",
-        _ => "in a set that rules refer to",
+    let reasons = &explanation.reasons;
+    let is = match explanation.is_there {
+        true => "is",
+        false if reasons.iter().any(|it| it.reason == NO_DATABASE) => "may be",
+        false => "is not",
     };
     let mut lines = vec![format!(
-        "{} {is} {what}{}.",
+        "{} {is} in a set that rules refer to{}.",
         explanation.about,
         asked.whose()
     )];
