@@ -18,6 +18,9 @@ use crate::cluster::{ApiError, Cluster};
 /// The time-out of the requests of a turn, short enough for a second turn before the deadline.
 const TURN_TIMEOUT: Duration = Duration::from_secs(4);
 
+/// How often a turn reads and writes, if other replicas write at the same time.
+const ATTEMPTS: u32 = 3;
+
 /// The time-out of the release at the end.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -81,22 +84,24 @@ impl Candidate {
 
     /// Reads the Lease, and writes it if it may be taken or renewed, or if this replica reports what it receives.
     async fn turn(&mut self, began: Instant) -> Result<(), ApiError> {
-        let found = self.get().await?;
-        let next = self.election.next(found, Instant::now(), Timestamp::now());
-        let Some(lease) = next else {
-            return Ok(());
-        };
-        match self.write(&lease).await {
-            Ok(stored) => {
-                self.election.wrote(stored, began, Instant::now());
-                Ok(())
+        for _ in 0..ATTEMPTS {
+            let found = self.get().await?;
+            let next = self.election.next(found, Instant::now(), Timestamp::now());
+            let Some(lease) = next else {
+                return Ok(());
+            };
+            match self.write(&lease).await {
+                Ok(stored) => {
+                    self.election.wrote(stored, began, Instant::now());
+                    return Ok(());
+                }
+                // Another replica was faster, or the Lease was deleted. Replicas with the same rhythm would meet at each turn.
+                Err(ApiError::Conflict(_) | ApiError::AlreadyExists(_) | ApiError::NotFound(_)) => {
+                }
+                Err(refusal) => return Err(refusal),
             }
-            // Another replica was faster, or the Lease was deleted: the next turn reads it.
-            Err(ApiError::Conflict(_) | ApiError::AlreadyExists(_) | ApiError::NotFound(_)) => {
-                Ok(())
-            }
-            Err(refusal) => Err(refusal),
         }
+        Ok(())
     }
 
     async fn get(&self) -> Result<Option<Lease>, ApiError> {
@@ -132,10 +137,16 @@ impl Candidate {
         }
         self.election.renewed = None;
         let releasing = async {
-            let released = self.get().await?.and_then(|it| self.election.released(it));
-            match released {
-                Some(lease) => self.write(&lease).await.map(drop),
-                None => Ok(()),
+            loop {
+                let found = self.get().await?;
+                let Some(lease) = found.and_then(|it| self.election.released(it)) else {
+                    return Ok(());
+                };
+                match self.write(&lease).await {
+                    // A standby wrote its report.
+                    Err(ApiError::Conflict(_)) => {}
+                    written => return written.map(drop),
+                }
             }
         };
         let reason = match timeout(RELEASE_TIMEOUT, releasing).await {
