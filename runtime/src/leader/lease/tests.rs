@@ -1,9 +1,11 @@
 //! The rules, without a clock and a server.
 
 use std::sync::{
-    Arc,
+    Arc, Mutex,
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
+
+use http_body_util::BodyExt;
 
 use super::*;
 
@@ -188,4 +190,47 @@ fn released_lease_goes_to_the_standby_that_reported_most_dns_servers() {
     // If the other has ended, too.
     let taken = new.try_next(Some(lease), now + seconds(8)).unwrap();
     assert_eq!(holder(&taken), Some("new"));
+}
+
+/// Another replica wrote between the read and the write.
+#[tokio::test]
+async fn lease_is_released_although_a_standby_wrote_at_the_same_time() {
+    let lease = Arc::new(Mutex::new(stored(Lease::default(), 1)));
+    let (server, conflicts) = (Arc::clone(&lease), Arc::new(AtomicUsize::new(0)));
+    let met = Arc::clone(&conflicts);
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (server, met) = (Arc::clone(&server), Arc::clone(&met));
+        async move {
+            let is_write = request.method() == http::Method::PUT;
+            let sent = request.into_body().collect().await.unwrap().to_bytes();
+            let mut current = server.lock().unwrap();
+            let (status, body) = if is_write && met.load(Relaxed) == 0 {
+                met.store(1, Relaxed);
+                (
+                    409,
+                    r#"{"kind": "Status", "code": 409, "reason": "Conflict"}"#.to_owned(),
+                )
+            } else {
+                if is_write {
+                    *current = serde_json::from_slice(&sent).unwrap();
+                }
+                (200, serde_json::to_string(&*current).unwrap())
+            };
+            let answer = http::Response::builder().status(status);
+            let body = kube::client::Body::from(body.into_bytes());
+            Ok::<_, std::convert::Infallible>(answer.body(body).unwrap())
+        }
+    });
+    let cluster = Cluster::with_client(kube::Client::new(service, "default"), "test");
+    let mut us = Candidate::new(cluster, "default", "test", "us".to_owned());
+    let now = Instant::now();
+    let ours = us
+        .election
+        .try_next(Some(lease.lock().unwrap().clone()), now)
+        .unwrap();
+    us.election.wrote(stored(ours.clone(), 1), now, now);
+    *lease.lock().unwrap() = stored(ours, 1);
+    us.release().await;
+    assert_eq!(conflicts.load(Relaxed), 1);
+    assert_eq!(holder(&lease.lock().unwrap()), None);
 }
