@@ -117,23 +117,6 @@ impl Gate {
         self.set(true, Some(reason.into()));
     }
 
-    /// [`Gate::impaired`] for a reason with changing numbers: `/readyz` shows the latest, the log only the first in a
-    /// row.
-    pub fn impaired_with_count(&self, reason: impl Into<String>) {
-        let mut conditions = self.health.locked();
-        match conditions.get_mut(self.index) {
-            Some(Condition {
-                holds: true,
-                reason: Some(shown),
-                ..
-            }) => *shown = reason.into(),
-            _ => {
-                drop(conditions);
-                self.impaired(reason);
-            }
-        }
-    }
-
     /// Marks the condition as not holding, for a reason that `/readyz` and the log show.
     pub fn not_ready(&self, reason: impl Into<String>) {
         self.set(false, Some(reason.into()));

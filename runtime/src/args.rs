@@ -12,9 +12,6 @@ use std::{
 };
 
 use clap::{ArgAction, ArgMatches, Command, CommandFactory, Parser};
-use k8s_openapi::jiff;
-
-use crate::clock::Timestamp;
 
 /// Parses `500ms`, `5s`, `10m`, `1h 30m` or `7d`; `0` needs no unit. A clap `value_parser`.
 ///
@@ -32,16 +29,6 @@ pub fn format_duration(duration: Duration) -> String {
         Some((name, unit)) if millis > 0 => format!("{}{name}", millis / unit),
         _ => "0".to_owned(),
     }
-}
-
-/// Parses an RFC 3339 time. A clap `value_parser`.
-///
-/// # Errors
-/// A message that completes clap's.
-pub fn parse_time(text: &str) -> Result<Timestamp, &'static str> {
-    let time: Result<jiff::Timestamp, _> = text.parse();
-    let time = time.map_err(|_| "it is an RFC 3339 time, such as 2026-01-31T15:04:05Z")?;
-    Ok(Timestamp::from_millis(time.as_millisecond()))
 }
 
 /// Reads `4096`, `64KiB`, `16MiB` or `1GiB`: bytes. A clap `value_parser`.

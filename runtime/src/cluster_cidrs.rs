@@ -133,11 +133,6 @@ impl Networks {
             .or(is_node.then_some(Purpose::Nodes))
     }
 
-    /// Whether the Nodes have ever been read.
-    pub fn knows_nodes(&self) -> bool {
-        self.nodes.is_some()
-    }
-
     /// Whether a canonical address is a Node's own; `None` if the Nodes were never read.
     pub fn is_node(&self, address: IpAddr) -> Option<bool> {
         self.nodes.as_ref().map(|nodes| nodes.contains(&address))

@@ -53,12 +53,6 @@ impl NameList {
         self.name(dns_name).map_or(0, |name| name.addresses.len())
     }
 
-    /// The time of the last answer for a name; zero if there was none.
-    pub fn last_seen(&self, dns_name: &DnsName) -> Timestamp {
-        self.name(dns_name)
-            .map_or(Timestamp::default(), |name| name.seen)
-    }
-
     /// The addresses that are not expired, by name and family, with their remaining seconds and
     /// their sources.
     pub fn alive(

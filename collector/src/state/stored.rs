@@ -8,7 +8,7 @@ use smol_str::ToSmolStr;
 
 use super::{
     Limits, NameState,
-    condition::{ConditionWords, LIMIT_EXCEEDED, time},
+    condition::{ConditionWords, time},
     name::Address,
     tolerance,
 };
@@ -88,16 +88,6 @@ impl Stored {
         };
         stored.irregular = stored.status() != *status;
         stored
-    }
-
-    /// Whether it says that the name is left out because its namespaces exceed their limits.
-    pub fn is_over_limit(&self, spec: &DnsName) -> bool {
-        let own = self.without_addresses(spec);
-        own.is_some_and(|own| {
-            own.told
-                .reason()
-                .is_some_and(|reason| reason == LIMIT_EXCEEDED)
-        })
     }
 
     /// The entry of `spec.name`, if no entry has an address.

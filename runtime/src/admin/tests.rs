@@ -67,14 +67,6 @@ async fn a_program_is_ready_when_every_gate_is() {
     let line = "\nready\nstore: ok, but two files do not decode\n";
     assert!(answer.contains(line), "{answer}");
 
-    // The latest count is shown, even if the log does not have it.
-    for reason in ["3 names are held", "2 names are held"] {
-        store.impaired_with_count(reason);
-        let answer = server.get("/readyz").await;
-        let line = format!("\nready\nstore: ok, but {reason}\n");
-        assert!(answer.contains(&line), "{answer}");
-    }
-
     store.not_ready("the folder is gone");
     let answer = server.get("/readyz").await;
     assert!(answer.contains("store: the folder is gone\n"), "{answer}");
