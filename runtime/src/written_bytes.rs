@@ -1,4 +1,4 @@
-//! The bytes that were written lately, by whom they count for.
+//! The bytes that a program wrote lately, by key, such as the namespace that they count for.
 
 use std::{
     borrow::Borrow,

@@ -40,8 +40,7 @@ impl RuleEvents {
 
     /// Reports to the authors of a namespace's rules that it is at a cap, beside the faults.
     pub(super) fn report_cap(&self, namespace: Namespace, rules: &Rules) {
-        let keys = rules.of_namespace(namespace);
-        for rule_object in keys.iter().filter_map(|key| rules.get(key)) {
+        for rule_object in rules.of_namespace(namespace) {
             self.report(rule_object, Some(namespace_at_cap()));
         }
     }

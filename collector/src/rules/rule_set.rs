@@ -283,11 +283,11 @@ impl Rules {
     }
 
     /// The objects whose names are charged to a namespace or a policy.
-    pub(super) fn of_namespace(&self, namespace: Namespace) -> Vec<ObjectKey> {
+    pub(super) fn of_namespace(&self, namespace: Namespace) -> Vec<&RuleObject> {
         let name = self.namespace_of(namespace);
-        let own = self.in_namespace(&name);
-        let own = own.filter(|(_, it)| it.namespace == namespace && !it.names.is_empty());
-        own.map(|(key, _)| key.clone()).collect()
+        let own = self.in_namespace(&name).map(|(_, it)| &**it);
+        own.filter(|it| it.namespace == namespace && !it.names.is_empty())
+            .collect()
     }
 
     #[cfg(test)]

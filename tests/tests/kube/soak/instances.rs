@@ -300,7 +300,7 @@ async fn hold(cluster: &mut Cluster, faults: &[Fault], clients: &Clients, histor
             sleep(or_long(Duration::ZERO, Duration::from_secs(3))).await;
         }
     }
-    // The last fault may leave nobody in the lead for a while.
+    // After the last fault no collector may lead for a while.
     cluster.instances.are_whole().await;
     let told = clients.told(0);
     // The last answers have arrived, and their time is over.

@@ -146,7 +146,7 @@ async fn addresses_come_and_go_during(outage: Outage) {
 
     let mut left = history.departures().await;
     left.retain(|departure| departure.name != CHURNING);
-    // Who leads again counts from the stored times, which are 15 minutes longer.
+    // A collector that leads again counts from the stored times, which are 15 minutes longer.
     assert!(left.is_empty(), "{left:?}");
     // A large object is written less often.
     let newest = (
