@@ -1,4 +1,4 @@
-//! The controller: the rate of answers, the memory for an address, the number of writes, and the
+//! The publisher: the rate of answers, the memory for an address, the number of writes, and the
 //! lateness of look-ups.
 #![allow(
     clippy::unwrap_used,
@@ -20,13 +20,12 @@ use std::{
 };
 
 use collector::{
-    controller::{Config, StatusController},
-    lookup::{FamilyOutcome, LookupResult},
-    objects::publish::{Write, WriteOutcome},
-    observation::{Addresses, Observation, Provenance},
+    publish::write::{Write, WriteOutcome},
+    publish::{Config, Publisher},
     rules::{RetentionPolicy, Source, Wanted, WantedName},
-    state::Limits,
 };
+use names::{Addresses, Limits, Observation, Provenance};
+use names::{FamilyOutcome, LookupResult};
 use proto::api::{DnsName, DnsNameResolver, Family};
 use runtime::{
     clock::Timestamp,
@@ -56,18 +55,18 @@ fn addresses(name: usize, count: usize) -> impl Iterator<Item = (IpAddr, u32)> {
     })
 }
 
-/// A leading controller with these names in use.
-fn controller(names: &[DnsName], lookups: bool) -> (StatusController, Wanted) {
+/// A leading publisher with these names in use.
+fn publisher(names: &[DnsName], lookups: bool) -> (Publisher, Wanted) {
     let grace = Duration::from_secs(5);
-    let mut controller = StatusController::new(Config {
+    let mut publisher = Publisher::new(Config {
         limits: Limits {
             lookups,
             ..Limits::default()
         },
         ..Config::default()
     });
-    controller.lead(true, at(0));
-    controller.event(Source::EgressFirewall, Event::Synced(Vec::new()), at(0));
+    publisher.set_leads(true, at(0));
+    publisher.apply_event(Source::EgressFirewall, Event::Synced(Vec::new()), at(0));
     let terms = RetentionPolicy {
         grace,
         min_ttl: grace,
@@ -81,8 +80,8 @@ fn controller(names: &[DnsName], lookups: bool) -> (StatusController, Wanted) {
         in_sync: true,
         ..Wanted::default()
     };
-    controller.want(&wanted.clone().into(), at(0));
-    (controller, wanted)
+    publisher.apply_rules(&wanted.clone().into(), at(0));
+    (publisher, wanted)
 }
 
 fn observation(name: &DnsName, number: usize, count: usize, millis: i64) -> Observation {
@@ -109,15 +108,15 @@ struct Store {
 
 impl Store {
     /// Returns the number of writes.
-    fn carry_out(&mut self, controller: &mut StatusController, now: Timestamp) -> usize {
-        let writes = controller.writes(now);
+    fn carry_out(&mut self, publisher: &mut Publisher, now: Timestamp) -> usize {
+        let writes = publisher.writes(now);
         for write in &writes {
             let key = write.key();
             let stored = match write {
                 Write::Create(_) if self.objects.contains_key(&key) => {
                     // Among so many names, two may have the same object name.
                     let stale = WriteOutcome::Stale(Box::new(self.objects[&key].clone()));
-                    controller.written(&key, write, stale, now);
+                    publisher.apply_written(&key, write, stale, now);
                     continue;
                 }
                 Write::Create(object) => {
@@ -139,18 +138,18 @@ impl Store {
             *object = stored;
             object.metadata.resource_version = Some(format!("{:010}", self.versions));
             let stored = WriteOutcome::Stored(Box::new(object.clone()));
-            controller.written(&key, write, stored, now);
-            controller.event(Source::EgressFirewall, Event::Applied(object.clone()), now);
+            publisher.apply_written(&key, write, stored, now);
+            publisher.apply_event(Source::EgressFirewall, Event::Applied(object.clone()), now);
         }
         writes.len()
     }
 
     /// Carries out all writes, until there was none for two seconds.
-    fn settle(controller: &mut StatusController, millis: i64) {
+    fn settle(publisher: &mut Publisher, millis: i64) {
         let (mut store, mut now, mut wrote) = (Self::default(), millis, millis);
         while now < wrote + 2000 {
-            controller.tick(at(now));
-            if store.carry_out(controller, at(now)) > 0 {
+            publisher.advance(at(now));
+            if store.carry_out(publisher, at(now)) > 0 {
                 wrote = now;
             }
             now += 1;
@@ -184,20 +183,20 @@ fn unchanged_answers() -> bool {
     const NAMES: usize = 10_000;
     const ROUNDS: i64 = 100;
     let names = names(NAMES);
-    let (mut controller, _) = controller(&names, false);
+    let (mut publisher, _) = publisher(&names, false);
     let list: Vec<_> = names
         .iter()
         .enumerate()
         .map(|(i, name)| observation(name, i, 2, 0))
         .collect();
     for observation in &list {
-        controller.observe(observation);
+        publisher.apply_answer(observation);
     }
-    Store::settle(&mut controller, 1);
+    Store::settle(&mut publisher, 1);
     let start = Instant::now();
     for _ in 0..ROUNDS {
         for observation in &list {
-            controller.observe(black_box(observation));
+            publisher.apply_answer(black_box(observation));
         }
     }
     let seconds = start.elapsed().as_secs_f64();
@@ -210,13 +209,13 @@ fn unchanged_answers() -> bool {
 fn rotating_answers() {
     const ANSWERS: usize = 20_000;
     let rate = |wanted: &str, asked: &dyn Fn(usize) -> DnsName| {
-        let (mut controller, _) = controller(&[DnsName::parse(wanted).unwrap()], false);
+        let (mut publisher, _) = publisher(&[DnsName::parse(wanted).unwrap()], false);
         let mut start = Instant::now();
         for i in 0..2 * ANSWERS {
             if i == ANSWERS {
                 start = Instant::now();
             }
-            controller.observe(&observation(&asked(i), i, 1, i64::try_from(i).unwrap()));
+            publisher.apply_answer(&observation(&asked(i), i, 1, i64::try_from(i).unwrap()));
         }
         ANSWERS as f64 / start.elapsed().as_secs_f64() / 1e3
     };
@@ -229,7 +228,7 @@ fn rotating_answers() {
 }
 
 /// The bytes for each of 100,000 names with so many addresses, after look-ups and writes. They
-/// include the names, those in use, the index of the readers, and the controller. The names are in
+/// include the names, those in use, the index of the readers, and the publisher. The names are in
 /// use themselves, or a hundred wildcards above them are.
 fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
     const NAMES: usize = 100_000;
@@ -238,34 +237,34 @@ fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
     let above = |name: &DnsName| name.wildcard().filter(|_| wildcards);
     let in_use: BTreeSet<DnsName> = names.iter().filter_map(above).collect();
     let in_use = Vec::from_iter(in_use);
-    let (mut controller, wanted) = controller(if wildcards { &in_use } else { &names }, true);
-    let index = controller.take_index();
+    let (mut publisher, wanted) = publisher(if wildcards { &in_use } else { &names }, true);
+    let index = publisher.take_index();
     let mut millis = 2000;
     if wildcards {
         for (i, name) in names.iter().enumerate() {
             let mut seen = observation(name, i, addresses, millis);
             seen.client = Some(IpAddr::from([10, 0, 0, 1]));
-            controller.observe(&seen);
+            publisher.apply_answer(&seen);
         }
     }
     // New names are looked up at a limited rate, and some are due again meanwhile.
     let mut numbers: HashMap<DnsName, usize> = HashMap::new();
     while numbers.len() < if wildcards { in_use.len() } else { NAMES } {
-        match controller.next_request(at(millis)) {
+        match publisher.next_due(at(millis)) {
             Some(request) => {
                 let next = numbers.len();
                 let number = *numbers.entry(request.name.clone()).or_insert(next);
                 let count = if wildcards { 0 } else { addresses };
-                controller.round(&round(request.name, number, count, at(millis)), at(millis));
+                publisher.apply_lookup(round(request.name, number, count, at(millis)), at(millis));
             }
             None => millis += 1,
         }
     }
     drop(numbers);
     drop((names, in_use));
-    Store::settle(&mut controller, millis);
+    Store::settle(&mut publisher, millis);
     let bytes = counting::allocated() - before;
-    drop((controller, wanted, index));
+    drop((publisher, wanted, index));
     bytes as f64 / NAMES as f64
 }
 
@@ -296,20 +295,20 @@ fn writes_in_an_hour() -> bool {
         .enumerate()
         .map(|(i, name)| (name.clone(), i))
         .collect();
-    let (mut controller, _) = controller(&names, true);
+    let (mut publisher, _) = publisher(&names, true);
     let mut store = Store::default();
     let (mut now, mut lookups) = (0_i64, 0);
     while now < 3_600_000 {
         let time = at(now);
-        controller.tick(time);
-        while let Some(request) = controller.next_request(time) {
+        publisher.advance(time);
+        while let Some(request) = publisher.next_due(time) {
             lookups += 1;
             let number = numbers[&request.name];
             let round = round(request.name, number, 2, time);
-            controller.round(&round, time);
+            publisher.apply_lookup(round, time);
         }
-        store.carry_out(&mut controller, time);
-        now += controller.next_wake().map_or(1000, |wake| {
+        store.carry_out(&mut publisher, time);
+        now += publisher.next_wake().map_or(1000, |wake| {
             i64::try_from(wake.since(time).as_millis())
                 .unwrap()
                 .clamp(1, 1000)
@@ -332,37 +331,37 @@ fn full_wildcard() -> bool {
     let label = |i: usize| DnsName::parse(&format!("x{i}.wild.example.com")).unwrap();
     let mut holds = true;
     for (addresses, clients) in [(1, 1), (8, 1), (1, 100)] {
-        let (mut controller, _) = controller(std::slice::from_ref(&wildcard), false);
+        let (mut publisher, _) = publisher(std::slice::from_ref(&wildcard), false);
         let (mut store, mut millis) = (Store::default(), 0);
-        let seen = |controller: &mut StatusController, name: &DnsName, number: usize, millis| {
+        let seen = |publisher: &mut Publisher, name: &DnsName, number: usize, millis| {
             let mut observation = observation(name, number, addresses, millis);
             let client = u8::try_from(number % clients).unwrap();
             observation.client = Some([10, 0, 0, client].into());
-            controller.observe(&observation);
+            publisher.apply_answer(&observation);
         };
         for i in 0..FULL {
-            seen(&mut controller, &label(i), i, 0);
+            seen(&mut publisher, &label(i), i, 0);
         }
         let names: Vec<DnsName> = (0..NEW).map(|i| label(FULL + i)).collect();
         let kept: Vec<DnsName> = (FULL / 2..FULL).map(label).collect();
-        store.carry_out(&mut controller, at(millis));
+        store.carry_out(&mut publisher, at(millis));
         let began = Instant::now();
         for i in 0..NEW {
             let number = FULL / 2 + i % (FULL / 2);
-            seen(&mut controller, &kept[i % kept.len()], number, millis);
+            seen(&mut publisher, &kept[i % kept.len()], number, millis);
         }
         let unchanged = began.elapsed() / NEW as u32;
         let (mut taken, mut written) = (Duration::ZERO, Duration::ZERO);
         for (i, name) in names.iter().enumerate() {
             let began = Instant::now();
-            seen(&mut controller, name, FULL + i, millis);
+            seen(&mut publisher, name, FULL + i, millis);
             taken += began.elapsed();
             if i % 50 == 49 {
                 // A twentieth of a second of a thousand new names, with their writes.
                 millis += 50;
                 let began = Instant::now();
-                controller.tick(at(millis));
-                store.carry_out(&mut controller, at(millis));
+                publisher.advance(at(millis));
+                store.carry_out(&mut publisher, at(millis));
                 written += began.elapsed();
             }
         }
@@ -374,14 +373,14 @@ fn full_wildcard() -> bool {
             unchanged.as_nanos(),
             written.as_nanos()
         );
-        black_box(&controller);
+        black_box(&publisher);
         holds &= ratio <= 20.0;
     }
     holds
 }
 
 fn main() -> ExitCode {
-    println!("classify: the controller");
+    println!("classify: the publisher");
     let mut holds = full_wildcard();
     holds &= unchanged_answers();
     rotating_answers();

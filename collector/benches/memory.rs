@@ -1,4 +1,4 @@
-//! The memory for a hundred thousand names: the watches of the store, the rules, the controller,
+//! The memory for a hundred thousand names: the watches of the store, the rules, the publisher,
 //! the readers' index. Every allocated byte counts.
 #![allow(
     clippy::unwrap_used,
@@ -16,17 +16,16 @@ use std::{
 };
 
 use collector::{
-    controller::{Config, StatusController},
-    lookup::{FamilyOutcome, LookupResult},
-    objects::{
+    publish::{Config, Publisher},
+    publish::{
         ManageObjects, ObjectPolicy,
-        publish::{Write, WriteOutcome},
+        write::{Write, WriteOutcome},
     },
-    observation::Addresses,
     rules::{self, BySource, Outputs, Overview, RetentionPolicy, Source},
-    state::Limits,
 };
 use futures_util::StreamExt;
+use names::{Addresses, Limits};
+use names::{FamilyOutcome, LookupResult};
 use proto::api::{DnsName, DnsNameResolver, EgressFirewall};
 use runtime::{
     admin::Health,
@@ -112,8 +111,8 @@ fn fill(store: &Path, count: usize) {
     }
 }
 
-fn controller() -> StatusController {
-    StatusController::new(Config {
+fn publisher() -> Publisher {
+    Publisher::new(Config {
         objects: ObjectPolicy::of_egress_firewalls(NAMESPACE, ManageObjects::Always),
         limits: Limits {
             lookups: true,
@@ -125,13 +124,13 @@ fn controller() -> StatusController {
 
 /// Looks every name up once, with the addresses of its object as the result. Returns the time of the
 /// last look-up.
-fn look_up(controller: &mut StatusController, count: usize) -> Timestamp {
+fn look_up(publisher: &mut Publisher, count: usize) -> Timestamp {
     let mut numbers: HashMap<DnsName, usize> = (0..NAMES)
         .map(|i| (DnsName::parse(&name(i)).unwrap(), i))
         .collect();
     let mut millis = 0;
     while !numbers.is_empty() {
-        let Some(request) = controller.next_request(at(millis)) else {
+        let Some(request) = publisher.next_due(at(millis)) else {
             millis += 1;
             continue;
         };
@@ -152,18 +151,18 @@ fn look_up(controller: &mut StatusController, count: usize) -> Timestamp {
             v4,
             v6: FamilyOutcome::NoData,
         };
-        controller.round(&round, at(millis));
+        publisher.apply_lookup(round, at(millis));
     }
     at(millis)
 }
 
 /// Writes every status that waits, to a store that takes all at once.
-fn settle(controller: &mut StatusController, now: Timestamp) {
+fn settle(publisher: &mut Publisher, now: Timestamp) {
     let mut versions = 0;
     loop {
-        controller.tick(now);
-        controller.recall(now);
-        let writes = controller.writes(now);
+        publisher.advance(now);
+        publisher.recall(now);
+        let writes = publisher.writes(now);
         if writes.is_empty() {
             return;
         }
@@ -175,8 +174,8 @@ fn settle(controller: &mut StatusController, now: Timestamp) {
             let mut stored = object.clone();
             stored.metadata.resource_version = Some(versions.to_string());
             let event = Event::Applied((*stored).clone());
-            controller.written(&write.key(), &write, WriteOutcome::Stored(stored), now);
-            controller.event(Source::EgressFirewall, event, now);
+            publisher.apply_written(&write.key(), &write, WriteOutcome::Stored(stored), now);
+            publisher.apply_event(Source::EgressFirewall, event, now);
         }
     }
 }
@@ -206,7 +205,7 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
     let following = rules::run::<_, EgressFirewall>(
         store.clone(),
         terms,
-        collector::namespaces::Namespaces::default(),
+        names::Namespaces::default(),
         outputs,
         rules::Inputs {
             rebindings: mpsc::channel(1).1,
@@ -222,26 +221,26 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
         .await
         .unwrap();
 
-    let mut controller = controller();
-    controller.lead(true, at(0));
+    let mut publisher = publisher();
+    publisher.set_leads(true, at(0));
     let mut events = pin!(store.watch::<DnsNameResolver>(Scope::Namespace(NAMESPACE.to_owned())));
     let Some(list @ Event::Synced(_)) = events.next().await else {
         panic!("a list");
     };
     // The rules are few objects, so they are listed before the objects of the names.
-    controller.want(&names.borrow_and_update(), at(0));
-    controller.event(Source::EgressFirewall, list, at(0));
-    let index = controller.take_index();
+    publisher.apply_rules(&names.borrow_and_update(), at(0));
+    publisher.apply_event(Source::EgressFirewall, list, at(0));
+    let index = publisher.take_index();
     let most = counting::most();
-    let end = look_up(&mut controller, count);
-    settle(&mut controller, end);
+    let end = look_up(&mut publisher, count);
+    settle(&mut publisher, end);
     let bytes = counting::allocated() - before;
-    let known = controller.view(end);
+    let known = publisher.view(end);
     assert_eq!(known.names.len(), NAMES);
     assert!(known.names.iter().all(|name| name.addresses == count));
     token.cancel();
     following.await.unwrap().unwrap();
-    drop((controller, index, shown));
+    drop((publisher, index, shown));
     let each = |bytes: usize| bytes as f64 / NAMES as f64;
     (each(bytes), each(most - before))
 }

@@ -15,9 +15,10 @@ use std::{
 
 use collector::{
     guards::Guards,
-    lookup::{self, Config, Inputs, Request, Server, Servers},
+    lookup::{self, Config, Inputs, Server, Servers},
     query_origin::OwnQueries,
 };
+use names::Request;
 use proto::api::DnsName;
 use runtime::clock::Clock;
 use tokio::sync::{Semaphore, mpsc, watch};

@@ -1,5 +1,5 @@
 //! The cost of changing one EgressFirewall beside many others. It is measured from the event of the
-//! store to the controller and the readers' index, all in one thread.
+//! store to the publisher and the readers' index, all in one thread.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,12 +16,12 @@ use std::{
 };
 
 use collector::{
-    controller::{Config, StatusController},
-    namespaces::Namespaces,
-    objects::{ManageObjects, ObjectPolicy},
+    publish::{Config, Publisher},
+    publish::{ManageObjects, ObjectPolicy},
     rules::{self, BySource, Inputs, Outputs, RetentionPolicy, Source, Wanted},
 };
 use futures_util::{Stream, StreamExt, stream::poll_fn};
+use names::Namespaces;
 use proto::api::EgressFirewall;
 use runtime::{
     admin::Health,
@@ -101,7 +101,7 @@ struct Cluster {
     edits: Vec<usize>,
     store: mpsc::UnboundedSender<Event<EgressFirewall>>,
     wanted: watch::Receiver<BySource<Wanted>>,
-    controller: StatusController,
+    publisher: Publisher,
     _others: Box<dyn Any>,
 }
 
@@ -133,11 +133,11 @@ impl Cluster {
             CancellationToken::new(),
         );
         tokio::spawn(task);
-        let mut controller = StatusController::new(Config {
+        let mut publisher = Publisher::new(Config {
             objects: ObjectPolicy::of_egress_firewalls("ovn-kubernetes", ManageObjects::Never),
             ..Config::default()
         });
-        controller.event(Source::EgressFirewall, Event::Synced(Vec::new()), at());
+        publisher.apply_event(Source::EgressFirewall, Event::Synced(Vec::new()), at());
         let all = (0..namespaces).map(|i| firewall(i, 0)).collect();
         store.send(Event::Synced(all)).unwrap();
         let mut cluster = Self {
@@ -145,20 +145,21 @@ impl Cluster {
             edits: vec![0; namespaces],
             store,
             wanted: names,
-            controller,
+            publisher,
             _others: Box::new((shown, rebinding, notices, asking, health)),
         };
         cluster.take_in().await;
         cluster
     }
 
-    /// The controller and the readers apply the changes.
+    /// The publisher and the readers apply the changes.
     async fn take_in(&mut self) {
         self.wanted.changed().await.unwrap();
-        self.controller.want(&self.wanted.borrow_and_update(), at());
+        self.publisher
+            .apply_rules(&self.wanted.borrow_and_update(), at());
         // Without a store, no write for its names is carried out.
-        self.controller.writes(at());
-        assert!(self.controller.take_index().is_some());
+        self.publisher.writes(at());
+        assert!(self.publisher.take_index().is_some());
     }
 
     /// So many edits, one after the other, of EgressFirewalls all over the cluster.

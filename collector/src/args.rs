@@ -27,9 +27,9 @@ pub use self::{
 };
 use crate::{
     lookup::ResolverSpec,
-    objects::{ManageObjects, WRITE_BYTES},
-    state::Limits,
+    publish::{ManageObjects, WRITE_BYTES},
 };
+use names::Limits;
 
 /// The prefix of the environment variables.
 pub const PREFIX: &str = "COLLECTOR";

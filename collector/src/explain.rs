@@ -21,12 +21,11 @@ use serde::Serialize;
 
 pub use self::reasons::Reason;
 use crate::{
-    objects::{Facts, NameFacts},
-    observation::Observation,
     observe::PeerIds,
+    publish::{Facts, NameFacts},
     rules::{NameUses, Source},
-    state::AddressFacts,
 };
+use names::{AddressFacts, Observation};
 
 /// The state of the tasks concerning one subject.
 #[derive(Clone, Debug, Default)]

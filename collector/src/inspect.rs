@@ -44,8 +44,8 @@ use tokio_util::sync::CancellationToken;
 pub use self::status::Status;
 use crate::{
     flush::BlockView,
-    objects::{InspectRequest, NewAddresses, View},
     observe::{self, CaptureSubscribers, ConnectionTable, answer_cache::AnswerCache},
+    publish::{InspectRequest, NewAddresses, View},
     rules::{BySource, Overview, UsesAsked, Wanted},
 };
 

@@ -1,21 +1,15 @@
 //! The collector's own look-ups: names in, the answers of the DNS servers out.
 //!
-//! - `schedule`: when a name is looked up. `gap_backfill`: when all names are, as events may have
-//!   been lost.
-//! - The task [`run`]: which servers are queried, and how.
-//!
 //! A and AAAA are queried separately and at the same time. Queries use UDP, then TCP if the answer
 //! does not fit. One server cannot delay the names of another: each has a limit of queries in
 //! flight, and a silent server is skipped while others answer.
 
 mod ask;
 mod exchange;
-mod gap_backfill;
 pub mod metrics;
 mod pool;
 mod provider;
 mod result;
-mod schedule;
 pub mod servers;
 mod spec;
 mod tcp;
@@ -24,6 +18,7 @@ use std::{sync::Arc, time::Duration};
 
 use ::metrics::{counter, gauge, histogram};
 use anyhow::Context;
+use names::{LookupResult, Request, schedule::CONCURRENCY};
 use proto::api::DnsName;
 use runtime::clock::Clock;
 use tokio::{
@@ -35,13 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use self::{exchange::Exchange, pool::Pool};
-pub(crate) use self::{
-    gap_backfill::GapBackfill,
-    schedule::{LookupScheduler, NextLookup, spread},
-};
 pub use self::{
-    result::{FamilyOutcome, LookupResult, Request},
-    schedule::CONCURRENCY,
     servers::{ResolvConf, Server, Servers},
     spec::ResolverSpec,
 };

@@ -7,7 +7,7 @@ use metrics::counter;
 use proto::api::DnsName;
 use tokio::sync::mpsc;
 
-use crate::namespaces::Namespace;
+use names::Namespace;
 
 /// The most waiting reports. Dropping some is harmless.
 const QUEUE: usize = 64;

@@ -59,7 +59,7 @@ pub struct Ingest {
     pub connections: ConnectionTable,
     /// Lost names, which are to be looked up again.
     pub loss_tracker: LossTracker,
-    /// The numbers of the peers, for [`crate::observation::Observation::source`].
+    /// The numbers of the peers, for [`names::Observation::source`].
     pub peer_ids: PeerIds,
     /// The captures that get a copy of the events.
     pub taps: CaptureSubscribers,

@@ -53,10 +53,8 @@ pub use self::{
     wanted::{Changes, RuleChange, Version, Wanted, WantedName},
 };
 use self::{rule_events::RuleEvents, rule_set::Rules, validation::Faults};
-use crate::{
-    namespaces::Namespaces,
-    notices::{LeftOut, Rebinding},
-};
+use crate::notices::{LeftOut, Rebinding};
+use names::Namespaces;
 
 /// The most changes of objects that are published together.
 const MAX_AT_ONCE: usize = 1000;

@@ -35,21 +35,22 @@ use self::rules::RulesFollowed;
 use crate::{
     METRICS,
     args::{Args, Following},
-    control_loop::{self, Channels, Gates, ObjectGates},
-    controller,
     flush::ProbeReports,
     guards::{Guards, SharedGuards},
     inspect,
-    lookup::{self, LookupResult, ResolverSpec},
+    lookup::{self, ResolverSpec},
     notices::{Notices, Rebindings},
-    objects::{NamespaceCaps, ObjectPolicy, Shared},
     observe::{
         ConnectionTable, DnsServers, Ingest, Listener, MaxConnections, PeerAcl,
         answer_cache::AnswerCache, names::SharedIndex, queue, secret::Secrets,
     },
+    publish::{
+        self, ObjectPolicy, Shared,
+        task::{self, Channels, Gates, ObjectGates},
+    },
     query_origin::OwnQueries,
-    state::{Limits, MAX_TTL},
 };
+use names::{Limits, LookupResult, MAX_TTL, NamespaceCaps};
 
 /// File descriptors for everything except connections of DNS servers.
 const FILES: u64 = 1024;
@@ -263,9 +264,9 @@ impl Program {
         &self,
         servers: Option<watch::Receiver<lookup::Servers>>,
         tasks: &mut Tasks,
-    ) -> (mpsc::Sender<lookup::Request>, mpsc::Receiver<LookupResult>) {
-        let (requests, requested) = mpsc::channel(lookup::CONCURRENCY);
-        let (rounds, resolved) = mpsc::channel(lookup::CONCURRENCY);
+    ) -> (mpsc::Sender<names::Request>, mpsc::Receiver<LookupResult>) {
+        let (requests, requested) = mpsc::channel(names::schedule::CONCURRENCY);
+        let (rounds, resolved) = mpsc::channel(names::schedule::CONCURRENCY);
         if let Some(servers) = servers {
             let config = lookup::Config {
                 rebindings: self.rebindings.clone(),
@@ -321,7 +322,7 @@ impl Program {
     }
 
     fn controller(&self, limits: Limits, channels: Channels, tasks: &mut Tasks) {
-        let config = controller::Config {
+        let config = publish::Config {
             objects: ObjectPolicy {
                 sources: self.source_policies(),
                 write_bytes: self.args.status_write_bytes,
@@ -340,7 +341,7 @@ impl Program {
         let (store, clock) = (self.store.clone(), self.clock.clone());
         tasks.spawn(
             "controller",
-            control_loop::run(config, store, clock, channels, gates, tasks.token()),
+            task::run(config, store, clock, channels, gates, tasks.token()),
         );
     }
 }

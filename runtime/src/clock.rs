@@ -1,84 +1,14 @@
 //! The time of day, as a value that tests can set.
 
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
-use k8s_openapi::jiff;
-use serde::{Serialize, Serializer};
-
-/// Milliseconds since the Unix epoch, UTC. Arithmetic saturates.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Timestamp(i64);
-
-impl Timestamp {
-    /// From milliseconds since the Unix epoch.
-    pub const fn from_millis(millis: i64) -> Self {
-        Self(millis)
-    }
-
-    /// Milliseconds since the Unix epoch.
-    pub const fn as_millis(self) -> i64 {
-        self.0
-    }
-
-    /// The time rounded down to a whole second, as the API stores times.
-    #[must_use]
-    pub const fn floor_second(self) -> Self {
-        Self(self.0.div_euclid(1000).saturating_mul(1000))
-    }
-
-    /// The time `duration` earlier.
-    #[must_use]
-    pub fn before(self, duration: Duration) -> Self {
-        Self(self.0.saturating_sub(millis(duration)))
-    }
-
-    /// The time since `earlier`; zero if that is in the future.
-    pub fn since(self, earlier: Self) -> Duration {
-        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
-    }
-}
-
-/// In RFC 3339 form; empty for years outside its range.
-impl fmt::Display for Timestamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = jiff::Timestamp::from_millisecond(self.0);
-        at.map_or(Ok(()), |at| at.fmt(f))
-    }
-}
-
-/// In its [displayed](fmt::Display) form.
-impl Serialize for Timestamp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-/// The nearest one of its range.
-impl From<Timestamp> for jiff::Timestamp {
-    fn from(at: Timestamp) -> Self {
-        let nearest = if at.0 < 0 { Self::MIN } else { Self::MAX };
-        Self::from_millisecond(at.0).unwrap_or(nearest)
-    }
-}
-
-impl std::ops::Add<Duration> for Timestamp {
-    type Output = Self;
-
-    fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(millis(duration)))
-    }
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
-}
+pub use proto::timestamp::Timestamp;
 
 /// A clock: the system's, or one that a test sets.
 #[derive(Clone, Debug, Default)]
@@ -92,25 +22,25 @@ impl Clock {
 
     /// A clock that shows `now` until [`Clock::set`].
     pub fn manual(now: Timestamp) -> Self {
-        Self(Some(Arc::new(AtomicI64::new(now.0))))
+        Self(Some(Arc::new(AtomicI64::new(now.as_millis()))))
     }
 
     /// Sets a manual clock and all its clones; no effect on the system's clock.
     pub fn set(&self, now: Timestamp) {
         if let Some(manual) = &self.0 {
-            manual.store(now.0, Ordering::Relaxed);
+            manual.store(now.as_millis(), Ordering::Relaxed);
         }
     }
 
     /// The time.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Some(manual) => Timestamp(manual.load(Ordering::Relaxed)),
+            Some(manual) => Timestamp::from_millis(manual.load(Ordering::Relaxed)),
             None => {
                 let since_epoch = SystemTime::now()
                     .duration_since(UNIX_EPOCH)
                     .unwrap_or_default();
-                Timestamp(millis(since_epoch))
+                Timestamp::default() + since_epoch
             }
         }
     }

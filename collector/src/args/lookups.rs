@@ -9,7 +9,8 @@ use runtime::{
     store::ObjectKey,
 };
 
-use crate::{lookup::ResolverSpec, state::Limits};
+use crate::lookup::ResolverSpec;
+use names::Limits;
 
 /// The flags of look-ups.
 #[derive(Args, Clone, Debug)]

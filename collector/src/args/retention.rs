@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use runtime::args::{format_duration, parse_duration};
 
-use crate::{rules::RetentionPolicy, state::Limits};
+use crate::rules::RetentionPolicy;
+use names::Limits;
 
 /// The flags of how long addresses stay.
 #[derive(Clone, Debug, clap::Args)]

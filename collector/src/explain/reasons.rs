@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{KnownFacts, near_misses};
 use crate::{
     guards::advice,
-    objects::{NameFacts, NamespaceAtCap, NamespaceCaps},
+    publish::{CapView, NameFacts},
 };
 
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -240,7 +240,7 @@ fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {
 /// Names and addresses left out because of caps. Namespaces other than the one in the request are not
 /// revealed.
 fn of_caps(name: &NameFacts, asked: &Asked, reasons: &mut Vec<Reason>) {
-    let is_asked = |at_cap: &&NamespaceAtCap| {
+    let is_asked = |at_cap: &&CapView| {
         let namespace = asked.namespace.as_deref();
         namespace.is_none_or(|it| it == &*at_cap.namespace)
     };
@@ -251,11 +251,11 @@ fn of_caps(name: &NameFacts, asked: &Asked, reasons: &mut Vec<Reason>) {
         )
     });
     let at_cap: Vec<_> = at_cap.collect();
-    let NamespaceCaps {
+    let names::NamespaceCaps {
         names,
         wildcards,
         addresses,
-    } = NamespaceCaps::default();
+    } = names::NamespaceCaps::default();
     let what = match name.over_limit {
         true => {
             format!(

@@ -9,7 +9,7 @@ use runtime::{
 };
 
 use super::{Explanation, NameExplained, reasons::Reason};
-use crate::state::AddressFacts;
+use names::AddressFacts;
 
 /// The most lines of a kind; further ones are counted. The JSON has them.
 const MOST: usize = 40;

@@ -4,10 +4,9 @@ use proto::api::Family;
 use runtime::store::ObjectKey;
 
 use super::*;
+use crate::publish::CapView;
 use crate::rules::{RuleUse, Source};
-use crate::{
-    failure::Failure, objects::NamespaceAtCap, observation::Provenance, state::FailureView,
-};
+use names::{Failure, FailureView, Provenance};
 
 mod limits;
 

@@ -16,7 +16,7 @@ use tokio::{sync::oneshot, time::timeout};
 use super::{ANSWER_DEADLINE, InspectSources, Inspector, PROGRAM};
 use crate::{
     explain::{Explanation, KnownFacts, near_misses},
-    objects::InspectRequest,
+    publish::InspectRequest,
     rules::{BySource, Overview, Source, UsesAsked, validation::Fault},
 };
 

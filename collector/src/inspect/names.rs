@@ -17,8 +17,8 @@ use tokio::{sync::oneshot, time::timeout};
 use super::{ANSWER_DEADLINE, Inspector, PROGRAM};
 use crate::{
     explain::AddressExplained,
-    objects::{InspectRequest, ListedName, NameFacts, NameListing, NameSelection, NamesQuery},
     observe::PeerIds,
+    publish::{InspectRequest, ListedName, NameFacts, NameListing, NameSelection, NamesQuery},
 };
 
 /// The most addresses for each name; further ones are counted.

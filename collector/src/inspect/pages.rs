@@ -18,7 +18,7 @@ use super::{
     problems::block_trouble,
     status::{FaultStatus, Status},
 };
-use crate::{flush::BlockView, objects::NameListing};
+use crate::{flush::BlockView, publish::NameListing};
 
 /// The most rows of a table; those with trouble come first.
 const MAX_ROWS: usize = 500;

@@ -12,10 +12,10 @@ use runtime::{
 use super::status::{FaultStatus, Status};
 use crate::{
     flush::{BlockState, BlockView},
-    objects::NameView,
+    publish::NameView,
     rules::is_policy,
-    state::FailureView,
 };
+use names::FailureView;
 
 const STORE: &str = "troubleshooting.md#egressdnsstoreunreadable";
 const LIMITS: &str = "limits.md#a-namespace-over-its-limits";

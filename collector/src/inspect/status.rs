@@ -14,8 +14,8 @@ use serde::Serialize;
 use super::InspectSources;
 use crate::{
     flush::BlockView,
-    objects::View,
     observe::{Drops, PeerView},
+    publish::View,
     rules::{Overview, Source},
 };
 

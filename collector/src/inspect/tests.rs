@@ -14,19 +14,17 @@ use tokio::{
 
 use super::*;
 use crate::{
-    failure::Failure,
     flush::BlockState,
-    objects::{
-        Evictions, ListedName, NameFacts, NameListing, NameSelection, NameView, NamesQuery,
-        NamespaceAtCap, View,
+    publish::{
+        CapView, ListedName, NameFacts, NameListing, NameSelection, NameView, NamesQuery, View,
     },
-    observation::Provenance,
     rules::{
         BySource,
         validation::{Fault, Faults},
     },
-    state::{AddressFacts, FailureView},
 };
+use ::names::Evictions;
+use ::names::{AddressFacts, Failure, FailureView, Provenance};
 
 mod pages;
 
@@ -67,7 +65,7 @@ fn view(names: Vec<NameView>) -> View {
             names: 0,
         },
         lookups: 2,
-        namespaces: vec![NamespaceAtCap {
+        namespaces: vec![CapView {
             namespace: HOSTILE.into(),
             names_left_out: 12,
             addresses: 19_990,

@@ -14,9 +14,9 @@ use super::{
     Config,
     exchange::{Exchange, LookupQuery},
     pool::{Pool, Transport, Upstream},
-    result::{LookupResult, Request, ServerReply, Tally},
+    result::{ServerReply, Tally},
 };
-use crate::failure::Failure;
+use names::{Failure, LookupResult, Request};
 
 /// The most further servers, one after the other, if the first ones gave no answer.
 const MOVES: usize = 2;

@@ -28,10 +28,8 @@ use super::{
     provider::Provider,
     result::ServerReply,
 };
-use crate::{
-    failure::Failure, guards::SharedGuards, notices::Rebinding, observation::Addresses,
-    query_origin::OwnQueries,
-};
+use crate::{guards::SharedGuards, notices::Rebinding, query_origin::OwnQueries};
+use names::{Addresses, Failure};
 
 /// The EDNS payload size: datagrams of this size pass any network without fragments (RFC 9715).
 const PAYLOAD: u16 = 1232;

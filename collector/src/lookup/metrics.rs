@@ -2,8 +2,7 @@
 
 use runtime::metrics::Label;
 
-use super::result::LookupResult;
-use crate::failure::Failure;
+use names::{Failure, LookupResult};
 
 /// The value of the label `outcome`.
 pub(super) fn outcome(result: &LookupResult) -> &'static str {

@@ -11,7 +11,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{servers::Server, tcp::Connections};
-use crate::failure::Failure;
+use names::Failure;
 
 /// A silent server is tried again after this time. The pause doubles with each failure ...
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

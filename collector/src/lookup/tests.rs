@@ -12,8 +12,8 @@ use hickory_proto::op::ResponseCode;
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::*;
-use crate::failure::Failure;
 use crate::guards::Guards;
+use names::{Failure, FamilyOutcome};
 
 /// For events that must come.
 const DEADLINE: Duration = Duration::from_secs(30);

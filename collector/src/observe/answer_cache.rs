@@ -20,7 +20,7 @@ use proto::{
 use runtime::clock::Timestamp;
 
 use self::cached_answer::CachedAnswer;
-use crate::observation::Observation;
+use names::Observation;
 
 pub use self::cached_answer::MAX_ADDRESSES;
 

@@ -35,10 +35,8 @@ use super::{
     queue::Full,
     read_buffer::ReadBuffer,
 };
-use crate::{
-    flush::ProbeReports,
-    observation::{Observation, Provenance},
-};
+use crate::flush::ProbeReports;
+use names::{Observation, Provenance};
 
 /// After shutdown, how long a stream with data in its socket is still read.
 const DRAIN: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc};
 use parking_lot::Mutex;
 use runtime::listen::Peer;
 
-use crate::observation::Provenance;
+use names::Provenance;
 
 /// The identity of a peer, over all its connections.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

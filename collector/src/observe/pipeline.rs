@@ -18,13 +18,13 @@ use super::{
 };
 use crate::{
     guards::Guards,
-    observation::{Addresses, Observation, Provenance},
     observe::{
         answer_cache::{self, AnswerCache},
         names::{Match, NameIndex},
     },
     query_origin::OwnQueries,
 };
+use names::{Addresses, Observation, Provenance};
 
 /// The state that events are matched against.
 #[derive(Clone, Copy, Debug)]

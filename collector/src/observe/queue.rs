@@ -6,7 +6,7 @@ use std::{mem::size_of, net::IpAddr, sync::Arc, vec};
 use proto::api::DnsName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::observation::Observation;
+use names::Observation;
 
 /// One peer may fill the queue's size divided by this.
 const PEER_SHARE: usize = 4;
@@ -197,7 +197,7 @@ pub(super) mod tests {
             given: Timestamp::from_millis(0),
             client: None,
             truncated: false,
-            source: crate::observation::Provenance::STREAM,
+            source: names::Provenance::STREAM,
         }
     }
 

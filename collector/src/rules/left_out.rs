@@ -26,7 +26,7 @@ mod tests {
         super::{RetentionPolicy, tests::firewall},
         *,
     };
-    use crate::namespaces::Namespaces;
+    use names::Namespaces;
 
     #[test]
     fn namespace_at_a_cap_gets_an_event_with_the_caps() {

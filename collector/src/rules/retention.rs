@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::state::Limits;
+use names::Limits;
 
 /// The retention of a name's addresses: the longest of all EgressFirewalls that use it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]

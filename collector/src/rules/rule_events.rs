@@ -9,7 +9,8 @@ use runtime::{
 };
 
 use super::{RuleSource, rule_object::RuleObject, rule_set::Rules};
-use crate::{namespaces::Namespace, objects::NamespaceCaps};
+use names::Namespace;
+use names::NamespaceCaps;
 
 /// Raises Events on objects with rules.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use super::{
     RetentionPolicy, RuleSource, Source,
     validation::{Fault, Faults},
 };
-use crate::namespaces::Namespace;
+use names::Namespace;
 
 /// The least retention of a name in a Deny rule, unless it is strict (0): traffic to an address that
 /// is missing in the set is not blocked.

@@ -17,7 +17,7 @@ use runtime::store::Kind;
 use serde::{Serialize, Serializer};
 
 use super::{RetentionPolicy, rule_object::RuleObject};
-use crate::namespaces::Namespace;
+use names::Namespace;
 
 /// A kind of objects whose rules have names.
 pub trait RuleSource: Kind {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use runtime::store::ObjectKey;
 
 use super::{RetentionPolicy, rule_object::RuleObject};
-use crate::{namespaces::Namespace, state::make_room};
+use names::{Namespace, make_room};
 
 /// Sorted.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use std::{
 use proto::api::DnsName;
 
 use super::RetentionPolicy;
-use crate::namespaces::Namespace;
+use names::Namespace;
 
 /// The most changes kept. A reader that missed more must read everything again.
 const MAX_CHANGES: usize = 1 << 16;

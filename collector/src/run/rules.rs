@@ -11,7 +11,7 @@ use super::Program;
 use crate::{
     inspect,
     notices::{LeftOut, Rebinding},
-    objects::{ManageObjects, SourcePolicy},
+    publish::{ManageObjects, SourcePolicy},
     rules::{self, BySource, Inputs, Outputs, Overview, RuleSource, Source, UsesAsked, Wanted},
 };
 

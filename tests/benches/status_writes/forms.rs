@@ -9,11 +9,8 @@
 
 use std::time::{Duration, Instant};
 
-use collector::{
-    observation::{Observation, Provenance},
-    state::{Limits, NameState, StatusUpdate, Stored},
-};
 use kube::core::Request;
+use names::{Limits, NameState, Observation, Provenance, StatusUpdate, Stored};
 use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 use serde_json::{Value, json};

@@ -2,15 +2,12 @@
 
 use std::net::IpAddr;
 
-use collector::{
-    observation::{Observation, Provenance},
-    state::{Limits, NameState, StatusUpdate, Stored},
-};
 use http::Method;
 use kube::{
     Api, Client,
     api::{DeleteParams, PostParams},
 };
+use names::{Limits, NameState, Observation, Provenance, StatusUpdate, Stored};
 use proto::api::{DnsName, DnsNameResolver, Family, custom_resource_definitions};
 use runtime::clock::Timestamp;
 use serde_json::{Value, json};

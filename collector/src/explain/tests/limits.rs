@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn namespaces_at_a_cap_are_named_and_to_a_namespace_only_itself() {
-    let at_cap = |namespace: &str, names_left_out| NamespaceAtCap {
+    let at_cap = |namespace: &str, names_left_out| CapView {
         namespace: namespace.into(),
         names_left_out,
         addresses: 20_000,

@@ -12,7 +12,7 @@ use runtime::inspect::html::{
 use super::{MAX_ROWS, Shown};
 use crate::{
     inspect::{problems::name_troubles, status::Status},
-    objects::{ListedName, NameListing, NameSelection, NameView, NamesQuery},
+    publish::{ListedName, NameListing, NameSelection, NameView, NamesQuery},
 };
 
 /// The most addresses in a row.

@@ -1,8 +1,6 @@
 use super::*;
-use crate::{
-    inspect::tests::{name_view, status_of},
-    objects::Evictions,
-};
+use crate::inspect::tests::{name_view, status_of};
+use names::Evictions;
 
 fn reasons(name: &NameView) -> Vec<&'static str> {
     let troubles = name_troubles(name);

@@ -2,6 +2,9 @@
 
 use std::io;
 
+use names::LookupResult;
+use proto::api::{DnsName, Family};
+
 use super::*;
 
 const NOW: Timestamp = Timestamp::from_millis(1_000);

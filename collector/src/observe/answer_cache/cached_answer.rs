@@ -9,7 +9,7 @@ use proto::{
 use runtime::clock::Timestamp;
 
 use super::Answer;
-use crate::observation::{Observation, Provenance};
+use names::{Observation, Provenance};
 
 /// The most addresses cached for one name and family if its answers change.
 pub const MAX_ADDRESSES: usize = 24;
@@ -96,7 +96,7 @@ impl CachedAnswer {
         now: Timestamp,
         min_ttl: Duration,
     ) -> impl Iterator<Item = Observation> {
-        let mut answers: BTreeMap<Timestamp, crate::observation::Addresses> = BTreeMap::new();
+        let mut answers: BTreeMap<Timestamp, names::Addresses> = BTreeMap::new();
         for address in &self.addresses {
             // The clock may have been set back since.
             let at = address.at.min(now);

@@ -17,7 +17,6 @@ use runtime::clock::{Clock, Timestamp};
 use super::{Context, StreamHistory, observe};
 use crate::{
     guards::Guards,
-    observation::{Observation, Provenance},
     observe::{
         answer_cache::AnswerCache,
         metrics::{Counts, Outcome},
@@ -25,6 +24,7 @@ use crate::{
     },
     query_origin::OwnQueries,
 };
+use names::{Observation, Provenance};
 
 /// A CLIENT_RESPONSE that a test changes before it is sent.
 struct Event {

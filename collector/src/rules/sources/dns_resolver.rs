@@ -10,7 +10,7 @@ use super::{
     },
     RuleSource, Source,
 };
-use crate::namespaces::Namespace;
+use names::Namespace;
 
 impl RuleSource for DnsResolver {
     const SOURCE: Source = Source::DnsResolver;

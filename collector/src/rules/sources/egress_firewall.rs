@@ -14,7 +14,7 @@ use super::{
     },
     RuleSource, Source,
 };
-use crate::namespaces::Namespace;
+use names::Namespace;
 
 /// ovn-kubernetes ignores rules beyond these.
 pub(in crate::rules) const MAX_RULES: usize = 8_000;

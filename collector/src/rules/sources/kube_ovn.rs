@@ -15,7 +15,7 @@ use super::{
     },
     RuleSource, Source,
 };
-use crate::namespaces::Namespace;
+use names::Namespace;
 
 impl RuleSource for KubeOvnDnsNameResolver {
     const SOURCE: Source = Source::KubeOvn;

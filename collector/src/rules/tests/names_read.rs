@@ -5,7 +5,7 @@ use runtime::store::ObjectKey;
 use serde_json::json;
 
 use super::super::{RetentionPolicy, Wanted, rule_set::Rules, validation::Fault};
-use crate::namespaces::Namespaces;
+use names::Namespaces;
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey {

@@ -15,7 +15,7 @@ use super::{
     super::{Overview, RetentionPolicy, RuleChange, Version, Wanted, rule_set::Rules},
     annotate, firewall, key,
 };
-use crate::namespaces::{Namespace, Namespaces};
+use names::{Namespace, Namespaces};
 
 /// The rules, and the published names.
 #[derive(Default)]

@@ -1,0 +1,44 @@
+//! The names and their DNSNameResolver objects: created, written by compare-and-swap, deleted.
+//!
+//! - [`publisher`]: the struct that owns all of it. `rule_uses`: the names in rules. `updates`: events of the objects.
+//! - `plan`: which objects are written now. [`write`]: one attempt. `results`: what follows from it.
+//! - `objects`, `name_objects` and `stored_object`: what the store has. `queue`: names to check. `policy`: how the objects
+//!   of each source are made.
+//! - [`task`]: runs the publisher: events in, writes out.
+//! - For the status page: `requests`, `view`, `facts`, `listing`, `metrics`, `recent` and `evictions`.
+
+mod config;
+mod evictions;
+mod facts;
+mod listing;
+mod metrics;
+mod name_objects;
+mod object_watch;
+mod objects;
+mod plan;
+mod policy;
+pub mod publisher;
+mod queue;
+mod recent;
+mod requests;
+mod results;
+mod rule_uses;
+mod stored_object;
+pub mod task;
+mod updates;
+mod view;
+pub mod write;
+
+pub use self::{
+    config::{Config, Shared},
+    facts::{Facts, NameFacts},
+    listing::{ListedName, NameListing, NameSelection, NamesQuery},
+    metrics::METRICS,
+    policy::{ManageObjects, ObjectPolicy, SourcePolicy, WRITE_BYTES},
+    publisher::Publisher,
+    recent::NewAddresses,
+    requests::InspectRequest,
+    view::{CapView, NameView, View},
+};
+#[cfg(test)]
+pub(crate) use self::{metrics::Census, objects::MAX_IN_FLIGHT};

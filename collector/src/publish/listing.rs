@@ -1,0 +1,173 @@
+//! Lists of names with their addresses, for the status page and for `/names.json`.
+
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+
+use proto::api::DnsName;
+use runtime::clock::Timestamp;
+
+use names::Entry;
+
+use super::{
+    NameFacts,
+    name_objects::{MOST_NAMESPACES, names_of},
+    publisher::Publisher,
+};
+
+/// The most names of a list.
+const MOST: usize = 500;
+
+/// The most addresses of all names together. A single name may exceed it.
+const MOST_ADDRESSES: usize = 10_000;
+
+/// The most clients of a listed name.
+const MOST_CLIENTS: usize = 100;
+
+/// Which names are asked for.
+#[derive(Clone, Debug)]
+pub struct NamesQuery {
+    pub selection: NameSelection,
+    /// The most addresses for each name; further ones are counted.
+    pub addresses: usize,
+}
+
+#[derive(Clone, Debug)]
+pub enum NameSelection {
+    /// These names, in this order.
+    These(Vec<DnsName>),
+    /// By name.
+    Matching {
+        /// Only names that contain this text, ignoring case, or whose objects do, or the names under them.
+        filter: String,
+        /// Only names in rules of this namespace.
+        namespace: Option<String>,
+        /// Only names after this one.
+        after: Option<DnsName>,
+    },
+}
+
+/// The names of a query.
+#[derive(Clone, Debug)]
+pub struct NameListing {
+    /// The time of the snapshot.
+    pub at: Timestamp,
+    /// Whether this replica looks names up, and removes addresses.
+    pub leader: bool,
+    /// At most 500.
+    pub names: Vec<ListedName>,
+    /// The last listed name, if more follow.
+    pub last: Option<DnsName>,
+}
+
+/// A name with its addresses.
+#[derive(Clone, Debug)]
+pub struct ListedName {
+    pub facts: NameFacts,
+    /// The namespaces with a rule for it, at most 100.
+    pub namespaces: Vec<Arc<str>>,
+    /// The number of other namespaces.
+    pub more_namespaces: usize,
+    /// The clients that asked for the listed addresses, as far as known; at most 100.
+    pub asked_by: Vec<IpAddr>,
+}
+
+impl Publisher {
+    /// The names that are asked for, with their addresses.
+    pub(crate) fn list_names(&self, query: &NamesQuery, now: Timestamp) -> NameListing {
+        let (selected, is_cut) = match &query.selection {
+            NameSelection::These(names) => {
+                let known = names.iter();
+                let known = known.filter_map(|name| Some((name, self.names.get(name)?)));
+                (known.take(MOST).collect(), false)
+            }
+            NameSelection::Matching {
+                filter,
+                namespace,
+                after,
+            } => self.matching(filter, namespace.as_deref(), after.as_ref()),
+        };
+        let (mut names, mut addresses) = (Vec::with_capacity(selected.len()), 0);
+        for (name, entry) in &selected {
+            let listed = self.listed(name, entry, query.addresses, now);
+            addresses += listed.facts.addresses.len();
+            if addresses > MOST_ADDRESSES && !names.is_empty() {
+                break;
+            }
+            names.push(listed);
+        }
+        let is_cut = is_cut || names.len() < selected.len();
+        let last = names.last().filter(|_| is_cut);
+        NameListing {
+            at: now,
+            leader: self.names.leads(),
+            last: last.map(|last| last.facts.name.clone()),
+            names,
+        }
+    }
+
+    /// The first names, sorted, and whether there are more.
+    fn matching<'a>(
+        &'a self,
+        filter: &str,
+        namespace: Option<&str>,
+        after: Option<&DnsName>,
+    ) -> (Vec<(&'a DnsName, &'a Entry)>, bool) {
+        let filter = filter.to_ascii_lowercase();
+        let holds = |text: &str| text.to_ascii_lowercase().contains(&filter);
+        // A namespace without a number has no rule.
+        let namespace = namespace.map(|it| self.namespaces.known(it));
+        let of_namespace = |entry: &Entry| match namespace {
+            Some(Some(namespace)) => entry
+                .rule_use()
+                .namespaces
+                .binary_search(&namespace)
+                .is_ok(),
+            Some(None) => false,
+            None => true,
+        };
+        let is_object_held = |name: &DnsName| {
+            let objects = self
+                .by_name
+                .get(name)
+                .into_iter()
+                .flat_map(|it| &it.objects);
+            let mut keys = objects.map(|it| it.key(self.objects.policy()).to_string());
+            keys.any(|key| holds(&key))
+        };
+        let mut found: Vec<_> = self
+            .names
+            .iter()
+            .filter(|(name, _)| after.is_none_or(|after| after < *name))
+            .filter(|(_, entry)| of_namespace(entry))
+            .filter(|(name, entry)| {
+                filter.is_empty()
+                    || holds(name.as_str())
+                    || is_object_held(name)
+                    || entry.list().names().any(|it| holds(it.as_str()))
+            })
+            .collect();
+        let is_cut = found.len() > MOST;
+        // Sorting all of them would take long.
+        if is_cut {
+            found.select_nth_unstable_by_key(MOST, |(name, _)| *name);
+            found.truncate(MOST);
+        }
+        found.sort_unstable_by_key(|(name, _)| *name);
+        (found, is_cut)
+    }
+
+    fn listed(&self, name: &DnsName, entry: &Entry, most: usize, now: Timestamp) -> ListedName {
+        let facts = self.name_facts(name, entry, None, most, now, |_, _| true);
+        let list = entry.list();
+        let mut listed: Vec<&DnsName> = facts.addresses.iter().map(|(it, _)| &it.name).collect();
+        listed.dedup();
+        let asked_by = listed.into_iter().flat_map(|name| list.clients_of(name));
+        let asked_by: BTreeSet<IpAddr> = asked_by.copied().collect();
+        let namespaces = &entry.rule_use().namespaces;
+        ListedName {
+            namespaces: names_of(&self.namespaces, namespaces.iter().copied()),
+            more_namespaces: namespaces.len().saturating_sub(MOST_NAMESPACES),
+            asked_by: asked_by.into_iter().take(MOST_CLIENTS).collect(),
+            facts,
+        }
+    }
+}

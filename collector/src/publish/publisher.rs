@@ -1,0 +1,344 @@
+//! The owner of all names and objects. It is synchronous and does no IO: the [task](super::task) feeds it, and carries
+//! out its writes and look-ups.
+
+use std::{collections::HashMap, mem, sync::Arc};
+
+use metrics::{counter, gauge};
+use names::{Added, Changes, LookupResult, Names, Namespaces, Observation, Request, Wakes};
+use proto::api::DnsName;
+use runtime::{
+    clock::Timestamp,
+    cluster_cidrs::{Networks, Purpose},
+    kube_events::Reporter,
+};
+use tracing::{info, warn};
+
+use super::{
+    Config, NewAddresses,
+    evictions::EvictionLog,
+    metrics::{count, report},
+    name_objects::NameObjects,
+    objects::Objects,
+    queue::DirtyNames,
+    rule_uses::RuleUses,
+};
+use crate::{
+    guards::Guards,
+    notices::Notices,
+    observe::{
+        Backfill,
+        answer_cache::{Answer, AnswerCache},
+        names::NameIndex,
+    },
+    rules::{BySource, Wanted},
+    stream_coverage::StreamCoverage,
+};
+
+/// The most addresses named in the log after a change of the guards.
+const MAX_NAMED: usize = 20;
+
+/// The names, their objects, and when each object is written.
+#[derive(Debug)]
+pub struct Publisher {
+    pub(crate) names: Names,
+    pub(super) by_name: HashMap<DnsName, Box<NameObjects>>,
+    pub(crate) objects: Objects,
+    pub(crate) rules: RuleUses,
+    /// Names whose objects are to be checked.
+    pub(super) dirty: DirtyNames,
+    /// When names are checked without an event.
+    pub(super) wakes: Wakes,
+    pub(super) evictions: EvictionLog,
+    pub(super) guards: Guards,
+    index: NameIndex,
+    is_index_changed: bool,
+    /// Answers that no rule wanted when they came.
+    remembered: AnswerCache,
+    /// The numbers of namespaces.
+    pub(super) namespaces: Namespaces,
+    /// Reports names that are left out to the authors of rules.
+    pub(super) notices: Notices,
+    /// The latest new addresses.
+    pub(super) recent: NewAddresses,
+}
+
+impl Publisher {
+    /// An empty state of a standby.
+    pub fn new(config: Config) -> Self {
+        let sources = config.objects.sources.iter().map(|it| it.source);
+        Self {
+            names: Names::new(config.limits, config.namespace_caps),
+            by_name: HashMap::new(),
+            rules: RuleUses::new(sources),
+            objects: Objects::new(config.objects),
+            dirty: DirtyNames::default(),
+            wakes: Wakes::default(),
+            evictions: EvictionLog::default(),
+            guards: config.guards,
+            index: NameIndex::default(),
+            is_index_changed: false,
+            remembered: config.shared.remembered,
+            namespaces: config.shared.namespaces,
+            notices: config.shared.notices,
+            recent: config.shared.new_addresses,
+        }
+    }
+
+    /// Sets whether this collector leads. A new leader looks every name up before it removes any of its addresses.
+    pub fn set_leads(&mut self, leads: bool, now: Timestamp) {
+        if leads == self.names.leads() {
+            return;
+        }
+        info!(leader = leads, "leadership");
+        self.names.set_leads(leads);
+        if leads {
+            for (name, of_name) in &self.by_name {
+                for object in &of_name.objects {
+                    let admit = |ip| self.guards.admit(ip);
+                    self.names.take_over(name, &object.status, admit, now);
+                }
+            }
+        }
+        self.on_clock_jump(now);
+    }
+
+    /// Sets which DNS servers stream here.
+    pub fn set_coverage(&mut self, coverage: StreamCoverage, now: Timestamp) {
+        self.names.set_server_missing(coverage.is_missing, now);
+    }
+
+    /// Nothing could be resolved for a while, or the wall clock was set: earlier look-ups do not count, and delayed work
+    /// is done now.
+    pub fn on_clock_jump(&mut self, now: Timestamp) {
+        self.objects.paused_until = None;
+        for of_name in self.by_name.values_mut() {
+            of_name.on_clock_jump(now);
+        }
+        self.names.on_clock_jump(now);
+    }
+
+    /// The program ends: writes that only wait for their bytes go at once.
+    pub fn end(&mut self) {
+        self.objects.is_ending = true;
+        let unwritten = self.by_name.iter();
+        let unwritten = unwritten.filter(|(_, it)| it.unwritten_since.is_some());
+        self.dirty.extend(unwritten.map(|(name, _)| name).cloned());
+    }
+
+    /// Applies changes of the names in rules.
+    pub fn apply_rules(&mut self, wanted: &BySource<Wanted>, now: Timestamp) {
+        let Self {
+            rules,
+            names,
+            by_name,
+            dirty,
+            ..
+        } = self;
+        rules.apply(wanted, names, by_name, dirty, now);
+    }
+
+    /// Refuses the addresses of the cluster's own networks from now on, and returns the guards that do so. Known
+    /// addresses that are refused now leave the statuses with the next writes.
+    pub fn set_networks(&mut self, networks: Arc<Networks>) -> Guards {
+        for purpose in Purpose::ALL {
+            let count = match self.guards.refuses(purpose) {
+                true => networks.count(purpose),
+                false => 0,
+            };
+            gauge!("egress_collector_guarded_networks", "purpose" => purpose.as_str())
+                .set(count as f64);
+        }
+        self.guards = self.guards.with(networks);
+        let purged = self.names.purge(|ip| self.guards.admit(ip));
+        for (name, ip, reason) in purged.iter().take(MAX_NAMED) {
+            warn!(%name, %ip, reason, "removing a known address: the collector refuses it from now on, and rules with this name no longer apply to it");
+        }
+        if purged.len() > MAX_NAMED {
+            warn!(
+                addresses = purged.len() - MAX_NAMED,
+                "removing further known addresses that the collector refuses from now on"
+            );
+        }
+        for (.., reason) in &purged {
+            counter!("egress_collector_addresses_purged_total", "reason" => *reason).increment(1);
+        }
+        self.guards.clone()
+    }
+
+    /// Applies an answer to the name itself and to the wildcard above it.
+    pub fn apply_answer(&mut self, answer: &Observation) {
+        let admitted = self.admitted(answer);
+        let answer = admitted.as_ref().unwrap_or(answer);
+        let added = self.names.apply_answer(answer);
+        self.record(added);
+    }
+
+    /// The answer without addresses that only older guards admitted; `None` if all stay.
+    fn admitted(&self, answer: &Observation) -> Option<Observation> {
+        let is_admitted = |(ip, _): &(_, u32)| self.guards.admit(*ip).is_ok();
+        if answer.addresses.iter().all(is_admitted) {
+            return None;
+        }
+        let mut left = answer.clone();
+        left.addresses
+            .retain(|(ip, _)| match self.guards.admit(*ip) {
+                Ok(_) => true,
+                Err(reason) => {
+                    counter!("egress_collector_addresses_purged_total", "reason" => reason)
+                        .increment(1);
+                    false
+                }
+            });
+        Some(left)
+    }
+
+    fn record(&self, added: Vec<Added>) {
+        for added in added {
+            if let Some(entry) = self.names.get(&added.rule_name) {
+                self.recent.answered(added, entry, &self.namespaces);
+            }
+        }
+    }
+
+    /// Applies a look-up of a name in both families.
+    pub fn apply_lookup(&mut self, mut result: LookupResult, now: Timestamp) {
+        result.retain(|ip| self.guards.admit(ip).is_ok());
+        let added = self.names.apply_lookup(&result, now);
+        self.record(added);
+    }
+
+    /// Answers were lost. A leader looks the names up. A standby looks every name up when it begins to lead.
+    pub fn on_stream_gap(&mut self, lost: Backfill, now: Timestamp) {
+        self.names.on_stream_gap(lost.anything, lost.names, now);
+    }
+
+    /// Gives names that became wanted the addresses that pods use already: those of other names in use, and cached
+    /// answers. A reader that still has the old index may cache one answer more; the next query of a client brings it.
+    pub fn recall(&mut self, now: Timestamp) {
+        self.apply_changes();
+        let new = mem::take(&mut self.dirty.awaiting_answers);
+        self.names.share(&new, now);
+        for name in &new {
+            let min_ttl = self.names.limits().min_ttl;
+            let recalled = self.remembered.recall(name, now, min_ttl);
+            counter!("egress_collector_answers_recalled_total").increment(recalled.len() as u64);
+            for answer in &recalled {
+                self.apply_answer(answer);
+            }
+        }
+        self.apply_changes();
+    }
+
+    /// Removes expired addresses, and looks names up again after a gap.
+    pub fn advance(&mut self, now: Timestamp) {
+        self.names.advance(self.are_all_known(), now);
+        while let Some(name) = self.wakes.pop(now) {
+            if let Some(of_name) = self.by_name.get_mut(&name) {
+                of_name.wake = None;
+            }
+            self.dirty.insert(name);
+        }
+        self.apply_changes();
+    }
+
+    /// Whether the names in rules and the objects are known, as far as they can be read.
+    fn are_all_known(&self) -> bool {
+        self.rules.are_known() && self.objects.are_known()
+    }
+
+    /// When [`Publisher::advance`] or [`Publisher::next_due`] has something to do.
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        let all = [
+            self.wakes.next(),
+            self.objects.paused_until,
+            self.names.next_wake(self.are_all_known()),
+        ];
+        all.into_iter().flatten().min()
+    }
+
+    /// The next name to look up, if one is due.
+    pub fn next_due(&mut self, now: Timestamp) -> Option<Request> {
+        self.names.next_due(now)
+    }
+
+    /// The names in use and those of all objects, for the readers, if they changed since the last call.
+    pub fn take_index(&mut self) -> Option<NameIndex> {
+        self.apply_changes();
+        mem::take(&mut self.is_index_changed).then(|| self.index.clone())
+    }
+
+    /// Takes over what changed in the table of names.
+    pub(super) fn apply_changes(&mut self) {
+        let Changes {
+            dirty,
+            indexed,
+            new,
+            evicted,
+            at_cap,
+            forgotten,
+            counts,
+        } = self.names.take_changes();
+        for (name, since) in dirty {
+            if let Some(since) = since {
+                let of_name = self.by_name.entry(name.clone()).or_default();
+                of_name.unwritten_since.get_or_insert(since);
+            }
+            self.dirty.insert(name);
+        }
+        for (name, is_added) in indexed {
+            self.is_index_changed = true;
+            match is_added {
+                true => self.index.insert(&name),
+                false => self.index.remove(&name),
+            }
+        }
+        self.dirty.awaiting_answers.extend(new);
+        self.evictions.unreported.extend(evicted);
+        for namespace in at_cap {
+            self.notices.notify_namespace(namespace);
+        }
+        for answer in forgotten {
+            self.remembered.keep(&Answer {
+                name: &(&answer.name).into(),
+                family: answer.family,
+                addresses: &answer.addresses,
+                at: answer.at,
+                client: answer.client,
+            });
+        }
+        count(&counts);
+    }
+
+    /// Reports evictions.
+    pub fn report_evictions(&mut self, reporter: &Reporter) {
+        self.apply_changes();
+        let Self {
+            evictions,
+            names,
+            by_name,
+            objects,
+            notices,
+            ..
+        } = self;
+        evictions.report(names, by_name, objects.policy(), notices, reporter);
+    }
+
+    /// Whether no write waits or is in flight.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.dirty.is_empty() && self.objects.in_flight.is_empty()
+    }
+
+    /// The number of names whose write failed and is put off.
+    pub(crate) fn unwritten(&self) -> usize {
+        let by_name = self.by_name.values();
+        by_name.filter(|of_name| of_name.failures > 0).count()
+    }
+
+    /// Sets the gauges.
+    pub fn report(&self) {
+        report(self);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

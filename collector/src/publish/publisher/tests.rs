@@ -1,0 +1,332 @@
+mod absence;
+mod evictions;
+mod facts;
+mod gap_backfill;
+mod guards;
+mod kube_ovn;
+mod listing;
+pub(crate) mod lookup;
+mod metrics;
+mod namespace_caps;
+mod objects;
+mod share;
+mod sources;
+pub(crate) mod standby;
+mod take_over;
+mod truncation;
+mod under_way;
+mod view;
+mod write;
+mod writes;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use kube::ResourceExt;
+use proto::api::{DnsName, DnsNameResolver, Family};
+use runtime::{
+    clock::Timestamp,
+    store::{Event, ObjectKey},
+};
+
+use super::{Config, Publisher};
+use crate::{
+    observe::answer_cache::AnswerCache,
+    publish::{
+        ManageObjects, ObjectPolicy, Shared,
+        write::{Write, WriteOutcome},
+    },
+    rules::{RetentionPolicy, Source, Wanted, WantedName},
+};
+use names::{Limits, Observation};
+
+pub(crate) fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(1_800_000_000_000 + millis)
+}
+
+pub(crate) fn name(text: &str) -> DnsName {
+    DnsName::parse(text).unwrap()
+}
+
+pub(crate) fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
+    Observation {
+        name: name(asked),
+        family: Family::V4,
+        addresses: [(ip.parse().unwrap(), 30)].into_iter().collect(),
+        at: at(millis),
+        answered_at: None,
+        given: at(millis),
+        client: None,
+        truncated: false,
+        source: names::Provenance::STREAM,
+    }
+}
+
+/// The names in use, with this `retain` in seconds.
+pub(crate) fn wanted(names: &[&str], retain: u64) -> Wanted {
+    let seconds = Duration::from_secs;
+    let terms = RetentionPolicy {
+        grace: seconds(5),
+        min_ttl: seconds(5),
+        retain: seconds(retain),
+        allowed: true,
+        ..RetentionPolicy::default()
+    };
+    let in_use = Arc::new(WantedName::with_retention(terms));
+    let names = names.iter().map(|text| (name(text), Arc::clone(&in_use)));
+    Wanted {
+        names: names.collect(),
+        in_sync: true,
+        ..Wanted::default()
+    }
+}
+
+/// A publisher, and a store that carries out its writes when the test says so.
+pub(crate) struct World {
+    pub(crate) config: Config,
+    pub(crate) publisher: Publisher,
+    pub(crate) remembered: AnswerCache,
+    pub(crate) store: BTreeMap<ObjectKey, DnsNameResolver>,
+    versions: u64,
+    pub(crate) now: i64,
+    /// The store refuses a status of more bytes of JSON.
+    pub(crate) takes: usize,
+}
+
+impl World {
+    pub(crate) fn new(manage_objects: ManageObjects) -> Self {
+        Self::with(manage_objects, |_| {})
+    }
+
+    pub(crate) fn with(manage_objects: ManageObjects, change: impl FnOnce(&mut Config)) -> Self {
+        let remembered = AnswerCache::new(64, names::MAX_TTL);
+        let mut config = Config {
+            objects: ObjectPolicy::of_egress_firewalls("ovn", manage_objects),
+            limits: Limits {
+                lookups: false,
+                ..Limits::default()
+            },
+            shared: Shared {
+                remembered: remembered.clone(),
+                ..Shared::default()
+            },
+            ..Config::default()
+        };
+        change(&mut config);
+        let mut world = Self {
+            publisher: Publisher::new(config.clone()),
+            config,
+            remembered,
+            store: BTreeMap::new(),
+            versions: 0,
+            now: 0,
+            takes: usize::MAX,
+        };
+        world.publisher.set_leads(true, at(0));
+        world
+            .publisher
+            .apply_event(Source::EgressFirewall, Event::Synced(Vec::new()), at(0));
+        world
+    }
+
+    pub(crate) fn want(&mut self, names: &[&str]) {
+        self.publisher
+            .apply_rules(&wanted(names, 0).into(), at(self.now));
+    }
+
+    pub(crate) fn observe(&mut self, asked: &str, ip: &str) {
+        self.observe_as(asked, ip, None);
+    }
+
+    pub(crate) fn observe_as(&mut self, asked: &str, ip: &str, client: Option<&str>) {
+        let mut observation = answer(asked, ip, self.now);
+        observation.client = client.map(|client| client.parse().unwrap());
+        self.publisher.apply_answer(&observation);
+    }
+
+    fn version(&mut self, mut object: DnsNameResolver) -> DnsNameResolver {
+        self.versions += 1;
+        object.metadata.resource_version = Some(self.versions.to_string());
+        object
+    }
+
+    /// Puts an object into the store as another writer.
+    pub(crate) fn put(&mut self, mut object: DnsNameResolver) -> DnsNameResolver {
+        let namespace = &mut object.metadata.namespace;
+        namespace.get_or_insert_with(|| "ovn".to_owned());
+        object
+            .metadata
+            .uid
+            .get_or_insert_with(|| format!("uid-{}", self.versions));
+        let object = self.version(object);
+        self.store.insert(ObjectKey::of(&object), object.clone());
+        object
+    }
+
+    pub(crate) fn carry_out(&mut self, write: &Write) -> WriteOutcome {
+        let key = write.key();
+        if let Write::Status(object) = write
+            && serde_json::to_vec(&object.status).unwrap().len() > self.takes
+        {
+            return WriteOutcome::TooLarge;
+        }
+        match (write, self.store.get(&key).cloned()) {
+            (Write::Status(object), Some(stored))
+                if stored.resource_version() == object.resource_version() =>
+            {
+                let status = object.status.clone();
+                WriteOutcome::Stored(Box::new(self.put(DnsNameResolver { status, ..stored })))
+            }
+            (Write::Create(object), None) => {
+                WriteOutcome::Stored(Box::new(self.put(object.as_ref().clone())))
+            }
+            (Write::Delete(_, precondition), Some(stored))
+                if stored.resource_version() == precondition.resource_version =>
+            {
+                self.store.remove(&key);
+                WriteOutcome::Gone
+            }
+            (_, Some(stored)) => WriteOutcome::Stale(Box::new(stored)),
+            (_, None) => WriteOutcome::Gone,
+        }
+    }
+
+    /// Carries out writes until there are none; returns how many there were.
+    pub(crate) fn settle(&mut self) -> usize {
+        let (mut count, mut waits) = (0, 0);
+        let most = 100 + 2 * self.publisher.names.len();
+        loop {
+            self.publisher.advance(at(self.now));
+            self.publisher.recall(at(self.now));
+            let writes = self.publisher.writes(at(self.now));
+            if writes.is_empty() {
+                // Writes of one object are a few milliseconds apart.
+                match self.publisher.next_wake() {
+                    Some(wake) if wake <= at(self.now + 5) && waits < 2 => {
+                        self.now += 5;
+                        waits += 1;
+                    }
+                    _ => return count,
+                }
+            }
+            let keys: BTreeSet<_> = writes.iter().map(Write::key).collect();
+            assert_eq!(keys.len(), writes.len(), "two writes of an object");
+            for write in writes {
+                count += 1;
+                assert!(count < most, "it does not settle: {write:?}");
+                let outcome = self.carry_out(&write);
+                self.publisher
+                    .apply_written(&write.key(), &write, outcome, at(self.now));
+            }
+        }
+    }
+
+    /// Settles, and waits for the deletion of objects without a rule.
+    pub(crate) fn settle_deletions(&mut self) -> usize {
+        let written = self.settle();
+        self.now += 600_000;
+        written + self.settle()
+    }
+
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        let text = |object: &DnsNameResolver| {
+            let entries = object
+                .status
+                .iter()
+                .flat_map(|status| &status.resolved_names);
+            let addresses = entries.flat_map(|entry| {
+                entry
+                    .resolved_addresses
+                    .iter()
+                    .map(|address| address.ip.clone())
+            });
+            format!(
+                "{} {}",
+                object.spec.name,
+                addresses.collect::<Vec<_>>().join(" ")
+            )
+            .trim_end()
+            .to_owned()
+        };
+        let mut all: Vec<_> = self.store.values().map(text).collect();
+        all.sort();
+        all
+    }
+}
+
+#[test]
+fn a_wanted_name_gets_an_object_and_its_addresses_a_status() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    world.observe("www.example.com", "1.1.1.1");
+    assert_eq!(world.settle(), 1);
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+}
+
+#[test]
+fn an_answer_that_comes_before_its_object_is_not_lost() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.observe("www.example.com", "1.1.1.1");
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+}
+
+#[test]
+fn a_name_updates_its_own_object_and_the_wildcards() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com", "*.example.com"]);
+    world.observe("www.example.com", "1.1.1.1");
+    world.observe("api.example.com", "2.2.2.2");
+    world.observe("a.b.example.com", "3.3.3.3");
+    world.settle();
+    assert_eq!(
+        world.addresses(),
+        ["*.example.com. 2.2.2.2 1.1.1.1", "www.example.com. 1.1.1.1"]
+    );
+}
+
+#[test]
+fn expired_addresses_leave_the_store_and_unused_names_the_memory() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.observe("www.example.com", "1.1.1.1");
+    world.settle();
+    assert_eq!(world.publisher.next_wake(), Some(at(35_000)));
+    world.now = 35_000;
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com."]);
+    assert_eq!(world.publisher.next_wake(), None);
+    world.want(&[]);
+    world.settle_deletions();
+    assert!(world.publisher.names.is_empty());
+}
+
+#[test]
+fn the_index_has_names_in_use_and_names_of_objects() {
+    let wants = |world: &mut World, asked: &str| {
+        let index = world.publisher.take_index().unwrap();
+        index
+            .find(&proto::dns::Name::from_text(asked).unwrap())
+            .is_some()
+    };
+    let mut world = World::new(ManageObjects::Never);
+    world.want(&["www.example.com"]);
+    assert!(wants(&mut world, "www.example.com"));
+    assert!(world.publisher.take_index().is_none());
+    let foreign = DnsNameResolver::new(
+        "foreign",
+        proto::api::DnsNameResolverSpec {
+            name: "*.example.net.".to_owned(),
+        },
+    );
+    let foreign = world.put(foreign);
+    world
+        .publisher
+        .apply_event(Source::EgressFirewall, Event::Applied(foreign), at(0));
+    assert!(wants(&mut world, "a.example.net"));
+}

@@ -1,0 +1,125 @@
+//! The end of a name's rules: its object and its addresses stay for ten minutes.
+
+use proto::api::DnsNameResolver;
+use runtime::store::Event;
+
+use crate::publish::publisher::{
+    Publisher,
+    tests::{World, at, lookup::world as world_with_lookups, wanted},
+};
+use crate::{
+    publish::ManageObjects,
+    rules::{Source, Wanted},
+};
+
+const WWW: &str = "www.example.com";
+const MINUTE: i64 = 60_000;
+
+fn known() -> World {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&[WWW]);
+    world.observe(WWW, "1.1.1.1");
+    world.settle();
+    world
+}
+
+impl World {
+    fn pass(&mut self, millis: i64) {
+        self.now += millis;
+        self.settle();
+    }
+
+    fn loses_its_object_in_ten_minutes(&mut self) {
+        self.pass(10 * MINUTE - 1_000);
+        assert_eq!(self.store.len(), 1);
+        self.pass(2_000);
+        assert!(self.store.is_empty());
+    }
+}
+
+#[test]
+fn an_object_without_a_rule_is_deleted_after_ten_minutes() {
+    let mut world = known();
+    world.want(&[]);
+    assert_eq!(world.settle(), 0);
+    world.loses_its_object_in_ten_minutes();
+    assert!(world.publisher.names.is_empty());
+}
+
+#[test]
+fn a_rule_that_comes_back_within_ten_minutes_has_its_addresses() {
+    let mut world = world_with_lookups();
+    world.want(&[WWW]);
+    world.settle();
+    let answer = |world: &mut World| {
+        for asked in world.due() {
+            world.answer(asked.trim_end_matches('.'), &["1.1.1.1"]);
+        }
+        world.settle();
+    };
+    answer(&mut world);
+    world.want(&[]);
+    // The name is still looked up.
+    for _ in 0..9 * 60 {
+        world.pass(1_000);
+        answer(&mut world);
+        assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+    }
+    world.want(&[WWW]);
+    for _ in 0..9 * 60 {
+        world.pass(1_000);
+        answer(&mut world);
+        assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+    }
+}
+
+#[test]
+fn the_ten_minutes_begin_anew_when_a_store_was_out_of_sync() {
+    let mut world = known();
+    world.want(&[]);
+    world.settle();
+    world.pass(9 * MINUTE);
+    let out_of_sync = Wanted {
+        in_sync: false,
+        ..wanted(&[], 0)
+    };
+    world
+        .publisher
+        .apply_rules(&out_of_sync.into(), at(world.now));
+    world.pass(5 * MINUTE);
+    world.want(&[]);
+    world.settle();
+    world.loses_its_object_in_ten_minutes();
+}
+
+#[test]
+fn after_a_restart_an_object_without_a_rule_stays_for_ten_minutes() {
+    let mut world = known();
+    let objects = world.store.values().cloned().collect();
+    world.publisher = Publisher::new(world.config.clone());
+    world.publisher.set_leads(true, at(world.now));
+    let synced = Event::Synced(objects);
+    world
+        .publisher
+        .apply_event(Source::EgressFirewall, synced, at(world.now));
+    world.pass(MINUTE);
+    world.want(&[]);
+    world.settle();
+    world.loses_its_object_in_ten_minutes();
+}
+
+#[test]
+fn objects_that_are_not_ours_are_not_deleted() {
+    let mut world = World::new(ManageObjects::Auto);
+    let spec = proto::api::DnsNameResolverSpec {
+        name: "foreign.example.com.".to_owned(),
+    };
+    let foreign = world.put(DnsNameResolver::new("foreign", spec));
+    world
+        .publisher
+        .apply_event(Source::EgressFirewall, Event::Applied(foreign), at(0));
+    world.want(&[]);
+    world.settle();
+    world.pass(11 * MINUTE);
+    assert_eq!(world.store.len(), 1);
+}

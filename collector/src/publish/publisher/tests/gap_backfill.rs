@@ -1,0 +1,171 @@
+//! Look-ups after lost answers, in the publisher.
+
+use crate::publish::publisher::tests::{at, lookup::world, name};
+use crate::{observe::Backfill, publish::ManageObjects, publish::publisher::tests::World};
+
+fn anything() -> Backfill {
+    Backfill {
+        anything: true,
+        ..Backfill::default()
+    }
+}
+
+fn lost(names: &[&str]) -> Backfill {
+    Backfill {
+        names: names.iter().map(|text| name(text)).collect(),
+        anything: false,
+    }
+}
+
+/// A world with `n0.example.com` to `n9.example.com`. The last one was seen last, and all live
+/// long.
+fn known() -> World {
+    let mut world = world();
+    let names: Vec<String> = (0..10).map(|i| format!("n{i}.example.com")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    world.want(&names);
+    world.now += 1000;
+    world.due();
+    for name in names {
+        world.now += 100;
+        world.answer(name, &["192.0.2.1"]);
+    }
+    world.settle();
+    // A name is not looked up again so soon after its last look-up.
+    world.now += 10_000;
+    assert!(world.due().is_empty());
+    world
+}
+
+fn missed(world: &mut World, missing: Backfill) {
+    world.publisher.on_stream_gap(missing, at(world.now));
+    world.publisher.advance(at(world.now));
+}
+
+/// The names that are looked up in this time.
+fn asked_in(world: &mut World, seconds: i64) -> Vec<String> {
+    let mut asked = Vec::new();
+    for _ in 0..seconds {
+        world.now += 1000;
+        world.publisher.advance(at(world.now));
+        for name in world.due() {
+            world.answer(&name, &["192.0.2.1"]);
+            asked.push(name);
+        }
+    }
+    asked
+}
+
+#[test]
+fn after_a_gap_all_wanted_names_are_looked_up_in_10_s_once_a_minute() {
+    let mut world = known();
+    missed(&mut world, anything());
+    let mut asked = asked_in(&mut world, 10);
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked.len(), 10, "{asked:?}");
+    // The next gap waits for the rest of the minute; their own expiry causes look-ups too.
+    missed(&mut world, anything());
+    let owed = world.publisher.next_wake();
+    assert!(owed <= Some(at(world.now + 60_000)), "{owed:?}");
+    let mut asked = asked_in(&mut world, 61);
+    asked.sort();
+    asked.dedup();
+    assert_eq!(asked.len(), 10, "{asked:?}");
+}
+
+#[test]
+fn evicted_names_are_not_looked_up() {
+    let mut world = World::with(ManageObjects::Auto, |config| {
+        config.limits.lookups = true;
+        config.limits.names_per_wildcard = 2;
+    });
+    world.want(&["*.example.com"]);
+    world.now += 1000;
+    world.due();
+    let find = |world: &mut World, name: &str| {
+        world.now += 1;
+        world.observe(name, "192.0.2.1");
+        world.settle();
+    };
+    for name in ["one.example.com", "two.example.com"] {
+        find(&mut world, name);
+    }
+    missed(&mut world, anything());
+    for name in ["a.example.com", "b.example.com"] {
+        find(&mut world, name);
+    }
+    world.now += 10_000;
+    world.publisher.advance(at(world.now));
+    let due = world.due();
+    assert!(
+        !due.iter()
+            .any(|it| it.starts_with("one.") || it.starts_with("two.")),
+        "{due:?}"
+    );
+}
+
+#[test]
+fn a_new_leader_looks_all_names_up_and_a_standby_none() {
+    for leads in [true, false] {
+        let mut world = known();
+        missed(&mut world, anything());
+        world.publisher.set_leads(!leads, at(world.now));
+        world.publisher.set_leads(leads, at(world.now));
+        world.settle();
+        let mut asked = asked_in(&mut world, 11);
+        asked.sort();
+        asked.dedup();
+        assert_eq!(asked.len(), 10 * usize::from(leads), "{asked:?}");
+    }
+}
+
+#[test]
+fn a_gap_before_the_names_are_known_waits_for_them() {
+    let mut world = World::with(ManageObjects::Auto, |config| config.limits.lookups = true);
+    missed(&mut world, anything());
+    assert_eq!(world.publisher.next_wake(), None);
+    world.want(&["www.example.com"]);
+    assert!(world.publisher.next_wake().is_some());
+}
+
+#[test]
+fn a_lost_answer_is_asked_for_at_once() {
+    let mut world = known();
+    missed(&mut world, lost(&["n3.example.com", "nobody.example.org"]));
+    assert_eq!(world.due(), ["n3.example.com."]);
+    world.answer("n3.example.com", &["192.0.2.77"]);
+    world.settle();
+    let entry = "n3.example.com. 192.0.2.1 192.0.2.77".to_owned();
+    assert!(world.addresses().contains(&entry));
+}
+
+#[test]
+fn a_lost_wildcard_answer_is_looked_up_even_for_an_unknown_name() {
+    let mut world = world();
+    world.want(&["*.example.com"]);
+    world.now += 1000;
+    world.due();
+    missed(&mut world, lost(&["new.example.com"]));
+    assert_eq!(world.due(), ["new.example.com."]);
+    world.answer("new.example.com", &["192.0.2.1"]);
+    world.settle();
+    assert_eq!(world.addresses(), ["*.example.com. 192.0.2.1"]);
+    // A name that does not exist leaves no entry behind.
+    missed(&mut world, lost(&["gone.example.com"]));
+    assert_eq!(world.due(), ["gone.example.com."]);
+    world.round("gone.example.com", names::FamilyOutcome::NoData);
+    assert_eq!(world.publisher.names.due(&name("gone.example.com")), None);
+}
+
+#[test]
+fn without_look_ups_nothing_is_asked() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.observe("www.example.com", "192.0.2.1");
+    missed(&mut world, anything());
+    missed(&mut world, lost(&["www.example.com"]));
+    world.now += 20_000;
+    world.publisher.advance(at(world.now));
+    assert!(world.due().is_empty());
+}

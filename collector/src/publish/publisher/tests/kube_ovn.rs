@@ -1,0 +1,211 @@
+//! Objects of kube-OVN: several of one name, made and deleted by kube-ovn-publisher.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use proto::api::{DnsNameResolver, DnsNameResolverSpec};
+use runtime::store::{Event, ObjectKey};
+
+use super::{World, at, name, wanted};
+use crate::{
+    publish::{ManageObjects, ObjectPolicy, SourcePolicy},
+    rules::{BySource, Source, Wanted},
+};
+use names::Failure;
+
+const WWW: &str = "www.example.com.";
+
+/// The addresses that kube-ovn-publisher reads, in their order: `getResolvedAddressesFromDNSNameResolver`
+/// in `pkg/publisher/dns_name_resolver.go` of kubeovn/kube-ovn at
+/// 1533681d7a6b3dbdd7e8870fa70f0dc6aa49a82a.
+fn read(object: &DnsNameResolver) -> Vec<String> {
+    let names = object.status.iter().flat_map(|it| &it.resolved_names);
+    let without_failures = names.filter(|name| name.resolution_failures <= 0);
+    let addresses = without_failures.flat_map(|name| &name.resolved_addresses);
+    let valid = addresses.filter(|it| it.ip.parse::<std::net::IpAddr>().is_ok());
+    valid.map(|it| it.ip.to_string()).collect()
+}
+
+fn condition(object: &DnsNameResolver) -> Condition {
+    let status = object.status.as_ref().unwrap();
+    status.resolved_names[0].conditions[0].clone()
+}
+
+fn world() -> World {
+    let mut world = World::with(ManageObjects::Never, |config| {
+        config.objects = ObjectPolicy {
+            sources: vec![SourcePolicy {
+                manage: ManageObjects::Never,
+                ..SourcePolicy::new(Source::KubeOvn, "")
+            }],
+            ..ObjectPolicy::default()
+        };
+        config.limits.lookups = true;
+    });
+    let synced = Event::Synced(Vec::new());
+    world.publisher.apply_event(Source::KubeOvn, synced, at(0));
+    world
+}
+
+impl World {
+    /// kube-ovn-publisher makes an object.
+    fn make(&mut self, object: &str, spec: &str) -> ObjectKey {
+        let spec = DnsNameResolverSpec {
+            name: spec.to_owned(),
+        };
+        let mut object = DnsNameResolver::new(object, spec);
+        object.metadata.namespace = Some(String::new());
+        let made = self.put(object);
+        self.tell(&made);
+        ObjectKey::of(&made)
+    }
+
+    fn tell(&mut self, object: &DnsNameResolver) {
+        let event = Event::Applied(object.clone());
+        self.publisher
+            .apply_event(Source::KubeOvn, event, at(self.now));
+    }
+
+    fn lose(&mut self, key: &ObjectKey) {
+        self.store.remove(key).unwrap();
+        let event = Event::Deleted(key.clone());
+        self.publisher
+            .apply_event(Source::KubeOvn, event, at(self.now));
+    }
+
+    fn use_by(&mut self, names: &[&str], policy: &str) {
+        let namespaces = &self.config.shared.namespaces;
+        let payer = namespaces.number(&format!("policy {policy}"));
+        let mut all: BySource<Wanted> = BySource::of(&[Source::KubeOvn]);
+        *all.get_mut(Source::KubeOvn) = wanted(names, 0);
+        let of_source = all.get_mut(Source::KubeOvn);
+        for of in names {
+            of_source.name_mut(&name(of)).namespaces = [payer].into();
+        }
+        let order: Vec<_> = names.iter().map(|of| name(of)).collect();
+        of_source.names_of_namespaces.insert(payer, order.into());
+        self.publisher.apply_rules(&all, at(self.now));
+    }
+}
+
+#[test]
+fn all_objects_of_a_name_are_written_together_and_none_is_made() {
+    let mut world = world();
+    world.use_by(&[WWW, "other.example.com."], "web");
+    let keys = ["anp-a-1", "anp-b-1", "anp-c-1"].map(|it| world.make(it, WWW));
+    world.settle();
+    world.observe(WWW, "1.1.1.1");
+    world.publisher.advance(at(world.now));
+    let writes = world.publisher.writes(at(world.now));
+    assert_eq!(writes.len(), 3, "at the same time");
+    for write in writes {
+        let outcome = world.carry_out(&write);
+        let now = at(world.now);
+        world
+            .publisher
+            .apply_written(&write.key(), &write, outcome, now);
+    }
+    for key in &keys {
+        assert_eq!(read(&world.store[key]), ["1.1.1.1"]);
+    }
+    assert_eq!(world.store[&keys[0]].status, world.store[&keys[1]].status);
+    world.now += 1_000;
+    world.settle();
+    assert_eq!(world.store.len(), 3, "the other name has no object");
+    // The end of the rules deletes none.
+    world.use_by(&[], "web");
+    world.settle_deletions();
+    assert_eq!(world.store.len(), 3);
+}
+
+#[test]
+fn an_object_without_a_status_gets_it_at_once_from_memory() {
+    let mut world = world();
+    world.use_by(&[WWW], "web");
+    let key = world.make("anp-web-1", WWW);
+    world.observe(WWW, "1.1.1.1");
+    world.settle();
+    for _ in 0..20 {
+        world.lose(&key);
+        world.now += 50;
+        world.make("anp-web-1", WWW);
+        world.publisher.advance(at(world.now));
+        let writes = world.publisher.writes(at(world.now));
+        assert_eq!(writes.len(), 1);
+        let outcome = world.carry_out(&writes[0]);
+        let now = at(world.now);
+        let publisher = &mut world.publisher;
+        publisher.apply_written(&writes[0].key(), &writes[0], outcome, now);
+        assert_eq!(read(&world.store[&key]), ["1.1.1.1"]);
+    }
+}
+
+#[test]
+fn failures_stay_hidden_while_the_name_has_an_address() {
+    let mut world = world();
+    world.use_by(&[WWW], "web");
+    let key = world.make("anp-web-1", WWW);
+    world.observe(WWW, "1.1.1.1");
+    world.settle();
+    for _ in 0..8 {
+        world.now += 10_000;
+        world.fail(WWW, Failure::Timeout);
+        world.settle();
+        assert_eq!(read(&world.store[&key]), ["1.1.1.1"]);
+    }
+    world.now += 600_000;
+    world.fail(WWW, Failure::Timeout);
+    world.settle();
+    let condition = condition(&world.store[&key]);
+    assert_eq!(condition.status, "True");
+    assert!(condition.message.ends_with(": 9"), "{condition:?}");
+    // What another program counts is set to 0 at once.
+    let mut counted = world.store[&key].clone();
+    counted.status.as_mut().unwrap().resolved_names[0].resolution_failures = 2;
+    let counted = world.put(counted);
+    assert_eq!(read(&counted), [""; 0]);
+    world.tell(&counted);
+    world.settle();
+    assert_eq!(read(&world.store[&key]), ["1.1.1.1"]);
+    // Nothing more is written for the same failures.
+    assert_eq!(world.settle(), 0);
+    // The next leader goes on with them.
+    let mut next = self::world();
+    next.now = world.now;
+    next.use_by(&[WWW], "web");
+    let object = next.put(world.store[&key].clone());
+    next.tell(&object);
+    next.settle();
+    next.now += 600_000;
+    next.fail(WWW, Failure::Timeout);
+    next.settle();
+    let message = self::condition(&next.store[&key]).message;
+    assert!(message.ends_with(": 10"), "{message}");
+    // A success ends the count.
+    next.observe(WWW, "1.1.1.1");
+    next.settle();
+    let message = self::condition(&next.store[&key]).message;
+    assert_eq!(message, "the last look-up succeeded");
+}
+
+#[test]
+fn names_of_a_policy_beyond_the_cap_are_left_out() {
+    let mut world = World::with(ManageObjects::Never, |config| {
+        config.objects.sources = vec![SourcePolicy::new(Source::KubeOvn, "")];
+        config.namespace_caps.names = 1;
+    });
+    let synced = Event::Synced(Vec::new());
+    world.publisher.apply_event(Source::KubeOvn, synced, at(0));
+    let names = ["a.example.com.", "b.example.com.", "c.example.com."];
+    world.use_by(&names, "web");
+    for of in names {
+        world.make(&format!("anp-web-{}", &of[..1]), of);
+        world.observe(of, "1.1.1.1");
+    }
+    world.settle();
+    world.now += 2_000;
+    world.settle();
+    let view = world.publisher.view(at(world.now));
+    let over: Vec<_> = view.namespaces.iter().map(|it| &*it.namespace).collect();
+    assert_eq!(over, ["policy web"]);
+    let left = names.map(|of| !world.publisher.names.get(&name(of)).unwrap().is_left_out());
+    assert_eq!(left.iter().filter(|it| **it).count(), 1);
+}

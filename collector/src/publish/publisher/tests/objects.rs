@@ -1,0 +1,231 @@
+//! Objects, their watch events, and conflicts, in the publisher.
+
+use std::collections::BTreeSet;
+
+use kube::ResourceExt;
+use proto::api::{DnsNameResolver, object_name};
+use runtime::store::{Event, ObjectKey};
+
+use super::{World, at, name};
+use crate::{
+    publish::{ManageObjects, write::WriteOutcome},
+    rules::{Source, Wanted},
+};
+
+#[test]
+fn an_unused_object_is_deleted_only_if_it_is_ours() {
+    let mut world = World::new(ManageObjects::Auto);
+    let foreign = DnsNameResolver::new(
+        "foreign",
+        proto::api::DnsNameResolverSpec {
+            name: "foreign.example.com.".to_owned(),
+        },
+    );
+    let foreign = world.put(foreign);
+    world
+        .publisher
+        .apply_event(Source::EgressFirewall, Event::Applied(foreign), at(0));
+    world.want(&["www.example.com", "foreign.example.com"]);
+    world.observe("foreign.example.com", "1.1.1.1");
+    world.settle();
+    assert_eq!(
+        world.store.len(),
+        2,
+        "the foreign object is used, not doubled"
+    );
+    world.want(&[]);
+    world.settle_deletions();
+    assert_eq!(world.addresses(), ["foreign.example.com."]);
+}
+
+#[test]
+fn nothing_is_made_or_deleted_with_manage_objects_never() {
+    let mut world = World::new(ManageObjects::Never);
+    world.want(&["www.example.com"]);
+    assert_eq!(world.settle(), 0);
+}
+
+#[test]
+fn nothing_is_deleted_while_the_names_in_use_are_not_known() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    world
+        .publisher
+        .apply_rules(&Wanted::default().into(), at(0));
+    assert_eq!(world.settle(), 0);
+    assert_eq!(world.store.len(), 1);
+    // Nor while the objects are out of sync.
+    world.publisher.apply_event(
+        Source::EgressFirewall,
+        Event::OutOfSync("the folder is gone".to_owned()),
+        at(0),
+    );
+    world.want(&[]);
+    assert_eq!(world.settle(), 0);
+    let objects = world.store.values().cloned().collect();
+    world
+        .publisher
+        .apply_event(Source::EgressFirewall, Event::Synced(objects), at(0));
+    assert_eq!(world.settle_deletions(), 1);
+    assert!(world.store.is_empty());
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    let key = world.store.keys().next().unwrap().clone();
+    let unreadable = Event::Undecodable([key.clone()].into());
+    world
+        .publisher
+        .apply_event(Source::EgressFirewall, unreadable, at(0));
+    world
+        .publisher
+        .apply_event(Source::EgressFirewall, Event::Synced(Vec::new()), at(0));
+    assert_eq!(world.settle(), 0);
+    // The absence of the object ends that.
+    world.store.clear();
+    world.publisher.apply_event(
+        Source::EgressFirewall,
+        Event::Undecodable(BTreeSet::new()),
+        at(0),
+    );
+    world
+        .publisher
+        .apply_event(Source::EgressFirewall, Event::Synced(Vec::new()), at(0));
+    world.settle();
+    assert!(world.store.contains_key(&key));
+}
+
+#[test]
+fn a_conflict_is_computed_again_on_what_is_there() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["*.example.com"]);
+    world.observe("a.example.com", "1.1.1.1");
+    world.settle();
+    // Another replica writes an address that this one has not seen.
+    let mut object = world.store.values().next().unwrap().clone();
+    let mut other = object.status.clone().unwrap();
+    other.resolved_names[0].dns_name = "b.example.com.".to_owned();
+    other.resolved_names[0].resolved_addresses[0].ip = "2.2.2.2".into();
+    object
+        .status
+        .as_mut()
+        .unwrap()
+        .resolved_names
+        .push(other.resolved_names[0].clone());
+    world.put(object);
+    world.observe("c.example.com", "3.3.3.3");
+    world.settle();
+    assert_eq!(
+        world.addresses(),
+        ["*.example.com. 1.1.1.1 2.2.2.2 3.3.3.3"]
+    );
+}
+
+#[test]
+fn an_object_that_vanishes_comes_back_with_its_addresses() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.observe("www.example.com", "1.1.1.1");
+    world.settle();
+    let (key, old) = world.store.pop_first().unwrap();
+    world
+        .publisher
+        .apply_event(Source::EgressFirewall, Event::Deleted(key), at(1));
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+    assert_ne!(world.store.values().next().unwrap().uid(), old.uid());
+}
+
+#[test]
+fn a_late_watch_event_undoes_nothing() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    let empty = world.store.values().next().unwrap().clone();
+    world.observe("www.example.com", "1.1.1.1");
+    world.settle();
+    world
+        .publisher
+        .apply_event(Source::EgressFirewall, Event::Applied(empty), at(1));
+    assert_eq!(world.settle(), 0);
+}
+
+#[test]
+fn what_the_watch_says_during_a_write_is_taken_in_after_it() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    world.observe("www.example.com", "1.1.1.1");
+    let writes = world.publisher.writes(at(0));
+    let [write] = writes.as_slice() else {
+        panic!("{writes:?}")
+    };
+    let outcome = world.carry_out(write);
+    // The object is deleted just after the write, and the watch event arrives before the write's
+    // reply.
+    let (key, _) = world.store.pop_first().unwrap();
+    world
+        .publisher
+        .apply_event(Source::EgressFirewall, Event::Deleted(key.clone()), at(0));
+    assert!(
+        world.publisher.writes(at(0)).is_empty(),
+        "one write in flight for an object"
+    );
+    world.publisher.apply_written(&key, write, outcome, at(0));
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+}
+
+#[test]
+fn a_name_that_is_taken_by_chance_gets_the_next_one() {
+    let mut world = World::new(ManageObjects::Auto);
+    let taken = object_name(&name("www.example.com"), 0);
+    let other = DnsNameResolver::new(
+        &taken,
+        proto::api::DnsNameResolverSpec {
+            name: "other.example.com.".to_owned(),
+        },
+    );
+    world.put(other);
+    world.want(&["www.example.com"]);
+    world.settle();
+    let next = ObjectKey {
+        namespace: "ovn".to_owned(),
+        name: object_name(&name("www.example.com"), 1),
+    };
+    assert_eq!(world.store[&next].spec.name, "www.example.com.");
+}
+
+#[test]
+fn a_failed_write_is_tried_again_after_a_while() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["www.example.com"]);
+    world.settle();
+    world.observe("www.example.com", "1.1.1.1");
+    for _ in 0..3 {
+        let writes = world.publisher.writes(at(world.now));
+        let [write] = writes.as_slice() else {
+            panic!("{writes:?}")
+        };
+        world.publisher.apply_written(
+            &write.key(),
+            write,
+            WriteOutcome::Failed(None),
+            at(world.now),
+        );
+        assert!(
+            world.publisher.writes(at(world.now)).is_empty(),
+            "not at once"
+        );
+        let wake = world.publisher.next_wake().unwrap();
+        assert!(wake > at(world.now) && wake <= at(world.now + 400));
+        world.now += 400;
+        world.publisher.advance(at(world.now));
+    }
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
+}

@@ -1,0 +1,171 @@
+//! Names that several sources use: one state, and a status for each source.
+
+use std::collections::BTreeMap;
+
+use proto::api::DnsNameResolver;
+use runtime::store::{Event, ObjectKey};
+
+use super::{World, answer, at, wanted};
+use crate::{
+    publish::{ManageObjects, SourcePolicy},
+    rules::{BySource, Source, Wanted},
+};
+use names::Limits;
+
+const WWW: &str = "www.example.com.";
+
+/// A world in which EgressFirewalls keep an address for no time, and DNSResolvers for a minute.
+struct Two {
+    world: World,
+    egress_firewall: Vec<&'static str>,
+    dns_resolver: Vec<&'static str>,
+}
+
+impl Two {
+    fn new() -> Self {
+        let mut world = World::with(ManageObjects::Always, |config| {
+            let resolvers = SourcePolicy::new(Source::DnsResolver, "resolvers");
+            config.objects.sources.push(resolvers);
+        });
+        let synced = Event::Synced(Vec::new());
+        world
+            .publisher
+            .apply_event(Source::DnsResolver, synced, at(0));
+        Self {
+            world,
+            egress_firewall: Vec::new(),
+            dns_resolver: Vec::new(),
+        }
+    }
+
+    fn wanted(&self) -> BySource<Wanted> {
+        let mut all = BySource::from(wanted(&self.egress_firewall, 0));
+        *all.get_mut(Source::DnsResolver) = wanted(&self.dns_resolver, 60);
+        all
+    }
+
+    fn want(&mut self, egress_firewall: &[&'static str], dns_resolver: &[&'static str]) {
+        self.egress_firewall = egress_firewall.to_vec();
+        self.dns_resolver = dns_resolver.to_vec();
+        let all = self.wanted();
+        self.world.publisher.apply_rules(&all, at(self.world.now));
+        self.world.settle();
+    }
+
+    fn settle_at(&mut self, seconds: i64) {
+        self.world.now = seconds * 1000;
+        self.world.settle();
+    }
+
+    /// The addresses of each object, by its namespace.
+    fn addresses(&self) -> BTreeMap<&str, String> {
+        let objects = self.world.store.iter();
+        objects
+            .map(|(key, object)| (&*key.namespace, addresses(object)))
+            .collect()
+    }
+}
+
+fn addresses(object: &DnsNameResolver) -> String {
+    let names = object.status.iter().flat_map(|it| &it.resolved_names);
+    let addresses = names.flat_map(|it| &it.resolved_addresses);
+    let addresses: Vec<_> = addresses.map(|it| it.ip.to_string()).collect();
+    addresses.join(" ")
+}
+
+#[test]
+fn each_source_has_an_object_and_loses_it_with_its_own_last_rule() {
+    let mut two = Two::new();
+    two.want(&[WWW], &[WWW]);
+    two.world.observe(WWW, "1.1.1.1");
+    two.world.settle();
+    let both = BTreeMap::from([
+        ("ovn", "1.1.1.1".to_owned()),
+        ("resolvers", "1.1.1.1".to_owned()),
+    ]);
+    assert_eq!(two.addresses(), both);
+    assert_eq!(two.world.publisher.names.len(), 1);
+    two.want(&[], &[WWW]);
+    two.world.settle_deletions();
+    assert_eq!(two.addresses(), [("resolvers", String::new())].into());
+    two.want(&[WWW], &[]);
+    two.world.settle_deletions();
+    assert_eq!(two.addresses(), [("ovn", String::new())].into());
+    two.want(&[], &[]);
+    two.world.settle_deletions();
+    assert_eq!(two.addresses(), BTreeMap::new());
+    assert!(two.world.publisher.names.is_empty());
+}
+
+#[test]
+fn each_status_keeps_an_address_for_the_longest_retention() {
+    let mut two = Two::new();
+    two.want(&[WWW], &[WWW]);
+    two.world.observe(WWW, "1.1.1.1");
+    two.world.settle();
+    // The TTL of 30 s and the grace of 5 s are over, but not the retention of the other source.
+    for (second, expected) in [(36, "1.1.1.1"), (61, "")] {
+        two.settle_at(second);
+        assert_eq!(two.addresses()["resolvers"], expected);
+        assert_eq!(two.addresses()["ovn"], expected);
+    }
+}
+
+#[test]
+fn a_source_that_cannot_be_read_holds_up_no_other() {
+    let mut two = Two::new();
+    let away = Event::OutOfSync("its definition is missing".to_owned());
+    let mut world = World::with(ManageObjects::Always, |config| {
+        let resolvers = SourcePolicy::new(Source::DnsResolver, "resolvers");
+        config.objects.sources.push(resolvers);
+        config.limits = Limits {
+            lookups: true,
+            ..config.limits.clone()
+        };
+    });
+    assert!(!world.publisher.objects.are_known());
+    world
+        .publisher
+        .apply_event(Source::DnsResolver, away, at(0));
+    assert!(world.publisher.objects.are_known());
+    let mut all = BySource::from(wanted(&[WWW], 0));
+    all.get_mut(Source::DnsResolver).has_failed = true;
+    world.publisher.apply_rules(&all, at(0));
+    assert!(world.publisher.rules.are_known());
+    world.settle();
+    assert_eq!(world.store.len(), 1);
+    // Objects of the source that cannot be read are neither made nor deleted.
+    two.want(&[], &[WWW]);
+    let away = Event::OutOfSync("its definition is missing".to_owned());
+    two.world
+        .publisher
+        .apply_event(Source::DnsResolver, away, at(0));
+    two.want(&[WWW], &[]);
+    two.world.settle_deletions();
+    let namespaces: Vec<_> = two.addresses().into_keys().collect();
+    assert_eq!(namespaces, ["ovn", "resolvers"]);
+}
+
+#[test]
+fn a_restored_object_without_status_gets_the_addresses_again() {
+    let mut two = Two::new();
+    two.want(&[WWW], &[WWW]);
+    two.world.observe(WWW, "1.1.1.1");
+    two.world.settle();
+    two.settle_at(20);
+    let key = two.world.store.keys().find(|it| it.namespace == "ovn");
+    let key: ObjectKey = key.unwrap().clone();
+    let mut bare = two.world.store[&key].clone();
+    bare.status = None;
+    bare.metadata.uid = Some("restored".to_owned());
+    let bare = two.world.put(bare);
+    let now = at(two.world.now);
+    let publisher = &mut two.world.publisher;
+    publisher.apply_event(Source::EgressFirewall, Event::Applied(bare), now);
+    two.world.settle();
+    assert_eq!(two.addresses()["ovn"], "1.1.1.1");
+    let fresh = answer(WWW, "2.2.2.2", two.world.now);
+    two.world.publisher.apply_answer(&fresh);
+    two.world.settle();
+    assert_eq!(two.addresses()["ovn"], "1.1.1.1 2.2.2.2");
+}

@@ -1,0 +1,153 @@
+//! Applies the results of writes: the store's new state, or the time of the next attempt.
+
+use std::time::Duration;
+
+use metrics::histogram;
+use names::schedule::spread;
+use proto::api::{DnsName, DnsNameResolver};
+use runtime::{clock::Timestamp, store::ObjectKey};
+
+use super::{
+    publisher::Publisher,
+    write::{Write, WriteOutcome},
+};
+
+/// The wait after the first failed write; it doubles six times, to 6.4 s.
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+
+/// The longest pause that the store can ask for.
+const MAX_ASKED: Duration = Duration::from_secs(60);
+
+impl Publisher {
+    /// Applies the result of a write.
+    pub fn apply_written(
+        &mut self,
+        key: &ObjectKey,
+        write: &Write,
+        outcome: WriteOutcome,
+        now: Timestamp,
+    ) {
+        let later = self.objects.in_flight.remove(key).unwrap_or_default();
+        match outcome {
+            WriteOutcome::Stored(object) => {
+                self.objects.in_flight_limit.grow();
+                let is_status = matches!(write, Write::Status(_));
+                if is_status {
+                    self.record_written(key, &object, now);
+                }
+                self.apply_newest(key, &object, now);
+                let written = self.stored_object(key);
+                if let Some(object) = written.filter(|_| is_status) {
+                    object.written = now;
+                }
+            }
+            WriteOutcome::Stale(object) => self.apply_stale(key, write, &object, now),
+            // The object in its place has disappeared again, or the namespace does not exist.
+            WriteOutcome::Gone if matches!(write, Write::Create(_)) => {
+                self.put_off(key, write, None, now);
+            }
+            WriteOutcome::Gone => self.remove_object(key, now),
+            WriteOutcome::TooLarge => {
+                // A smaller one is tried soon.
+                let name = self.objects.name_of(key).map(|(_, name)| name.clone());
+                if let Some(name) = name.filter(|_| self.names.leads()) {
+                    self.names.shrink(&name, now);
+                }
+                self.put_off(key, write, None, now);
+            }
+            WriteOutcome::Refused => self.put_off(key, write, None, now),
+            WriteOutcome::Failed(asked) => self.put_off(key, write, asked, now),
+        }
+        let Some(source) = self.objects.policy.source_in(&key.namespace) else {
+            return;
+        };
+        for event in later {
+            self.apply_event(source, event, now);
+        }
+    }
+
+    fn record_written(&mut self, key: &ObjectKey, object: &DnsNameResolver, now: Timestamp) {
+        let Some(name) = self.names.known(&object.spec.name) else {
+            return;
+        };
+        if let Some(of_name) = self.by_name.get_mut(name)
+            && let Some(since) = of_name.unwritten_since.take()
+        {
+            histogram!("egress_collector_status_lag_seconds").record(now.since(since));
+        }
+        if let Some(entry) = self.names.get(name) {
+            self.recent.written(entry, key, object, now);
+        }
+    }
+
+    fn apply_newest(&mut self, key: &ObjectKey, object: &DnsNameResolver, now: Timestamp) {
+        self.creation_ended(key, &object.spec.name);
+        if let Some(of_name) = self.by_name.get_mut(&*object.spec.name) {
+            of_name.failures = 0;
+            of_name.retry_at = Timestamp::default();
+        }
+        self.apply_object(key, object, now);
+    }
+
+    fn creation_ended(&mut self, key: &ObjectKey, name: &str) {
+        if let Some(source) = self.objects.policy.source_in(&key.namespace)
+            && let Some(of_name) = self.by_name.get_mut(name)
+        {
+            of_name.creating.remove(source);
+        }
+    }
+
+    /// Another program's object has the key. It is adopted if it is for the same name. Otherwise the computed name
+    /// collides by chance.
+    fn apply_stale(
+        &mut self,
+        key: &ObjectKey,
+        write: &Write,
+        object: &DnsNameResolver,
+        now: Timestamp,
+    ) {
+        if let Write::Create(wanted) = write
+            && wanted.spec.name != object.spec.name
+            && let Some(of_name) = self.by_name.get_mut(&*wanted.spec.name)
+        {
+            of_name.collisions += 1;
+            self.creation_ended(key, &wanted.spec.name);
+            self.dirty.extend(DnsName::parse(&wanted.spec.name));
+        }
+        self.apply_newest(key, object, now);
+    }
+
+    /// Puts the next write off: twice as long each time, and at least as long as the store asks for. A pause that the
+    /// store asks for applies to every write.
+    fn put_off(
+        &mut self,
+        key: &ObjectKey,
+        write: &Write,
+        retry_after: Option<Duration>,
+        now: Timestamp,
+    ) {
+        let asked = retry_after.map(|asked| asked.min(MAX_ASKED));
+        if let Some(asked) = asked {
+            let paused_until = &mut self.objects.paused_until;
+            *paused_until = (*paused_until).max(Some(now + asked));
+            self.objects.in_flight_limit.shrink();
+        }
+        let name = match write {
+            Write::Create(object) => DnsName::parse(&object.spec.name).ok(),
+            _ => self.objects.name_of(key).map(|(_, name)| name.clone()),
+        };
+        let Some(name) = name else {
+            return;
+        };
+        self.creation_ended(key, name.as_str());
+        if let Some(of_name) = self.by_name.get_mut(&name) {
+            of_name.failures = of_name.failures.saturating_add(1);
+            let half = FIRST_BACKOFF * 2_u32.pow(of_name.failures.min(7) - 1) / 2;
+            let backoff = half + spread(&name, now, half);
+            // Spread, so that not all retries come at once.
+            let asked = asked.map(|asked| asked + spread(&name, now, asked / 4));
+            of_name.retry_at = now + backoff.max(asked.unwrap_or_default());
+        }
+        self.dirty.insert(name);
+    }
+}

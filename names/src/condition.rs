@@ -1,0 +1,223 @@
+//! The condition `Degraded` of a name.
+
+use std::borrow::Cow;
+
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff,
+};
+use proto::timestamp::Timestamp;
+use proto::{api::DEGRADED, dns};
+
+use super::name::ResolutionState;
+use crate::failure::Failure;
+
+/// The reason while a name is left out because its namespaces exceed their limits.
+pub(super) const LIMIT_EXCEEDED: &str = "LimitExceeded";
+
+/// Before the number of failures in the message of a condition.
+const COUNT: &str = "; look-ups that failed in a row: ";
+
+/// The conditions of a name in a status.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ConditionWords {
+    Nothing,
+    /// A collector's condition for this verdict, with its transition time.
+    Ours(ResolutionState, Timestamp),
+    /// Conditions of another writer.
+    Foreign(Box<[Condition]>),
+}
+
+/// The verdicts that can be recognized by their reason.
+const VERDICTS: [ResolutionState; 13] = [
+    ResolutionState::Resolved,
+    ResolutionState::NoAddress,
+    ResolutionState::Expired,
+    ResolutionState::Refused,
+    ResolutionState::LimitExceeded,
+    ResolutionState::Failing(Failure::NXDOMAIN),
+    ResolutionState::Failing(Failure::Rcode(dns::RCODE_SERVFAIL as u16)),
+    ResolutionState::Failing(Failure::Rcode(dns::RCODE_REFUSED as u16)),
+    ResolutionState::Failing(Failure::Rcode(dns::RCODE_FORMERR as u16)),
+    ResolutionState::Failing(Failure::Rcode(dns::RCODE_NOTIMP as u16)),
+    ResolutionState::Failing(Failure::Timeout),
+    ResolutionState::Failing(Failure::BadReply),
+    ResolutionState::Failing(Failure::NoServer),
+];
+
+impl ConditionWords {
+    pub(super) fn new(conditions: &[Condition]) -> Self {
+        let [only] = conditions else {
+            return match conditions {
+                [] => Self::Nothing,
+                _ => Self::Foreign(conditions.into()),
+            };
+        };
+        let since = Timestamp::from_millis(only.last_transition_time.0.as_millisecond());
+        let said = |verdict: &&ResolutionState| {
+            verdict
+                .words()
+                .is_some_and(|(_, reason)| reason == only.reason)
+                && condition(**verdict, since).as_ref() == Some(only)
+        };
+        match VERDICTS.iter().find(said) {
+            Some(verdict) => Self::Ours(*verdict, since),
+            None => Self::Foreign(conditions.into()),
+        }
+    }
+
+    /// As [`ConditionWords::new`], with the number of failures if the condition has it.
+    pub(super) fn counted(conditions: &[Condition]) -> (Self, Option<i32>) {
+        if let [only] = conditions
+            && let Some((message, count)) = only.message.rsplit_once(COUNT)
+            && let Ok(count) = count.parse()
+        {
+            let without = Condition {
+                message: message.to_owned(),
+                ..only.clone()
+            };
+            let told = Self::new(&[without]);
+            if told.can_count() {
+                return (told, Some(count));
+            }
+        }
+        (Self::new(conditions), None)
+    }
+
+    /// Whether the condition may have the number of failures.
+    pub(super) fn can_count(&self) -> bool {
+        matches!(self, Self::Ours(ResolutionState::Failing(_), _))
+    }
+
+    /// The conditions, with the number of failures if it is not 0.
+    pub(super) fn conditions(&self, failures: i32) -> Vec<Condition> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Ours(verdict, since) => {
+                let mut ours = condition(*verdict, *since);
+                if failures != 0
+                    && self.can_count()
+                    && let Some(condition) = &mut ours
+                {
+                    condition.message.push_str(&format!("{COUNT}{failures}"));
+                }
+                Vec::from_iter(ours)
+            }
+            Self::Foreign(conditions) => conditions.to_vec(),
+        }
+    }
+
+    /// The condition for the verdict now. The transition time moves only when the status flips.
+    pub(super) fn next(&self, verdict: ResolutionState, now: Timestamp) -> Self {
+        let Some((status, reason)) = verdict.words() else {
+            // The name is no longer left out, and no look-up has ended since.
+            return match self {
+                Self::Ours(ResolutionState::LimitExceeded, _) => Self::Nothing,
+                told => told.clone(),
+            };
+        };
+        let told = self.degraded();
+        let alone = !matches!(self, Self::Foreign(conditions) if conditions.len() > 1);
+        match told {
+            Some((was, why, _)) if alone && was == status && why == reason => self.clone(),
+            Some((was, _, since)) if was == status => Self::Ours(verdict, since),
+            _ => Self::Ours(verdict, now.floor_second()),
+        }
+    }
+
+    /// The condition for the verdict now of a name that only a wildcard found. A success has none:
+    /// no reader needs it, and an object has up to a thousand such names.
+    pub(super) fn next_found(&self, verdict: ResolutionState, now: Timestamp) -> Self {
+        match self.next(verdict, now) {
+            Self::Ours(ResolutionState::Resolved, _) => Self::Nothing,
+            next => next,
+        }
+    }
+
+    /// Whether the status or the reason differs.
+    pub(super) fn differs(&self, other: &Self) -> bool {
+        let words = |told: &Self| {
+            told.degraded()
+                .map(|(status, reason, _)| (status.to_owned(), reason.into_owned()))
+        };
+        self != other && words(self) != words(other)
+    }
+
+    /// The verdict, if a collector wrote the condition.
+    pub(super) fn verdict(&self) -> ResolutionState {
+        match self {
+            Self::Ours(verdict, _) => *verdict,
+            Self::Nothing | Self::Foreign(_) => ResolutionState::Unknown,
+        }
+    }
+
+    /// The reason of a `Degraded` condition that is true.
+    pub(super) fn reason(&self) -> Option<Cow<'static, str>> {
+        let (status, reason, _) = self.degraded()?;
+        (status == "True" && !reason.is_empty()).then_some(reason)
+    }
+
+    /// The status, reason and transition time of `Degraded`.
+    fn degraded(&self) -> Option<(&str, Cow<'static, str>, Timestamp)> {
+        match self {
+            Self::Nothing => None,
+            Self::Ours(verdict, since) => {
+                let (status, reason) = verdict.words()?;
+                Some((status, reason, *since))
+            }
+            Self::Foreign(conditions) => {
+                let found = conditions.iter().find(|found| found.type_ == DEGRADED)?;
+                let since = found.last_transition_time.0.as_millisecond();
+                let reason = found.reason.clone().into();
+                Some((&found.status, reason, Timestamp::from_millis(since)))
+            }
+        }
+    }
+}
+
+impl ResolutionState {
+    /// The status and the reason of the condition, if the verdict has one.
+    fn words(self) -> Option<(&'static str, Cow<'static, str>)> {
+        match self {
+            Self::Unknown => None,
+            Self::Resolved => Some(("False", "NOERROR".into())),
+            Self::Failing(failure) => Some(("True", failure.reason())),
+            Self::NoAddress => Some(("True", "NoAddress".into())),
+            Self::Expired => Some(("True", "Expired".into())),
+            Self::Refused => Some(("True", "AddressesRefused".into())),
+            Self::LimitExceeded => Some(("True", LIMIT_EXCEEDED.into())),
+        }
+    }
+
+    fn message(self) -> Cow<'static, str> {
+        match self {
+            Self::Unknown => "".into(),
+            Self::Resolved => "the last look-up succeeded".into(),
+            Self::Failing(failure) => failure.to_string().into(),
+            Self::NoAddress => "the DNS servers answered NOERROR without an address".into(),
+            Self::Expired => "the addresses expired and no answer renewed them".into(),
+            Self::Refused => "the guards refuse the addresses that the name had".into(),
+            Self::LimitExceeded => {
+                "the namespaces that use the name have too many addresses or names: it is left out"
+                    .into()
+            }
+        }
+    }
+}
+
+fn condition(verdict: ResolutionState, since: Timestamp) -> Option<Condition> {
+    let (status, reason) = verdict.words()?;
+    Some(Condition {
+        last_transition_time: time(since),
+        message: verdict.message().into_owned(),
+        observed_generation: None,
+        reason: reason.into_owned(),
+        status: status.to_owned(),
+        type_: DEGRADED.to_owned(),
+    })
+}
+
+/// The API's time type, which stores whole seconds.
+pub(super) fn time(at: Timestamp) -> Time {
+    Time(jiff::Timestamp::from_millisecond(at.as_millis()).unwrap_or_default())
+}

@@ -1,0 +1,110 @@
+//! One name of a rule, with the names under it.
+
+use std::{sync::Arc, time::Duration};
+
+use proto::{api::DnsName, timestamp::Timestamp};
+
+use crate::{Limits, NameList, NameState, RuleUse, UpdateEffect};
+
+/// How long a name stays after its last rule went, since the rule may come back: an edit that replaces objects, a
+/// CustomResourceDefinition that is deleted, or a store during a restore.
+pub const UNUSED_FOR: Duration = Duration::from_secs(600);
+
+/// A name of a rule or of an object. A process has a hundred thousand of these, so rare fields are boxed and common
+/// values shared.
+#[derive(Debug)]
+pub struct Entry {
+    pub(crate) state: NameState,
+    pub(crate) rule_use: Arc<RuleUse>,
+    pub(crate) is_used: bool,
+    /// Since when no rule has it, if one had.
+    pub(crate) unused_since: Option<Timestamp>,
+    /// Its namespaces have too many names, so no address of it is kept.
+    pub(crate) is_left_out: bool,
+    /// It did not get the addresses that pods use already.
+    pub(crate) is_new: bool,
+    /// `None` for most names.
+    pub(crate) evicted: Option<Box<Evictions>>,
+    /// Its time in the table's [`Wakes`](crate::wakes::Wakes).
+    pub(crate) wake: Option<Timestamp>,
+}
+
+/// Evicted addresses and names since the start of the process.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Serialize)]
+pub struct Evictions {
+    /// Addresses of names that stayed, or of an object that was too large.
+    pub addresses: u64,
+    /// Names under a wildcard, with all their addresses.
+    pub names: u64,
+}
+
+impl Evictions {
+    pub(crate) fn add(&mut self, effect: &UpdateEffect) {
+        self.addresses += effect.evicted_addresses as u64;
+        self.names += effect.evicted_names as u64;
+    }
+}
+
+impl Entry {
+    pub(crate) fn new(name: DnsName, unused: &Arc<RuleUse>) -> Self {
+        Self {
+            state: NameState::new(name),
+            rule_use: Arc::clone(unused),
+            is_used: false,
+            unused_since: None,
+            is_left_out: false,
+            is_new: true,
+            evicted: None,
+            wake: None,
+        }
+    }
+
+    /// The names that it matches, with their addresses.
+    pub fn list(&self) -> &NameList {
+        self.state.list()
+    }
+
+    /// Its names, and what was evicted from them.
+    pub fn state(&self) -> &NameState {
+        &self.state
+    }
+
+    /// How rules use it. Of a name that no rule uses now, the limits and namespaces are those of the last rules.
+    pub fn rule_use(&self) -> &RuleUse {
+        &self.rule_use
+    }
+
+    /// The limits of its addresses.
+    pub fn limits(&self) -> &Limits {
+        &self.rule_use.limits
+    }
+
+    /// Whether a rule uses the name.
+    pub fn is_used(&self) -> bool {
+        self.is_used
+    }
+
+    /// Whether it is left out, because its namespaces have too many names.
+    pub fn is_left_out(&self) -> bool {
+        self.is_left_out
+    }
+
+    /// What was evicted since the start of the process.
+    pub fn evicted(&self) -> Evictions {
+        self.evicted.as_deref().copied().unwrap_or_default()
+    }
+
+    /// Until when it is kept although it has no rule and no object.
+    pub fn kept_until(&self) -> Timestamp {
+        self.unused_since
+            .map_or(Timestamp::default(), |since| since + UNUSED_FOR)
+    }
+
+    /// The addresses that count towards the cap of a namespace: those of a regular name.
+    pub(crate) fn counted_addresses(&self) -> usize {
+        match self.list().spec().is_wildcard() {
+            true => 0,
+            false => self.list().addresses(),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Requests for look-ups, and their results.
+
+use std::{net::IpAddr, time::Duration};
+
+use proto::{
+    api::{DnsName, Family},
+    timestamp::Timestamp,
+};
+
+use crate::{
+    failure::Failure,
+    observation::{Addresses, Observation, Provenance},
+};
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Request {
+    /// The name. For a wildcard, the wildcard itself, with `*`.
+    pub name: DnsName,
+    /// The number of known addresses. With 0 or 1 one server is queried, with more
+    /// several.
+    pub known: usize,
+    /// Query over TCP in addition to UDP: there may be more addresses than a datagram holds.
+    pub over_tcp: bool,
+    /// When the look-up was due. The controller sends the request at that time, so any delay from
+    /// then on is counted as lateness.
+    pub due: Timestamp,
+    /// Its last look-up was not over in time, so this one may take longer.
+    pub is_patient: bool,
+}
+
+/// The result for one family.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum FamilyOutcome {
+    /// At least one server gave an address.
+    Addresses {
+        /// The addresses of all servers that pass the guards, sorted. Each has its largest TTL.
+        addresses: Addresses,
+        /// The collector's clock when the last one came.
+        at: Timestamp,
+        /// A server gave its whole answer. Otherwise every answer was truncated and TCP failed, so
+        /// an address that is missing here may still exist.
+        complete: bool,
+    },
+    /// Every server that answered said that there is no address, at least one with NOERROR.
+    NoData,
+    /// A server said NOERROR, and no address passed the guards, but not all servers said that there
+    /// is none. The guards refused addresses, or another server answered with an error.
+    Inconclusive,
+    /// No server said NOERROR.
+    Failed(Failure),
+}
+
+impl FamilyOutcome {
+    fn failure(&self) -> Option<Failure> {
+        match self {
+            Self::Failed(failure) => Some(*failure),
+            _ => None,
+        }
+    }
+
+    pub fn has_addresses(&self) -> bool {
+        matches!(self, Self::Addresses { .. })
+    }
+
+    /// Whether every server that answered said that there is no address.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::NoData | Self::Failed(Failure::NXDOMAIN))
+    }
+}
+
+/// One look-up of a name: A and AAAA, at one or more servers.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LookupResult {
+    pub name: DnsName,
+    /// The collector's clock at the first query.
+    pub started: Timestamp,
+    /// The collector's clock at the end.
+    pub finished: Timestamp,
+    /// It was not over in time: an answer is missing.
+    pub is_unresponsive: bool,
+    pub v4: FamilyOutcome,
+    pub v6: FamilyOutcome,
+}
+
+impl LookupResult {
+    /// The reason of the failure, if no server said NOERROR for either family.
+    pub fn failed(&self) -> Option<Failure> {
+        let (v4, v6) = (self.v4.failure()?, self.v6.failure()?);
+        Some(v4.weightier(v6))
+    }
+
+    pub fn family(&self, family: Family) -> &FamilyOutcome {
+        match family {
+            Family::V4 => &self.v4,
+            Family::V6 => &self.v6,
+        }
+    }
+
+    /// The results as observations: at most one a family, without a client.
+    pub fn observations(&self) -> impl Iterator<Item = Observation> {
+        Family::ALL.into_iter().filter_map(|family| {
+            let FamilyOutcome::Addresses { addresses, at, .. } = self.family(family) else {
+                return None;
+            };
+            Some(Observation {
+                name: self.name.clone(),
+                family,
+                addresses: addresses.clone(),
+                at: *at,
+                answered_at: None,
+                given: *at,
+                client: None,
+                truncated: false,
+                source: Provenance::LOOKUP,
+            })
+        })
+    }
+
+    /// Keeps the addresses that a guard admits.
+    pub fn retain(&mut self, is_admitted: impl Fn(IpAddr) -> bool) {
+        for outcome in [&mut self.v4, &mut self.v6] {
+            if let FamilyOutcome::Addresses { addresses, .. } = outcome {
+                addresses.retain(|(ip, _)| is_admitted(*ip));
+            }
+        }
+    }
+
+    /// The duration by the collector's clock.
+    pub fn duration(&self) -> Duration {
+        self.finished.since(self.started)
+    }
+}

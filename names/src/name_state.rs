@@ -1,0 +1,345 @@
+//! The state of one object: each name's addresses, their expiry, and their sources.
+
+use std::{net::IpAddr, time::Duration};
+
+use proto::api::{DnsName, Family};
+use proto::timestamp::Timestamp;
+
+use super::{
+    Limits, Stored,
+    evict::{Eviction, ObjectSize},
+    looked_up::{FAILURE_THRESHOLD, FamilyResult, LookupSummary},
+    name::{Address, ResolutionState},
+    name_list::{NameList, NameSnapshot},
+    removed::Removed,
+    without_addresses::WithoutAddresses,
+};
+use crate::{Admitted, observation::Observation};
+
+/// The state of all names that one `spec.name` matches.
+#[derive(Clone, Debug)]
+pub struct NameState {
+    pub(super) list: NameList,
+    /// Why there is no address, if there were any.
+    pub(super) without_addresses: Option<Box<WithoutAddresses>>,
+    pub(super) removed: Removed,
+    pub(super) size: ObjectSize,
+}
+
+/// The effect of an update on the status.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct UpdateEffect {
+    /// The status lacks an address, has one too many, or has a wrong `Degraded` condition.
+    pub urgent: bool,
+    /// Times in the status are off by more than the tolerance.
+    pub times: bool,
+    /// Addresses evicted because of a limit.
+    pub evicted_addresses: usize,
+    /// Names evicted because of a limit.
+    pub evicted_names: usize,
+    /// Names that lost their last address by eviction: their look-ups end.
+    pub gone: Vec<DnsName>,
+    /// Names for which the status has new addresses, which another writer added.
+    pub from_others: Vec<DnsName>,
+}
+
+impl NameState {
+    /// An empty state.
+    pub fn new(spec: DnsName) -> Self {
+        Self {
+            list: NameList::new(spec),
+            without_addresses: None,
+            removed: Removed::default(),
+            size: ObjectSize::default(),
+        }
+    }
+
+    pub fn list(&self) -> &NameList {
+        &self.list
+    }
+
+    pub fn size(&self) -> &ObjectSize {
+        &self.size
+    }
+
+    /// Adds an answer. The latest expiry of an address wins and never moves back.
+    pub fn observe(&mut self, observation: &Observation, limits: &Limits) -> UpdateEffect {
+        let mut learned = UpdateEffect::default();
+        if observation.addresses.is_empty() || !self.list.spec.matches(&observation.name) {
+            return learned;
+        }
+        // A late answer, as after a pause, must not add addresses that have expired by now.
+        let given = observation.given.min(observation.at);
+        let lives =
+            |ttl: u32| given + Duration::from_secs(limits.clamp(ttl).into()) > observation.at;
+        if given < observation.at && observation.addresses.iter().all(|(_, ttl)| !lives(*ttl)) {
+            if let Some(name) = self.list.name_mut(&observation.name)
+                && observation.client.is_some()
+            {
+                name.queried(observation.at);
+            }
+            return learned;
+        }
+        let is_wildcard = self.list.spec.is_wildcard();
+        let Some(name) = self.list.known_or_new(&observation.name) else {
+            return learned;
+        };
+        if let Some(client) = observation.client {
+            name.queried(observation.at);
+            if is_wildcard || name.clients.is_empty() {
+                name.clients.insert(client);
+            }
+        } else if name.addresses.is_empty() {
+            name.sighted = name.sighted.max(observation.at);
+        }
+        let removed = &mut self.removed;
+        let live = observation.addresses.iter().filter(|(_, ttl)| lives(*ttl));
+        let fresh = live.map(|&(ip, ttl)| {
+            removed.forgive(&observation.name, ip);
+            let mut address = Address::seen(ip, limits.clamp(ttl), given);
+            address.source = observation.source;
+            address
+        });
+        let news = name.learn(fresh);
+        if name.addresses.is_empty() {
+            self.list.forget_empty();
+            return learned;
+        }
+        learned.urgent = news.added > 0 || name.verdict != ResolutionState::Resolved;
+        learned.times = news.times;
+        name.verdict = ResolutionState::Resolved;
+        name.failures = 0;
+        name.not_absent(observation.family);
+        name.seen = name.seen.max(given);
+        self.forget_reason();
+        if news.added > 0 {
+            self.size.grow(news.added);
+            Eviction::new(self, limits, observation.at).of_name(&observation.name, &mut learned);
+        }
+        learned
+    }
+
+    /// Discards the results of look-ups after a pause, a step of the clock, or a change of leader.
+    /// Every name is then looked up again before any of its addresses leaves. Times in the future
+    /// count as now.
+    pub fn gap(&mut self, now: Timestamp, limits: &Limits) {
+        for name in &mut self.list.names {
+            name.gap(now, limits.grace);
+        }
+        self.removed.gap(now);
+    }
+
+    /// Answers may have been lost until now: no address leaves before one more TTL and grace.
+    pub fn hold(&mut self, now: Timestamp, limits: &Limits) {
+        for address in self
+            .list
+            .names
+            .iter_mut()
+            .flat_map(|name| &mut name.addresses)
+        {
+            address.hold(now, limits.grace);
+        }
+    }
+
+    /// Queries of clients may have been lost: no name counts as idle.
+    pub fn not_idle(&mut self, now: Timestamp) {
+        for name in &mut self.list.names {
+            name.sighted = now;
+        }
+    }
+
+    /// Merges a status from the store, written by another collector, an earlier process, or a
+    /// person.
+    ///
+    /// Times in the future count as now. An address stays at least until its stored time is over,
+    /// and without look-ups for as long from now. Malformed addresses,
+    /// addresses that the guards refuse, and names that `spec.name` does not match are skipped. The
+    /// next [`StatusUpdate`](super::StatusUpdate) removes them.
+    pub fn absorb(
+        &mut self,
+        stored: &Stored,
+        now: Timestamp,
+        limits: &Limits,
+        admit: impl Fn(IpAddr) -> Admitted,
+    ) -> UpdateEffect {
+        self.removed.forget(now);
+        let mut learned = UpdateEffect::default();
+        for entry in &stored.names {
+            if !self.list.spec.matches(&entry.dns_name) {
+                continue;
+            }
+            let mut addresses = Vec::with_capacity(entry.addresses.len());
+            for address in &entry.addresses {
+                let Ok(ip) = admit(address.ip) else {
+                    continue;
+                };
+                let looked_up = address.looked_up.min(now);
+                let ttl = limits.clamp_stored(address.ttl);
+                let mut known = Address::stored(ip, ttl, looked_up);
+                if self.removed.has(&entry.dns_name, ip, looked_up) {
+                    continue;
+                }
+                self.removed.forgive(&entry.dns_name, ip);
+                if !limits.lookups {
+                    known.not_before = now + Duration::from_secs(ttl.into()) + limits.grace;
+                }
+                known.rendered = known.expiry();
+                addresses.push(known);
+            }
+            if !addresses.is_empty() {
+                let added = self.absorb_name(&entry.dns_name, addresses, entry.failures, now);
+                learned
+                    .from_others
+                    .extend(added.then(|| entry.dns_name.clone()));
+            }
+        }
+        if stored.names.is_empty() {
+            return learned;
+        }
+        // The status may record why the object lost its last address: that state continues.
+        if self.list.names.is_empty() && self.without_addresses.is_none() {
+            let why = WithoutAddresses::of_status(stored, &self.list.spec);
+            self.without_addresses = why.map(Box::new);
+        }
+        learned
+    }
+
+    /// Returns whether there was a new address.
+    fn absorb_name(
+        &mut self,
+        dns_name: &DnsName,
+        mut addresses: Vec<Address>,
+        failures: i32,
+        now: Timestamp,
+    ) -> bool {
+        let Some(name) = self.list.known_or_new(dns_name) else {
+            return false;
+        };
+        if name.addresses.is_empty() {
+            // The status does not record which clients queried the name, nor when.
+            name.sighted = now;
+            name.is_asked_again = true;
+        }
+        // A status repeats what is known, unless its look-up is later.
+        addresses.retain(|address| {
+            let known = name.address(&address.ip);
+            known.is_none_or(|known| known.looked_up < address.looked_up)
+        });
+        let seen = addresses.iter().map(|address| address.seen).max();
+        name.seen = name.seen.max(seen.unwrap_or_default());
+        let news = name.learn(addresses.into_iter());
+        if name.verdict == ResolutionState::Unknown {
+            name.failures = name.failures.max(failures);
+        }
+        self.forget_reason();
+        if news.added > 0 {
+            self.size.grow(news.added);
+        }
+        news.added > 0
+    }
+
+    /// Continues the work of the last leader. Addresses that this collector evicted but the status
+    /// has come back. So do failure counts, which only a leader keeps.
+    pub fn take_over(
+        &mut self,
+        stored: &Stored,
+        now: Timestamp,
+        limits: &Limits,
+        admit: impl Fn(IpAddr) -> Admitted,
+    ) -> UpdateEffect {
+        self.removed = Removed::default();
+        let learned = self.absorb(stored, now, limits, admit);
+        for entry in &stored.names {
+            if let Some(name) = self.list.name_mut(&entry.dns_name) {
+                name.verdict = ResolutionState::Unknown;
+                name.failures = entry.failures.max(0);
+            }
+        }
+        learned
+    }
+
+    /// Merges another object's state of a name that this one matches too.
+    pub fn adopt(&mut self, known: NameSnapshot) -> UpdateEffect {
+        let mut learned = UpdateEffect::default();
+        let NameSnapshot(known) = known;
+        if !self.list.spec.matches(&known.dns_name) {
+            return learned;
+        }
+        let Some(name) = self.list.known_or_new(&known.dns_name) else {
+            return learned;
+        };
+        if name.addresses.is_empty() {
+            (name.verdict, name.failures) = (known.verdict, known.failures);
+        }
+        name.is_asked_again |= known.is_asked_again;
+        name.clients.extend(&known.clients);
+        name.seen = name.seen.max(known.seen);
+        name.sighted = name.sighted.max(known.sighted);
+        let news = name.learn(known.addresses.into_iter());
+        learned.urgent = news.added > 0;
+        learned.times = news.times;
+        self.list.forget_empty();
+        if !self.list.names.is_empty() {
+            self.forget_reason();
+        }
+        if news.added > 0 {
+            self.size.grow(news.added);
+        }
+        learned
+    }
+
+    /// Applies a look-up of a name. Only a name with addresses, or one that lost them, has
+    /// failures.
+    pub fn looked_up(
+        &mut self,
+        dns_name: &DnsName,
+        look_up: LookupSummary,
+        now: Timestamp,
+        limits: &Limits,
+    ) -> UpdateEffect {
+        let mut learned = UpdateEffect::default();
+        let LookupSummary {
+            results,
+            failure,
+            started,
+        } = look_up;
+        let Some(name) = self.list.name_mut(dns_name) else {
+            let why = self.without_addresses.as_mut();
+            let why = why.filter(|_| *dns_name == self.list.spec);
+            learned.urgent = why.is_some_and(|why| why.looked_up(look_up));
+            return learned;
+        };
+        let before = name.verdict;
+        if let Some(failure) = failure {
+            name.verdict = ResolutionState::Failing(failure);
+            name.failures = name.failures.saturating_add(1);
+            name.tried = name.tried.max(started);
+        }
+        // While the other family has answers, the failures in a row do not end.
+        let is_extended = failure.is_none() || name.failures < FAILURE_THRESHOLD;
+        for (family, result) in Family::ALL.into_iter().zip(results) {
+            let closes = match result {
+                FamilyResult::Complete => {
+                    name.not_absent(family);
+                    true
+                }
+                FamilyResult::Absent => name.absent(family, started),
+                FamilyResult::Unknown => {
+                    name.not_absent(family);
+                    failure.is_none() && name.is_stale(family, now, limits)
+                }
+            };
+            if closes {
+                name.answered(family, started);
+            }
+            if result == FamilyResult::Unknown || !closes {
+                learned.times |= is_extended && name.outlive(family, now, limits);
+            }
+        }
+        if failure.is_none() && name.is_closing(started) {
+            name.verdict = ResolutionState::NoAddress;
+        }
+        learned.urgent = name.verdict != before;
+        learned
+    }
+}

@@ -1,0 +1,186 @@
+//! A compact form of a stored status: every object has one in memory.
+
+use std::{net::IpAddr, time::Duration};
+
+use proto::api::{DnsName, DnsNameResolverStatus, ResolvedAddress, ResolvedName};
+use proto::timestamp::Timestamp;
+use smol_str::ToSmolStr;
+
+use super::{
+    Limits, NameState,
+    condition::{ConditionWords, time},
+    limits::tolerance,
+    name::Address,
+};
+
+/// The status of an object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stored {
+    pub(super) names: Box<[StoredName]>,
+    /// The stored form differs from [`Stored::status`], or has more fields.
+    pub(super) irregular: bool,
+    /// Addresses that are malformed or duplicate, or under a malformed name.
+    pub(super) rubbish: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct StoredName {
+    pub(super) dns_name: DnsName,
+    /// In the order of the status, without duplicates.
+    pub(super) addresses: Box<[StoredAddress]>,
+    pub(super) told: ConditionWords,
+    pub(super) failures: i32,
+    /// The condition has the number of failures, and `resolutionFailures` is 0.
+    pub(super) is_count_in_condition: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct StoredAddress {
+    pub(super) ip: IpAddr,
+    /// In seconds.
+    pub(super) ttl: i32,
+    pub(super) looked_up: Timestamp,
+}
+
+impl StoredAddress {
+    /// A stored address with current times.
+    pub(super) fn fresh(address: &Address, limits: &Limits) -> Self {
+        Self {
+            ip: address.ip,
+            ttl: limits.stored_ttl(address.ttl, address.is_stored),
+            looked_up: address.looked_up.floor_second(),
+        }
+    }
+
+    pub(super) fn expiry(&self) -> Timestamp {
+        let ttl = u64::try_from(self.ttl).unwrap_or(0);
+        self.looked_up + Duration::from_secs(ttl)
+    }
+}
+
+impl Stored {
+    /// Converts a status. Names known to `memory` share its text.
+    pub fn new(status: &DnsNameResolverStatus, memory: &NameState) -> Self {
+        let mut rubbish = 0;
+        let mut names = Vec::with_capacity(status.resolved_names.len());
+        for entry in &status.resolved_names {
+            let all = entry.resolved_addresses.len();
+            let Some(dns_name) = memory.list.read_name(&entry.dns_name) else {
+                rubbish += all;
+                continue;
+            };
+            let addresses = addresses(&entry.resolved_addresses);
+            rubbish += all - addresses.len();
+            let (told, counted) = ConditionWords::counted(&entry.conditions);
+            let counted = counted.filter(|_| entry.resolution_failures == 0);
+            names.push(StoredName {
+                dns_name,
+                addresses,
+                told,
+                failures: counted.unwrap_or(entry.resolution_failures),
+                is_count_in_condition: counted.is_some(),
+            });
+        }
+        let mut stored = Self {
+            names: names.into(),
+            irregular: false,
+            rubbish: u32::try_from(rubbish).unwrap_or(u32::MAX),
+        };
+        stored.irregular = stored.status() != *status;
+        stored
+    }
+
+    /// The entry of `spec.name`, if no entry has an address.
+    pub(super) fn without_addresses(&self, spec: &DnsName) -> Option<&StoredName> {
+        let own = self.names.iter().find(|name| name.dns_name == *spec)?;
+        (self.count().1 == 0).then_some(own)
+    }
+
+    pub fn status(&self) -> DnsNameResolverStatus {
+        let address = |address: &StoredAddress| ResolvedAddress {
+            ip: address.ip.to_smolstr(),
+            ttl_seconds: address.ttl,
+            last_lookup_time: time(address.looked_up),
+        };
+        let name = |name: &StoredName| {
+            let (failures, counted) = match name.is_count_in_condition {
+                true => (0, name.failures),
+                false => (name.failures, 0),
+            };
+            ResolvedName {
+                conditions: name.told.conditions(counted),
+                dns_name: name.dns_name.as_str().to_owned(),
+                resolved_addresses: name.addresses.iter().map(address).collect(),
+                resolution_failures: failures,
+            }
+        };
+        DnsNameResolverStatus {
+            resolved_names: self.names.iter().map(name).collect(),
+        }
+    }
+
+    /// Sets `resolutionFailures` of each name with an address to 0. The condition has the number
+    /// instead. Returns whether a name had failures.
+    pub(super) fn hide_failures(&mut self) -> bool {
+        let mut were_any = false;
+        for name in &mut self.names {
+            if name.addresses.is_empty() || name.failures == 0 {
+                continue;
+            }
+            were_any |= !name.is_count_in_condition;
+            name.is_count_in_condition = name.told.can_count();
+            if !name.is_count_in_condition {
+                name.failures = 0;
+            }
+        }
+        were_any
+    }
+
+    /// Its addresses, sorted.
+    pub(super) fn listed(&self) -> Vec<(&DnsName, IpAddr)> {
+        let mut listed = Vec::with_capacity(self.count().1);
+        for name in &self.names {
+            let addresses = name.addresses.iter();
+            listed.extend(addresses.map(|address| (&name.dns_name, address.ip)));
+        }
+        listed.sort_unstable();
+        listed
+    }
+
+    /// The numbers of names and addresses; an address of two names counts twice.
+    pub fn count(&self) -> (usize, usize) {
+        let addresses = self.names.iter().map(|name| name.addresses.len()).sum();
+        (self.names.len(), addresses)
+    }
+}
+
+/// The valid addresses. Of duplicates the later expiry counts.
+fn addresses(stored: &[ResolvedAddress]) -> Box<[StoredAddress]> {
+    let read = |address: &ResolvedAddress| {
+        Some(StoredAddress {
+            ip: proto::address::canonical(address.ip.parse().ok()?),
+            ttl: address.ttl_seconds,
+            looked_up: Timestamp::from_millis(address.last_lookup_time.0.as_millisecond()),
+        })
+    };
+    let mut addresses: Vec<_> = stored.iter().filter_map(read).enumerate().collect();
+    addresses.sort_by_key(|(_, address)| (address.ip, std::cmp::Reverse(address.expiry())));
+    addresses.dedup_by_key(|(_, address)| address.ip);
+    addresses.sort_by_key(|(place, _)| *place);
+    addresses.into_iter().map(|(_, address)| address).collect()
+}
+
+/// The expiry of the address in the wildcard's own entry and in that of a regular name, and the
+/// difference that does not matter.
+pub(super) fn expiries(
+    own: &StoredAddress,
+    address: &Address,
+    limits: &Limits,
+) -> (Timestamp, Timestamp, Duration) {
+    let ttl = address.ttl.min(u32::try_from(own.ttl).unwrap_or(0));
+    (
+        own.expiry(),
+        StoredAddress::fresh(address, limits).expiry(),
+        tolerance(ttl),
+    )
+}

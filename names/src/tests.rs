@@ -1,0 +1,360 @@
+mod lookup;
+mod table;
+
+use std::{net::IpAddr, time::Duration};
+
+use proto::api::{DnsName, DnsNameResolverStatus, Family};
+use proto::timestamp::Timestamp;
+
+mod absences;
+mod churn;
+mod eviction_order;
+mod found;
+mod limits;
+mod properties;
+
+use super::{
+    Admitted, Eviction, FamilyResult, Limits, LookupSummary, NameState, StatusUpdate, Stored,
+    UpdateEffect, limits::STORED_SURPLUS,
+};
+use crate::{failure::Failure, observation::Observation};
+
+pub(super) const T0: i64 = 1_800_000_000_000;
+
+pub(super) fn at(seconds: f64) -> Timestamp {
+    Timestamp::from_millis(T0 + (seconds * 1000.0) as i64)
+}
+
+pub(super) fn name(text: &str) -> DnsName {
+    DnsName::parse(text).unwrap()
+}
+
+pub(super) fn answer(asked: &str, addresses: &[(&str, u32)], seconds: f64) -> Observation {
+    Observation {
+        name: name(asked),
+        family: Family::V4,
+        addresses: addresses
+            .iter()
+            .map(|(ip, ttl)| (ip.parse().unwrap(), *ttl))
+            .collect(),
+        at: at(seconds),
+        answered_at: None,
+        given: at(seconds),
+        client: None,
+        truncated: false,
+        source: crate::observation::Provenance::STREAM,
+    }
+}
+
+pub(super) fn join(one: UpdateEffect, mut other: UpdateEffect) -> UpdateEffect {
+    other.evicted_addresses += one.evicted_addresses;
+    other.evicted_names += one.evicted_names;
+    UpdateEffect {
+        gone: [one.gone, other.gone].concat(),
+        urgent: one.urgent || other.urgent,
+        times: one.times || other.times,
+        ..other
+    }
+}
+
+/// The fixed guards.
+pub(super) fn admit(ip: IpAddr) -> Admitted {
+    let ip = proto::address::canonical(ip);
+    proto::address::check(ip).map_err(proto::address::Forbidden::as_str)?;
+    Ok(ip)
+}
+
+/// A state, with the status that the store has.
+pub(super) struct Known {
+    pub(super) memory: NameState,
+    pub(super) stored: DnsNameResolverStatus,
+    pub(super) limits: Limits,
+}
+
+impl Known {
+    pub(super) fn new(spec: &str) -> Self {
+        Self {
+            memory: NameState::new(name(spec)),
+            stored: DnsNameResolverStatus::default(),
+            limits: Limits {
+                lookups: false,
+                ..Limits::default()
+            },
+        }
+    }
+
+    pub(super) fn observe(
+        &mut self,
+        asked: &str,
+        addresses: &[(&str, u32)],
+        seconds: f64,
+    ) -> &mut Self {
+        self.hear(&answer(asked, addresses, seconds));
+        self
+    }
+
+    /// Adds an answer and enforces the limits, as before a write.
+    pub(super) fn hear(&mut self, observation: &Observation) -> UpdateEffect {
+        let learned = self.memory.observe(observation, &self.limits);
+        join(learned, self.enforce(observation.at))
+    }
+
+    pub(super) fn enforce(&mut self, now: Timestamp) -> UpdateEffect {
+        Eviction::new(&mut self.memory, &self.limits, now).enforce()
+    }
+
+    /// Merges a status of another writer; `stored` stays.
+    pub(super) fn absorb(&mut self, status: &DnsNameResolverStatus, seconds: f64) -> &mut Self {
+        let stored = Stored::new(status, &self.memory);
+        self.memory
+            .absorb(&stored, at(seconds), &self.limits, admit);
+        self.enforce(at(seconds));
+        self
+    }
+
+    /// Applies a look-up that did not fail as a whole.
+    pub(super) fn looked_up(
+        &mut self,
+        asked: &str,
+        results: [FamilyResult; 2],
+        seconds: f64,
+    ) -> UpdateEffect {
+        self.take_in(asked, results, None, seconds)
+    }
+
+    /// Applies a look-up without NOERROR, with a failure for each family.
+    pub(super) fn failed(
+        &mut self,
+        asked: &str,
+        [v4, v6]: [Failure; 2],
+        seconds: f64,
+    ) -> UpdateEffect {
+        let result = |failure| match failure == Failure::NXDOMAIN {
+            true => FamilyResult::Absent,
+            false => FamilyResult::Unknown,
+        };
+        let failure = if v4 == Failure::NXDOMAIN { v6 } else { v4 };
+        self.take_in(asked, [result(v4), result(v6)], Some(failure), seconds)
+    }
+
+    fn take_in(
+        &mut self,
+        asked: &str,
+        results: [FamilyResult; 2],
+        failure: Option<Failure>,
+        seconds: f64,
+    ) -> UpdateEffect {
+        let summary = LookupSummary {
+            results,
+            failure,
+            started: at(seconds),
+        };
+        self.memory
+            .looked_up(&name(asked), summary, at(seconds), &self.limits)
+    }
+
+    pub(super) fn expire(&mut self, seconds: f64) -> usize {
+        self.memory.expire(at(seconds), &self.limits).len()
+    }
+
+    /// Writes the status if it changed; returns whether it did.
+    pub(super) fn write(&mut self, seconds: f64) -> bool {
+        let stored = Stored::new(&self.stored, &self.memory);
+        let change = StatusUpdate::new(&mut self.memory, &stored, &self.limits, at(seconds));
+        let written = change.is_some();
+        if let Some(change) = change {
+            self.stored = change.status();
+        }
+        written
+    }
+
+    /// `name ip ttl@second …` of each entry; the TTL without the surplus of a status.
+    pub(super) fn status(&self) -> Vec<String> {
+        let entry = |entry: &proto::api::ResolvedName| {
+            let addresses = entry.resolved_addresses.iter().map(|address| {
+                let second = address.last_lookup_time.0.as_second() - T0 / 1000;
+                let ttl = address.ttl_seconds - STORED_SURPLUS.as_secs() as i32;
+                format!(" {} {ttl}@{second}", address.ip)
+            });
+            entry.dns_name.clone() + &addresses.collect::<String>()
+        };
+        self.stored.resolved_names.iter().map(entry).collect()
+    }
+}
+
+pub(super) fn status(json: serde_json::Value) -> DnsNameResolverStatus {
+    serde_json::from_value(serde_json::json!({"resolvedNames": json})).unwrap()
+}
+
+/// An address as a status has it, with the surplus added to its TTL.
+pub(super) fn stored_address(ip: &str, ttl: i64, second: i64) -> serde_json::Value {
+    let time = k8s_openapi::jiff::Timestamp::from_second(T0 / 1000 + second).unwrap();
+    let ttl = ttl + STORED_SURPLUS.as_secs() as i64;
+    let ttl = ttl.min(i64::from(i32::MAX));
+    serde_json::json!({"ip": ip, "ttlSeconds": ttl, "lastLookupTime": time.to_string()})
+}
+
+#[test]
+fn an_answer_counts_from_when_it_was_given_and_opens_nothing_that_is_over() {
+    let mut known = Known::new("www.example.com");
+    known.observe("www.example.com", &[("1.1.1.1", 10)], 0.0);
+    let mut late = answer("www.example.com", &[("2.2.2.2", 10), ("3.3.3.3", 60)], 40.0);
+    late.client = Some([10, 0, 0, 1].into());
+    late.given = at(10.0);
+    known.hear(&late);
+    let expiries: Vec<_> = known.expiries().into_values().collect();
+    assert_eq!(expiries, [at(10.0), at(70.0)]);
+    // All addresses have expired, so only the query of the client counts.
+    late.given = at(-30.0);
+    let learned = known.hear(&late);
+    assert_eq!(learned, UpdateEffect::default());
+    let mut empty = Known::new("www.example.com");
+    empty.hear(&late);
+    assert!(empty.memory.list().is_empty());
+}
+
+#[test]
+fn an_answer_that_is_over_shows_that_its_name_is_in_use() {
+    for is_seen in [false, true] {
+        let mut known = Known::new("*.example.com");
+        known.limits.wildcard_idle = Duration::from_secs(60);
+        known.observe("a.example.com", &[("1.1.1.1", 100)], 0.0);
+        if is_seen {
+            let mut late = answer("a.example.com", &[("2.2.2.2", 10)], 50.0);
+            (late.client, late.given) = (Some([10, 0, 0, 1].into()), at(5.0));
+            known.hear(&late);
+        }
+        let name = DnsName::parse("a.example.com").unwrap();
+        let next = known.memory.list().next_lookup(&name, &known.limits);
+        assert_eq!(next.is_some(), is_seen);
+    }
+}
+
+#[test]
+fn the_same_answer_again_writes_nothing() {
+    let mut known = Known::new("www.example.com");
+    assert!(
+        known
+            .observe("www.example.com", &[("1.2.3.4", 30)], 0.0)
+            .write(0.0)
+    );
+    assert!(
+        !known
+            .observe("www.example.com", &[("1.2.3.4", 30)], 0.0)
+            .write(0.0)
+    );
+    // A cached answer: its TTL has decreased by the time that passed.
+    assert!(
+        !known
+            .observe("www.example.com", &[("1.2.3.4", 20)], 10.0)
+            .write(10.0)
+    );
+}
+
+#[test]
+fn an_address_seen_every_two_seconds_does_not_fall_to_the_tolerance() {
+    let mut known = Known::new("www.example.com");
+    for step in 0..60 {
+        let now = f64::from(step) * 2.0;
+        known
+            .observe("www.example.com", &[("1.2.3.4", 5)], now)
+            .write(now);
+        assert_eq!(known.expire(now), 0);
+    }
+    let second = known.stored.resolved_names[0].resolved_addresses[0]
+        .last_lookup_time
+        .0
+        .as_second();
+    assert!(
+        second - T0 / 1000 >= 114,
+        "the status is never further behind than the tolerance"
+    );
+}
+
+#[test]
+fn a_ttl_is_held_between_floor_and_ceiling() {
+    let mut known = Known::new("www.example.com");
+    known
+        .observe(
+            "www.example.com",
+            &[("1.1.1.1", 0), ("2.2.2.2", u32::MAX)],
+            0.0,
+        )
+        .write(0.0);
+    assert_eq!(
+        known.status(),
+        ["www.example.com. 1.1.1.1 5@0 2.2.2.2 86400@0"]
+    );
+    known.limits.min_ttl = Duration::from_millis(1500);
+    known
+        .observe("www.example.com", &[("3.3.3.3", 0)], 0.0)
+        .write(0.0);
+    assert_eq!(
+        known.status(),
+        ["www.example.com. 1.1.1.1 5@0 2.2.2.2 86400@0 3.3.3.3 2@0"]
+    );
+}
+
+#[test]
+fn what_must_not_stand_in_a_status_is_removed_from_it() {
+    let mut known = Known::new("www.example.com");
+    known.stored = status(serde_json::json!([
+        {"dnsName": "www.example.com.", "resolvedAddresses": [
+            stored_address("1.1.1.1", 10, 0), stored_address("::ffff:1.1.1.1", 10, 0), stored_address("127.0.0.1", 10, 0),
+            stored_address("rubbish", 10, 0), stored_address("2001:DB8:0::1", 10, 0),
+        ]},
+        {"dnsName": "other.example.com.", "resolvedAddresses": [stored_address("9.9.9.9", 10, 0)]},
+    ]));
+    let stored = known.stored.clone();
+    known.absorb(&stored, 0.0);
+    assert!(known.write(0.0));
+    assert_eq!(
+        known.status(),
+        ["www.example.com. 1.1.1.1 10@0 2001:db8::1 10@0"]
+    );
+}
+
+#[test]
+fn an_object_that_lost_its_status_gets_it_back() {
+    let mut known = Known::new("www.example.com");
+    known
+        .observe("www.example.com", &[("1.1.1.1", 10)], 0.0)
+        .write(0.0);
+    let before = known.status();
+    known.stored = DnsNameResolverStatus::default();
+    known.absorb(&DnsNameResolverStatus::default(), 1.0);
+    assert!(known.write(1.0));
+    assert_eq!(known.status(), before);
+}
+
+#[test]
+fn a_condition_flips_once() {
+    let mut known = Known::new("www.example.com");
+    let degraded = serde_json::json!([{
+        "dnsName": "www.example.com.", "resolvedAddresses": [stored_address("1.1.1.1", 10, 0)], "resolutionFailures": 3,
+        "conditions": [{"type": "Degraded", "status": "True", "reason": "SERVFAIL", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+    }]);
+    known.stored = status(degraded);
+    let stored = known.stored.clone();
+    assert!(
+        !known.absorb(&stored, 0.0).write(0.0),
+        "a status is no success"
+    );
+    assert!(
+        known
+            .observe("www.example.com", &[("1.1.1.1", 10)], 1.0)
+            .write(1.0)
+    );
+    let entry = known.stored.resolved_names[0].clone();
+    assert_eq!(
+        (
+            entry.resolution_failures,
+            entry.conditions[0].status.as_str()
+        ),
+        (0, "False")
+    );
+    known
+        .observe("www.example.com", &[("1.1.1.1", 10)], 9.0)
+        .write(9.0);
+    assert_eq!(known.stored.resolved_names[0].conditions, entry.conditions);
+}

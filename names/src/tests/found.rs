@@ -1,0 +1,127 @@
+//! The conditions of names that only a wildcard found.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::address_stats;
+
+const WILD: &str = "*.example.com";
+const A: &str = "a.example.com";
+
+/// `Degraded=False` of another writer: OpenShift's plugin.
+fn of_the_plugin() -> Value {
+    json!([{
+        "type": "Degraded", "status": "False", "reason": "NOERROR", "message": "No Error",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }])
+}
+
+/// `Degraded=False` as earlier versions of the collector wrote it.
+fn of_an_earlier_version() -> Value {
+    let mut conditions = of_the_plugin();
+    conditions[0]["message"] = json!("the last look-up succeeded");
+    conditions
+}
+
+fn stored(dns_name: &str, conditions: &Value) -> DnsNameResolverStatus {
+    status(json!([{
+        "dnsName": dns_name, "conditions": conditions,
+        "resolvedAddresses": [stored_address("1.1.1.1", 300, 0)],
+    }]))
+}
+
+/// The reason of each name's condition.
+fn reasons(status: &DnsNameResolverStatus) -> Vec<String> {
+    let names = status.resolved_names.iter();
+    names
+        .map(|name| {
+            let reason = name.conditions.first().map_or("-", |it| &it.reason);
+            format!("{} {reason}", name.dns_name)
+        })
+        .collect()
+}
+
+#[test]
+fn a_found_name_has_a_condition_only_while_its_look_ups_fail() {
+    let mut known = Known::new(WILD);
+    known.observe(WILD, &[("9.9.9.9", 300)], 0.0);
+    known.observe(A, &[("1.1.1.1", 300)], 0.0).write(0.0);
+    let succeeded = ["*.example.com. NOERROR", "a.example.com. -"];
+    assert_eq!(reasons(&known.stored), succeeded);
+    known.failed(A, [Failure::Timeout; 2], 1.0);
+    let update = |known: &mut Known, seconds: f64| {
+        let stored = Stored::new(&known.stored, &known.memory);
+        StatusUpdate::new(&mut known.memory, &stored, &known.limits, at(seconds)).unwrap()
+    };
+    let failed = update(&mut known, 1.0);
+    assert!(failed.is_urgent());
+    known.stored = failed.status();
+    assert_eq!(
+        reasons(&known.stored),
+        ["*.example.com. NOERROR", "a.example.com. Timeout"]
+    );
+    known.observe(A, &[("1.1.1.1", 299)], 1.0);
+    let again = update(&mut known, 1.0);
+    assert!(again.is_urgent(), "the end of a failure is one");
+    assert_eq!(reasons(&again.status()), succeeded);
+}
+
+#[test]
+fn an_address_of_a_found_name_goes_at_its_next_look_up_while_pods_use_it() {
+    let mut known = Known::new(WILD);
+    known.limits.lookups = true;
+    known.limits.wildcard_idle = Duration::from_secs(3600);
+    known.observe(A, &[("1.1.1.1", 300), ("2.2.2.2", 7200)], 0.0);
+    let limits = known.limits.clone();
+    let stats = address_stats(known.memory.list(), &limits, |_, _| true);
+    let goes: Vec<_> = stats
+        .map(|it| {
+            (
+                it.goes.since(at(0.0)) < Duration::from_secs(3600),
+                it.goes_once_looked_up,
+            )
+        })
+        .collect();
+    // The name is idle before the second one expires, and is then not looked up.
+    assert_eq!(goes, [(true, true), (false, false)]);
+}
+
+#[test]
+fn the_condition_that_an_earlier_version_wrote_goes_without_haste() {
+    let mut known = Known::new(WILD);
+    known.stored = stored("a.example.com.", &of_an_earlier_version());
+    let before = known.stored.clone();
+    known.absorb(&before, 1.0);
+    let read = Stored::new(&before, &known.memory);
+    let update = StatusUpdate::new(&mut known.memory, &read, &known.limits, at(1.0)).unwrap();
+    assert!(!update.is_urgent());
+    assert_eq!(reasons(&update.status()), ["a.example.com. -"]);
+}
+
+#[test]
+fn the_plugins_condition_stays_or_it_would_write_it_again() {
+    let mut known = Known::new(WILD);
+    known.stored = stored("a.example.com.", &of_the_plugin());
+    let before = known.stored.clone();
+    known.absorb(&before, 1.0);
+    assert!(!known.write(1.0));
+    assert_eq!(known.stored, before);
+}
+
+#[test]
+fn a_restart_restores_names_failures_and_times_without_conditions() {
+    let mut before = Known::new(WILD);
+    before.observe(A, &[("1.1.1.1", 300), ("2.2.2.2", 60)], 0.0);
+    before.write(0.0);
+    before.failed(A, [Failure::Timeout; 2], 1.0);
+    before.write(1.0);
+    let mut after = Known::new(WILD);
+    after.stored = before.stored.clone();
+    after.absorb(&before.stored, 2.0);
+    assert!(!after.write(2.0), "nothing to mend");
+    let written = &after.stored.resolved_names[0];
+    assert_eq!(written.resolution_failures, 1);
+    after.failed(A, [Failure::Timeout; 2], 3.0);
+    after.write(3.0);
+    assert_eq!(after.stored.resolved_names[0].resolution_failures, 2);
+}
