@@ -21,14 +21,14 @@ use std::{
 
 use bytes::BytesMut;
 use collector::{
-    guards::Guards,
-    observe::{
+    listen::metrics::Counts,
+    matching::{
         answer_cache::AnswerCache,
-        metrics::Counts,
-        names::NameIndex,
+        guards::Guards,
+        index::NameIndex,
         pipeline::{Context, StreamHistory, observe},
+        query_origin::OwnQueries,
     },
-    query_origin::OwnQueries,
 };
 use hickory_proto::op::{Message, ResponseCode};
 use prost::Message as _;

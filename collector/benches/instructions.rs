@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use collector::{
-    guards::Guards,
-    observe::{
+    listen::metrics::Counts,
+    matching::{
         answer_cache::AnswerCache,
-        metrics::Counts,
-        names::NameIndex,
+        guards::Guards,
+        index::NameIndex,
         pipeline::{Context, StreamHistory, observe},
+        query_origin::OwnQueries,
     },
-    query_origin::OwnQueries,
 };
 use gungraun::{
     Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,

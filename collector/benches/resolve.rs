@@ -14,9 +14,9 @@ use std::{
 };
 
 use collector::{
-    guards::Guards,
     lookup::{self, Config, Inputs, Server, Servers},
-    query_origin::OwnQueries,
+    matching::guards::Guards,
+    matching::query_origin::OwnQueries,
 };
 use names::Request;
 use proto::api::DnsName;

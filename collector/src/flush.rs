@@ -15,6 +15,7 @@
 //! - [`prober`]: the connection to one server. [`task`]: the task that runs all of it.
 
 pub mod block;
+pub mod coverage;
 pub mod plan;
 pub mod probe;
 pub mod prober;

@@ -34,7 +34,10 @@ pub use self::{
     servers::{ResolvConf, Server, Servers},
     spec::ResolverSpec,
 };
-use crate::{guards::SharedGuards, notices::Rebindings, query_origin::OwnQueries};
+use crate::{
+    matching::{guards::SharedGuards, query_origin::OwnQueries},
+    rules::notices::Rebindings,
+};
 
 /// The limits of look-ups.
 #[derive(Clone, Debug)]

@@ -11,7 +11,9 @@
 //! - [`rebinding`], [`left_out`]: other reports to authors.
 
 mod by_source;
+pub(crate) mod interner;
 pub mod left_out;
+pub mod notices;
 pub mod rebinding;
 mod retention;
 mod rule_events;
@@ -53,7 +55,7 @@ pub use self::{
     wanted::{Changes, RuleChange, Version, Wanted, WantedName},
 };
 use self::{rule_events::RuleEvents, rule_set::Rules, validation::Faults};
-use crate::notices::{LeftOut, Rebinding};
+use crate::rules::notices::{LeftOut, Rebinding};
 use names::Namespaces;
 
 /// The most changes of objects that are published together.

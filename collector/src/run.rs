@@ -35,20 +35,24 @@ use self::rules::RulesFollowed;
 use crate::{
     METRICS,
     args::{Args, Following},
+    facts,
     flush::ProbeReports,
-    guards::{Guards, SharedGuards},
-    inspect,
+    listen::{
+        ConnectionTable, DnsServers, Ingest, Listener, MaxConnections, PeerAcl, secret::Secrets,
+    },
     lookup::{self, ResolverSpec},
-    notices::{Notices, Rebindings},
-    observe::{
-        ConnectionTable, DnsServers, Ingest, Listener, MaxConnections, PeerAcl,
-        answer_cache::AnswerCache, names::SharedIndex, queue, secret::Secrets,
+    matching::{
+        answer_cache::AnswerCache,
+        guards::{Guards, SharedGuards},
+        index::SharedIndex,
+        query_origin::OwnQueries,
+        queue,
     },
     publish::{
         self, ObjectPolicy, Shared,
         task::{self, Channels, Gates, ObjectGates},
     },
-    query_origin::OwnQueries,
+    rules::notices::{Notices, Rebindings},
 };
 use names::{Limits, LookupResult, MAX_TTL, NamespaceCaps};
 
@@ -120,7 +124,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     instances::own_queries(&program, &networks, &mut tasks);
     let (reports, blocks) = probes::probes(&program, probed_servers.clone(), &wanted, &mut tasks);
     let (requests, rounds) = program.resolver(servers, &mut tasks);
-    let (asked_of_controller, questions) = mpsc::channel(inspect::QUEUE);
+    let (asked_of_controller, questions) = mpsc::channel(facts::QUEUE);
     let names_in_use = wanted.clone();
     let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
     let (observations, ingest) =
@@ -149,14 +153,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     };
     program.controller(limits, channels, &mut tasks);
     if let Some(inspect) = sockets.inspect {
-        let sources = inspect::InspectSources {
+        let sources = facts::InspectSources {
             controller: asked_of_controller,
-            rules: inspect::RuleSources {
+            rules: facts::RuleSources {
                 tasks: asked_of_rules,
                 wanted: names_in_use,
                 overview,
             },
-            dns: inspect::DnsSources { blocks },
+            dns: facts::DnsSources { blocks },
             remembered: program.shared.remembered.clone(),
             peers: ingest.peer_ids,
             connections: ingest.connections,
@@ -171,7 +175,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             health: program.health.clone(),
             bad_objects: program.store.bad_objects(),
         };
-        tasks.spawn("inspect", inspect::serve(inspect, sources, tasks.token()));
+        tasks.spawn("inspect", facts::serve(inspect, sources, tasks.token()));
     }
     let running = program.health.gate("running", "the program is starting");
     running.ready();

@@ -15,11 +15,13 @@ use std::{
     time::Instant,
 };
 
-use collector::observe::{
-    ConnectionTable, Ingest, Listener, MaxConnections,
-    answer_cache::AnswerCache,
-    names::{NameIndex, SharedIndex},
-    queue,
+use collector::{
+    listen::{ConnectionTable, Ingest, Listener, MaxConnections},
+    matching::{
+        answer_cache::AnswerCache,
+        index::{NameIndex, SharedIndex},
+        queue,
+    },
 };
 use runtime::clock::Clock;
 use tests::{

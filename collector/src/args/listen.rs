@@ -12,7 +12,7 @@ use runtime::{
 };
 use tokio_rustls::rustls::ServerConfig;
 
-use crate::observe::secret::Secrets;
+use crate::listen::secret::Secrets;
 
 const LISTENING: &str = "Listening";
 const PEERS: &str = "Peers that may stream";

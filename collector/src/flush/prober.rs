@@ -13,7 +13,7 @@ use tokio::{
 use tracing::debug;
 
 use super::{plan::Probe, probe::Template};
-use crate::query_origin::OwnQueries;
+use crate::matching::query_origin::OwnQueries;
 
 /// The most unanswered probes. A server that is behind gets no more.
 const IN_FLIGHT: usize = 16;

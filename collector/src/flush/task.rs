@@ -26,7 +26,7 @@ use super::{
     seen::SeenProbe,
 };
 use crate::{
-    query_origin::OwnQueries,
+    matching::query_origin::OwnQueries,
     rules::{BySource, Wanted},
 };
 

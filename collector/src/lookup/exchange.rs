@@ -28,7 +28,10 @@ use super::{
     provider::Provider,
     result::ServerReply,
 };
-use crate::{guards::SharedGuards, notices::Rebinding, query_origin::OwnQueries};
+use crate::{
+    matching::{guards::SharedGuards, query_origin::OwnQueries},
+    rules::notices::Rebinding,
+};
 use names::{Addresses, Failure};
 
 /// The EDNS payload size: datagrams of this size pass any network without fragments (RFC 9715).

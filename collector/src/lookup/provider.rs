@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use tokio::{io::Interest, net};
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
 
-use crate::query_origin::OwnQueries;
+use crate::matching::query_origin::OwnQueries;
 
 /// Opens sockets on tokio. The background tasks of its connections end when the last clone is
 /// dropped.

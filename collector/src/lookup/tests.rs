@@ -12,7 +12,7 @@ use hickory_proto::op::ResponseCode;
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::*;
-use crate::guards::Guards;
+use crate::matching::guards::Guards;
 use names::{Failure, FamilyOutcome};
 
 /// For events that must come.

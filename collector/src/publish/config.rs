@@ -3,7 +3,10 @@
 use names::{Limits, NamespaceCaps, Namespaces};
 
 use super::{NewAddresses, policy::ObjectPolicy};
-use crate::{guards::Guards, notices::Notices, observe::answer_cache::AnswerCache};
+use crate::{
+    matching::{answer_cache::AnswerCache, guards::Guards},
+    rules::notices::Notices,
+};
 
 /// The configuration of the publisher. The default has the limits that the flags have by default,
 /// and shares nothing.

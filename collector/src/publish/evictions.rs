@@ -8,7 +8,7 @@ use proto::api::{DnsName, KubeOvnDnsNameResolver};
 use runtime::kube_events::{Reporter, Severity};
 
 use super::{name_objects::NameObjects, policy::ObjectPolicy};
-use crate::{notices::Notices, rules::Source};
+use crate::rules::{Source, notices::Notices};
 
 /// Names whose evictions are not reported yet.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use runtime::{cluster_cidrs::Purpose, metrics::Label};
 use super::publisher::Publisher;
 use tracing::info;
 
-use crate::guards;
+use crate::matching::guards;
 
 runtime::metrics! {
     pub const METRICS;

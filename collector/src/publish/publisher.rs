@@ -23,15 +23,14 @@ use super::{
     rule_uses::RuleUses,
 };
 use crate::{
-    guards::Guards,
-    notices::Notices,
-    observe::{
+    flush::coverage::StreamCoverage,
+    matching::{
         Backfill,
         answer_cache::{Answer, AnswerCache},
-        names::NameIndex,
+        guards::Guards,
+        index::NameIndex,
     },
-    rules::{BySource, Wanted},
-    stream_coverage::StreamCoverage,
+    rules::{BySource, Wanted, notices::Notices},
 };
 
 /// The most addresses named in the log after a change of the guards.

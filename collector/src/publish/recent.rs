@@ -10,7 +10,7 @@ use proto::{
 use runtime::{clock::Timestamp, store::ObjectKey};
 
 use super::name_objects::names_of;
-use crate::observe::PeerIds;
+use crate::listen::PeerIds;
 use names::{Added, Entry, Namespaces, Provenance, Stored};
 
 /// The latest new addresses, oldest first. Clones share them.

@@ -10,9 +10,8 @@ use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
 use super::{name_objects::NameObjects, queue::DirtyNames};
-use crate::{
-    interner::Interner,
-    rules::{BySource, RetentionPolicy, RuleChange, Source, SourceSet, Version, Wanted},
+use crate::rules::{
+    BySource, RetentionPolicy, RuleChange, Source, SourceSet, Version, Wanted, interner::Interner,
 };
 
 /// Values that many names share.

@@ -30,10 +30,9 @@ use super::{
     write::{Write, WriteOutcome},
 };
 use crate::{
-    guards::SharedGuards,
-    observe::{LossTracker, names::SharedIndex, queue},
+    flush::coverage::StreamCoverage,
+    matching::{LossTracker, guards::SharedGuards, index::SharedIndex, queue},
     rules::{BySource, Source, Wanted},
-    stream_coverage::StreamCoverage,
 };
 
 /// The most observations applied before writes are computed.

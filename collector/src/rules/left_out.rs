@@ -1,7 +1,7 @@
 //! Reports names that limits leave out to the authors of the rules.
 
 use super::{rule_events::RuleEvents, rule_set::Rules};
-use crate::notices::LeftOut;
+use crate::rules::notices::LeftOut;
 
 /// Reports to the authors of the rules.
 pub(super) fn report(events: &RuleEvents, rules: &Rules, left_out: &LeftOut) {

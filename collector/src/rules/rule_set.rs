@@ -16,7 +16,7 @@ use super::{
     users::{User, Users, joined},
     wanted::{WantedName, replace},
 };
-use crate::interner::Interner;
+use crate::rules::interner::Interner;
 use names::{Namespace, Namespaces};
 
 /// The most names of a namespace that are read: twice as many as count, so that a change of the rules needs no room twice.

@@ -19,7 +19,7 @@ use runtime::{
 use tokio::{sync::watch, time::sleep};
 
 use super::{Program, probes::Blocks};
-use crate::{observe::ConnectionTable, stream_coverage::StreamCoverage};
+use crate::{flush::coverage::StreamCoverage, listen::ConnectionTable};
 
 /// The pod's addresses, which its manifest sets (`status.podIPs`).
 const POD_IPS: &str = "POD_IPS";

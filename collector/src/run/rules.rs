@@ -9,10 +9,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::Program;
 use crate::{
-    inspect,
-    notices::{LeftOut, Rebinding},
+    facts,
     publish::{ManageObjects, SourcePolicy},
-    rules::{self, BySource, Inputs, Outputs, Overview, RuleSource, Source, UsesAsked, Wanted},
+    rules::{
+        self, BySource, Inputs, Outputs, Overview, RuleSource, Source, UsesAsked, Wanted,
+        notices::{LeftOut, Rebinding},
+    },
 };
 
 /// ovn-kubernetes' cluster manager may create the object; it deletes others of the name at once.
@@ -48,7 +50,7 @@ impl Program {
         let (overview, shown) = watch::channel(BySource::of(&sources));
         let (mut questions, mut reports) = (Vec::new(), Vec::new());
         for source in &sources {
-            let (asking, asked) = mpsc::channel(inspect::QUEUE);
+            let (asking, asked) = mpsc::channel(facts::QUEUE);
             let (attempts, rebindings) = mpsc::channel(QUEUE);
             let (leaving_out, left_out) = mpsc::channel(QUEUE);
             questions.push(asking);

@@ -34,7 +34,7 @@ use runtime::{
 
 use super::{Config, Publisher};
 use crate::{
-    observe::answer_cache::AnswerCache,
+    matching::answer_cache::AnswerCache,
     publish::{
         ManageObjects, ObjectPolicy, Shared,
         write::{Write, WriteOutcome},

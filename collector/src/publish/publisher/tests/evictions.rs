@@ -4,8 +4,8 @@ use runtime::kube_events::{Report, Reporter};
 
 use super::{World, at, name, wanted};
 use crate::{
-    notices::{LeftOut, Notices},
     publish::ManageObjects,
+    rules::notices::{LeftOut, Notices},
 };
 
 const NAME: &str = "www.example.com.";

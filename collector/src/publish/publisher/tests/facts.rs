@@ -4,7 +4,7 @@ use runtime::inspect::Subject;
 
 use super::{World, answer, at, name};
 use crate::{
-    observe::PeerIds,
+    listen::PeerIds,
     publish::{Facts, ManageObjects},
 };
 use names::Provenance;

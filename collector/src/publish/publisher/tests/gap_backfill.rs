@@ -1,7 +1,10 @@
 //! Look-ups after lost answers, in the publisher.
 
 use crate::publish::publisher::tests::{at, lookup::world, name};
-use crate::{observe::Backfill, publish::ManageObjects, publish::publisher::tests::World};
+use crate::{
+    matching::Backfill,
+    publish::{ManageObjects, publisher::tests::World},
+};
 
 fn anything() -> Backfill {
     Backfill {

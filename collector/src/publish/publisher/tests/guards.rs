@@ -5,9 +5,11 @@ use std::{sync::Arc, time::Duration};
 use runtime::cluster_cidrs::{Networks, Purpose};
 
 use crate::{
-    observe::answer_cache::Answer,
-    publish::ManageObjects,
-    publish::publisher::tests::{World, answer, at, name},
+    matching::answer_cache::Answer,
+    publish::{
+        ManageObjects,
+        publisher::tests::{World, answer, at, name},
+    },
 };
 
 const WWW: &str = "www.example.com";

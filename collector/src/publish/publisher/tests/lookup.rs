@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use runtime::{clock::Timestamp, store::Event};
 
 use crate::publish::publisher::tests::{World, at, name, wanted};
-use crate::{observe::answer_cache::Answer, publish::ManageObjects, rules::Source::EgressFirewall};
+use crate::{
+    matching::answer_cache::Answer, publish::ManageObjects, rules::Source::EgressFirewall,
+};
 use names::Failure;
 use names::{FamilyOutcome, LookupResult};
 

@@ -6,8 +6,8 @@ use proto::api::DnsName;
 
 use super::{World, at, name, wanted};
 use crate::{
-    notices::{LeftOut, Notices},
     publish::ManageObjects,
+    rules::notices::{LeftOut, Notices},
 };
 use names::Namespace;
 use names::NamespaceCaps;

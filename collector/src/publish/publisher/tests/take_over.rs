@@ -92,7 +92,7 @@ fn known(publisher: &mut Publisher, spec: &str) -> Vec<String> {
 fn while_a_dns_server_is_not_heard_no_name_is_forgotten_as_idle() {
     for is_missing in [true, false] {
         let mut pair = Pair::new();
-        let coverage = crate::stream_coverage::StreamCoverage {
+        let coverage = crate::flush::coverage::StreamCoverage {
             is_missing,
             ..Default::default()
         };

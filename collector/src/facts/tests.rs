@@ -1,0 +1,346 @@
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use proto::api::DnsName;
+use runtime::{clock::Timestamp, listen::ListenAddress, store::ObjectKey};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
+    task::JoinHandle,
+};
+
+use super::*;
+use crate::{
+    flush::BlockState,
+    publish::{
+        CapView, ListedName, NameFacts, NameListing, NameSelection, NameView, NamesQuery, View,
+    },
+    rules::{
+        BySource,
+        validation::{Fault, Faults},
+    },
+};
+use ::names::Evictions;
+use ::names::{AddressFacts, Failure, FailureView, Provenance};
+
+mod pages;
+
+const HOSTILE: &str = "<script>alert(1)</script>\"'&";
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey {
+        namespace: "ovn".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+pub(super) fn name_view(name: &str) -> NameView {
+    NameView {
+        name: DnsName::parse(name).unwrap(),
+        objects: vec![key("dns-1")],
+        allowed: true,
+        denied: false,
+        left_out: false,
+        full: false,
+        names: 1,
+        addresses: 3,
+        next_lookup: Some(Timestamp::from_millis(1_800_000_012_000)),
+        fruitless_lookups: 0,
+        failing: 0,
+        failures: Vec::new(),
+        evictions: Evictions::default(),
+        failed_writes: 0,
+    }
+}
+
+fn view(names: Vec<NameView>) -> View {
+    View {
+        at: Timestamp::from_millis(1_800_000_000_000),
+        leader: true,
+        evictions: Evictions {
+            addresses: 7,
+            names: 0,
+        },
+        lookups: 2,
+        namespaces: vec![CapView {
+            namespace: HOSTILE.into(),
+            names_left_out: 12,
+            addresses: 19_990,
+        }],
+        names,
+    }
+}
+
+fn overview() -> Overview {
+    let mut faults = Faults::default();
+    faults.add(Fault::NameRefused, HOSTILE);
+    faults.add(Fault::DenyRuleByName, "www.example.com.");
+    Overview {
+        out_of_sync: None,
+        objects: 2,
+        faults: BTreeMap::from([(key("default"), faults)]),
+        undecodable: [key("broken")].into(),
+    }
+}
+
+/// Each asked name, with an address and a namespace.
+fn listing(query: &NamesQuery) -> NameListing {
+    let NameSelection::These(names) = &query.selection else {
+        panic!("{query:?}");
+    };
+    let listed = |name: &DnsName| ListedName {
+        facts: NameFacts {
+            name: name.clone(),
+            wanted: true,
+            allowed: true,
+            denied: false,
+            over_limit: false,
+            at_cap: Vec::new(),
+            objects: Vec::new(),
+            addresses: vec![(address(name), true)],
+            more_addresses: 2,
+            next_lookup: None,
+            fruitless_lookups: 0,
+            failures: Vec::new(),
+            left_out: 0,
+            failed_writes: 0,
+        },
+        namespaces: vec!["team-a".into()],
+        more_namespaces: 1,
+        asked_by: Vec::new(),
+    };
+    NameListing {
+        at: Timestamp::from_millis(1_800_000_000_000),
+        leader: true,
+        names: names.iter().map(listed).collect(),
+        last: None,
+    }
+}
+
+fn address(name: &DnsName) -> AddressFacts {
+    let at = Timestamp::from_millis(1_800_000_000_000);
+    AddressFacts {
+        name: name.clone(),
+        ip: [192, 0, 2, 10].into(),
+        ttl: 30,
+        looked_up: at,
+        seen: at,
+        source: Provenance::LOOKUP,
+        first_client: None,
+        expires: at,
+        goes: at,
+        goes_once_looked_up: true,
+    }
+}
+
+/// Sources with a controller that answers with this view.
+fn sources(names: Vec<NameView>) -> InspectSources {
+    let (controller, mut questions) = mpsc::channel(QUEUE);
+    tokio::spawn(async move {
+        while let Some(question) = questions.recv().await {
+            match question {
+                InspectRequest::View(viewer) => {
+                    let _ = viewer.send(view(names.clone()));
+                }
+                InspectRequest::Names(query, sender) => {
+                    let _ = sender.send(listing(&query));
+                }
+                InspectRequest::Facts(..) => {}
+            }
+        }
+    });
+    sources_with(controller)
+}
+
+/// Sources with faults.
+fn sources_with(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
+    let health = Health::new();
+    health.gate("store-writes", HOSTILE);
+    let sources = sources_of(controller);
+    InspectSources {
+        rules: RuleSources {
+            overview: watch::channel(Arc::new(overview()).into()).1,
+            ..sources.rules
+        },
+        dns: DnsSources {
+            blocks: watch::channel(Arc::new(blocks())).1,
+        },
+        health,
+        ..sources
+    }
+}
+
+/// The status of these names, with a fault of each kind beside them.
+pub(super) fn status_of(names: Vec<NameView>) -> Status {
+    with_problems(view(names), &sources_with(mpsc::channel(1).0))
+}
+
+fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
+    InspectSources {
+        controller,
+        rules: RuleSources {
+            tasks: vec![mpsc::channel(1).0],
+            wanted: watch::channel(BySource::default()).1,
+            overview: watch::channel(BySource::default()).1,
+        },
+        dns: DnsSources {
+            blocks: watch::channel(Arc::default()).1,
+        },
+        remembered: AnswerCache::default(),
+        peers: crate::listen::PeerIds::default(),
+        connections: connections(),
+        site: Site::default(),
+        clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
+        taps: CaptureSubscribers::default(),
+        new_addresses: NewAddresses::default(),
+        health: Health::new(),
+        bad_objects: BadObjects::default(),
+    }
+}
+
+fn connections() -> ConnectionTable {
+    let limits = crate::listen::MaxConnections {
+        connections: 1,
+        of_peer: 1,
+    };
+    ConnectionTable::new(limits, crate::matching::queue::channel(1 << 20).0)
+}
+
+fn blocks() -> Vec<BlockView> {
+    vec![BlockView {
+        server: "10.0.0.1:53".parse().unwrap(),
+        name: "flush.cluster.local.".to_owned(),
+        state: BlockState::NotStreaming,
+        reported: Some(Duration::from_secs(31)),
+        delay: Some(Duration::from_micros(1_500)),
+        rcode: Some(5),
+    }]
+}
+
+async fn get(socket: &Path, path: &str) -> String {
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+/// A server with a controller that has these names.
+struct Served {
+    socket: PathBuf,
+    _folder: TempDir,
+    token: CancellationToken,
+    serving: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Served {
+    async fn start(names: Vec<NameView>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("x.sock");
+        let address = ListenAddress::Unix(socket.clone().into());
+        let inspect = Inspect::bind(&address).await.unwrap();
+        let token = CancellationToken::new();
+        let serving = tokio::spawn(serve(inspect, sources(names), token.clone()));
+        Self {
+            socket,
+            _folder: folder,
+            token,
+            serving,
+        }
+    }
+
+    async fn end(self) {
+        self.token.cancel();
+        self.serving.await.unwrap().unwrap();
+    }
+}
+
+/// The page and the JSON.
+async fn shown(names: Vec<NameView>) -> (String, serde_json::Value) {
+    let served = Served::start(names).await;
+    let socket = &served.socket;
+    let page = get(socket, "/").await;
+    let json = get(socket, "/status.json").await;
+    assert!(get(socket, "/metrics").await.starts_with("HTTP/1.0 404"));
+    served.end().await;
+    let (_, body) = json.split_once("\r\n\r\n").unwrap();
+    (page, serde_json::from_str(body).unwrap())
+}
+
+/// Paused time advances only while no task can run.
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_that_stops_reading_is_dropped_and_a_capture_ends_on_time() {
+    // More than the buffers of a socket hold.
+    let names = (0..5_000).map(|i| name_view(&format!("n{i}.example.com")));
+    let served = Served::start(names.collect()).await;
+    let (start, socket) = (Instant::now(), served.socket.clone());
+    let capture = tokio::spawn(async move { get(&socket, "/capture/60000/1000").await });
+    let mut stalled = Vec::new();
+    for _ in 0..12 {
+        let mut stream = UnixStream::connect(&served.socket).await.unwrap();
+        let request = b"GET /status.json HTTP/1.0\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        stalled.push(stream);
+    }
+    let page = get(&served.socket, "/").await;
+    assert!(page.starts_with("HTTP/1.0 200"), "{page}");
+    assert_eq!(start.elapsed().as_secs(), 20);
+    let capture = capture.await.unwrap();
+    assert!(
+        capture.ends_with("\0\0\0\0\0\0\0\x04\0\0\0\x03"),
+        "{capture:?}"
+    );
+    assert_eq!(start.elapsed().as_secs(), 60);
+    served.end().await;
+}
+
+fn inspector(controller: mpsc::Sender<InspectRequest>) -> Inspector {
+    Inspector {
+        sources: sources_of(controller),
+        shown: Mutex::default(),
+        pacer: QueryPacer::default(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_does_not_say_is_waited_for_five_seconds() {
+    let (controller, questions) = mpsc::channel(QUEUE);
+    let inspector = inspector(controller);
+    let start = Instant::now();
+    assert!(inspector.status().await.is_none());
+    assert_eq!(start.elapsed(), ANSWER_DEADLINE);
+    // A controller that has ended is not waited for.
+    drop(questions);
+    assert!(inspector.status().await.is_none());
+    assert_eq!(start.elapsed(), ANSWER_DEADLINE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_who_look_ask_the_controller_once_a_second() {
+    let (controller, mut questions) = mpsc::channel(QUEUE);
+    let inspector = Arc::new(inspector(controller));
+    let counting = tokio::spawn(async move {
+        let mut asked = 0;
+        while let Some(InspectRequest::View(viewer)) = questions.recv().await {
+            asked += 1;
+            viewer.send(view(Vec::new())).unwrap();
+        }
+        asked
+    });
+    for _ in 0..3 {
+        let many = (0..100).map(|_| {
+            let inspector = Arc::clone(&inspector);
+            tokio::spawn(async move { assert!(inspector.status().await.is_some()) })
+        });
+        for one in Vec::from_iter(many) {
+            one.await.unwrap();
+        }
+        tokio::time::sleep(FRESH).await;
+    }
+    drop(inspector);
+    assert_eq!(counting.await.unwrap(), 3);
+}

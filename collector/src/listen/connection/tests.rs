@@ -1,0 +1,431 @@
+use std::{fs, sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use prost::Message as _;
+use proto::{
+    dnstap::pb,
+    frame_stream::{Control, ControlKind, Limits, encode_data},
+};
+use runtime::{
+    clock::{Clock, Timestamp},
+    endpoints::{Conditions, Endpoints},
+    listen,
+    reload::Reloading,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
+    sync::watch,
+    task::JoinHandle,
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::listen::connection::{Error, read};
+use crate::{
+    listen::{
+        ConnectionLimits, ConnectionTable, DnsServers, Ingest, MaxConnections, secret::Secrets,
+    },
+    matching::{
+        LossTracker,
+        answer_cache::AnswerCache,
+        index::{NameIndex, SharedIndex},
+        pipeline::tests::another_wanted_frame,
+        queue,
+    },
+};
+
+mod probes;
+mod strangers;
+
+struct Peer {
+    stream: DuplexStream,
+    observations: queue::Receiver,
+    reader: JoinHandle<Result<u64, Error>>,
+    shutdown: CancellationToken,
+}
+
+impl Peer {
+    fn connect() -> Self {
+        Self::with(1 << 20, |_| {})
+    }
+
+    /// A peer with a queue of so many bytes; `change` changes the rest.
+    fn with(queue: usize, change: impl FnOnce(&mut Ingest)) -> Self {
+        let (stream, other) = duplex(4096);
+        let (sender, observations) = queue::channel(queue);
+        let names: NameIndex = [proto::api::DnsName::parse("www.example.com").unwrap()]
+            .iter()
+            .collect();
+        let index = SharedIndex::default();
+        index.store(Arc::new(names));
+        let limits = MaxConnections {
+            connections: 8,
+            of_peer: 8,
+        };
+        let clock = Clock::manual(Timestamp::from_millis(1_800_000_000_000));
+        let mut ingest = Ingest::new(index, clock, ConnectionTable::new(limits, sender));
+        change(&mut ingest);
+        let peer = listen::Peer::Address("192.0.2.1:40000".parse().unwrap());
+        let listener = "tcp://0.0.0.0:6000".parse().unwrap();
+        let status = ingest.peer_acl.status(&listener, &peer);
+        let permit = ingest.connections.take(&peer, status.is_known()).unwrap();
+        let shutdown = CancellationToken::new();
+        let token = shutdown.clone();
+        let reader = tokio::spawn(async move { read(other, permit, status, &ingest, token).await });
+        Self {
+            stream,
+            observations,
+            reader,
+            shutdown,
+        }
+    }
+
+    async fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
+    async fn expect(&mut self, kind: ControlKind) {
+        let expected = control(kind);
+        let mut bytes = vec![0; expected.len()];
+        self.stream.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(bytes, expected, "{kind:?}");
+    }
+
+    async fn open(&mut self) {
+        self.send(&control(ControlKind::Ready)).await;
+        self.expect(ControlKind::Accept).await;
+        self.send(&control(ControlKind::Start)).await;
+    }
+
+    async fn end(self) -> Result<u64, Error> {
+        self.reader.await.unwrap()
+    }
+}
+
+fn control(kind: ControlKind) -> Vec<u8> {
+    let control = match kind {
+        ControlKind::Stop | ControlKind::Finish => Control::new(kind),
+        _ => Control::with_content_type(kind, Bytes::from_static(proto::dnstap::CONTENT_TYPE)),
+    };
+    let mut bytes = BytesMut::new();
+    control.encode(&Limits::default(), &mut bytes).unwrap();
+    bytes.to_vec()
+}
+
+fn data(payload: &[u8]) -> Vec<u8> {
+    let mut bytes = BytesMut::new();
+    encode_data(payload, &Limits::default(), &mut bytes).unwrap();
+    bytes.to_vec()
+}
+
+#[tokio::test]
+async fn a_bidirectional_stream_is_read_from_ready_to_finish() {
+    let mut peer = Peer::connect();
+    peer.open().await;
+    peer.send(&[data(&another_wanted_frame()), data(&another_wanted_frame())].concat())
+        .await;
+    assert_eq!(
+        peer.observations.recv().await.unwrap().name.as_str(),
+        "www.example.com."
+    );
+    peer.send(&control(ControlKind::Stop)).await;
+    peer.expect(ControlKind::Finish).await;
+    assert_eq!(peer.end().await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_unidirectional_stream_gets_no_answer() {
+    let mut peer = Peer::connect();
+    peer.send(
+        &[
+            control(ControlKind::Start),
+            data(&another_wanted_frame()),
+            control(ControlKind::Stop),
+        ]
+        .concat(),
+    )
+    .await;
+    assert!(peer.observations.recv().await.is_some());
+    let mut rest = Vec::new();
+    peer.stream.read_to_end(&mut rest).await.unwrap();
+    assert_eq!(rest, b"");
+    assert_eq!(peer.end().await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_that_comes_byte_by_byte_in_time_is_read() {
+    let mut peer = Peer::connect();
+    peer.open().await;
+    for byte in data(&another_wanted_frame()) {
+        peer.send(&[byte]).await;
+        tokio::time::advance(Duration::from_millis(50)).await;
+    }
+    assert!(peer.observations.recv().await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_at_one_byte_a_second_ends_the_stream() {
+    let mut peer = Peer::connect();
+    peer.open().await;
+    let frame = data(&another_wanted_frame());
+    let first =
+        u64::try_from(control(ControlKind::Ready).len() + control(ControlKind::Start).len())
+            .unwrap();
+    for byte in frame.iter().take(40) {
+        let _closed = peer.stream.write_all(&[*byte]).await;
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    match peer.end().await {
+        Err(Error::FrameTimeout { offset, .. }) => assert_eq!(offset, first),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_says_nothing_is_closed_and_a_quiet_stream_is_not() {
+    let silent = Peer::connect();
+    assert!(matches!(
+        silent.reader.await.unwrap(),
+        Err(Error::HandshakeTimeout(_))
+    ));
+
+    let mut quiet = Peer::connect();
+    quiet.open().await;
+    quiet.send(&data(&another_wanted_frame())).await;
+    quiet.observations.recv().await.unwrap();
+    tokio::time::advance(Duration::from_secs(24 * 3600)).await;
+    quiet.send(&data(&another_wanted_frame())).await;
+    assert!(quiet.observations.recv().await.is_some());
+}
+
+#[tokio::test]
+async fn each_broken_stream_ends_with_its_reason() {
+    let ready = control(ControlKind::Ready);
+    let start = control(ControlKind::Start);
+    let wrong = {
+        let mut bytes = BytesMut::new();
+        let control =
+            Control::with_content_type(ControlKind::Start, Bytes::from_static(b"protobuf:other"));
+        control.encode(&Limits::default(), &mut bytes).unwrap();
+        bytes.to_vec()
+    };
+    let cases: [(Vec<u8>, &str); 6] = [
+        (wrong, "handshake"),
+        (data(b"data before START"), "handshake"),
+        ([start.clone(), start.clone()].concat(), "handshake"),
+        ([ready.clone(), ready].concat(), "handshake"),
+        (
+            [start.clone(), 0xffff_ffff_u32.to_be_bytes().to_vec()].concat(),
+            "frame",
+        ),
+        ([start, vec![0, 0, 1]].concat(), "truncated"),
+    ];
+    for (bytes, reason) in cases {
+        let mut peer = Peer::connect();
+        peer.send(&bytes).await;
+        peer.stream.shutdown().await.unwrap();
+        let error = peer.end().await.unwrap_err();
+        assert_eq!(error.reason(), reason, "{error}");
+        assert!(error.to_string().contains("byte"), "it says where: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_drops_observations_and_reads_on_and_keeps_their_names() {
+    let loss_tracker = LossTracker::default();
+    let mut peer = Peer::with(2048, |ingest| ingest.loss_tracker = loss_tracker.clone());
+    peer.open().await;
+    for _ in 0..100 {
+        peer.send(&data(&another_wanted_frame())).await;
+    }
+    peer.send(&control(ControlKind::Stop)).await;
+    peer.expect(ControlKind::Finish).await;
+    assert!(peer.observations.recv().await.is_some());
+    assert_eq!(peer.end().await.unwrap(), 100);
+    let lost: Vec<String> = loss_tracker
+        .next()
+        .await
+        .names
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(lost, ["www.example.com."]);
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_the_stream() {
+    let mut peer = Peer::connect();
+    peer.open().await;
+    peer.shutdown.cancel();
+    assert_eq!(peer.end().await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn what_has_come_before_a_shutdown_is_read() {
+    let mut peer = Peer::connect();
+    peer.open().await;
+    for _ in 0..3 {
+        peer.send(&data(&another_wanted_frame())).await;
+    }
+    peer.shutdown.cancel();
+    assert_eq!(peer.end().await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn a_sender_that_never_pauses_does_not_hold_a_shutdown_up() {
+    let mut peer = Peer::connect();
+    peer.open().await;
+    peer.shutdown.cancel();
+    let frame = data(&another_wanted_frame());
+    // The write fails once the reader has gone.
+    while peer.stream.write_all(&frame).await.is_ok() {}
+    peer.reader.await.unwrap().unwrap();
+}
+
+/// A frame of events with this `extra`.
+fn frame_with(extra: &str) -> Vec<u8> {
+    let mut event = pb::Dnstap::decode(another_wanted_frame().as_slice()).unwrap();
+    event.extra = Some(extra.as_bytes().to_vec());
+    data(&event.encode_to_vec())
+}
+
+fn listed(addresses: &[&str]) -> Option<Endpoints> {
+    let conditions = Conditions {
+        ready: false,
+        serving: true,
+        terminating: false,
+    };
+    let addresses = addresses.iter();
+    Some(Arc::new(
+        addresses
+            .map(|text| (text.parse().unwrap(), conditions))
+            .collect(),
+    ))
+}
+
+/// DNS servers on the pod network.
+fn servers(endpoints: watch::Receiver<Option<Endpoints>>) -> Option<DnsServers> {
+    let networks = watch::channel(Some(Arc::default())).1;
+    Some(DnsServers::new(endpoints, networks))
+}
+
+/// A peer that becomes known once the sender lists its endpoint.
+fn unknown() -> (Peer, watch::Sender<Option<Endpoints>>) {
+    let (sender, receiver) = watch::channel(None);
+    let peer = Peer::with(1 << 20, |ingest| {
+        ingest.peer_acl.servers = servers(receiver);
+        ingest.remembered = AnswerCache::new(100, Duration::MAX);
+    });
+    (peer, sender)
+}
+
+#[tokio::test(start_paused = true)]
+async fn frames_of_an_unknown_peer_wait_in_its_socket_until_it_is_known() {
+    let (mut peer, endpoints) = unknown();
+    peer.open().await;
+    // As many as fit the socket, far more than the last read of the handshake may have taken.
+    let sending = tokio::spawn(async move {
+        for _ in 0..100 {
+            peer.send(&data(&another_wanted_frame())).await;
+        }
+        peer.send(&control(ControlKind::Stop)).await;
+        peer
+    });
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    assert!(!sending.is_finished());
+    endpoints.send_replace(listed(&["192.0.2.7:53", "192.0.2.1:53"]));
+    let mut peer = sending.await.unwrap();
+    peer.expect(ControlKind::Finish).await;
+    assert!(peer.observations.recv().await.is_some());
+    assert_eq!(peer.end().await.unwrap(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_is_not_listed_in_a_minute_is_closed_and_nothing_of_it_counts() {
+    let (mut peer, endpoints) = unknown();
+    peer.open().await;
+    let opened = Instant::now();
+    endpoints.send_replace(listed(&["192.0.2.7:53"]));
+    peer.send(&data(&another_wanted_frame())).await;
+    assert!(matches!(
+        peer.reader.await.unwrap(),
+        Err(Error::UnknownPeer)
+    ));
+    assert_eq!(opened.elapsed(), Duration::from_secs(60));
+    assert!(peer.observations.recv().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_whose_endpoint_leaves_is_closed_unless_it_comes_back() {
+    let (mut peer, endpoints) = unknown();
+    let here = || listed(&["192.0.2.1:53"]);
+    endpoints.send_replace(here());
+    peer.open().await;
+    // The endpoint is gone for a moment, as when it moves to another EndpointSlice.
+    endpoints.send_replace(listed(&[]));
+    tokio::time::advance(Duration::from_secs(10)).await;
+    peer.send(&data(&another_wanted_frame())).await;
+    endpoints.send_replace(here());
+    assert!(peer.observations.recv().await.is_some());
+    endpoints.send_replace(listed(&[]));
+    peer.send(&data(&another_wanted_frame())).await;
+    assert!(matches!(
+        peer.reader.await.unwrap(),
+        Err(Error::UnknownPeer)
+    ));
+    assert!(peer.observations.recv().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_show_a_secret_of_the_file_as_it_is_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret");
+    let (old, new) = ("0123456789abcdef", "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    fs::write(&file, old).unwrap();
+    let parse = |contents: &[Vec<u8>]| Ok(Secrets::parse(&contents.concat())?);
+    let begun = Reloading::begin("secret", vec![file.clone()], parse);
+    let (secrets, reloading) = begun.unwrap();
+    tokio::spawn(reloading.run(CancellationToken::new()));
+    let mut peer = Peer::with(1 << 20, |ingest| {
+        ingest.peer_acl.secrets = Some(secrets.clone())
+    });
+    let use_file = async |contents: String| {
+        fs::write(&file, &contents).unwrap();
+        let expected = Secrets::parse(contents.as_bytes()).unwrap();
+        while *secrets.load() != expected {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    peer.open().await;
+    // The good event follows the bad ones, and shows whether they were taken.
+    let expect = async |peer: &mut Peer, bad: &[&str], good: &str| {
+        for extra in bad {
+            peer.send(&frame_with(extra)).await;
+        }
+        peer.send(&data(&another_wanted_frame())).await;
+        peer.send(&frame_with(good)).await;
+        assert!(peer.observations.recv().await.is_some());
+        tokio::task::yield_now().await;
+        assert_eq!(peer.observations.len(), 0, "{bad:?}");
+    };
+    expect(&mut peer, &[new, "", "0123456789abcdeg"], old).await;
+    use_file(format!("{old}\n{new}\n")).await;
+    expect(&mut peer, &[""], old).await;
+    expect(&mut peer, &[""], new).await;
+    use_file(format!("{new}\n")).await;
+    expect(&mut peer, &[old, ""], new).await;
+}
+
+#[tokio::test]
+async fn a_frame_of_the_largest_size_fits_the_smallest_buffer() {
+    let mut peer = Peer::with(1 << 20, |ingest| {
+        ingest.limits.buffer = ConnectionLimits::SMALLEST_BUFFER;
+    });
+    peer.open().await;
+    let largest = vec![0; Limits::default().data_frame];
+    for _ in 0..10 {
+        peer.send(&data(&largest)).await;
+        peer.send(&data(&another_wanted_frame())).await;
+        assert!(peer.observations.recv().await.is_some());
+    }
+}

@@ -1,0 +1,368 @@
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+use hickory_proto::{
+    op::{Message, MessageType, OpCode, Query, ResponseCode},
+    rr::{Name, RData, Record, RecordType, rdata},
+};
+use prost::Message as _;
+use proto::{
+    api::{DnsName, Family},
+    dnstap::pb,
+};
+use runtime::clock::{Clock, Timestamp};
+
+use crate::matching::pipeline::{Context, StreamHistory, observe};
+use crate::{
+    listen::metrics::{Counts, Outcome},
+    matching::{
+        answer_cache::AnswerCache, guards::Guards, index::NameIndex, query_origin::OwnQueries,
+    },
+};
+use names::{Observation, Provenance};
+
+/// A CLIENT_RESPONSE that a test changes before it is sent.
+struct Event {
+    kind: pb::message::Type,
+    message: Message,
+    dns: Option<Vec<u8>>,
+    /// Of the time of the answer.
+    nanoseconds: u32,
+}
+
+fn response(asked: &str, records: &[(&str, RData)]) -> Event {
+    let name = Name::from_ascii(asked).unwrap();
+    let mut message = Message::new(7, MessageType::Response, OpCode::Query);
+    message.add_query(Query::query(name, RecordType::A));
+    for (owner, data) in records {
+        message.add_answer(Record::from_rdata(
+            Name::from_ascii(owner).unwrap(),
+            30,
+            data.clone(),
+        ));
+    }
+    Event {
+        kind: pb::message::Type::ClientResponse,
+        message,
+        dns: None,
+        nanoseconds: 500_000_000,
+    }
+}
+
+fn a(ip: &str) -> RData {
+    RData::A(rdata::A(ip.parse::<Ipv4Addr>().unwrap()))
+}
+
+fn frame(event: &Event) -> Vec<u8> {
+    let dns = event
+        .dns
+        .clone()
+        .unwrap_or_else(|| event.message.to_vec().unwrap());
+    let message = pb::Message {
+        r#type: event.kind as i32,
+        query_address: Some(vec![10, 0, 0, 1]),
+        response_time_sec: Some(1_800_000_000),
+        response_time_nsec: Some(event.nanoseconds),
+        response_message: (!dns.is_empty()).then_some(dns),
+        ..pb::Message::default()
+    };
+    pb::Dnstap {
+        r#type: 1,
+        message: Some(message),
+        ..pb::Dnstap::default()
+    }
+    .encode_to_vec()
+}
+
+#[test]
+fn values_that_the_schema_does_not_have_yet_do_not_cost_the_event() {
+    let mut event = pb::Dnstap::decode(wanted_frame().as_slice()).unwrap();
+    let message = event.message.as_mut().unwrap();
+    message.socket_family = Some(77);
+    message.socket_protocol = Some(78);
+    message.policy = Some(pb::Policy {
+        action: Some(79),
+        r#match: Some(80),
+        ..pb::Policy::default()
+    });
+    let (observation, _) = run(&event.encode_to_vec());
+    assert!(observation.is_some());
+    // A message type of a future dnstap version is ignored.
+    event.message.as_mut().unwrap().r#type = 81;
+    let (observation, counts) = run(&event.encode_to_vec());
+    assert!(observation.is_none());
+    assert_eq!(counts.pending(Outcome::BadEvent), 0);
+}
+
+/// The frame of an answer for a wanted name.
+pub(crate) fn wanted_frame() -> Vec<u8> {
+    frame(&response(
+        "www.example.com.",
+        &[("www.example.com.", a("1.2.3.4"))],
+    ))
+}
+
+/// The same with another address each time, since repeats of one answer are dropped.
+pub(crate) fn another_wanted_frame() -> Vec<u8> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let address = Ipv4Addr::from(0x0102_0000 + NEXT.fetch_add(1, Relaxed));
+    frame(&response(
+        "www.example.com.",
+        &[("www.example.com.", a(&address.to_string()))],
+    ))
+}
+
+fn run(frame: &[u8]) -> (Option<Observation>, Counts) {
+    run_with(frame, &OwnQueries::default())
+}
+
+fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
+    let wanted =
+        ["www.example.com", "*.wild.example.com"].map(|text| DnsName::parse(text).unwrap());
+    let names: NameIndex = wanted.iter().collect();
+    let mut counts = Counts::default();
+    let context = Context {
+        names: &names,
+        guards: &Guards::default(),
+        clock: &Clock::manual(Timestamp::from_millis(1_800_000_001_000)),
+        remembered: &AnswerCache::default(),
+        own,
+        secrets: None,
+    };
+    (
+        observe(frame, context, &mut StreamHistory::default(), &mut counts),
+        counts,
+    )
+}
+
+#[test]
+fn counts_from_the_servers_time_if_it_is_up_to_a_minute_before_the_receipt() {
+    let at = |seconds: i64| Timestamp::from_millis(1_800_000_000_000 + seconds * 1000);
+    for (answered_at, expected) in [
+        (Some(0), 0),
+        (Some(-60), -60),
+        (Some(-61), 0),
+        (Some(1), 0),
+        (Some(-3600), 0),
+        (None, 0),
+    ] {
+        let counted = super::counts_from(answered_at.map(at), at(0));
+        assert_eq!(counted, at(expected), "{answered_at:?}");
+    }
+}
+
+/// The observation of an event in a stream.
+fn hear(
+    event: &Event,
+    names: &NameIndex,
+    clock: &Clock,
+    remembered: &AnswerCache,
+    history: &mut StreamHistory,
+    counts: &mut Counts,
+) -> Option<Observation> {
+    let own = OwnQueries::default();
+    let context = Context {
+        names,
+        guards: &Guards::default(),
+        clock,
+        remembered,
+        own: &own,
+        secrets: None,
+    };
+    let frame = frame(event);
+    observe(&frame, context, history, counts)
+}
+
+#[test]
+fn what_a_stream_has_just_said_is_not_said_again() {
+    let index = || -> NameIndex {
+        let wanted = DnsName::parse("www.example.com").unwrap();
+        [&wanted].into_iter().collect()
+    };
+    let mut names = index();
+    let (clock, remembered) = (Clock::manual(Timestamp::default()), AnswerCache::default());
+    let (mut history, mut counts) = (
+        StreamHistory::of_stream(Provenance::STREAM),
+        Counts::default(),
+    );
+    let mut says = |event: &Event, millis: i64, names: &NameIndex, history: &mut StreamHistory| {
+        clock.set(Timestamp::from_millis(1_800_000_000_000 + millis));
+        hear(event, names, &clock, &remembered, history, &mut counts).is_some()
+    };
+    let answer = || response("www.example.com.", &[("www.example.com.", a("192.0.2.1"))]);
+    let mut again = answer();
+    again.message.metadata.id = 8;
+    assert!(says(&answer(), 0, &names, &mut history));
+    assert!(!says(&answer(), 1, &names, &mut history));
+    assert!(!says(&again, 99, &names, &mut history));
+    // A history without slots drops no repeat.
+    assert!(says(&again, 99, &names, &mut StreamHistory::default()));
+    // Other addresses, or another time.
+    let other = response("www.example.com.", &[("www.example.com.", a("192.0.2.2"))]);
+    assert!(says(&other, 99, &names, &mut history));
+    assert!(says(&again, 100, &names, &mut history));
+    assert!(!says(&answer(), 199, &names, &mut history));
+    // Answers of a pause are read at once.
+    let mut later = answer();
+    later.nanoseconds += 100_000_000;
+    assert!(says(&later, 199, &names, &mut history));
+    // The rule may have been removed and added again.
+    names = index();
+    assert!(says(&answer(), 199, &names, &mut history));
+    // A partly refused answer is counted each time.
+    let refused = response(
+        "www.example.com.",
+        &[
+            ("www.example.com.", a("192.0.2.1")),
+            ("www.example.com.", a("127.0.0.1")),
+        ],
+    );
+    assert!(says(&refused, 199, &names, &mut history));
+    assert!(says(&refused, 199, &names, &mut history));
+    assert_eq!(counts.pending(Outcome::Repeated), 3);
+}
+
+fn outcome(event: &Event) -> Outcome {
+    let (observation, counts) = run(&frame(event));
+    let all = Outcome::ALL
+        .iter()
+        .copied()
+        .filter(|outcome| counts.pending(*outcome) > 0);
+    let all: Vec<_> = all.collect();
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert_eq!(observation.is_some(), all[0] == Outcome::Observed);
+    all[0]
+}
+
+#[test]
+fn a_look_up_of_a_collector_is_no_observation() {
+    let own = OwnQueries::default();
+    let address: IpAddr = "10.0.0.1".parse().unwrap();
+    let (observation, _) = run_with(&wanted_frame(), &own);
+    assert_eq!(observation.unwrap().client, Some(address));
+    own.set(std::sync::Arc::new([address].into()));
+    let (observation, counts) = run_with(&wanted_frame(), &own);
+    assert_eq!(observation, None);
+    assert_eq!(counts.pending(Outcome::Collector), 1);
+}
+
+#[test]
+fn an_answer_for_a_wanted_name_is_an_observation() {
+    let event = response(
+        "WWW.Example.com.",
+        &[
+            ("www.example.com.", a("1.2.3.4")),
+            ("www.example.com.", a("127.0.0.1")),
+        ],
+    );
+    let (observation, _) = run(&frame(&event));
+    let observation = observation.unwrap();
+    assert_eq!(observation.name.as_str(), "www.example.com.");
+    assert_eq!(observation.family, Family::V4);
+    assert_eq!(
+        observation.addresses.as_slice(),
+        [("1.2.3.4".parse::<IpAddr>().unwrap(), 30)]
+    );
+    assert_eq!(observation.at, Timestamp::from_millis(1_800_000_001_000));
+    assert_eq!(
+        observation.answered_at,
+        Some(Timestamp::from_millis(1_800_000_000_500))
+    );
+    assert_eq!(observation.client, Some("10.0.0.1".parse().unwrap()));
+}
+
+#[test]
+fn each_event_is_counted_by_what_comes_of_it() {
+    let good = || response("www.example.com.", &[("www.example.com.", a("1.2.3.4"))]);
+    assert_eq!(outcome(&good()), Outcome::Observed);
+    for kind in [
+        pb::message::Type::ForwarderResponse,
+        pb::message::Type::ClientQuery,
+    ] {
+        assert_eq!(outcome(&Event { kind, ..good() }), Outcome::OtherKind);
+    }
+    assert_eq!(
+        outcome(&Event {
+            dns: Some(Vec::new()),
+            ..good()
+        }),
+        Outcome::NoMessage
+    );
+    assert_eq!(
+        outcome(&Event {
+            dns: Some(vec![1, 2, 3]),
+            ..good()
+        }),
+        Outcome::BadMessage
+    );
+
+    let mut event = good();
+    event.message.metadata.message_type = MessageType::Query;
+    assert_eq!(outcome(&event), Outcome::BadMessage);
+    let mut event = good();
+    event.message.metadata.response_code = ResponseCode::NXDomain;
+    assert_eq!(outcome(&event), Outcome::Failure);
+
+    assert_eq!(
+        outcome(&response(
+            "other.example.com.",
+            &[("other.example.com.", a("1.2.3.4"))]
+        )),
+        Outcome::NotWanted
+    );
+    assert_eq!(
+        outcome(&response(
+            "a_b.wild.example.com.",
+            &[("a_b.wild.example.com.", a("1.2.3.4"))]
+        )),
+        Outcome::BadName
+    );
+    assert_eq!(
+        outcome(&response("www.example.com.", &[])),
+        Outcome::NoAddress
+    );
+    assert_eq!(
+        outcome(&response(
+            "www.example.com.",
+            &[("other.example.com.", a("1.2.3.4"))]
+        )),
+        Outcome::NoAddress
+    );
+    assert_eq!(
+        outcome(&response(
+            "www.example.com.",
+            &[("www.example.com.", a("169.254.169.254"))]
+        )),
+        Outcome::Refused
+    );
+
+    let mut event = good();
+    event.message.queries = vec![Query::query(
+        Name::from_ascii("www.example.com.").unwrap(),
+        RecordType::TXT,
+    )];
+    assert_eq!(outcome(&event), Outcome::OtherType);
+}
+
+#[test]
+fn a_frame_that_is_no_event_is_counted() {
+    let (observation, counts) = run(b"\xff\xff\xff");
+    assert!(observation.is_none());
+    assert_eq!(counts.pending(Outcome::BadEvent), 1);
+}
+
+#[test]
+fn an_answer_of_thousands_of_addresses_costs_no_more_than_a_name_may_have() {
+    let records: Vec<_> = (0..3000_u32)
+        .map(|i| {
+            (
+                "www.example.com.",
+                RData::A(rdata::A(Ipv4Addr::from(0x1400_0000 + i))),
+            )
+        })
+        .collect();
+    let (observed, _) = run(&frame(&response("www.example.com.", &records)));
+    assert_eq!(observed.unwrap().addresses.len(), super::MAX_ADDRESSES);
+}
