@@ -1,7 +1,7 @@
 //! Which DNS servers stream to this collector.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     net::{IpAddr, SocketAddr},
 };
 
@@ -10,7 +10,8 @@ use crate::flush::{BlockState, BlockView};
 /// The DNS servers that stream to this collector.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct StreamCoverage {
-    /// The number of listed DNS servers that stream, or of the connected peers if no server is listed.
+    /// The number of listed DNS servers that stream, or of the connected peers if no server is listed: the least of the
+    /// last ten seconds. A stream that has just opened lacks answers that other collectors have.
     pub streaming: usize,
     /// A listed DNS server does not stream.
     pub is_missing: bool,
@@ -42,6 +43,28 @@ impl StreamCoverage {
                 false => peers.is_empty(),
             },
         }
+    }
+}
+
+/// The coverage over time.
+#[derive(Clone, Debug, Default)]
+pub struct RecentCoverage(VecDeque<usize>);
+
+impl RecentCoverage {
+    /// The number of measurements that count, one a second.
+    const COUNT: usize = 10;
+
+    /// Adds a measurement. The number of servers in the result is the least of the last ten measurements; before as many
+    /// were made it is 0.
+    pub fn add(&mut self, mut coverage: StreamCoverage) -> StreamCoverage {
+        self.0.push_back(coverage.streaming);
+        if self.0.len() > Self::COUNT {
+            self.0.pop_front();
+        }
+        let is_complete = self.0.len() == Self::COUNT;
+        let least = self.0.iter().min().filter(|_| is_complete);
+        coverage.streaming = least.copied().unwrap_or(0);
+        coverage
     }
 }
 
@@ -118,6 +141,21 @@ mod tests {
             let unknown = [1, 2].map(|last| block(last, state));
             assert_eq!(coverage(&[Some(1)], &unknown), (1, true));
         }
+    }
+
+    #[test]
+    fn server_counts_once_it_has_streamed_for_ten_seconds() {
+        let mut recent = RecentCoverage::default();
+        let mut add = |streaming| {
+            let coverage = StreamCoverage {
+                streaming,
+                is_missing: false,
+            };
+            recent.add(coverage).streaming
+        };
+        assert_eq!([(); 10].map(|()| add(1)), [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!([(); 10].map(|()| add(2)), [1, 1, 1, 1, 1, 1, 1, 1, 1, 2]);
+        assert_eq!(add(0), 0);
     }
 
     #[test]

@@ -19,7 +19,10 @@ use runtime::{
 use tokio::{sync::watch, time::sleep};
 
 use super::{Program, probes::Blocks};
-use crate::{flush::coverage::StreamCoverage, listen::ConnectionTable};
+use crate::{
+    flush::coverage::{RecentCoverage, StreamCoverage},
+    listen::ConnectionTable,
+};
 
 /// The pod's addresses, which its manifest sets (`status.podIPs`).
 const POD_IPS: &str = "POD_IPS";
@@ -93,10 +96,11 @@ pub(super) fn coverage(
     let all_stream = matches!(program.store, OpenStore::Kube(_));
     let token = tasks.token();
     tasks.spawn("stream coverage", async move {
+        let mut recent = RecentCoverage::default();
         loop {
             let peers = connections.known_addresses();
             let now = StreamCoverage::new(&peers, &servers.borrow(), &blocks.borrow(), all_stream);
-            send_if_changed(&sender, now);
+            send_if_changed(&sender, recent.add(now));
             tokio::select! {
                 () = token.cancelled() => return Ok(()),
                 () = sleep(COUNT) => {}
