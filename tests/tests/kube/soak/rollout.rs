@@ -11,6 +11,7 @@ use std::{
 };
 
 use hickory_proto::rr::RecordType;
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
     Api,
     api::{ListParams, PostParams},
@@ -222,9 +223,26 @@ async fn expect_all(cluster: &Cluster, asked: usize, ip: Ipv4Addr) {
     .await;
 }
 
+/// The standby has streamed for a while, as in every cluster that is not being installed.
+async fn expect_report(cluster: &Cluster) {
+    let leases: Api<Lease> = Api::namespaced(cluster.server.client().await, &cluster.namespace);
+    eventually("the report of the standby", async || {
+        let lease = leases.get("collector").await;
+        let annotations = lease
+            .map_err(|error| error.to_string())?
+            .metadata
+            .annotations;
+        let reported: String = annotations.unwrap_or_default().into_values().collect();
+        let is_streaming = reported.contains(r#""servers":1"#);
+        is_streaming.then_some(()).ok_or(reported)
+    })
+    .await;
+}
+
 /// Two `dnstap` lines and no look-ups: the collectors know only the streams, and must not miss an answer.
 async fn two_instances(server: &Arc<ApiServer>) {
     let mut cluster = Cluster::start(server, 2, false).await;
+    expect_report(&cluster).await;
     let began = Instant::now();
     let asked = cluster.roll().await;
     let took = began.elapsed();
