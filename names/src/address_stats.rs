@@ -76,6 +76,15 @@ impl Stored {
         })
     }
 
+    /// Whether the status lists the address under the name, as of this look-up or a later one.
+    pub(crate) fn has_since(&self, dns_name: &DnsName, ip: IpAddr, looked_up: Timestamp) -> bool {
+        let mut names = self.names.iter().filter(|name| name.dns_name == *dns_name);
+        names.any(|name| {
+            let mut addresses = name.addresses.iter();
+            addresses.any(|address| address.ip == ip && address.looked_up >= looked_up)
+        })
+    }
+
     /// Whether the status lists the address under the name.
     pub fn has(&self, dns_name: &DnsName, ip: IpAddr) -> bool {
         let mut names = self.names.iter().filter(|name| name.dns_name == *dns_name);

@@ -15,9 +15,6 @@ use crate::failure::Failure;
 /// The reason while a name is left out because its namespaces exceed their limits.
 pub(super) const LIMIT_EXCEEDED: &str = "LimitExceeded";
 
-/// Before the number of failures in the message of a condition.
-const COUNT: &str = "; look-ups that failed in a row: ";
-
 /// The conditions of a name in a status.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ConditionWords {
@@ -66,43 +63,11 @@ impl ConditionWords {
         }
     }
 
-    /// As [`ConditionWords::new`], with the number of failures if the condition has it.
-    pub(super) fn counted(conditions: &[Condition]) -> (Self, Option<i32>) {
-        if let [only] = conditions
-            && let Some((message, count)) = only.message.rsplit_once(COUNT)
-            && let Ok(count) = count.parse()
-        {
-            let without = Condition {
-                message: message.to_owned(),
-                ..only.clone()
-            };
-            let told = Self::new(&[without]);
-            if told.can_count() {
-                return (told, Some(count));
-            }
-        }
-        (Self::new(conditions), None)
-    }
-
-    /// Whether the condition may have the number of failures.
-    pub(super) fn can_count(&self) -> bool {
-        matches!(self, Self::Ours(ResolutionState::Failing(_), _))
-    }
-
-    /// The conditions, with the number of failures if it is not 0.
-    pub(super) fn conditions(&self, failures: i32) -> Vec<Condition> {
+    /// The conditions in a status.
+    pub(super) fn conditions(&self) -> Vec<Condition> {
         match self {
             Self::Nothing => Vec::new(),
-            Self::Ours(verdict, since) => {
-                let mut ours = condition(*verdict, *since);
-                if failures != 0
-                    && self.can_count()
-                    && let Some(condition) = &mut ours
-                {
-                    condition.message.push_str(&format!("{COUNT}{failures}"));
-                }
-                Vec::from_iter(ours)
-            }
+            Self::Ours(verdict, since) => Vec::from_iter(condition(*verdict, *since)),
             Self::Foreign(conditions) => conditions.to_vec(),
         }
     }

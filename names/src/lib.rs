@@ -25,7 +25,6 @@ mod names;
 pub mod namespaces;
 pub mod observation;
 mod removal;
-mod removed;
 mod render;
 mod rule_use;
 pub mod schedule;

@@ -11,7 +11,6 @@ use super::{
     looked_up::{FAILURE_THRESHOLD, FamilyResult, LookupSummary},
     name::{Address, ResolutionState},
     name_list::{NameList, NameSnapshot},
-    removed::Removed,
     without_addresses::WithoutAddresses,
 };
 use crate::{Admitted, observation::Observation};
@@ -22,7 +21,6 @@ pub struct NameState {
     pub(super) list: NameList,
     /// Why there is no address, if there were any.
     pub(super) without_addresses: Option<Box<WithoutAddresses>>,
-    pub(super) removed: Removed,
     pub(super) size: ObjectSize,
 }
 
@@ -49,7 +47,6 @@ impl NameState {
         Self {
             list: NameList::new(spec),
             without_addresses: None,
-            removed: Removed::default(),
             size: ObjectSize::default(),
         }
     }
@@ -92,10 +89,8 @@ impl NameState {
         } else if name.addresses.is_empty() {
             name.sighted = name.sighted.max(observation.at);
         }
-        let removed = &mut self.removed;
         let live = observation.addresses.iter().filter(|(_, ttl)| lives(*ttl));
         let fresh = live.map(|&(ip, ttl)| {
-            removed.forgive(&observation.name, ip);
             let mut address = Address::seen(ip, limits.clamp(ttl), given);
             address.source = observation.source;
             address
@@ -126,7 +121,6 @@ impl NameState {
         for name in &mut self.list.names {
             name.gap(now, limits.grace);
         }
-        self.removed.gap(now);
     }
 
     /// Answers may have been lost until now: no address leaves before one more TTL and grace.
@@ -151,6 +145,7 @@ impl NameState {
     /// Merges a status from the store, written by another collector, an earlier process, or a
     /// person.
     ///
+    /// `before` is the status that the store had before: an address that it had too, and that left the state, is no news.
     /// Times in the future count as now. An address stays at least until its stored time is over,
     /// and without look-ups for as long from now. Malformed addresses,
     /// addresses that the guards refuse, and names that `spec.name` does not match are skipped. The
@@ -158,11 +153,11 @@ impl NameState {
     pub fn absorb(
         &mut self,
         stored: &Stored,
+        before: Option<&Stored>,
         now: Timestamp,
         limits: &Limits,
         admit: impl Fn(IpAddr) -> Admitted,
     ) -> UpdateEffect {
-        self.removed.forget(now);
         let mut learned = UpdateEffect::default();
         for entry in &stored.names {
             if !self.list.spec.matches(&entry.dns_name) {
@@ -176,10 +171,12 @@ impl NameState {
                 let looked_up = address.looked_up.min(now);
                 let ttl = limits.clamp_stored(address.ttl);
                 let mut known = Address::stored(ip, ttl, looked_up);
-                if self.removed.has(&entry.dns_name, ip, looked_up) {
+                // Nobody put it in again since it left the state.
+                if !self.list.has(&entry.dns_name, &ip)
+                    && before.is_some_and(|it| it.has_since(&entry.dns_name, ip, looked_up))
+                {
                     continue;
                 }
-                self.removed.forgive(&entry.dns_name, ip);
                 if !limits.lookups {
                     known.not_before = now + Duration::from_secs(ttl.into()) + limits.grace;
                 }
@@ -247,8 +244,7 @@ impl NameState {
         limits: &Limits,
         admit: impl Fn(IpAddr) -> Admitted,
     ) -> UpdateEffect {
-        self.removed = Removed::default();
-        let learned = self.absorb(stored, now, limits, admit);
+        let learned = self.absorb(stored, None, now, limits, admit);
         for entry in &stored.names {
             if let Some(name) = self.list.name_mut(&entry.dns_name) {
                 name.verdict = ResolutionState::Unknown;

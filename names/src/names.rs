@@ -314,11 +314,12 @@ impl Names {
     // Statuses.
 
     /// Applies the status of an object of the name, as the store has it, and returns its compact form. Refused addresses
-    /// are skipped. A status that is `None` has nothing.
+    /// are skipped. A status that is `None` has nothing. `before`: the last known status of the object, if there is one.
     pub fn apply_stored(
         &mut self,
         name: &DnsName,
         status: Option<&DnsNameResolverStatus>,
+        before: Option<&Stored>,
         admit: impl Fn(IpAddr) -> Admitted,
         now: Timestamp,
     ) -> Stored {
@@ -332,7 +333,7 @@ impl Names {
             true => UpdateEffect::default(),
             false => {
                 let (state, limits) = (&mut entry.state, &entry.rule_use.limits);
-                state.absorb(&stored, now, limits, admit)
+                state.absorb(&stored, before, now, limits, admit)
             }
         };
         if !leads {

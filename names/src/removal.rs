@@ -15,8 +15,8 @@
 //! | the last rule of its name ends | the leader | ten minutes later | the deletion of the object (`objects`, `writes`) | a new rule, and an answer |
 //!
 //! An address that a collector removes from its state leaves the status only if the collector
-//! leads. A late watch event does not bring back addresses removed as [`Cause::Forgotten`]:
-//! [`Removed`] remembers them for a minute.
+//! leads. A status that still has it does not bring it back: only what another writer added since
+//! the last known status is news.
 
 use std::{cmp::Reverse, collections::BTreeSet, net::IpAddr};
 
@@ -28,7 +28,6 @@ use super::{
     limits::MAX_RETAINED,
     looked_up::FAILURE_THRESHOLD,
     name::{Address, Name, ResolutionState, give_back_room},
-    removed::Removed,
     without_addresses::WithoutAddresses,
 };
 
@@ -55,9 +54,6 @@ impl NameState {
             addresses.retain(|address| {
                 let goes = goes(name, address);
                 if goes {
-                    if let Cause::Forgotten(now) = cause {
-                        self.removed.add(&name.dns_name, address, now);
-                    }
                     gone.push((name.dns_name.clone(), address.ip));
                 }
                 !goes
@@ -81,7 +77,6 @@ impl NameState {
     /// the earliest. An idle name under a wildcard is not looked up, so its addresses leave without
     /// a look-up. After a gap no address leaves before one TTL and grace.
     pub fn expire(&mut self, now: Timestamp, limits: &Limits) -> Vec<(DnsName, IpAddr)> {
-        self.removed.forget(now);
         let spec = self.list.spec.clone();
         self.take_away(Cause::Forgotten(now), |name, address| {
             removal(name, address, name.dns_name != spec, limits).is_some_and(|at| at <= now)
@@ -146,8 +141,6 @@ impl NameState {
     /// Removes everything of a name whose namespaces exceed their limits. Returns what was removed.
     pub fn leave_out(&mut self, now: Timestamp) -> Vec<(DnsName, IpAddr)> {
         let gone = self.take_away(Cause::Forgotten(now), |_, _| true);
-        // A name that is left out takes in nothing, so the removals need not be remembered.
-        self.removed = Removed::default();
         self.without_addresses = Some(Box::new(WithoutAddresses {
             verdict: ResolutionState::LimitExceeded,
             failures: 0,

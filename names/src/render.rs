@@ -45,9 +45,8 @@ impl StatusUpdate {
         (update.next != *stored).then_some(update)
     }
 
-    /// The same for objects of kube-OVN: `resolutionFailures` is 0 in each entry with an address.
-    /// Its reader skips the addresses of entries with failures. The condition has their number.
-    /// Failures that another program wrote leave at once.
+    /// The same for objects of kube-OVN: `resolutionFailures` is 0 in each entry with an address. Its reader skips the
+    /// addresses of entries with failures, so those that another program wrote leave at once.
     pub fn without_failures(
         state: &mut NameState,
         stored: &Stored,
@@ -55,9 +54,13 @@ impl StatusUpdate {
         now: Timestamp,
     ) -> Option<Self> {
         let mut update = Self::compute(state, stored, limits, now);
-        update.next.hide_failures();
-        let mut shown = stored.clone();
-        update.flipped |= shown.hide_failures();
+        for name in &mut update.next.names {
+            if !name.addresses.is_empty() {
+                name.failures = 0;
+            }
+        }
+        let hides = |name: &StoredName| name.failures != 0 && !name.addresses.is_empty();
+        update.flipped |= stored.names.iter().any(hides);
         (update.next != *stored).then_some(update)
     }
 
@@ -240,7 +243,6 @@ fn entry(
         addresses: addresses.into(),
         told,
         failures: name.failures,
-        is_count_in_condition: false,
     }
 }
 

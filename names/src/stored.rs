@@ -30,8 +30,6 @@ pub(super) struct StoredName {
     pub(super) addresses: Box<[StoredAddress]>,
     pub(super) told: ConditionWords,
     pub(super) failures: i32,
-    /// The condition has the number of failures, and `resolutionFailures` is 0.
-    pub(super) is_count_in_condition: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,14 +69,11 @@ impl Stored {
             };
             let addresses = addresses(&entry.resolved_addresses);
             rubbish += all - addresses.len();
-            let (told, counted) = ConditionWords::counted(&entry.conditions);
-            let counted = counted.filter(|_| entry.resolution_failures == 0);
             names.push(StoredName {
                 dns_name,
                 addresses,
-                told,
-                failures: counted.unwrap_or(entry.resolution_failures),
-                is_count_in_condition: counted.is_some(),
+                told: ConditionWords::new(&entry.conditions),
+                failures: entry.resolution_failures,
             });
         }
         let mut stored = Self {
@@ -102,38 +97,15 @@ impl Stored {
             ttl_seconds: address.ttl,
             last_lookup_time: time(address.looked_up),
         };
-        let name = |name: &StoredName| {
-            let (failures, counted) = match name.is_count_in_condition {
-                true => (0, name.failures),
-                false => (name.failures, 0),
-            };
-            ResolvedName {
-                conditions: name.told.conditions(counted),
-                dns_name: name.dns_name.as_str().to_owned(),
-                resolved_addresses: name.addresses.iter().map(address).collect(),
-                resolution_failures: failures,
-            }
+        let name = |name: &StoredName| ResolvedName {
+            conditions: name.told.conditions(),
+            dns_name: name.dns_name.as_str().to_owned(),
+            resolved_addresses: name.addresses.iter().map(address).collect(),
+            resolution_failures: name.failures,
         };
         DnsNameResolverStatus {
             resolved_names: self.names.iter().map(name).collect(),
         }
-    }
-
-    /// Sets `resolutionFailures` of each name with an address to 0. The condition has the number
-    /// instead. Returns whether a name had failures.
-    pub(super) fn hide_failures(&mut self) -> bool {
-        let mut were_any = false;
-        for name in &mut self.names {
-            if name.addresses.is_empty() || name.failures == 0 {
-                continue;
-            }
-            were_any |= !name.is_count_in_condition;
-            name.is_count_in_condition = name.told.can_count();
-            if !name.is_count_in_condition {
-                name.failures = 0;
-            }
-        }
-        were_any
     }
 
     /// Its addresses, sorted.

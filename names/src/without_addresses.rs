@@ -118,6 +118,5 @@ pub(super) fn own_entry(
         addresses: Box::default(),
         told,
         failures,
-        is_count_in_condition: false,
     })
 }

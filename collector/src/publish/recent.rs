@@ -4,7 +4,7 @@ use std::{collections::VecDeque, net::IpAddr, sync::Arc};
 
 use parking_lot::Mutex;
 use proto::{
-    api::{DnsName, DnsNameResolver},
+    api::DnsName,
     facts::{MOST_NEW_ADDRESSES, NameAddress},
 };
 use runtime::{clock::Timestamp, store::ObjectKey};
@@ -78,17 +78,7 @@ impl NewAddresses {
     }
 
     /// The store acknowledged a status of the entry's object.
-    pub(super) fn written(
-        &self,
-        entry: &Entry,
-        key: &ObjectKey,
-        written: &DnsNameResolver,
-        now: Timestamp,
-    ) {
-        let Some(status) = &written.status else {
-            return;
-        };
-        let status = Stored::new(status, entry.state());
+    pub(super) fn written(&self, entry: &Entry, key: &ObjectKey, status: &Stored, now: Timestamp) {
         for it in &mut *self.0.lock() {
             if it.written.is_none()
                 && it.rule == *entry.list().spec()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use metrics::histogram;
-use names::schedule::spread;
+use names::{Stored, schedule::spread};
 use proto::api::{DnsName, DnsNameResolver};
 use runtime::{clock::Timestamp, store::ObjectKey};
 
@@ -67,16 +67,22 @@ impl Publisher {
     }
 
     fn record_written(&mut self, key: &ObjectKey, object: &DnsNameResolver, now: Timestamp) {
-        let Some(name) = self.names.known(&object.spec.name) else {
+        let (Some(name), Some(status)) = (self.names.known(&object.spec.name), &object.status)
+        else {
             return;
         };
-        if let Some(of_name) = self.by_name.get_mut(name)
-            && let Some(since) = of_name.unwritten_since.take()
-        {
+        let (Some(entry), Some(of_name)) = (self.names.get(name), self.by_name.get_mut(name))
+        else {
+            return;
+        };
+        if let Some(since) = of_name.unwritten_since.take() {
             histogram!("egress_collector_status_lag_seconds").record(now.since(since));
         }
-        if let Some(entry) = self.names.get(name) {
-            self.recent.written(entry, key, object, now);
+        let status = Stored::new(status, entry.state());
+        self.recent.written(entry, key, &status, now);
+        // Nothing in an own write is news.
+        if let Some(known) = self.stored_object(key) {
+            known.status = status;
         }
     }
 

@@ -154,9 +154,11 @@ impl Known {
 
     /// The store has this status now.
     fn read_back(&mut self, status: DnsNameResolverStatus, now: f64) -> UpdateEffect {
+        let before = Stored::new(&self.stored, &self.memory);
         let read = Stored::new(&status, &self.memory);
         self.stored = status;
-        self.memory.absorb(&read, at(now), &self.limits, admit)
+        self.memory
+            .absorb(&read, Some(&before), at(now), &self.limits, admit)
     }
 
     /// The expiry of each known address.

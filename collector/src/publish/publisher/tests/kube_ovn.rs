@@ -156,7 +156,6 @@ fn failures_stay_hidden_while_the_name_has_an_address() {
     world.settle();
     let condition = condition(&world.store[&key]);
     assert_eq!(condition.status, "True");
-    assert!(condition.message.ends_with(": 9"), "{condition:?}");
     // What another program counts is set to 0 at once.
     let mut counted = world.store[&key].clone();
     counted.status.as_mut().unwrap().resolved_names[0].resolution_failures = 2;
@@ -167,22 +166,9 @@ fn failures_stay_hidden_while_the_name_has_an_address() {
     assert_eq!(read(&world.store[&key]), ["1.1.1.1"]);
     // Nothing more is written for the same failures.
     assert_eq!(world.settle(), 0);
-    // The next leader goes on with them.
-    let mut next = self::world();
-    next.now = world.now;
-    next.use_by(&[WWW], "web");
-    let object = next.put(world.store[&key].clone());
-    next.tell(&object);
-    next.settle();
-    next.now += 600_000;
-    next.fail(WWW, Failure::Timeout);
-    next.settle();
-    let message = self::condition(&next.store[&key]).message;
-    assert!(message.ends_with(": 10"), "{message}");
-    // A success ends the count.
-    next.observe(WWW, "1.1.1.1");
-    next.settle();
-    let message = self::condition(&next.store[&key]).message;
+    world.observe(WWW, "1.1.1.1");
+    world.settle();
+    let message = self::condition(&world.store[&key]).message;
     assert_eq!(message, "the last look-up succeeded");
 }
 
