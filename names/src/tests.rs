@@ -106,9 +106,8 @@ impl Known {
     /// Merges a status of another writer; `stored` stays.
     pub(super) fn absorb(&mut self, status: &DnsNameResolverStatus, seconds: f64) -> &mut Self {
         let stored = Stored::new(status, &self.memory);
-        let before = Stored::new(&self.stored, &self.memory);
         self.memory
-            .absorb(&stored, Some(&before), at(seconds), &self.limits, admit);
+            .absorb(&stored, None, at(seconds), &self.limits, admit);
         self.enforce(at(seconds));
         self
     }

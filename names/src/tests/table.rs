@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::{
-    FamilyResult, Limits,
+    FamilyResult, Limits, Stored,
     limits::STORED_SURPLUS,
-    tests::{Known, T0, answer, at, name, status, stored_address},
+    tests::{Known, T0, admit, answer, at, name, status, stored_address},
 };
 
 mod breakers;
@@ -169,7 +169,12 @@ fn take(known: &mut Known, step: &Step) -> Result<(), String> {
                 })
             };
             let new = status(entries.iter().map(entry).collect());
-            known.absorb(&new, now);
+            let before = Stored::new(&known.stored, &known.memory);
+            let stored = Stored::new(&new, &known.memory);
+            known
+                .memory
+                .absorb(&stored, Some(&before), at(now), &known.limits, admit);
+            known.enforce(at(now));
             known.stored = new;
         }
         Gap(now) => known.memory.gap(at(now), &limits),

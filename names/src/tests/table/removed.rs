@@ -256,6 +256,7 @@ fn a_status_that_others_wrote_is_taken_in_as_the_page_says() {
             WWW,
             &[
                 KNOWN,
+                Write(1.0),
                 Absences(WWW, 5, 30.0),
                 Expire(35.0),
                 Status(&[(WWW, 0, &[("1.1.1.1", 30, 0)])], 35.1),
