@@ -49,8 +49,8 @@ pub fn address_stats<'a>(
     let asked_for = all.filter(move |(name, address)| asked_for(&name.dns_name, address.ip));
     asked_for.map(|(name, address)| {
         // A name under a wildcard is looked up until it is idle. Only then it leaves without a look-up.
-        let is_idle_first =
-            list.is_found(name) && name.sighted + limits.wildcard_idle <= address.expiry();
+        let is_idle_first = list.is_found(name)
+            && name.last_client_query + limits.wildcard_idle <= address.expiry();
         let removal = removal(name, address, is_idle_first, limits);
         AddressFacts {
             name: name.dns_name.clone(),

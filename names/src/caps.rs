@@ -182,7 +182,10 @@ impl NamespaceUse {
         let list = entry.list();
         let namespaces = &entry.rule_use.namespaces;
         let is_full = |namespace: &Namespace| self.is_full(*namespace);
-        if list.spec().is_wildcard() || namespaces.is_empty() || !namespaces.iter().all(is_full) {
+        if list.rule_name().is_wildcard()
+            || namespaces.is_empty()
+            || !namespaces.iter().all(is_full)
+        {
             return None;
         }
         let mut left = answer.clone();

@@ -19,7 +19,7 @@ pub(super) const LIMIT_EXCEEDED: &str = "LimitExceeded";
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ConditionWords {
     Nothing,
-    /// A collector's condition for this verdict, with its transition time.
+    /// A collector's condition for this resolution, with its transition time.
     Ours(ResolutionState, Timestamp),
     /// Conditions of another writer.
     Foreign(Box<[Condition]>),
@@ -51,14 +51,14 @@ impl ConditionWords {
             };
         };
         let since = Timestamp::from_millis(only.last_transition_time.0.as_millisecond());
-        let said = |verdict: &&ResolutionState| {
-            verdict
+        let said = |resolution: &&ResolutionState| {
+            resolution
                 .words()
                 .is_some_and(|(_, reason)| reason == only.reason)
-                && condition(**verdict, since).as_ref() == Some(only)
+                && condition(**resolution, since).as_ref() == Some(only)
         };
         match VERDICTS.iter().find(said) {
-            Some(verdict) => Self::Ours(*verdict, since),
+            Some(resolution) => Self::Ours(*resolution, since),
             None => Self::Foreign(conditions.into()),
         }
     }
@@ -67,33 +67,33 @@ impl ConditionWords {
     pub(super) fn conditions(&self) -> Vec<Condition> {
         match self {
             Self::Nothing => Vec::new(),
-            Self::Ours(verdict, since) => Vec::from_iter(condition(*verdict, *since)),
+            Self::Ours(resolution, since) => Vec::from_iter(condition(*resolution, *since)),
             Self::Foreign(conditions) => conditions.to_vec(),
         }
     }
 
-    /// The condition for the verdict now. The transition time moves only when the status flips.
-    pub(super) fn next(&self, verdict: ResolutionState, now: Timestamp) -> Self {
-        let Some((status, reason)) = verdict.words() else {
+    /// The condition for the resolution now. The transition time moves only when the status flips.
+    pub(super) fn next(&self, resolution: ResolutionState, now: Timestamp) -> Self {
+        let Some((status, reason)) = resolution.words() else {
             // The name is no longer left out, and no look-up has ended since.
             return match self {
                 Self::Ours(ResolutionState::LimitExceeded, _) => Self::Nothing,
-                told => told.clone(),
+                condition_words => condition_words.clone(),
             };
         };
-        let told = self.degraded();
+        let condition_words = self.degraded();
         let alone = !matches!(self, Self::Foreign(conditions) if conditions.len() > 1);
-        match told {
+        match condition_words {
             Some((was, why, _)) if alone && was == status && why == reason => self.clone(),
-            Some((was, _, since)) if was == status => Self::Ours(verdict, since),
-            _ => Self::Ours(verdict, now.floor_second()),
+            Some((was, _, since)) if was == status => Self::Ours(resolution, since),
+            _ => Self::Ours(resolution, now.floor_second()),
         }
     }
 
-    /// The condition for the verdict now of a name that only a wildcard found. A success has none:
+    /// The condition for the resolution now of a name that only a wildcard found. A success has none:
     /// no reader needs it, and an object has up to a thousand such names.
-    pub(super) fn next_found(&self, verdict: ResolutionState, now: Timestamp) -> Self {
-        match self.next(verdict, now) {
+    pub(super) fn next_found(&self, resolution: ResolutionState, now: Timestamp) -> Self {
+        match self.next(resolution, now) {
             Self::Ours(ResolutionState::Resolved, _) => Self::Nothing,
             next => next,
         }
@@ -101,17 +101,18 @@ impl ConditionWords {
 
     /// Whether the status or the reason differs.
     pub(super) fn differs(&self, other: &Self) -> bool {
-        let words = |told: &Self| {
-            told.degraded()
+        let words = |condition_words: &Self| {
+            condition_words
+                .degraded()
                 .map(|(status, reason, _)| (status.to_owned(), reason.into_owned()))
         };
         self != other && words(self) != words(other)
     }
 
-    /// The verdict, if a collector wrote the condition.
-    pub(super) fn verdict(&self) -> ResolutionState {
+    /// The resolution, if a collector wrote the condition.
+    pub(super) fn resolution(&self) -> ResolutionState {
         match self {
-            Self::Ours(verdict, _) => *verdict,
+            Self::Ours(resolution, _) => *resolution,
             Self::Nothing | Self::Foreign(_) => ResolutionState::Unknown,
         }
     }
@@ -126,8 +127,8 @@ impl ConditionWords {
     fn degraded(&self) -> Option<(&str, Cow<'static, str>, Timestamp)> {
         match self {
             Self::Nothing => None,
-            Self::Ours(verdict, since) => {
-                let (status, reason) = verdict.words()?;
+            Self::Ours(resolution, since) => {
+                let (status, reason) = resolution.words()?;
                 Some((status, reason, *since))
             }
             Self::Foreign(conditions) => {
@@ -141,7 +142,7 @@ impl ConditionWords {
 }
 
 impl ResolutionState {
-    /// The status and the reason of the condition, if the verdict has one.
+    /// The status and the reason of the condition, if the resolution has one.
     fn words(self) -> Option<(&'static str, Cow<'static, str>)> {
         match self {
             Self::Unknown => None,
@@ -170,11 +171,11 @@ impl ResolutionState {
     }
 }
 
-fn condition(verdict: ResolutionState, since: Timestamp) -> Option<Condition> {
-    let (status, reason) = verdict.words()?;
+fn condition(resolution: ResolutionState, since: Timestamp) -> Option<Condition> {
+    let (status, reason) = resolution.words()?;
     Some(Condition {
         last_transition_time: time(since),
-        message: verdict.message().into_owned(),
+        message: resolution.message().into_owned(),
         observed_generation: None,
         reason: reason.into_owned(),
         status: status.to_owned(),

@@ -102,7 +102,7 @@ impl Entry {
 
     /// The addresses that count towards the cap of a namespace: those of a regular name.
     pub(crate) fn counted_addresses(&self) -> usize {
-        match self.list().spec().is_wildcard() {
+        match self.list().rule_name().is_wildcard() {
             true => 0,
             false => self.list().addresses(),
         }

@@ -56,7 +56,7 @@ impl ObjectSize {
     /// wait for the next write. Cheap.
     pub fn is_crowded(&self, list: &NameList, limits: &Limits) -> bool {
         let names = limits.names_per_wildcard;
-        (list.spec.is_wildcard() && list.names.len() > with_slack(names).saturating_add(1))
+        (list.rule_name.is_wildcard() && list.names.len() > with_slack(names).saturating_add(1))
             || self.at_most > with_slack(self.most(limits))
     }
 
@@ -65,7 +65,7 @@ impl ObjectSize {
     pub fn fill(&self, list: &NameList, limits: &Limits) -> [f64; 3] {
         let part = |of: usize, most: usize| of as f64 / most.max(1) as f64;
         let most = list.names.iter().map(|name| name.addresses.len()).max();
-        let under = if list.spec.is_wildcard() {
+        let under = if list.rule_name.is_wildcard() {
             list.names.len()
         } else {
             0
@@ -117,12 +117,12 @@ impl<'a> Eviction<'a> {
     /// Enforces all limits. Call it before each write, and when the state [is
     /// crowded](ObjectSize::is_crowded).
     pub fn enforce(&mut self) -> UpdateEffect {
-        let mut learned = UpdateEffect::default();
-        learned.evicted_addresses += self.enforce_addresses(&mut learned);
-        learned.evicted_names += self.enforce_names(&mut learned);
-        learned.evicted_addresses += self.enforce_size(&mut learned);
-        learned.urgent |= learned.evicted_addresses + learned.evicted_names > 0;
-        learned
+        let mut effect = UpdateEffect::default();
+        effect.evicted_addresses += self.enforce_addresses(&mut effect);
+        effect.evicted_names += self.enforce_names(&mut effect);
+        effect.evicted_addresses += self.enforce_size(&mut effect);
+        effect.urgent |= effect.evicted_addresses + effect.evicted_names > 0;
+        effect
     }
 
     /// The store refused the object as too large: evicts a tenth, and limits the object to the rest
@@ -137,25 +137,25 @@ impl<'a> Eviction<'a> {
     }
 
     /// Removes the addresses seen longest ago from names with too many.
-    fn enforce_addresses(&mut self, learned: &mut UpdateEffect) -> usize {
+    fn enforce_addresses(&mut self, effect: &mut UpdateEffect) -> usize {
         let mut going = Vec::new();
         for name in &self.list().names {
             self.surplus(name, &mut going);
         }
-        self.evict(going, learned)
+        self.evict(going, effect)
     }
 
     /// The same for one name, if it is over by more than an eighth.
-    pub(super) fn of_name(&mut self, dns_name: &DnsName, learned: &mut UpdateEffect) {
+    pub(super) fn of_name(&mut self, dns_name: &DnsName, effect: &mut UpdateEffect) {
         let mut going = Vec::new();
         let most = with_slack(self.limits.addresses_per_name);
         let name = self.list().name(dns_name);
         if let Some(name) = name.filter(|it| it.addresses.len() > most) {
             self.surplus(name, &mut going);
         }
-        let evicted = self.evict(going, learned);
-        learned.evicted_addresses += evicted;
-        learned.urgent |= evicted > 0;
+        let evicted = self.evict(going, effect);
+        effect.evicted_addresses += evicted;
+        effect.urgent |= evicted > 0;
     }
 
     /// The addresses of a name beyond its limit.
@@ -180,37 +180,37 @@ impl<'a> Eviction<'a> {
     }
 
     /// Removes regular names under a wildcard beyond the limit.
-    fn enforce_names(&mut self, learned: &mut UpdateEffect) -> usize {
+    fn enforce_names(&mut self, effect: &mut UpdateEffect) -> usize {
         let regular = self
             .list()
             .names
             .iter()
-            .filter(|it| it.dns_name != self.list().spec);
+            .filter(|it| it.dns_name != self.list().rule_name);
         let surplus = regular
             .count()
             .saturating_sub(self.limits.names_per_wildcard);
-        if surplus == 0 || !self.list().spec.is_wildcard() {
+        if surplus == 0 || !self.list().rule_name.is_wildcard() {
             return 0;
         }
         let mut going = Vec::new();
         for name in eviction_order(self.list()).into_iter().take(surplus) {
             self.oldest(name, name.addresses.len(), &mut going);
         }
-        self.evict(going, learned);
+        self.evict(going, effect);
         surplus
     }
 
     /// Removes addresses until the object is small enough. Whole names under a wildcard go first, in the same order as
     /// beyond their number, and of the last one only as many addresses as necessary. Then the object's own addresses seen
     /// longest ago go.
-    fn enforce_size(&mut self, learned: &mut UpdateEffect) -> usize {
+    fn enforce_size(&mut self, effect: &mut UpdateEffect) -> usize {
         let size = self.recount();
         let mut excess = size.saturating_sub(self.state.size.most(self.limits));
         if excess == 0 {
             return 0;
         }
         let mut going = Vec::new();
-        let own = self.list().name(&self.list().spec);
+        let own = self.list().name(&self.list().rule_name);
         for name in eviction_order(self.list()).into_iter().chain(own) {
             let addresses = name.addresses.len();
             let whole = addresses + NAME_SIZE;
@@ -221,19 +221,19 @@ impl<'a> Eviction<'a> {
             self.oldest(name, addresses, &mut going);
             excess -= whole;
         }
-        let evicted = self.evict(going, learned);
+        let evicted = self.evict(going, effect);
         self.recount();
         evicted
     }
 
     /// Returns the number of removed addresses.
-    fn evict(&mut self, mut going: Vec<(DnsName, IpAddr)>, learned: &mut UpdateEffect) -> usize {
+    fn evict(&mut self, mut going: Vec<(DnsName, IpAddr)>, effect: &mut UpdateEffect) -> usize {
         if going.is_empty() {
             return 0;
         }
         going.sort_unstable();
         self.state
-            .take_away(Cause::Forgotten(self.now), |name, address| {
+            .remove_where(Cause::Forgotten(self.now), |name, address| {
                 let this = (&name.dns_name, address.ip);
                 let found = going.binary_search_by(|(dns_name, ip)| (dns_name, *ip).cmp(&this));
                 found.is_ok()
@@ -241,7 +241,7 @@ impl<'a> Eviction<'a> {
         let mut names: Vec<_> = going.iter().map(|(dns_name, _)| dns_name).collect();
         names.dedup();
         let names = names.into_iter();
-        learned
+        effect
             .gone
             .extend(names.filter(|it| self.list().name(it).is_none()).cloned());
         going.len()
@@ -249,7 +249,7 @@ impl<'a> Eviction<'a> {
 
     fn victim<'n>(&self, name: &'n Name, address: &Address) -> Victim<'n> {
         let dns_name = &name.dns_name;
-        let own = *dns_name == self.list().spec;
+        let own = *dns_name == self.list().rule_name;
         let is_loss = own || !self.list().is_covered(address);
         (is_loss, own, address.seen, dns_name, address.ip)
     }

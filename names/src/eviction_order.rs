@@ -23,7 +23,10 @@ struct OfClient<'a> {
 
 /// The names of the list except its own, in the order in which they leave.
 pub(super) fn eviction_order(list: &NameList) -> Vec<&Name> {
-    let found = list.names.iter().filter(|name| name.dns_name != list.spec);
+    let found = list
+        .names
+        .iter()
+        .filter(|name| name.dns_name != list.rule_name);
     let mut found: Vec<&Name> = found.collect();
     found.sort_unstable_by_key(|name| (name.last_asked(), &name.dns_name));
     let mut asked: HashMap<IpAddr, usize> = HashMap::new();
@@ -36,7 +39,7 @@ pub(super) fn eviction_order(list: &NameList) -> Vec<&Name> {
         let owner = name.clients.iter().min_by_key(names_of);
         let of_client = clients.entry(owner).or_default();
         of_client.count += 1;
-        let queue = usize::from(name.is_asked_again);
+        let queue = usize::from(name.is_asked_in_two_minutes);
         if let Some(queue) = of_client.queues.get_mut(queue) {
             queue.push_back(name);
         }

@@ -21,11 +21,11 @@ pub struct FailureView {
 
 pub fn failing_names(state: &NameState) -> impl Iterator<Item = FailureView> {
     let names = state.list.names.iter();
-    let names = names.map(|name| (&name.dns_name, name.verdict, name.failures));
+    let names = names.map(|name| (&name.dns_name, name.resolution, name.failures));
     let own = state.without_addresses.as_deref();
-    let own = own.map(|known| (&state.list.spec, known.verdict, known.failures));
-    names.chain(own).filter_map(|(name, verdict, failures)| {
-        let failure = match verdict {
+    let own = own.map(|known| (&state.list.rule_name, known.resolution, known.failures));
+    names.chain(own).filter_map(|(name, resolution, failures)| {
+        let failure = match resolution {
             ResolutionState::Failing(failure) => Some(failure),
             _ => None,
         };

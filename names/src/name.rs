@@ -25,15 +25,15 @@ pub(super) struct Name {
     pub(super) seen: Timestamp,
     /// The time of the last query by a client. A name under a wildcard is looked up only while
     /// clients use it.
-    pub(super) sighted: Timestamp,
+    pub(super) last_client_query: Timestamp,
     /// Clients that asked for it, as far as this process knows. For a name that no wildcard found,
     /// only the first.
     pub(super) clients: ClientsOfName,
     /// Clients asked for it in two minutes at least. A name of a status counts as asked for so.
-    pub(super) is_asked_again: bool,
+    pub(super) is_asked_in_two_minutes: bool,
     /// Failed look-ups since the last answer.
     pub(super) failures: i32,
-    pub(super) verdict: ResolutionState,
+    pub(super) resolution: ResolutionState,
     /// The start of the last conclusive look-up of each family since the last gap.
     pub(super) asked: [Timestamp; 2],
     /// Look-ups in a row, by family, in which every server that answered said that there is no
@@ -42,7 +42,7 @@ pub(super) struct Name {
     /// The start of the first of them.
     absent_since: [Timestamp; 2],
     /// The start of the last failed look-up since the last gap.
-    pub(super) tried: Timestamp,
+    pub(super) last_failure: Timestamp,
 }
 
 /// The least number of such look-ups in a row after which a family closes.
@@ -109,16 +109,16 @@ impl Name {
     pub(super) fn last_asked(&self) -> Timestamp {
         match self.clients.is_empty() {
             true => self.seen,
-            false => self.sighted,
+            false => self.last_client_query,
         }
     }
 
     /// A client asked for it.
-    pub(super) fn queried(&mut self, at: Timestamp) {
+    pub(super) fn on_client_query(&mut self, at: Timestamp) {
         let minute = |at: Timestamp| at.as_millis().div_euclid(60_000);
         let was_asked = !self.clients.is_empty();
-        self.is_asked_again |= was_asked && minute(at) != minute(self.sighted);
-        self.sighted = self.sighted.max(at);
+        self.is_asked_in_two_minutes |= was_asked && minute(at) != minute(self.last_client_query);
+        self.last_client_query = self.last_client_query.max(at);
     }
 
     pub(super) fn new(dns_name: DnsName) -> Self {
@@ -126,15 +126,15 @@ impl Name {
             dns_name,
             addresses: Vec::new(),
             seen: Timestamp::default(),
-            sighted: Timestamp::default(),
+            last_client_query: Timestamp::default(),
             clients: ClientsOfName::default(),
-            is_asked_again: false,
+            is_asked_in_two_minutes: false,
             failures: 0,
-            verdict: ResolutionState::Unknown,
+            resolution: ResolutionState::Unknown,
             asked: <[Timestamp; 2]>::default(),
             absences: [0; 2],
             absent_since: <[Timestamp; 2]>::default(),
-            tried: Timestamp::default(),
+            last_failure: Timestamp::default(),
         }
     }
 
@@ -144,7 +144,7 @@ impl Name {
     }
 
     /// Merges addresses into the sorted list.
-    pub(super) fn learn(&mut self, addresses: impl Iterator<Item = Address>) -> MergeEffect {
+    pub(super) fn merge(&mut self, addresses: impl Iterator<Item = Address>) -> MergeEffect {
         let mut news = MergeEffect::default();
         let before = self.addresses.len();
         for address in addresses {
@@ -182,7 +182,7 @@ impl Name {
     }
 
     /// Records a conclusive look-up of the family that began at `started`.
-    pub(super) fn answered(&mut self, family: Family, started: Timestamp) {
+    pub(super) fn conclude(&mut self, family: Family, started: Timestamp) {
         let asked = of_family_mut(&mut self.asked, family);
         *asked = started.max(*asked);
     }
@@ -193,7 +193,7 @@ impl Name {
     }
 
     /// Counts one more of them, which began at `started`. Returns whether they close the family.
-    pub(super) fn absent(&mut self, family: Family, started: Timestamp) -> bool {
+    pub(super) fn count_absence(&mut self, family: Family, started: Timestamp) -> bool {
         let absences = of_family_mut(&mut self.absences, family);
         let since = of_family_mut(&mut self.absent_since, family);
         if *absences == 0 {
@@ -204,7 +204,7 @@ impl Name {
     }
 
     /// Any other result resets the count.
-    pub(super) fn not_absent(&mut self, family: Family) {
+    pub(super) fn reset_absences(&mut self, family: Family) {
         *of_family_mut(&mut self.absences, family) = 0;
     }
 
@@ -226,11 +226,16 @@ impl Name {
 
     /// Extends the addresses of a family that expire about now, by one minimum TTL, unless they are
     /// stale. Returns whether any was extended.
-    pub(super) fn outlive(&mut self, family: Family, now: Timestamp, limits: &Limits) -> bool {
+    pub(super) fn extend_expiry(
+        &mut self,
+        family: Family,
+        now: Timestamp,
+        limits: &Limits,
+    ) -> bool {
         let mut any = false;
         for address in &mut self.addresses {
             if address.family() == family && !address.is_stale(now, limits) {
-                any |= address.outlive(now, limits);
+                any |= address.extend_expiry(now, limits);
             }
         }
         any
@@ -241,10 +246,10 @@ impl Name {
     pub(super) fn gap(&mut self, now: Timestamp, grace: Duration) {
         self.asked = <[Timestamp; 2]>::default();
         self.absences = [0; 2];
-        self.tried = Timestamp::default();
+        self.last_failure = Timestamp::default();
         self.seen = self.seen.min(now);
         // Clients may have queried it during the gap.
-        self.sighted = now;
+        self.last_client_query = now;
         for address in &mut self.addresses {
             if address.looked_up > now {
                 // The clock was set back.
@@ -312,7 +317,7 @@ impl Address {
 
     /// After a failed look-up, extends an address that expires about now by one minimum TTL.
     /// Returns whether that is later.
-    fn outlive(&mut self, now: Timestamp, limits: &Limits) -> bool {
+    fn extend_expiry(&mut self, now: Timestamp, limits: &Limits) -> bool {
         let ttl = limits.clamp(0);
         let longer = now + Duration::from_secs(u64::from(ttl)) > self.expiry();
         let extended = longer && self.expiry() <= now + tolerance(self.ttl);

@@ -15,7 +15,7 @@ use super::{
 /// The names that have addresses.
 #[derive(Clone, Debug)]
 pub struct NameList {
-    pub(super) spec: DnsName,
+    pub(super) rule_name: DnsName,
     /// Sorted, without duplicates, each with at least one address.
     pub(super) names: Vec<Name>,
 }
@@ -25,16 +25,16 @@ pub struct NameList {
 pub struct NameSnapshot(pub(super) Name);
 
 impl NameList {
-    pub(super) fn new(spec: DnsName) -> Self {
+    pub(super) fn new(rule_name: DnsName) -> Self {
         Self {
-            spec,
+            rule_name,
             names: Vec::new(),
         }
     }
 
     /// The `spec.name` of the object.
-    pub fn spec(&self) -> &DnsName {
-        &self.spec
+    pub fn rule_name(&self) -> &DnsName {
+        &self.rule_name
     }
 
     pub fn is_empty(&self) -> bool {
@@ -79,7 +79,7 @@ impl NameList {
             })
     }
 
-    /// A copy of one name's state, to be [adopted](super::NameState::adopt) by another object.
+    /// A copy of one name's state, to be [adopted](super::NameState::merge_snapshot) by another object.
     pub fn copy(&self, dns_name: &DnsName) -> Option<NameSnapshot> {
         self.name(dns_name).cloned().map(NameSnapshot)
     }
@@ -97,8 +97,8 @@ impl NameList {
     /// Parses a name, sharing the text of a known one. `None` if it is no valid name.
     pub(super) fn read_name(&self, text: &str) -> Option<DnsName> {
         let known = |name: &Name| name.dns_name.as_str().cmp(text);
-        if self.spec.as_str() == text {
-            return Some(self.spec.clone());
+        if self.rule_name.as_str() == text {
+            return Some(self.rule_name.clone());
         }
         if let Ok(found) = self.names.binary_search_by(known) {
             return Some(self.names.get(found)?.dns_name.clone());
@@ -128,7 +128,7 @@ impl NameList {
     }
 
     /// The entry of the name, inserted if it is missing. Always `Some`.
-    pub(super) fn known_or_new(&mut self, dns_name: &DnsName) -> Option<&mut Name> {
+    pub(super) fn name_or_new(&mut self, dns_name: &DnsName) -> Option<&mut Name> {
         let place = self.find(dns_name).unwrap_or_else(|place| {
             make_room(&mut self.names);
             self.names.insert(place, Name::new(dns_name.clone()));
@@ -138,7 +138,7 @@ impl NameList {
     }
 
     /// Removes the names without addresses.
-    pub(super) fn forget_empty(&mut self) {
+    pub(super) fn remove_empty(&mut self) {
         self.names.retain(|name| !name.addresses.is_empty());
         give_back_room(&mut self.names);
     }
@@ -152,19 +152,19 @@ impl NameList {
             (name.asked(address.family()) < expiry).then_some(expiry)
         };
         let at = name.addresses.iter().filter_map(expired).min()?;
-        (!self.is_found(name) || at < name.sighted + limits.wildcard_idle).then_some(at)
+        (!self.is_found(name) || at < name.last_client_query + limits.wildcard_idle).then_some(at)
     }
 
     /// Whether only a wildcard wants the name.
     pub(super) fn is_found(&self, name: &Name) -> bool {
-        self.spec != name.dns_name
+        self.rule_name != name.dns_name
     }
 
     /// The entry of the wildcard itself. It is the first one: `*` sorts before letters, digits and
     /// hyphens.
     pub(super) fn wildcard(&self) -> Option<&Name> {
         let first = self.names.first()?;
-        (first.dns_name.is_wildcard() && first.dns_name == self.spec).then_some(first)
+        (first.dns_name.is_wildcard() && first.dns_name == self.rule_name).then_some(first)
     }
 
     /// Whether the wildcard's own entry has this address of a regular name for as long or longer.

@@ -43,9 +43,9 @@ pub struct UpdateEffect {
 
 impl NameState {
     /// An empty state.
-    pub fn new(spec: DnsName) -> Self {
+    pub fn new(rule_name: DnsName) -> Self {
         Self {
-            list: NameList::new(spec),
+            list: NameList::new(rule_name),
             without_addresses: None,
             size: ObjectSize::default(),
         }
@@ -61,9 +61,9 @@ impl NameState {
 
     /// Adds an answer. The latest expiry of an address wins and never moves back.
     pub fn observe(&mut self, observation: &Observation, limits: &Limits) -> UpdateEffect {
-        let mut learned = UpdateEffect::default();
-        if observation.addresses.is_empty() || !self.list.spec.matches(&observation.name) {
-            return learned;
+        let mut effect = UpdateEffect::default();
+        if observation.addresses.is_empty() || !self.list.rule_name.matches(&observation.name) {
+            return effect;
         }
         // A late answer, as after a pause, must not add addresses that have expired by now.
         let given = observation.given.min(observation.at);
@@ -73,21 +73,21 @@ impl NameState {
             if let Some(name) = self.list.name_mut(&observation.name)
                 && observation.client.is_some()
             {
-                name.queried(observation.at);
+                name.on_client_query(observation.at);
             }
-            return learned;
+            return effect;
         }
-        let is_wildcard = self.list.spec.is_wildcard();
-        let Some(name) = self.list.known_or_new(&observation.name) else {
-            return learned;
+        let is_wildcard = self.list.rule_name.is_wildcard();
+        let Some(name) = self.list.name_or_new(&observation.name) else {
+            return effect;
         };
         if let Some(client) = observation.client {
-            name.queried(observation.at);
+            name.on_client_query(observation.at);
             if is_wildcard || name.clients.is_empty() {
                 name.clients.insert(client);
             }
         } else if name.addresses.is_empty() {
-            name.sighted = name.sighted.max(observation.at);
+            name.last_client_query = name.last_client_query.max(observation.at);
         }
         let live = observation.addresses.iter().filter(|(_, ttl)| lives(*ttl));
         let fresh = live.map(|&(ip, ttl)| {
@@ -95,23 +95,23 @@ impl NameState {
             address.source = observation.source;
             address
         });
-        let news = name.learn(fresh);
+        let news = name.merge(fresh);
         if name.addresses.is_empty() {
-            self.list.forget_empty();
-            return learned;
+            self.list.remove_empty();
+            return effect;
         }
-        learned.urgent = news.added > 0 || name.verdict != ResolutionState::Resolved;
-        learned.times = news.times;
-        name.verdict = ResolutionState::Resolved;
+        effect.urgent = news.added > 0 || name.resolution != ResolutionState::Resolved;
+        effect.times = news.times;
+        name.resolution = ResolutionState::Resolved;
         name.failures = 0;
-        name.not_absent(observation.family);
+        name.reset_absences(observation.family);
         name.seen = name.seen.max(given);
-        self.forget_reason();
+        self.clear_reason();
         if news.added > 0 {
             self.size.grow(news.added);
-            Eviction::new(self, limits, observation.at).of_name(&observation.name, &mut learned);
+            Eviction::new(self, limits, observation.at).of_name(&observation.name, &mut effect);
         }
-        learned
+        effect
     }
 
     /// Discards the results of look-ups after a pause, a step of the clock, or a change of leader.
@@ -138,7 +138,7 @@ impl NameState {
     /// Queries of clients may have been lost: no name counts as idle.
     pub fn not_idle(&mut self, now: Timestamp) {
         for name in &mut self.list.names {
-            name.sighted = now;
+            name.last_client_query = now;
         }
     }
 
@@ -150,7 +150,7 @@ impl NameState {
     /// and without look-ups for as long from now. Malformed addresses,
     /// addresses that the guards refuse, and names that `spec.name` does not match are skipped. The
     /// next [`StatusUpdate`](super::StatusUpdate) removes them.
-    pub fn absorb(
+    pub fn apply_stored(
         &mut self,
         stored: &Stored,
         before: Option<&Stored>,
@@ -158,9 +158,9 @@ impl NameState {
         limits: &Limits,
         admit: impl Fn(IpAddr) -> Admitted,
     ) -> UpdateEffect {
-        let mut learned = UpdateEffect::default();
+        let mut effect = UpdateEffect::default();
         for entry in &stored.names {
-            if !self.list.spec.matches(&entry.dns_name) {
+            if !self.list.rule_name.matches(&entry.dns_name) {
                 continue;
             }
             let mut addresses = Vec::with_capacity(entry.addresses.len());
@@ -184,38 +184,38 @@ impl NameState {
                 addresses.push(known);
             }
             if !addresses.is_empty() {
-                let added = self.absorb_name(&entry.dns_name, addresses, entry.failures, now);
-                learned
+                let added = self.apply_stored_name(&entry.dns_name, addresses, entry.failures, now);
+                effect
                     .from_others
                     .extend(added.then(|| entry.dns_name.clone()));
             }
         }
         if stored.names.is_empty() {
-            return learned;
+            return effect;
         }
         // The status may record why the object lost its last address: that state continues.
         if self.list.names.is_empty() && self.without_addresses.is_none() {
-            let why = WithoutAddresses::of_status(stored, &self.list.spec);
+            let why = WithoutAddresses::of_status(stored, &self.list.rule_name);
             self.without_addresses = why.map(Box::new);
         }
-        learned
+        effect
     }
 
     /// Returns whether there was a new address.
-    fn absorb_name(
+    fn apply_stored_name(
         &mut self,
         dns_name: &DnsName,
         mut addresses: Vec<Address>,
         failures: i32,
         now: Timestamp,
     ) -> bool {
-        let Some(name) = self.list.known_or_new(dns_name) else {
+        let Some(name) = self.list.name_or_new(dns_name) else {
             return false;
         };
         if name.addresses.is_empty() {
             // The status does not record which clients queried the name, nor when.
-            name.sighted = now;
-            name.is_asked_again = true;
+            name.last_client_query = now;
+            name.is_asked_in_two_minutes = true;
         }
         // A status repeats what is known, unless its look-up is later.
         addresses.retain(|address| {
@@ -224,11 +224,11 @@ impl NameState {
         });
         let seen = addresses.iter().map(|address| address.seen).max();
         name.seen = name.seen.max(seen.unwrap_or_default());
-        let news = name.learn(addresses.into_iter());
-        if name.verdict == ResolutionState::Unknown {
+        let news = name.merge(addresses.into_iter());
+        if name.resolution == ResolutionState::Unknown {
             name.failures = name.failures.max(failures);
         }
-        self.forget_reason();
+        self.clear_reason();
         if news.added > 0 {
             self.size.grow(news.added);
         }
@@ -244,44 +244,44 @@ impl NameState {
         limits: &Limits,
         admit: impl Fn(IpAddr) -> Admitted,
     ) -> UpdateEffect {
-        let learned = self.absorb(stored, None, now, limits, admit);
+        let effect = self.apply_stored(stored, None, now, limits, admit);
         for entry in &stored.names {
             if let Some(name) = self.list.name_mut(&entry.dns_name) {
-                name.verdict = ResolutionState::Unknown;
+                name.resolution = ResolutionState::Unknown;
                 name.failures = entry.failures.max(0);
             }
         }
-        learned
+        effect
     }
 
     /// Merges another object's state of a name that this one matches too.
-    pub fn adopt(&mut self, known: NameSnapshot) -> UpdateEffect {
-        let mut learned = UpdateEffect::default();
+    pub fn merge_snapshot(&mut self, known: NameSnapshot) -> UpdateEffect {
+        let mut effect = UpdateEffect::default();
         let NameSnapshot(known) = known;
-        if !self.list.spec.matches(&known.dns_name) {
-            return learned;
+        if !self.list.rule_name.matches(&known.dns_name) {
+            return effect;
         }
-        let Some(name) = self.list.known_or_new(&known.dns_name) else {
-            return learned;
+        let Some(name) = self.list.name_or_new(&known.dns_name) else {
+            return effect;
         };
         if name.addresses.is_empty() {
-            (name.verdict, name.failures) = (known.verdict, known.failures);
+            (name.resolution, name.failures) = (known.resolution, known.failures);
         }
-        name.is_asked_again |= known.is_asked_again;
+        name.is_asked_in_two_minutes |= known.is_asked_in_two_minutes;
         name.clients.extend(&known.clients);
         name.seen = name.seen.max(known.seen);
-        name.sighted = name.sighted.max(known.sighted);
-        let news = name.learn(known.addresses.into_iter());
-        learned.urgent = news.added > 0;
-        learned.times = news.times;
-        self.list.forget_empty();
+        name.last_client_query = name.last_client_query.max(known.last_client_query);
+        let news = name.merge(known.addresses.into_iter());
+        effect.urgent = news.added > 0;
+        effect.times = news.times;
+        self.list.remove_empty();
         if !self.list.names.is_empty() {
-            self.forget_reason();
+            self.clear_reason();
         }
         if news.added > 0 {
             self.size.grow(news.added);
         }
-        learned
+        effect
     }
 
     /// Applies a look-up of a name. Only a name with addresses, or one that lost them, has
@@ -293,7 +293,7 @@ impl NameState {
         now: Timestamp,
         limits: &Limits,
     ) -> UpdateEffect {
-        let mut learned = UpdateEffect::default();
+        let mut effect = UpdateEffect::default();
         let LookupSummary {
             results,
             failure,
@@ -301,41 +301,41 @@ impl NameState {
         } = look_up;
         let Some(name) = self.list.name_mut(dns_name) else {
             let why = self.without_addresses.as_mut();
-            let why = why.filter(|_| *dns_name == self.list.spec);
-            learned.urgent = why.is_some_and(|why| why.looked_up(look_up));
-            return learned;
+            let why = why.filter(|_| *dns_name == self.list.rule_name);
+            effect.urgent = why.is_some_and(|why| why.looked_up(look_up));
+            return effect;
         };
-        let before = name.verdict;
+        let before = name.resolution;
         if let Some(failure) = failure {
-            name.verdict = ResolutionState::Failing(failure);
+            name.resolution = ResolutionState::Failing(failure);
             name.failures = name.failures.saturating_add(1);
-            name.tried = name.tried.max(started);
+            name.last_failure = name.last_failure.max(started);
         }
         // While the other family has answers, the failures in a row do not end.
         let is_extended = failure.is_none() || name.failures < FAILURE_THRESHOLD;
         for (family, result) in Family::ALL.into_iter().zip(results) {
             let closes = match result {
                 FamilyResult::Complete => {
-                    name.not_absent(family);
+                    name.reset_absences(family);
                     true
                 }
-                FamilyResult::Absent => name.absent(family, started),
+                FamilyResult::Absent => name.count_absence(family, started),
                 FamilyResult::Unknown => {
-                    name.not_absent(family);
+                    name.reset_absences(family);
                     failure.is_none() && name.is_stale(family, now, limits)
                 }
             };
             if closes {
-                name.answered(family, started);
+                name.conclude(family, started);
             }
             if result == FamilyResult::Unknown || !closes {
-                learned.times |= is_extended && name.outlive(family, now, limits);
+                effect.times |= is_extended && name.extend_expiry(family, now, limits);
             }
         }
         if failure.is_none() && name.is_closing(started) {
-            name.verdict = ResolutionState::NoAddress;
+            name.resolution = ResolutionState::NoAddress;
         }
-        learned.urgent = name.verdict != before;
-        learned
+        effect.urgent = name.resolution != before;
+        effect
     }
 }

@@ -138,7 +138,7 @@ impl Names {
             let Some(entry) = self.entries.get_mut(&to).filter(|it| !it.is_left_out) else {
                 continue;
             };
-            let effect = entry.state.adopt(copy);
+            let effect = entry.state.merge_snapshot(copy);
             self.apply_effect(&to, &effect, None, now);
             self.reschedule(&name);
         }
@@ -303,7 +303,7 @@ impl Names {
 
     /// Look-ups of the name in a row that found no address.
     pub fn fruitless_lookups(&self, name: &DnsName) -> u32 {
-        self.schedule.barren(name)
+        self.schedule.fruitless(name)
     }
 
     /// The number of names that wait for a look-up or are being looked up.
@@ -333,7 +333,7 @@ impl Names {
             true => UpdateEffect::default(),
             false => {
                 let (state, limits) = (&mut entry.state, &entry.rule_use.limits);
-                state.absorb(&stored, before, now, limits, admit)
+                state.apply_stored(&stored, before, now, limits, admit)
             }
         };
         if !leads {
@@ -439,7 +439,7 @@ impl Names {
 
     fn look_all_up(&mut self, now: Timestamp) {
         let used = self.entries.values().filter(|entry| entry.is_used);
-        let names = used.flat_map(|entry| entry.list().names().chain([entry.list().spec()]));
+        let names = used.flat_map(|entry| entry.list().names().chain([entry.list().rule_name()]));
         let count = self.backfill.begin(names, &mut self.schedule, now);
         self.changes.counts.asked_after_gap += count as u64;
     }
@@ -464,7 +464,7 @@ impl Names {
                 continue;
             };
             entry.is_left_out = false;
-            entry.state.take_in();
+            entry.state.admit_again();
             self.reschedule(name);
             self.changes.mark(name, None);
         }
@@ -479,7 +479,7 @@ impl Names {
             entry.wake = None;
             if self.leads {
                 let expired = entry.state.expire(now, &entry.rule_use.limits);
-                let dropped = entry.state.limit_retained(now, &entry.rule_use.limits);
+                let dropped = entry.state.evict_retained(now, &entry.rule_use.limits);
                 self.changes.counts.expired += expired.len() as u64;
                 self.changes.counts.retained_dropped += dropped.len() as u64;
                 for (name, _) in expired.into_iter().chain(dropped) {
@@ -742,7 +742,7 @@ fn new_addresses(entry: &Entry, answer: &Observation) -> Option<Added> {
     let addresses = answer.addresses.iter().map(|(ip, _)| *ip);
     let addresses: Vec<IpAddr> = addresses.filter(is_new).collect();
     (!addresses.is_empty()).then(|| Added {
-        rule_name: list.spec().clone(),
+        rule_name: list.rule_name().clone(),
         name: answer.name.clone(),
         addresses,
         answered_at: answer.answered_at,

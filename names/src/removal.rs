@@ -4,7 +4,7 @@
 //! |---|---|---|---|---|
 //! | its time is over | the leader, while it receives every DNS server that it received | [`removal`] | [`NameState::expire`] | an answer |
 //! | DNS servers say NXDOMAIN or NODATA | the leader | after five look-ups in a row over a minute, as soon as its time is over | [`NameState::expire`] | an answer |
-//! | its retention alone keeps it, beside 100 others | the leader | when its time is over | [`NameState::limit_retained`] | an answer |
+//! | its retention alone keeps it, beside 100 others | the leader | when its time is over | [`NameState::evict_retained`] | an answer |
 //! | look-ups of its name fail | the leader | after `--max-stale` without an answer | [`NameState::expire`] | an answer |
 //! | its name under a wildcard is idle | the leader | [`removal`], without a look-up | [`NameState::expire`] | an answer |
 //! | a guard refuses it | each collector, in memory | when the guard changes | [`NameState::purge`] | a change of the guard, and an answer |
@@ -43,7 +43,7 @@ pub(super) enum Cause {
 
 impl NameState {
     /// Removes addresses, and names without any left. Returns what was removed.
-    pub(super) fn take_away(
+    pub(super) fn remove_where(
         &mut self,
         cause: Cause,
         mut goes: impl FnMut(&Name, &Address) -> bool,
@@ -62,10 +62,10 @@ impl NameState {
             name.addresses = addresses;
         }
         match cause {
-            Cause::Forgotten(_) => self.forget_emptied(ResolutionState::Expired),
+            Cause::Forgotten(_) => self.remove_emptied(ResolutionState::Expired),
             Cause::Refused if gone.is_empty() => {}
-            Cause::Refused => self.forget_emptied(ResolutionState::Refused),
-            Cause::NotInStatus => self.list.forget_empty(),
+            Cause::Refused => self.remove_emptied(ResolutionState::Refused),
+            Cause::NotInStatus => self.list.remove_empty(),
         }
         gone
     }
@@ -77,15 +77,15 @@ impl NameState {
     /// the earliest. An idle name under a wildcard is not looked up, so its addresses leave without
     /// a look-up. After a gap no address leaves before one TTL and grace.
     pub fn expire(&mut self, now: Timestamp, limits: &Limits) -> Vec<(DnsName, IpAddr)> {
-        let spec = self.list.spec.clone();
-        self.take_away(Cause::Forgotten(now), |name, address| {
-            removal(name, address, name.dns_name != spec, limits).is_some_and(|at| at <= now)
+        let rule_name = self.list.rule_name.clone();
+        self.remove_where(Cause::Forgotten(now), |name, address| {
+            removal(name, address, name.dns_name != rule_name, limits).is_some_and(|at| at <= now)
         })
     }
 
     /// Removes addresses that only the retention of their name keeps, beyond `MAX_RETAINED` of a
     /// name: those seen longest ago. Returns what was removed.
-    pub fn limit_retained(&mut self, now: Timestamp, limits: &Limits) -> Vec<(DnsName, IpAddr)> {
+    pub fn evict_retained(&mut self, now: Timestamp, limits: &Limits) -> Vec<(DnsName, IpAddr)> {
         let list = &self.list;
         let crowded = list
             .names
@@ -106,7 +106,7 @@ impl NameState {
         if surplus.is_empty() {
             return Vec::new();
         }
-        self.take_away(Cause::Forgotten(now), |name, address| {
+        self.remove_where(Cause::Forgotten(now), |name, address| {
             surplus.contains(&(name.dns_name.clone(), address.ip))
         })
     }
@@ -117,7 +117,7 @@ impl NameState {
         admit: impl Fn(IpAddr) -> Admitted,
     ) -> Vec<(DnsName, IpAddr, &'static str)> {
         let mut purged = Vec::new();
-        self.take_away(Cause::Refused, |name, address| {
+        self.remove_where(Cause::Refused, |name, address| {
             let refused = admit(address.ip).err();
             purged.extend(refused.map(|reason| (name.dns_name.clone(), address.ip, reason)));
             refused.is_some()
@@ -129,7 +129,7 @@ impl NameState {
     /// addresses from a status, and a standby follows it.
     pub fn follow(&mut self, stored: &Stored, now: Timestamp, limits: &Limits) {
         let listed = stored.listed();
-        self.take_away(Cause::NotInStatus, |name, address| {
+        self.remove_where(Cause::NotInStatus, |name, address| {
             address.earliest_removal(limits) <= now
                 && listed.binary_search(&(&name.dns_name, address.ip)).is_err()
         });
@@ -140,9 +140,9 @@ impl NameState {
 
     /// Removes everything of a name whose namespaces exceed their limits. Returns what was removed.
     pub fn leave_out(&mut self, now: Timestamp) -> Vec<(DnsName, IpAddr)> {
-        let gone = self.take_away(Cause::Forgotten(now), |_, _| true);
+        let gone = self.remove_where(Cause::Forgotten(now), |_, _| true);
         self.without_addresses = Some(Box::new(WithoutAddresses {
-            verdict: ResolutionState::LimitExceeded,
+            resolution: ResolutionState::LimitExceeded,
             failures: 0,
         }));
         gone
@@ -201,8 +201,8 @@ fn removal_without_retention(
     if name.asked(address.family()) >= address.expiry() {
         return Some(earliest);
     }
-    let forgotten = found.then(|| name.sighted + limits.wildcard_idle);
-    let unanswered = name.failures >= FAILURE_THRESHOLD && name.tried >= address.expiry();
+    let forgotten = found.then(|| name.last_client_query + limits.wildcard_idle);
+    let unanswered = name.failures >= FAILURE_THRESHOLD && name.last_failure >= address.expiry();
     // While servers say that the address is absent, only the count of such answers decides.
     let is_absent = name.absences(address.family()) > 0;
     let stale = (unanswered && !is_absent).then(|| address.seen + limits.max_stale);

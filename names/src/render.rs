@@ -67,7 +67,7 @@ impl StatusUpdate {
     fn compute(state: &mut NameState, stored: &Stored, limits: &Limits, now: Timestamp) -> Self {
         let covered = covered(&state.list, stored, limits);
         let mut update = Self {
-            removed: usize::try_from(stored.rubbish).unwrap_or(usize::MAX),
+            removed: usize::try_from(stored.malformed).unwrap_or(usize::MAX),
             ..Self::default()
         };
         let mut names: Vec<StoredName> = Vec::with_capacity(state.list.names.len());
@@ -101,8 +101,8 @@ impl StatusUpdate {
             let own = stored
                 .names
                 .iter()
-                .find(|it| it.dns_name == state.list.spec);
-            let own = own.filter(|_| state.list.spec.is_wildcard() && !dns_name.is_wildcard());
+                .find(|it| it.dns_name == state.list.rule_name);
+            let own = own.filter(|_| state.list.rule_name.is_wildcard() && !dns_name.is_wildcard());
             let has = |ip| own.is_some_and(|own| own.addresses.iter().any(|it| it.ip == ip));
             update.added += new.addresses.iter().filter(|it| !has(it.ip)).count();
             if dns_name.is_wildcard() {
@@ -155,9 +155,12 @@ fn covered(list: &NameList, stored: &Stored, limits: &Limits) -> BTreeSet<DnsNam
     let Some(own) = list.wildcard() else {
         return BTreeSet::new();
     };
-    let own = told(own, stored, limits);
+    let own = condition_words(own, stored, limits);
     let stands: BTreeSet<_> = stored.names.iter().map(|name| &name.dns_name).collect();
-    let regular = list.names.iter().filter(|name| name.dns_name != list.spec);
+    let regular = list
+        .names
+        .iter()
+        .filter(|name| name.dns_name != list.rule_name);
     let covered = regular.filter(|name| {
         let stands = stands.contains(&name.dns_name);
         name.addresses.iter().all(|address| {
@@ -175,9 +178,9 @@ fn covered(list: &NameList, stored: &Stored, limits: &Limits) -> BTreeSet<DnsNam
 }
 
 /// A name's addresses in the next status, sorted.
-fn told(name: &Name, stored: &Stored, limits: &Limits) -> Vec<StoredAddress> {
-    let fresh = |address| StoredAddress::fresh(address, limits);
-    let mut told: Vec<_> = name.addresses.iter().map(fresh).collect();
+fn condition_words(name: &Name, stored: &Stored, limits: &Limits) -> Vec<StoredAddress> {
+    let fresh = |address| StoredAddress::current(address, limits);
+    let mut condition_words: Vec<_> = name.addresses.iter().map(fresh).collect();
     let old = stored
         .names
         .iter()
@@ -187,18 +190,19 @@ fn told(name: &Name, stored: &Stored, limits: &Limits) -> Vec<StoredAddress> {
             .addresses
             .binary_search_by_key(&old.ip, |known| known.ip);
         if let Ok(found) = found
-            && let (Some(known), Some(told)) = (name.addresses.get(found), told.get_mut(found))
+            && let (Some(known), Some(condition_words)) =
+                (name.addresses.get(found), condition_words.get_mut(found))
             && is_near(old, known, limits)
         {
-            *told = *old;
+            *condition_words = *old;
         }
     }
-    told
+    condition_words
 }
 
 /// Whether the stored expiry is close enough to the known one.
 fn is_near(stored: &StoredAddress, address: &Address, limits: &Limits) -> bool {
-    let ttl = StoredAddress::fresh(address, limits).ttl;
+    let ttl = StoredAddress::current(address, limits).ttl;
     let ttl = Duration::from_secs(u64::try_from(ttl).unwrap_or(0));
     let (was, is) = (stored.expiry(), address.looked_up + ttl);
     was.max(is).since(was.min(is)) <= tolerance(address.ttl)
@@ -223,25 +227,25 @@ fn entry(
         let mut placed: Vec<IpAddr> = addresses.iter().map(|address| address.ip).collect();
         placed.sort_unstable();
         let new = |address: &&Address| placed.binary_search(&address.ip).is_err();
-        let fresh = |address| StoredAddress::fresh(address, limits);
+        let fresh = |address| StoredAddress::current(address, limits);
         addresses.extend(name.addresses.iter().filter(new).map(fresh));
         update.added += addresses.len() - placed.len();
     }
-    let was = old.map_or(&ConditionWords::Nothing, |old| &old.told);
-    let (told, flips) = if name.dns_name == state.list.spec {
-        let told = was.next(name.verdict, now);
-        let flips = told.differs(was);
-        (told, flips)
+    let was = old.map_or(&ConditionWords::Nothing, |old| &old.condition_words);
+    let (condition_words, flips) = if name.dns_name == state.list.rule_name {
+        let condition_words = was.next(name.resolution, now);
+        let flips = condition_words.differs(was);
+        (condition_words, flips)
     } else {
-        let told = was.next_found(name.verdict, now);
-        let flips = told.reason() != was.reason();
-        (told, flips)
+        let condition_words = was.next_found(name.resolution, now);
+        let flips = condition_words.reason() != was.reason();
+        (condition_words, flips)
     };
     update.flipped |= old.is_some() && flips;
     StoredName {
         dns_name: name.dns_name.clone(),
         addresses: addresses.into(),
-        told,
+        condition_words,
         failures: name.failures,
     }
 }
@@ -250,6 +254,6 @@ fn entry(
 fn refreshed(stored: &StoredAddress, address: &Address, limits: &Limits) -> StoredAddress {
     match is_near(stored, address, limits) {
         true => *stored,
-        false => StoredAddress::fresh(address, limits),
+        false => StoredAddress::current(address, limits),
     }
 }

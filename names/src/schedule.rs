@@ -125,7 +125,7 @@ struct Lookup {
     /// The result of the current look-up is to be ignored.
     discarded: bool,
     /// Look-ups in a row that found no address.
-    barren: u32,
+    fruitless: u32,
     not_before: Timestamp,
     /// The last one found no address: the next one is due when the back-off ends, however long the known addresses last.
     is_retry: bool,
@@ -246,8 +246,8 @@ impl LookupScheduler {
     pub fn reset_backoff(&mut self, name: &DnsName) {
         if let Some(lookup) = self.names.get_mut(name) {
             lookup.discarded = false;
-            if !lookup.running && lookup.barren > 0 {
-                lookup.barren = 0;
+            if !lookup.running && lookup.fruitless > 0 {
+                lookup.fruitless = 0;
                 lookup.is_retry = false;
                 lookup.not_before = Timestamp::default();
             }
@@ -368,7 +368,7 @@ impl LookupScheduler {
         let lane = lookup.lane;
         lookup.is_retry = !fruitful;
         if fruitful {
-            lookup.barren = 0;
+            lookup.fruitless = 0;
             lookup.not_before = now + MIN_INTERVAL;
         } else if is_unresponsive && !was_unresponsive {
             lookup.not_before = now;
@@ -376,10 +376,10 @@ impl LookupScheduler {
             let wait = if name.is_wildcard() {
                 WILDCARD_RETRY
             } else {
-                retry_after(lookup.barren)
+                retry_after(lookup.fruitless)
             };
             lookup.not_before = now + wait;
-            lookup.barren = lookup.barren.saturating_add(1);
+            lookup.fruitless = lookup.fruitless.saturating_add(1);
         }
         let queue = self.queue_mut(lane);
         queue.running = queue.running.saturating_sub(usize::from(was_running));
@@ -397,8 +397,8 @@ impl LookupScheduler {
         self.names.get(name)?.due
     }
 
-    pub fn barren(&self, name: &DnsName) -> u32 {
-        self.names.get(name).map_or(0, |lookup| lookup.barren)
+    pub fn fruitless(&self, name: &DnsName) -> u32 {
+        self.names.get(name).map_or(0, |lookup| lookup.fruitless)
     }
 
     /// Names that wait or are looked up now.
@@ -408,8 +408,8 @@ impl LookupScheduler {
 }
 
 /// The back-off: 5 s ten times, then doubling up to 2 min.
-fn retry_after(barren: u32) -> Duration {
-    let doublings = (barren + 1).saturating_sub(10).min(5);
+fn retry_after(fruitless: u32) -> Duration {
+    let doublings = (fruitless + 1).saturating_sub(10).min(5);
     (Duration::from_secs(5) * 2_u32.pow(doublings)).min(Duration::from_secs(120))
 }
 

@@ -20,7 +20,7 @@ pub struct Stored {
     /// The stored form differs from [`Stored::status`], or has more fields.
     pub(super) irregular: bool,
     /// Addresses that are malformed or duplicate, or under a malformed name.
-    pub(super) rubbish: u32,
+    pub(super) malformed: u32,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +28,7 @@ pub(super) struct StoredName {
     pub(super) dns_name: DnsName,
     /// In the order of the status, without duplicates.
     pub(super) addresses: Box<[StoredAddress]>,
-    pub(super) told: ConditionWords,
+    pub(super) condition_words: ConditionWords,
     pub(super) failures: i32,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct StoredAddress {
 
 impl StoredAddress {
     /// A stored address with current times.
-    pub(super) fn fresh(address: &Address, limits: &Limits) -> Self {
+    pub(super) fn current(address: &Address, limits: &Limits) -> Self {
         Self {
             ip: address.ip,
             ttl: limits.stored_ttl(address.ttl, address.is_stored),
@@ -59,35 +59,35 @@ impl StoredAddress {
 impl Stored {
     /// Converts a status. Names known to `memory` share its text.
     pub fn new(status: &DnsNameResolverStatus, memory: &NameState) -> Self {
-        let mut rubbish = 0;
+        let mut malformed = 0;
         let mut names = Vec::with_capacity(status.resolved_names.len());
         for entry in &status.resolved_names {
             let all = entry.resolved_addresses.len();
             let Some(dns_name) = memory.list.read_name(&entry.dns_name) else {
-                rubbish += all;
+                malformed += all;
                 continue;
             };
             let addresses = addresses(&entry.resolved_addresses);
-            rubbish += all - addresses.len();
+            malformed += all - addresses.len();
             names.push(StoredName {
                 dns_name,
                 addresses,
-                told: ConditionWords::new(&entry.conditions),
+                condition_words: ConditionWords::new(&entry.conditions),
                 failures: entry.resolution_failures,
             });
         }
         let mut stored = Self {
             names: names.into(),
             irregular: false,
-            rubbish: u32::try_from(rubbish).unwrap_or(u32::MAX),
+            malformed: u32::try_from(malformed).unwrap_or(u32::MAX),
         };
         stored.irregular = stored.status() != *status;
         stored
     }
 
     /// The entry of `spec.name`, if no entry has an address.
-    pub(super) fn without_addresses(&self, spec: &DnsName) -> Option<&StoredName> {
-        let own = self.names.iter().find(|name| name.dns_name == *spec)?;
+    pub(super) fn without_addresses(&self, rule_name: &DnsName) -> Option<&StoredName> {
+        let own = self.names.iter().find(|name| name.dns_name == *rule_name)?;
         (self.count().1 == 0).then_some(own)
     }
 
@@ -98,7 +98,7 @@ impl Stored {
             last_lookup_time: time(address.looked_up),
         };
         let name = |name: &StoredName| ResolvedName {
-            conditions: name.told.conditions(),
+            conditions: name.condition_words.conditions(),
             dns_name: name.dns_name.as_str().to_owned(),
             resolved_addresses: name.addresses.iter().map(address).collect(),
             resolution_failures: name.failures,
@@ -152,7 +152,7 @@ pub(super) fn expiries(
     let ttl = address.ttl.min(u32::try_from(own.ttl).unwrap_or(0));
     (
         own.expiry(),
-        StoredAddress::fresh(address, limits).expiry(),
+        StoredAddress::current(address, limits).expiry(),
         tolerance(ttl),
     )
 }

@@ -72,9 +72,9 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn new(spec: &str) -> Self {
+    pub(super) fn new(rule_name: &str) -> Self {
         Self {
-            memory: NameState::new(name(spec)),
+            memory: NameState::new(name(rule_name)),
             stored: DnsNameResolverStatus::default(),
             limits: Limits {
                 lookups: false,
@@ -95,8 +95,8 @@ impl Known {
 
     /// Adds an answer and enforces the limits, as before a write.
     pub(super) fn hear(&mut self, observation: &Observation) -> UpdateEffect {
-        let learned = self.memory.observe(observation, &self.limits);
-        join(learned, self.enforce(observation.at))
+        let effect = self.memory.observe(observation, &self.limits);
+        join(effect, self.enforce(observation.at))
     }
 
     pub(super) fn enforce(&mut self, now: Timestamp) -> UpdateEffect {
@@ -104,10 +104,14 @@ impl Known {
     }
 
     /// Merges a status of another writer; `stored` stays.
-    pub(super) fn absorb(&mut self, status: &DnsNameResolverStatus, seconds: f64) -> &mut Self {
+    pub(super) fn apply_stored(
+        &mut self,
+        status: &DnsNameResolverStatus,
+        seconds: f64,
+    ) -> &mut Self {
         let stored = Stored::new(status, &self.memory);
         self.memory
-            .absorb(&stored, None, at(seconds), &self.limits, admit);
+            .apply_stored(&stored, None, at(seconds), &self.limits, admit);
         self.enforce(at(seconds));
         self
     }
@@ -119,7 +123,7 @@ impl Known {
         results: [FamilyResult; 2],
         seconds: f64,
     ) -> UpdateEffect {
-        self.take_in(asked, results, None, seconds)
+        self.admit_again(asked, results, None, seconds)
     }
 
     /// Applies a look-up without NOERROR, with a failure for each family.
@@ -134,10 +138,10 @@ impl Known {
             false => FamilyResult::Unknown,
         };
         let failure = if v4 == Failure::NXDOMAIN { v6 } else { v4 };
-        self.take_in(asked, [result(v4), result(v6)], Some(failure), seconds)
+        self.admit_again(asked, [result(v4), result(v6)], Some(failure), seconds)
     }
 
-    fn take_in(
+    fn admit_again(
         &mut self,
         asked: &str,
         results: [FamilyResult; 2],
@@ -206,8 +210,8 @@ fn an_answer_counts_from_when_it_was_given_and_opens_nothing_that_is_over() {
     assert_eq!(expiries, [at(10.0), at(70.0)]);
     // All addresses have expired, so only the query of the client counts.
     late.given = at(-30.0);
-    let learned = known.hear(&late);
-    assert_eq!(learned, UpdateEffect::default());
+    let effect = known.hear(&late);
+    assert_eq!(effect, UpdateEffect::default());
     let mut empty = Known::new("www.example.com");
     empty.hear(&late);
     assert!(empty.memory.list().is_empty());
@@ -301,12 +305,12 @@ fn what_must_not_stand_in_a_status_is_removed_from_it() {
     known.stored = status(serde_json::json!([
         {"dnsName": "www.example.com.", "resolvedAddresses": [
             stored_address("1.1.1.1", 10, 0), stored_address("::ffff:1.1.1.1", 10, 0), stored_address("127.0.0.1", 10, 0),
-            stored_address("rubbish", 10, 0), stored_address("2001:DB8:0::1", 10, 0),
+            stored_address("malformed", 10, 0), stored_address("2001:DB8:0::1", 10, 0),
         ]},
         {"dnsName": "other.example.com.", "resolvedAddresses": [stored_address("9.9.9.9", 10, 0)]},
     ]));
     let stored = known.stored.clone();
-    known.absorb(&stored, 0.0);
+    known.apply_stored(&stored, 0.0);
     assert!(known.write(0.0));
     assert_eq!(
         known.status(),
@@ -322,7 +326,7 @@ fn an_object_that_lost_its_status_gets_it_back() {
         .write(0.0);
     let before = known.status();
     known.stored = DnsNameResolverStatus::default();
-    known.absorb(&DnsNameResolverStatus::default(), 1.0);
+    known.apply_stored(&DnsNameResolverStatus::default(), 1.0);
     assert!(known.write(1.0));
     assert_eq!(known.status(), before);
 }
@@ -337,7 +341,7 @@ fn a_condition_flips_once() {
     known.stored = status(degraded);
     let stored = known.stored.clone();
     assert!(
-        !known.absorb(&stored, 0.0).write(0.0),
+        !known.apply_stored(&stored, 0.0).write(0.0),
         "a status is no success"
     );
     assert!(

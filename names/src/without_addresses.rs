@@ -15,7 +15,7 @@ use super::{
 /// Why an object has no address, after it had some.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WithoutAddresses {
-    pub(super) verdict: ResolutionState,
+    pub(super) resolution: ResolutionState,
     /// Failed look-ups since the last answer.
     pub(super) failures: i32,
 }
@@ -23,23 +23,23 @@ pub(super) struct WithoutAddresses {
 impl NameState {
     /// Removes the names without addresses. The reason is `cause`, unless look-ups gave a better
     /// one. If no name is left, the object has lost its last address.
-    pub(super) fn forget_emptied(&mut self, cause: ResolutionState) {
+    pub(super) fn remove_emptied(&mut self, cause: ResolutionState) {
         let mut emptied = self
             .list
             .names
             .iter()
             .filter(|name| name.addresses.is_empty());
         let why = emptied.next().map(|name| WithoutAddresses {
-            verdict: match (cause, name.verdict) {
+            resolution: match (cause, name.resolution) {
                 (
                     ResolutionState::Expired,
                     ResolutionState::Failing(_) | ResolutionState::NoAddress,
-                ) => name.verdict,
+                ) => name.resolution,
                 (cause, _) => cause,
             },
             failures: name.failures,
         });
-        self.list.forget_empty();
+        self.list.remove_empty();
         if self.list.names.is_empty()
             && let Some(why) = why
         {
@@ -48,44 +48,44 @@ impl NameState {
     }
 
     /// Clears the reason, as there are addresses.
-    pub(super) fn forget_reason(&mut self) {
+    pub(super) fn clear_reason(&mut self) {
         self.without_addresses = None;
     }
 
     /// The name is no longer left out. It has no address until the next answer.
-    pub fn take_in(&mut self) {
+    pub fn admit_again(&mut self) {
         if let Some(why) = &mut self.without_addresses
-            && why.verdict == ResolutionState::LimitExceeded
+            && why.resolution == ResolutionState::LimitExceeded
         {
-            why.verdict = ResolutionState::Expired;
+            why.resolution = ResolutionState::Expired;
         }
     }
 }
 
 impl WithoutAddresses {
     /// The reason in a stored status without addresses.
-    pub(super) fn of_status(stored: &Stored, spec: &DnsName) -> Option<Self> {
-        let own = stored.without_addresses(spec)?;
-        own.told.reason()?;
+    pub(super) fn of_status(stored: &Stored, rule_name: &DnsName) -> Option<Self> {
+        let own = stored.without_addresses(rule_name)?;
+        own.condition_words.reason()?;
         Some(Self {
-            verdict: own.told.verdict(),
+            resolution: own.condition_words.resolution(),
             failures: own.failures.max(0),
         })
     }
 
     /// A look-up of the name gave no address. Returns whether the reason changed.
     pub(super) fn looked_up(&mut self, look_up: LookupSummary) -> bool {
-        if self.verdict == ResolutionState::LimitExceeded {
+        if self.resolution == ResolutionState::LimitExceeded {
             return false;
         }
-        let before = self.verdict;
+        let before = self.resolution;
         if let Some(failure) = look_up.failure {
-            self.verdict = ResolutionState::Failing(failure);
+            self.resolution = ResolutionState::Failing(failure);
             self.failures = self.failures.saturating_add(1);
         } else if look_up.results == [FamilyResult::Absent; 2] {
-            self.verdict = ResolutionState::NoAddress;
+            self.resolution = ResolutionState::NoAddress;
         }
-        self.verdict != before
+        self.resolution != before
     }
 }
 
@@ -101,22 +101,25 @@ pub(super) fn own_entry(
     if state.without_addresses.is_none() && addresses > 0 {
         // The status has addresses, but all were refused when it was read.
         state.without_addresses = Some(Box::new(WithoutAddresses {
-            verdict: ResolutionState::Refused,
+            resolution: ResolutionState::Refused,
             failures: 0,
         }));
     }
-    let WithoutAddresses { verdict, failures } = *state.without_addresses.as_deref()?;
-    let spec = &state.list.spec;
+    let WithoutAddresses {
+        resolution,
+        failures,
+    } = *state.without_addresses.as_deref()?;
+    let rule_name = &state.list.rule_name;
     let mut names = stored.names.iter();
-    let old = names.find(|old| old.dns_name == *spec);
-    let was = old.map_or(&ConditionWords::Nothing, |old| &old.told);
-    let told = was.next(verdict, now);
-    told.reason()?;
-    update.flipped |= told.differs(was);
+    let old = names.find(|old| old.dns_name == *rule_name);
+    let was = old.map_or(&ConditionWords::Nothing, |old| &old.condition_words);
+    let condition_words = was.next(resolution, now);
+    condition_words.reason()?;
+    update.flipped |= condition_words.differs(was);
     Some(StoredName {
-        dns_name: spec.clone(),
+        dns_name: rule_name.clone(),
         addresses: Box::default(),
-        told,
+        condition_words,
         failures,
     })
 }

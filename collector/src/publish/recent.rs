@@ -81,7 +81,7 @@ impl NewAddresses {
     pub(super) fn written(&self, entry: &Entry, key: &ObjectKey, status: &Stored, now: Timestamp) {
         for it in &mut *self.0.lock() {
             if it.written.is_none()
-                && it.rule == *entry.list().spec()
+                && it.rule == *entry.list().rule_name()
                 && status.has(&it.name, it.address)
             {
                 it.written = Some((now, key.clone()));

@@ -155,7 +155,7 @@ proptest! {
             let [own] = known.stored.resolved_names.as_slice() else {
                 panic!("{:?}", known.stored);
             };
-            prop_assert_eq!(&*own.dns_name, known.memory.list().spec().as_str());
+            prop_assert_eq!(&*own.dns_name, known.memory.list().rule_name().as_str());
             prop_assert!(own.resolved_addresses.is_empty());
             let degraded = own.conditions.iter().find(|it| it.type_ == DEGRADED).unwrap();
             prop_assert_eq!(&*degraded.status, "True");

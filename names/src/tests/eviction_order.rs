@@ -89,7 +89,7 @@ fn names_of_a_stored_status_stay_when_a_client_asks_for_new_labels() {
     known.write(0.0);
     let mut again = full(10);
     again.stored = known.stored.clone();
-    again.absorb(&known.stored, 1.0);
+    again.apply_stored(&known.stored, 1.0);
     for i in 0..500 {
         ask(&mut again, &format!("x{i}"), 2, 2.0 + f64::from(i) / 20.0);
     }

@@ -91,7 +91,7 @@ fn the_condition_that_an_earlier_version_wrote_goes_without_haste() {
     let mut known = Known::new(WILD);
     known.stored = stored("a.example.com.", &of_an_earlier_version());
     let before = known.stored.clone();
-    known.absorb(&before, 1.0);
+    known.apply_stored(&before, 1.0);
     let read = Stored::new(&before, &known.memory);
     let update = StatusUpdate::new(&mut known.memory, &read, &known.limits, at(1.0)).unwrap();
     assert!(!update.is_urgent());
@@ -103,7 +103,7 @@ fn the_plugins_condition_stays_or_it_would_write_it_again() {
     let mut known = Known::new(WILD);
     known.stored = stored("a.example.com.", &of_the_plugin());
     let before = known.stored.clone();
-    known.absorb(&before, 1.0);
+    known.apply_stored(&before, 1.0);
     assert!(!known.write(1.0));
     assert_eq!(known.stored, before);
 }
@@ -117,7 +117,7 @@ fn a_restart_restores_names_failures_and_times_without_conditions() {
     before.write(1.0);
     let mut after = Known::new(WILD);
     after.stored = before.stored.clone();
-    after.absorb(&before.stored, 2.0);
+    after.apply_stored(&before.stored, 2.0);
     assert!(!after.write(2.0), "nothing to mend");
     let written = &after.stored.resolved_names[0];
     assert_eq!(written.resolution_failures, 1);

@@ -53,7 +53,7 @@ fn retention_alone_keeps_at_most_100_addresses_of_a_name() {
     // The 101st is over, with its grace.
     let next = known.memory.list().next_removal(&known.limits);
     assert_eq!(next, Some(at(135.0)));
-    let mut limit = |seconds| known.memory.limit_retained(at(seconds), &known.limits);
+    let mut limit = |seconds| known.memory.evict_retained(at(seconds), &known.limits);
     assert_eq!(limit(134.9), []);
     let gone: Vec<_> = limit(137.0).into_iter().map(|(_, ip)| ip).collect();
     let oldest = [0, 1, 2].map(|i| std::net::IpAddr::from([1, 1, 1, i]));

@@ -10,8 +10,8 @@ use crate::{
 
 const SERVFAIL: Failure = Failure::Rcode(2);
 
-fn known(spec: &str) -> Known {
-    let mut known = Known::new(spec);
+fn known(rule_name: &str) -> Known {
+    let mut known = Known::new(rule_name);
     known.limits.lookups = true;
     known
 }

@@ -59,7 +59,7 @@ fn any_status() -> impl Strategy<Value = DnsNameResolverStatus> {
         "2001:DB8:0::1",
         "::ffff:1.1.1.1",
         "127.0.0.1",
-        "rubbish",
+        "malformed",
         "",
     ]);
     let ttl = prop_oneof![Just(i32::MIN), -5..400_i32, Just(i32::MAX)];
@@ -124,7 +124,7 @@ impl Known {
     /// Returns how many addresses and names were evicted.
     pub(super) fn happen(&mut self, what: &Happens, now: f64) -> usize {
         let (limits, time) = (self.limits.clone(), at(now));
-        let learned = match what {
+        let effect = match what {
             Happens::Observed(observation) => {
                 let mut observation = observation.clone();
                 (observation.at, observation.given) = (time, time);
@@ -135,9 +135,9 @@ impl Known {
             Happens::Failed(asked, failures) => self.failed(asked, *failures, now),
             Happens::Gap => {
                 let stored = Stored::new(&self.stored, &self.memory);
-                let learned = self.memory.take_over(&stored, time, &limits, admit);
+                let effect = self.memory.take_over(&stored, time, &limits, admit);
                 self.memory.gap(time, &limits);
-                learned
+                effect
             }
             Happens::Expired => {
                 self.memory.expire(time, &limits);
@@ -148,8 +148,8 @@ impl Known {
                 return 0;
             }
         };
-        let learned = super::join(learned, self.enforce(time));
-        learned.evicted_addresses + learned.evicted_names
+        let effect = super::join(effect, self.enforce(time));
+        effect.evicted_addresses + effect.evicted_names
     }
 
     /// The store has this status now.
@@ -158,7 +158,7 @@ impl Known {
         let read = Stored::new(&status, &self.memory);
         self.stored = status;
         self.memory
-            .absorb(&read, Some(&before), at(now), &self.limits, admit)
+            .apply_stored(&read, Some(&before), at(now), &self.limits, admit)
     }
 
     /// The expiry of each known address.
@@ -232,7 +232,7 @@ proptest! {
         }
         prop_assert_eq!(union(&known.stored).into_keys().collect::<BTreeSet<_>>(), all);
         let stored = known.stored.clone();
-        known.absorb(&stored, 600.0);
+        known.apply_stored(&stored, 600.0);
         prop_assert!(!known.write(600.0));
     }
 
@@ -335,7 +335,7 @@ fn a_status_of_10_000_addresses_is_taken_in_and_cut_down() {
     let stored = status(json!([{"dnsName": "a.example.com.", "resolvedAddresses": addresses}]));
     let mut known = Known::new(SPEC);
     known.stored = stored.clone();
-    known.absorb(&stored, 0.0);
+    known.apply_stored(&stored, 0.0);
     assert!(known.write(0.0));
     let left = &known.stored.resolved_names[0].resolved_addresses;
     assert_eq!(left.len(), 1000);

@@ -67,7 +67,7 @@ pub(crate) use Step::*;
 /// A sentence of the description, with the steps that show it.
 pub(crate) struct Row {
     says: &'static str,
-    spec: &'static str,
+    rule_name: &'static str,
     limits: fn(&mut Limits),
     steps: Vec<Step>,
     then: &'static [&'static str],
@@ -78,13 +78,13 @@ pub(crate) struct Row {
 /// reason is `-`.
 pub(crate) fn row(
     says: &'static str,
-    spec: &'static str,
+    rule_name: &'static str,
     steps: &[Step],
     then: &'static [&'static str],
 ) -> Row {
     Row {
         says,
-        spec,
+        rule_name,
         limits: |_| {},
         steps: steps.to_vec(),
         then,
@@ -104,7 +104,7 @@ pub(crate) fn check(rows: Vec<Row>) {
 }
 
 fn run(row: &Row) -> Result<(), String> {
-    let mut known = Known::new(row.spec);
+    let mut known = Known::new(row.rule_name);
     known.limits.lookups = true;
     (row.limits)(&mut known.limits);
     for step in &row.steps {
@@ -173,7 +173,7 @@ fn take(known: &mut Known, step: &Step) -> Result<(), String> {
             let stored = Stored::new(&new, &known.memory);
             known
                 .memory
-                .absorb(&stored, Some(&before), at(now), &known.limits, admit);
+                .apply_stored(&stored, Some(&before), at(now), &known.limits, admit);
             known.enforce(at(now));
             known.stored = new;
         }

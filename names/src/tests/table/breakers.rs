@@ -160,11 +160,8 @@ fn a_store_that_takes_no_object_of_this_size_gets_a_tenth_less() {
     known.hear(&many(A, 490, 1.0));
     known.hear(&many(B, 500, 2.0));
     known.write(2.0);
-    let learned = Eviction::new(&mut known.memory, &known.limits, at(3.0)).shrink();
-    assert!(
-        (95..=105).contains(&learned.evicted_addresses),
-        "{learned:?}"
-    );
+    let effect = Eviction::new(&mut known.memory, &known.limits, at(3.0)).shrink();
+    assert!((95..=105).contains(&effect.evicted_addresses), "{effect:?}");
     let left = |known: &Known, asked| known.memory.list().addresses_of(&name(asked));
     assert_eq!(left(&known, B), 500, "the oldest-seen go");
     assert_eq!(left(&known, WILD), 10, "and the wildcard's own last of all");

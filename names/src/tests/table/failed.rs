@@ -9,7 +9,7 @@ fn failing(asked: &'static str, failure: Failure, rounds: u32) -> Vec<Step> {
 }
 
 /// Five NXDOMAIN in a row and a sixth, a minute after the first.
-fn absent(asked: &'static str) -> Vec<Step> {
+fn absences_of(asked: &'static str) -> Vec<Step> {
     let mut all = failing(asked, Failure::NXDOMAIN, 5);
     all.push(Failed(asked, Failure::NXDOMAIN, 90.0));
     all
@@ -90,7 +90,7 @@ fn a_failed_look_up_does_what_the_page_says() {
         row(
             "each in its time",
             WWW,
-            &after(&known, absent(WWW), &[Expire(95.0)]),
+            &after(&known, absences_of(WWW), &[Expire(95.0)]),
             &["www.example.com. NXDOMAIN 6: 2.2.2.2 300@0"],
         ),
         row(
@@ -216,7 +216,7 @@ fn a_failed_look_up_does_what_the_page_says() {
                     Got(A, &[("2.2.2.2", 3000)], 0.0),
                     Write(0.0),
                 ],
-                absent(WILD),
+                absences_of(WILD),
                 &[Expire(95.0)],
             ),
             &["a.example.com. - 0: 2.2.2.2 3000@0"],
@@ -236,7 +236,7 @@ fn a_failed_look_up_does_what_the_page_says() {
             WWW,
             &after(
                 &[Status(&[(WWW, 4, &[("1.1.1.1", 5, -900)])], 0.0)],
-                absent(WWW),
+                absences_of(WWW),
                 &[Expire(HOUR)],
             ),
             &["www.example.com. NXDOMAIN 10:"],
