@@ -1,4 +1,9 @@
 //! The table of all names.
+//!
+//! `answers`: what answers and look-ups change. `advance`: what time, the lead and the caps change.
+
+mod advance;
+mod answers;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -15,10 +20,9 @@ use proto::{
 };
 
 use crate::{
-    Admitted, Changes, Entry, Eviction, Evictions, FamilyOutcome, FamilyResult, GapBackfill,
-    Limits, LookupResult, LookupScheduler, LookupSummary, Namespace, NamespaceAtCap, NamespaceCaps,
-    NextLookup, Observation, Provenance, Request, RuleUse, StatusUpdate, Stored, UpdateEffect,
-    caps::NamespaceUse, wakes::Wakes,
+    Admitted, Changes, Entry, Eviction, Evictions, GapBackfill, Limits, LookupScheduler, Namespace,
+    NamespaceAtCap, NamespaceCaps, NextLookup, Observation, Provenance, RuleUse, StatusUpdate,
+    Stored, UpdateEffect, caps::NamespaceUse, wakes::Wakes,
 };
 
 /// The names of rules and of objects, their addresses, and when each is looked up.
@@ -78,8 +82,6 @@ impl Names {
             changes: Changes::default(),
         }
     }
-
-    // Rules.
 
     /// Sets how rules use a name; `None` if none does. The name stays for [`UNUSED_FOR`](crate::UNUSED_FOR) after its
     /// last rule.
@@ -143,175 +145,6 @@ impl Names {
             self.reschedule(&name);
         }
     }
-
-    // Answers and look-ups.
-
-    /// Applies an answer to the name itself and to the wildcard above it. Returns the addresses that are new.
-    pub fn apply_answer(&mut self, answer: &Observation) -> Vec<Added> {
-        let mut added = Vec::new();
-        if answer.addresses.is_empty() {
-            return added;
-        }
-        let wildcard = answer.name.wildcard();
-        for rule_name in once(&answer.name).chain(wildcard.as_ref()) {
-            added.extend(self.apply_answer_to(rule_name, answer));
-        }
-        if answer.client.is_some() {
-            self.schedule.reset_backoff(&answer.name);
-        }
-        self.reschedule(&answer.name);
-        // For a look-up of the collector only the datagram was truncated: TCP brought the rest.
-        if answer.truncated && answer.client.is_some() {
-            self.ask_over_tcp(&answer.name, answer.at);
-        }
-        added
-    }
-
-    fn apply_answer_to(&mut self, rule_name: &DnsName, answer: &Observation) -> Option<Added> {
-        let entry = self
-            .entries
-            .get(rule_name)
-            .filter(|entry| !entry.is_left_out)?;
-        let admitted = self.caps.admit(entry, answer);
-        if let Some((_, left_out)) = &admitted {
-            self.changes.counts.left_out += *left_out as u64;
-            self.changes
-                .at_cap
-                .extend(self.caps.take_unreported(entry, answer.at));
-        }
-        let answer = admitted.as_ref().map_or(answer, |(answer, _)| answer);
-        let entry = self.entries.get_mut(rule_name)?;
-        let before = entry.counted_addresses();
-        let added = new_addresses(entry, answer);
-        let effect = entry.state.observe(answer, &entry.rule_use.limits);
-        let is_crowded = entry
-            .state
-            .size()
-            .is_crowded(entry.state.list(), &entry.rule_use.limits);
-        self.apply_effect(rule_name, &effect, Some(answer.at), answer.at);
-        if is_crowded {
-            self.enforce(rule_name, answer.at);
-        }
-        let entry = self.entries.get(rule_name)?;
-        self.caps.add(entry, before);
-        added
-    }
-
-    /// Applies a look-up of a name in both families. Returns the addresses that are new.
-    pub fn apply_lookup(&mut self, result: &LookupResult, now: Timestamp) -> Vec<Added> {
-        let mut added = Vec::new();
-        if !self.schedule.is_discarded(&result.name) {
-            for mut answer in result.observations() {
-                answer.at = answer.at.min(now);
-                added.extend(self.apply_answer(&answer));
-            }
-        }
-        let outcomes = [&result.v4, &result.v6];
-        let has_addresses = outcomes.iter().any(|outcome| outcome.has_addresses());
-        let summary = LookupSummary {
-            results: outcomes.map(FamilyResult::from),
-            failure: result.failed(),
-            // The clock may have been set back meanwhile.
-            started: result.started.min(now),
-        };
-        for rule_name in once(result.name.clone()).chain(result.name.wildcard()) {
-            let Some(entry) = self.entries.get_mut(&rule_name) else {
-                continue;
-            };
-            if !self.leads || entry.is_left_out {
-                continue;
-            }
-            let (state, limits) = (&mut entry.state, &entry.rule_use.limits);
-            let effect = state.looked_up(&result.name, summary, now, limits);
-            // Addresses that waited for a look-up may leave now, whatever its result.
-            self.changes.mark(&rule_name, None);
-            self.apply_effect(&rule_name, &effect, None, now);
-        }
-        self.schedule
-            .done(&result.name, has_addresses, result.is_unresponsive, now);
-        self.reschedule(&result.name);
-        let is_cut = |outcome: &&FamilyOutcome| {
-            outcome.has_addresses() && FamilyResult::from(*outcome) != FamilyResult::Complete
-        };
-        if outcomes.iter().any(is_cut) {
-            self.ask_over_tcp(&result.name, now);
-        }
-        added
-    }
-
-    /// There may be more addresses than the datagram had.
-    fn ask_over_tcp(&mut self, name: &DnsName, now: Timestamp) {
-        if self.schedule.is_active {
-            self.schedule.ask(name, now);
-            self.schedule.use_tcp(name);
-        }
-    }
-
-    /// Answers may have been lost until now. No address leaves before one more TTL and grace, and a leader looks every
-    /// name up. `lost`: the names of answers that are known to be lost.
-    pub fn on_stream_gap(
-        &mut self,
-        is_any_lost: bool,
-        lost: impl IntoIterator<Item = DnsName>,
-        now: Timestamp,
-    ) {
-        if is_any_lost {
-            self.backfill.is_owed = true;
-            for entry in self.entries.values_mut() {
-                entry.state.hold(now, &entry.rule_use.limits);
-            }
-            let has_wildcards = self.entries.keys().any(DnsName::is_wildcard);
-            self.changes.counts.wildcard_gaps += u64::from(has_wildcards);
-        }
-        for name in lost {
-            self.ask_lost(&name, now);
-        }
-    }
-
-    /// The answer for a name was lost: looks it up again, if it is wanted.
-    fn ask_lost(&mut self, name: &DnsName, now: Timestamp) {
-        let mut rule_names = once(name.clone()).chain(name.wildcard());
-        if self.schedule.is_active && rule_names.any(|it| self.entries.contains_key(&it)) {
-            match self.schedule.ask_lost(name, now) {
-                true => self.changes.counts.asked_after_loss += 1,
-                false => self.changes.counts.losses_dropped += 1,
-            }
-        }
-    }
-
-    /// The next name to look up, if one is due.
-    pub fn next_due(&mut self, now: Timestamp) -> Option<Request> {
-        let next = self.schedule.pop(now)?;
-        let name = next.name;
-        let rule_names = once(name.clone()).chain(name.wildcard());
-        let known = rule_names
-            .filter_map(|it| Some(self.entries.get(&it)?.list().addresses_of(&name)))
-            .max();
-        Some(Request {
-            name,
-            known: known.unwrap_or(0),
-            over_tcp: next.over_tcp,
-            due: next.due,
-            is_patient: next.is_patient,
-        })
-    }
-
-    /// When a name is looked up next, if that is known.
-    pub fn due(&self, name: &DnsName) -> Option<Timestamp> {
-        self.schedule.due(name)
-    }
-
-    /// Look-ups of the name in a row that found no address.
-    pub fn fruitless_lookups(&self, name: &DnsName) -> u32 {
-        self.schedule.fruitless(name)
-    }
-
-    /// The number of names that wait for a look-up or are being looked up.
-    pub fn scheduled(&self) -> usize {
-        self.schedule.count()
-    }
-
-    // Statuses.
 
     /// Applies the status of an object of the name, as the store has it, and returns its compact form. Refused addresses
     /// are skipped. A status that is `None` has nothing. `before`: the last known status of the object, if there is one.
@@ -410,189 +243,6 @@ impl Names {
         }
     }
 
-    // Time, and what the whole table must know.
-
-    /// Removes addresses whose time is over, looks names up again after a gap, and leaves names beyond a cap out.
-    /// `are_all_known`: all rules and statuses are known, so that a name without either has none.
-    pub fn advance(&mut self, are_all_known: bool, now: Timestamp) {
-        let is_idle_due = self.not_idle_at + self.limits.wildcard_idle / 8 <= now;
-        if self.is_server_missing && is_idle_due {
-            self.reset_idle(now);
-        }
-        if self.leads && are_all_known && self.backfill.next().is_some_and(|at| at <= now) {
-            self.look_all_up(now);
-        }
-        if are_all_known && self.caps.is_changed() {
-            self.apply_caps(now);
-        }
-        self.expire(now);
-        self.caps.count(&self.entries, now);
-    }
-
-    /// When [`Names::advance`] or [`Names::next_due`] has something to do.
-    pub fn next_wake(&self, are_all_known: bool) -> Option<Timestamp> {
-        let backfill = self.backfill.next();
-        let backfill = backfill.filter(|_| self.leads && are_all_known);
-        let all = [self.wakes.next(), backfill, self.schedule.next()];
-        all.into_iter().flatten().min()
-    }
-
-    fn look_all_up(&mut self, now: Timestamp) {
-        let used = self.entries.values().filter(|entry| entry.is_used);
-        let names = used.flat_map(|entry| entry.list().names().chain([entry.list().rule_name()]));
-        let count = self.backfill.begin(names, &mut self.schedule, now);
-        self.changes.counts.asked_after_gap += count as u64;
-    }
-
-    fn apply_caps(&mut self, now: Timestamp) {
-        let changes = self.caps.reconcile(&self.entries);
-        self.changes.at_cap.extend(changes.at_cap);
-        for name in &changes.left_out {
-            let Some(entry) = self.entries.get_mut(name) else {
-                continue;
-            };
-            entry.is_left_out = true;
-            let mut found = BTreeSet::from([name.clone()]);
-            found.extend(entry.state.leave_out(now).into_iter().map(|(name, _)| name));
-            for name in &found {
-                self.reschedule(name);
-            }
-            self.changes.mark(name, None);
-        }
-        for name in &changes.admitted {
-            let Some(entry) = self.entries.get_mut(name) else {
-                continue;
-            };
-            entry.is_left_out = false;
-            entry.state.admit_again();
-            self.reschedule(name);
-            self.changes.mark(name, None);
-        }
-    }
-
-    /// Removes the addresses whose time is over, if this process leads.
-    fn expire(&mut self, now: Timestamp) {
-        while let Some(name) = self.wakes.pop(now) {
-            let Some(entry) = self.entries.get_mut(&name) else {
-                continue;
-            };
-            entry.wake = None;
-            if self.leads {
-                let expired = entry.state.expire(now, &entry.rule_use.limits);
-                let dropped = entry.state.evict_retained(now, &entry.rule_use.limits);
-                self.changes.counts.expired += expired.len() as u64;
-                self.changes.counts.retained_dropped += dropped.len() as u64;
-                for (name, _) in expired.into_iter().chain(dropped) {
-                    self.reschedule(&name);
-                }
-            }
-            self.changes.mark(&name, None);
-        }
-    }
-
-    /// Sets when the name is checked without an event: at its next removal. Called after its status was computed.
-    pub fn set_wake(&mut self, name: &DnsName, now: Timestamp) {
-        let Some(entry) = self.entries.get_mut(name) else {
-            return;
-        };
-        let removal = match self.leads {
-            true => entry.list().next_removal(&entry.rule_use.limits),
-            false => None,
-        };
-        // Never in the past, or the checks would never end.
-        let wake = removal.map(|at| at.max(now + Duration::from_millis(1)));
-        let old = mem::replace(&mut entry.wake, wake);
-        self.wakes.replace(name, old, wake);
-    }
-
-    /// Removes the addresses that guards refuse from now on. Returns them with the reasons. They leave the statuses with
-    /// the next writes.
-    pub fn purge(
-        &mut self,
-        admit: impl Fn(IpAddr) -> Admitted,
-    ) -> Vec<(DnsName, IpAddr, &'static str)> {
-        let mut purged = Vec::new();
-        for (rule_name, entry) in &mut self.entries {
-            let before = purged.len();
-            purged.extend(entry.state.purge(&admit));
-            if purged.len() > before {
-                self.changes.mark(rule_name, None);
-            }
-        }
-        let changed: BTreeSet<DnsName> = purged.iter().map(|(name, ..)| name.clone()).collect();
-        for name in &changed {
-            self.reschedule(name);
-        }
-        purged
-    }
-
-    /// Sets whether this process leads: looks names up and removes addresses.
-    pub fn set_leads(&mut self, leads: bool) {
-        self.leads = leads;
-        self.schedule.is_active = leads && self.limits.lookups;
-    }
-
-    /// Continues the work of the last leader with a stored status. Call it for each of them, and then
-    /// [`Names::on_clock_jump`].
-    pub fn take_over(
-        &mut self,
-        name: &DnsName,
-        stored: &Stored,
-        admit: impl Fn(IpAddr) -> Admitted,
-        now: Timestamp,
-    ) {
-        if let Some(entry) = self.entries.get_mut(name).filter(|it| !it.is_left_out) {
-            let (state, limits) = (&mut entry.state, &entry.rule_use.limits);
-            state.take_over(stored, now, limits, admit);
-        }
-    }
-
-    /// Sets whether a listed DNS server does not stream here. Its clients may use any name, so no name becomes idle.
-    pub fn set_server_missing(&mut self, is_missing: bool, now: Timestamp) {
-        if mem::replace(&mut self.is_server_missing, is_missing) != is_missing {
-            self.reset_idle(now);
-        }
-    }
-
-    fn reset_idle(&mut self, now: Timestamp) {
-        self.not_idle_at = now;
-        for entry in self.entries.values_mut() {
-            entry.state.not_idle(now);
-        }
-        let names = self.entries.values().flat_map(|it| it.list().names());
-        for name in names.cloned().collect::<Vec<_>>() {
-            self.reschedule(&name);
-        }
-    }
-
-    /// The clock was set, nothing could be resolved for a while, or the lead changed: earlier look-ups do not count, no
-    /// time is in the future, and every status is computed again.
-    pub fn on_clock_jump(&mut self, now: Timestamp) {
-        self.backfill.reset(now);
-        self.not_idle_at = self.not_idle_at.min(now);
-        for entry in self.entries.values_mut() {
-            entry.state.gap(now, &entry.rule_use.limits);
-            entry.unused_since = entry.unused_since.map(|_| now);
-        }
-        self.schedule.reset(now);
-        let entries = self.entries.iter();
-        let names = entries.flat_map(|(name, entry)| entry.list().names().chain([name]));
-        let names: BTreeSet<DnsName> = names.cloned().collect();
-        for name in names {
-            self.reschedule(&name);
-        }
-        self.mark_all();
-    }
-
-    /// Every status is computed again.
-    pub fn mark_all(&mut self) {
-        for name in self.entries.keys() {
-            self.changes.mark(name, None);
-        }
-    }
-
-    // Reading.
-
     /// The changes since the last call.
     pub fn take_changes(&mut self) -> Changes {
         mem::take(&mut self.changes)
@@ -652,8 +302,6 @@ impl Names {
     pub fn at_cap_of(&self, entry: &Entry) -> impl Iterator<Item = NamespaceAtCap> {
         self.caps.at_cap_of(entry)
     }
-
-    // Parts.
 
     fn entry_or_new(&mut self, name: &DnsName) -> &mut Entry {
         self.entries.entry(name.clone()).or_insert_with(|| {
@@ -732,21 +380,4 @@ impl Names {
         };
         self.schedule.reschedule(name, next);
     }
-}
-
-/// The addresses of the answer that no name of the entry has.
-fn new_addresses(entry: &Entry, answer: &Observation) -> Option<Added> {
-    let list = entry.list();
-    // Most addresses are known, and the first search is fast.
-    let is_new = |ip: &IpAddr| !list.has(&answer.name, ip) && !list.has_address(*ip);
-    let addresses = answer.addresses.iter().map(|(ip, _)| *ip);
-    let addresses: Vec<IpAddr> = addresses.filter(is_new).collect();
-    (!addresses.is_empty()).then(|| Added {
-        rule_name: list.rule_name().clone(),
-        name: answer.name.clone(),
-        addresses,
-        answered_at: answer.answered_at,
-        read_at: answer.at,
-        source: answer.source,
-    })
 }

@@ -11,6 +11,7 @@ mod churn;
 mod eviction_order;
 mod found;
 mod limits;
+mod model;
 mod properties;
 
 use super::{
