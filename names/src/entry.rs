@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use proto::{api::DnsName, timestamp::Timestamp};
 
-use crate::{Limits, NameList, NameState, RuleUse, UpdateEffect};
+use crate::{Limits, NameList, NameState, Namespace, UpdateEffect};
 
 /// How long a name stays after its last rule went, since the rule may come back: an edit that replaces objects, a
 /// CustomResourceDefinition that is deleted, or a store during a restore.
@@ -105,6 +105,31 @@ impl Entry {
         match self.list().rule_name().is_wildcard() {
             true => 0,
             false => self.list().addresses(),
+        }
+    }
+}
+
+/// How the rules of all sources use a name. Many names share one.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct RuleUse {
+    /// An Allow rule uses it.
+    pub allowed: bool,
+    /// A Deny rule uses it.
+    pub denied: bool,
+    /// The limits for this name: the flags, and the annotations of its objects.
+    pub limits: Arc<Limits>,
+    /// The namespaces with a rule for it, sorted.
+    pub namespaces: Arc<[Namespace]>,
+}
+
+impl RuleUse {
+    /// No rule uses the name.
+    pub fn none(limits: Arc<Limits>) -> Self {
+        Self {
+            allowed: false,
+            denied: false,
+            limits,
+            namespaces: Arc::default(),
         }
     }
 }

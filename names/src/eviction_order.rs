@@ -11,7 +11,7 @@ use std::{
     net::IpAddr,
 };
 
-use super::{NameList, name::Name};
+use super::{NameList, make_room, name::Name};
 
 /// The names of one client, those asked for longest ago first.
 #[derive(Default)]
@@ -74,5 +74,43 @@ fn drain<'a>(
         order.extend(names.and_then(VecDeque::pop_front));
         of_client.count -= 1;
         ranks.extend(rank(client, of_client));
+    }
+}
+
+/// The most clients kept for each name: the first ones.
+const MOST: usize = 8;
+
+/// Clients that asked for a name, the first one first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ClientsOfName(Vec<IpAddr>);
+
+impl ClientsOfName {
+    pub(super) fn as_slice(&self) -> &[IpAddr] {
+        &self.0
+    }
+
+    pub(super) fn first(&self) -> Option<IpAddr> {
+        self.0.first().copied()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = IpAddr> {
+        self.0.iter().copied()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn insert(&mut self, client: IpAddr) {
+        if self.0.len() < MOST && !self.0.contains(&client) {
+            make_room(&mut self.0);
+            self.0.push(client);
+        }
+    }
+
+    pub(super) fn extend(&mut self, others: &Self) {
+        for client in others.iter() {
+            self.insert(client);
+        }
     }
 }

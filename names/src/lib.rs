@@ -4,19 +4,15 @@
 //! - [`StatusUpdate::new`] renders the status that the store should have, if it differs from the stored one.
 //! - [`LookupScheduler`] says which name is looked up next.
 
-mod address_stats;
 mod caps;
 mod changes;
-mod clients_of_name;
 mod condition;
+mod details;
 mod entry;
 mod evict;
 mod eviction_order;
-mod failing_names;
 pub mod failure;
-mod gap_backfill;
 mod limits;
-mod looked_up;
 pub mod lookup;
 mod name;
 mod name_list;
@@ -26,7 +22,6 @@ pub mod namespaces;
 pub mod observation;
 mod removal;
 mod render;
-mod rule_use;
 pub mod schedule;
 mod stored;
 #[cfg(test)]
@@ -37,25 +32,21 @@ mod without_addresses;
 use std::net::IpAddr;
 
 pub use self::{
-    address_stats::{AddressFacts, address_stats},
     caps::{NamespaceAtCap, NamespaceCaps},
     changes::{Changes, Counts},
-    entry::{Entry, Evictions, UNUSED_FOR},
+    details::{AddressFacts, FailureView, address_stats, failing_names},
+    entry::{Entry, Evictions, RuleUse, UNUSED_FOR},
     evict::{Eviction, ObjectSize},
-    failing_names::{FailureView, failing_names},
     failure::Failure,
-    gap_backfill::GapBackfill,
     limits::{Limits, MAX_TTL},
-    looked_up::{FamilyResult, LookupSummary},
-    lookup::{FamilyOutcome, LookupResult, Request},
+    lookup::{FamilyOutcome, FamilyResult, LookupResult, LookupSummary, Request},
     name_list::{NameList, NameSnapshot},
     name_state::{NameState, UpdateEffect},
     names::{Added, Names},
     namespaces::{Namespace, Namespaces},
     observation::{Addresses, Observation, Provenance},
     render::StatusUpdate,
-    rule_use::RuleUse,
-    schedule::{LookupScheduler, NextLookup},
+    schedule::{GapBackfill, LookupScheduler, NextLookup},
     stored::Stored,
     wakes::Wakes,
 };

@@ -10,7 +10,7 @@ use proto::timestamp::Timestamp;
 
 use super::{
     Limits,
-    clients_of_name::ClientsOfName,
+    eviction_order::ClientsOfName,
     limits::{MAX_STORED_TTL, tolerance},
     make_room,
 };

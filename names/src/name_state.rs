@@ -8,7 +8,7 @@ use proto::timestamp::Timestamp;
 use super::{
     Limits, Stored,
     evict::{Eviction, ObjectSize},
-    looked_up::{FAILURE_THRESHOLD, FamilyResult, LookupSummary},
+    lookup::{FAILURE_THRESHOLD, FamilyResult, LookupSummary},
     name::{Address, ResolutionState},
     name_list::{NameList, NameSnapshot},
     without_addresses::WithoutAddresses,

@@ -26,7 +26,7 @@ use proto::timestamp::Timestamp;
 use super::{
     Admitted, Limits, NameList, NameState, Stored,
     limits::MAX_RETAINED,
-    looked_up::FAILURE_THRESHOLD,
+    lookup::FAILURE_THRESHOLD,
     name::{Address, Name, ResolutionState, give_back_room},
     without_addresses::WithoutAddresses,
 };

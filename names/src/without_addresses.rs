@@ -7,7 +7,7 @@ use proto::timestamp::Timestamp;
 use super::{
     NameState, StatusUpdate, Stored,
     condition::ConditionWords,
-    looked_up::{FamilyResult, LookupSummary},
+    lookup::{FamilyResult, LookupSummary},
     name::ResolutionState,
     stored::StoredName,
 };

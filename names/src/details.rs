@@ -1,13 +1,12 @@
-//! Details of single addresses, for the status page and for `explain`.
+//! Details of names and addresses, for the status page and for `explain`.
 
 use std::net::IpAddr;
 
-use proto::api::DnsName;
-use proto::timestamp::Timestamp;
+use proto::{api::DnsName, timestamp::Timestamp};
 use serde::Serialize;
 
-use super::{Limits, NameList, Stored, removal::removal};
-use crate::observation::Provenance;
+use super::{Limits, NameList, NameState, Stored, name::ResolutionState, removal::removal};
+use crate::{failure::Failure, observation::Provenance};
 
 /// The details of an address of a name.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -90,4 +89,35 @@ impl Stored {
         let mut names = self.names.iter().filter(|name| name.dns_name == *dns_name);
         names.any(|name| name.addresses.iter().any(|address| address.ip == ip))
     }
+}
+
+/// A name whose look-ups fail.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailureView {
+    pub name: DnsName,
+    /// Failed look-ups since the last answer.
+    pub failures: i32,
+    /// The last failure, as the condition `Degraded` has it; unknown if it was before this process
+    /// started.
+    #[serde(rename = "degraded")]
+    pub failure: Option<Failure>,
+}
+
+pub fn failing_names(state: &NameState) -> impl Iterator<Item = FailureView> {
+    let names = state.list.names.iter();
+    let names = names.map(|name| (&name.dns_name, name.resolution, name.failures));
+    let own = state.without_addresses.as_deref();
+    let own = own.map(|known| (&state.list.rule_name, known.resolution, known.failures));
+    names.chain(own).filter_map(|(name, resolution, failures)| {
+        let failure = match resolution {
+            ResolutionState::Failing(failure) => Some(failure),
+            _ => None,
+        };
+        (failure.is_some() || failures > 0).then(|| FailureView {
+            name: name.clone(),
+            failures,
+            failure,
+        })
+    })
 }
