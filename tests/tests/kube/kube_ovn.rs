@@ -224,8 +224,16 @@ async fn an_edited_rule_costs_the_other_rules_no_address() {
     let (server, objects) = cluster().await;
     let mut collector = Collector::start(&server.kubeconfig(), NAMESPACE, &RULES).await;
     let domains: Vec<String> = (0..10).map(|i| format!("n{i}.example.com.")).collect();
-    for (i, domain) in (0_u8..).zip(&domains) {
+    for domain in &domains {
         objects.make("web", domain).await;
+    }
+    // An answer that a reader has at the moment when its name comes may be lost.
+    eventually("the names are known", async || {
+        let known = collector.metric("egress_collector_names", &[]).await;
+        (known >= 10.0).then_some(()).ok_or(known)
+    })
+    .await;
+    for (i, domain) in (0_u8..).zip(&domains) {
         collector
             .hears(domain, &[[192, 0, 2, i].into()], 3600)
             .await;
