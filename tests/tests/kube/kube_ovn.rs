@@ -230,7 +230,7 @@ async fn an_edited_rule_costs_the_other_rules_no_address() {
     // An answer that a reader has at the moment when its name comes may be lost.
     eventually("the names are known", async || {
         let known = collector.metric("egress_collector_names", &[]).await;
-        (known >= 10.0).then_some(()).ok_or(known)
+        (known >= 10.0).then_some(()).ok_or(known.to_string())
     })
     .await;
     for (i, domain) in (0_u8..).zip(&domains) {
