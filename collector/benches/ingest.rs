@@ -24,7 +24,6 @@ use collector::{
     listen::metrics::Counts,
     matching::{
         answer_cache::AnswerCache,
-        guards::Guards,
         index::NameIndex,
         pipeline::{Context, StreamHistory, observe},
         query_origin::OwnQueries,
@@ -97,7 +96,6 @@ fn read_bytes(stream: &[u8]) -> u64 {
 fn ingest(stream: &[u8], names: &NameIndex, remembered: &AnswerCache) -> u64 {
     let context = Context {
         names,
-        guards: &Guards::default(),
         clock: &Clock::system(),
         remembered,
         own: &OwnQueries::default(),

@@ -13,7 +13,6 @@ use collector::{
     listen::metrics::Counts,
     matching::{
         answer_cache::AnswerCache,
-        guards::Guards,
         index::NameIndex,
         pipeline::{Context, StreamHistory, observe},
         query_origin::OwnQueries,
@@ -35,7 +34,6 @@ struct Input {
     stream: BytesMut,
     names: NameIndex,
     remembered: AnswerCache,
-    guards: Guards,
     clock: Clock,
     own: OwnQueries,
     counts: Counts,
@@ -47,7 +45,6 @@ fn input(remembered: usize) -> Input {
         stream,
         names: traffic::wanted(NAMES).iter().collect(),
         remembered: AnswerCache::new(remembered, DAY),
-        guards: Guards::default(),
         clock: Clock::system(),
         own: OwnQueries::default(),
         counts: Counts::default(),
@@ -60,7 +57,6 @@ fn input(remembered: usize) -> Input {
 fn ingest(input: &mut Input) -> usize {
     let context = Context {
         names: &input.names,
-        guards: &input.guards,
         clock: &input.clock,
         remembered: &input.remembered,
         own: &input.own,

@@ -143,7 +143,7 @@ fn look_up(publisher: &mut Publisher, count: usize) -> Timestamp {
             },
             None => FamilyOutcome::NoData,
         };
-        let round = LookupResult {
+        let result = LookupResult {
             name: request.name,
             started: at(millis),
             finished: at(millis),
@@ -151,7 +151,7 @@ fn look_up(publisher: &mut Publisher, count: usize) -> Timestamp {
             v4,
             v6: FamilyOutcome::NoData,
         };
-        publisher.apply_lookup(round, at(millis));
+        publisher.apply_lookup(result, at(millis));
     }
     at(millis)
 }

@@ -14,8 +14,7 @@ use std::{
 };
 
 use collector::{
-    lookup::{self, Config, Inputs, Server, Servers},
-    matching::guards::Guards,
+    lookup::{self, Config, Server, Servers},
     matching::query_origin::OwnQueries,
 };
 use names::Request;
@@ -24,7 +23,7 @@ use runtime::clock::Clock;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-const ROUNDS: usize = 20_000;
+const LOOK_UPS: usize = 20_000;
 const NAMES: usize = 10_000;
 
 /// Requests without a result. Of more than 8,192 that wait, the oldest would fail without a query.
@@ -38,14 +37,14 @@ fn processor_time() -> Duration {
 
 async fn run(servers: Vec<Server>, known: usize) {
     let (request_sender, requests) = mpsc::channel(1024);
-    let (round_sender, mut rounds) = mpsc::channel(1024);
+    let (result_sender, mut results) = mpsc::channel(1024);
     let (_servers, servers) = watch::channel(Servers::from(servers));
     let shutdown = CancellationToken::new();
     let task = tokio::spawn(lookup::run(
         Config::default(),
-        Inputs { servers, requests },
-        round_sender,
-        Guards::default().shared(),
+        servers,
+        requests,
+        result_sender,
         Clock::system(),
         OwnQueries::default(),
         shutdown.clone(),
@@ -56,7 +55,7 @@ async fn run(servers: Vec<Server>, known: usize) {
     let under_way = Arc::new(Semaphore::new(UNDER_WAY));
     let room = Arc::clone(&under_way);
     tokio::spawn(async move {
-        for name in names.iter().cycle().take(ROUNDS) {
+        for name in names.iter().cycle().take(LOOK_UPS) {
             room.acquire().await.unwrap().forget();
             let name = name.clone();
             let due = Clock::system().now();
@@ -74,11 +73,11 @@ async fn run(servers: Vec<Server>, known: usize) {
     });
     let (start, busy) = (Instant::now(), processor_time());
     let mut longest = Duration::ZERO;
-    for _ in 0..ROUNDS {
-        let round = rounds.recv().await.unwrap();
+    for _ in 0..LOOK_UPS {
+        let result = results.recv().await.unwrap();
         under_way.add_permits(1);
-        assert_eq!(round.observations().count(), 2, "{round:?}");
-        longest = longest.max(round.duration());
+        assert_eq!(result.observations().count(), 2, "{result:?}");
+        longest = longest.max(result.duration());
     }
     let (wall, busy) = (start.elapsed(), processor_time() - busy);
     println!(
@@ -88,8 +87,8 @@ async fn run(servers: Vec<Server>, known: usize) {
         } else {
             "five servers a name"
         },
-        ROUNDS as f64 / wall.as_secs_f64(),
-        ROUNDS as f64 / busy.as_secs_f64(),
+        LOOK_UPS as f64 / wall.as_secs_f64(),
+        LOOK_UPS as f64 / busy.as_secs_f64(),
         longest.as_secs_f64() * 1e3,
     );
     shutdown.cancel();
@@ -104,7 +103,7 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
-    println!("resolve: {ROUNDS} look-ups, A and AAAA each");
+    println!("resolve: {LOOK_UPS} look-ups, A and AAAA each");
     println!(
         "{:<34}{:>14}{:>22}{:>12}",
         "", "look-ups/s", "by processor time", "longest/ms"

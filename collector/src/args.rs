@@ -2,7 +2,6 @@
 
 mod cli;
 mod flush;
-mod guards;
 mod listen;
 mod lookups;
 mod retention;
@@ -11,15 +10,15 @@ mod sources;
 use std::time::Duration;
 
 use clap::Parser;
+use ipnet::IpNet;
 use runtime::{
-    args::{CommonArgs, StoreAddress, format_duration, headings, parse_duration, parse_namespace},
+    args::{CommonArgs, StoreAddress, headings, parse_duration, parse_namespace},
     listen::{ListenAddress, parse_local},
 };
 
 pub use self::{
     cli::Cli,
     flush::FlushArgs,
-    guards::GuardArgs,
     listen::{Following, ListenArgs},
     lookups::LookupArgs,
     retention::RetentionArgs,
@@ -27,7 +26,7 @@ pub use self::{
 };
 use crate::{
     lookup::ResolverSpec,
-    publish::{ManageObjects, WRITE_BYTES},
+    publish::{ManageObjects, WRITE_BYTES, guards::Guards},
 };
 use names::Limits;
 
@@ -38,8 +37,8 @@ pub const PREFIX: &str = "COLLECTOR";
 pub const ADMIN: &str = "127.0.0.1:9090";
 
 const SOURCES: &str = "Sources of names";
-pub const RETENTION: &str = "How long addresses stay";
-pub const REFUSED_ADDRESSES: &str = "Refused addresses";
+const RETENTION: &str = "How long addresses stay";
+const REFUSED_ADDRESSES: &str = "Refused addresses";
 const STATUS_WRITES: &str = "Writes of statuses";
 
 /// The end of the help.
@@ -92,21 +91,13 @@ pub struct Args {
     #[command(flatten, next_help_heading = RETENTION)]
     pub retention: RetentionArgs,
 
-    /// The longest time that an address stays while look-ups of its name fail.
+    /// Networks whose addresses are refused in answers; repeatable.
     ///
-    /// The time begins with the last answer that had the address.
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = format_duration(Limits::default().max_stale),
-        value_parser = parse_duration,
-        help_heading = RETENTION
-    )]
-    pub max_stale: Duration,
-
-    /// Refused addresses.
-    #[command(flatten, next_help_heading = REFUSED_ADDRESSES)]
-    pub guards: GuardArgs,
+    /// Loopback, link-local, multicast and cloud metadata addresses and the like are always refused. In a cluster the addresses of the API
+    /// server, Services, pods and Nodes are refused, too. The collector must be able to read them: EndpointSlices of default/kubernetes,
+    /// ServiceCIDRs, Nodes, ClusterUserDefinedNetworks. The ovn-writer knows only the networks in its own flags. Default: none.
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', help_heading = REFUSED_ADDRESSES)]
+    pub deny_answer: Vec<IpNet>,
 
     /// Allow answers with the addresses of Nodes.
     ///
@@ -147,14 +138,18 @@ impl Args {
     /// The limits that the flags set.
     pub fn limits(&self) -> Limits {
         Limits {
-            max_stale: self.max_stale,
             wildcard_idle: self.lookups.wildcard_idle,
             lookups: self.resolver() != ResolverSpec::None,
             ..self.retention.limits()
         }
     }
 
-    /// The DNS servers that are asked.
+    /// The guards before the cluster's own networks are known.
+    pub fn guards(&self) -> Guards {
+        Guards::new(self.deny_answer.clone()).allow_nodes(self.allow_node_addresses)
+    }
+
+    /// The DNS servers to query.
     pub fn resolver(&self) -> ResolverSpec {
         self.lookups
             .resolver

@@ -83,7 +83,7 @@ pub struct InspectSources {
     /// The time of facts without their own.
     pub clock: Clock,
     /// Where captures subscribe.
-    pub taps: CaptureSubscribers,
+    pub captures: CaptureSubscribers,
     /// The latest new addresses.
     pub new_addresses: NewAddresses,
     /// The conditions of readiness.
@@ -216,12 +216,12 @@ async fn captured(
     Extension(exchange): Extension<Exchange>,
     Path((milliseconds, bytes)): Path<(u64, usize)>,
 ) -> Response {
-    let Some(tap) = inspector.sources.taps.open() else {
+    let Some(capture) = inspector.sources.captures.open() else {
         let words = "too many captures are running: try again when one has ended";
         return refusal(StatusCode::SERVICE_UNAVAILABLE, words);
     };
     let duration = Duration::from_millis(milliseconds).min(LONGEST_CAPTURE);
     exchange.last(duration + CAPTURE_EXTRA_TIME);
-    let body = capture::body(tap, duration, bytes);
+    let body = capture::body(capture, duration, bytes);
     ([(CONTENT_TYPE, "application/octet-stream")], body).into_response()
 }

@@ -10,7 +10,7 @@
 //! block, and every server gets a probe for each name in every interval. A probe may come back in
 //! any stream. The probes of other collectors are ignored.
 //!
-//! - [`probe`]: the query, and how it is recognized. [`seen`]: reports of the readers.
+//! - [`probe`]: the query, how it is recognized, and the reports of the readers.
 //! - [`block`]: what is known of one block. [`plan`]: the probes to send. Neither does IO.
 //! - [`prober`]: the connection to one server. [`task`]: the task that runs all of it.
 
@@ -19,13 +19,11 @@ pub mod coverage;
 pub mod plan;
 pub mod probe;
 pub mod prober;
-pub mod seen;
 pub mod task;
 
 pub use self::{
     block::{BlockState, BlockView},
-    probe::Template,
-    seen::ProbeReports,
+    probe::{ProbeReports, Template},
     task::run,
 };
 

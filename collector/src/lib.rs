@@ -2,7 +2,7 @@
 //! EgressFirewalls use.
 //!
 //! - [`listen`]: dnstap streams → frames.
-//! - [`matching`]: frames → observations for names in rules that pass the guards.
+//! - [`matching`]: frames → observations for names in rules.
 //! - [`rules`]: EgressFirewalls → the names in rules, and reports to their authors.
 //! - [`lookup`]: the collector's own DNS queries.
 //! - [`publish`]: observations → the state of all names (crate `names`) → DNSNameResolver objects.
@@ -27,7 +27,7 @@ pub use self::run::run;
 pub const METRICS: &[&[Metric]] = &[
     listen::metrics::METRICS,
     flush::METRICS,
-    lookup::metrics::METRICS,
+    lookup::METRICS,
     publish::METRICS,
     rules::METRICS,
     runtime::metrics::process::METRICS,

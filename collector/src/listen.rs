@@ -3,8 +3,7 @@
 
 mod captures;
 mod connection;
-mod connection_limits;
-mod dns_servers;
+mod connection_table;
 mod error;
 mod listener;
 pub mod metrics;
@@ -13,34 +12,28 @@ mod peer_ids;
 mod read_buffer;
 pub mod secret;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use proto::frame_stream;
 use runtime::{clock::Clock, log_rate_limiter::LogRateLimiter};
 
 pub use self::{
     captures::CaptureSubscribers,
-    connection_limits::{ConnectionTable, Drops, MaxConnections, PeerView},
-    dns_servers::DnsServers,
+    connection_table::{ConnectionTable, Drops, MAX_CONNECTIONS, PeerView},
     listener::{Acceptor, Listener},
-    peer_acl::PeerAcl,
+    peer_acl::{DnsServers, PeerAcl},
     peer_ids::PeerIds,
 };
 use crate::{
     flush::ProbeReports,
     matching::{
-        LossTracker, answer_cache::AnswerCache, guards::SharedGuards, index::SharedIndex,
-        query_origin::OwnQueries,
+        LossTracker, answer_cache::AnswerCache, index::SharedIndex, query_origin::OwnQueries,
     },
-    rules::notices::Rebindings,
 };
 
 /// The state that all connections share.
 #[derive(Clone, Debug)]
 pub struct Ingest {
     pub names: SharedIndex,
-    /// Addresses that are never programmed are refused here.
-    pub guards: SharedGuards,
     /// The clock for times of receipt.
     pub clock: Clock,
     /// Answers for names that no rule wants yet.
@@ -57,12 +50,9 @@ pub struct Ingest {
     /// The numbers of the peers, for [`names::Observation::source`].
     pub peer_ids: PeerIds,
     /// The captures that get a copy of the events.
-    pub taps: CaptureSubscribers,
+    pub captures: CaptureSubscribers,
     /// Decides which peers may stream.
     pub peer_acl: PeerAcl,
-    pub limits: ConnectionLimits,
-    /// Reports answers with refused addresses to the authors of rules.
-    pub rebindings: Rebindings,
     pub log_limits: Arc<LogLimits>,
 }
 
@@ -80,11 +70,10 @@ pub struct LogLimits {
 }
 
 impl Ingest {
-    /// Accepts every peer with a permit. Caching, probes, captures and reports are off.
+    /// Accepts every peer with a permit. Caching, probes and captures are off.
     pub fn new(names: SharedIndex, clock: Clock, connections: ConnectionTable) -> Self {
         Self {
             names,
-            guards: SharedGuards::default(),
             clock,
             remembered: AnswerCache::default(),
             own: OwnQueries::default(),
@@ -92,44 +81,9 @@ impl Ingest {
             connections,
             loss_tracker: LossTracker::default(),
             peer_ids: PeerIds::default(),
-            taps: CaptureSubscribers::default(),
+            captures: CaptureSubscribers::default(),
             peer_acl: PeerAcl::default(),
-            limits: ConnectionLimits::default(),
-            rebindings: Rebindings::default(),
             log_limits: Arc::default(),
-        }
-    }
-}
-
-/// The limits of one connection.
-#[derive(Clone, Copy, Debug)]
-pub struct ConnectionLimits {
-    /// The largest frames.
-    pub frames: frame_stream::Limits,
-    /// The size of the read buffer in bytes, at least [`ConnectionLimits::SMALLEST_BUFFER`].
-    pub buffer: usize,
-    /// From the connection to START. A TLS handshake before it may take as long again.
-    pub handshake: Duration,
-    /// From a frame's first byte to its last.
-    pub frame: Duration,
-    /// How long an unknown peer may stay connected.
-    pub unknown: Duration,
-}
-
-impl ConnectionLimits {
-    /// Room for the largest frame and its length.
-    pub const SMALLEST_BUFFER: usize = 72 << 10;
-}
-
-impl Default for ConnectionLimits {
-    fn default() -> Self {
-        Self {
-            frames: frame_stream::Limits::default(),
-            buffer: 128 << 10,
-            handshake: Duration::from_secs(10),
-            frame: Duration::from_secs(30),
-            // As long as an EndpointSlice of a new pod may take.
-            unknown: Duration::from_secs(60),
         }
     }
 }

@@ -4,12 +4,14 @@
 //! - `plan`: which objects are written now. [`write`]: one attempt. `results`: what follows from it.
 //! - `objects`, `name_objects` and `stored_object`: what the store has. `queue`: names to check. `policy`: how the objects
 //!   of each source are made.
+//! - [`guards`]: the addresses that are refused.
 //! - [`task`]: runs the publisher: events in, writes out.
 //! - For the status page: `requests`, `view`, `facts`, `listing`, `metrics`, `recent` and `evictions`.
 
 mod config;
 mod evictions;
 mod facts;
+pub mod guards;
 mod listing;
 mod metrics;
 mod name_objects;

@@ -1,21 +1,18 @@
 //! Starts the tasks of the program and connects them.
 
-mod graceful_shutdown;
+mod dns_servers;
 mod instances;
-mod probes;
 mod rules;
-mod servers;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use runtime::{
     OpenStore,
-    admin::{Admin, Health},
+    admin::{Admin, Gate, Health},
     args::StoreAddress,
     certificate_expiry,
     clock::Clock,
     cluster_cidrs::{Networks, Reading},
-    endpoints::{Discovery, Endpoints},
     inspect::{
         Inspect,
         html::{OVN_WRITER, Site},
@@ -27,34 +24,30 @@ use runtime::{
     telemetry,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::sleep,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use self::rules::RulesFollowed;
+use self::{dns_servers::Blocks, rules::RuleReports};
 use crate::{
     METRICS,
     args::{Args, Following},
-    facts,
-    flush::ProbeReports,
+    facts::{self, DnsSources, InspectSources, RuleSources},
     listen::{
-        ConnectionTable, DnsServers, Ingest, Listener, MaxConnections, PeerAcl, secret::Secrets,
+        ConnectionTable, DnsServers, Ingest, Listener, MAX_CONNECTIONS, PeerAcl, secret::Secrets,
     },
-    lookup::{self, ResolverSpec},
-    matching::{
-        answer_cache::AnswerCache,
-        guards::{Guards, SharedGuards},
-        index::SharedIndex,
-        query_origin::OwnQueries,
-        queue,
-    },
+    lookup,
+    matching::{answer_cache::AnswerCache, index::SharedIndex, query_origin::OwnQueries, queue},
     publish::{
-        self, ObjectPolicy, Shared,
+        self, InspectRequest, ObjectPolicy, Shared,
         task::{self, Channels, Gates, ObjectGates},
     },
     rules::notices::{Notices, Rebindings},
 };
-use names::{Limits, LookupResult, MAX_TTL, NamespaceCaps};
+use names::{LookupResult, MAX_TTL, NamespaceCaps, Request, schedule::CONCURRENCY};
 
 /// File descriptors for everything except connections of DNS servers.
 const FILES: u64 = 1024;
@@ -63,15 +56,11 @@ const FILES: u64 = 1024;
 /// looked up.
 const OBSERVATIONS: usize = 16 << 20;
 
-/// The DNS servers of the cluster; `None` until they are listed.
-type Found = watch::Receiver<Option<Endpoints>>;
-
 /// Runs the collector until a signal ends it.
 ///
 /// # Errors
 /// A setting that is unusable, an address that cannot be bound, or the first task that fails.
 pub async fn run(args: Args) -> anyhow::Result<()> {
-    let limits = args.limits();
     args.listen.check(args.common.store == StoreAddress::Kube)?;
     args.sources
         .check(&args.common.store, &args.objects_namespace)?;
@@ -80,110 +69,63 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut tasks = Tasks::new();
     let admin = Admin::bind(args.common.admin).await?;
     let sockets = Sockets::bind(&args, &mut tasks).await?;
-    raise_file_limit(MaxConnections::default().connections);
-    let (reporter, reporting) = Reporter::new(&store);
-    tasks.spawn("reports", reporting.run(tasks.token()));
-    let clock = Clock::system();
-    let (notices, left_out) = Notices::channel();
-    let shared = Shared {
-        remembered: AnswerCache::new(AnswerCache::NAMES, MAX_TTL),
-        notices,
-        ..Shared::default()
-    };
-    let (rebindings, attempts) = Rebindings::channel();
-    let own = match &store {
-        OpenStore::Dir(_) => OwnQueries::from_loopback(),
-        OpenStore::Kube(_) => OwnQueries::default(),
-    };
-    let program = Program {
-        rebindings,
-        shared,
-        guards: Guards::new(args.guards.deny_answer.clone())
-            .allow_nodes(args.allow_node_addresses)
-            .shared(),
-        index: SharedIndex::default(),
-        own,
-        clock,
-        health: Health::new(),
-        args,
-        store,
-        reporter,
-    };
-    let RulesFollowed {
-        wanted,
-        overview,
-        questions: asked_of_rules,
-    } = program.rules(attempts, left_out, &mut tasks);
+    raise_file_limit();
+    let (program, reports) = Program::new(args, store, &mut tasks);
+    let rules = program.rules(reports, &mut tasks);
     let networks = program.networks(&mut tasks);
     let endpoints = program.endpoints(&mut tasks);
-    let dns_servers = endpoints
-        .clone()
-        .map(|it| DnsServers::new(it, networks.clone()));
-    let servers = servers::servers(&program.args, endpoints.clone(), &mut tasks)?;
-    let probed_servers = probes::probed_servers(&endpoints, &servers, &mut tasks);
-    instances::own_queries(&program, &networks, &mut tasks);
-    let (reports, blocks) = probes::probes(&program, probed_servers.clone(), &wanted, &mut tasks);
-    let (requests, rounds) = program.resolver(servers, &mut tasks);
-    let (asked_of_controller, questions) = mpsc::channel(facts::QUEUE);
-    let names_in_use = wanted.clone();
-    let (listeners, secrets) = (sockets.dnstap, sockets.secrets);
-    let (observations, ingest) =
-        program.observe(listeners, secrets, reports, dns_servers, &mut tasks);
-    let coverage = instances::coverage(
-        &program,
-        ingest.connections.clone(),
-        blocks.clone(),
-        probed_servers,
-        &mut tasks,
-    );
-    let leader = instances::leader(&program, coverage.clone(), &mut tasks);
+    let lookup_servers = program.lookup_servers(endpoints.clone(), &mut tasks)?;
+    let flush_servers = dns_servers::flush_servers(&endpoints, &lookup_servers, &mut tasks);
+    program.own_queries(&networks, &mut tasks);
+    let (probes, blocks) = program.flush(flush_servers.clone(), &rules.wanted, &mut tasks);
+    let (requests, lookups) = program.lookups(lookup_servers, &mut tasks);
+    let (observations, queued) = queue::channel(OBSERVATIONS);
+    let ingest = Ingest {
+        remembered: program.shared.remembered.clone(),
+        own: program.own.clone(),
+        probes,
+        peer_acl: PeerAcl {
+            allowed: program.args.listen.allow_peer.clone().into(),
+            servers: endpoints.map(|listed| DnsServers::new(listed, networks.clone())),
+            secrets: sockets.secrets,
+        },
+        ..Ingest::new(
+            Arc::clone(&program.index),
+            program.clock.clone(),
+            ConnectionTable::new(observations),
+        )
+    };
+    let connections = ingest.connections.clone();
+    let coverage = program.coverage(connections, blocks.clone(), flush_servers, &mut tasks);
+    let leader = program.leader(coverage.clone(), &mut tasks);
+    let (questions, asked) = mpsc::channel(facts::QUEUE);
     let channels = Channels {
-        observations,
-        loss_tracker: ingest.loss_tracker,
-        wanted,
-        networks: networks.clone(),
-        rounds,
+        observations: queued,
+        loss_tracker: ingest.loss_tracker.clone(),
+        wanted: rules.wanted.clone(),
+        networks,
+        lookups,
         coverage,
         leader,
         requests,
         index: Arc::clone(&program.index),
-        guards: Arc::clone(&program.guards),
         reporter: program.reporter.clone(),
-        questions,
+        questions: asked,
     };
-    program.controller(limits, channels, &mut tasks);
+    program.publish(channels, &mut tasks);
     if let Some(inspect) = sockets.inspect {
-        let sources = facts::InspectSources {
-            controller: asked_of_controller,
-            rules: facts::RuleSources {
-                tasks: asked_of_rules,
-                wanted: names_in_use,
-                overview,
-            },
-            dns: facts::DnsSources { blocks },
-            remembered: program.shared.remembered.clone(),
-            peers: ingest.peer_ids,
-            connections: ingest.connections,
-            site: Site {
-                program: "collector",
-                instance: Instance::from_env(),
-                other: OVN_WRITER,
-            },
-            clock: program.clock.clone(),
-            taps: ingest.taps,
-            new_addresses: program.shared.new_addresses.clone(),
-            health: program.health.clone(),
-            bad_objects: program.store.bad_objects(),
-        };
-        tasks.spawn("inspect", facts::serve(inspect, sources, tasks.token()));
+        program.inspect(inspect, questions, rules, blocks, &ingest, &mut tasks);
     }
+    for listener in sockets.dnstap {
+        tasks.spawn("listener", listener.run(ingest.clone(), tasks.token()));
+    }
+    // The publisher drains until the last reader has ended.
+    drop(ingest);
     let running = program.health.gate("running", "the program is starting");
     running.ready();
-    let leaving = graceful_shutdown::leave_service(program.args.shutdown_delay, running);
-    tasks.spawn(
-        "admin",
-        admin.serve(program.health, exporter, tasks.token()),
-    );
+    let leaving = leave_service(program.args.shutdown_delay, running);
+    let health = program.health.clone();
+    tasks.spawn("admin", admin.serve(health, exporter, tasks.token()));
     tasks.run_after(leaving).await
 }
 
@@ -219,21 +161,51 @@ impl Sockets {
     }
 }
 
-/// The state shared by the tasks. Each method starts one part, and returns its outputs.
+/// The state shared by the tasks. Each method starts one task, and returns its outputs.
 struct Program {
     args: Args,
     store: OpenStore,
     clock: Clock,
     health: Health,
     reporter: Reporter,
-    guards: SharedGuards,
     index: SharedIndex,
     own: OwnQueries,
     shared: Shared,
-    rebindings: Rebindings,
 }
 
 impl Program {
+    /// Starts the task that writes Events. The reports for authors of rules go to the task of the rules.
+    fn new(args: Args, store: OpenStore, tasks: &mut Tasks) -> (Self, RuleReports) {
+        let (reporter, reporting) = Reporter::new(&store);
+        tasks.spawn("reports", reporting.run(tasks.token()));
+        let (notices, left_out) = Notices::channel();
+        let (rebindings, refused) = Rebindings::channel();
+        let own = match &store {
+            OpenStore::Dir(_) => OwnQueries::from_loopback(),
+            OpenStore::Kube(_) => OwnQueries::default(),
+        };
+        let program = Self {
+            args,
+            store,
+            clock: Clock::system(),
+            health: Health::new(),
+            reporter,
+            index: SharedIndex::default(),
+            own,
+            shared: Shared {
+                remembered: AnswerCache::new(AnswerCache::NAMES, MAX_TTL),
+                notices,
+                rebindings,
+                ..Shared::default()
+            },
+        };
+        let reports = RuleReports {
+            rebindings: refused,
+            left_out,
+        };
+        (program, reports)
+    }
+
     /// The cluster's own networks; a folder has none.
     fn networks(&self, tasks: &mut Tasks) -> watch::Receiver<Option<Arc<Networks>>> {
         match &self.store {
@@ -247,44 +219,20 @@ impl Program {
         }
     }
 
-    /// The DNS servers of the cluster, if look-ups query them or the ACL for peers needs them.
-    fn endpoints(&self, tasks: &mut Tasks) -> Option<Found> {
-        let OpenStore::Kube(store) = &self.store else {
-            return None;
-        };
-        let are_asked = self.args.resolver() == ResolverSpec::Kube;
-        let are_probed = !self.args.flush.flush_probe.is_zero();
-        if !are_asked && !are_probed && !self.args.listen.is_on_the_network() {
-            return None;
-        }
-        let discovery = Discovery::new(store.cluster(), &self.args.lookups.resolver_service);
-        let found = discovery.found();
-        tasks.spawn("discovery", discovery.run(tasks.token()));
-        Some(found)
-    }
-
     /// The requests of look-ups, and their results.
-    fn resolver(
+    fn lookups(
         &self,
         servers: Option<watch::Receiver<lookup::Servers>>,
         tasks: &mut Tasks,
-    ) -> (mpsc::Sender<names::Request>, mpsc::Receiver<LookupResult>) {
-        let (requests, requested) = mpsc::channel(names::schedule::CONCURRENCY);
-        let (rounds, resolved) = mpsc::channel(names::schedule::CONCURRENCY);
+    ) -> (mpsc::Sender<Request>, mpsc::Receiver<LookupResult>) {
+        let (requests, requested) = mpsc::channel(CONCURRENCY);
+        let (results, resolved) = mpsc::channel(CONCURRENCY);
         if let Some(servers) = servers {
-            let config = lookup::Config {
-                rebindings: self.rebindings.clone(),
-                ..lookup::Config::default()
-            };
-            let inputs = lookup::Inputs {
-                servers,
-                requests: requested,
-            };
             let resolver = lookup::run(
-                config,
-                inputs,
-                rounds,
-                Arc::clone(&self.guards),
+                lookup::Config::default(),
+                servers,
+                requested,
+                results,
                 self.clock.clone(),
                 self.own.clone(),
                 tasks.token(),
@@ -294,45 +242,15 @@ impl Program {
         (requests, resolved)
     }
 
-    /// The observations of the streams. The channel closes when the last reader has ended, and the
-    /// controller drains until then.
-    fn observe(
-        &self,
-        listeners: Vec<Listener>,
-        secrets: Option<Reloaded<Secrets>>,
-        probes: ProbeReports,
-        servers: Option<DnsServers>,
-        tasks: &mut Tasks,
-    ) -> (queue::Receiver, Ingest) {
-        let (observations, observed) = queue::channel(OBSERVATIONS);
-        let connections = ConnectionTable::new(MaxConnections::default(), observations);
-        let ingest = Ingest {
-            guards: Arc::clone(&self.guards),
-            remembered: self.shared.remembered.clone(),
-            own: self.own.clone(),
-            probes,
-            peer_acl: PeerAcl {
-                allowed: self.args.listen.allow_peer.clone().into(),
-                servers,
-                secrets,
-            },
-            rebindings: self.rebindings.clone(),
-            ..Ingest::new(Arc::clone(&self.index), self.clock.clone(), connections)
-        };
-        for listener in listeners {
-            tasks.spawn("listener", listener.run(ingest.clone(), tasks.token()));
-        }
-        (observed, ingest)
-    }
-
-    fn controller(&self, limits: Limits, channels: Channels, tasks: &mut Tasks) {
+    /// The publisher, which owns the names and writes their objects.
+    fn publish(&self, channels: Channels, tasks: &mut Tasks) {
         let config = publish::Config {
             objects: ObjectPolicy {
                 sources: self.source_policies(),
                 write_bytes: self.args.status_write_bytes,
             },
-            limits,
-            guards: self.guards.load().as_ref().clone(),
+            limits: self.args.limits(),
+            guards: self.args.guards(),
             namespace_caps: NamespaceCaps::default(),
             shared: self.shared.clone(),
         };
@@ -348,6 +266,47 @@ impl Program {
             task::run(config, store, clock, channels, gates, tasks.token()),
         );
     }
+
+    /// The status page, which asks the publisher and the tasks of the rules.
+    fn inspect(
+        &self,
+        socket: Inspect,
+        controller: mpsc::Sender<InspectRequest>,
+        rules: RuleSources,
+        blocks: Blocks,
+        ingest: &Ingest,
+        tasks: &mut Tasks,
+    ) {
+        let sources = InspectSources {
+            controller,
+            rules,
+            dns: DnsSources { blocks },
+            remembered: self.shared.remembered.clone(),
+            peers: ingest.peer_ids.clone(),
+            connections: ingest.connections.clone(),
+            site: Site {
+                program: "collector",
+                instance: Instance::from_env(),
+                other: OVN_WRITER,
+            },
+            clock: self.clock.clone(),
+            captures: ingest.captures.clone(),
+            new_addresses: self.shared.new_addresses.clone(),
+            health: self.health.clone(),
+            bad_objects: self.store.bad_objects(),
+        };
+        tasks.spawn("inspect", facts::serve(socket, sources, tasks.token()));
+    }
+}
+
+/// Returns when the streams may be closed. `gate` is ready until shutdown begins.
+///
+/// When a reader disconnects, CoreDNS loses the events that it has not flushed. It dials again once at once, and then only
+/// every ten seconds. So the Service must have stopped routing to this pod before the streams are closed. If CoreDNS streams
+/// to two collectors, their delays differ by 15 s, so that it has reconnected to one before the other closes its streams.
+async fn leave_service(delay: Duration, gate: Gate) {
+    gate.not_ready("the program is shutting down");
+    sleep(delay).await;
 }
 
 /// Reloads files when they change, if there are any.
@@ -362,8 +321,8 @@ fn keep_up<T: Send + Sync + 'static>(
 }
 
 /// Each connection takes a file descriptor, and the rest of the program some too.
-fn raise_file_limit(connections: usize) {
-    let wanted = connections as u64 + FILES;
+fn raise_file_limit() {
+    let wanted = MAX_CONNECTIONS as u64 + FILES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
         return;

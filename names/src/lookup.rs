@@ -9,7 +9,7 @@ use proto::{
 
 use crate::{
     failure::Failure,
-    observation::{Addresses, Observation, Provenance},
+    observation::{Addresses, Observation, Provenance, refuse},
 };
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -33,7 +33,7 @@ pub struct Request {
 pub enum FamilyOutcome {
     /// At least one server gave an address.
     Addresses {
-        /// The addresses of all servers that pass the guards, sorted. Each has its largest TTL.
+        /// The addresses of all servers, sorted. Each has its largest TTL.
         addresses: Addresses,
         /// The collector's clock when the last one came.
         at: Timestamp,
@@ -43,8 +43,8 @@ pub enum FamilyOutcome {
     },
     /// Every server that answered said that there is no address, at least one with NOERROR.
     NoData,
-    /// A server said NOERROR, and no address passed the guards, but not all servers said that there
-    /// is none. The guards refused addresses, or another server answered with an error.
+    /// A server said NOERROR, and there is no address to use, but not all servers said that there is none. The guards
+    /// refused the addresses, an answer was cut off, or another server answered with an error.
     Inconclusive,
     /// No server said NOERROR.
     Failed(Failure),
@@ -116,13 +116,23 @@ impl LookupResult {
         })
     }
 
-    /// Keeps the addresses that a guard admits.
-    pub fn retain(&mut self, is_admitted: impl Fn(IpAddr) -> bool) {
+    /// Removes the addresses that a guard does not [admit](Observation::refuse), and returns them with the reasons. A
+    /// family that loses all of them is inconclusive: the name has addresses, so it is no absence.
+    pub fn refuse(
+        &mut self,
+        admit: impl Fn(IpAddr) -> Result<IpAddr, &'static str>,
+    ) -> Vec<(IpAddr, &'static str)> {
+        let mut refused = Vec::new();
         for outcome in [&mut self.v4, &mut self.v6] {
-            if let FamilyOutcome::Addresses { addresses, .. } = outcome {
-                addresses.retain(|(ip, _)| is_admitted(*ip));
+            let FamilyOutcome::Addresses { addresses, .. } = outcome else {
+                continue;
+            };
+            refused.extend(refuse(addresses, &admit));
+            if addresses.is_empty() {
+                *outcome = FamilyOutcome::Inconclusive;
             }
         }
+        refused
     }
 
     /// The duration by the collector's clock.

@@ -16,7 +16,7 @@ pub struct Observation {
     pub name: DnsName,
     /// The question's type: A or AAAA.
     pub family: Family,
-    /// The addresses with their TTL in seconds, after the guards.
+    /// The addresses with their TTL in seconds.
     pub addresses: Addresses,
     /// The collector's clock when the answer was read.
     pub at: Timestamp,
@@ -31,6 +31,35 @@ pub struct Observation {
     pub truncated: bool,
     /// Where the answer came from.
     pub source: Provenance,
+}
+
+impl Observation {
+    /// Removes the addresses that a guard does not admit, and returns them with the reasons. `admit` gives the canonical
+    /// form of an address, which replaces it.
+    pub fn refuse(
+        &mut self,
+        admit: impl Fn(IpAddr) -> Result<IpAddr, &'static str>,
+    ) -> Vec<(IpAddr, &'static str)> {
+        refuse(&mut self.addresses, admit)
+    }
+}
+
+pub(crate) fn refuse(
+    addresses: &mut Addresses,
+    admit: impl Fn(IpAddr) -> Result<IpAddr, &'static str>,
+) -> Vec<(IpAddr, &'static str)> {
+    let mut refused = Vec::new();
+    addresses.retain(|(ip, _)| match admit(*ip) {
+        Ok(canonical) => {
+            *ip = canonical;
+            true
+        }
+        Err(reason) => {
+            refused.push((*ip, reason));
+            false
+        }
+    });
+    refused
 }
 
 /// Where an answer came from. It takes two bytes, since every address keeps one.

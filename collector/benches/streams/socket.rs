@@ -16,7 +16,7 @@ use std::{
 };
 
 use collector::{
-    listen::{ConnectionTable, Ingest, Listener, MaxConnections},
+    listen::{ConnectionTable, Ingest, Listener},
     matching::{
         answer_cache::AnswerCache,
         index::{NameIndex, SharedIndex},
@@ -143,13 +143,9 @@ async fn collector(socket: &Path, remembered: usize) -> JoinSet<()> {
     let names: NameIndex = traffic::wanted(NAMES).iter().collect();
     let index = SharedIndex::default();
     index.store(Arc::new(names));
-    let limits = MaxConnections {
-        connections: 8,
-        of_peer: 8,
-    };
     let observe = Ingest {
         remembered: AnswerCache::new(remembered, std::time::Duration::MAX),
-        ..Ingest::new(index, Clock::system(), ConnectionTable::new(limits, sender))
+        ..Ingest::new(index, Clock::system(), ConnectionTable::new(sender))
     };
     let address = format!("unix://{}", socket.display()).parse().unwrap();
     let listener = Listener::bind(&address, None).await.unwrap();

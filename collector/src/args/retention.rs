@@ -37,6 +37,17 @@ pub struct RetentionArgs {
     /// `dnsnameresolver.network.openshift.io/retain` of an EgressFirewall replaces it for its names.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_duration)]
     pub retain: Duration,
+
+    /// The longest time that an address stays while look-ups of its name fail.
+    ///
+    /// The time begins with the last answer that had the address.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = format_duration(Limits::default().max_stale),
+        value_parser = parse_duration
+    )]
+    pub max_stale: Duration,
 }
 
 impl RetentionArgs {
@@ -46,6 +57,7 @@ impl RetentionArgs {
             min_ttl: self.min_ttl,
             grace: self.grace,
             retain: self.retain,
+            max_stale: self.max_stale,
             ..Limits::default()
         }
     }

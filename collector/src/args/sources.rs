@@ -42,8 +42,8 @@ impl SourceArgs {
 
     /// The namespace of the DNSNameResolver objects of names in DNSResolvers.
     pub fn dnsresolver_objects_namespace(&self) -> String {
-        let told = self.dnsresolver_objects_namespace.clone();
-        told.unwrap_or_else(own_namespace)
+        let namespace = self.dnsresolver_objects_namespace.clone();
+        namespace.unwrap_or_else(own_namespace)
     }
 
     /// # Errors

@@ -18,23 +18,23 @@ use tokio::{
 };
 
 /// The body of a capture: events for this time, but no more than these bytes.
-pub(super) fn body(tap: mpsc::Receiver<Bytes>, duration: Duration, bytes: usize) -> Body {
-    Body::from_stream(stream(tap, duration, bytes))
+pub(super) fn body(capture: mpsc::Receiver<Bytes>, duration: Duration, bytes: usize) -> Body {
+    Body::from_stream(stream(capture, duration, bytes))
 }
 
 fn stream(
-    tap: mpsc::Receiver<Bytes>,
+    capture: mpsc::Receiver<Bytes>,
     duration: Duration,
     bytes: usize,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     let until = Instant::now() + duration;
     let (start, stop) = (control(ControlKind::Start), control(ControlKind::Stop));
-    let room = Some((tap, bytes.saturating_sub(start.len())));
+    let room = Some((capture, bytes.saturating_sub(start.len())));
     let frames = unfold(room, move |room| async move {
-        let (mut tap, left) = room?;
-        let frames = timeout_at(until, tap.recv()).await.ok()??;
+        let (mut capture, left) = room?;
+        let frames = timeout_at(until, capture.recv()).await.ok()??;
         let fits = fitting(&frames, left);
-        let room = (fits == frames.len()).then_some((tap, left - fits));
+        let room = (fits == frames.len()).then_some((capture, left - fits));
         (fits > 0).then(|| (frames.slice(..fits), room))
     });
     let whole = iter([start]).chain(frames).chain(iter([stop]));
@@ -87,14 +87,14 @@ mod tests {
             (&[2, 2, 2], 40, 5),
             (&[2, 2], 1000, 4),
         ] {
-            let taps = CaptureSubscribers::default();
-            let tap = taps.open().unwrap();
+            let captures = CaptureSubscribers::default();
+            let capture = captures.open().unwrap();
             for frames in reads {
-                taps.offer(&frame.repeat(*frames), false);
+                captures.offer(&frame.repeat(*frames), false);
             }
-            drop(taps);
+            drop(captures);
             let start = control(ControlKind::Start);
-            let parts = stream(tap, Duration::from_secs(60), left + start.len());
+            let parts = stream(capture, Duration::from_secs(60), left + start.len());
             let parts: Vec<_> = parts.map(|part| part.unwrap()).collect().await;
             let all = parts.concat();
             let file = [

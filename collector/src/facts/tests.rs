@@ -194,7 +194,7 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
         connections: connections(),
         site: Site::default(),
         clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
-        taps: CaptureSubscribers::default(),
+        captures: CaptureSubscribers::default(),
         new_addresses: NewAddresses::default(),
         health: Health::new(),
         bad_objects: BadObjects::default(),
@@ -202,11 +202,7 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
 }
 
 fn connections() -> ConnectionTable {
-    let limits = crate::listen::MaxConnections {
-        connections: 1,
-        of_peer: 1,
-    };
-    ConnectionTable::new(limits, crate::matching::queue::channel(1 << 20).0)
+    ConnectionTable::new(crate::matching::queue::channel(1 << 20).0)
 }
 
 fn blocks() -> Vec<BlockView> {

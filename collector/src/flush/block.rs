@@ -6,18 +6,11 @@ use runtime::inspect::text::seconds;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::probe::Nonce;
-
 /// A block none of whose probes came back for this time is not streaming.
 pub const NOT_STREAMING_AFTER: Duration = Duration::from_secs(30);
 
-/// The pause after the first probe was answered and seen, until it is clear that the server did not
-/// forward it. CoreDNS logs a forwarded query before it answers, and buffers events for at most a
-/// second.
-const QUIET: Duration = Duration::from_millis(1_500);
-
-/// When the first probe counts as lost, and another one is sent.
-const TRIAL: Duration = Duration::from_secs(5);
+/// The time between probes while none comes back. The block may forward them, which it cannot show without a stream.
+const RETRY: Duration = Duration::from_secs(5);
 
 /// The state of a block.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
@@ -26,7 +19,7 @@ pub enum BlockState {
     /// No name is wanted, so there are no probes.
     #[default]
     Resting,
-    /// The result of the first probe is awaited.
+    /// No probe has come back yet.
     Trying,
     /// Probes come back.
     Streaming,
@@ -76,31 +69,14 @@ pub struct BlockView {
     pub rcode: Option<u8>,
 }
 
-/// How a block handles probes, as far as it is known.
-#[derive(Debug, Default)]
-enum Handling {
-    #[default]
-    Untried,
-    /// The first probe was sent. No other one is sent before its result.
-    Trial(Trial),
-    /// It answers probes by itself.
-    Answers,
-    /// It forwards probes, and gets no more.
-    Forwards,
-}
-
-#[derive(Debug)]
-struct Trial {
-    nonce: Nonce,
-    sent: Instant,
-    answered: Option<Instant>,
-    seen: Option<Instant>,
-}
-
-/// One server block of one DNS server, identified by the name that is asked for.
+/// One server block of one DNS server, identified by the name that is queried.
 #[derive(Debug, Default)]
 pub(super) struct Block {
-    handling: Handling,
+    /// A stream has shown that it forwards probes: it gets no more.
+    is_forwarding: bool,
+    /// Probes come back.
+    is_streaming: bool,
+    last_sent: Option<Instant>,
     /// When the first probe was sent since one last came back.
     waiting_since: Option<Instant>,
     reported: Option<Instant>,
@@ -110,76 +86,43 @@ pub(super) struct Block {
 
 impl Block {
     /// Applies the time that has passed. Returns whether to send a probe now.
-    pub(super) fn advance(&mut self, now: Instant) -> bool {
-        match &self.handling {
-            Handling::Untried => true,
-            Handling::Trial(trial) => {
-                let (end, next) = match (trial.answered, trial.seen) {
-                    (Some(answered), Some(seen)) => (answered.max(seen) + QUIET, Handling::Answers),
-                    _ => (trial.sent + TRIAL, Handling::Untried),
-                };
-                let is_over = end <= now;
-                if is_over {
-                    self.handling = next;
-                }
-                is_over
-            }
-            Handling::Answers => {
-                // It may have another configuration when it comes back.
-                if self.is_not_streaming(now) {
-                    self.handling = Handling::Untried;
-                }
-                true
-            }
-            Handling::Forwards => false,
+    pub(super) fn is_due(&mut self, now: Instant) -> bool {
+        if self.is_not_streaming(now) {
+            self.is_streaming = false;
         }
+        let is_retry_due = self.last_sent.is_none_or(|sent| sent + RETRY <= now);
+        !self.is_forwarding && (self.is_streaming || is_retry_due)
     }
 
-    pub(super) fn on_sent(&mut self, nonce: Nonce, now: Instant) {
+    pub(super) fn on_sent(&mut self, now: Instant) {
+        self.last_sent = Some(now);
         self.waiting_since.get_or_insert(now);
-        if matches!(self.handling, Handling::Untried) {
+        if !self.is_streaming {
             self.rcode = None;
-            self.handling = Handling::Trial(Trial {
-                nonce,
-                sent: now,
-                answered: None,
-                seen: None,
-            });
         }
     }
 
-    pub(super) fn on_answer(&mut self, nonce: Nonce, rcode: u8, now: Instant) {
+    pub(super) fn on_answer(&mut self, rcode: u8) {
         self.rcode = Some(rcode);
-        if let Handling::Trial(trial) = &mut self.handling
-            && trial.nonce == nonce
-        {
-            trial.answered = Some(now);
-        }
     }
 
     /// Its probe came back in a stream, with this delay.
-    pub(super) fn on_seen(&mut self, nonce: Nonce, delay: Duration, now: Instant) {
+    pub(super) fn on_seen(&mut self, delay: Duration, now: Instant) {
+        self.is_streaming = true;
         self.waiting_since = None;
         self.reported = Some(now);
         self.delay = Some(delay);
-        if let Handling::Trial(trial) = &mut self.handling
-            && trial.nonce == nonce
-        {
-            trial.seen = Some(now);
-        }
     }
 
     /// A stream shows that it forwarded a probe.
     pub(super) fn on_forwarded(&mut self) {
-        self.handling = Handling::Forwards;
+        self.is_forwarding = true;
     }
 
     /// No name is wanted any more.
     pub(super) fn rest(&mut self) {
         self.waiting_since = None;
-        if let Handling::Trial(_) = self.handling {
-            self.handling = Handling::Untried;
-        }
+        self.last_sent = None;
     }
 
     fn is_not_streaming(&self, now: Instant) -> bool {
@@ -189,11 +132,14 @@ impl Block {
 
     /// The state while names are wanted.
     fn state(&self, now: Instant) -> BlockState {
-        match self.handling {
-            Handling::Forwards => BlockState::Forwards,
-            _ if self.is_not_streaming(now) => BlockState::NotStreaming,
-            Handling::Untried | Handling::Trial(_) => BlockState::Trying,
-            Handling::Answers => BlockState::Streaming,
+        if self.is_forwarding {
+            BlockState::Forwards
+        } else if self.is_not_streaming(now) {
+            BlockState::NotStreaming
+        } else if self.is_streaming {
+            BlockState::Streaming
+        } else {
+            BlockState::Trying
         }
     }
 
@@ -207,9 +153,10 @@ impl Block {
         BlockView {
             server,
             name,
-            state: match is_wanted {
-                true => self.state(now),
-                false => BlockState::Resting,
+            state: if is_wanted {
+                self.state(now)
+            } else {
+                BlockState::Resting
             },
             reported: self.reported.map(|at| now.duration_since(at)),
             delay: self.delay,

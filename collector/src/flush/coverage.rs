@@ -27,20 +27,22 @@ impl StreamCoverage {
         blocks: &[BlockView],
         all_stream: bool,
     ) -> Self {
-        let servers = servers.iter().map(|it| it.ip().to_canonical());
+        let servers = servers.iter().map(|server| server.ip().to_canonical());
         let servers: BTreeSet<IpAddr> = servers.collect();
         let streaming = servers
             .iter()
-            .filter(|it| is_streaming(**it, peers, blocks));
-        let streaming = streaming.count();
+            .filter(|server| is_streaming(**server, peers, blocks))
+            .count();
         Self {
-            streaming: match servers.is_empty() {
-                true => peers.len(),
-                false => streaming,
+            streaming: if servers.is_empty() {
+                peers.len()
+            } else {
+                streaming
             },
-            is_missing: match all_stream {
-                true => streaming < servers.len(),
-                false => peers.is_empty(),
+            is_missing: if all_stream {
+                streaming < servers.len()
+            } else {
+                peers.is_empty()
             },
         }
     }

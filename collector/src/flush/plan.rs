@@ -11,8 +11,7 @@ use tokio::time::Instant;
 
 use super::{
     block::{Block, BlockView, NOT_STREAMING_AFTER},
-    probe::{Nonce, nonce},
-    seen::SeenProbe,
+    probe::{Nonce, SeenProbe, nonce},
 };
 
 /// The longest interval: several probes are sent before a server counts as not streaming.
@@ -93,9 +92,9 @@ impl Plan {
             return probes;
         }
         for (key, block) in &mut self.blocks {
-            if block.advance(now) {
+            if block.is_due(now) {
                 let nonce = nonce();
-                block.on_sent(nonce, now);
+                block.on_sent(now);
                 self.sent.insert(nonce, (*key, now));
                 probes.push(Probe { block: *key, nonce });
             }
@@ -104,9 +103,9 @@ impl Plan {
     }
 
     /// Handles a server's answer to a probe.
-    pub fn on_answer(&mut self, probe: &Probe, rcode: u8, now: Instant) {
+    pub fn on_answer(&mut self, probe: &Probe, rcode: u8) {
         if let Some(block) = self.blocks.get_mut(&probe.block) {
-            block.on_answer(probe.nonce, rcode, now);
+            block.on_answer(rcode);
         }
     }
 
@@ -120,7 +119,7 @@ impl Plan {
             return None;
         }
         let delay = seen.at.duration_since(sent);
-        block.on_seen(seen.nonce, delay, now);
+        block.on_seen(delay, now);
         Some(delay)
     }
 

@@ -1,5 +1,5 @@
 //! The probe: a DNS query that overflows a DNS server's dnstap buffer, and that can be recognized
-//! in the stream.
+//! in the stream, and the reports of the readers that it came back.
 
 use hickory_net::proto::{
     op::{Edns, Message, MessageType, OpCode, Query},
@@ -8,15 +8,17 @@ use hickory_net::proto::{
         rdata::opt::{EdnsCode, EdnsOption},
     },
 };
+use metrics::counter;
 use prost::Message as _;
 use proto::{api::DnsName, dnstap::pb};
+use tokio::{sync::mpsc, time::Instant};
 
 /// The octets of padding (RFC 7830) in a probe: with the rest of the event, more than CoreDNS's
 /// buffer of 4,096.
 const PADDING: usize = 4_100;
 
 /// The length up to which a frame cannot hold a probe.
-pub const LONGEST_OTHER: usize = PADDING;
+const LONGEST_OTHER: usize = PADDING;
 
 /// The datagram size in the EDNS record, which is required but has no effect over TCP.
 const PAYLOAD: u16 = 1232;
@@ -125,6 +127,56 @@ impl ProbeEvent {
     }
 }
 
+/// The most probes waiting for the task; further ones are dropped and counted.
+const QUEUE: usize = 4_096;
+
+/// A probe that was seen in a stream. Any client of the DNS server can make one up.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenProbe {
+    pub nonce: Nonce,
+    /// The server forwarded it.
+    pub is_forwarded: bool,
+    /// When its first octet came: all events that the server had buffered came before it.
+    pub at: Instant,
+}
+
+/// The readers' end. Clones share it. By default nothing is reported.
+#[derive(Clone, Debug, Default)]
+pub struct ProbeReports(Option<mpsc::Sender<SeenProbe>>);
+
+impl ProbeReports {
+    pub fn new() -> (Self, mpsc::Receiver<SeenProbe>) {
+        let (reports, seen) = mpsc::channel(QUEUE);
+        (Self(Some(reports)), seen)
+    }
+
+    /// Whether a frame of this length may hold a probe: a cheap check that most frames fail.
+    #[inline]
+    pub fn may_be_probe(length: usize) -> bool {
+        length > LONGEST_OTHER
+    }
+
+    /// Reports the probe in a long frame, if there is one. The frame's first octet came at `began`.
+    /// `admits`: whether its `extra` has the secret.
+    #[cold]
+    pub fn report(&self, frame: &[u8], began: Instant, admits: impl FnOnce(&[u8]) -> bool) {
+        let Some(reports) = &self.0 else {
+            return;
+        };
+        let Some(event) = ProbeEvent::read(frame).filter(|event| admits(&event.extra)) else {
+            return;
+        };
+        let seen = SeenProbe {
+            nonce: event.nonce,
+            is_forwarded: event.is_forwarded,
+            at: began,
+        };
+        if reports.try_send(seen).is_err() {
+            counter!("egress_collector_flush_reports_lost_total").increment(1);
+        }
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use hickory_net::proto::op::Message;
@@ -199,7 +251,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_frame_holds_it_can_be_looked_at(query: Vec<u8>, cut in 0_usize..200, at in 0_usize..200) {
+        fn any_frame_can_be_searched_for_a_probe(query: Vec<u8>, cut in 0_usize..200, at in 0_usize..200) {
             let mut sent = Vec::new();
             template("flush.cluster.local").write(7, &nonce(), &mut sent);
             let mut message = sent[2..].to_vec();

@@ -28,7 +28,7 @@ const BACK_OFF: Duration = Duration::from_secs(1);
 const LENGTH: usize = 2;
 
 /// The octets of an answer that are decoded: the id and the flags.
-const LOOKED_AT: usize = 4;
+const DECODED: usize = 4;
 
 /// A server's answer to a probe.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +94,7 @@ impl Connection {
         loop {
             let is_behind = self.in_flight.len() >= IN_FLIGHT;
             let oldest = self.in_flight.front().map(|(_, _, sent)| *sent);
-            let deadline = oldest.map_or_else(|| Instant::now() + TIMEOUT, |it| it + TIMEOUT);
+            let deadline = oldest.map_or_else(|| Instant::now() + TIMEOUT, |sent| sent + TIMEOUT);
             tokio::select! {
                 probes = prober.probes.recv(), if !is_behind => match probes {
                     Some(probes) => self.send(&probes, &prober.templates).await?,
@@ -141,12 +141,12 @@ impl Connection {
                 break;
             };
             rest = behind;
-            let Some([high, low, _, flags]) = message.first_chunk::<LOOKED_AT>() else {
+            let Some([high, low, _, flags]) = message.first_chunk::<DECODED>() else {
                 continue;
             };
             let id = u16::from_be_bytes([*high, *low]);
             let mut ids = self.in_flight.iter().map(|(id, ..)| *id);
-            let Some(at) = ids.position(|it| it == id) else {
+            let Some(at) = ids.position(|known| known == id) else {
                 continue;
             };
             if let Some((_, probe, _)) = self.in_flight.remove(at) {

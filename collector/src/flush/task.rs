@@ -21,9 +21,8 @@ use tracing::{info, warn};
 use super::{
     block::{BlockState, BlockView},
     plan::{Plan, Probe},
-    probe::Template,
+    probe::{SeenProbe, Template},
     prober::{ProbeAnswer, Prober},
-    seen::SeenProbe,
 };
 use crate::{
     matching::query_origin::OwnQueries,
@@ -60,7 +59,10 @@ pub async fn run(
     token: CancellationToken,
 ) -> anyhow::Result<()> {
     let (answers, mut answered) = mpsc::channel(ANSWERS);
-    let names = inputs.templates.iter().map(|it| it.name().clone());
+    let names = inputs
+        .templates
+        .iter()
+        .map(|template| template.name().clone());
     let mut task = Task {
         plan: Plan::new(inputs.interval, names.collect()),
         probers: BTreeMap::new(),
@@ -92,7 +94,7 @@ pub async fn run(
                 }
             }
             Some(ProbeAnswer { probe, rcode }) = answered.recv() => {
-                task.plan.on_answer(&probe, rcode, Instant::now());
+                task.plan.on_answer(&probe, rcode);
             }
             Some(ended) = task.running.join_next(), if !task.running.is_empty() => {
                 if let Err(error) = ended {
@@ -163,7 +165,7 @@ impl Task {
         self.plan.expire(now);
         let blocks: Vec<_> = self.plan.view(now).collect();
         for state in BlockState::WORDS {
-            let those = blocks.iter().filter(|it| it.state.as_str() == *state);
+            let those = blocks.iter().filter(|block| block.state.as_str() == *state);
             gauge!("egress_collector_dns_blocks", "state" => *state).set(those.count() as f64);
         }
         self.not_streaming.replace(blocks.iter().map(|block| {
@@ -172,7 +174,10 @@ impl Task {
             (labels, f64::from(u8::from(is_not_streaming)))
         }));
         let before = self.blocks.send_replace(Arc::new(blocks.clone()));
-        let before: BTreeMap<_, _> = before.iter().map(|it| (key(it), it.state)).collect();
+        let before: BTreeMap<_, _> = before
+            .iter()
+            .map(|block| (key(block), block.state))
+            .collect();
         for block in &blocks {
             let before = before.get(&key(block)).copied().unwrap_or_default();
             if before != block.state {

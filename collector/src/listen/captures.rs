@@ -78,36 +78,21 @@ fn without_extra(frames: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(frames.len());
     let mut rest = frames;
     while let Some((length, behind)) = rest.split_first_chunk() {
-        let Some((payload, behind)) = behind.split_at_checked(u32::from_be_bytes(*length) as usize)
-        else {
+        let length = u32::from_be_bytes(*length) as usize;
+        let Some((payload, behind)) = behind.split_at_checked(length) else {
             break;
         };
         rest = behind;
-        if let Ok(event) = dnstap::pb::Dnstap::decode(payload) {
-            out.extend_from_slice(length);
-            let begin = out.len();
-            out.extend_from_slice(payload);
-            cross_out(out.get_mut(begin..).unwrap_or_default(), event.extra());
+        if let Ok(mut event) = dnstap::pb::Dnstap::decode(payload) {
+            if let Some(extra) = &mut event.extra {
+                extra.fill(b'x');
+            }
+            let payload = event.encode_to_vec();
+            out.extend((payload.len() as u32).to_be_bytes());
+            out.extend(payload);
         }
     }
     out.into()
-}
-
-/// Overwrites every occurrence of the text.
-fn cross_out(bytes: &mut [u8], text: &[u8]) {
-    if text.is_empty() {
-        return;
-    }
-    let places = bytes.windows(text.len()).enumerate();
-    let places: Vec<usize> = places
-        .filter(|(_, window)| *window == text)
-        .map(|(place, _)| place)
-        .collect();
-    for place in places {
-        if let Some(found) = bytes.get_mut(place..place + text.len()) {
-            found.fill(b'x');
-        }
-    }
 }
 
 #[cfg(test)]
@@ -128,23 +113,23 @@ mod tests {
 
     #[test]
     fn there_are_so_many_captures_and_one_that_ends_makes_room() {
-        let taps = CaptureSubscribers::default();
-        assert!(!taps.is_open());
-        let mut open: Vec<_> = (0..MOST).map(|_| taps.open().unwrap()).collect();
-        assert!(taps.open().is_none());
+        let captures = CaptureSubscribers::default();
+        assert!(!captures.is_open());
+        let mut open: Vec<_> = (0..MOST).map(|_| captures.open().unwrap()).collect();
+        assert!(captures.open().is_none());
         open.pop();
-        assert!(taps.open().is_some());
+        assert!(captures.open().is_some());
         drop(open);
-        taps.offer(&frames(&[b"x"]), false);
-        assert!(!taps.is_open());
+        captures.offer(&frames(&[b"x"]), false);
+        assert!(!captures.is_open());
     }
 
     #[tokio::test]
     async fn what_is_not_taken_is_lost_and_nobody_waits() {
-        let taps = CaptureSubscribers::default();
-        let mut capture = taps.open().unwrap();
+        let captures = CaptureSubscribers::default();
+        let mut capture = captures.open().unwrap();
         for i in 0..2 * QUEUE {
-            taps.offer(&frames(&[&[i as u8]]), false);
+            captures.offer(&frames(&[&[i as u8]]), false);
         }
         for i in 0..QUEUE {
             assert_eq!(capture.recv().await.unwrap(), frames(&[&[i as u8]]));
@@ -169,10 +154,10 @@ mod tests {
             };
             event.encode_to_vec()
         };
-        let taps = CaptureSubscribers::default();
-        let mut capture = taps.open().unwrap();
+        let captures = CaptureSubscribers::default();
+        let mut capture = captures.open().unwrap();
         let unreadable = [b"\xff\xff", secret.as_slice()].concat();
-        taps.offer(&frames(&[&event(secret), &unreadable, &event(b"")]), true);
+        captures.offer(&frames(&[&event(secret), &unreadable, &event(b"")]), true);
         let crossed = event(&[b'x'; 22]);
         assert_eq!(
             capture.recv().await.unwrap(),

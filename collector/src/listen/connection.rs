@@ -1,8 +1,5 @@
 //! One dnstap stream: handshake, frames, limits.
 
-mod deadlines;
-mod flush;
-
 use std::{
     future::{Future, poll_fn},
     pin::pin,
@@ -13,7 +10,7 @@ use bytes::BytesMut;
 use metrics::{Histogram, counter, histogram};
 use proto::{
     dnstap,
-    frame_stream::{self, Action, Phase, Step, StreamReader},
+    frame_stream::{self, Action, Limits, Phase, Step, StreamReader},
 };
 use runtime::reload::Reloaded;
 use tokio::{
@@ -22,15 +19,15 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
-use crate::flush::ProbeReports;
 use crate::{
+    flush::ProbeReports,
     listen::{
         Ingest,
-        connection_limits::{ConnectionPermit, Drops},
+        connection_table::{ConnectionPermit, Drops},
         error::Error,
-        metrics::Counts,
+        metrics::{Counts, Outcome},
         peer_acl::PeerStatus,
         read_buffer::ReadBuffer,
     },
@@ -42,12 +39,24 @@ use crate::{
 };
 use names::{Observation, Provenance};
 
+/// The time from the connection to START, and for the peer to take an answer. A TLS handshake before it may take as long again.
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// The longest time from a frame's first byte to its last.
+const FRAME: Duration = Duration::from_secs(30);
+
+/// How long an unknown peer may stay connected: as long as an EndpointSlice of a new pod may take.
+const UNKNOWN: Duration = Duration::from_secs(60);
+
+/// The size of the read buffer in bytes, more than the largest frame.
+const BUFFER: usize = 128 << 10;
+
 /// After shutdown, how long a stream with data in its socket is still read.
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// How long a busy stream is read before its task yields. A new peer waits for ACCEPT meanwhile,
 /// and CoreDNS sends nothing before ACCEPT. tokio's own budget would let 128 reads pass.
-const TURN: Duration = Duration::from_millis(1);
+const MAX_BUSY: Duration = Duration::from_millis(1);
 
 /// Observations collected before the reader hands them over in the middle of a read. Each takes
 /// about 200 bytes, and at most 24 kB.
@@ -68,12 +77,12 @@ pub(super) async fn read(
     let mut stream = pin!(stream);
     let mut reader = Reader::new(permit, status, ingest);
     let received = counter!("egress_collector_received_bytes_total");
-    let mut read_buffer = ReadBuffer::new(ingest.limits.buffer);
+    let mut read_buffer = ReadBuffer::new(BUFFER);
     let mut answer = BytesMut::new();
     let mut draining = None;
-    let mut worked = Duration::ZERO;
+    let mut busy = Duration::ZERO;
     let mut cancelled = pin!(shutdown.cancelled());
-    let (mut timer, mut rings_at) = (pin!(sleep_until(reader.times.opened)), None);
+    let (mut timer, mut timer_at) = (pin!(sleep_until(reader.opened)), None);
     loop {
         if shutdown.is_cancelled() && draining.get_or_insert_with(Instant::now).elapsed() > DRAIN {
             return Ok(reader.data_frames);
@@ -82,17 +91,17 @@ pub(super) async fn read(
         // Most reads move the deadline later. An early wake-up now and then costs less than setting
         // the timer for each read.
         if let Some(deadline) = reader.deadline(partial)
-            && rings_at.is_none_or(|at| deadline < at)
+            && timer_at.is_none_or(|at| deadline < at)
         {
             timer.as_mut().reset(deadline);
-            rings_at = Some(deadline);
+            timer_at = Some(deadline);
         }
         let mut reading = pin!(stream.read(read_buffer.room()));
         let reading = poll_fn(|context| {
             let read = reading.as_mut().poll(context);
             if read.is_pending() {
-                // The task yields here, so its turn is over.
-                worked = Duration::ZERO;
+                // The task yields here, so it starts anew.
+                busy = Duration::ZERO;
             }
             read
         });
@@ -101,8 +110,8 @@ pub(super) async fn read(
             read = reading, if reader.reads() => Some(read.map_err(Error::Read)?),
             () = &mut cancelled => return Ok(reader.data_frames),
             () = reader.status.changed() => None,
-            () = &mut timer, if rings_at.is_some() => {
-                rings_at = None;
+            () = &mut timer, if timer_at.is_some() => {
+                timer_at = None;
                 None
             }
         };
@@ -120,18 +129,18 @@ pub(super) async fn read(
             }
             // The frames that came with START are in the buffer.
             None if became_known && partial => {}
-            None => {
-                reader.check_deadline(partial)?;
-                continue;
-            }
+            None => match reader.read_deadline(partial) {
+                Some((deadline, error)) if deadline <= Instant::now() => return Err(error),
+                _ => continue,
+            },
         }
-        reader.times.last_read = Instant::now();
+        reader.last_read = Instant::now();
         let finished = reader.consume(&mut read_buffer, &mut answer, began);
         reader.hand_over();
-        reader.flush();
-        worked += reader.times.last_read.elapsed();
+        reader.report();
+        busy += reader.last_read.elapsed();
         if began || reader.frames.offset() != offset {
-            reader.times.frame_began = reader.times.last_read;
+            reader.frame_began = reader.last_read;
         }
         if !answer.is_empty() {
             // A control frame fits every socket buffer, so a peer that does not read it is broken.
@@ -139,7 +148,7 @@ pub(super) async fn read(
                 stream.write_all_buf(&mut answer).await?;
                 stream.flush().await
             };
-            timeout(ingest.limits.handshake, sent)
+            timeout(HANDSHAKE, sent)
                 .await
                 .map_err(|elapsed| Error::Write(elapsed.into()))?
                 .map_err(Error::Write)?;
@@ -147,8 +156,8 @@ pub(super) async fn read(
         if finished? {
             return Ok(reader.data_frames);
         }
-        if worked > TURN {
-            worked = Duration::ZERO;
+        if busy > MAX_BUSY {
+            busy = Duration::ZERO;
             yield_now().await;
         }
     }
@@ -169,22 +178,12 @@ struct Reader<'a> {
     observed: Vec<Observation>,
     delays: Histogram,
     data_frames: u64,
-    /// Losses since the last flush.
+    /// Losses since the last report.
     lost: Drops,
-    reported: Reported,
-    times: Times,
-}
-
-/// What was reported of a stream.
-#[derive(Default)]
-struct Reported {
-    data_frames: u64,
+    /// The data frames of earlier reports.
+    reported_frames: u64,
     /// Events without a DNS message were logged.
-    no_message: bool,
-}
-
-/// The times of a stream.
-struct Times {
+    is_no_message_logged: bool,
     opened: Instant,
     frame_began: Instant,
     last_read: Instant,
@@ -193,9 +192,10 @@ struct Times {
 /// The source of a stream's observations. Unknown peers have no number of their own: any host may
 /// connect, and the numbers are few.
 fn source(ingest: &Ingest, permit: &ConnectionPermit, is_known: bool) -> Provenance {
-    match is_known {
-        true => ingest.peer_ids.of(permit.peer()),
-        false => Provenance::STREAM,
+    if is_known {
+        ingest.peer_ids.of(permit.peer())
+    } else {
+        Provenance::STREAM
     }
 }
 
@@ -209,19 +209,18 @@ impl<'a> Reader<'a> {
             permit,
             unknown_since: (!is_known).then_some(now),
             status,
-            frames: StreamReader::new(dnstap::CONTENT_TYPE, ingest.limits.frames),
+            frames: StreamReader::new(dnstap::CONTENT_TYPE, Limits::default()),
             watched: None,
             counts: Counts::default(),
             observed: Vec::new(),
             delays: histogram!("egress_collector_observation_delay_seconds"),
             data_frames: 0,
             lost: Drops::default(),
-            reported: Reported::default(),
-            times: Times {
-                opened: now,
-                frame_began: now,
-                last_read: now,
-            },
+            reported_frames: 0,
+            is_no_message_logged: false,
+            opened: now,
+            frame_began: now,
+            last_read: now,
         }
     }
 
@@ -239,11 +238,9 @@ impl<'a> Reader<'a> {
         begins: bool,
     ) -> Result<bool, Error> {
         let names = self.ingest.names.load();
-        let guards = self.ingest.guards.load();
         let secrets = self.ingest.peer_acl.secrets.as_ref().map(Reloaded::load);
         let context = Context {
             names: &names,
-            guards: &guards,
             clock: &self.ingest.clock,
             remembered: &self.ingest.remembered,
             own: &self.ingest.own,
@@ -257,9 +254,9 @@ impl<'a> Reader<'a> {
             while is_known && let Some((payload, behind)) = self.frames.data(rest) {
                 if ProbeReports::may_be_probe(payload.len()) {
                     let began = if begins || rest.len() < filled.len() {
-                        self.times.last_read
+                        self.last_read
                     } else {
-                        self.times.frame_began
+                        self.frame_began
                     };
                     let secrets = secrets.as_deref();
                     self.ingest.probes.report(payload, began, |extra| {
@@ -276,10 +273,10 @@ impl<'a> Reader<'a> {
                     }
                 }
             }
-            if self.ingest.taps.is_open() {
+            if self.ingest.captures.is_open() {
                 let taken = frames.len() - rest.len();
                 let frames = frames.get(..taken).unwrap_or_default();
-                self.ingest.taps.offer(frames, secrets.is_some());
+                self.ingest.captures.offer(frames, secrets.is_some());
             }
             match self.control(rest, answer)? {
                 Some((consumed, finished)) => {
@@ -318,14 +315,15 @@ impl<'a> Reader<'a> {
         };
         if let Some(control) = reply {
             control
-                .encode(&self.ingest.limits.frames, answer)
+                .encode(&Limits::default(), answer)
                 .map_err(frame_stream::Error::from)?;
         }
         if self.frames.phase() == Phase::Streaming {
-            match self.status.is_known() {
-                true => self.log_opening("the dnstap stream is open"),
+            if self.status.is_known() {
+                self.log_opening("the dnstap stream is open");
+            } else {
                 // Not `info`: an unknown peer can open any number of streams.
-                false => debug!("the dnstap stream of an unknown peer is open"),
+                debug!("the dnstap stream of an unknown peer is open");
             }
             self.watch();
         }
@@ -344,8 +342,8 @@ impl<'a> Reader<'a> {
 
     /// From now on, an unexpected end of this stream counts as a loss.
     fn watch(&mut self) {
-        let may_speak = self.ingest.peer_acl.secrets.is_none() || self.counts.shows_secret();
-        if self.watched.is_none() && self.status.is_known() && may_speak {
+        let shows_secret = self.ingest.peer_acl.secrets.is_none() || self.counts.shows_secret();
+        if self.watched.is_none() && self.status.is_known() && shows_secret {
             self.watched = Some(self.ingest.loss_tracker.open());
         }
     }
@@ -366,7 +364,7 @@ impl<'a> Reader<'a> {
                 Full::Queue => self.lost.queue += 1,
                 Full::Share => self.lost.share += 1,
             }
-            self.ingest.loss_tracker.keep(name);
+            self.ingest.loss_tracker.add(name);
         });
     }
 
@@ -377,14 +375,15 @@ impl<'a> Reader<'a> {
         if has_changed {
             self.on_status_change();
         }
-        match self.known_by() {
-            Some(known_by) if known_by <= Instant::now() => {
-                Err(match self.status.is_refused_on_host_network() {
-                    true => Error::HostNetwork,
-                    false => Error::UnknownPeer,
-                })
-            }
-            _ => Ok(has_changed && self.status.is_known()),
+        if self
+            .known_by()
+            .is_none_or(|deadline| Instant::now() < deadline)
+        {
+            Ok(has_changed && self.status.is_known())
+        } else if self.status.is_refused_on_host_network() {
+            Err(Error::HostNetwork)
+        } else {
+            Err(Error::UnknownPeer)
         }
     }
 
@@ -395,7 +394,7 @@ impl<'a> Reader<'a> {
         self.unknown_since = (!is_known).then(Instant::now);
         if is_known {
             // It could not send before.
-            self.times.frame_began = Instant::now();
+            self.frame_began = Instant::now();
             if self.frames.phase() == Phase::Streaming {
                 self.watch();
             }
@@ -408,6 +407,67 @@ impl<'a> Reader<'a> {
                 "the peer may not stream any more: the collector reads no more of its events, and closes its stream in a minute"
             );
         }
+    }
+
+    /// The deadline of the next read, and the error when it passes. `partial`: a frame has begun.
+    fn read_deadline(&self, partial: bool) -> Option<(Instant, Error)> {
+        if self.frames.phase() != Phase::Streaming {
+            let error = Error::HandshakeTimeout(HANDSHAKE);
+            return Some((self.opened + HANDSHAKE, error));
+        }
+        let error = Error::FrameTimeout {
+            offset: self.frames.offset(),
+            limit: FRAME,
+        };
+        (partial && self.reads()).then_some((self.frame_began + FRAME, error))
+    }
+
+    /// When an unknown peer must be known.
+    fn known_by(&self) -> Option<Instant> {
+        Some(self.unknown_since? + UNKNOWN)
+    }
+
+    /// The earlier one of the deadlines of the next read and of an unknown peer.
+    fn deadline(&self, partial: bool) -> Option<Instant> {
+        let read_deadline = self.read_deadline(partial).map(|(deadline, _)| deadline);
+        read_deadline.into_iter().chain(self.known_by()).min()
+    }
+
+    /// Adds the counts of a read to the metrics, and logs its bad events once for all its frames.
+    fn report(&mut self) {
+        let lost = std::mem::take(&mut self.lost);
+        let frames = self.data_frames - self.reported_frames;
+        self.reported_frames = self.data_frames;
+        self.permit.count(frames, lost);
+        for (count, reason) in [(lost.queue, "queue"), (lost.share, "peer_share")] {
+            if count > 0 {
+                counter!("egress_collector_observations_lost_total", "reason" => reason)
+                    .increment(count);
+            }
+        }
+        let unreadable =
+            self.counts.pending(Outcome::BadEvent) + self.counts.pending(Outcome::BadMessage);
+        if unreadable > 0
+            && let Some(left_out) = self.ingest.log_limits.bad_events.allow()
+        {
+            warn!(
+                events = unreadable,
+                before_byte = self.frames.offset(),
+                suppressed_lines = left_out,
+                "events that are no dnstap, or hold no DNS response"
+            );
+        }
+        if !self.is_no_message_logged
+            && self.counts.pending(Outcome::NoMessage) > 0
+            && let Some(left_out) = self.ingest.log_limits.no_message.allow()
+        {
+            self.is_no_message_logged = true;
+            warn!(
+                suppressed_lines = left_out,
+                "events without a DNS message: the sender's `dnstap` line lacks `full`"
+            );
+        }
+        self.counts.flush();
     }
 }
 

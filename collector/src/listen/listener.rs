@@ -14,7 +14,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, info, info_span, warn};
 
 use crate::listen::{
-    Ingest, connection, connection_limits::ConnectionPermit, error::Error, peer_acl::PeerStatus,
+    Ingest,
+    connection::{self, HANDSHAKE},
+    connection_table::ConnectionPermit,
+    error::Error,
+    peer_acl::PeerStatus,
 };
 
 /// The idle time of a TCP connection before keepalive probes. The connection ends after as long a
@@ -143,7 +147,7 @@ impl Listener {
         if !status.is_known() && !status.may_change() {
             return Err("unknown_peer");
         }
-        let permit = ingest.connections.take(peer, status.is_known())?;
+        let permit = ingest.connections.permit(peer, status.is_known())?;
         Ok((permit, status))
     }
 }
@@ -156,11 +160,10 @@ async fn read_tls(
     ingest: &Ingest,
     shutdown: CancellationToken,
 ) -> Result<u64, Error> {
-    let limit = ingest.limits.handshake;
-    let handshake = shutdown.run_until_cancelled(timeout(limit, acceptor.accept(stream)));
+    let handshake = shutdown.run_until_cancelled(timeout(HANDSHAKE, acceptor.accept(stream)));
     let stream = match handshake.await {
         None => return Ok(0),
-        Some(Err(_)) => return Err(Error::HandshakeTimeout(limit)),
+        Some(Err(_)) => return Err(Error::HandshakeTimeout(HANDSHAKE)),
         Some(Ok(stream)) => stream.map_err(Error::Tls)?,
     };
     connection::read(stream, permit, status, ingest, shutdown).await

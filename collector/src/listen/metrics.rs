@@ -1,17 +1,8 @@
 //! The metrics of ingest. A reader counts in plain integers and adds them to the metrics once a
 //! read, so readers share no atomic for each frame.
 
-use std::{collections::BTreeMap, net::IpAddr};
-
 use metrics::{Counter, counter};
-use proto::api::DnsName;
 use runtime::metrics::Label;
-
-use crate::{matching::guards, rules::notices::Rebinding};
-
-/// The most answers of one read that are reported for refused addresses; the others are only
-/// counted.
-const MAX_REBINDINGS: usize = 8;
 
 macro_rules! outcomes {
     ($($(#[doc = $doc:literal])* $name:ident = $label:literal,)*) => {
@@ -34,7 +25,7 @@ macro_rules! outcomes {
 outcomes! {
     /// An observation: a successful answer for a wanted name.
     Observed = "observed",
-    /// A reply to a collector's own look-up of a wanted name: the collector learns from the reply
+    /// A reply to a collector's own look-up of a wanted name: the collector uses the reply
     /// itself.
     Collector = "collector",
     /// The same answer in the same stream within a tenth of a second.
@@ -59,8 +50,6 @@ outcomes! {
     BadName = "bad_name",
     /// A successful answer without an address.
     NoAddress = "no_address",
-    /// The guards refused every address.
-    Refused = "refused",
 }
 
 /// The counts since the last [`Counts::flush`].
@@ -68,9 +57,6 @@ outcomes! {
 pub struct Counts {
     pending: [u64; LABELS.len()],
     counters: Vec<Counter>,
-    refused: BTreeMap<&'static str, u64>,
-    rebound: u64,
-    rebindings: Vec<Rebinding>,
 }
 
 impl Default for Counts {
@@ -81,9 +67,6 @@ impl Default for Counts {
         Self {
             pending: [0; LABELS.len()],
             counters: counters.collect(),
-            refused: BTreeMap::new(),
-            rebound: 0,
-            rebindings: Vec::new(),
         }
     }
 }
@@ -95,36 +78,6 @@ impl Counts {
         }
     }
 
-    pub fn refuse(&mut self, reason: &'static str) {
-        *self.refused.entry(reason).or_default() += 1;
-    }
-
-    /// Counts an answer for a wanted name with a refused address.
-    pub fn rebound(&mut self, name: &DnsName, address: IpAddr, reason: &'static str) {
-        self.rebound += 1;
-        let is_known = |it: &Rebinding| (&it.name, it.address) == (name, address);
-        if self.rebindings.len() < MAX_REBINDINGS && !self.rebindings.iter().any(is_known) {
-            self.rebindings.push(Rebinding {
-                name: name.clone(),
-                address,
-                reason,
-            });
-        }
-    }
-
-    /// Whether there was such an answer since [`Counts::take_rebindings`].
-    pub fn has_rebindings(&self) -> bool {
-        self.rebound > 0
-    }
-
-    /// The number of such answers since the last call, and a few of them.
-    pub fn take_rebindings(&mut self) -> (Vec<Rebinding>, u64) {
-        (
-            std::mem::take(&mut self.rebindings),
-            std::mem::take(&mut self.rebound),
-        )
-    }
-
     /// The number of events with this outcome since the last flush.
     pub fn pending(&self, outcome: Outcome) -> u64 {
         self.pending.get(outcome as usize).copied().unwrap_or(0)
@@ -134,13 +87,9 @@ impl Counts {
     pub fn shows_secret(&self) -> bool {
         use Outcome::{BadEvent, OtherKind, WrongSecret};
         let mut outcomes = Outcome::ALL.iter();
-        outcomes
-            .any(|it| !matches!(it, BadEvent | OtherKind | WrongSecret) && self.pending(*it) > 0)
-    }
-
-    /// Refused addresses since the last flush, by reason.
-    pub fn refused(&self) -> &BTreeMap<&'static str, u64> {
-        &self.refused
+        outcomes.any(|outcome| {
+            !matches!(outcome, BadEvent | OtherKind | WrongSecret) && self.pending(*outcome) > 0
+        })
     }
 
     /// Adds the counts to the metrics.
@@ -149,10 +98,6 @@ impl Counts {
             if *count > 0 {
                 counter.increment(std::mem::take(count));
             }
-        }
-        for (reason, count) in std::mem::take(&mut self.refused) {
-            counter!("egress_collector_addresses_refused_total", "reason" => reason)
-                .increment(count);
         }
     }
 }
@@ -163,10 +108,7 @@ runtime::metrics! {
     /// The metrics of ingest.
     pub const METRICS;
 
-    counter "egress_collector_events_total" [Label::one_of("outcome", LABELS)] "dnstap events. `observed`: used. `collector`: answer to a collector's own look-up. `repeated`: same answer within 0.1 s. `not_wanted`: no rule has the name. `other_kind`: no response to a client. `other_type`: neither A nor AAAA. `failure`: not NOERROR. `no_address`: NOERROR without an address. All others are answers that are lost by a fault. `wrong_secret`: no valid secret. `no_message`: the `dnstap` line lacks `full`. `bad_event`: no dnstap. `bad_message`: no valid DNS message. `bad_name`: no DNSNameResolver can have the name. `refused`: the collector refuses all addresses";
-    counter "egress_collector_addresses_refused_total" [Label::one_of(REASON, guards::REASONS)] "Addresses in answers that the collector refused, by kind. `deny-answer`: a network in `--deny-answer`. `api-server`, `service-cidr`, `pod-cidr`, `user-defined-network`, `node`: the cluster's own addresses. The other kinds are always refused";
-    counter "egress_collector_rebinding_attempts_total"
-        "Answers for names in rules, in dnstap streams or to look-ups, with an address that the collector refuses. The Event `AddressRefused` on the EgressFirewall names the name";
+    counter "egress_collector_events_total" [Label::one_of("outcome", LABELS)] "dnstap events. `observed`: used. `collector`: answer to a collector's own look-up. `repeated`: same answer within 0.1 s. `not_wanted`: no rule has the name. `other_kind`: no response to a client. `other_type`: neither A nor AAAA. `failure`: not NOERROR. `no_address`: NOERROR without an address. All others are answers that are lost by a fault. `wrong_secret`: no valid secret. `no_message`: the `dnstap` line lacks `full`. `bad_event`: no dnstap. `bad_message`: no valid DNS message. `bad_name`: no DNSNameResolver can have the name";
     counter "egress_collector_connections_accepted_total" [Label::any("listener", "the URL")] "Connections from dnstap senders";
     gauge "egress_collector_connections" "Open connections from dnstap senders";
     counter "egress_collector_connection_errors_total" [Label::one_of(REASON, ERRORS)] "Connections that were refused, or ended with an error. `unknown_peer`: no EndpointSlice and no `--allow-peer` has the address. `host_network`: a DNS server with the address of a Node, without `--secret-file` and `--allow-peer`. `peer_credentials`: a process of another user or group at a unix socket. `too_many`: more than 1,000 in all. `too_many_of_peer`: more than 64 of one peer. `too_many_unknown`: unknown peers have half of all connections. `handshake_timeout`: the peer began no stream in time. `frame_timeout`: a frame took longer than 30 s. `handshake`, `frame`: not valid as Frame Streams. `truncated`: the stream ended within a frame. `tls`, `read`, `write`: an error of TLS or of the network. `accept`: no connection could be accepted, as without free file descriptors";
@@ -182,7 +124,7 @@ runtime::metrics! {
 }
 
 /// The reasons why connections are refused or end: [`super::error::Error::reason`],
-/// [`super::connection_limits::ConnectionTable::take`], and those of listeners.
+/// [`super::connection_table::ConnectionTable::permit`], and those of listeners.
 const ERRORS: &[&str] = &[
     "accept",
     "read",

@@ -7,14 +7,14 @@ use std::{future::pending, net::IpAddr, sync::Arc};
 
 use ipnet::IpNet;
 use runtime::{
+    cluster_cidrs::Networks,
+    endpoints::Endpoints,
     listen::{ListenAddress, Peer},
     reload::Reloaded,
 };
+use tokio::sync::watch;
 
-use crate::listen::{
-    dns_servers::{DnsServers, Placement},
-    secret::Secrets,
-};
+use crate::listen::secret::Secrets;
 
 /// The rules for the peers of all listeners.
 #[derive(Clone, Debug, Default)]
@@ -44,8 +44,7 @@ impl PeerAcl {
             return PeerStatus::trusted();
         }
         let mut status = PeerStatus {
-            is_known: false,
-            placement: Placement::Unlisted,
+            admission: Admission::Unlisted,
             listed: self.servers.clone().map(|servers| Listed {
                 address,
                 shows_secret: self.secrets.is_some(),
@@ -57,13 +56,21 @@ impl PeerAcl {
     }
 }
 
-/// Whether a peer is known, which may change while it is connected.
+/// Whether a peer may stream, which may change while it is connected.
 #[derive(Debug)]
 pub(super) struct PeerStatus {
-    is_known: bool,
-    placement: Placement,
+    admission: Admission,
     /// The listing that decides; `None` if the status is final.
     listed: Option<Listed>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Admission {
+    Known,
+    /// Not a DNS server, or not listed yet.
+    Unlisted,
+    /// A DNS server with the address of a Node, whose events need not show the secret.
+    HostNetwork,
 }
 
 #[derive(Debug)]
@@ -78,20 +85,19 @@ impl PeerStatus {
     /// A peer that is always known.
     pub(super) fn trusted() -> Self {
         Self {
-            is_known: true,
-            placement: Placement::Unlisted,
+            admission: Admission::Known,
             listed: None,
         }
     }
 
     /// As of the last refresh.
     pub(super) fn is_known(&self) -> bool {
-        self.is_known
+        self.admission == Admission::Known
     }
 
     /// Whether it is unknown because it has the address of a Node, as of the last refresh.
     pub(super) fn is_refused_on_host_network(&self) -> bool {
-        !self.is_known && self.placement == Placement::HostNetwork
+        self.admission == Admission::HostNetwork
     }
 
     /// Whether it can become known at all.
@@ -100,11 +106,15 @@ impl PeerStatus {
     }
 
     /// Checks again if the endpoints or the Nodes changed; cheap if they did not. Returns whether
-    /// the status changed.
+    /// the peer became known or unknown.
     pub(super) fn refresh(&mut self) -> bool {
         let listed = self.listed.as_ref();
-        let has_changed = listed.is_some_and(|listed| listed.servers.has_changed());
-        has_changed && self.evaluate()
+        if !listed.is_some_and(|listed| listed.servers.has_changed()) {
+            return false;
+        }
+        let was_known = self.is_known();
+        self.evaluate();
+        self.is_known() != was_known
     }
 
     /// Waits until the endpoints or the Nodes change. Cancel safe.
@@ -115,18 +125,69 @@ impl PeerStatus {
         }
     }
 
-    fn evaluate(&mut self) -> bool {
-        let Some(listed) = &mut self.listed else {
-            return false;
-        };
-        self.placement = listed.servers.placement(listed.address);
-        let is_known = match self.placement {
-            Placement::Unlisted => false,
-            Placement::PodNetwork => true,
-            Placement::HostNetwork => listed.shows_secret,
-        };
-        std::mem::replace(&mut self.is_known, is_known) != is_known
+    fn evaluate(&mut self) {
+        if let Some(listed) = &mut self.listed {
+            self.admission = match listed.servers.is_on_host_network(listed.address) {
+                None => Admission::Unlisted,
+                Some(true) if !listed.shows_secret => Admission::HostNetwork,
+                Some(_) => Admission::Known,
+            };
+        }
     }
+}
+
+/// Watches the DNS servers. Each clone sees every change.
+#[derive(Clone, Debug)]
+pub struct DnsServers {
+    endpoints: watch::Receiver<Option<Endpoints>>,
+    networks: watch::Receiver<Option<Arc<Networks>>>,
+}
+
+impl DnsServers {
+    /// The DNS servers at these endpoints. While either receiver has `None`, no peer is known.
+    pub fn new(
+        endpoints: watch::Receiver<Option<Endpoints>>,
+        networks: watch::Receiver<Option<Arc<Networks>>>,
+    ) -> Self {
+        Self {
+            endpoints,
+            networks,
+        }
+    }
+
+    /// Whether the DNS server at this address has the address of a Node; `None` if the address is not a DNS server's, or not
+    /// listed yet. If Nodes cannot be read, no DNS server counts as one with such an address.
+    fn is_on_host_network(&mut self, address: IpAddr) -> Option<bool> {
+        let endpoints = self.endpoints.borrow_and_update();
+        let networks = self.networks.borrow_and_update();
+        let mut listed = endpoints.iter().flat_map(|all| all.keys());
+        let is_listed = listed.any(|endpoint| endpoint.ip().to_canonical() == address);
+        let networks = networks.as_ref().filter(|_| is_listed)?;
+        Some(networks.is_node(address).unwrap_or(false))
+    }
+
+    /// Whether anything changed since the last call of [`DnsServers::is_on_host_network`]; cheap.
+    fn has_changed(&self) -> bool {
+        // An error means that the program ends.
+        let endpoints = self.endpoints.has_changed().unwrap_or(false);
+        endpoints || self.networks.has_changed().unwrap_or(false)
+    }
+
+    /// Waits for a change since the last call of [`DnsServers::is_on_host_network`]. Cancel safe.
+    async fn changed(&mut self) {
+        tokio::select! {
+            () = changes(&mut self.endpoints) => {}
+            () = changes(&mut self.networks) => {}
+        }
+    }
+}
+
+/// Waits for a change without marking it as seen.
+async fn changes<T>(receiver: &mut watch::Receiver<T>) {
+    if receiver.changed().await.is_ok() {
+        return receiver.mark_changed();
+    }
+    pending().await
 }
 
 #[cfg(test)]

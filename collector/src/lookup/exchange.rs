@@ -1,6 +1,6 @@
 //! One query to one server: sent, awaited and decoded.
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use hickory_net::{
     NetError,
@@ -25,13 +25,10 @@ use tokio::{
 use super::{
     Config,
     pool::{Pool, Transport, Upstream},
-    provider::Provider,
     result::ServerReply,
+    sockets::Provider,
 };
-use crate::{
-    matching::{guards::SharedGuards, query_origin::OwnQueries},
-    rules::notices::Rebinding,
-};
+use crate::matching::query_origin::OwnQueries;
 use names::{Addresses, Failure};
 
 /// The EDNS payload size: datagrams of this size pass any network without fragments (RFC 9715).
@@ -40,24 +37,25 @@ const PAYLOAD: u16 = 1232;
 /// A query over UDP is sent once more if no answer comes.
 const SENDINGS: u8 = 2;
 
+/// A name and family to query.
 pub(super) struct LookupQuery {
+    pub(super) family: Family,
     name: dns::Name,
     query: Query,
-    qtype: u16,
 }
 
 impl LookupQuery {
     /// `None` if hickory cannot encode the name; it can encode every [`DnsName`].
     pub(super) fn new(name: &DnsName, family: Family) -> Option<Self> {
-        let (record_type, qtype) = match family {
-            Family::V4 => (RecordType::A, dns::TYPE_A),
-            Family::V6 => (RecordType::AAAA, dns::TYPE_AAAA),
+        let record_type = match family {
+            Family::V4 => RecordType::A,
+            Family::V6 => RecordType::AAAA,
         };
         let written = Name::from_ascii(name.as_str()).ok()?;
         Some(Self {
+            family,
             name: name.into(),
             query: Query::query(written, record_type),
-            qtype,
         })
     }
 
@@ -75,23 +73,46 @@ impl LookupQuery {
     fn is_of(&self, reply: &dns::Response<'_>) -> bool {
         let question = reply.question();
         question.name == self.name
-            && question.qtype == self.qtype
+            && question.qtype == u16::from(self.query.query_type())
             && question.qclass == dns::CLASS_IN
     }
 }
 
+/// A query to one server.
+#[derive(Clone)]
+pub(super) struct QueryInFlight<'a> {
+    pub(super) query: &'a LookupQuery,
+    pub(super) server: Arc<Upstream>,
+    pub(super) transport: Transport,
+}
+
+impl<'a> QueryInFlight<'a> {
+    pub(super) fn new(query: &'a LookupQuery, server: &Arc<Upstream>) -> Self {
+        Self {
+            query,
+            server: Arc::clone(server),
+            transport: server.transport(),
+        }
+    }
+
+    pub(super) fn over_tcp(self) -> Self {
+        Self {
+            transport: Transport::Tcp,
+            ..self
+        }
+    }
+}
+
 pub(super) struct Exchange {
+    pub(super) config: Config,
     provider: Provider,
-    guards: SharedGuards,
-    config: Config,
 }
 
 impl Exchange {
-    pub(super) fn new(config: Config, guards: SharedGuards, own: OwnQueries) -> Self {
+    pub(super) fn new(config: Config, own: OwnQueries) -> Self {
         Self {
-            provider: Provider::new(own),
-            guards,
             config,
+            provider: Provider::new(own),
         }
     }
 
@@ -101,11 +122,10 @@ impl Exchange {
     pub(super) async fn ask(
         &self,
         pool: &Pool,
-        upstream: &Upstream,
-        transport: Transport,
-        question: &LookupQuery,
+        query: &QueryInFlight<'_>,
         sending: &Notify,
     ) -> Result<ServerReply, Failure> {
+        let (upstream, transport) = (&*query.server, query.transport);
         let permit = match upstream.permits.try_acquire() {
             Ok(permit) => permit,
             Err(_) => tokio::select! {
@@ -118,16 +138,16 @@ impl Exchange {
         let sent = Instant::now();
         // Only the server's usual transport shows whether it is alive: a server that answers over
         // UDP may have broken TCP.
-        let tells = transport == upstream.transport();
+        let shows_health = transport == upstream.transport();
         let silence = async {
             sleep(self.config.silence).await;
-            if tells {
+            if shows_health {
                 upstream.unanswered_since(sent);
             }
             pool.better_elsewhere(upstream).await;
         };
         let reply = tokio::select! {
-            reply = timeout(self.config.timeout, self.send(upstream, transport, question)) => {
+            reply = timeout(self.config.timeout, self.send(query)) => {
                 reply.unwrap_or(Err(Failure::Timeout))
             }
             () = silence => Err(Failure::Timeout),
@@ -135,8 +155,8 @@ impl Exchange {
         drop(permit);
         match reply {
             Ok(_) | Err(Failure::BadReply) => upstream.answered(),
-            Err(Failure::Timeout) if tells => upstream.unanswered_since(sent),
-            Err(failure @ Failure::Network(_)) if tells => upstream.fell_silent(failure),
+            Err(Failure::Timeout) if shows_health => upstream.unanswered_since(sent),
+            Err(failure @ Failure::Network(_)) if shows_health => upstream.fell_silent(failure),
             Err(_) => {}
         }
         match reply {
@@ -152,30 +172,21 @@ impl Exchange {
         }
     }
 
-    /// Queries a silent server once, to find out whether it answers again.
-    pub(super) async fn retry(&self, upstream: &Upstream, name: &DnsName) {
-        let Some(question) = LookupQuery::new(name, Family::V4) else {
-            return;
-        };
-        let (nobody_else, transport) = (Pool::default(), upstream.transport());
-        // The server's state has the result.
-        let _ = self
-            .ask(&nobody_else, upstream, transport, &question, &Notify::new())
-            .await;
+    /// Queries a silent server once, to find out whether it answers again. The server's state has the result.
+    pub(super) async fn retry(&self, upstream: &Arc<Upstream>, name: &DnsName) {
+        if let Some(query) = LookupQuery::new(name, Family::V4) {
+            let query = QueryInFlight::new(&query, upstream);
+            let _ = self.ask(&Pool::default(), &query, &Notify::new()).await;
+        }
     }
 
-    async fn send(
-        &self,
-        upstream: &Upstream,
-        transport: Transport,
-        question: &LookupQuery,
-    ) -> Result<ServerReply, Failure> {
-        let request = question.request(self.config.resend);
-        let response = match transport {
-            Transport::Udp => self.send_udp(upstream, request).await,
-            Transport::Tcp => self.send_tcp(upstream, request, question).await,
+    async fn send(&self, query: &QueryInFlight<'_>) -> Result<ServerReply, Failure> {
+        let request = query.query.request(self.config.resend);
+        let sent = match query.transport {
+            Transport::Udp => self.send_udp(&query.server, request).await,
+            Transport::Tcp => self.send_tcp(&query.server, request, query.query).await,
         };
-        self.read(question, &response.map_err(|error| failure(&error))?)
+        decode(query.query, &sent.map_err(|error| failure(&error))?)
     }
 
     /// hickory binds a socket with a random port for each sending. It ignores replies with another
@@ -199,56 +210,38 @@ impl Exchange {
         &self,
         upstream: &Upstream,
         request: DnsRequest,
-        question: &LookupQuery,
+        query: &LookupQuery,
     ) -> Result<DnsResponse, NetError> {
         counter!("egress_collector_lookup_queries_total", "transport" => "tcp").increment(1);
         let (server, timeout) = (upstream.server.address, self.config.timeout);
         let connect =
             TcpClientStream::exchange(server, None, timeout, Some(1), self.provider.clone());
         let fits = |response: &DnsResponse| {
-            dns::Response::parse(response.as_buffer()).is_ok_and(|reply| question.is_of(&reply))
+            dns::Response::parse(response.as_buffer()).is_ok_and(|reply| query.is_of(&reply))
         };
         upstream.connections.ask(connect, &request, fits).await
     }
+}
 
-    /// Decodes with the same decoder as dnstap events, so that both give the same addresses.
-    fn read(&self, question: &LookupQuery, response: &DnsResponse) -> Result<ServerReply, Failure> {
-        let reply = dns::Response::parse(response.as_buffer()).map_err(|_| Failure::BadReply)?;
-        if !reply.is_response() || reply.opcode() != dns::OPCODE_QUERY || !question.is_of(&reply) {
-            return Err(Failure::BadReply);
-        }
-        // The upper bits are in the OPT record, which the decoder does not read.
-        let rcode = u16::from(response.metadata.response_code);
-        let guards = self.guards.load();
-        let mut addresses = Addresses::new();
-        let mut refused = None;
-        if rcode == u16::from(dns::RCODE_NOERROR) {
-            reply
-                .addresses(|address, ttl| match guards.admit(address) {
-                    Ok(address) => addresses.push((address, ttl)),
-                    Err(reason) => {
-                        refused = Some((address, reason));
-                        counter!("egress_collector_addresses_refused_total", "reason" => reason)
-                            .increment(1);
-                    }
-                })
-                .map_err(|_| Failure::BadReply)?;
-        }
-        if let (Some((address, reason)), Ok(name)) = (refused, DnsName::try_from(&question.name)) {
-            let rebinding = Rebinding {
-                name,
-                address,
-                reason,
-            };
-            self.config.rebindings.tell(vec![rebinding], 1);
-        }
-        Ok(ServerReply {
-            rcode,
-            truncated: reply.truncated(),
-            addresses,
-            refused: refused.is_some(),
-        })
+/// Decodes with the same decoder as dnstap events, so that both give the same addresses.
+fn decode(query: &LookupQuery, response: &DnsResponse) -> Result<ServerReply, Failure> {
+    let reply = dns::Response::parse(response.as_buffer()).map_err(|_| Failure::BadReply)?;
+    if !reply.is_response() || reply.opcode() != dns::OPCODE_QUERY || !query.is_of(&reply) {
+        return Err(Failure::BadReply);
     }
+    // The upper bits are in the OPT record, which the decoder does not read.
+    let rcode = u16::from(response.metadata.response_code);
+    let mut addresses = Addresses::new();
+    if rcode == u16::from(dns::RCODE_NOERROR) {
+        reply
+            .addresses(|address, ttl| addresses.push((address, ttl)))
+            .map_err(|_| Failure::BadReply)?;
+    }
+    Ok(ServerReply {
+        rcode,
+        truncated: reply.truncated(),
+        addresses,
+    })
 }
 
 fn failed(failure: Failure) -> Result<ServerReply, Failure> {

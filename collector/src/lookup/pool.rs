@@ -10,7 +10,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::{servers::Server, tcp::Connections};
+use super::{servers::Server, sockets::Connections};
 use names::Failure;
 
 /// A silent server is tried again after this time. The pause doubles with each failure ...
@@ -114,7 +114,7 @@ impl Upstream {
     }
 
     /// Whether a retry of the silent server is due. If so, schedules the next one.
-    fn take_retry(&self, now: Instant) -> bool {
+    fn is_retry_due(&self, now: Instant) -> bool {
         let mut health = self.health.lock();
         if !self.is_silent() || now < health.retry_at {
             return false;
@@ -147,12 +147,12 @@ impl Pool {
 
     /// The number of all servers and of silent ones.
     pub(super) fn count(&self) -> (usize, usize) {
-        let silent = self.upstreams.iter().filter(|it| it.is_silent());
+        let silent = self.upstreams.iter().filter(|server| server.is_silent());
         (self.upstreams.len(), silent.count())
     }
 
     /// [`Pool::count`], after setting the metrics.
-    pub(super) fn show(&self) -> (usize, usize) {
+    pub(super) fn report(&self) -> (usize, usize) {
         let (all, silent) = self.count();
         gauge!("egress_collector_lookup_servers").set(all as f64);
         gauge!("egress_collector_lookup_servers_silent").set(silent as f64);
@@ -164,14 +164,18 @@ impl Pool {
     pub(super) fn shuffled(&self) -> Vec<Arc<Upstream>> {
         let mut upstreams = self.upstreams.clone();
         fastrand::shuffle(&mut upstreams);
-        upstreams.sort_by_cached_key(|it| (it.is_silent(), it.permits.available_permits() == 0));
+        upstreams.sort_by_cached_key(|server| {
+            (server.is_silent(), server.permits.available_permits() == 0)
+        });
         upstreams
     }
 
     /// The silent servers whose retry is due.
-    pub(super) fn take_retries(&self, now: Instant) -> impl Iterator<Item = Arc<Upstream>> {
+    pub(super) fn due_retries(&self, now: Instant) -> impl Iterator<Item = Arc<Upstream>> {
         let silent = self.upstreams.iter();
-        silent.filter(move |it| it.take_retry(now)).cloned()
+        silent
+            .filter(move |server| server.is_retry_due(now))
+            .cloned()
     }
 
     /// Waits until this server is silent while another is not: waiting for it is then pointless.
@@ -222,14 +226,14 @@ mod tests {
         let mut tries = Vec::new();
         while start.elapsed() < Duration::from_secs(100) {
             tokio::time::advance(FIRST_PAUSE).await;
-            for _ in pool.take_retries(Instant::now()) {
+            for _ in pool.due_retries(Instant::now()) {
                 tries.push(start.elapsed().as_secs());
             }
         }
         assert_eq!(tries, [1, 3, 7, 15, 31, 61, 91]);
         pool.upstreams[0].answered();
         tokio::time::advance(LAST_PAUSE).await;
-        assert_eq!(pool.take_retries(Instant::now()).count(), 0);
+        assert_eq!(pool.due_retries(Instant::now()).count(), 0);
     }
 
     #[tokio::test]

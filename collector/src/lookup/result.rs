@@ -12,9 +12,8 @@ pub(super) struct ServerReply {
     /// The response code, with the bits that EDNS adds.
     pub(super) rcode: u16,
     pub(super) truncated: bool,
-    /// The addresses that pass the guards; none if the response code is not NOERROR.
+    /// None if the response code is not NOERROR.
     pub(super) addresses: Addresses,
-    pub(super) refused: bool,
 }
 
 /// The replies for one family so far.
@@ -24,8 +23,6 @@ pub(super) struct Tally {
     at: Timestamp,
     noerror: bool,
     failure: Option<Failure>,
-    /// The guards refused an address.
-    refused: bool,
     /// Truncated answers over UDP whose rest has not come over TCP.
     cut_off: usize,
 }
@@ -57,7 +54,6 @@ impl Tally {
     }
 
     fn add_addresses(&mut self, answer: ServerReply, now: Timestamp) {
-        self.refused |= answer.refused;
         if !answer.addresses.is_empty() {
             self.addresses.extend(answer.addresses);
             self.at = now;
@@ -77,7 +73,7 @@ impl Tally {
     }
 
     /// Whether another server could add anything: none said NOERROR or NXDOMAIN.
-    pub(super) fn open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         !self.noerror && self.failure != Some(Failure::NXDOMAIN)
     }
 
@@ -94,9 +90,10 @@ impl Tally {
             }
         } else if self.noerror {
             let failed = self.failure.is_some_and(Failure::contradicts_absence);
-            match self.refused || self.cut_off > 0 || failed {
-                true => FamilyOutcome::Inconclusive,
-                false => FamilyOutcome::NoData,
+            if self.cut_off > 0 || failed {
+                FamilyOutcome::Inconclusive
+            } else {
+                FamilyOutcome::NoData
             }
         } else {
             FamilyOutcome::Failed(match self.failure {

@@ -1,8 +1,9 @@
-//! The DNS servers to query, and the file that lists them.
+//! The DNS servers to query: the flag `--resolver`, and the file that lists them.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
+    str::FromStr,
     sync::Arc,
     time::Duration,
 };
@@ -16,7 +17,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::spec::{DNS_PORT, is_host};
+/// The port of a DNS server (RFC 1035 section 4.2).
+const DNS_PORT: u16 = 53;
+
+const EMPTY: &str =
+    "the value is empty: give kube, resolv.conf, none, or servers such as 10.0.0.10:53,[fd00::1]";
 
 /// The resolver configuration of the host or the pod.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -48,23 +53,79 @@ impl Server {
 /// The servers to query now, in a [`watch`] channel; their order has no meaning.
 pub type Servers = Arc<[Server]>;
 
+/// The value of `--resolver`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ResolverSpec {
+    /// `kube`: the pods behind the cluster's DNS service.
+    Kube,
+    /// `resolv.conf`: the name servers of `/etc/resolv.conf`.
+    ResolvConf,
+    /// `10.0.0.10:53,[fd00::1]`: at least one, without duplicates; the default port is 53.
+    Servers(Vec<SocketAddr>),
+    /// `none`: no look-ups.
+    None,
+}
+
+impl FromStr for ResolverSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "kube" => Ok(Self::Kube),
+            "resolv.conf" => Ok(Self::ResolvConf),
+            "none" => Ok(Self::None),
+            "" => Err(EMPTY.to_owned()),
+            list => {
+                let mut servers = Vec::new();
+                for element in list.split(',') {
+                    let server = parse_server(element.trim())?;
+                    if !servers.contains(&server) {
+                        servers.push(server);
+                    }
+                }
+                Ok(Self::Servers(servers))
+            }
+        }
+    }
+}
+
+/// IPv6 needs brackets: `fd00::1:53` is itself an address.
+fn parse_server(text: &str) -> Result<SocketAddr, String> {
+    let with_port = || format!("{text}:{DNS_PORT}").parse();
+    let server: SocketAddr = text.parse().or_else(|_| with_port()).map_err(|_| {
+        format!(
+            "`{text}` is not an IP address with an optional port: 10.0.0.10, 10.0.0.10:53, [fd00::1], [fd00::1]:53"
+        )
+    })?;
+    if server.port() == 0 || !is_host(server.ip()) {
+        return Err(format!(
+            "`{text}` cannot be a DNS server: the address must be one host's, and the port 1 to 65535"
+        ));
+    }
+    Ok(server)
+}
+
+/// Whether one host can have the address.
+fn is_host(address: IpAddr) -> bool {
+    !address.is_unspecified()
+        && !address.is_multicast()
+        && address != IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
 /// The `nameserver` lines of a file (resolv.conf(5)), followed as it changes.
 #[derive(Debug)]
 pub struct ResolvConf {
     path: PathBuf,
-    tcp_only: bool,
     interval: Duration,
     /// The content at the last reading, or why reading failed: the same is not logged twice.
     seen: Option<Result<Vec<u8>, String>>,
 }
 
 impl ResolvConf {
-    /// The file of the host or the pod. `tcp_only`: the servers are queried over TCP only, whatever
-    /// the file's options say.
-    pub fn of_host(tcp_only: bool) -> Self {
+    /// The file of the host or the pod.
+    pub fn of_host() -> Self {
         Self {
             path: RESOLV_CONF.into(),
-            tcp_only,
             interval: INTERVAL,
             seen: None,
         }
@@ -102,7 +163,7 @@ impl ResolvConf {
                 warn!(%path, error, "cannot read the file of DNS servers: look-ups keep using the last list")
             }
             Ok(content) => {
-                let (found, malformed) = parse(&String::from_utf8_lossy(content), self.tcp_only);
+                let (found, malformed) = parse(&String::from_utf8_lossy(content));
                 for (line, error) in malformed {
                     warn!(%path, line, error, "skipping a line of the file of DNS servers");
                 }
@@ -129,9 +190,9 @@ impl ResolvConf {
 
 /// The servers of a resolv.conf(5) without duplicates, and the errors of malformed lines by line
 /// number.
-fn parse(text: &str, tcp_only: bool) -> (Vec<Server>, Vec<(usize, String)>) {
+fn parse(text: &str) -> (Vec<Server>, Vec<(usize, String)>) {
     let (mut addresses, mut malformed) = (Vec::new(), Vec::new());
-    let mut use_tcp = tcp_only;
+    let mut use_tcp = false;
     for (number, line) in (1..).zip(text.lines()) {
         // A comment starts the line (resolv.conf(5)), or, as glibc reads it, follows the address.
         let mut words = line

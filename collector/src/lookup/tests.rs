@@ -12,7 +12,6 @@ use hickory_proto::op::ResponseCode;
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::*;
-use crate::matching::guards::Guards;
 use names::{Failure, FamilyOutcome};
 
 /// For events that must come.
@@ -74,7 +73,7 @@ fn request(name: &str, known: usize) -> Request {
 
 struct Resolving {
     requests: mpsc::Sender<Request>,
-    rounds: mpsc::Receiver<LookupResult>,
+    results: mpsc::Receiver<LookupResult>,
     servers: watch::Sender<Servers>,
     shutdown: CancellationToken,
     task: JoinHandle<anyhow::Result<()>>,
@@ -82,26 +81,22 @@ struct Resolving {
 
 impl Resolving {
     fn start(config: Config, servers: &[Server]) -> Self {
-        Self::guarded(config, servers, Guards::default())
-    }
-
-    fn guarded(config: Config, servers: &[Server], guards: Guards) -> Self {
         let (request_sender, requests) = mpsc::channel(1000);
-        let (round_sender, rounds) = mpsc::channel(1000);
+        let (result_sender, results) = mpsc::channel(1000);
         let (server_sender, servers) = watch::channel(servers.into());
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(run(
             config,
-            Inputs { servers, requests },
-            round_sender,
-            guards.shared(),
+            servers,
+            requests,
+            result_sender,
             Clock::system(),
             OwnQueries::default(),
             shutdown.clone(),
         ));
         Self {
             requests: request_sender,
-            rounds,
+            results,
             servers: server_sender,
             shutdown,
             task,
@@ -121,9 +116,9 @@ impl Resolving {
     }
 
     async fn result(&mut self) -> LookupResult {
-        timeout(DEADLINE, self.rounds.recv())
+        timeout(DEADLINE, self.results.recv())
             .await
-            .expect("no round came")
+            .expect("no result came")
             .expect("the task ended")
     }
 

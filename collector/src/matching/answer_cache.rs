@@ -4,11 +4,9 @@
 //! The readers therefore keep every successful answer for a name without a rule. Names with the
 //! same parent are in the same shard, so a wildcard needs one shard only.
 
-mod cached_answer;
-#[cfg(test)]
-mod tests;
-
-use std::{hash::BuildHasher, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    cmp::Reverse, collections::BTreeMap, hash::BuildHasher, net::IpAddr, sync::Arc, time::Duration,
+};
 
 use foldhash::fast::RandomState;
 use lru::LruCache;
@@ -19,10 +17,14 @@ use proto::{
 };
 use runtime::clock::Timestamp;
 
-use self::cached_answer::CachedAnswer;
-use names::Observation;
+use names::{Observation, Provenance};
 
-pub use self::cached_answer::MAX_ADDRESSES;
+/// The most addresses cached for one name and family if its answers change.
+pub const MAX_ADDRESSES: usize = 24;
+
+/// The overhead of an entry without name and addresses, in three allocations. It is in a list and
+/// in a hash table that may be half empty.
+const OVERHEAD: usize = 240;
 
 /// The memory of the A and AAAA answers of a typical name with three addresses.
 const NAME_BYTES: usize = 640;
@@ -74,7 +76,7 @@ struct Key {
 #[derive(Clone, Copy, Debug)]
 pub struct CacheMark {
     key: Key,
-    said: u64,
+    message_hash: u64,
 }
 
 impl AnswerCache {
@@ -116,28 +118,22 @@ impl AnswerCache {
     ) -> Option<CacheMark> {
         let shards = self.0.as_deref()?;
         let second = at.floor_second().as_millis();
-        let said = shards
+        let message_hash = shards
             .hasher
             .hash_one((dns::without_identifier(message), second));
         let key = shards.key(name, family);
         let shard = shards.lock(key.shard)?;
         let known = shard.answers.peek(&key.hash);
-        let is_kept = known.is_some_and(|known| known.said == Some(said));
-        (!is_kept).then_some(CacheMark { key, said })
+        let is_cached = known.is_some_and(|known| known.message_hash == Some(message_hash));
+        (!is_cached).then_some(CacheMark { key, message_hash })
     }
 
     /// Adds an answer to the earlier ones of the name and family: pods may still use those too. If
-    /// the shard is full, the least recently seen answer goes.
-    pub fn keep(&self, answer: &Answer<'_>) {
+    /// the shard is full, the least recently seen answer goes. `mark` is that of its message, if it
+    /// came as one.
+    pub fn insert(&self, answer: &Answer<'_>, mark: Option<CacheMark>) {
         if let Some(shards) = &self.0 {
-            shards.keep(shards.key(answer.name.into(), answer.family), None, answer);
-        }
-    }
-
-    /// [`AnswerCache::keep`] for a message with a mark from [`AnswerCache::is_new`].
-    pub fn keep_marked(&self, mark: CacheMark, answer: &Answer<'_>) {
-        if let Some(shards) = &self.0 {
-            shards.keep(mark.key, Some(mark.said), answer);
+            shards.insert(answer, mark);
         }
     }
 
@@ -153,7 +149,9 @@ impl AnswerCache {
             for family in Family::ALL {
                 let key = shards.key((&wire).into(), family);
                 let shard = shards.lock(key.shard);
-                let answer = shard.as_deref().and_then(|it| it.answers.peek(&key.hash));
+                let answer = shard
+                    .as_deref()
+                    .and_then(|shard| shard.answers.peek(&key.hash));
                 if let Some(answer) = answer.filter(|answer| answer.name() == wire.wire()) {
                     found.extend(answer.observations(now, min_ttl));
                 }
@@ -193,7 +191,11 @@ impl Shards {
         self.all.get(shard).map(Mutex::lock)
     }
 
-    fn keep(&self, key: Key, said: Option<u64>, answer: &Answer<'_>) {
+    fn insert(&self, answer: &Answer<'_>, mark: Option<CacheMark>) {
+        let key = mark.map_or_else(
+            || self.key(answer.name.into(), answer.family),
+            |mark| mark.key,
+        );
         let Some(mut shard) = self.lock(key.shard) else {
             return;
         };
@@ -201,11 +203,11 @@ impl Shards {
         let known = answers.pop(&key.hash);
         *bytes -= known.as_ref().map_or(0, CachedAnswer::bytes);
         let same = known.filter(|known| known.name() == answer.name.wire());
-        let mut kept = same.unwrap_or_else(|| CachedAnswer::new(answer));
-        kept.take(answer, self.max_ttl);
-        kept.said = said;
-        *bytes += kept.bytes();
-        answers.put(key.hash, kept);
+        let mut merged = same.unwrap_or_else(|| CachedAnswer::new(answer));
+        merged.merge(answer, self.max_ttl);
+        merged.message_hash = mark.map(|mark| mark.message_hash);
+        *bytes += merged.bytes();
+        answers.put(key.hash, merged);
         while *bytes > self.bytes
             && let Some((_, least)) = answers.pop_lru()
         {
@@ -213,3 +215,109 @@ impl Shards {
         }
     }
 }
+
+/// The cached addresses of one name and family, each with the time of its answer.
+#[derive(Debug)]
+struct CachedAnswer {
+    /// In wire format and lower case.
+    name: Box<[u8]>,
+    family: Family,
+    /// Those of the latest answer first.
+    addresses: Vec<Address>,
+    client: Option<IpAddr>,
+    /// The hash of the message that was cached last, with its second.
+    message_hash: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Address {
+    ip: IpAddr,
+    ttl: u32,
+    at: Timestamp,
+}
+
+impl Address {
+    fn expiry(&self, min_ttl: Duration) -> Timestamp {
+        self.at + Duration::from_secs(self.ttl.into()).max(min_ttl)
+    }
+}
+
+impl CachedAnswer {
+    fn new(answer: &Answer<'_>) -> Self {
+        Self {
+            name: answer.name.wire().into(),
+            family: answer.family,
+            addresses: Vec::new(),
+            client: None,
+            message_hash: None,
+        }
+    }
+
+    fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// The parent domain.
+    fn parent(&self) -> Option<&[u8]> {
+        let label = usize::from(*self.name.first()?);
+        self.name.get(1 + label..)
+    }
+
+    fn bytes(&self) -> usize {
+        OVERHEAD + self.name.len() + self.addresses.capacity() * size_of::<Address>()
+    }
+
+    /// Merges an answer: the latest expiry of an address wins, and the addresses of the latest
+    /// answers stay.
+    fn merge(&mut self, answer: &Answer<'_>, max_ttl: Duration) {
+        self.client = answer.client;
+        let most = u32::try_from(max_ttl.as_secs()).unwrap_or(u32::MAX);
+        // Reversed, so that the first address of the answer ends up first.
+        for (ip, ttl) in answer.addresses.iter().take(MAX_ADDRESSES).rev() {
+            let new = Address {
+                ip: *ip,
+                ttl: (*ttl).min(most),
+                at: answer.at,
+            };
+            match self.addresses.iter_mut().find(|known| known.ip == *ip) {
+                Some(known) if known.expiry(Duration::ZERO) > new.expiry(Duration::ZERO) => {}
+                Some(known) => *known = new,
+                None => self.addresses.insert(0, new),
+            }
+        }
+        self.addresses.sort_by_key(|address| Reverse(address.at));
+        self.addresses.truncate(MAX_ADDRESSES);
+    }
+
+    /// The addresses that are not expired, grouped by the times of their answers.
+    fn observations(&self, now: Timestamp, min_ttl: Duration) -> impl Iterator<Item = Observation> {
+        let mut answers: BTreeMap<Timestamp, names::Addresses> = BTreeMap::new();
+        for address in &self.addresses {
+            // The clock may have been set back since.
+            let at = address.at.min(now);
+            if (Address { at, ..*address }).expiry(min_ttl) > now {
+                let of_answer = answers.entry(at).or_default();
+                of_answer.push((address.ip, address.ttl));
+            }
+        }
+        let wire = dns::Name::from_wire(&self.name);
+        let name = wire.and_then(|wire| DnsName::from_wire(&wire).ok());
+        let observation = move |(at, addresses)| {
+            Some(Observation {
+                name: name.clone()?,
+                family: self.family,
+                addresses,
+                at,
+                answered_at: None,
+                given: at,
+                client: self.client,
+                truncated: false,
+                source: Provenance::REMEMBERED,
+            })
+        };
+        answers.into_iter().filter_map(observation)
+    }
+}
+
+#[cfg(test)]
+mod tests;

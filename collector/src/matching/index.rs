@@ -55,8 +55,8 @@ impl<S: BuildHasher> NameIndex<S> {
 
     /// A hash that differs between versions of the index.
     #[inline]
-    pub(crate) fn hash(&self, it: impl Hash) -> u64 {
-        self.hasher.hash_one(it)
+    pub(crate) fn hash(&self, value: impl Hash) -> u64 {
+        self.hasher.hash_one(value)
     }
 
     pub fn insert(&mut self, name: &DnsName) {
@@ -73,9 +73,10 @@ impl<S: BuildHasher> NameIndex<S> {
     fn place(&mut self, name: &DnsName) -> (&mut Names, u64) {
         let wire = dns::Name::from(name);
         let hashes = Qname::from(&wire).hashes(&self.hasher);
-        match name.is_wildcard() {
-            true => (&mut self.wildcard, hashes.parent),
-            false => (&mut self.exact, hashes.name),
+        if name.is_wildcard() {
+            (&mut self.wildcard, hashes.parent)
+        } else {
+            (&mut self.exact, hashes.name)
         }
     }
 }
@@ -108,8 +109,8 @@ impl Default for Names {
 impl Names {
     fn insert(&mut self, hash: u64, name: &DnsName) {
         if let Some(part) = self.0.get_mut(part_of(hash)) {
-            let is_it = |(_, known): &(u64, DnsName)| known == name;
-            let entry = Arc::make_mut(part).entry(hash, is_it, |(hash, _)| *hash);
+            let is_same = |(_, known): &(u64, DnsName)| known == name;
+            let entry = Arc::make_mut(part).entry(hash, is_same, |(hash, _)| *hash);
             entry.or_insert_with(|| (hash, name.clone()));
         }
     }
@@ -130,8 +131,9 @@ impl Names {
         wanted: Qname<'_>,
         part: impl Fn(&DnsName) -> &str,
     ) -> Option<&DnsName> {
-        let is_it = |(known, name): &(u64, DnsName)| *known == hash && wanted.is_plain(part(name));
-        self.part(hash)?.find(hash, is_it).map(|(_, name)| name)
+        let is_same =
+            |(known, name): &(u64, DnsName)| *known == hash && wanted.is_plain(part(name));
+        self.part(hash)?.find(hash, is_same).map(|(_, name)| name)
     }
 
     #[inline]

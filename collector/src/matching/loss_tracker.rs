@@ -50,7 +50,7 @@ impl LossTracker {
     }
 
     /// Records that the answer for a name found no room.
-    pub(crate) fn keep(&self, name: DnsName) {
+    pub(crate) fn add(&self, name: DnsName) {
         let mut lost = self.0.lost.lock();
         if lost.names.len() < MAX_NAMES {
             lost.names.insert(name);
@@ -63,7 +63,7 @@ impl LossTracker {
     }
 
     /// Records that answers for any name may be lost.
-    fn gap(&self, reason: &'static str) {
+    fn add_gap(&self, reason: &'static str) {
         counter!("egress_collector_stream_gaps_total", "reason" => reason).increment(1);
         self.0.lost.lock().anything = true;
         self.0.added.notify_one();
@@ -71,7 +71,7 @@ impl LossTracker {
 
     /// A known peer has opened a stream: what its server answered before may be lost.
     pub(crate) fn open(&self) -> StreamWatch {
-        self.gap("opened");
+        self.add_gap("opened");
         StreamWatch(Some(self.clone()))
     }
 }
@@ -90,7 +90,7 @@ impl StreamWatch {
 impl Drop for StreamWatch {
     fn drop(&mut self) {
         if let Some(loss_tracker) = &self.0 {
-            loss_tracker.gap("broken");
+            loss_tracker.add_gap("broken");
         }
     }
 }
@@ -109,14 +109,14 @@ mod tests {
         loss_tracker
             .next()
             .now_or_never()
-            .is_some_and(|it| it.anything)
+            .is_some_and(|lost| lost.anything)
     }
 
     #[tokio::test]
     async fn a_lost_name_is_reported_once() {
         let loss_tracker = LossTracker::default();
-        loss_tracker.keep(name("a.example.com"));
-        loss_tracker.keep(name("a.example.com"));
+        loss_tracker.add(name("a.example.com"));
+        loss_tracker.add(name("a.example.com"));
         let lost = loss_tracker.next().await;
         assert!(lost.names.contains("a.example.com.") && lost.names.len() == 1);
         assert!(!lost.anything);
@@ -127,7 +127,7 @@ mod tests {
     async fn more_names_than_there_is_room_for_are_a_gap() {
         let loss_tracker = LossTracker::default();
         for i in 0..=MAX_NAMES {
-            loss_tracker.keep(name(&format!("n{i}.example.com")));
+            loss_tracker.add(name(&format!("n{i}.example.com")));
         }
         let lost = loss_tracker.next().await;
         assert_eq!(lost.names.len(), MAX_NAMES);
@@ -156,7 +156,7 @@ mod tests {
             async move { loss_tracker.next().await }
         });
         tokio::task::yield_now().await;
-        loss_tracker.gap("broken");
+        loss_tracker.add_gap("broken");
         assert!(waiting.await.unwrap().anything);
     }
 }

@@ -11,18 +11,16 @@ use proto::{
 use runtime::clock::{Clock, Timestamp};
 use smallvec::SmallVec;
 
-use crate::matching::{
-    answer_cache::{self, AnswerCache},
-    guards::Guards,
-    index::{Match, NameIndex},
-    query_origin::OwnQueries,
-};
 use crate::{
     listen::{
         metrics::{Counts, Outcome},
         secret::Secrets,
     },
-    matching::dedup::{AnswerHash, Repeats},
+    matching::{
+        answer_cache::{self, AnswerCache},
+        index::{Match, NameIndex},
+        query_origin::OwnQueries,
+    },
 };
 use names::{Addresses, Observation, Provenance};
 
@@ -30,8 +28,6 @@ use names::{Addresses, Observation, Provenance};
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     pub names: &'a NameIndex,
-    /// Refuses addresses that are never programmed.
-    pub guards: &'a Guards,
     /// The clock for times of receipt.
     pub clock: &'a Clock,
     /// The cache for answers of names that no rule wants yet.
@@ -47,7 +43,7 @@ pub struct Context<'a> {
 pub struct StreamHistory {
     /// The source of the stream's observations.
     pub(crate) source: Provenance,
-    dedup: Repeats,
+    recent: RecentAnswers,
 }
 
 impl Default for StreamHistory {
@@ -55,7 +51,7 @@ impl Default for StreamHistory {
     fn default() -> Self {
         Self {
             source: Provenance::STREAM,
-            dedup: Repeats::default(),
+            recent: RecentAnswers::default(),
         }
     }
 }
@@ -65,10 +61,18 @@ impl StreamHistory {
     pub(crate) fn of_stream(source: Provenance) -> Self {
         Self {
             source,
-            dedup: Repeats::of_stream(),
+            recent: RecentAnswers::new(),
         }
     }
 }
+
+/// Equal answers within one span of milliseconds count once. The span is of two clocks: the time of
+/// receipt, and the DNS server's. After a pause the collector receives answers of several seconds
+/// at once. A DNS server may send no time, or always the same one.
+const REPEAT_SPAN: i64 = 100;
+
+/// The slots of the table of answers.
+const RECENT_ANSWERS: usize = 1 << 10;
 
 /// The longest time from an answer to its receipt. The DNS server's clock is wrong if it shows more.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
@@ -76,7 +80,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// The time from which the TTLs of an answer count: the server's time of the answer, if that is
 /// plausible for its time of receipt, or else the time of receipt.
 fn counts_from(answered_at: Option<Timestamp>, at: Timestamp) -> Timestamp {
-    let is_plausible = |it: &Timestamp| *it <= at && at.since(*it) <= LONGEST_DELAY;
+    let is_plausible = |time: &Timestamp| *time <= at && at.since(*time) <= LONGEST_DELAY;
     answered_at.filter(is_plausible).unwrap_or(at)
 }
 
@@ -102,10 +106,10 @@ pub fn observe(
 ) -> Option<Observation> {
     let observed = match dnstap::ClientResponse::parse_usual(frame) {
         Some(Some(event)) => {
-            judge(event, context).and_then(|asked| take(asked, context, history, counts))
+            classify(event, context).and_then(|answer| match_name(answer, context, history))
         }
         Some(None) => Err(Outcome::OtherKind),
-        None => observe_unusual(frame, context, history, counts),
+        None => observe_unusual(frame, context, history),
     };
     match observed {
         Ok(observation) => {
@@ -126,18 +130,17 @@ fn observe_unusual(
     frame: &[u8],
     context: Context<'_>,
     history: &mut StreamHistory,
-    counts: &mut Counts,
 ) -> Result<Observation, Outcome> {
     let event = dnstap::pb::Dnstap::decode(frame).map_err(|_| Outcome::BadEvent)?;
     let event = dnstap::ClientResponse::of(&event).ok_or(Outcome::OtherKind)?;
-    take(judge(event, context)?, context, history, counts)
+    match_name(classify(event, context)?, context, history)
 }
 
 // The common path is inlined. Rare paths are functions of their own and take arguments by value, so
 // the common one stays in registers.
 
 #[inline(always)]
-fn judge<'a>(
+fn classify<'a>(
     event: dnstap::ClientResponse<'a>,
     context: Context<'_>,
 ) -> Result<AddressAnswer<'a>, Outcome> {
@@ -171,42 +174,40 @@ fn judge<'a>(
 }
 
 #[inline(always)]
-fn take(
-    asked: AddressAnswer<'_>,
+fn match_name(
+    answer: AddressAnswer<'_>,
     context: Context<'_>,
     history: &mut StreamHistory,
-    counts: &mut Counts,
 ) -> Result<Observation, Outcome> {
-    if let Some(found) = context.names.find(asked.response.question().name) {
-        return take_wanted(found, asked, context, history, counts);
+    if let Some(found) = context.names.find(answer.response.question().name) {
+        return extract(found, answer, context, history);
     }
     if context.remembered.is_enabled() {
-        remember(asked, context);
+        cache(answer, context);
     }
     Err(Outcome::NotWanted)
 }
 
 /// The observation of an answer for a wanted name.
 #[inline(never)]
-fn take_wanted(
+fn extract(
     found: Match<'_>,
-    asked: AddressAnswer<'_>,
+    answer: AddressAnswer<'_>,
     context: Context<'_>,
     history: &mut StreamHistory,
-    counts: &mut Counts,
 ) -> Result<Observation, Outcome> {
     let AddressAnswer {
         event,
         response,
         family,
-    } = asked;
-    let Context { guards, clock, .. } = context;
+    } = answer;
     let client = client(event, context)?;
-    let (at, answered_at) = (clock.now(), event.time().and_then(timestamp));
+    let at = context.clock.now();
+    let answered_at = event.time().and_then(timestamp);
     let message = event.message.unwrap_or_default();
     // Without the client's address, a repeat looks like another client's answer.
-    let mark = client.map(|_| AnswerHash::new(message, answered_at, at, context.names));
-    if mark.is_some_and(|mark| history.dedup.has(mark)) {
+    let hash = client.map(|_| AnswerHash::new(message, answered_at, at, context.names));
+    if hash.is_some_and(|hash| history.recent.contains(hash)) {
         return Err(Outcome::Repeated);
     }
     let name = match found {
@@ -216,30 +217,18 @@ fn take_wanted(
         }
     };
     let mut addresses = Addresses::new();
-    let mut refused = None;
     response
-        .addresses(|address, ttl| match guards.admit(address) {
-            Ok(_) if addresses.len() >= MAX_ADDRESSES => counts.refuse("too-many"),
-            Ok(address) => addresses.push((address, ttl)),
-            Err(reason) => {
-                refused = Some((address, reason));
-                counts.refuse(reason);
+        .addresses(|address, ttl| {
+            if addresses.len() < MAX_ADDRESSES {
+                addresses.push((address, ttl));
             }
         })
         .map_err(|_| Outcome::BadMessage)?;
-    if let Some((address, reason)) = refused {
-        counts.rebound(&name, address, reason);
-    }
     if addresses.is_empty() {
-        return Err(if refused.is_some() {
-            Outcome::Refused
-        } else {
-            Outcome::NoAddress
-        });
+        return Err(Outcome::NoAddress);
     }
-    // An answer with refused addresses is reported each time.
-    if let (Some(mark), None) = (mark, refused) {
-        history.dedup.keep(mark);
+    if let Some(hash) = hash {
+        history.recent.insert(hash);
     }
     Ok(Observation {
         name,
@@ -255,23 +244,23 @@ fn take_wanted(
 }
 
 /// Caches the answer for a later rule.
-fn remember(asked: AddressAnswer<'_>, context: Context<'_>) {
-    let question = asked.response.question();
+fn cache(answer: AddressAnswer<'_>, context: Context<'_>) {
+    let question = answer.response.question();
     // Not the time of reading: after a pause, one read has answers of many seconds.
-    let answered_at = asked.event.time().and_then(timestamp);
-    let given = counts_from(answered_at, context.clock.now());
-    let message = asked.event.message.unwrap_or_default();
+    let by_server = answer.event.time().and_then(timestamp);
+    let answered_at = counts_from(by_server, context.clock.now());
+    let message = answer.event.message.unwrap_or_default();
     let is_new = context
         .remembered
-        .is_new(question.name, asked.family, message, given);
+        .is_new(question.name, answer.family, message, answered_at);
     if let Some(mark) = is_new {
-        remember_new(asked, mark, given, context);
+        cache_new(answer, mark, answered_at, context);
     }
 }
 
 #[inline(never)]
-fn remember_new(
-    asked: AddressAnswer<'_>,
+fn cache_new(
+    answer: AddressAnswer<'_>,
     mark: answer_cache::CacheMark,
     at: Timestamp,
     context: Context<'_>,
@@ -280,27 +269,25 @@ fn remember_new(
         event,
         response,
         family,
-    } = asked;
+    } = answer;
     let Ok(client) = client(event, context) else {
         return;
     };
     let mut addresses = SmallVec::<[(IpAddr, u32); answer_cache::MAX_ADDRESSES]>::new();
     let read = response.addresses(|address, ttl| {
-        if let Ok(address) = context.guards.admit(address)
-            && addresses.len() < answer_cache::MAX_ADDRESSES
-        {
+        if addresses.len() < answer_cache::MAX_ADDRESSES {
             addresses.push((address, ttl));
         }
     });
     if read.is_ok() && !addresses.is_empty() {
-        let answer = answer_cache::Answer {
+        let cached = answer_cache::Answer {
             name: &response.question().name.lower(),
             family,
             addresses: &addresses,
             at,
             client,
         };
-        context.remembered.keep_marked(mark, &answer);
+        context.remembered.insert(&cached, Some(mark));
     }
 }
 
@@ -319,6 +306,55 @@ fn client(
 fn timestamp(time: dnstap::Timestamp) -> Option<Timestamp> {
     let seconds = i64::try_from(time.seconds).ok()?.checked_mul(1000)?;
     Some(Timestamp::from_millis(seconds) + Duration::from_nanos(time.nanoseconds.into()))
+}
+
+/// Hashes of the latest answers of one stream to clients. Clients query a name in use again and again. Each repeat would pass
+/// through the queue and wake the publisher, only to move expiry times by milliseconds. A hash collision evicts an answer, whose
+/// next repeat then passes again. The [default](Self::default) has no slots.
+#[derive(Debug, Default)]
+struct RecentAnswers(Box<[u64]>);
+
+/// Identifies an answer within its span.
+#[derive(Clone, Copy, Debug)]
+struct AnswerHash(u64);
+
+impl AnswerHash {
+    /// Hashes a message, the time of the answer and the time of receipt. The hash differs between
+    /// versions of the index: an answer from before a name was wanted is no repeat.
+    fn new(
+        message: &[u8],
+        answered_at: Option<Timestamp>,
+        at: Timestamp,
+        names: &NameIndex,
+    ) -> Self {
+        let message = dns::without_identifier(message);
+        let span = |at: Timestamp| at.as_millis().div_euclid(REPEAT_SPAN);
+        // 0 marks an empty slot.
+        Self(names.hash((message, answered_at.map(span), span(at))) | 1)
+    }
+}
+
+impl RecentAnswers {
+    /// A table for one stream: 8 KiB.
+    fn new() -> Self {
+        Self(vec![0; RECENT_ANSWERS].into())
+    }
+
+    fn contains(&self, hash: AnswerHash) -> bool {
+        self.0.get(self.slot(hash)) == Some(&hash.0)
+    }
+
+    fn insert(&mut self, hash: AnswerHash) {
+        let slot = self.slot(hash);
+        if let Some(known) = self.0.get_mut(slot) {
+            *known = hash.0;
+        }
+    }
+
+    /// The upper bits, scaled to the number of slots.
+    fn slot(&self, AnswerHash(hash): AnswerHash) -> usize {
+        ((u128::from(hash) * self.0.len() as u128) >> u64::BITS) as usize
+    }
 }
 
 #[cfg(test)]

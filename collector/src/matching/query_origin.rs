@@ -1,5 +1,5 @@
 //! The source addresses of the collectors' own queries. CoreDNS reports these on dnstap like those of
-//! clients, and the collector ignores them when it learns what clients use.
+//! clients, and they do not count as the use of a name.
 
 use std::{
     collections::BTreeSet,

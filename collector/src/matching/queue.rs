@@ -1,4 +1,4 @@
-//! The queue between the readers and the controller, bounded in bytes. No peer may fill more than a
+//! The queue between the readers and the publisher, bounded in bytes. No peer may fill more than a
 //! share of it.
 
 use std::{mem::size_of, net::IpAddr, sync::Arc, vec};
@@ -14,7 +14,7 @@ const PEER_SHARE: usize = 4;
 #[derive(Debug)]
 struct QueuedObservations {
     observations: Vec<Observation>,
-    _room: [OwnedSemaphorePermit; 2],
+    _permits: [OwnedSemaphorePermit; 2],
 }
 
 /// Why an observation is dropped.
@@ -28,47 +28,47 @@ pub(crate) enum Full {
 /// The readers' end. Clones share the queue.
 #[derive(Clone, Debug)]
 pub struct Sender {
-    waiting: mpsc::Sender<QueuedObservations>,
-    room: Arc<Semaphore>,
+    waiting: mpsc::UnboundedSender<QueuedObservations>,
+    /// One permit for each free byte.
+    free: Arc<Semaphore>,
     share: usize,
 }
 
 /// One peer's share of the queue. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
-    room: Arc<Semaphore>,
+    free: Arc<Semaphore>,
     size: usize,
 }
 
 impl Share {
     /// Whether none of the peer's observations wait.
     pub(crate) fn is_unused(&self) -> bool {
-        self.room.available_permits() == self.size
+        self.free.available_permits() == self.size
     }
 }
 
-/// The controller's end.
+/// The publisher's end.
 #[derive(Debug)]
 pub struct Receiver {
-    waiting: mpsc::Receiver<QueuedObservations>,
+    waiting: mpsc::UnboundedReceiver<QueuedObservations>,
     /// The rest of the last batch.
-    taken: vec::IntoIter<Observation>,
+    rest: vec::IntoIter<Observation>,
 }
 
 /// A queue for so many bytes of observations. A typical observation with a few addresses takes
 /// about 200 bytes, the largest 24 kB.
 pub fn channel(bytes: usize) -> (Sender, Receiver) {
-    let smallest = size_of::<QueuedObservations>();
-    let bytes = bytes.clamp(smallest, Semaphore::MAX_PERMITS);
-    let (sender, receiver) = mpsc::channel(bytes.div_ceil(smallest));
+    // The semaphores bound it.
+    let (sender, receiver) = mpsc::unbounded_channel();
     let sender = Sender {
         waiting: sender,
-        room: Arc::new(Semaphore::new(bytes)),
-        share: (bytes / PEER_SHARE).max(smallest),
+        free: Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))),
+        share: bytes / PEER_SHARE,
     };
     let receiver = Receiver {
         waiting: receiver,
-        taken: Vec::new().into_iter(),
+        rest: Vec::new().into_iter(),
     };
     (sender, receiver)
 }
@@ -91,7 +91,7 @@ impl Sender {
     /// A new peer's share.
     pub(crate) fn share(&self) -> Share {
         Share {
-            room: Arc::new(Semaphore::new(self.share)),
+            free: Arc::new(Semaphore::new(self.share)),
             size: self.share,
         }
     }
@@ -104,41 +104,32 @@ impl Sender {
         share: &Share,
         mut lost: impl FnMut(Full, DnsName),
     ) {
-        match self.room(observations.iter().map(size).sum(), share) {
-            Ok(room) => self.enqueue(std::mem::take(observations), room, lost),
-            Err(_) => {
-                for observation in observations.drain(..) {
-                    match self.room(size(&observation), share) {
-                        Ok(room) => self.enqueue(vec![observation], room, &mut lost),
-                        Err(full) => lost(full, observation.name),
-                    }
-                }
+        if let Ok(permits) = self.permits(observations.iter().map(size).sum(), share) {
+            self.enqueue(std::mem::take(observations), permits);
+            return;
+        }
+        for observation in observations.drain(..) {
+            match self.permits(size(&observation), share) {
+                Ok(permits) => self.enqueue(vec![observation], permits),
+                Err(full) => lost(full, observation.name),
             }
         }
     }
 
-    fn room(&self, bytes: usize, share: &Share) -> Result<[OwnedSemaphorePermit; 2], Full> {
+    fn permits(&self, bytes: usize, share: &Share) -> Result<[OwnedSemaphorePermit; 2], Full> {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let take = |room: &Arc<Semaphore>| Arc::clone(room).try_acquire_many_owned(bytes);
-        let of_share = take(&share.room).map_err(|_| Full::Share)?;
-        let of_queue = take(&self.room).map_err(|_| Full::Queue)?;
+        let take = |free: &Arc<Semaphore>| Arc::clone(free).try_acquire_many_owned(bytes);
+        let of_share = take(&share.free).map_err(|_| Full::Share)?;
+        let of_queue = take(&self.free).map_err(|_| Full::Queue)?;
         Ok([of_share, of_queue])
     }
 
-    fn enqueue(
-        &self,
-        observations: Vec<Observation>,
-        room: [OwnedSemaphorePermit; 2],
-        mut lost: impl FnMut(Full, DnsName),
-    ) {
-        let waiting = QueuedObservations {
+    fn enqueue(&self, observations: Vec<Observation>, permits: [OwnedSemaphorePermit; 2]) {
+        // It fails if the publisher has ended, which reports the reason itself.
+        let _ = self.waiting.send(QueuedObservations {
             observations,
-            _room: room,
-        };
-        if let Err(error) = self.waiting.try_send(waiting) {
-            let names = error.into_inner().observations.into_iter();
-            names.for_each(|observation| lost(Full::Queue, observation.name));
-        }
+            _permits: permits,
+        });
     }
 }
 
@@ -146,20 +137,20 @@ impl Receiver {
     /// Waits for observations and appends at most `limit` of them to `batch`. Returns how many; 0
     /// if every sender is gone. Cancel safe.
     pub async fn recv_many(&mut self, batch: &mut Vec<Observation>, limit: usize) -> usize {
-        if self.taken.as_slice().is_empty() {
+        if self.rest.as_slice().is_empty() {
             let Some(first) = self.waiting.recv().await else {
                 return 0;
             };
-            self.taken = first.observations.into_iter();
+            self.rest = first.observations.into_iter();
         }
         let before = batch.len();
         let full = before + limit;
-        batch.extend(self.taken.by_ref().take(limit));
+        batch.extend(self.rest.by_ref().take(limit));
         while batch.len() < full
             && let Ok(next) = self.waiting.try_recv()
         {
-            self.taken = next.observations.into_iter();
-            batch.extend(self.taken.by_ref().take(full - batch.len()));
+            self.rest = next.observations.into_iter();
+            batch.extend(self.rest.by_ref().take(full - batch.len()));
         }
         batch.len() - before
     }
@@ -227,13 +218,15 @@ pub(crate) mod tests {
         while batch.len() < sent - lost {
             assert_eq!(receiver.recv_many(&mut batch, 1).await, 1);
         }
-        assert!(batch.is_sorted_by_key(|it| it.addresses.len()) && share.is_unused());
+        assert!(
+            batch.is_sorted_by_key(|observation| observation.addresses.len()) && share.is_unused()
+        );
         let mut few: Vec<_> = (0..10).map(observation).collect();
         sender.send(&mut few, &share, |full, _| panic!("{full:?}"));
         batch.clear();
         assert_eq!(receiver.recv_many(&mut batch, 7).await, 7);
         assert_eq!(receiver.recv_many(&mut batch, 7).await, 3);
-        assert!(batch.is_sorted_by_key(|it| it.addresses.len()));
+        assert!(batch.is_sorted_by_key(|observation| observation.addresses.len()));
     }
 
     #[tokio::test]

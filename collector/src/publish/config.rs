@@ -2,10 +2,10 @@
 
 use names::{Limits, NamespaceCaps, Namespaces};
 
-use super::{NewAddresses, policy::ObjectPolicy};
+use super::{NewAddresses, guards::Guards, policy::ObjectPolicy};
 use crate::{
-    matching::{answer_cache::AnswerCache, guards::Guards},
-    rules::notices::Notices,
+    matching::answer_cache::AnswerCache,
+    rules::notices::{Notices, Rebindings},
 };
 
 /// The configuration of the publisher. The default has the limits that the flags have by default,
@@ -33,6 +33,8 @@ pub struct Shared {
     pub namespaces: Namespaces,
     /// Reports names that are left out to the authors of rules.
     pub notices: Notices,
+    /// Reports answers with refused addresses to the authors of rules.
+    pub rebindings: Rebindings,
     /// The latest new addresses.
     pub new_addresses: NewAddresses,
 }

@@ -7,7 +7,7 @@ use runtime::{cluster_cidrs::Purpose, metrics::Label};
 use super::publisher::Publisher;
 use tracing::info;
 
-use crate::matching::guards;
+use super::guards;
 
 runtime::metrics! {
     pub const METRICS;
@@ -34,8 +34,10 @@ runtime::metrics! {
     counter "egress_collector_addresses_expired_total" "Addresses removed because their TTL and `--grace` were over, and no look-up or answer had them again";
     counter "egress_collector_retained_addresses_dropped_total"
         "Addresses removed because `--retain` alone kept more than 100 addresses of their name: those seen longest ago leave";
-    counter "egress_collector_addresses_purged_total" [Label::one_of("reason", guards::REASONS)]
-        "Known addresses that were removed, since the collector refuses their network from now on. `deny-answer`: a network in `--deny-answer`. `api-server`, `service-cidr`, `pod-cidr`, `user-defined-network`, `node`: the cluster's own addresses. The other kinds are always refused";
+    counter "egress_collector_addresses_refused_total" [Label::one_of("reason", guards::REASONS)]
+        "Addresses that the collector refused, by kind: in answers, and among the known ones when it learnt of another network. `deny-answer`: a network in `--deny-answer`. `api-server`, `service-cidr`, `pod-cidr`, `user-defined-network`, `node`: the cluster's own addresses. The other kinds are always refused";
+    counter "egress_collector_rebinding_attempts_total"
+        "Answers for names in rules, in dnstap streams or to look-ups, with an address that the collector refuses. The Event `AddressRefused` on the EgressFirewall names the name";
     gauge "egress_collector_guarded_networks" [Label::one_of("purpose", Purpose::WORDS)]
         "Networks of the cluster whose addresses the collector refuses, by purpose. 0 if it cannot read them, and the log has the reason; for `node` also with `--allow-node-addresses`";
     counter "egress_collector_evictions_total" [Label::one_of("what", &["address", "name"])]
@@ -90,6 +92,11 @@ pub(super) fn report(publisher: &Publisher) {
     ] {
         gauge!("egress_collector_limit_fill_ratio", "limit" => limit).set(fill);
     }
+}
+
+/// Counts a refused address.
+pub(super) fn count_refused(reason: &'static str) {
+    counter!("egress_collector_addresses_refused_total", "reason" => reason).increment(1);
 }
 
 /// Adds the events to the counters.

@@ -1,7 +1,7 @@
 //! The owner of all names and objects. It is synchronous and does no IO: the [task](super::task) feeds it, and carries
 //! out its writes and look-ups.
 
-use std::{collections::HashMap, mem, sync::Arc};
+use std::{collections::HashMap, mem, net::IpAddr, sync::Arc};
 
 use metrics::{counter, gauge};
 use names::{Added, Changes, LookupResult, Names, Namespaces, Observation, Request, Wakes};
@@ -16,7 +16,8 @@ use tracing::{info, warn};
 use super::{
     Config, NewAddresses,
     evictions::EvictionLog,
-    metrics::{count, report},
+    guards::Guards,
+    metrics::{count, count_refused, report},
     name_objects::NameObjects,
     objects::Objects,
     queue::DirtyNames,
@@ -27,10 +28,12 @@ use crate::{
     matching::{
         Backfill,
         answer_cache::{Answer, AnswerCache},
-        guards::Guards,
         index::NameIndex,
     },
-    rules::{BySource, Wanted, notices::Notices},
+    rules::{
+        BySource, Wanted,
+        notices::{Notices, Rebinding, Rebindings},
+    },
 };
 
 /// The most addresses named in the log after a change of the guards.
@@ -57,6 +60,8 @@ pub struct Publisher {
     pub(super) namespaces: Namespaces,
     /// Reports names that are left out to the authors of rules.
     pub(super) notices: Notices,
+    /// Reports answers with refused addresses to the authors of rules.
+    rebindings: Rebindings,
     /// The latest new addresses.
     pub(super) recent: NewAddresses,
 }
@@ -79,6 +84,7 @@ impl Publisher {
             remembered: config.shared.remembered,
             namespaces: config.shared.namespaces,
             notices: config.shared.notices,
+            rebindings: config.shared.rebindings,
             recent: config.shared.new_addresses,
         }
     }
@@ -136,9 +142,9 @@ impl Publisher {
         rules.apply(wanted, names, by_name, dirty, now);
     }
 
-    /// Refuses the addresses of the cluster's own networks from now on, and returns the guards that do so. Known
-    /// addresses that are refused now leave the statuses with the next writes.
-    pub fn set_networks(&mut self, networks: Arc<Networks>) -> Guards {
+    /// Refuses the addresses of the cluster's own networks from now on. Known addresses that are refused now leave the
+    /// statuses with the next writes.
+    pub fn set_networks(&mut self, networks: Arc<Networks>) {
         for purpose in Purpose::ALL {
             let count = match self.guards.refuses(purpose) {
                 true => networks.count(purpose),
@@ -158,37 +164,37 @@ impl Publisher {
                 "removing further known addresses that the collector refuses from now on"
             );
         }
-        for (.., reason) in &purged {
-            counter!("egress_collector_addresses_purged_total", "reason" => *reason).increment(1);
+        for (.., reason) in purged {
+            count_refused(reason);
         }
-        self.guards.clone()
     }
 
     /// Applies an answer to the name itself and to the wildcard above it.
     pub fn apply_answer(&mut self, answer: &Observation) {
-        let admitted = self.admitted(answer);
-        let answer = admitted.as_ref().unwrap_or(answer);
-        let added = self.names.apply_answer(answer);
+        let is_as_admitted = |(ip, _): &(_, u32)| self.guards.admit(*ip) == Ok(*ip);
+        let added = if answer.addresses.iter().all(is_as_admitted) {
+            self.names.apply_answer(answer)
+        } else {
+            let mut answer = answer.clone();
+            let refused = answer.refuse(|ip| self.guards.admit(ip));
+            self.report_refused(&answer.name, &refused);
+            self.names.apply_answer(&answer)
+        };
         self.record(added);
     }
 
-    /// The answer without addresses that only older guards admitted; `None` if all stay.
-    fn admitted(&self, answer: &Observation) -> Option<Observation> {
-        let is_admitted = |(ip, _): &(_, u32)| self.guards.admit(*ip).is_ok();
-        if answer.addresses.iter().all(is_admitted) {
-            return None;
+    /// Counts refused addresses, and reports them once to the authors of the rules.
+    fn report_refused(&self, name: &DnsName, refused: &[(IpAddr, &'static str)]) {
+        for (_, reason) in refused {
+            count_refused(reason);
         }
-        let mut left = answer.clone();
-        left.addresses
-            .retain(|(ip, _)| match self.guards.admit(*ip) {
-                Ok(_) => true,
-                Err(reason) => {
-                    counter!("egress_collector_addresses_purged_total", "reason" => reason)
-                        .increment(1);
-                    false
-                }
+        if let Some((address, reason)) = refused.last() {
+            self.rebindings.notify(Rebinding {
+                name: name.clone(),
+                address: *address,
+                reason,
             });
-        Some(left)
+        }
     }
 
     fn record(&self, added: Vec<Added>) {
@@ -201,7 +207,8 @@ impl Publisher {
 
     /// Applies a look-up of a name in both families.
     pub fn apply_lookup(&mut self, mut result: LookupResult, now: Timestamp) {
-        result.retain(|ip| self.guards.admit(ip).is_ok());
+        let refused = result.refuse(|ip| self.guards.admit(ip));
+        self.report_refused(&result.name, &refused);
         let added = self.names.apply_lookup(&result, now);
         self.record(added);
     }
@@ -297,13 +304,16 @@ impl Publisher {
             self.notices.notify_namespace(namespace);
         }
         for answer in forgotten {
-            self.remembered.keep(&Answer {
-                name: &(&answer.name).into(),
-                family: answer.family,
-                addresses: &answer.addresses,
-                at: answer.at,
-                client: answer.client,
-            });
+            self.remembered.insert(
+                &Answer {
+                    name: &(&answer.name).into(),
+                    family: answer.family,
+                    addresses: &answer.addresses,
+                    at: answer.at,
+                    client: answer.client,
+                },
+                None,
+            );
         }
         count(&counts);
     }

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     flush::coverage::StreamCoverage,
-    matching::{LossTracker, guards::SharedGuards, index::SharedIndex, queue},
+    matching::{LossTracker, index::SharedIndex, queue},
     rules::{BySource, Source, Wanted},
 };
 
@@ -68,7 +68,7 @@ pub struct Channels {
     /// are known.
     pub networks: watch::Receiver<Option<Arc<Networks>>>,
     /// The results of look-ups.
-    pub rounds: mpsc::Receiver<LookupResult>,
+    pub lookups: mpsc::Receiver<LookupResult>,
     /// Which DNS servers stream here.
     pub coverage: watch::Receiver<StreamCoverage>,
     pub leader: Leader,
@@ -76,8 +76,6 @@ pub struct Channels {
     pub requests: mpsc::Sender<Request>,
     /// The wanted names, for the readers.
     pub index: SharedIndex,
-    /// The guards of readers and look-ups.
-    pub guards: SharedGuards,
     /// Reports Events on objects.
     pub reporter: Reporter,
     /// Requests of the status page.
@@ -105,7 +103,6 @@ struct Task<S> {
     store: S,
     clock: Clock,
     index: SharedIndex,
-    guards: SharedGuards,
     /// The cluster's own networks are known.
     guarded: bool,
     writes: JoinSet<Written>,
@@ -137,7 +134,6 @@ pub async fn run<S: Store>(
         store,
         clock,
         index: channels.index,
-        guards: channels.guards,
         guarded: false,
         writes: JoinSet::new(),
         gates,
@@ -179,7 +175,7 @@ pub async fn run<S: Store>(
                 task.publisher.set_coverage(coverage, task.clock.now());
             }
             () = channels.leader.changed() => {}
-            Some(round) = channels.rounds.recv() => task.publisher.apply_lookup(round, task.clock.now()),
+            Some(result) = channels.lookups.recv() => task.publisher.apply_lookup(result, task.clock.now()),
             Some(request) = channels.questions.recv() => request.answer(&task.publisher, task.clock.now()),
             Some(written) = task.writes.join_next() => task.written(written)?,
             () = sleep(wake) => {}
@@ -209,8 +205,7 @@ impl<S: Store> Task<S> {
 
     fn guard(&mut self, networks: &mut watch::Receiver<Option<Arc<Networks>>>) {
         if let Some(networks) = networks.borrow_and_update().clone() {
-            let guards = self.publisher.set_networks(networks);
-            self.guards.store(Arc::new(guards));
+            self.publisher.set_networks(networks);
             self.guarded = true;
         }
     }

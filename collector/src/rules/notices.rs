@@ -72,13 +72,10 @@ impl Rebindings {
         (Self(Some(queue)), receiver)
     }
 
-    /// Reports this number of answers with refused addresses, of which `rebindings` are some.
-    pub fn tell(&self, rebindings: Vec<Rebinding>, answers: u64) {
-        counter!("egress_collector_rebinding_attempts_total").increment(answers);
-        let Some(queue) = &self.0 else {
-            return;
-        };
-        for rebinding in rebindings {
+    /// Counts and reports an answer with a refused address.
+    pub fn notify(&self, rebinding: Rebinding) {
+        counter!("egress_collector_rebinding_attempts_total").increment(1);
+        if let Some(queue) = &self.0 {
             // Dropped if the queue is full: enough is reported then.
             let _enough = queue.try_send(rebinding);
         }

@@ -4,7 +4,7 @@
 use proto::api::DnsName;
 
 use super::{rule_events::RuleEvents, rule_set::Rules};
-use crate::{matching::guards::advice, rules::notices::Rebinding};
+use crate::{publish::guards::advice, rules::notices::Rebinding};
 
 /// Reports an attempt to the authors of the rules.
 pub(super) fn report(events: &RuleEvents, rules: &Rules, rebinding: &Rebinding) {

@@ -1,6 +1,6 @@
 //! Starts the tasks that follow the rules: one for each source of `--rules`.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use proto::api::{DnsResolver, EgressFirewall, KubeOvnDnsNameResolver};
 use runtime::{OpenStore, shutdown::Tasks};
@@ -9,10 +9,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::Program;
 use crate::{
-    facts,
+    facts::{self, RuleSources},
     publish::{ManageObjects, SourcePolicy},
     rules::{
-        self, BySource, Inputs, Outputs, Overview, RuleSource, Source, UsesAsked, Wanted,
+        self, BySource, Inputs, Outputs, RuleSource, Source,
         notices::{LeftOut, Rebinding},
     },
 };
@@ -23,28 +23,21 @@ const CREATE_AFTER: Duration = Duration::from_secs(10);
 /// The most reports that wait for a source. Dropping some is harmless.
 const QUEUE: usize = 64;
 
-/// What the tasks that follow the rules give to others.
-pub(super) struct RulesFollowed {
-    pub(super) wanted: watch::Receiver<BySource<Wanted>>,
-    pub(super) overview: watch::Receiver<BySource<Arc<Overview>>>,
-    /// Where to ask for the rules that use a name, for each source.
-    pub(super) questions: Vec<mpsc::Sender<UsesAsked>>,
+/// The reports to authors of rules.
+pub(super) struct RuleReports {
+    pub(super) rebindings: mpsc::Receiver<Rebinding>,
+    pub(super) left_out: mpsc::Receiver<LeftOut>,
 }
 
 /// Where the reports for the authors of one source go.
-struct Reports {
+struct SourceReports {
     rebindings: mpsc::Sender<Rebinding>,
     left_out: mpsc::Sender<LeftOut>,
 }
 
 impl Program {
-    /// Follows the rules of each source. `rebindings` and `left_out` are reports to their authors.
-    pub(super) fn rules(
-        &self,
-        rebindings: mpsc::Receiver<Rebinding>,
-        left_out: mpsc::Receiver<LeftOut>,
-        tasks: &mut Tasks,
-    ) -> RulesFollowed {
+    /// Follows the rules of each source.
+    pub(super) fn rules(&self, all_reports: RuleReports, tasks: &mut Tasks) -> RuleSources {
         let sources = self.args.sources.all();
         let (wanted, names_in_use) = watch::channel(BySource::of(&sources));
         let (overview, shown) = watch::channel(BySource::of(&sources));
@@ -54,7 +47,7 @@ impl Program {
             let (attempts, rebindings) = mpsc::channel(QUEUE);
             let (leaving_out, left_out) = mpsc::channel(QUEUE);
             questions.push(asking);
-            reports.push(Reports {
+            reports.push(SourceReports {
                 rebindings: attempts,
                 left_out: leaving_out,
             });
@@ -77,12 +70,12 @@ impl Program {
                 }
             }
         }
-        let passing_on = pass_on(rebindings, left_out, reports, tasks.token());
+        let passing_on = pass_on(all_reports, reports, tasks.token());
         tasks.spawn("reports to authors", passing_on);
-        RulesFollowed {
+        RuleSources {
+            tasks: questions,
             wanted: names_in_use,
             overview: shown,
-            questions,
         }
     }
 
@@ -130,21 +123,20 @@ impl Program {
 
 /// Passes each report on to every source, since rules of several may have the name.
 async fn pass_on(
-    mut rebindings: mpsc::Receiver<Rebinding>,
-    mut left_out: mpsc::Receiver<LeftOut>,
-    sources: Vec<Reports>,
+    mut reports: RuleReports,
+    sources: Vec<SourceReports>,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     loop {
         // Dropped if a queue is full: enough is reported then.
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            Some(rebinding) = rebindings.recv() => {
+            Some(rebinding) = reports.rebindings.recv() => {
                 for source in &sources {
                     let _enough = source.rebindings.try_send(rebinding.clone());
                 }
             }
-            Some(names) = left_out.recv() => {
+            Some(names) = reports.left_out.recv() => {
                 for source in &sources {
                     let _enough = source.left_out.try_send(names.clone());
                 }

@@ -24,8 +24,6 @@ const TTL: u32 = 3600;
 
 const REFUSED: &str = "egress_collector_addresses_refused_total";
 
-const PURGED: &str = "egress_collector_addresses_purged_total";
-
 /// Adds an address of the API server.
 async fn add_endpoint(server: &ApiServer, address: &str) {
     let slices: Api<EndpointSlice> = Api::namespaced(server.client().await, "default");
@@ -138,15 +136,15 @@ async fn no_answer_brings_in_an_address_of_the_clusters_own() {
         counts(&collector, REFUSED, reason, 1.0).await;
     }
     add_endpoint(&server, "198.51.100.9").await;
-    counts(&collector, PURGED, "api-server", 1.0).await;
+    counts(&collector, REFUSED, "api-server", 2.0).await;
     objects.expect(NAME, &now[..3]).await;
 
     add_services(&server, "more", "10.97.0.0/16").await;
     objects.expect(NAME, &["203.0.113.1", "10.245.0.9"]).await;
-    counts(&collector, PURGED, "service-cidr", 1.0).await;
+    counts(&collector, REFUSED, "service-cidr", 2.0).await;
     add_node(&server, "b", "10.245.0.0/24").await;
     objects.expect(NAME, &["203.0.113.1"]).await;
-    counts(&collector, PURGED, "pod-cidr", 1.0).await;
+    counts(&collector, REFUSED, "pod-cidr", 2.0).await;
     let said = lines(&collector, &["10.97.0.7", NAME, "service-cidr"]);
     assert_eq!(said, 1);
 
@@ -252,7 +250,7 @@ async fn an_address_of_a_node_is_refused_unless_a_flag_allows_it() {
     let of_b = [("InternalIP", "198.51.100.2")];
     set_status(&server, "b", &of_b).await;
     objects.expect(NAME, &["203.0.113.1"]).await;
-    counts(&collector, PURGED, "node", 1.0).await;
+    counts(&collector, REFUSED, "node", 3.0).await;
     assert_eq!(guarded(&collector).await, 3.0);
 
     // With the flag Node addresses are allowed. Those of other purposes are not.
@@ -324,10 +322,10 @@ async fn pods_of_a_primary_user_defined_network_are_refused_once_known() {
     ] {
         add_user_defined(&server, name, network).await;
     }
-    counts(&collector, PURGED, "user-defined-network", 2.0).await;
+    counts(&collector, REFUSED, "user-defined-network", 2.0).await;
     objects.expect(NAME, &all[2..]).await;
     collector.hears(NAME, &ips, TTL).await;
-    counts(&collector, REFUSED, "user-defined-network", 2.0).await;
+    counts(&collector, REFUSED, "user-defined-network", 4.0).await;
     objects.expect(NAME, &all[2..]).await;
     assert_eq!(lines(&collector, &unreadable), 1, "it is said once");
 }

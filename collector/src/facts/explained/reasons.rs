@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::facts::explained::{KnownFacts, near_misses};
 use crate::{
-    matching::guards::advice,
+    publish::guards::advice,
     publish::{CapView, NameFacts},
 };
 

@@ -22,9 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::listen::connection::{Error, read};
 use crate::{
-    listen::{
-        ConnectionLimits, ConnectionTable, DnsServers, Ingest, MaxConnections, secret::Secrets,
-    },
+    listen::{ConnectionTable, DnsServers, Ingest, secret::Secrets},
     matching::{
         LossTracker,
         answer_cache::AnswerCache,
@@ -58,17 +56,13 @@ impl Peer {
             .collect();
         let index = SharedIndex::default();
         index.store(Arc::new(names));
-        let limits = MaxConnections {
-            connections: 8,
-            of_peer: 8,
-        };
         let clock = Clock::manual(Timestamp::from_millis(1_800_000_000_000));
-        let mut ingest = Ingest::new(index, clock, ConnectionTable::new(limits, sender));
+        let mut ingest = Ingest::new(index, clock, ConnectionTable::new(sender));
         change(&mut ingest);
         let peer = listen::Peer::Address("192.0.2.1:40000".parse().unwrap());
         let listener = "tcp://0.0.0.0:6000".parse().unwrap();
         let status = ingest.peer_acl.status(&listener, &peer);
-        let permit = ingest.connections.take(&peer, status.is_known()).unwrap();
+        let permit = ingest.connections.permit(&peer, status.is_known()).unwrap();
         let shutdown = CancellationToken::new();
         let token = shutdown.clone();
         let reader = tokio::spawn(async move { read(other, permit, status, &ingest, token).await });
@@ -417,10 +411,8 @@ async fn events_show_a_secret_of_the_file_as_it_is_now() {
 }
 
 #[tokio::test]
-async fn a_frame_of_the_largest_size_fits_the_smallest_buffer() {
-    let mut peer = Peer::with(1 << 20, |ingest| {
-        ingest.limits.buffer = ConnectionLimits::SMALLEST_BUFFER;
-    });
+async fn a_frame_of_the_largest_size_fits_the_buffer() {
+    let mut peer = Peer::connect();
     peer.open().await;
     let largest = vec![0; Limits::default().data_frame];
     for _ in 0..10 {

@@ -26,7 +26,7 @@ fn name_servers_are_read_and_malformed_lines_are_named() {
         nameserver 0.0.0.0\n\
         nameservers 192.0.2.3\n\
         options ndots:5 timeout:1";
-    let (servers, malformed) = parse(text, false);
+    let (servers, malformed) = parse(text);
     let expected = ["10.96.0.10:53", "[2001:db8::53]:53", "[fe80::1%3]:53"];
     assert_eq!(servers, expected.map(|text| server(text, false)));
     let lines: Vec<_> = malformed.iter().map(|(line, _)| *line).collect();
@@ -37,10 +37,9 @@ fn name_servers_are_read_and_malformed_lines_are_named() {
 #[test]
 fn an_option_or_the_flag_keeps_to_tcp() {
     let text = "nameserver 10.0.0.1\noptions use-vc\noptions ndots:1\n";
-    assert_eq!(parse(text, false).0, [server("10.0.0.1:53", true)]);
+    assert_eq!(parse(text).0, [server("10.0.0.1:53", true)]);
     let text = "nameserver 10.0.0.1\n#options use-vc\n";
-    assert_eq!(parse(text, false).0, [server("10.0.0.1:53", false)]);
-    assert_eq!(parse(text, true).0, [server("10.0.0.1:53", true)]);
+    assert_eq!(parse(text).0, [server("10.0.0.1:53", false)]);
 }
 
 async fn expect(servers: &mut watch::Receiver<Servers>, addresses: &[&str]) {
@@ -63,7 +62,7 @@ async fn the_file_is_read_again_when_it_changes() {
     let source = ResolvConf {
         path: path.clone(),
         interval: Duration::from_millis(1),
-        ..ResolvConf::of_host(false)
+        ..ResolvConf::of_host()
     };
     let task = tokio::spawn(source.run(sender, shutdown.clone()));
     // Replaced by rename, as editors and kubelets do.
@@ -90,7 +89,7 @@ async fn a_file_that_goes_or_is_emptied_leaves_the_servers() {
     let (sender, servers) = watch::channel(Servers::default());
     let mut file = ResolvConf {
         path: path.clone(),
-        ..ResolvConf::of_host(false)
+        ..ResolvConf::of_host()
     };
     file.read(&sender).await;
     assert_eq!(**servers.borrow(), []);
@@ -116,7 +115,7 @@ async fn that_the_file_names_no_server_is_told_too() {
     let source = ResolvConf {
         path: folder.path().join("missing"),
         interval: Duration::from_secs(3600),
-        ..ResolvConf::of_host(false)
+        ..ResolvConf::of_host()
     };
     let task = tokio::spawn(source.run(sender, shutdown.clone()));
     timeout(Duration::from_secs(20), servers.changed())
@@ -126,4 +125,55 @@ async fn that_the_file_names_no_server_is_told_too() {
     assert_eq!(**servers.borrow(), []);
     shutdown.cancel();
     task.await.unwrap().unwrap();
+}
+
+#[test]
+fn a_resolver_is_a_word_or_a_list_of_servers() {
+    let spec = |text: &str| text.parse::<ResolverSpec>().unwrap();
+    assert_eq!(spec("kube"), ResolverSpec::Kube);
+    assert_eq!(spec("resolv.conf"), ResolverSpec::ResolvConf);
+    assert_eq!(spec("none"), ResolverSpec::None);
+    for (text, expected) in [
+        ("10.0.0.10", &["10.0.0.10:53"][..]),
+        (
+            "10.0.0.10:5353, [fd00::1],[fd00::1]:53,10.0.0.10:5353",
+            &["10.0.0.10:5353", "[fd00::1]:53"],
+        ),
+        ("[fe80::1%2]", &["[fe80::1%2]:53"]),
+    ] {
+        let servers = expected.iter().map(|it| it.parse().unwrap()).collect();
+        assert_eq!(spec(text), ResolverSpec::Servers(servers));
+    }
+}
+
+#[test]
+fn what_is_no_server_is_refused_by_name() {
+    let error = |text: &str| text.parse::<ResolverSpec>().unwrap_err();
+    assert_eq!(error(""), EMPTY);
+    for text in [
+        "dns.example",
+        "fd00::1",
+        "10.0.0",
+        "10.0.0.1:x",
+        "[10.0.0.1]",
+        "KUBE",
+    ] {
+        let error = error(text);
+        assert!(
+            error.starts_with(&format!("`{text}` is not an IP")),
+            "{error}"
+        );
+    }
+    for text in [
+        "0.0.0.0",
+        "[::]:53",
+        "10.0.0.1:0",
+        "224.0.0.1",
+        "[ff02::1]",
+        "255.255.255.255",
+    ] {
+        let error = error(text);
+        assert!(error.starts_with(&format!("`{text}` cannot be")), "{error}");
+    }
+    assert!(error("10.0.0.1,,10.0.0.2").starts_with("`` is not an IP"));
 }

@@ -87,21 +87,6 @@ async fn an_address_has_the_smallest_ttl_of_its_chain() {
 }
 
 #[tokio::test]
-async fn what_the_guards_refuse_is_neither_an_address_nor_an_absence() {
-    let server = Scripted::start(|asked| {
-        let addresses = ["127.0.0.1", "10.96.0.1", A, "::1", "fe80::1"];
-        asked.addresses(&addresses, 30).say()
-    })
-    .await;
-    let guards = Guards::new(vec!["10.96.0.0/16".parse().unwrap()]);
-    let mut resolving = Resolving::guarded(patient(), &[server.server()], guards);
-    let result = resolving.look_up("www.example.com", 0).await;
-    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-    assert_eq!(result.v6, FamilyOutcome::Inconclusive);
-    resolving.end().await;
-}
-
-#[tokio::test]
 async fn a_name_is_asked_for_over_tcp_too_if_that_is_wanted() {
     let server = Scripted::start(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
     let mut resolving = Resolving::start(patient(), &[server.server()]);
@@ -319,7 +304,7 @@ fn dns_aliases() -> usize {
 }
 
 #[tokio::test]
-async fn a_response_code_fails_the_round_and_is_its_reason() {
+async fn response_code_fails_the_look_up_and_is_its_reason() {
     for (code, reason) in [
         (ResponseCode::NXDomain, "NXDOMAIN"),
         (ResponseCode::ServFail, "SERVFAIL"),

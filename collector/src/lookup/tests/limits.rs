@@ -48,22 +48,6 @@ async fn with_more_known_the_union_of_five_servers_counts() {
 }
 
 #[tokio::test]
-async fn the_fanout_is_as_configured() {
-    let servers = rotating(7).await;
-    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
-    for (fanout, expected) in [(usize::MAX, 7), (1, 1), (3, 3)] {
-        let config = Config {
-            fanout,
-            ..patient()
-        };
-        let mut resolving = Resolving::start(config, &list);
-        let result = resolving.look_up("www.example.com", 9).await;
-        assert_eq!(found(&result.v4).len(), expected, "{fanout}");
-        resolving.end().await;
-    }
-}
-
-#[tokio::test]
 async fn addresses_of_one_server_win_over_the_nxdomain_of_another() {
     let servers = [saying(ResponseCode::NXDomain).await, good().await];
     let list: Vec<_> = servers.iter().map(Scripted::server).collect();
@@ -293,7 +277,7 @@ async fn a_slow_family_does_not_hold_up_the_other() {
 }
 
 #[tokio::test]
-async fn a_round_ends_in_time_when_nobody_answers() {
+async fn look_up_ends_in_time_without_any_answer() {
     let mut servers = Vec::new();
     for _ in 0..3 {
         servers.push(black_hole().await);

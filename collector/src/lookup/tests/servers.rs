@@ -12,7 +12,7 @@ async fn look_ups_wait_for_the_first_list_of_servers() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
-    assert!(resolving.rounds.is_empty(), "nobody was asked");
+    assert!(resolving.results.is_empty(), "nobody was asked");
     resolving.servers.send_replace([server.server()].into());
     assert_eq!(resolving.result().await.failed(), None);
     resolving.end().await;
@@ -69,21 +69,21 @@ async fn shutdown_ends_what_is_under_way() {
 }
 
 #[tokio::test]
-async fn without_a_controller_the_task_waits_for_shutdown() {
+async fn without_a_publisher_the_task_waits_for_shutdown() {
     let server = Scripted::gated(|asked| asked.addresses(&[A], 30).say()).await;
     let resolving = Resolving::start(patient(), &[server.server()]);
     resolving.request("www.example.com", 0).await;
     wait_until("the query came", || server.in_flight() > 0).await;
     let Resolving {
         requests,
-        mut rounds,
+        mut results,
         shutdown,
         task,
         ..
     } = resolving;
     drop(requests);
     server.open();
-    let result = timeout(DEADLINE, rounds.recv()).await.unwrap();
+    let result = timeout(DEADLINE, results.recv()).await.unwrap();
     assert!(result.is_some(), "what was under way is ended");
     assert!(!task.is_finished());
     shutdown.cancel();

@@ -21,13 +21,16 @@ fn keep_at(remembered: &AnswerCache, name: &str, ip: &str, ttl: u32, later: u64)
 }
 
 fn keep_all(remembered: &AnswerCache, name: &str, addresses: &[(IpAddr, u32)], at: Timestamp) {
-    remembered.keep(&Answer {
-        name: &dns::Name::from_text(name).unwrap(),
-        family: Family::V4,
-        addresses,
-        at,
-        client: None,
-    });
+    remembered.insert(
+        &Answer {
+            name: &dns::Name::from_text(name).unwrap(),
+            family: Family::V4,
+            addresses,
+            at,
+            client: None,
+        },
+        None,
+    );
 }
 
 fn of_size(names: usize) -> AnswerCache {
@@ -142,13 +145,16 @@ fn families_and_clients_are_told_apart() {
             ("2.2.2.2".parse().unwrap(), 50),
         ];
         for (family, addresses) in [(Family::V4, &v4[..]), (Family::V6, &v6[..])] {
-            remembered.keep(&Answer {
-                name: &name,
-                family,
-                addresses,
-                at: NOW,
-                client,
-            });
+            remembered.insert(
+                &Answer {
+                    name: &name,
+                    family,
+                    addresses,
+                    at: NOW,
+                    client,
+                },
+                None,
+            );
         }
         let wanted = DnsName::parse("www.example.com").unwrap();
         let found = remembered.recall(&wanted, NOW, Duration::ZERO);
@@ -275,7 +281,7 @@ fn what_was_kept_in_this_second_is_not_new_and_anything_else_is() {
         at: NOW,
         client: None,
     };
-    remembered.keep_marked(mark, &answer);
+    remembered.insert(&answer, Some(mark));
     let again = new(&name, Family::V4, b"yyanswer", 999);
     assert!(again.is_none(), "the identifier says nothing");
     assert!(new(&name, Family::V4, b"xxanswer", 1000).is_some());
@@ -284,7 +290,7 @@ fn what_was_kept_in_this_second_is_not_new_and_anything_else_is() {
     let other = dns::Name::from_text("other.example.com").unwrap();
     assert!(new(&other, Family::V4, b"xxanswer", 0).is_some());
     // A kept answer without a message does not count as that message.
-    remembered.keep(&answer);
+    remembered.insert(&answer, None);
     assert!(new(&name, Family::V4, b"xxanswer", 0).is_some());
     assert_eq!(
         recall(&remembered, "www.example.com", 0),

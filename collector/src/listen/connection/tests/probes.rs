@@ -5,8 +5,10 @@ use tokio::sync::mpsc;
 
 use crate::flush::{
     ProbeReports,
-    probe::tests::{frame, template},
-    seen::SeenProbe,
+    probe::{
+        SeenProbe,
+        tests::{frame, template},
+    },
 };
 
 const NONCE: [u8; 16] = [7; 16];

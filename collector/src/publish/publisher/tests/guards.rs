@@ -1,21 +1,114 @@
-//! Guards that change while the program runs, in the publisher.
+//! Refused addresses: none gets into a status, and the authors of rules hear of it. Guards change while the program runs.
 
 use std::{sync::Arc, time::Duration};
 
+use names::{FamilyOutcome, LookupResult};
 use runtime::cluster_cidrs::{Networks, Purpose};
+use tokio::sync::mpsc;
 
 use crate::{
     matching::answer_cache::Answer,
     publish::{
         ManageObjects,
-        publisher::tests::{World, answer, at, name},
+        publisher::tests::{World, answer, at, lookup::addresses, name},
     },
+    rules::notices::{Rebinding, Rebindings},
 };
 
 const WWW: &str = "www.example.com";
 
 fn services(net: &str) -> Arc<Networks> {
     Arc::new(Networks::new([(Purpose::Services, net.parse().unwrap())]))
+}
+
+/// A world with reports to the authors of rules.
+fn reporting() -> (World, mpsc::Receiver<Rebinding>) {
+    let (rebindings, reported) = Rebindings::channel();
+    let world = World::with(ManageObjects::Auto, |config| {
+        config.shared.rebindings = rebindings;
+    });
+    (world, reported)
+}
+
+fn report(asked: &str, ip: &str, reason: &'static str) -> Rebinding {
+    Rebinding {
+        name: name(asked),
+        address: ip.parse().unwrap(),
+        reason,
+    }
+}
+
+#[test]
+fn refused_address_of_an_answer_stays_out_and_is_reported() {
+    let (mut world, mut reported) = reporting();
+    world.want(&[WWW, "*.example.net"]);
+    world.settle();
+    for (asked, ip, reason) in [
+        (WWW, "169.254.169.254", "link-local"),
+        (WWW, "::ffff:127.0.0.1", "loopback"),
+        ("a.example.net", "0.0.0.0", "unspecified"),
+    ] {
+        world.observe(asked, ip);
+        assert_eq!(reported.try_recv(), Ok(report(asked, ip, reason)));
+    }
+    assert_eq!(world.settle(), 0);
+    let mut mixed = answer(WWW, "203.0.113.1", world.now);
+    mixed
+        .addresses
+        .push(("64:ff9b::169.254.169.254".parse().unwrap(), 30));
+    world.publisher.apply_answer(&mixed);
+    let expected = report(WWW, "64:ff9b::169.254.169.254", "link-local");
+    assert_eq!(reported.try_recv(), Ok(expected));
+    assert!(reported.try_recv().is_err());
+    world.settle();
+    assert_eq!(
+        world.addresses(),
+        ["*.example.net.", "www.example.com. 203.0.113.1"]
+    );
+}
+
+#[test]
+fn refused_address_of_a_look_up_stays_out_and_is_reported() {
+    let (mut world, mut reported) = reporting();
+    world.want(&[WWW]);
+    world.answer(WWW, &["10.96.0.1", "127.0.0.1"]);
+    let expected = report(WWW, "127.0.0.1", "loopback");
+    assert_eq!(reported.try_recv(), Ok(expected));
+    assert!(reported.try_recv().is_err());
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 10.96.0.1"]);
+}
+
+#[test]
+fn look_up_with_refused_addresses_only_removes_no_address() {
+    let mut world = World::with(ManageObjects::Auto, |config| config.limits.lookups = true);
+    world.want(&[WWW]);
+    world.answer(WWW, &["203.0.113.1"]);
+    world.settle();
+    // Five look-ups without any address would remove it.
+    for _ in 0..6 {
+        world.now += 60_000;
+        world.answer(WWW, &["127.0.0.1"]);
+        world.settle();
+    }
+    assert_eq!(world.addresses(), ["www.example.com. 203.0.113.1"]);
+}
+
+#[test]
+fn family_with_refused_addresses_only_is_inconclusive() {
+    let now = at(0);
+    let mut result = LookupResult {
+        name: name(WWW),
+        started: now,
+        finished: now,
+        is_unresponsive: false,
+        v4: addresses(&["203.0.113.1", "127.0.0.1"], now),
+        v6: addresses(&["::1", "fe80::1"], now),
+    };
+    let refused = result.refuse(|ip| crate::publish::guards::Guards::default().admit(ip));
+    assert_eq!(refused.len(), 3);
+    assert_eq!(result.v4, addresses(&["203.0.113.1"], now));
+    assert_eq!(result.v6, FamilyOutcome::Inconclusive);
 }
 
 #[test]
@@ -73,13 +166,16 @@ fn a_name_that_loses_all_its_addresses_is_looked_up_again() {
 fn what_was_remembered_before_a_guard_came_is_held_against_it() {
     let mut world = World::new(ManageObjects::Auto);
     let observed = answer(WWW, "10.96.0.7", 0);
-    world.remembered.keep(&Answer {
-        name: &(&observed.name).into(),
-        family: observed.family,
-        addresses: &observed.addresses,
-        at: observed.at,
-        client: None,
-    });
+    world.remembered.insert(
+        &Answer {
+            name: &(&observed.name).into(),
+            family: observed.family,
+            addresses: &observed.addresses,
+            at: observed.at,
+            client: None,
+        },
+        None,
+    );
     world.publisher.set_networks(services("10.96.0.0/16"));
     world.want(&[WWW]);
     world.settle();

@@ -253,13 +253,16 @@ fn degraded_is_written_at_once_and_counts_of_failures_are_not() {
 }
 
 fn remember(world: &World, name: &str, ip: &str) {
-    world.remembered.keep(&Answer {
-        name: &proto::dns::Name::from_text(name).unwrap(),
-        family: proto::api::Family::V4,
-        addresses: &[(ip.parse().unwrap(), 30)],
-        at: at(0),
-        client: Some("10.0.0.1".parse().unwrap()),
-    });
+    world.remembered.insert(
+        &Answer {
+            name: &proto::dns::Name::from_text(name).unwrap(),
+            family: proto::api::Family::V4,
+            addresses: &[(ip.parse().unwrap(), 30)],
+            at: at(0),
+            client: Some("10.0.0.1".parse().unwrap()),
+        },
+        None,
+    );
 }
 
 #[test]

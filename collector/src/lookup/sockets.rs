@@ -1,4 +1,4 @@
-//! The sockets of hickory's queries.
+//! The sockets of hickory's queries, and the TCP connections that are reused.
 
 use std::{
     future::Future,
@@ -10,15 +10,16 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{
-    FutureExt,
-    io::{AsyncRead, AsyncWrite},
+use futures_util::{FutureExt, StreamExt};
+use hickory_net::{
+    NetError,
+    proto::op::{DnsRequest, DnsResponse},
+    runtime::{DnsUdpSocket, RuntimeProvider, TokioHandle, TokioTime, iocompat::AsyncIoTokioAsStd},
+    xfer::{DnsExchange, DnsHandle},
 };
-use hickory_net::runtime::{DnsTcpStream, DnsUdpSocket, RuntimeProvider, TokioHandle, TokioTime};
 use metrics::counter;
 use parking_lot::Mutex;
 use tokio::{io::Interest, net};
-use tokio_util::compat::{Compat, TokioAsyncReadCompatExt};
 
 use crate::matching::query_origin::OwnQueries;
 
@@ -45,7 +46,7 @@ impl RuntimeProvider for Provider {
     type Handle = TokioHandle;
     type Timer = TokioTime;
     type Udp = UdpSocket;
-    type Tcp = TcpStream;
+    type Tcp = AsyncIoTokioAsStd<net::TcpStream>;
 
     fn create_handle(&self) -> TokioHandle {
         self.handle.clone()
@@ -71,9 +72,9 @@ impl RuntimeProvider for Provider {
         server: SocketAddr,
         _bind: Option<SocketAddr>,
         _limit: Option<Duration>,
-    ) -> Opening<TcpStream> {
+    ) -> Opening<Self::Tcp> {
         let own = self.own.clone();
-        Box::pin(async move { Ok(TcpStream(own.connect(server).await?.compat())) })
+        Box::pin(async move { Ok(AsyncIoTokioAsStd(own.connect(server).await?)) })
     }
 }
 
@@ -128,37 +129,56 @@ impl DnsUdpSocket for UdpSocket {
     }
 }
 
-/// A TCP connection, shared by the queries to one server.
-pub(super) struct TcpStream(Compat<net::TcpStream>);
-
-impl DnsTcpStream for TcpStream {
-    type Time = TokioTime;
+/// The TCP connections to a server, which are reused (RFC 7766 section 6.2.1), but by one query at a time. CoreDNS answers
+/// the queries of a connection in order, so a slow name would delay those behind it. They are never more than the most queries
+/// that ran at once.
+#[derive(Default)]
+pub(super) struct Connections {
+    idle: Mutex<Vec<DnsExchange<Provider>>>,
 }
 
-impl AsyncRead for TcpStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer)
+impl Connections {
+    /// Sends the query and returns the first answer that `fits`. `connect` makes a new connection. If the server has closed a reused
+    /// connection, as it may at any time, the query is sent over a new one. A connection without an
+    /// answer is not reused.
+    ///
+    /// # Errors
+    /// No connection, every connection broke, or no answer in time.
+    pub(super) async fn ask(
+        &self,
+        connect: impl Future<Output = Result<DnsExchange<Provider>, NetError>>,
+        request: &DnsRequest,
+        fits: impl Fn(&DnsResponse) -> bool,
+    ) -> Result<DnsResponse, NetError> {
+        let idle = self.idle.lock().pop();
+        if let Some(connection) = idle {
+            match first(&connection, request, &fits).await {
+                Ok(response) => {
+                    self.idle.lock().push(connection);
+                    return Ok(response);
+                }
+                Err(NetError::Timeout) => return Err(NetError::Timeout),
+                Err(_) => {}
+            }
+        }
+        let connection = connect.await?;
+        let response = first(&connection, request, &fits).await?;
+        self.idle.lock().push(connection);
+        Ok(response)
     }
 }
 
-impl AsyncWrite for TcpStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buffer)
+async fn first(
+    connection: &DnsExchange<Provider>,
+    request: &DnsRequest,
+    fits: impl Fn(&DnsResponse) -> bool,
+) -> Result<DnsResponse, NetError> {
+    let mut responses = connection.send(request.clone());
+    while let Some(response) = responses.next().await {
+        let response = response?;
+        if fits(&response) {
+            return Ok(response);
+        }
     }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_close(cx)
-    }
+    Err(NetError::Timeout)
 }

@@ -1,12 +1,9 @@
-//! Limits the number of connections, per peer and in total.
+//! The connected peers, with their numbers of connections and shares of the queue.
 
 use std::{
     collections::{BTreeSet, HashMap},
     net::IpAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::Arc,
 };
 
 use parking_lot::Mutex;
@@ -15,34 +12,21 @@ use serde::Serialize;
 
 use crate::{listen::peer_ids::PeerKey, matching::queue};
 
-/// Unknown peers may take the total divided by this, so that known peers always find room.
-const UNKNOWN_PART: usize = 2;
+/// The most connections.
+pub const MAX_CONNECTIONS: usize = 1000;
+
+/// The most connections of one address, or of one local process. CoreDNS opens one for each `dnstap` line.
+const MAX_OF_PEER: usize = 64;
+
+/// The most connections of unknown peers, so that known peers always find room.
+const MAX_UNKNOWN: usize = MAX_CONNECTIONS / 2;
 
 /// The table of peers is swept at this size, or at twice the size after the last sweep.
 const SWEEP: usize = 1 << 10;
 
-/// Limits of connections.
-#[derive(Clone, Copy, Debug)]
-pub struct MaxConnections {
-    /// All connections, at least 1.
-    pub connections: usize,
-    /// Connections of one address, or of one local process. CoreDNS opens one for each `dnstap` line.
-    pub of_peer: usize,
-}
-
-impl Default for MaxConnections {
-    fn default() -> Self {
-        Self {
-            connections: 1000,
-            of_peer: 64,
-        }
-    }
-}
-
 /// All connections. Clones share them.
 #[derive(Clone, Debug)]
 pub struct ConnectionTable {
-    limits: MaxConnections,
     observations: queue::Sender,
     table: Arc<Mutex<Table>>,
 }
@@ -63,38 +47,28 @@ struct Table {
 impl Table {
     fn sweep(&mut self) {
         if self.peers.len() >= self.sweep_at {
-            self.peers.retain(|_, guest| !guest.is_over());
+            self.peers.retain(|_, peer| !peer.is_over());
             self.sweep_at = SWEEP.max(self.peers.len() * 2);
         }
     }
 
-    fn guest(&mut self, key: (PeerKey, bool), observations: &queue::Sender) -> &mut PeerState {
+    fn peer_mut(&mut self, key: (PeerKey, bool), observations: &queue::Sender) -> &mut PeerState {
         self.peers.entry(key).or_insert_with(|| PeerState {
             connections: 0,
-            account: Arc::new(Account {
-                frames: AtomicU64::default(),
-                lost: AtomicU64::default(),
-                share: observations.share(),
-            }),
+            frames: 0,
+            lost: 0,
+            share: observations.share(),
         })
     }
 
     fn leave(&mut self, key: (PeerKey, bool)) {
-        if let Some(guest) = self.peers.get_mut(&key) {
-            guest.connections = guest.connections.saturating_sub(1);
-            if guest.is_over() {
+        if let Some(peer) = self.peers.get_mut(&key) {
+            peer.connections = peer.connections.saturating_sub(1);
+            if peer.is_over() {
                 self.peers.remove(&key);
             }
         }
     }
-}
-
-/// The counters of a peer, over all its connections.
-#[derive(Debug)]
-struct Account {
-    frames: AtomicU64,
-    lost: AtomicU64,
-    share: queue::Share,
 }
 
 /// Dropped observations, by reason.
@@ -123,17 +97,20 @@ pub struct PeerView {
     pub lost: u64,
 }
 
+/// A peer, over all its connections.
 #[derive(Debug)]
 struct PeerState {
     connections: usize,
-    account: Arc<Account>,
+    frames: u64,
+    lost: u64,
+    share: queue::Share,
 }
 
 impl PeerState {
     /// Whether the entry can go: without connections, and with nothing in the queue. Otherwise a peer
     /// could fill another share by dialling again.
     fn is_over(&self) -> bool {
-        self.connections == 0 && self.account.share.is_unused()
+        self.connections == 0 && self.share.is_unused()
     }
 }
 
@@ -143,14 +120,13 @@ pub(super) struct ConnectionPermit {
     connections: ConnectionTable,
     key: PeerKey,
     is_known: bool,
-    account: Arc<Account>,
+    share: queue::Share,
 }
 
 impl ConnectionTable {
     /// An empty table. Observations go into this queue.
-    pub fn new(limits: MaxConnections, observations: queue::Sender) -> Self {
+    pub fn new(observations: queue::Sender) -> Self {
         Self {
-            limits,
             observations,
             table: Arc::default(),
         }
@@ -159,13 +135,13 @@ impl ConnectionTable {
     /// The connected peers, sorted by name.
     pub fn view(&self) -> Vec<PeerView> {
         let table = self.table.lock();
-        let here = table.peers.iter().filter(|(_, it)| it.connections > 0);
-        let view = |((key, is_known), guest): (&(PeerKey, bool), &PeerState)| PeerView {
+        let here = table.peers.iter().filter(|(_, peer)| peer.connections > 0);
+        let view = |((key, is_known), peer): (&(PeerKey, bool), &PeerState)| PeerView {
             peer: key.to_string(),
             is_known: *is_known,
-            connections: guest.connections,
-            frames: guest.account.frames.load(Relaxed),
-            lost: guest.account.lost.load(Relaxed),
+            connections: peer.connections,
+            frames: peer.frames,
+            lost: peer.lost,
         };
         let mut peers: Vec<_> = here.map(view).collect();
         drop(table);
@@ -178,7 +154,7 @@ impl ConnectionTable {
     /// The addresses of the known peers that are connected; `None` stands for local processes.
     pub fn known_addresses(&self) -> BTreeSet<Option<IpAddr>> {
         let table = self.table.lock();
-        let here = table.peers.iter().filter(|(_, it)| it.connections > 0);
+        let here = table.peers.iter().filter(|(_, peer)| peer.connections > 0);
         let known = here.filter(|((_, is_known), _)| *is_known);
         known
             .map(|((key, _), _)| match key {
@@ -198,7 +174,7 @@ impl ConnectionTable {
     }
 
     /// Takes a permit for a connection, or returns the limit that refuses it, as a metric label.
-    pub(super) fn take(
+    pub(super) fn permit(
         &self,
         peer: &Peer,
         is_known: bool,
@@ -206,28 +182,28 @@ impl ConnectionTable {
         let key = PeerKey::from(peer);
         let mut table = self.table.lock();
         let of_peer = table.peers.get(&(key, is_known));
-        let of_peer = of_peer.map_or(0, |guest| guest.connections);
-        if table.taken >= self.limits.connections {
+        let of_peer = of_peer.map_or(0, |peer| peer.connections);
+        if table.taken >= MAX_CONNECTIONS {
             return Err("too_many");
         }
-        if of_peer >= self.limits.of_peer {
+        if of_peer >= MAX_OF_PEER {
             return Err("too_many_of_peer");
         }
-        if !is_known && table.unknown >= self.limits.connections.div_ceil(UNKNOWN_PART) {
+        if !is_known && table.unknown >= MAX_UNKNOWN {
             return Err("too_many_unknown");
         }
         table.sweep();
         table.taken += 1;
         table.unknown += usize::from(!is_known);
-        let guest = table.guest((key, is_known), &self.observations);
-        guest.connections += 1;
-        let account = Arc::clone(&guest.account);
+        let peer = table.peer_mut((key, is_known), &self.observations);
+        peer.connections += 1;
+        let share = peer.share.clone();
         drop(table);
         Ok(ConnectionPermit {
             connections: self.clone(),
             key,
             is_known,
-            account,
+            share,
         })
     }
 }
@@ -238,20 +214,19 @@ impl ConnectionPermit {
     }
 
     /// Counts frames that were read, and the observations dropped of them.
-    pub(super) fn tell(&self, frames: u64, lost: Drops) {
-        self.account.frames.fetch_add(frames, Relaxed);
-        if lost != Drops::default() {
-            let Drops { queue, share } = lost;
-            self.account.lost.fetch_add(queue + share, Relaxed);
-            let mut table = self.connections.table.lock();
-            table.drops.queue += queue;
-            table.drops.share += share;
+    pub(super) fn count(&self, frames: u64, lost: Drops) {
+        let mut table = self.connections.table.lock();
+        table.drops.queue += lost.queue;
+        table.drops.share += lost.share;
+        if let Some(peer) = table.peers.get_mut(&(self.key, self.is_known)) {
+            peer.frames += frames;
+            peer.lost += lost.queue + lost.share;
         }
     }
 
     /// The peer's share of the queue.
     pub(super) fn share(&self) -> &queue::Share {
-        &self.account.share
+        &self.share
     }
 
     /// Moves this connection between the known and the unknown peers. Other connections of the same
@@ -267,9 +242,9 @@ impl ConnectionPermit {
         } else {
             table.unknown + 1
         };
-        let guest = table.guest((self.key, is_known), &self.connections.observations);
-        guest.connections += 1;
-        self.account = Arc::clone(&guest.account);
+        let peer = table.peer_mut((self.key, is_known), &self.connections.observations);
+        peer.connections += 1;
+        self.share = peer.share.clone();
     }
 }
 

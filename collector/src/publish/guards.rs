@@ -1,8 +1,7 @@
-//! The guards: addresses that the collector refuses in answers.
+//! The guards: addresses that the collector refuses. The publisher asks them once for each address that comes in.
 
 use std::{net::IpAddr, sync::Arc};
 
-use arc_swap::ArcSwap;
 use ipnet::IpNet;
 use runtime::cluster_cidrs::{Networks, Purpose};
 
@@ -14,10 +13,6 @@ pub struct Guards {
     cluster: Arc<Networks>,
     allow_nodes: bool,
 }
-
-/// The guards that readers share. They are replaced as a whole and never changed, so readers need
-/// no lock.
-pub type SharedGuards = Arc<ArcSwap<Guards>>;
 
 /// Every reason of [`Guards::admit`].
 pub const REASONS: &[&str] = &[
@@ -73,11 +68,6 @@ impl Guards {
     /// Whether the cluster's own addresses with this purpose are refused.
     pub fn refuses(&self, purpose: Purpose) -> bool {
         !(self.allow_nodes && purpose == Purpose::Nodes)
-    }
-
-    /// For readers.
-    pub fn shared(self) -> SharedGuards {
-        Arc::new(ArcSwap::from_pointee(self))
     }
 
     /// The address in canonical form, if no guard refuses it or an IPv4 address embedded in it.
