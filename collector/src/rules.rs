@@ -6,17 +6,14 @@
 //!   the retention of its names.
 //! - `rule_set`: all objects of a source. `users`: those that use a name.
 //! - `wanted`: the names in use, and their latest changes.
-//! - `rule_events`: Events about faults.
+//! - `events`: Events to authors. [`notices`]: what else than faults they are about.
 //! - `rule_references`: which rules use a name, for `explain`.
-//! - [`rebinding`], [`left_out`]: other reports to authors.
 
 mod by_source;
+mod events;
 pub(crate) mod interner;
-pub mod left_out;
 pub mod notices;
-pub mod rebinding;
 mod retention;
-mod rule_events;
 mod rule_object;
 mod rule_references;
 mod rule_set;
@@ -42,7 +39,10 @@ use runtime::{
     metrics::Label,
     store::{Event, ObjectKey, Scope, Store},
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{
+    broadcast::{self, error::RecvError},
+    mpsc, watch,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -54,8 +54,7 @@ pub use self::{
     sources::{RuleSource, Source},
     wanted::{Changes, RuleChange, Version, Wanted, WantedName},
 };
-use self::{rule_events::RuleEvents, rule_set::Rules, validation::Faults};
-use crate::rules::notices::{LeftOut, Rebinding};
+use self::{events::RuleEvents, notices::Notice, rule_set::Rules, validation::Faults};
 use names::Namespaces;
 
 /// The most changes of objects that are published together.
@@ -105,10 +104,8 @@ pub struct Outputs {
 /// The other inputs of the task.
 #[derive(Debug)]
 pub struct Inputs {
-    /// Answers with refused addresses, for Events.
-    pub rebindings: mpsc::Receiver<Rebinding>,
-    /// Names that limits leave out, for Events.
-    pub left_out: mpsc::Receiver<LeftOut>,
+    /// What authors of rules must know, for Events.
+    pub notices: broadcast::Receiver<Notice>,
     /// Requests for the rules that use a name.
     pub questions: mpsc::Receiver<UsesAsked>,
 }
@@ -134,17 +131,18 @@ pub async fn run<S: Store, K: RuleSource>(
     let rules = Rules::of::<K>(terms, namespaces);
     let mut state = RulesTask::<K>::new(rules);
     let rule_events = RuleEvents::new(outputs.reporter);
+    let mut are_notices_open = true;
     let mut events = pin!(store.watch::<K>(Scope::All).fuse());
     loop {
         let rules = &mut state.rules;
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
-            Some(rebinding) = inputs.rebindings.recv() => {
-                rebinding::report(&rule_events, rules, &rebinding);
-                continue;
-            }
-            Some(left_out) = inputs.left_out.recv() => {
-                left_out::report(&rule_events, rules, &left_out);
+            notice = inputs.notices.recv(), if are_notices_open => {
+                match notice {
+                    Ok(notice) => rule_events.report_notice(&notice, rules),
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => are_notices_open = false,
+                }
                 continue;
             }
             Some(asked) = inputs.questions.recv() => {

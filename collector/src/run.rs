@@ -31,7 +31,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use self::{dns_servers::Blocks, rules::RuleReports};
+use self::dns_servers::Blocks;
 use crate::{
     METRICS,
     args::{Args, Following},
@@ -45,7 +45,6 @@ use crate::{
         self, InspectRequest, ObjectPolicy, Shared,
         task::{self, Channels, Gates, ObjectGates},
     },
-    rules::notices::{Notices, Rebindings},
 };
 use names::{LookupResult, MAX_TTL, NamespaceCaps, Request, schedule::CONCURRENCY};
 
@@ -70,8 +69,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let admin = Admin::bind(args.common.admin).await?;
     let sockets = Sockets::bind(&args, &mut tasks).await?;
     raise_file_limit();
-    let (program, reports) = Program::new(args, store, &mut tasks);
-    let rules = program.rules(reports, &mut tasks);
+    let program = Program::new(args, store, &mut tasks);
+    let rules = program.rules(&mut tasks);
     let networks = program.networks(&mut tasks);
     let endpoints = program.endpoints(&mut tasks);
     let lookup_servers = program.lookup_servers(endpoints.clone(), &mut tasks)?;
@@ -174,17 +173,15 @@ struct Program {
 }
 
 impl Program {
-    /// Starts the task that writes Events. The reports for authors of rules go to the task of the rules.
-    fn new(args: Args, store: OpenStore, tasks: &mut Tasks) -> (Self, RuleReports) {
+    /// Starts the task that writes Events.
+    fn new(args: Args, store: OpenStore, tasks: &mut Tasks) -> Self {
         let (reporter, reporting) = Reporter::new(&store);
         tasks.spawn("reports", reporting.run(tasks.token()));
-        let (notices, left_out) = Notices::channel();
-        let (rebindings, refused) = Rebindings::channel();
         let own = match &store {
             OpenStore::Dir(_) => OwnQueries::from_loopback(),
             OpenStore::Kube(_) => OwnQueries::default(),
         };
-        let program = Self {
+        Self {
             args,
             store,
             clock: Clock::system(),
@@ -194,16 +191,9 @@ impl Program {
             own,
             shared: Shared {
                 remembered: AnswerCache::new(AnswerCache::NAMES, MAX_TTL),
-                notices,
-                rebindings,
                 ..Shared::default()
             },
-        };
-        let reports = RuleReports {
-            rebindings: refused,
-            left_out,
-        };
-        (program, reports)
+        }
     }
 
     /// The cluster's own networks; a folder has none.

@@ -3,10 +3,7 @@
 use names::{Limits, NamespaceCaps, Namespaces};
 
 use super::{NewAddresses, guards::Guards, policy::ObjectPolicy};
-use crate::{
-    matching::answer_cache::AnswerCache,
-    rules::notices::{Notices, Rebindings},
-};
+use crate::{matching::answer_cache::AnswerCache, rules::notices::Notices};
 
 /// The configuration of the publisher. The default has the limits that the flags have by default,
 /// and shares nothing.
@@ -33,8 +30,6 @@ pub struct Shared {
     pub namespaces: Namespaces,
     /// Reports names that are left out to the authors of rules.
     pub notices: Notices,
-    /// Reports answers with refused addresses to the authors of rules.
-    pub rebindings: Rebindings,
     /// The latest new addresses.
     pub new_addresses: NewAddresses,
 }

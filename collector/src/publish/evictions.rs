@@ -8,7 +8,10 @@ use proto::api::{DnsName, KubeOvnDnsNameResolver};
 use runtime::kube_events::{Reporter, Severity};
 
 use super::{name_objects::NameObjects, policy::ObjectPolicy};
-use crate::rules::{Source, notices::Notices};
+use crate::rules::{
+    Source,
+    notices::{Notice, Notices},
+};
 
 /// Names whose evictions are not reported yet.
 #[derive(Debug, Default)]
@@ -35,7 +38,7 @@ impl EvictionLog {
                 return true;
             };
             if entry.is_used() && entry.rule_use().denied {
-                notices.notify_denied(name);
+                notices.notify(Notice::DeniedLeftOut(name.clone()));
             }
             for object in objects {
                 let mut about = object.bare(policy, name).object_ref(&());

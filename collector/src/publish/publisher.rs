@@ -32,7 +32,7 @@ use crate::{
     },
     rules::{
         BySource, Wanted,
-        notices::{Notices, Rebinding, Rebindings},
+        notices::{Notice, Notices},
     },
 };
 
@@ -61,7 +61,6 @@ pub struct Publisher {
     /// Reports names that are left out to the authors of rules.
     pub(super) notices: Notices,
     /// Reports answers with refused addresses to the authors of rules.
-    rebindings: Rebindings,
     /// The latest new addresses.
     pub(super) recent: NewAddresses,
 }
@@ -84,7 +83,6 @@ impl Publisher {
             remembered: config.shared.remembered,
             namespaces: config.shared.namespaces,
             notices: config.shared.notices,
-            rebindings: config.shared.rebindings,
             recent: config.shared.new_addresses,
         }
     }
@@ -188,12 +186,9 @@ impl Publisher {
         for (_, reason) in refused {
             count_refused(reason);
         }
-        if let Some((address, reason)) = refused.last() {
-            self.rebindings.notify(Rebinding {
-                name: name.clone(),
-                address: *address,
-                reason,
-            });
+        if let Some((_, reason)) = refused.last() {
+            counter!("egress_collector_rebinding_attempts_total").increment(1);
+            self.notices.notify(Notice::Refused(name.clone(), reason));
         }
     }
 
@@ -301,7 +296,7 @@ impl Publisher {
         self.dirty.awaiting_answers.extend(new);
         self.evictions.unreported.extend(evicted);
         for namespace in at_cap {
-            self.notices.notify_namespace(namespace);
+            self.notices.notify(Notice::AtCap(namespace));
         }
         for answer in forgotten {
             self.remembered.insert(

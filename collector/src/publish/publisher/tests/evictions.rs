@@ -3,10 +3,7 @@
 use runtime::kube_events::{Report, Reporter};
 
 use super::{World, at, name, wanted};
-use crate::{
-    publish::ManageObjects,
-    rules::notices::{LeftOut, Notices},
-};
+use crate::{publish::ManageObjects, rules::notices::Notice};
 
 const NAME: &str = "www.example.com.";
 
@@ -77,11 +74,10 @@ fn what_is_untold_of_a_name_that_is_no_longer_wanted_is_forgotten() {
 #[test]
 fn only_evictions_of_a_denied_name_are_reported_to_the_rules() {
     for denied in [true, false] {
-        let (notices, mut reported) = Notices::channel();
         let mut world = World::with(ManageObjects::Auto, |config| {
             config.limits.addresses_per_name = 2;
-            config.shared.notices = notices;
         });
+        let mut reported = world.config.shared.notices.subscribe();
         let mut wanted = wanted(&[NAME], 0);
         wanted.name_mut(&name(NAME)).retention.denied = denied;
         world.publisher.apply_rules(&wanted.into(), at(0));
@@ -90,7 +86,7 @@ fn only_evictions_of_a_denied_name_are_reported_to_the_rules() {
         }
         world.settle();
         assert_eq!(reports(&mut world).len(), 1);
-        let expected = LeftOut::OfDenied(name(NAME));
+        let expected = Notice::DeniedLeftOut(name(NAME));
         assert_eq!(reported.try_recv().ok(), denied.then_some(expected));
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use names::{FamilyOutcome, LookupResult};
 use runtime::cluster_cidrs::{Networks, Purpose};
-use tokio::sync::mpsc;
+use tokio::sync::broadcast;
 
 use crate::{
     matching::answer_cache::Answer,
@@ -12,7 +12,7 @@ use crate::{
         ManageObjects,
         publisher::tests::{World, answer, at, lookup::addresses, name},
     },
-    rules::notices::{Rebinding, Rebindings},
+    rules::notices::Notice,
 };
 
 const WWW: &str = "www.example.com";
@@ -21,21 +21,15 @@ fn services(net: &str) -> Arc<Networks> {
     Arc::new(Networks::new([(Purpose::Services, net.parse().unwrap())]))
 }
 
-/// A world with reports to the authors of rules.
-fn reporting() -> (World, mpsc::Receiver<Rebinding>) {
-    let (rebindings, reported) = Rebindings::channel();
-    let world = World::with(ManageObjects::Auto, |config| {
-        config.shared.rebindings = rebindings;
-    });
+/// A world, and the notices to the authors of rules.
+fn reporting() -> (World, broadcast::Receiver<Notice>) {
+    let world = World::new(ManageObjects::Auto);
+    let reported = world.config.shared.notices.subscribe();
     (world, reported)
 }
 
-fn report(asked: &str, ip: &str, reason: &'static str) -> Rebinding {
-    Rebinding {
-        name: name(asked),
-        address: ip.parse().unwrap(),
-        reason,
-    }
+fn refused(asked: &str, reason: &'static str) -> Notice {
+    Notice::Refused(name(asked), reason)
 }
 
 #[test]
@@ -49,7 +43,7 @@ fn refused_address_of_an_answer_stays_out_and_is_reported() {
         ("a.example.net", "0.0.0.0", "unspecified"),
     ] {
         world.observe(asked, ip);
-        assert_eq!(reported.try_recv(), Ok(report(asked, ip, reason)));
+        assert_eq!(reported.try_recv(), Ok(refused(asked, reason)));
     }
     assert_eq!(world.settle(), 0);
     let mut mixed = answer(WWW, "203.0.113.1", world.now);
@@ -57,7 +51,7 @@ fn refused_address_of_an_answer_stays_out_and_is_reported() {
         .addresses
         .push(("64:ff9b::169.254.169.254".parse().unwrap(), 30));
     world.publisher.apply_answer(&mixed);
-    let expected = report(WWW, "64:ff9b::169.254.169.254", "link-local");
+    let expected = refused(WWW, "link-local");
     assert_eq!(reported.try_recv(), Ok(expected));
     assert!(reported.try_recv().is_err());
     world.settle();
@@ -72,7 +66,7 @@ fn refused_address_of_a_look_up_stays_out_and_is_reported() {
     let (mut world, mut reported) = reporting();
     world.want(&[WWW]);
     world.answer(WWW, &["10.96.0.1", "127.0.0.1"]);
-    let expected = report(WWW, "127.0.0.1", "loopback");
+    let expected = refused(WWW, "loopback");
     assert_eq!(reported.try_recv(), Ok(expected));
     assert!(reported.try_recv().is_err());
     world.settle();

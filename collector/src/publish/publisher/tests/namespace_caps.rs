@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use proto::api::DnsName;
 
 use super::{World, at, name, wanted};
-use crate::{
-    publish::ManageObjects,
-    rules::notices::{LeftOut, Notices},
-};
+use crate::{publish::ManageObjects, rules::notices::Notice};
 use names::Namespace;
 use names::NamespaceCaps;
 
@@ -113,11 +110,10 @@ fn name_that_another_namespace_within_its_caps_has_is_not_left_out() {
 
 #[test]
 fn namespace_at_its_cap_of_addresses_gets_no_new_ones_and_others_do() {
-    let (notices, mut reported) = Notices::channel();
     let mut world = World::with(ManageObjects::Auto, |config| {
         config.namespace_caps = CAPS;
-        config.shared.notices = notices;
     });
+    let mut reported = world.config.shared.notices.subscribe();
     let rules: [(&str, &[&str]); 2] = [("many", &["a.test.", "b.test."]), ("few", &["b.test."])];
     want_by(&mut world, &rules);
     for last in 1..=6 {
@@ -132,7 +128,7 @@ fn namespace_at_its_cap_of_addresses_gets_no_new_ones_and_others_do() {
     ];
     assert_eq!(world.addresses(), expected);
     let many = world.config.shared.namespaces.number("many");
-    assert_eq!(reported.try_recv(), Ok(LeftOut::OfNamespace(many)));
+    assert_eq!(reported.try_recv(), Ok(Notice::AtCap(many)));
     assert!(reported.try_recv().is_err(), "once in ten minutes");
     // A known address is renewed, and when the others are over there is room again.
     world.now = 20_000;
