@@ -21,7 +21,7 @@ use collector::{
         ManageObjects, ObjectPolicy,
         write::{Write, WriteOutcome},
     },
-    rules::{self, BySource, Outputs, Overview, RetentionPolicy, Source},
+    rules::{self, BySource, Outputs, Overview, RetentionPolicy, Source, notices::Notices},
 };
 use futures_util::StreamExt;
 use names::{Addresses, Limits};
@@ -208,8 +208,7 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
         names::Namespaces::default(),
         outputs,
         rules::Inputs {
-            rebindings: mpsc::channel(1).1,
-            left_out: mpsc::channel(1).1,
+            notices: Notices::default().subscribe(),
             questions: mpsc::channel(1).1,
         },
         gate,

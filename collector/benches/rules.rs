@@ -18,7 +18,7 @@ use std::{
 use collector::{
     publish::{Config, Publisher},
     publish::{ManageObjects, ObjectPolicy},
-    rules::{self, BySource, Inputs, Outputs, RetentionPolicy, Source, Wanted},
+    rules::{self, BySource, Inputs, Outputs, RetentionPolicy, Source, Wanted, notices::Notices},
 };
 use futures_util::{Stream, StreamExt, stream::poll_fn};
 use names::Namespaces;
@@ -110,8 +110,6 @@ impl Cluster {
         let (store, events) = mpsc::unbounded_channel();
         let (wanted, names) = watch::channel(BySource::default());
         let (overview, shown) = watch::channel(BySource::default());
-        let (rebinding, rebindings) = mpsc::channel(1);
-        let (notices, left_out) = mpsc::channel(1);
         let (asking, questions) = mpsc::channel(1);
         let health = Health::new();
         let task = rules::run::<_, EgressFirewall>(
@@ -125,8 +123,7 @@ impl Cluster {
                 is_needed: true,
             },
             Inputs {
-                rebindings,
-                left_out,
+                notices: Notices::default().subscribe(),
                 questions,
             },
             health.gate("EgressFirewalls", "they were not listed yet"),
@@ -146,7 +143,7 @@ impl Cluster {
             store,
             wanted: names,
             publisher,
-            _others: Box::new((shown, rebinding, notices, asking, health)),
+            _others: Box::new((shown, asking, health)),
         };
         cluster.take_in().await;
         cluster
