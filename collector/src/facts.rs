@@ -1,14 +1,13 @@
-//! The status page at `/`, the same as JSON at `/status.json`, all addresses at `/names.json`, new
-//! ones at `/new-addresses.json`, and captures at `/capture`.
+//! The status at `/status.json`, all addresses at `/names.json`, new ones at `/new-addresses.json`, and captures at
+//! `/capture`.
 //!
-//! The page asks the controller for a [`View`] at most once a second, however
-//! many requests there are. The controller hands over a copy and never waits for a reader.
+//! The controller is asked for a [`View`] at most once a second, however many requests there are. It hands over a copy
+//! and never waits for a reader.
 
 mod capture;
 mod explain;
 pub mod explained;
 mod names;
-mod pages;
 mod problems;
 mod status;
 #[cfg(test)]
@@ -18,7 +17,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Extension, Router,
-    extract::{Path, RawQuery, State},
+    extract::{Path, State},
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
     routing::get,
@@ -28,12 +27,8 @@ use runtime::{
     admin::Health,
     clock::Clock,
     http::Exchange,
-    inspect::{
-        Inspect, busy,
-        explain::QueryPacer,
-        html::{Refresh, Site},
-        json, page, query, refusal,
-    },
+    inspect::{Inspect, busy, explain::QueryPacer, json, refusal},
+    instance::Instance,
     store::BadObjects,
 };
 use tokio::{
@@ -65,7 +60,7 @@ const CAPTURE_EXTRA_TIME: Duration = Duration::from_secs(10);
 
 const PROGRAM: &str = "collector";
 
-/// The sources of the status page.
+/// The sources of the answers.
 #[derive(Clone, Debug)]
 pub struct InspectSources {
     /// The controller of the statuses.
@@ -78,8 +73,8 @@ pub struct InspectSources {
     pub peers: PeerIds,
     /// The connected peers, and the dropped observations.
     pub connections: ConnectionTable,
-    /// The frame of the pages.
-    pub site: Site,
+    /// Where the process runs.
+    pub instance: Instance,
     /// The time of facts without their own.
     pub clock: Clock,
     /// Where captures subscribe.
@@ -122,10 +117,8 @@ pub async fn serve(
 
 fn router(sources: InspectSources) -> Router {
     Router::new()
-        .route("/", get(html))
         .route("/status.json", get(in_json))
         .route("/names.json", get(names::in_json))
-        .route("/explain", get(explain::in_html))
         .route("/explain.json", get(explain::in_json))
         .route(NEW_ADDRESSES, get(new_addresses))
         .route("/capture/{milliseconds}/{bytes}", get(captured))
@@ -172,28 +165,6 @@ fn with_problems(view: View, sources: &InspectSources) -> Status {
     let mut status = Status::new(view, sources);
     status.problems = problems::find(&status);
     status
-}
-
-async fn html(State(inspector): State<Arc<Inspector>>, RawQuery(asked): RawQuery) -> Response {
-    let shown = match query(asked.as_deref(), ["filter", "page", "refresh"]) {
-        Ok([filter, number, refresh]) => pages::Shown {
-            filter: filter.unwrap_or_default(),
-            page: number.and_then(|it| it.parse().ok()).unwrap_or(1),
-            refresh: Refresh::of(refresh.as_deref()),
-        },
-        Err(error) => return error.into_response(),
-    };
-    let rendered = async {
-        let status = inspector.status().await?;
-        let selected = pages::Selected::of(&status, &shown);
-        let listing = inspector.names(selected.query()).await?;
-        let site = &inspector.sources.site;
-        Some(pages::render(site, &status, &selected, &listing, &shown))
-    };
-    match rendered.await {
-        Some(html) => page(html),
-        None => busy(PROGRAM),
-    }
 }
 
 async fn in_json(State(inspector): State<Arc<Inspector>>) -> Response {

@@ -34,7 +34,7 @@ pub mod write;
 pub use self::{
     config::{Config, Shared},
     facts::{Facts, NameFacts},
-    listing::{ListedName, NameListing, NameSelection, NamesQuery},
+    listing::{ListedName, NameListing, NamesQuery},
     metrics::METRICS,
     policy::{ManageObjects, ObjectPolicy, SourcePolicy, WRITE_BYTES},
     publisher::Publisher,

@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, value_name = "NAMESPACE", default_value = "ovn-kubernetes", value_parser = parse_namespace, help_heading = headings::STORE)]
     pub objects_namespace: String,
 
-    /// The URL where the ovn-writer shows its state as pages.
+    /// The URL where the ovn-writer shows its state, as a page and as JSON.
     ///
     /// `unix:///run/inspect.sock`, or `tcp://` with a loopback address, such as `tcp://127.0.0.1:9093`. The state has the names of all
     /// tenants, so other hosts cannot reach it. The program `egress` reads it. Default: none.

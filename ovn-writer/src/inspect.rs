@@ -1,6 +1,5 @@
 //! `--inspect`: the writer's state, for administrators.
 
-mod pages;
 mod status;
 
 use std::{sync::Arc, time::Duration};
@@ -16,8 +15,7 @@ use proto::facts::{NEW_ADDRESSES, RowAddresses};
 use runtime::inspect::{
     Asked, Inspect, QueryError, busy,
     explain::{self, QueryPacer},
-    html::{Refresh, Site},
-    json, list_after, page, query, refusal,
+    json, list_after, query, refusal,
 };
 use tokio::{
     sync::{Mutex, mpsc, oneshot},
@@ -41,11 +39,8 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 /// How long a status is reused for other requests.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The maximum number of addresses per set on a page.
-const ON_PAGE: usize = 5;
-
 /// The maximum number of addresses per set in `/sets.json`.
-const IN_JSON: usize = 1_000;
+const MOST_ADDRESSES: usize = 1_000;
 
 /// A query to the writer, with the channel for its answer.
 #[derive(Debug)]
@@ -66,7 +61,6 @@ pub enum WriterQuery {
 struct Inspector {
     writer: mpsc::Sender<WriterQuery>,
     sources: StatusSources,
-    site: Site,
     status: Mutex<Option<(Instant, Arc<Status>)>>,
     /// A query searches all names, and must not delay the writer.
     pacer: QueryPacer,
@@ -87,40 +81,17 @@ pub async fn serve(
 
 fn router(writer: mpsc::Sender<WriterQuery>, sources: StatusSources) -> Router {
     Router::new()
-        .route("/", get(html))
         .route("/status.json", get(status_json))
         .route("/sets.json", get(sets_json))
-        .route("/explain", get(explain_html))
         .route("/explain.json", get(explain_json))
         .route("/verify.json", get(verify_json))
         .route(NEW_ADDRESSES, get(new_addresses_json))
         .with_state(Arc::new(Inspector {
             writer,
-            site: sources.site(),
             sources,
             status: Mutex::default(),
             pacer: QueryPacer::default(),
         }))
-}
-
-async fn html(State(inspector): State<Arc<Inspector>>, RawQuery(asked): RawQuery) -> Response {
-    let shown = match query(asked.as_deref(), ["filter", "refresh"]) {
-        Ok([filter, refresh]) => pages::Shown {
-            filter: filter.unwrap_or_default(),
-            refresh: Refresh::of(refresh.as_deref()),
-        },
-        Err(error) => return error.into_response(),
-    };
-    let query = SetsQuery {
-        filter: shown.filter.clone(),
-        selection: Selection::DifferingFirst,
-        addresses: ON_PAGE,
-    };
-    let (status, sets) = (inspector.status().await, inspector.sets(query).await);
-    match status.zip(sets) {
-        Some((status, sets)) => page(pages::render(&inspector.site, &status, &sets, &shown)),
-        None => busy(PROGRAM),
-    }
 }
 
 async fn status_json(State(inspector): State<Arc<Inspector>>) -> Response {
@@ -146,7 +117,7 @@ fn sets_query(asked: Option<&str>) -> Result<SetsQuery, QueryError> {
     Ok(SetsQuery {
         filter: filter.unwrap_or_default(),
         selection: Selection::After(list_after(after.as_deref())?),
-        addresses: IN_JSON,
+        addresses: MOST_ADDRESSES,
     })
 }
 
@@ -156,14 +127,6 @@ async fn explain_json(
 ) -> Response {
     let explain = |asked| async move { inspector.explain(asked).await };
     explain::in_json(PROGRAM, query.as_deref(), explain).await
-}
-
-async fn explain_html(
-    State(inspector): State<Arc<Inspector>>,
-    RawQuery(query): RawQuery,
-) -> Response {
-    let explain = |asked| async { Some(inspector.explain(asked).await?.text) };
-    explain::in_html(&inspector.site, query.as_deref(), explain).await
 }
 
 async fn verify_json(State(inspector): State<Arc<Inspector>>) -> Response {
@@ -220,4 +183,35 @@ async fn ask<T>(
     let (sender, told) = oneshot::channel();
     writer.send(question(sender)).await.ok()?;
     told.await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use runtime::listen::ListenAddress;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::UnixStream,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn page_is_served_and_may_run_only_what_the_server_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("x.sock");
+        let address = ListenAddress::Unix(socket.clone().into());
+        let inspect = Inspect::bind(&address).await.unwrap();
+        let (asked, _questions) = mpsc::channel(QUEUE);
+        let (sources, token) = (StatusSources::default(), CancellationToken::new());
+        let serving = tokio::spawn(serve(inspect, asked, sources, token.clone()));
+        let mut stream = UnixStream::connect(&socket).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).await.unwrap();
+        token.cancel();
+        serving.await.unwrap().unwrap();
+        let policy = "content-security-policy: default-src 'none'; script-src 'self'; ";
+        assert!(page.contains(policy), "{page}");
+        assert!(page.contains("<!DOCTYPE html>"), "{page}");
+    }
 }

@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace, help_heading = headings::STORE)]
     pub dnsresolver_objects_namespace: Option<String>,
 
-    /// The URL where the policy-writer shows its state in JSON.
+    /// The URL where the policy-writer shows its state, as a page and as JSON.
     ///
     /// `unix:///run/inspect.sock`, or `tcp://` with a loopback address, such as `tcp://127.0.0.1:9095`. The state has the names of all
     /// tenants, so other hosts cannot reach it. Default: none.

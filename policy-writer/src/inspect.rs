@@ -1,4 +1,4 @@
-//! `--inspect`: the writer's state in JSON, for administrators and for the program `egress`.
+//! `--inspect`: the writer's state, for administrators and for the program `egress`.
 //!
 //! `render_text` has the answers as text.
 
@@ -76,6 +76,7 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
+    pub program: &'static str,
     pub version: &'static str,
     #[serde(flatten)]
     pub instance: Instance,
@@ -101,6 +102,7 @@ pub struct StatusSources {
 impl Status {
     fn new(snapshot: Snapshot, sources: &StatusSources) -> Self {
         let mut status = Self {
+            program: PROGRAM,
             version: VERSION,
             instance: sources.instance.clone(),
             problems: Problems::default(),
@@ -120,7 +122,6 @@ impl Status {
                 reason: "Condition",
                 subject: condition.name.to_owned(),
                 words: condition.reason.clone()?,
-                link: "/status.json".to_owned(),
                 docs,
             })
         }));
@@ -128,7 +129,6 @@ impl Status {
             reason: "UnreadableObject",
             subject: format!("{} {}", bad.kind, bad.place),
             words: bad.fault.clone(),
-            link: "/status.json".to_owned(),
             docs: "troubleshooting.md#egressdnsstoreunreadable",
         }));
         for resolver in &self.snapshot.dns_resolvers {
@@ -136,7 +136,6 @@ impl Status {
                 reason: "DNSResolver",
                 subject: format!("{}/{}", resolver.namespace, resolver.name),
                 words: fault.clone(),
-                link: "/status.json".to_owned(),
                 docs,
             }));
         }
@@ -240,5 +239,36 @@ impl Inspector {
             told.await.ok()
         });
         timeout(ANSWER_DEADLINE, asked).await.ok().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use runtime::listen::ListenAddress;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::UnixStream,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn page_is_served_and_may_run_only_what_the_server_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("x.sock");
+        let address = ListenAddress::Unix(socket.clone().into());
+        let inspect = Inspect::bind(&address).await.unwrap();
+        let (asked, _questions) = mpsc::channel(QUEUE);
+        let (sources, token) = (StatusSources::default(), CancellationToken::new());
+        let serving = tokio::spawn(serve(inspect, asked, sources, token.clone()));
+        let mut stream = UnixStream::connect(&socket).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).await.unwrap();
+        token.cancel();
+        serving.await.unwrap().unwrap();
+        let policy = "content-security-policy: default-src 'none'; script-src 'self'; ";
+        assert!(page.contains(policy), "{page}");
+        assert!(page.contains("<!DOCTYPE html>"), "{page}");
     }
 }

@@ -3,14 +3,14 @@
 //!
 //! - [`client`]: the subcommands that query it; their arguments are in [`Asked`].
 //! - [`explain`]: the answers to them.
-//! - [`html`]: its pages.
+//! - `page`: the same state as a page.
 //! - [`problems`]: the faults that need an administrator.
 //! - [`text`]: foreign texts, safe for a terminal and for JSON.
 
 mod asked;
 pub mod client;
 pub mod explain;
-pub mod html;
+mod page;
 pub mod problems;
 pub mod text;
 
@@ -19,6 +19,7 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::{
     Router,
+    body::Body,
     http::{
         HeaderName, HeaderValue, StatusCode,
         header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS},
@@ -36,8 +37,8 @@ use crate::{
     listen::{Access, ListenAddress, Listener},
 };
 
-/// The page has no script, loads nothing but the icon in its URL, cannot be framed, and its forms lead to itself.
-const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'";
+/// The page runs and loads only what this server has, beside the icon in its URL, and cannot be framed.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; frame-ancestors 'none'";
 
 /// The limits of clients. Each client that does not read a large answer holds all of it in memory.
 const LIMITS: http::Limits = http::Limits {
@@ -67,12 +68,13 @@ impl Inspect {
         Ok(Self(listener))
     }
 
-    /// Answers until the token is cancelled: twelve requests at once, each within 20 s unless its handler extends that.
+    /// Serves these routes and the page until the token is cancelled: twelve requests at once, each within 20 s unless
+    /// its handler extends that.
     ///
     /// # Errors
     /// The errors of [`http::serve`].
     pub async fn serve(self, router: Router, token: CancellationToken) -> anyhow::Result<()> {
-        http::serve(self.0, router, LIMITS, token).await
+        http::serve(self.0, router.merge(page::router()), LIMITS, token).await
     }
 }
 
@@ -129,11 +131,6 @@ impl IntoResponse for QueryError {
     }
 }
 
-/// A page; its texts are already escaped.
-pub fn page(html: String) -> Response {
-    answer("text/html; charset=utf-8", html)
-}
-
 /// JSON in printable ASCII.
 pub fn json(value: &impl Serialize) -> Response {
     match text::json(value) {
@@ -153,7 +150,7 @@ pub fn refusal(status: StatusCode, words: &str) -> Response {
     (status, format!("{words}\n")).into_response()
 }
 
-fn answer(content_type: &'static str, body: String) -> Response {
+fn answer(content_type: &'static str, body: impl Into<Body>) -> Response {
     let header = |name: HeaderName, value| (name, HeaderValue::from_static(value));
     let headers = [
         header(CONTENT_TYPE, content_type),
@@ -161,7 +158,7 @@ fn answer(content_type: &'static str, body: String) -> Response {
         header(X_CONTENT_TYPE_OPTIONS, "nosniff"),
         header(CACHE_CONTROL, "no-store"),
     ];
-    (headers, body).into_response()
+    (headers, body.into()).into_response()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `/explain` and `/explain.json`: why an address is there, or is not.
+//! `/explain.json`: why an address is there, or is not.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,17 +29,6 @@ pub(super) async fn in_json(
 ) -> Response {
     let explain = |asked| async move { inspector.explain(&asked).await };
     explain::in_json(PROGRAM, query.as_deref(), explain).await
-}
-
-pub(super) async fn in_html(
-    State(inspector): State<Arc<Inspector>>,
-    RawQuery(query): RawQuery,
-) -> Response {
-    let explain = |asked: Asked| {
-        let inspector = Arc::clone(&inspector);
-        async move { Some(inspector.explain(&asked).await?.text) }
-    };
-    explain::in_html(&inspector.sources.site, query.as_deref(), explain).await
 }
 
 impl Inspector {

@@ -18,7 +18,7 @@ use crate::facts::{ANSWER_DEADLINE, Inspector, PROGRAM};
 use crate::{
     facts::explained::AddressExplained,
     listen::PeerIds,
-    publish::{InspectRequest, ListedName, NameFacts, NameListing, NameSelection, NamesQuery},
+    publish::{InspectRequest, ListedName, NameFacts, NameListing, NamesQuery},
 };
 
 /// The most addresses for each name; further ones are counted.
@@ -64,11 +64,9 @@ pub(super) async fn in_json(
 fn names_query(asked: Option<&str>) -> Result<NamesQuery, QueryError> {
     let [filter, namespace, after] = query(asked, ["filter", "namespace", "after"])?;
     Ok(NamesQuery {
-        selection: NameSelection::Matching {
-            filter: filter.unwrap_or_default(),
-            namespace,
-            after: list_after(after.as_deref())?,
-        },
+        filter: filter.unwrap_or_default(),
+        namespace,
+        after: list_after(after.as_deref())?,
         addresses: MOST_ADDRESSES,
     })
 }

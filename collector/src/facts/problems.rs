@@ -3,7 +3,7 @@
 use runtime::{
     admin::Condition,
     inspect::{
-        problems::{Problem, Problems, explain_path},
+        problems::{Problem, Problems},
         text::printable,
     },
     store::ObjectKey,
@@ -32,7 +32,6 @@ pub(super) fn find(status: &Status) -> Problems {
         reason: "UnreadableObject",
         subject: format!("{} {}", bad.kind, bad.place),
         words: bad.fault.clone(),
-        link: "/#bad-objects".to_owned(),
         docs: STORE,
     }));
     let namespaces = status.view.namespaces.iter();
@@ -46,7 +45,6 @@ pub(super) fn find(status: &Status) -> Problems {
             "it is at a cap: it has {} addresses of names, and {} names are left out",
             at_cap.addresses, at_cap.names_left_out
         ),
-        link: "/#namespaces".to_owned(),
         docs: LIMITS,
     }));
     problems.extend(status.faults.iter().filter_map(of_fault));
@@ -59,7 +57,6 @@ fn of_condition(condition: &Condition) -> Option<Problem> {
         reason: "Condition",
         subject: condition.name.to_owned(),
         words: condition.reason.clone()?,
-        link: "/#conditions".to_owned(),
         docs: match condition.name {
             "store-writes" => "troubleshooting.md#egressdnsstatuseslate",
             _ => STORE,
@@ -76,13 +73,12 @@ fn of_block(block: &BlockView) -> Option<Problem> {
         },
         subject: format!("DNS server {}", block.server),
         words: format!("{}: {words}", block.name),
-        link: "/#dns-servers".to_owned(),
         docs: "troubleshooting.md#egressdnsserversendsnodnstap",
     })
 }
 
 /// The fault of a server block.
-pub(super) fn block_trouble(block: &BlockView) -> Option<&'static str> {
+fn block_trouble(block: &BlockView) -> Option<&'static str> {
     Some(match (block.state, block.rcode) {
         (BlockState::Forwards, _) => {
             "it forwards the probe, so its stream may be a second late: give a name that it answers by itself (--flush-name)"
@@ -109,7 +105,6 @@ fn of_fault(fault: &FaultStatus) -> Option<Problem> {
         reason: fault.reason,
         subject: format!("{} {}", fault.kind, fault.object),
         words: format!("{}{}", fault.meaning, printable(&subjects)),
-        link: "/#rules".to_owned(),
         docs: "explain.md#reasons",
     })
 }
@@ -122,7 +117,6 @@ fn of_name(name: &NameView) -> Option<Problem> {
         reason,
         subject: name.name.to_string(),
         words: words.join("; "),
-        link: explain_path(name.name.as_str()),
         docs: match *reason {
             "LeftOut" => LIMITS,
             "Full" | "Evicted" => "troubleshooting.md#egressdnslimitnear",
@@ -134,7 +128,7 @@ fn of_name(name: &NameView) -> Option<Problem> {
 
 /// Why an administrator should look at a name, each with its kind for programs. A wildcard without
 /// addresses is no fault: no pod asked for a name under it.
-pub(super) fn name_troubles(name: &NameView) -> Vec<(&'static str, String)> {
+fn name_troubles(name: &NameView) -> Vec<(&'static str, String)> {
     let mut troubles = Vec::new();
     let mut add = |reason, words: String| troubles.push((reason, words));
     if name.full {

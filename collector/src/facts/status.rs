@@ -11,7 +11,7 @@ use runtime::{
 };
 use serde::Serialize;
 
-use crate::facts::InspectSources;
+use crate::facts::{InspectSources, PROGRAM};
 use crate::{
     flush::BlockView,
     listen::{Drops, PeerView},
@@ -29,6 +29,7 @@ const MOST_FAULTS: usize = 100;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
+    pub program: &'static str,
     pub version: &'static str,
     #[serde(flatten)]
     pub instance: Instance,
@@ -98,8 +99,9 @@ impl Status {
             out_of_sync: it.out_of_sync.clone(),
         });
         Self {
+            program: PROGRAM,
             version: VERSION,
-            instance: sources.site.instance.clone(),
+            instance: sources.instance.clone(),
             problems: Problems::default(),
             view,
             conditions: sources.health.conditions(),

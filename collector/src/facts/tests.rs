@@ -15,18 +15,14 @@ use tokio::{
 use super::*;
 use crate::{
     flush::BlockState,
-    publish::{
-        CapView, ListedName, NameFacts, NameListing, NameSelection, NameView, NamesQuery, View,
-    },
+    publish::{CapView, NameView, View},
     rules::{
         BySource,
         validation::{Fault, Faults},
     },
 };
 use ::names::Evictions;
-use ::names::{AddressFacts, Failure, FailureView, Provenance};
-
-mod pages;
+use ::names::{Failure, FailureView};
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 
@@ -86,69 +82,13 @@ fn overview() -> Overview {
     }
 }
 
-/// Each asked name, with an address and a namespace.
-fn listing(query: &NamesQuery) -> NameListing {
-    let NameSelection::These(names) = &query.selection else {
-        panic!("{query:?}");
-    };
-    let listed = |name: &DnsName| ListedName {
-        facts: NameFacts {
-            name: name.clone(),
-            wanted: true,
-            allowed: true,
-            denied: false,
-            over_limit: false,
-            at_cap: Vec::new(),
-            objects: Vec::new(),
-            addresses: vec![(address(name), true)],
-            more_addresses: 2,
-            next_lookup: None,
-            fruitless_lookups: 0,
-            failures: Vec::new(),
-            left_out: 0,
-            failed_writes: 0,
-        },
-        namespaces: vec!["team-a".into()],
-        more_namespaces: 1,
-        asked_by: Vec::new(),
-    };
-    NameListing {
-        at: Timestamp::from_millis(1_800_000_000_000),
-        leader: true,
-        names: names.iter().map(listed).collect(),
-        last: None,
-    }
-}
-
-fn address(name: &DnsName) -> AddressFacts {
-    let at = Timestamp::from_millis(1_800_000_000_000);
-    AddressFacts {
-        name: name.clone(),
-        ip: [192, 0, 2, 10].into(),
-        ttl: 30,
-        looked_up: at,
-        seen: at,
-        source: Provenance::LOOKUP,
-        first_client: None,
-        expires: at,
-        goes: at,
-        goes_once_looked_up: true,
-    }
-}
-
 /// Sources with a controller that answers with this view.
 fn sources(names: Vec<NameView>) -> InspectSources {
     let (controller, mut questions) = mpsc::channel(QUEUE);
     tokio::spawn(async move {
         while let Some(question) = questions.recv().await {
-            match question {
-                InspectRequest::View(viewer) => {
-                    let _ = viewer.send(view(names.clone()));
-                }
-                InspectRequest::Names(query, sender) => {
-                    let _ = sender.send(listing(&query));
-                }
-                InspectRequest::Facts(..) => {}
+            if let InspectRequest::View(viewer) = question {
+                let _ = viewer.send(view(names.clone()));
             }
         }
     });
@@ -192,7 +132,7 @@ fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
         remembered: AnswerCache::default(),
         peers: crate::listen::PeerIds::default(),
         connections: connections(),
-        site: Site::default(),
+        instance: Instance::default(),
         clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
         captures: CaptureSubscribers::default(),
         new_addresses: NewAddresses::default(),
@@ -255,16 +195,62 @@ impl Served {
     }
 }
 
-/// The page and the JSON.
-async fn shown(names: Vec<NameView>) -> (String, serde_json::Value) {
-    let served = Served::start(names).await;
-    let socket = &served.socket;
-    let page = get(socket, "/").await;
-    let json = get(socket, "/status.json").await;
-    assert!(get(socket, "/metrics").await.starts_with("HTTP/1.0 404"));
+#[tokio::test]
+async fn page_and_json_are_served_and_may_run_only_what_the_server_has() {
+    let served = Served::start(vec![name_view("www.example.com")]).await;
+    let page = get(&served.socket, "/").await;
+    let json = get(&served.socket, "/status.json").await;
+    let refused = get(&served.socket, "/names.json?after=%20a").await;
+    let metrics = get(&served.socket, "/metrics").await;
     served.end().await;
-    let (_, body) = json.split_once("\r\n\r\n").unwrap();
-    (page, serde_json::from_str(body).unwrap())
+    assert!(page.contains("<!DOCTYPE html>"), "{page}");
+    for answer in [&page, &json] {
+        for header in [
+            "content-security-policy: default-src 'none'; script-src 'self'; ",
+            "x-content-type-options: nosniff\r\n",
+            "cache-control: no-store\r\n",
+        ] {
+            assert!(answer.contains(header), "{header:?} is missing in {answer}");
+        }
+    }
+    assert!(json.contains(r#""program":"collector""#), "{json}");
+    assert!(refused.starts_with("HTTP/1.0 400"), "{refused}");
+    assert!(metrics.starts_with("HTTP/1.0 404"), "{metrics}");
+}
+
+#[test]
+fn status_says_what_is_wrong_and_what_is_known() {
+    let troubled = NameView {
+        failing: 12,
+        failures: vec![FailureView {
+            name: DnsName::parse("a.example.com").unwrap(),
+            failures: 4,
+            failure: Some(Failure::NXDOMAIN),
+        }],
+        evictions: Evictions {
+            addresses: 0,
+            names: 9,
+        },
+        ..name_view("*.example.com")
+    };
+    let status = status_of(vec![name_view("www.example.com"), troubled]);
+    let json = serde_json::to_value(&status).unwrap();
+    assert_eq!(json["leader"], true);
+    assert_eq!(json["at"], "2027-01-15T08:00:00Z");
+    assert_eq!(json["problems"].as_array().unwrap().len(), 5);
+    assert_eq!(json["conditions"][0]["name"], "store-writes");
+    assert_eq!(json["faults"][0]["reason"], "NameRefused");
+    assert_eq!(json["faults"][0]["subjects"][0], HOSTILE);
+    assert_eq!(json["rules"][0]["unknown"][0], "ovn/broken");
+    let [www, wildcard] = [&json["names"][0], &json["names"][1]];
+    assert_eq!(www["nextLookup"], "2027-01-15T08:00:12Z");
+    assert_eq!(www["addresses"], 3);
+    assert_eq!(wildcard["failures"][0]["degraded"], "NXDOMAIN");
+    assert_eq!(wildcard["evictions"]["names"], 9);
+    assert_eq!(json["evictions"]["addresses"], 7);
+    let namespace = &json["namespacesAtCap"][0];
+    assert_eq!(namespace["addresses"], 19_990);
+    assert_eq!(namespace["namesLeftOut"], 12);
 }
 
 /// Paused time advances only while no task can run.

@@ -1,4 +1,4 @@
-//! Lists of names with their addresses, for the status page and for `/names.json`.
+//! Lists of names with their addresses, for `/names.json`.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -25,24 +25,14 @@ const MOST_CLIENTS: usize = 100;
 /// Which names are asked for.
 #[derive(Clone, Debug)]
 pub struct NamesQuery {
-    pub selection: NameSelection,
+    /// Only names that contain this text, ignoring case, or whose objects do, or the names under them.
+    pub filter: String,
+    /// Only names in rules of this namespace.
+    pub namespace: Option<String>,
+    /// Only names after this one.
+    pub after: Option<DnsName>,
     /// The most addresses for each name; further ones are counted.
     pub addresses: usize,
-}
-
-#[derive(Clone, Debug)]
-pub enum NameSelection {
-    /// These names, in this order.
-    These(Vec<DnsName>),
-    /// By name.
-    Matching {
-        /// Only names that contain this text, ignoring case, or whose objects do, or the names under them.
-        filter: String,
-        /// Only names in rules of this namespace.
-        namespace: Option<String>,
-        /// Only names after this one.
-        after: Option<DnsName>,
-    },
 }
 
 /// The names of a query.
@@ -73,18 +63,7 @@ pub struct ListedName {
 impl Publisher {
     /// The names that are asked for, with their addresses.
     pub(crate) fn list_names(&self, query: &NamesQuery, now: Timestamp) -> NameListing {
-        let (selected, is_cut) = match &query.selection {
-            NameSelection::These(names) => {
-                let known = names.iter();
-                let known = known.filter_map(|name| Some((name, self.names.get(name)?)));
-                (known.take(MOST).collect(), false)
-            }
-            NameSelection::Matching {
-                filter,
-                namespace,
-                after,
-            } => self.matching(filter, namespace.as_deref(), after.as_ref()),
-        };
+        let (selected, is_cut) = self.matching(query);
         let (mut names, mut addresses) = (Vec::with_capacity(selected.len()), 0);
         for (name, entry) in &selected {
             let listed = self.listed(name, entry, query.addresses, now);
@@ -105,16 +84,14 @@ impl Publisher {
     }
 
     /// The first names, sorted, and whether there are more.
-    fn matching<'a>(
-        &'a self,
-        filter: &str,
-        namespace: Option<&str>,
-        after: Option<&DnsName>,
-    ) -> (Vec<(&'a DnsName, &'a Entry)>, bool) {
-        let filter = filter.to_ascii_lowercase();
+    fn matching(&self, query: &NamesQuery) -> (Vec<(&DnsName, &Entry)>, bool) {
+        let filter = query.filter.to_ascii_lowercase();
         let holds = |text: &str| text.to_ascii_lowercase().contains(&filter);
         // A namespace without a number has no rule.
-        let namespace = namespace.map(|it| self.namespaces.known(it));
+        let namespace = query
+            .namespace
+            .as_deref()
+            .map(|it| self.namespaces.known(it));
         let of_namespace = |entry: &Entry| match namespace {
             Some(Some(namespace)) => entry
                 .rule_use()
@@ -136,7 +113,7 @@ impl Publisher {
         let mut found: Vec<_> = self
             .names
             .iter()
-            .filter(|(name, _)| after.is_none_or(|after| after < *name))
+            .filter(|(name, _)| query.after.as_ref().is_none_or(|after| after < *name))
             .filter(|(_, entry)| of_namespace(entry))
             .filter(|(name, entry)| {
                 filter.is_empty()

@@ -78,7 +78,7 @@ pub struct Channels {
     pub index: SharedIndex,
     /// Reports Events on objects.
     pub reporter: Reporter,
-    /// Requests of the status page.
+    /// Requests of administrators.
     pub questions: mpsc::Receiver<InspectRequest>,
 }
 

@@ -1,4 +1,4 @@
-//! A summary of all names, for the status page.
+//! A summary of all names, for `/status.json`.
 
 use std::{iter::once, sync::Arc};
 

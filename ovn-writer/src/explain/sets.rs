@@ -7,7 +7,7 @@ use proto::api::{DnsName, Family};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::{Reason, Sides};
+use super::Sides;
 use crate::{
     address_set::AddressSet,
     references::{NorthboundReplica, SetName},
@@ -36,24 +36,24 @@ pub struct SetsQuery {
     pub addresses: usize,
 }
 
-/// The part of the matching sets, and their order.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+/// The part of the matching sets.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Selection {
-    /// Sets with differences first, then by name.
-    #[default]
-    DifferingFirst,
     /// Only sets with differences.
     Differing,
-    /// By name, those after this one.
+    /// Those after this name.
     After(Option<DnsName>),
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self::After(None)
+    }
 }
 
 /// The address sets of a query.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sets {
-    /// The conditions that affect all names.
-    #[serde(skip)]
-    pub conditions: Vec<Reason>,
     /// The number of names in the store or the database.
     pub names: usize,
     /// The number of matching names.
@@ -112,20 +112,11 @@ impl Sets {
                 matching.insert(name);
             }
         }
-        let mut selected: Vec<(bool, &DnsName)> = matching
-            .iter()
-            .filter_map(|name| {
-                let differs = || sides.state().differs(name);
-                match &query.selection {
-                    Selection::DifferingFirst => Some((!differs(), *name)),
-                    Selection::Differing => differs().then_some((false, *name)),
-                    Selection::After(after) => {
-                        let is_after = after.as_ref().is_none_or(|after| after < *name);
-                        is_after.then_some((false, *name))
-                    }
-                }
-            })
-            .collect();
+        let is_selected = |name: &&DnsName| match &query.selection {
+            Selection::Differing => sides.state().differs(name),
+            Selection::After(after) => after.as_ref().is_none_or(|after| after < *name),
+        };
+        let mut selected: Vec<&DnsName> = matching.iter().copied().filter(is_selected).collect();
         let count = selected.len();
         // Sorting all of them would take long.
         if count > MOST {
@@ -135,7 +126,7 @@ impl Sets {
         selected.sort_unstable();
         let (mut sets, mut shown, mut addresses) = (Vec::new(), 0, 0);
         if let Some(replica) = sides.replica {
-            for (_, name) in &selected {
+            for name in &selected {
                 let mut of_name = sides.sets(name, replica, query.addresses);
                 if query.selection == Selection::Differing {
                     of_name.retain(|set| set.trouble.is_some());
@@ -152,13 +143,10 @@ impl Sets {
         sets.truncate(MOST);
         let last = selected.get(..shown).and_then(|shown| shown.last());
         Self {
-            conditions: sides.conditions(),
             names: names.len(),
             matching: matching.len(),
             hidden: count - shown,
-            last: last
-                .filter(|_| shown < count)
-                .map(|(_, name)| (*name).clone()),
+            last: last.filter(|_| shown < count).map(|name| (*name).clone()),
             sets,
         }
     }

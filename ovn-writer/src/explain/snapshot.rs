@@ -1,4 +1,4 @@
-//! A summary of the writer's state, for the status page.
+//! A summary of the writer's state, for `/status.json`.
 
 use serde::Serialize;
 

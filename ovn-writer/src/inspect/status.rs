@@ -3,10 +3,7 @@
 use runtime::{
     VERSION,
     admin::{Condition, Health},
-    inspect::{
-        html::{COLLECTOR, Site},
-        problems::{Problem, Problems, explain_path},
-    },
+    inspect::problems::{Problem, Problems},
     instance::Instance,
     store::{BadObject, BadObjects},
 };
@@ -21,6 +18,7 @@ use crate::{
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
+    pub program: &'static str,
     pub version: &'static str,
     #[serde(flatten)]
     pub instance: Instance,
@@ -45,20 +43,10 @@ pub struct StatusSources {
     pub bad_objects: BadObjects,
 }
 
-impl StatusSources {
-    /// The frame of the pages.
-    pub(super) fn site(&self) -> Site {
-        Site {
-            program: PROGRAM,
-            instance: self.instance.clone(),
-            other: COLLECTOR,
-        }
-    }
-}
-
 impl Status {
     pub(super) fn new(snapshot: Snapshot, sources: &StatusSources) -> Self {
         let mut status = Self {
+            program: PROGRAM,
             version: VERSION,
             instance: sources.instance.clone(),
             problems: Problems::default(),
@@ -77,14 +65,12 @@ impl Status {
             reason: "UnreadableObject",
             subject: format!("{} {}", bad.kind, bad.place),
             words: bad.fault.clone(),
-            link: "/#bad-objects".to_owned(),
             docs: "troubleshooting.md#egressdnsstoreunreadable",
         }));
         problems.extend(self.snapshot.absent.iter().map(|absent| Problem {
             reason: "AbsentObjects",
             subject: "objects".to_owned(),
             words: absent.to_string(),
-            link: "/#conditions".to_owned(),
             docs: "troubleshooting.md#egressdnsobjectsabsent",
         }));
         problems.extend(self.snapshot.sets.iter().filter_map(of_set));
@@ -98,7 +84,6 @@ fn of_condition(condition: &Condition) -> Option<Problem> {
         reason: "Condition",
         subject: condition.name.to_owned(),
         words: condition.reason.clone()?,
-        link: "/#conditions".to_owned(),
         docs: match condition.name {
             "store" => "troubleshooting.md#egressdnsstoreunreadable",
             _ => "troubleshooting.md#egressdnsnorthboundoutofsync",
@@ -112,7 +97,6 @@ fn of_set(set: &SetShown) -> Option<Problem> {
         reason: "SetDiffers",
         subject: set.name.clone(),
         words: format!("{} set {}: {trouble}", set.family, set.set),
-        link: explain_path(&set.name),
         docs: "troubleshooting.md#egressdnsnorthboundoutofsync",
     })
 }
@@ -174,7 +158,6 @@ mod tests {
         let status = Status::new(snapshot(sets), &StatusSources::default());
         assert_eq!(subjects(&status), [("SetDiffers", "b.example.com.")]);
         let problem = &status.problems.listed[0];
-        assert_eq!(problem.link, "/explain?about=b.example.com.");
         assert!(problem.words.contains("cannot be created"), "{problem:?}");
         let json = serde_json::to_value(&status).unwrap();
         assert_eq!(json["problems"][0]["subject"], "b.example.com.");

@@ -1,4 +1,4 @@
-//! `/explain` and `/explain.json`: why an address is open, or is not.
+//! `/explain.json`: why an address is open, or is not.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{Asked, QueryError, busy, html::Site, json, page, query, refusal};
+use super::{Asked, QueryError, busy, json, query, refusal};
 
 /// The pause between two queries that search everything, since they run in a task that has to be fast.
 const BETWEEN: Duration = Duration::from_millis(50);
@@ -53,25 +53,6 @@ pub async fn in_json<E: Serialize, F: Future<Output = Option<E>>>(
     }
 }
 
-/// Answers a query with a page of explanations; without a query the page has only the form. `explain` as for
-/// [`in_json`].
-pub async fn in_html<F: Future<Output = Option<Vec<String>>>>(
-    site: &Site,
-    query: Option<&str>,
-    explain: impl FnOnce(Asked) -> F,
-) -> Response {
-    let asked = match asked(query) {
-        Ok(Some(asked)) => asked,
-        Ok(None) => return page(site.explanation(None, None, &[])),
-        Err(error) => return error.into_response(),
-    };
-    let (about, namespace) = (asked.text(), asked.namespace.clone());
-    match explain(asked).await {
-        Some(lines) => page(site.explanation(Some(&about), namespace.as_deref(), &lines)),
-        None => busy(site.program),
-    }
-}
-
 /// The query; `None` if it has no subject.
 fn asked(text: Option<&str>) -> Result<Option<Asked>, QueryError> {
     let [about, namespace] = query(text, ["about", "namespace"])?;
@@ -93,17 +74,6 @@ mod tests {
 
     #[tokio::test]
     async fn a_query_is_answered_asked_for_or_refused() {
-        let lines = |asked: Asked| async move { Some(vec![asked.text()]) };
-        for (query, expected) in [
-            (Some("about=<b>"), StatusCode::OK),
-            (None, StatusCode::OK),
-            (Some(&*"x".repeat(10_000)), StatusCode::URI_TOO_LONG),
-        ] {
-            assert_eq!(
-                in_html(&Site::default(), query, lines).await.status(),
-                expected
-            );
-        }
         let nothing = |_| async { None::<Vec<String>> };
         for (query, expected) in [
             (Some("about=a.b"), StatusCode::SERVICE_UNAVAILABLE),

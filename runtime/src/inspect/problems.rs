@@ -1,4 +1,4 @@
-//! The faults that need an administrator: the beginning of a status page, and a list in `/status.json`.
+//! The faults that need an administrator: a list in `/status.json`.
 
 use serde::Serialize;
 
@@ -14,8 +14,6 @@ pub struct Problem {
     pub subject: String,
     /// The fault, and the remedy if it is short, as a sentence.
     pub words: String,
-    /// Where this server says more: a path, with a fragment for a part of the page.
-    pub link: String,
     /// The section of the documentation, such as `troubleshooting.md#egressdnsblind`.
     pub docs: &'static str,
 }
@@ -55,13 +53,6 @@ impl Extend<Problem> for Problems {
     }
 }
 
-/// The path of the explanation of a name or an address.
-pub fn explain_path(about: &str) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("about", about);
-    format!("/explain?{}", query.finish())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,7 +63,6 @@ mod tests {
             reason: "Empty",
             subject: index.to_string(),
             words: String::new(),
-            link: explain_path("*.a b"),
             docs: "",
         };
         let mut problems = Problems::default();
@@ -80,7 +70,6 @@ mod tests {
         problems.add_unlisted(2);
         assert_eq!((problems.listed.len(), problems.more), (MOST, 5));
         assert_eq!(problems.count(), MOST + 5);
-        assert_eq!(problems.listed[0].link, "/explain?about=*.a+b");
         let json = serde_json::to_value(&problems).unwrap();
         assert_eq!(json["moreProblems"], 5);
         assert_eq!(json["problems"][7]["subject"], "7");

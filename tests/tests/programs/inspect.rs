@@ -109,11 +109,7 @@ async fn the_status_page_says_what_is_refused_and_why_and_what_is_known() {
 
     let (code, page) = get_over_unix(&socket, "/").await.unwrap();
     assert_eq!(code, 200, "{page}");
-    for part in ["team/default", "NameRefused", "localhost", NAME, &object] {
-        assert!(page.contains(part), "{part:?} is missing in {page}");
-    }
-    assert!(!page.contains("<script"), "{page}");
-    assert!(page.contains("&lt;script&gt;"), "{page}");
+    assert!(page.contains("src=\"/page.js\""), "{page}");
     // Health and metrics are on another server, and neither has the other's pages.
     assert_eq!(get_over_unix(&socket, "/metrics").await.unwrap().0, 404);
     let admin = world.collector.admin();

@@ -94,7 +94,7 @@ fn all_parts_of_the_status_are_searched_the_clusters_first() {
     assert_eq!(all, expected);
     let name = problems.listed.iter().find(|it| it.reason == "NotWritten");
     let name = name.unwrap();
-    assert_eq!(name.link, "/explain?about=www.example.com.");
+    assert_eq!(name.subject, "www.example.com.");
     assert_eq!(name.words, "2 writes failed");
 }
 

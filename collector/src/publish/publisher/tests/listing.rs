@@ -3,24 +3,21 @@
 use tokio::sync::oneshot;
 
 use super::{World, answer, at, name, namespace_caps::want_by};
-use crate::publish::{InspectRequest, ManageObjects, NameListing, NameSelection, NamesQuery};
+use crate::publish::{InspectRequest, ManageObjects, NameListing, NamesQuery};
 
-fn list(world: &World, selection: NameSelection, addresses: usize) -> NameListing {
-    let query = NamesQuery {
-        selection,
-        addresses,
-    };
+fn list(world: &World, query: NamesQuery) -> NameListing {
     let (sender, mut answer) = oneshot::channel();
     let request = InspectRequest::Names(query, sender);
     request.answer(&world.publisher, at(world.now));
     answer.try_recv().unwrap()
 }
 
-fn matching(filter: &str, namespace: Option<&str>, after: Option<&str>) -> NameSelection {
-    NameSelection::Matching {
+fn matching(filter: &str, namespace: Option<&str>, after: Option<&str>) -> NamesQuery {
+    NamesQuery {
         filter: filter.to_owned(),
         namespace: namespace.map(str::to_owned),
         after: after.map(name),
+        addresses: 1,
     }
 }
 
@@ -46,7 +43,7 @@ fn name_is_listed_with_its_namespaces_and_the_clients_that_asked() {
         world.observe_as(asked, ip, Some(client));
     }
     world.settle();
-    let all = list(&world, matching("", None, None), 1);
+    let all = list(&world, matching("", None, None));
     assert_eq!(names(&all), ["*.w.test.", "a.test.", "b.test."]);
     assert_eq!(all.last, None);
     let wildcard = &all.names[0];
@@ -62,7 +59,7 @@ fn name_is_listed_with_its_namespaces_and_the_clients_that_asked() {
     let facts = &wildcard.facts;
     assert_eq!((facts.addresses.len(), facts.more_addresses), (1, 1));
     assert!(facts.addresses[0].1, "the object has it");
-    for (selection, expected) in [
+    for (query, expected) in [
         (
             matching("", Some("one"), None),
             &["*.w.test.", "a.test."][..],
@@ -71,12 +68,8 @@ fn name_is_listed_with_its_namespaces_and_the_clients_that_asked() {
         (matching("g.w.test", None, None), &["*.w.test."]),
         (matching("", Some("nobody"), None), &[]),
         (matching("", None, Some("a.test")), &["b.test."]),
-        (
-            NameSelection::These(vec![name("b.test"), name("x.test"), name("a.test")]),
-            &["b.test.", "a.test."],
-        ),
     ] {
-        let listing = list(&world, selection, 1);
+        let listing = list(&world, query);
         assert_eq!(names(&listing), expected);
     }
 }
@@ -95,7 +88,14 @@ fn lists_are_bounded_and_follow_each_other_until_the_end() {
     }
     let (mut listed, mut after, mut lengths) = (Vec::new(), None::<String>, Vec::new());
     loop {
-        let listing = list(&world, matching("", None, after.as_deref()), 1_000);
+        let query = matching("", None, after.as_deref());
+        let listing = list(
+            &world,
+            NamesQuery {
+                addresses: 1_000,
+                ..query
+            },
+        );
         lengths.push(listing.names.len());
         listed.extend(names(&listing).into_iter().map(str::to_owned));
         let Some(last) = listing.last else { break };
