@@ -57,6 +57,16 @@ impl Kind for NetworkPolicy {}
 impl Kind for NetworkSet {}
 impl Kind for CrdNetworkSet {}
 
+/// The plural names of the kinds in namespaces, which are folders in a folder.
+pub(crate) const PLURALS: [&str; 6] = [
+    "dnsnameresolvers",
+    "dnsresolvers",
+    "egressfirewalls",
+    "ipmaps",
+    "networkpolicies",
+    "networksets",
+];
+
 /// The identity of an object in its kind.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ObjectKey {
@@ -201,7 +211,7 @@ pub enum Event<K> {
     /// An object was deleted; it may never have been decodable.
     Deleted(ObjectKey),
     /// All objects that exist but cannot be read now. They do not decode, are being written, or are in an unreadable
-    /// namespace. [`ObjectKey::all_in`] stands for a namespace without any known object.
+    /// namespace. [`ObjectKey::all_in`] stands for those of an unreadable namespace that are not known.
     ///
     /// The last known state of these objects stays valid. If there is none, their absence means nothing.
     ///

@@ -86,7 +86,7 @@ async fn the_socket_is_removed_at_the_end() {
 fn prepared(store: &Path) -> Vec<String> {
     let objects = store.join("ovn-kubernetes/dnsnameresolvers");
     let files = fs::read_dir(objects).into_iter().flatten().flatten();
-    let files = files.filter(|file| file.file_name().as_encoded_bytes().starts_with(b".tmp"));
+    let files = files.filter(|file| file.file_name().as_encoded_bytes().ends_with(b".tmp"));
     // A file that is gone again was written.
     files
         .filter_map(|file| fs::read_to_string(file.path()).ok())

@@ -59,15 +59,15 @@ impl Lock {
     /// The lock file cannot be created or opened; [`io::ErrorKind::TimedOut`].
     pub(super) fn acquire(path: &Path, timeout: Duration) -> io::Result<Self> {
         let deadline = Instant::now() + timeout;
-        loop {
+        while Instant::now() < deadline {
             if let Some(lock) = Self::try_acquire(path)? {
                 return Ok(lock);
             }
-            if Instant::now() >= deadline {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
             thread::sleep(RETRY);
         }
+        let path = path.display();
+        let words = format!("{path} is held by another process for more than {timeout:?}");
+        Err(io::Error::new(io::ErrorKind::TimedOut, words))
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(10);
 
     #[test]
-    fn a_second_holder_waits_for_the_first() {
+    fn second_holder_waits_for_the_first() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let first = Lock::acquire(&path, LONG).unwrap();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_file_that_was_removed_does_not_split_the_lock() {
+    fn lock_file_that_was_removed_does_not_split_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let first = Lock::acquire(&path, LONG).unwrap();

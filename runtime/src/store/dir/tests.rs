@@ -7,6 +7,7 @@ use std::{
     pin::Pin,
     process::{Command, Stdio},
     thread,
+    time::Duration,
 };
 
 use futures_util::StreamExt;
@@ -15,7 +16,7 @@ use proto::api::DnsNameResolver;
 use tempfile::TempDir;
 use tokio::{runtime::Runtime, time::timeout};
 
-use super::{lock::Lock, *};
+use super::{file::MAX_SIZE, folder::LOCK, lock::Lock, *};
 use crate::store::contract::{self, add_name, next, resolver, status};
 
 const DEADLINE: Duration = Duration::from_secs(20);

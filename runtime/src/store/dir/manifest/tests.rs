@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 
 use proptest::prelude::*;
 use proto::api::{DnsNameResolver, EgressFirewall};
@@ -7,9 +7,12 @@ use serde_json::json;
 use super::*;
 use crate::store::contract::status;
 
-/// A file created this many milliseconds after the epoch.
-fn born(inode: u64, at: u64) -> Fingerprint {
-    Fingerprint::made_up(inode, Duration::from_millis(at))
+fn content(bytes: &[u8], fingerprint: u64) -> Content {
+    Content {
+        bytes: bytes.to_owned(),
+        permissions: Permissions::from_mode(0o644),
+        fingerprint,
+    }
 }
 
 const GOOD: &str = "\
@@ -36,21 +39,26 @@ fn key() -> ObjectKey {
     }
 }
 
-fn read(text: &str) -> Result<Manifest<DnsNameResolver>, Fault> {
-    parse(text.as_bytes(), &key(), &born(1, 0))
+fn read(text: &str) -> Result<Manifest<DnsNameResolver>, String> {
+    parse(content(text.as_bytes(), 1), &key()).map_err(|error| format!("{error:#}"))
 }
 
-/// Parses the good manifest with one replacement; returns the line and the reason of the fault.
+/// The fault of the good manifest with one replacement.
 #[track_caller]
-fn fault_with(good: &str, bad: &str) -> (Option<u64>, String) {
+fn fault_with(good: &str, bad: &str) -> String {
     assert!(GOOD.contains(good));
-    let fault = read(&GOOD.replace(good, bad)).unwrap_err();
-    assert!(!fault.reason.contains('\n'), "{fault}");
-    (fault.line, fault.reason)
+    let fault = read(&GOOD.replace(good, bad)).err().unwrap();
+    assert!(!fault.contains('\n'), "{fault}");
+    fault
+}
+
+fn warning_of(text: &str) -> Option<String> {
+    let content = content(text.as_bytes(), 1);
+    parse::<EgressFirewall>(content, &key()).unwrap().warning
 }
 
 #[test]
-fn a_manifest_as_people_write_it_is_read() {
+fn manifest_as_people_write_it_is_read() {
     let object = read(GOOD).unwrap().object;
     assert_eq!(ObjectKey::of(&object), key());
     assert_eq!(object.spec.name, "www.example.com.");
@@ -59,7 +67,7 @@ fn a_manifest_as_people_write_it_is_read() {
 }
 
 #[test]
-fn what_the_place_says_may_be_left_out() {
+fn metadata_that_the_path_gives_may_be_left_out() {
     for metadata in ["metadata: {}\n", "metadata:\n", ""] {
         let text = GOOD.replace("metadata:\n  name: a\n  namespace: ns\n", metadata);
         assert_eq!(ObjectKey::of(&read(&text).unwrap().object), key());
@@ -67,9 +75,9 @@ fn what_the_place_says_may_be_left_out() {
 }
 
 #[test]
-fn what_contradicts_the_place_is_at_fault() {
+fn manifest_that_contradicts_its_place_is_at_fault() {
     assert_eq!(
-        fault_with("v1alpha1", "v1").1,
+        fault_with("v1alpha1", "v1"),
         "`apiVersion` is \"network.openshift.io/v1\", not \"network.openshift.io/v1alpha1\" as its place says"
     );
     for (good, bad, field) in [
@@ -80,65 +88,59 @@ fn what_contradicts_the_place_is_at_fault() {
             "namespace: other",
             "`metadata/namespace` is \"other\"",
         ),
-        ("kind: DNSNameResolver\n", "", "`kind` is missing"),
+        ("kind: DNSNameResolver\n", "", "`kind` is null"),
     ] {
-        let (_, reason) = fault_with(good, bad);
-        assert!(reason.starts_with(field), "{reason}");
+        let fault = fault_with(good, bad);
+        assert!(fault.starts_with(field), "{fault}");
     }
 }
 
 #[test]
-fn a_fault_has_a_line() {
-    assert_eq!(fault_with("  name: www", "  name: ]www").0, Some(7));
-    assert_eq!(fault_with("ttlSeconds: 30", "ttlSeconds: soon").0, Some(13));
-    assert_eq!(
-        fault_with("ttlSeconds: 30", "ttlSeconds: 3000000000").0,
-        Some(13)
-    );
-    assert_eq!(
-        fault_with("  name: www.example.com.", "  name: 5").0,
-        Some(7)
-    );
-    assert_eq!(fault_with("  namespace: ns", "  name: a").0, Some(5));
-    let (line, _) = fault_with("  namespace: ns", "  labels: { a: 1 }");
-    assert_eq!(line, Some(5));
-    let fault = parse::<DnsNameResolver>(b"a: b\nc: \xff\n", &key(), &born(1, 0)).unwrap_err();
-    assert_eq!((fault.line, fault.reason.as_str()), (Some(2), "not UTF-8"));
+fn fault_of_a_manifest_has_its_line() {
+    for (good, bad, line) in [
+        ("  name: www", "  name: ]www", 7),
+        ("ttlSeconds: 30", "ttlSeconds: soon", 13),
+        ("ttlSeconds: 30", "ttlSeconds: 3000000000", 13),
+        ("  name: www.example.com.", "  name: 5", 7),
+        ("  namespace: ns", "  name: a", 5),
+        ("  namespace: ns", "  labels: { a: 1 }", 5),
+    ] {
+        let fault = fault_with(good, bad);
+        assert!(fault.contains(&format!(" at line {line}, ")), "{fault}");
+    }
 }
 
 #[test]
-fn the_field_that_is_missing_is_the_one_that_is_said() {
+fn manifest_without_a_field_is_at_fault_for_that_field() {
     let (block, metadata) = (
         "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\n",
         "metadata: {name: a}\n",
     );
-    let flow = "{apiVersion: network.openshift.io/v1alpha1, kind: DNSNameResolver}\n";
     for text in [
         block.to_owned(),
         format!("{block}{metadata}"),
         format!("{block}metadata:\n"),
-        flow.to_owned(),
     ] {
-        let reason = read(&text).unwrap_err().reason;
-        assert!(reason.contains("missing field `spec`"), "{reason}");
+        let fault = read(&text).err().unwrap();
+        assert!(fault.contains("missing field `spec`"), "{fault}");
     }
-    let reason = read(&format!("{block}spec: {{}}\n")).unwrap_err().reason;
-    assert!(reason.contains("missing field `name`"), "{reason}");
-    // A fault in another place has its line.
-    let fault = read(&format!("{block}spec:\n  name: [a]\n")).unwrap_err();
-    assert_eq!(fault.line, Some(4), "{fault}");
+    let fault = read(&format!("{block}spec: {{}}\n")).err().unwrap();
+    assert!(fault.contains("missing field `name`"), "{fault}");
 }
 
 #[test]
-fn what_is_no_manifest_is_said_plainly() {
+fn text_that_is_no_manifest_is_at_fault() {
     for empty in ["", "\n", "# a comment\n", "---\n"] {
-        assert_eq!(read(empty).unwrap_err().reason, "the file is empty");
+        assert_eq!(read(empty).err().unwrap(), "the file is empty");
     }
     for text in ["half", "[]", "5"] {
-        assert!(read(text).unwrap_err().reason.contains("not an object"));
+        let fault = read(text).err().unwrap();
+        assert!(fault.contains("`apiVersion` is null"), "{fault}");
     }
-    let fault = read(&format!("{GOOD}---\n{GOOD}")).unwrap_err();
-    assert!(fault.reason.contains("more than one YAML document"));
+    let fault = read(&format!("{GOOD}---\n{GOOD}")).err().unwrap();
+    assert!(fault.contains("single YAML document"), "{fault}");
+    let fault = parse::<DnsNameResolver>(content(b"a: \xff\n", 1), &key()).err();
+    assert!(fault.unwrap().to_string().contains("not UTF-8"));
 }
 
 #[test]
@@ -146,25 +148,25 @@ fn every_beginning_of_a_file_is_at_fault_or_an_object() {
     for end in 0..GOOD.len() {
         match read(&GOOD[..end]) {
             Ok(manifest) => assert_eq!(ObjectKey::of(&manifest.object), key()),
-            Err(fault) => assert!(!fault.reason.is_empty()),
+            Err(fault) => assert!(!fault.is_empty()),
         }
     }
 }
 
 #[test]
-fn a_bomb_is_at_fault() {
+fn bomb_is_at_fault() {
     let mut laughs = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for i in 1..12 {
         let before = vec![format!("*a{}", i - 1); 10].join(", ");
         laughs += &format!("a{i}: &a{i} [{before}]\n");
     }
-    read(&laughs).unwrap_err();
-    read(&"[".repeat(100_000)).unwrap_err();
-    read(&"{a: ".repeat(100_000)).unwrap_err();
+    for bomb in [laughs, "[".repeat(100_000), "{a: ".repeat(100_000)] {
+        assert!(read(&bomb).is_err());
+    }
 }
 
 #[test]
-fn the_largest_status_that_fits_is_read() {
+fn largest_status_that_fits_is_read() {
     let address = "    - ip: 2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff\n      lastLookupTime: 2026-01-31T12:00:00Z\n      ttlSeconds: 30\n";
     let text = GOOD.to_owned() + &address.repeat((MAX_SIZE - GOOD.len()) / address.len());
     let names = read(&text).unwrap().object.status.unwrap().resolved_names;
@@ -172,26 +174,20 @@ fn the_largest_status_that_fits_is_read() {
 }
 
 #[test]
-fn the_version_follows_content_and_file() {
-    let of_file = |text: &str, file| {
-        let manifest = parse::<DnsNameResolver>(text.as_bytes(), &key(), &file).unwrap();
-        manifest.object.metadata.resource_version.unwrap()
+fn version_follows_content_and_file() {
+    let of = |text: &str, fingerprint| {
+        let manifest = parse::<DnsNameResolver>(content(text.as_bytes(), fingerprint), &key());
+        manifest.unwrap().object.metadata.resource_version.unwrap()
     };
-    let of = |text: &str, inode| of_file(text, born(inode, 0));
     assert_eq!(of(GOOD, 7), of(GOOD, 7));
     assert_ne!(of(GOOD, 7), of(GOOD, 8));
-    assert_ne!(
-        of(GOOD, 7),
-        of_file(GOOD, born(7, 1)),
-        "an inode is used again"
-    );
     assert_ne!(of(GOOD, 7), of(&format!("{GOOD}# edited\n"), 7));
     let claimed = GOOD.replace("  name: a\n", "  name: a\n  resourceVersion: '42'\n");
     assert_ne!(of(&claimed, 7), "42");
 }
 
 #[test]
-fn a_status_write_keeps_what_the_type_does_not_know() {
+fn status_write_keeps_what_the_type_does_not_know() {
     let text = GOOD
         .replace(
             "  name: a\n",
@@ -215,9 +211,7 @@ fn a_status_write_keeps_what_the_type_does_not_know() {
     assert_eq!(document.get("status"), None);
 }
 
-#[test]
-fn an_egress_firewall_is_read() {
-    let text = "\
+const FIREWALL: &str = "\
 apiVersion: k8s.ovn.org/v1
 kind: EgressFirewall
 spec:
@@ -225,16 +219,54 @@ spec:
   - type: Allow
     to: { dnsName: www.example.com }
     ports: [{ protocol: TCP, port: 443 }]
+  - type: Allow
+    to: { nodeSelector: { matchLabels: { a: b } } }
   - type: Deny
     to: { cidrSelector: 0.0.0.0/0 }
+status: { status: done, other: 1 }
 ";
-    let object = parse::<EgressFirewall>(text.as_bytes(), &key(), &born(1, 0))
-        .unwrap()
-        .object;
-    assert_eq!(object.spec.egress.len(), 2);
-    let refused = text.replace("type: Deny", "type: Drop");
-    let fault = parse::<EgressFirewall>(refused.as_bytes(), &key(), &born(1, 0)).unwrap_err();
-    assert_eq!(fault.line, Some(8), "{fault}");
+
+#[test]
+fn egress_firewall_is_read_without_a_warning() {
+    let firewall = content(FIREWALL.as_bytes(), 1);
+    let firewall = parse::<EgressFirewall>(firewall, &key()).unwrap();
+    assert_eq!(firewall.object.spec.egress.len(), 3);
+    assert_eq!(firewall.warning, None);
+    let refused = FIREWALL.replace("type: Deny", "type: Drop") + "metadata: {}\n";
+    let fault = parse::<EgressFirewall>(content(refused.as_bytes(), 1), &key()).err();
+    let fault = fault.unwrap().to_string();
+    assert!(fault.contains(" at line 10, "), "{fault}");
+}
+
+#[test]
+fn rule_without_a_destination_is_warned_of_with_its_line() {
+    for bad in ["to: { cidrselector: 0.0.0.0/0 }", "to: {}"] {
+        let text = FIREWALL.replace("to: { cidrSelector: 0.0.0.0/0 }", bad);
+        let warning = warning_of(&text).unwrap();
+        let expected = "a rule without a destination, such as `dnsName`, at line 11";
+        assert_eq!(warning, expected);
+    }
+    let block = "to:\n      dnsname: www.example.com";
+    let warning = warning_of(&FIREWALL.replace("to: { dnsName: www.example.com }", block));
+    assert!(warning.unwrap().ends_with(" at line 7"));
+}
+
+#[test]
+fn unknown_field_is_warned_of_with_its_line() {
+    let expected = |line, field| Some(format!("unknown field `{field}`{line} has no effect"));
+    let text = FIREWALL.replace("ports:", "prots:");
+    assert_eq!(
+        warning_of(&text),
+        expected(" at line 7", "spec.egress.0.prots")
+    );
+    let text = FIREWALL.replace("matchLabels", "matchlabels");
+    let field = "spec.egress.1.to.nodeSelector.matchlabels";
+    assert_eq!(warning_of(&text), expected(" at line 9", field));
+    let text = format!("{FIREWALL}metadata: {{ label: x }}\n");
+    assert_eq!(warning_of(&text), expected(" at line 13", "metadata.label"));
+    // Another line has the word, too.
+    let text = format!("{FIREWALL}metadata: {{ dnsName: x }}\n");
+    assert_eq!(warning_of(&text), expected("", "metadata.dnsName"));
 }
 
 fn any_document() -> impl Strategy<Value = Value> {
@@ -256,15 +288,15 @@ fn any_document() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(document in any_document()) {
-        let text = emit(&document).unwrap();
+    fn document_that_is_written_is_read_back(document in any_document()) {
+        let text = serde_saphyr::to_string(&document).unwrap();
         let read: Value = serde_saphyr::from_str_with_options(&text, options())
             .map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
         prop_assert_eq!(read, document, "{}", text);
     }
 
     #[test]
-    fn no_text_is_more_than_at_fault(text in "[ \\n:\\-a-c{}\\[\\]&*!'\"#|>?,.]{0,60}") {
+    fn text_of_any_kind_is_at_most_at_fault(text in "[ \\n:\\-a-c{}\\[\\]&*!'\"#|>?,.]{0,60}") {
         let _read = read(&text);
     }
 }

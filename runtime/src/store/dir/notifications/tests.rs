@@ -4,30 +4,18 @@ use super::*;
 
 impl Notifications {
     /// Notifications without inotify.
-    pub(in super::super) fn none(plural: String) -> Self {
+    pub(in super::super) fn none() -> Self {
         Self {
-            plural,
-            ..Self::default()
+            inotify: None,
+            folders: HashMap::new(),
+            is_incomplete: false,
+            due: BTreeMap::new(),
+            next_list: Instant::now(),
         }
     }
-
-    /// Simulates an overflow.
-    pub(in super::super) fn overflow(&mut self) {
-        self.work.lost = true;
-    }
 }
 
-const RENAME: ReadFlags = ReadFlags::MOVED_TO;
-const WRITE: ReadFlags = ReadFlags::MODIFY;
-const CLOSE: ReadFlags = ReadFlags::CLOSE_WRITE;
-
-fn notifications() -> Notifications {
-    Notifications::none("things".to_owned())
-}
-
-fn objects() -> Place {
-    Place::Objects("ns".to_owned())
-}
+const LONG: Duration = Duration::from_secs(10);
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey {
@@ -36,126 +24,98 @@ fn key(name: &str) -> ObjectKey {
     }
 }
 
-/// The places to look at after these events in the folder of objects.
-fn after(events: &[(ReadFlags, &str)]) -> Work {
-    let mut notifications = notifications();
-    for (flags, name) in events {
-        notifications.take_in(&objects(), *flags, Some(name));
-    }
-    notifications.take()
+/// A watched folder of objects.
+fn subject(dir: &Path) -> Notifications {
+    let mut notifications = Notifications::new();
+    notifications.watch(dir, Some("ns"));
+    notifications.next_list += LONG;
+    notifications
 }
 
-fn files(names: &[&str]) -> Work {
-    Work {
-        files: names.iter().map(|name| key(name)).collect(),
-        ..Work::default()
-    }
+/// The files that changed, and whether each may be read now; whether everything is to be listed.
+fn changes(notifications: &mut Notifications) -> (Vec<(String, bool)>, bool) {
+    notifications.read_events();
+    let now = Instant::now();
+    let is_list_due = notifications.next_list <= now;
+    notifications.next_list = now + LONG;
+    let due = std::mem::take(&mut notifications.due).into_iter();
+    let due = due.map(|(key, due)| {
+        assert!(due <= now + WRITE_PAUSE);
+        (key.name, due <= now)
+    });
+    (due.collect(), is_list_due)
 }
 
-fn everything() -> Work {
-    Work {
-        everything: true,
-        ..Work::default()
-    }
-}
-
-#[test]
-fn a_file_is_looked_at_when_it_was_renamed_closed_or_removed() {
-    for flags in [RENAME, CLOSE, ReadFlags::DELETE, ReadFlags::ATTRIB] {
-        assert_eq!(after(&[(flags, "a.yaml")]), files(&["a"]));
-    }
-}
-
-#[test]
-fn a_file_that_is_being_written_is_left_until_it_is_closed() {
-    let create = (ReadFlags::CREATE, "a.yaml");
-    let write = (WRITE, "a.yaml");
-    assert_eq!(after(&[create, write]), Work::default());
-    assert_eq!(after(&[create, write, (CLOSE, "a.yaml")]), files(&["a"]));
-
-    let mut notifications = notifications();
-    notifications.take_in(&objects(), WRITE, Some("a.yaml"));
-    assert!(notifications.is_being_written(&key("a")));
-    assert!(notifications.next_pause().unwrap() <= Instant::now() + WRITE_PAUSE);
-}
-
-#[test]
-fn a_file_whose_writer_paused_is_looked_at() {
-    let mut notifications = notifications();
-    let begun = Instant::now().checked_sub(WRITE_PAUSE).unwrap();
-    notifications.writing.insert(key("a"), begun);
-    assert_eq!(notifications.take(), files(&["a"]));
-    assert_eq!(notifications.next_pause(), None);
-}
-
-#[test]
-fn a_change_of_a_folder_means_to_look_at_everything() {
-    for (place, name) in [
-        (Place::Root, None),
-        (Place::Root, Some("ns")),
-        (Place::Namespace, None),
-        (Place::Namespace, Some("things")),
-        (objects(), None),
-        (objects(), Some("a.yml")),
-        (objects(), Some("..data")),
-    ] {
-        let mut notifications = notifications();
-        notifications.take_in(&place, RENAME, name);
-        assert_eq!(notifications.take(), everything(), "{place:?} {name:?}");
-    }
-}
-
-#[test]
-fn what_is_not_of_the_kind_is_ignored() {
-    for (place, name) in [
-        (Place::Root, ".lock"),
-        (Place::Root, ".git"),
-        (Place::Namespace, "others"),
-        (objects(), ".tmp0"),
-    ] {
-        let mut notifications = notifications();
-        notifications.take_in(&place, RENAME, Some(name));
-        assert_eq!(notifications.take(), Work::default(), "{place:?} {name}");
-    }
-    let log = "some.log";
-    assert_eq!(after(&[(WRITE, log), (CLOSE, log)]), Work::default());
-}
-
-#[test]
-fn a_flood_of_notifications_is_bounded() {
-    let mut notifications = notifications();
-    for i in 0..MAX_FILES + 10 {
-        for (flags, name) in [(RENAME, "a"), (WRITE, "b")] {
-            let name = format!("{name}{i}.yaml");
-            notifications.take_in(&objects(), flags, Some(&name));
-        }
-    }
-    assert_eq!(notifications.writing.len(), MAX_FILES);
-    let work = notifications.take();
-    assert_eq!(work.files.len(), MAX_FILES);
-    assert!(work.everything);
+fn file(name: &str, is_complete: bool) -> (Vec<(String, bool)>, bool) {
+    (vec![(name.to_owned(), is_complete)], false)
 }
 
 #[tokio::test]
-async fn only_changes_are_notified() {
+async fn file_is_due_at_once_when_it_was_closed_renamed_or_removed() {
     let dir = tempfile::tempdir().unwrap();
-    let mut notifications = Notifications::new("things".to_owned());
-    notifications.watch(dir.path(), objects());
-    let file = dir.path().join("a.yaml");
-    fs::write(&file, "text").unwrap();
-    notifications.arrived().await;
-    assert_eq!(notifications.take(), files(&["a"]));
-    fs::read(&file).unwrap();
+    let subject = &mut subject(dir.path());
+    let path = dir.path().join("a.yaml");
+    fs::write(&path, "text").unwrap();
+    subject.wait().await;
+    assert_eq!(changes(subject), file("a", true));
+    fs::write(dir.path().join(".new"), "text").unwrap();
+    assert_eq!(changes(subject), (vec![], false));
+    fs::rename(dir.path().join(".new"), &path).unwrap();
+    assert_eq!(changes(subject), file("a", true));
+    fs::remove_file(&path).unwrap();
+    assert_eq!(changes(subject), file("a", true));
+}
+
+#[tokio::test]
+async fn file_that_is_being_written_is_due_after_a_pause() {
+    let dir = tempfile::tempdir().unwrap();
+    let subject = &mut subject(dir.path());
+    let mut writer = fs::File::create(dir.path().join("a.yaml")).unwrap();
+    assert_eq!(changes(subject), file("a", false));
+    std::io::Write::write_all(&mut writer, b"half").unwrap();
+    assert_eq!(changes(subject), file("a", false));
+    drop(writer);
+    assert_eq!(changes(subject), file("a", true));
+}
+
+#[tokio::test]
+async fn names_that_are_no_objects_are_listed_if_they_may_matter() {
+    let dir = tempfile::tempdir().unwrap();
+    let subject = &mut subject(dir.path());
+    for (name, is_list_due) in [
+        ("a.yml", true),
+        ("..data", true),
+        (".a.tmp", false),
+        (".lock", false),
+    ] {
+        fs::write(dir.path().join(name), "text").unwrap();
+        assert_eq!(changes(subject), (vec![], is_list_due), "{name}");
+    }
+    fs::write(dir.path().join("a.yml"), "other").unwrap();
+    assert_eq!(changes(subject), (vec![], false), "content matters not");
+    let parent = &mut Notifications::new();
+    parent.watch(dir.path(), None);
+    changes(parent);
+    fs::create_dir(dir.path().join("egressfirewalls")).unwrap();
+    assert_eq!(changes(parent), (vec![], true));
+}
+
+#[tokio::test]
+async fn reads_are_not_notified() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.yaml");
+    fs::write(&path, "text").unwrap();
+    let subject = &mut subject(dir.path());
+    fs::read(&path).unwrap();
     fs::read_dir(dir.path()).unwrap();
-    assert_eq!(notifications.take(), Work::default());
-    assert!(!notifications.is_incomplete);
+    assert_eq!(changes(subject), (vec![], false));
+    assert!(!subject.is_incomplete);
 }
 
 #[tokio::test]
-async fn more_notifications_than_the_kernel_keeps_means_that_changes_were_lost() {
+async fn overflow_of_the_kernels_queue_leads_to_a_list() {
     let dir = tempfile::tempdir().unwrap();
-    let mut notifications = Notifications::new("things".to_owned());
-    notifications.watch(dir.path(), objects());
+    let subject = &mut subject(dir.path());
     let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
     let (one, other) = (dir.path().join("a.yaml"), dir.path().join("b.yaml"));
     fs::write(&one, "").unwrap();
@@ -163,28 +123,37 @@ async fn more_notifications_than_the_kernel_keeps_means_that_changes_were_lost()
         fs::rename(&one, &other).unwrap();
         fs::rename(&other, &one).unwrap();
     }
-    assert!(notifications.take().lost);
-    assert!(!notifications.take().lost);
+    assert!(changes(subject).1);
+    assert_eq!(changes(subject), (vec![], false));
 }
 
 #[tokio::test]
-async fn a_folder_that_replaces_another_one_is_watched() {
+async fn folder_that_replaces_another_one_is_watched() {
     let dir = tempfile::tempdir().unwrap();
     let (folder, aside) = (dir.path().join("things"), dir.path().join("aside"));
-    let mut notifications = Notifications::new("things".to_owned());
-    // The periodic look notices a missing folder.
-    notifications.watch(&folder, objects());
-    assert!(!notifications.is_incomplete);
+    let subject = &mut subject(&folder);
+    // The next list notices a missing folder.
+    assert!(!subject.is_incomplete);
     fs::create_dir(&folder).unwrap();
-    notifications.watch(&folder, objects());
+    subject.watch(&folder, Some("ns"));
     fs::rename(&folder, &aside).unwrap();
-    assert_eq!(notifications.take(), everything());
+    assert_eq!(changes(subject), (vec![], true));
     fs::create_dir(&folder).unwrap();
-    notifications.watch(&folder, objects());
+    subject.watch(&folder, Some("ns"));
     fs::write(folder.join("a.yaml"), "").unwrap();
-    assert_eq!(notifications.take(), files(&["a"]));
+    assert_eq!(changes(subject), file("a", true));
     fs::remove_dir_all(&aside).unwrap();
     fs::remove_dir_all(&folder).unwrap();
-    notifications.take();
-    assert!(notifications.folders.is_empty());
+    changes(subject);
+    assert!(subject.folders.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn wait_without_notifications_ends_when_something_is_due() {
+    let mut subject = Notifications::none();
+    subject.next_list += LONG;
+    let soon = Instant::now() + Duration::from_millis(50);
+    subject.due.insert(key("a"), soon);
+    let wait = tokio::time::timeout(LONG / 2, subject.wait());
+    wait.await.unwrap();
 }

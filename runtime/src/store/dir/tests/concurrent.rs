@@ -42,7 +42,7 @@ async fn five_hundred_writes_at_the_same_time_are_all_done() {
 }
 
 #[tokio::test]
-async fn of_two_writes_of_an_object_at_the_same_time_the_second_sees_the_first() {
+async fn second_of_two_writes_of_an_object_sees_the_first() {
     let dir = Dir::new();
     let object = resolver("ns", "a");
     let made = join_all([dir.store.create(&object), dir.store.create(&object)]).await;
@@ -61,7 +61,7 @@ async fn of_two_writes_of_an_object_at_the_same_time_the_second_sees_the_first()
 }
 
 #[tokio::test]
-async fn a_write_that_fails_costs_only_itself() {
+async fn write_that_fails_costs_only_itself() {
     let dir = Dir::new();
     dir.write("link", &manifest("www.example.com."));
     fs::rename(dir.file("link"), dir.folder().join("target")).unwrap();
@@ -89,8 +89,8 @@ async fn disturbed<T>(
     write: impl Future<Output = Result<T, StoreError>>,
     meanwhile: impl FnOnce(),
 ) -> Result<T, StoreError> {
-    let lock = Lock::acquire(&dir.dir.path().join(layout::LOCK), DEADLINE).unwrap();
-    let prepared = dir.folder().join(layout::temporary(0));
+    let lock = Lock::acquire(&dir.dir.path().join(LOCK), DEADLINE).unwrap();
+    let prepared = dir.folder().join(".a.tmp");
     let meanwhile = async {
         while !prepared.exists() {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -102,7 +102,7 @@ async fn disturbed<T>(
 }
 
 #[tokio::test]
-async fn an_edit_during_a_write_is_not_overwritten() {
+async fn edit_during_a_write_is_not_overwritten() {
     let dir = Dir::new();
     let new = resolver("ns", "a");
     let by_hand = manifest("by.hand.example.com.");

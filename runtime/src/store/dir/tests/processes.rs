@@ -3,10 +3,10 @@
 use super::*;
 
 #[tokio::test]
-async fn what_a_killed_writer_left_is_neither_read_nor_in_the_way() {
+async fn file_of_a_killed_writer_is_neither_read_nor_in_the_way() {
     let dir = Dir::new();
     dir.write("a", &manifest("a.example.com."));
-    let left = dir.folder().join(layout::temporary(0));
+    let left = dir.folder().join(".b.tmp");
     fs::write(&left, "half").unwrap();
     let mut watch = dir.watch();
     assert_eq!(names(&synced(&mut watch).await), ["a"]);
@@ -43,12 +43,10 @@ fn processes_that_race_lose_no_update() {
 }
 
 #[tokio::test]
-async fn a_process_that_sits_on_the_lock_stops_neither_reads_nor_the_program() {
-    let dir = tempfile::tempdir().unwrap();
-    let folder = Folder::new(dir.path().to_owned(), Duration::from_millis(300));
-    let store = DirStore::of(folder);
+async fn process_that_sits_on_the_lock_stops_neither_reads_nor_the_program() {
+    let Dir { dir, store } = Dir::new();
     store.create(&resolver("ns", "a")).await.unwrap();
-    let _lock = Lock::acquire(&dir.path().join(layout::LOCK), DEADLINE).unwrap();
+    let _lock = Lock::acquire(&dir.path().join(LOCK), DEADLINE).unwrap();
     let other = resolver("ns", "b");
     let write = store.create(&other);
     tokio::pin!(write);
@@ -68,17 +66,17 @@ async fn a_process_that_sits_on_the_lock_stops_neither_reads_nor_the_program() {
 }
 
 #[tokio::test]
-async fn reading_needs_no_right_to_write() {
+async fn read_needs_no_right_to_write() {
     let dir = Dir::new();
     dir.write("a", &manifest("a.example.com."));
     dir.get("a").await.unwrap();
     assert_eq!(synced(&mut dir.watch()).await.len(), 1);
-    assert!(!dir.dir.path().join(layout::LOCK).exists());
+    assert!(!dir.dir.path().join(LOCK).exists());
 }
 
 /// The writer of the next test, as a process of its own that gets the folder from its environment.
 #[test]
-fn writes_until_it_is_killed() {
+fn writer_writes_until_it_is_killed() {
     let Some(path) = std::env::var_os("RUNTIME_TEST_STORE") else {
         return;
     };
@@ -92,7 +90,7 @@ fn writes_until_it_is_killed() {
 }
 
 #[test]
-fn an_acknowledged_write_survives_kill_9() {
+fn acknowledged_write_survives_kill_9() {
     let dir = Dir::new();
     let runtime = Runtime::new().unwrap();
     for acknowledged in [1, 2, 5, 11] {
@@ -103,7 +101,7 @@ fn an_acknowledged_write_survives_kill_9() {
         let mut writer = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "store::dir::tests::processes::writes_until_it_is_killed",
+                "store::dir::tests::processes::writer_writes_until_it_is_killed",
                 "--nocapture",
             ])
             .env("RUNTIME_TEST_STORE", dir.dir.path())

@@ -3,7 +3,7 @@
 use super::{super::notifications::WRITE_PAUSE, *};
 
 #[tokio::test]
-async fn a_malformed_file_is_skipped_until_it_is_mended() {
+async fn malformed_file_is_skipped_until_it_is_mended() {
     let dir = Dir::new();
     dir.write("a", "half");
     dir.write("b", &manifest("b.example.com."));
@@ -25,7 +25,7 @@ async fn a_malformed_file_is_skipped_until_it_is_mended() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_of_an_object_disturbs_nothing() {
+async fn file_that_is_no_object_disturbs_nothing() {
     let dir = Dir::new();
     dir.write("a", &manifest("a.example.com."));
     for name in [
@@ -59,7 +59,7 @@ async fn what_is_no_file_of_an_object_disturbs_nothing() {
 }
 
 #[tokio::test]
-async fn namespaces_that_appear_later_are_watched() {
+async fn namespace_that_appears_later_is_watched() {
     let dir = Dir::new();
     let mut watch = dir.watch();
     assert!(synced(&mut watch).await.is_empty());
@@ -85,7 +85,7 @@ async fn namespaces_that_appear_later_are_watched() {
 }
 
 #[tokio::test]
-async fn files_deleted_one_by_one_are_deletions() {
+async fn file_that_is_removed_is_a_deletion() {
     let dir = Dir::new();
     dir.write("a", &manifest("a.example.com."));
     let mut watch = dir.watch();
@@ -95,69 +95,46 @@ async fn files_deleted_one_by_one_are_deletions() {
 }
 
 #[tokio::test]
-async fn an_object_with_another_uid_was_deleted_first() {
-    let dir = Dir::new();
-    let with_uid =
-        |uid: &str| manifest("a.example.com.") + &format!("metadata: {{ uid: {uid} }}\n");
-    dir.write("a", &with_uid("one"));
-    let mut watch = dir.watch();
-    assert_eq!(synced(&mut watch).await.len(), 1);
-    dir.write("a", &with_uid("two"));
-    assert_eq!(next(&mut watch).await, Event::Deleted(key("a")));
-    assert_eq!(applied(&mut watch).await.uid().unwrap(), "two");
-}
-
-#[tokio::test]
-async fn a_folder_that_vanishes_deletes_nothing() {
+async fn root_that_vanishes_deletes_nothing_and_nothing_is_made_in_it() {
     let dir = Dir::new();
     dir.write("a", &manifest("a.example.com."));
-    let aside = tempfile::tempdir_in(dir.dir.path().parent().unwrap()).unwrap();
-    for vanishing in [
-        dir.folder(),
-        dir.dir.path().join("ns"),
-        dir.dir.path().to_owned(),
+    let mut watch = dir.watch();
+    assert_eq!(names(&synced(&mut watch).await), ["a"]);
+    let aside = dir.dir.path().with_extension("aside");
+    fs::rename(dir.dir.path(), &aside).unwrap();
+    let reason = out_of_sync(&mut watch).await;
+    let root = dir.dir.path().to_str().unwrap();
+    assert!(reason.contains(root), "{reason}");
+    let (a, any) = (key("a"), Precondition::default());
+    let deleted = dir.store.delete::<DnsNameResolver>(&a, &any).await;
+    for error in [
+        dir.get("a").await.unwrap_err(),
+        dir.store.create(&resolver("ns", "b")).await.unwrap_err(),
+        deleted.unwrap_err(),
     ] {
-        let mut watch = dir.watch();
-        assert_eq!(names(&synced(&mut watch).await), ["a"]);
-        fs::rename(&vanishing, aside.path().join("x")).unwrap();
-        let reason = out_of_sync(&mut watch).await;
-        assert!(reason.contains(vanishing.to_str().unwrap()), "{reason}");
-
-        // Other requests meanwhile do not treat the folder as empty, and create nothing.
-        for error in [
-            dir.get("a").await.unwrap_err(),
-            dir.store.create(&resolver("ns", "b")).await.unwrap_err(),
-            dir.store
-                .delete::<DnsNameResolver>(&key("a"), &Precondition::default())
-                .await
-                .unwrap_err(),
-        ] {
-            assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
-        }
-        assert!(!vanishing.exists());
-
-        fs::rename(aside.path().join("x"), &vanishing).unwrap();
-        assert_eq!(names(&synced(&mut watch).await), ["a"]);
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
     }
+    assert!(!dir.dir.path().exists());
+    fs::rename(&aside, dir.dir.path()).unwrap();
+    assert_eq!(names(&synced(&mut watch).await), ["a"]);
 }
 
 #[tokio::test]
-async fn a_folder_that_is_made_anew_and_empty_deletes_nothing_one_by_one() {
+async fn sole_folder_that_vanishes_deletes_nothing() {
     let dir = Dir::new();
     dir.write("a", &manifest("a.example.com."));
-    let mut watch = dir.watch();
-    assert_eq!(synced(&mut watch).await.len(), 1);
-    fs::rename(dir.folder(), dir.dir.path().join("ns/aside")).unwrap();
-    out_of_sync(&mut watch).await;
-    fs::create_dir(dir.folder()).unwrap();
-    assert_eq!(next(&mut watch).await, Event::Synced(vec![]));
-    // The new folder is watched, too.
-    dir.write("b", &manifest("b.example.com."));
-    assert_eq!(applied(&mut watch).await.name_any(), "b");
+    let mut watch: Events = contract::watch(&dir.store, Scope::Namespace("ns".to_owned()));
+    assert_eq!(names(&synced(&mut watch).await), ["a"]);
+    let aside = dir.dir.path().join("aside");
+    fs::rename(dir.folder(), &aside).unwrap();
+    let reason = out_of_sync(&mut watch).await;
+    assert!(reason.contains(dir.folder().to_str().unwrap()), "{reason}");
+    fs::rename(&aside, dir.folder()).unwrap();
+    assert_eq!(names(&synced(&mut watch).await), ["a"]);
 }
 
 #[tokio::test]
-async fn a_store_that_is_gone_when_the_watch_begins_is_out_of_sync() {
+async fn store_that_is_gone_when_the_watch_begins_is_out_of_sync() {
     let dir = Dir::new();
     let aside = dir.dir.path().with_extension("aside");
     fs::rename(dir.dir.path(), &aside).unwrap();
@@ -168,7 +145,7 @@ async fn a_store_that_is_gone_when_the_watch_begins_is_out_of_sync() {
 }
 
 #[tokio::test]
-async fn a_symbolic_link_is_read_and_never_written() {
+async fn symbolic_link_is_read_and_never_written() {
     let dir = Dir::new();
     dir.write("a", &manifest("a.example.com."));
     let target = dir.folder().join("target");
@@ -196,7 +173,7 @@ async fn a_symbolic_link_is_read_and_never_written() {
 }
 
 #[tokio::test]
-async fn a_mounted_config_map_is_followed() {
+async fn mounted_config_map_is_followed() {
     let dir = Dir::new();
     fs::create_dir_all(dir.folder()).unwrap();
     for (version, name) in [("..1", "one.example.com."), ("..2", "two.example.com.")] {
@@ -213,7 +190,7 @@ async fn a_mounted_config_map_is_followed() {
 }
 
 #[tokio::test]
-async fn a_watch_that_is_dropped_leaves_nothing_behind() {
+async fn watch_that_is_dropped_leaves_nothing_behind() {
     let dir = Dir::new();
     let before = Arc::strong_count(&dir.store.folder);
     let mut watch = dir.watch();
@@ -231,7 +208,7 @@ async fn a_watch_that_is_dropped_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_replaced_again_and_again_is_seen_at_once() {
+async fn file_that_is_replaced_again_and_again_is_seen_at_once() {
     let dir = Dir::new();
     let text = |i: usize| manifest(&format!("n{i}.example.com.")) + &"# more\n".repeat(100_000);
     dir.write("a", &text(0));

@@ -1,18 +1,17 @@
-//! The watch without its stream: one look at a time, independent of the timing of notifications.
+//! The watch without its stream: one step at a time, independent of the timing of notifications.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
 
 use ::metrics::with_local_recorder;
-use kube::ResourceExt;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use proto::api::DnsNameResolver;
-use rustix::fs::inotify::ReadFlags;
 use tempfile::TempDir;
 
-use super::{
-    super::{layout::file_name, notifications::Place},
-    *,
-};
+use super::{super::super::BadObjects, *};
 
 mod namespaces;
 
@@ -27,25 +26,34 @@ fn text_of(name: &str) -> String {
     )
 }
 
+fn key(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
 /// A watch without notifications.
-fn watch(folder: Arc<Folder>, scope: Scope) -> Watch<DnsNameResolver> {
-    let plural = "dnsnameresolvers".to_owned();
-    Watch::new(folder, scope, Notifications::none(plural))
+fn watch(root: &Path, scope: Scope) -> Watch<DnsNameResolver> {
+    let folder = Folder {
+        root: root.to_owned(),
+        bad_objects: BadObjects::default(),
+    };
+    Watch::new(Arc::new(folder), scope, Notifications::none())
 }
 
 /// Such a watch of a store with two delivered objects, `a` and `b`.
 fn subject() -> Subject {
     let dir = tempfile::tempdir().unwrap();
-    let folder = Arc::new(Folder::new(dir.path().to_owned(), Duration::ZERO));
     let mut subject = Subject {
-        watch: watch(folder, Scope::All),
+        watch: watch(dir.path(), Scope::All),
         dir,
     };
     fs::create_dir_all(subject.path("")).unwrap();
     for name in ["a", "b"] {
         subject.write(name, &text_of("one.example.com."));
     }
-    assert_eq!(subject.look(), ["synced a b"]);
+    assert_eq!(subject.reconcile(), ["synced a b"]);
     subject
 }
 
@@ -55,37 +63,24 @@ impl Subject {
     }
 
     fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(&file_name(name)), text).unwrap();
+        fs::write(self.path(&format!("{name}.yaml")), text).unwrap();
+    }
+
+    fn remove(&self, name: &str) {
+        fs::remove_file(self.path(&format!("{name}.yaml"))).unwrap();
     }
 
     /// Creates a namespace with an object; returns its folder.
     fn other(&self, namespace: &str, name: &str) -> PathBuf {
         let folder = self.dir.path().join(namespace).join("dnsnameresolvers");
         fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join(file_name(name)), text_of("one.example.com.")).unwrap();
+        let file = folder.join(format!("{name}.yaml"));
+        fs::write(file, text_of("one.example.com.")).unwrap();
         folder
     }
 
-    /// Has the watch notified of a path.
-    fn notify(&mut self, flags: ReadFlags, path: impl AsRef<Path>) {
-        let path = path.as_ref().strip_prefix(self.dir.path()).unwrap();
-        let names: Vec<_> = path.iter().map(|name| name.to_str().unwrap()).collect();
-        let (place, name) = match names.as_slice() {
-            [] => (Place::Root, None),
-            [namespace] => (Place::Root, Some(*namespace)),
-            [_, kind] => (Place::Namespace, Some(*kind)),
-            [namespace, _, file] => (Place::Objects((*namespace).to_owned()), Some(*file)),
-            _ => panic!("{path:?}"),
-        };
-        self.watch.notifications.take_in(&place, flags, name);
-    }
-
-    fn hint(&mut self, path: impl AsRef<Path>) {
-        self.notify(ReadFlags::MOVED_TO, path);
-    }
-
-    /// The events of a look, in short form.
-    fn look(&mut self) -> Vec<String> {
+    /// The events of a step, in short form.
+    fn reconcile(&mut self) -> Vec<String> {
         let in_short = |event: Event<DnsNameResolver>| match event {
             Event::Synced(objects) => {
                 let names: Vec<_> = objects.iter().map(ResourceExt::name_any).collect();
@@ -99,269 +94,206 @@ impl Subject {
                 format!("undecodable {}", names.join(" "))
             }
         };
-        self.watch.look().into_iter().map(in_short).collect()
+        self.watch.reconcile().into_iter().map(in_short).collect()
+    }
+
+    /// The events of a step after a change of this file.
+    fn reconcile_file(&mut self, name: &str) -> Vec<String> {
+        let due = &mut self.watch.notifications.due;
+        due.insert(key("ns", name), Instant::now());
+        self.reconcile()
+    }
+
+    /// The events of a scan.
+    fn scan(&mut self) -> Vec<String> {
+        self.watch.notifications.next_list = Instant::now();
+        self.reconcile()
     }
 
     /// Lets pass the time after which a missing file counts as deleted.
     fn let_gone_files_age(&mut self) {
-        for since in self.watch.gone.values_mut() {
-            *since = since.checked_sub(GONE_AFTER).unwrap();
+        for file in self.watch.files.values_mut() {
+            file.missing_since = file
+                .missing_since
+                .and_then(|since| since.checked_sub(GONE_AFTER));
+        }
+        for due in self.watch.notifications.due.values_mut() {
+            *due = due.checked_sub(GONE_AFTER).unwrap();
         }
     }
 }
 
 #[test]
-fn lost_notifications_mean_reading_everything_again() {
+fn list_delivers_what_no_notification_told() {
     let mut subject = subject();
     subject.write("a", &text_of("two.example.com."));
-    assert!(subject.look().is_empty());
-    subject.watch.notifications.overflow();
-    let events = subject.watch.look();
-    let [Event::Synced(objects)] = events.as_slice() else {
-        panic!("{events:?}");
-    };
-    let names: Vec<_> = objects.iter().map(|o| o.spec.name.as_str()).collect();
-    assert_eq!(names, ["two.example.com.", "one.example.com."]);
-}
-
-#[test]
-fn what_cannot_be_read_when_everything_is_is_there_and_comes_later() {
-    let mut subject = subject();
-    subject.notify(ReadFlags::MODIFY, subject.path("a.yaml"));
-    fs::remove_file(subject.path("b.yaml")).unwrap();
-    subject.hint(subject.path("b.yaml"));
-    subject.write("c", "half");
-    subject.watch.notifications.overflow();
-    // One is being written, one has just vanished, one does not decode.
-    assert_eq!(subject.look(), ["undecodable a b c", "synced "]);
-    subject.notify(ReadFlags::CLOSE_WRITE, subject.path("a.yaml"));
-    // The object is delivered, changed or not: a consumer that starts with a list has not seen it.
+    subject.write("c", &text_of("one.example.com."));
+    subject.remove("b");
+    assert!(subject.reconcile().is_empty());
     assert_eq!(
-        subject.look(),
-        ["applied a one.example.com.", "undecodable b c"]
+        subject.scan(),
+        ["applied a two.example.com.", "applied c one.example.com."]
     );
     subject.let_gone_files_age();
-    assert_eq!(subject.look(), ["deleted b", "undecodable c"]);
+    assert_eq!(subject.reconcile(), ["deleted b"]);
+    assert!(subject.scan().is_empty());
 }
 
 #[test]
-fn a_file_counts_as_deleted_once_it_is_gone_for_a_while() {
+fn missing_file_counts_as_deleted_once_it_is_gone_for_a_while() {
     let mut subject = subject();
-    fs::remove_file(subject.path("a.yaml")).unwrap();
-    subject.hint(subject.path("a.yaml"));
-    assert!(subject.look().is_empty());
+    subject.remove("a");
+    assert!(subject.reconcile_file("a").is_empty());
+    assert!(subject.scan().is_empty());
     subject.let_gone_files_age();
-    assert_eq!(subject.look(), ["deleted a"]);
-    assert!(subject.look().is_empty());
+    assert_eq!(subject.reconcile(), ["deleted a"]);
+    assert!(subject.reconcile().is_empty());
 }
 
 #[test]
-fn a_file_that_is_moved_away_and_written_anew_was_never_deleted() {
+fn file_moved_away_and_written_anew_was_never_deleted() {
     let mut subject = subject();
     fs::rename(subject.path("a.yaml"), subject.path("a.yaml~")).unwrap();
-    subject.hint(subject.path("a.yaml"));
-    assert!(subject.look().is_empty());
+    assert!(subject.reconcile_file("a").is_empty());
     subject.write("a", &text_of("two.example.com."));
     subject.let_gone_files_age();
-    assert_eq!(subject.look(), ["applied a two.example.com."]);
+    assert_eq!(subject.reconcile(), ["applied a two.example.com."]);
+    subject.remove("a");
+    assert!(
+        subject.reconcile_file("a").is_empty(),
+        "a new absence begins anew"
+    );
 }
 
 #[test]
-fn a_file_that_is_being_written_is_not_read() {
+fn file_that_is_being_written_is_not_read_by_a_list() {
     let mut subject = subject();
     subject.write("a", "half");
-    subject.notify(ReadFlags::MODIFY, subject.path("a.yaml"));
-    subject.hint(subject.path(""));
-    assert!(subject.look().is_empty());
+    let due = &mut subject.watch.notifications.due;
+    due.insert(key("ns", "a"), Instant::now() + Duration::from_secs(9));
+    assert!(subject.scan().is_empty());
     assert!(subject.watch.faults.is_empty());
     subject.write("a", &text_of("two.example.com."));
-    subject.notify(ReadFlags::CLOSE_WRITE, subject.path("a.yaml"));
-    assert_eq!(subject.look(), ["applied a two.example.com."]);
+    assert_eq!(subject.reconcile_file("a"), ["applied a two.example.com."]);
 }
 
 #[test]
-fn what_is_known_of_a_file_holds_while_it_does_not_decode() {
+fn last_known_object_stays_valid_while_its_file_does_not_decode() {
     let mut subject = subject();
     subject.write("a", "half");
-    subject.hint(subject.path("a.yaml"));
-    assert_eq!(subject.look(), ["undecodable a"]);
-    fs::rename(subject.path(""), subject.dir.path().join("aside")).unwrap();
-    subject.hint(subject.path(""));
-    assert_eq!(subject.look(), ["out of sync"]);
-    fs::rename(subject.dir.path().join("aside"), subject.path("")).unwrap();
-    assert_eq!(subject.look(), ["synced b"]);
+    assert_eq!(subject.reconcile_file("a"), ["undecodable a"]);
+    let aside = subject.dir.path().with_extension("aside");
+    fs::rename(subject.dir.path(), &aside).unwrap();
+    assert_eq!(subject.scan(), ["out of sync"]);
+    fs::rename(&aside, subject.dir.path()).unwrap();
+    assert_eq!(subject.scan(), ["synced b"]);
     // The repaired object is delivered although it is unchanged.
     subject.write("a", &text_of("one.example.com."));
-    subject.hint(subject.path("a.yaml"));
     assert_eq!(
-        subject.look(),
+        subject.reconcile_file("a"),
         ["applied a one.example.com.", "undecodable "]
     );
 }
 
 #[test]
-fn a_folder_that_goes_with_a_file_leaves_nothing_to_do_at_once() {
+fn object_that_never_decoded_is_named_before_an_event_that_lacks_it() {
     let mut subject = subject();
-    fs::remove_file(subject.path("a.yaml")).unwrap();
-    subject.hint(subject.path("a.yaml"));
-    assert!(subject.look().is_empty());
-    fs::remove_dir_all(subject.path("")).unwrap();
+    subject.write("a", "half");
+    subject.write("c", "half");
+    subject.watch = watch(subject.dir.path(), Scope::All);
+    assert_eq!(subject.reconcile(), ["undecodable a c", "synced b"]);
+    subject.write("b", "half");
+    assert_eq!(subject.reconcile_file("b"), ["undecodable a b c"]);
+    for (name, left) in [("a", "undecodable b c"), ("b", "undecodable c")] {
+        subject.write(name, &text_of("two.example.com."));
+        let applied = format!("applied {name} two.example.com.");
+        assert_eq!(subject.reconcile_file(name), [applied.as_str(), left]);
+    }
+    subject.remove("c");
+    assert!(subject.reconcile_file("c").is_empty());
     subject.let_gone_files_age();
-    assert_eq!(subject.look(), ["out of sync"]);
+    assert_eq!(subject.reconcile(), ["deleted c", "undecodable "]);
+}
+
+#[test]
+fn root_that_goes_deletes_nothing_however_long_ago_a_file_went() {
+    let mut subject = subject();
+    subject.remove("a");
+    assert!(subject.reconcile_file("a").is_empty());
+    let aside = subject.dir.path().with_extension("aside");
+    fs::rename(subject.dir.path(), &aside).unwrap();
+    subject.let_gone_files_age();
+    assert_eq!(subject.scan(), ["out of sync"]);
     for _ in 0..3 {
-        let before = Instant::now();
-        assert!(subject.look().is_empty());
-        assert!(subject.watch.next_look() >= before + MISSING_LOOK_INTERVAL);
+        assert!(subject.scan().is_empty());
     }
+    fs::rename(&aside, subject.dir.path()).unwrap();
+    assert_eq!(subject.scan(), ["synced b"]);
 }
 
 #[test]
-fn a_folder_that_another_one_replaced_between_two_looks_is_read_anew() {
-    for with_its_files in [false, true] {
-        let mut subject = subject();
-        if with_its_files {
-            fs::remove_dir_all(subject.path("")).unwrap();
-        } else {
-            fs::rename(subject.path(""), subject.dir.path().join("aside")).unwrap();
-        }
-        fs::create_dir(subject.path("")).unwrap();
-        subject.write("c", &text_of("three.example.com."));
-        for file in ["", "a.yaml", "b.yaml", "c.yaml"] {
-            subject.hint(subject.path(file));
-        }
-        assert_eq!(subject.look(), ["synced c"]);
-        subject.let_gone_files_age();
-        subject.hint(subject.path(""));
-        assert!(subject.look().is_empty());
-    }
-}
-
-#[test]
-fn nothing_is_delivered_before_the_whole_is_known() {
-    let Subject { dir, .. } = subject();
-    let folder = Arc::new(Folder::new(dir.path().to_owned(), Duration::ZERO));
-    let gone = folder.path_of::<DnsNameResolver>("other");
-    let more = folder.path_of::<DnsNameResolver>("third");
-    folder.populated().extend([gone.clone(), more]);
-    let mut subject = Subject {
-        watch: watch(folder, Scope::All),
-        dir,
-    };
-    assert_eq!(subject.look(), ["out of sync"]);
-    subject.write("a", &text_of("two.example.com."));
-    subject.hint(subject.path("a.yaml"));
-    assert!(subject.look().is_empty());
-    fs::create_dir_all(gone).unwrap();
-    assert_eq!(subject.look(), ["synced a b"]);
-}
-
-#[test]
-fn other_folders_are_watched_on_while_most_are_missing() {
+fn warning_is_reported_and_the_object_counts() {
     let mut subject = subject();
-    let others = ["c", "d"].map(|name| subject.other(name, name));
-    let root = subject.dir.path().to_owned();
-    subject.hint(root);
-    let applied = ["c", "d"].map(|name| format!("applied {name} one.example.com."));
-    assert_eq!(subject.look(), applied);
-    for folder in others {
-        fs::remove_dir_all(&folder).unwrap();
-        subject.hint(folder);
-    }
-    assert_eq!(subject.look(), ["out of sync"]);
+    subject.write("a", &(text_of("two.example.com.") + "  extra: 1\n"));
+    assert_eq!(subject.reconcile_file("a"), ["applied a two.example.com."]);
+    let bad = || subject.watch.folder.bad_objects.list();
+    assert_eq!(bad().len(), 1);
+    assert_eq!(bad()[0].place, subject.path("a.yaml").to_str().unwrap());
+    assert!(bad()[0].fault.contains("`spec.extra` at line 5 "));
     subject.write("a", &text_of("two.example.com."));
-    subject.hint(subject.path("a.yaml"));
-    assert_eq!(subject.look(), ["applied a two.example.com."]);
-    // Waiting does not change that.
-    subject.let_gone_files_age();
-    assert!(subject.look().is_empty());
-    assert!(subject.watch.gone.is_empty());
+    assert_eq!(subject.reconcile_file("a"), ["applied a two.example.com."]);
+    assert!(subject.watch.folder.bad_objects.list().is_empty());
 }
 
 #[test]
-fn a_folder_that_was_emptied_first_may_go() {
-    let mut subject = subject();
-    for name in ["a.yaml", "b.yaml"] {
-        fs::remove_file(subject.path(name)).unwrap();
-        subject.hint(subject.path(name));
-    }
-    assert!(subject.look().is_empty());
-    subject.let_gone_files_age();
-    assert_eq!(subject.look(), ["deleted a", "deleted b"]);
-    fs::remove_dir(subject.path("")).unwrap();
-    subject.hint(subject.path(""));
-    assert!(subject.look().is_empty());
-    assert!(subject.watch.is_in_sync());
-}
-
-#[test]
-fn bad_files_are_counted() {
+fn bad_files_are_counted_and_named() {
     let recorder = PrometheusBuilder::new().build_recorder();
-    let text = |name, value| format!("{name}{{kind=\"DNSNameResolver\",scope=\"*\"}} {value}\n");
+    let expect = |name, value| {
+        let sample = format!("{name}{{kind=\"DNSNameResolver\",scope=\"*\"}} {value}\n");
+        let metrics = recorder.handle().render();
+        assert!(metrics.contains(&sample), "{sample}{metrics}");
+    };
     with_local_recorder(&recorder, || {
         let mut subject = subject();
         subject.write("a", "half");
         subject.write("Upper", "");
-        subject.hint(subject.path(""));
-        subject.look();
-        subject.hint(subject.path(""));
-        subject.look();
-        let metrics = recorder.handle().render();
-        assert!(
-            metrics.contains(&text("egress_store_undecodable_objects", 2)),
-            "{metrics}"
-        );
-        assert!(
-            metrics.contains(&text("egress_store_in_sync", 1)),
-            "{metrics}"
-        );
+        let root = subject.dir.path().to_owned();
+        for folder in [
+            "ns/egressfirewall",
+            "ns/egressfirewalls",
+            ".git",
+            "Upper/dnsnameresolvers",
+        ] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+            fs::write(root.join(folder).join("default.yaml"), "").unwrap();
+        }
+        for misplaced in ["rules.yaml", "ns/rules.yml", "README.md"] {
+            fs::write(root.join(misplaced), "").unwrap();
+        }
+        for _ in 0..2 {
+            subject.scan();
+            expect("egress_store_undecodable_objects", 6);
+            expect("egress_store_in_sync", 1);
+        }
+        let bad = subject.watch.folder.bad_objects.list();
+        let places: Vec<_> = bad.iter().map(|bad| Path::new(&bad.place)).collect();
+        let expected = [
+            &root.join("Upper/dnsnameresolvers/default.yaml"),
+            &subject.path("Upper.yaml"),
+            &subject.path("a.yaml"),
+            &root.join("ns/egressfirewall/default.yaml"),
+            &root.join("ns/rules.yml"),
+            &root.join("rules.yaml"),
+        ];
+        assert_eq!(places, expected);
 
         subject.write("a", &text_of("two.example.com."));
-        fs::remove_file(subject.path("Upper.yaml")).unwrap();
-        subject.hint(subject.path(""));
-        subject.look();
-        let metrics = recorder.handle().render();
-        assert!(
-            metrics.contains(&text("egress_store_undecodable_objects", 0)),
-            "{metrics}"
-        );
-        let total = text("egress_store_decode_failures_total", 2);
-        assert!(metrics.contains(&total), "{metrics}");
-
-        fs::remove_dir_all(subject.path("")).unwrap();
-        subject.hint(subject.path(""));
-        subject.look();
-        let metrics = recorder.handle().render();
-        assert!(
-            metrics.contains(&text("egress_store_in_sync", 0)),
-            "{metrics}"
-        );
+        subject.remove("Upper");
+        subject.scan();
+        expect("egress_store_undecodable_objects", 4);
+        expect("egress_store_decode_failures_total", 6);
+        fs::remove_dir_all(&root).unwrap();
+        subject.scan();
+        expect("egress_store_in_sync", 0);
     });
-}
-
-#[test]
-fn what_never_decoded_is_named_before_anything_that_lacks_it() {
-    let mut subject = subject();
-    subject.write("a", "half");
-    subject.write("c", "half");
-    let folder = Arc::clone(&subject.watch.folder);
-    subject.watch = watch(folder, Scope::All);
-    assert_eq!(subject.look(), ["undecodable a c", "synced b"]);
-
-    // The last known object stays valid.
-    subject.write("b", "half");
-    subject.hint(subject.path("b.yaml"));
-    assert_eq!(subject.look(), ["undecodable a b c"]);
-
-    for (name, left) in [("a", "undecodable b c"), ("b", "undecodable c")] {
-        subject.write(name, &text_of("two.example.com."));
-        subject.hint(subject.path(&file_name(name)));
-        let applied = format!("applied {name} two.example.com.");
-        assert_eq!(subject.look(), [applied.as_str(), left]);
-    }
-
-    fs::remove_file(subject.path("c.yaml")).unwrap();
-    subject.hint(subject.path("c.yaml"));
-    assert!(subject.look().is_empty());
-    subject.let_gone_files_age();
-    assert_eq!(subject.look(), ["deleted c", "undecodable "]);
 }

@@ -1,22 +1,19 @@
 //! Folders of namespaces that vanish or become unreadable, among others.
 
-use std::os::unix::fs::symlink;
-
 use super::*;
 
 /// A store with the objects `a` and `b` in one namespace, and `c` in another, whose folder is returned.
 fn two_namespaces() -> (Subject, PathBuf) {
     let mut subject = subject();
     let other = subject.other("other", "c");
-    subject.hint(other.clone());
-    assert_eq!(subject.look(), ["applied c one.example.com."]);
+    assert_eq!(subject.scan(), ["applied c one.example.com."]);
     (subject, other)
 }
 
 /// A description, and the function that makes it.
 type Spoil = (&'static str, fn(&Path));
 
-/// Things that a tenant may put in the place of its folder, or of the folder of its namespace.
+/// Things that a tenant may put in the place of its folder.
 const SPOILS: [Spoil; 4] = [
     ("a link to itself", |path| {
         symlink(path.file_name().unwrap(), path).unwrap();
@@ -31,7 +28,7 @@ const SPOILS: [Spoil; 4] = [
 ];
 
 #[test]
-fn a_namespace_that_goes_takes_its_own_objects_with_it() {
+fn namespace_that_goes_takes_its_objects_with_it() {
     for whole in [false, true] {
         let (mut subject, other) = two_namespaces();
         let gone = if whole {
@@ -40,149 +37,118 @@ fn a_namespace_that_goes_takes_its_own_objects_with_it() {
             &other
         };
         fs::remove_dir_all(gone).unwrap();
-        subject.hint(other.clone());
         // A move away may be temporary.
-        assert!(subject.look().is_empty());
+        assert!(subject.scan().is_empty());
         subject.let_gone_files_age();
-        assert_eq!(subject.look(), ["deleted c"]);
-        assert!(subject.watch.next_look() > Instant::now() + GONE_AFTER);
-        assert!(!subject.watch.folder.populated().contains(&other));
-
+        assert_eq!(subject.reconcile(), ["deleted c"]);
         subject.other("other", "c");
-        subject.hint(other);
-        assert_eq!(subject.look(), ["applied c one.example.com."]);
+        assert_eq!(subject.scan(), ["applied c one.example.com."]);
     }
 }
 
 #[test]
-fn a_namespace_that_comes_back_at_once_was_never_gone() {
+fn namespace_that_comes_back_at_once_was_never_gone() {
     let (mut subject, other) = two_namespaces();
     let aside = subject.dir.path().join("aside");
     fs::rename(&other, &aside).unwrap();
-    subject.hint(other.clone());
-    assert!(subject.look().is_empty());
+    assert!(subject.scan().is_empty());
     fs::rename(&aside, &other).unwrap();
     subject.let_gone_files_age();
-    assert!(subject.look().is_empty());
-    assert!(subject.watch.gone.is_empty());
+    assert!(subject.reconcile().is_empty());
+    assert!(subject.scan().is_empty());
 }
 
 #[test]
-fn the_last_namespace_that_had_objects_does_not_go() {
-    let (mut subject, other) = two_namespaces();
-    for (folder, expected) in [(other, "deleted c"), (subject.path(""), "out of sync")] {
-        fs::remove_dir_all(&folder).unwrap();
-        subject.hint(folder);
-        let mut events = subject.look();
-        subject.let_gone_files_age();
-        events.extend(subject.look());
-        assert_eq!(events, [expected]);
-    }
-}
-
-#[test]
-fn a_namespace_that_cannot_be_read_holds_up_no_other() {
+fn namespace_that_cannot_be_read_holds_up_no_other() {
     for (what, spoil) in SPOILS {
         let (mut subject, other) = two_namespaces();
         fs::remove_dir_all(&other).unwrap();
         spoil(&other);
-        subject.hint(other.clone());
-        assert_eq!(subject.look(), ["undecodable c"], "{what}");
+        assert_eq!(subject.scan(), ["undecodable * c"], "{what}");
         // Its last known objects stay valid, and those of others change as usual.
-        fs::remove_file(subject.path("a.yaml")).unwrap();
-        subject.hint(subject.path("a.yaml"));
-        assert!(subject.look().is_empty(), "{what}");
+        subject.remove("a");
+        assert!(subject.reconcile_file("a").is_empty(), "{what}");
         subject.let_gone_files_age();
-        assert_eq!(subject.look(), ["deleted a"], "{what}");
+        assert_eq!(subject.reconcile(), ["deleted a"], "{what}");
         let bad = subject.watch.folder.bad_objects.list();
-        assert_eq!(bad.len(), 1, "{what}: {bad:?}");
-        assert_eq!(bad[0].place, other.display().to_string());
+        assert_eq!(bad[0].place, other.display().to_string(), "{what}");
 
         // A new watch only learns that the namespace has objects.
-        let folder = Arc::new(Folder::new(subject.dir.path().to_owned(), Duration::ZERO));
-        let before = std::mem::replace(&mut subject.watch, watch(folder, Scope::All));
-        assert_eq!(subject.look(), ["undecodable *", "synced b"], "{what}");
+        let new = watch(subject.dir.path(), Scope::All);
+        let before = mem::replace(&mut subject.watch, new);
+        assert_eq!(subject.reconcile(), ["undecodable *", "synced b"], "{what}");
         fs::remove_file(&other).unwrap();
         subject.other("other", "c");
-        subject.hint(other.clone());
         let applied = ["applied c one.example.com.", "undecodable "];
-        assert_eq!(subject.look(), applied, "{what}");
+        assert_eq!(subject.scan(), applied, "{what}");
 
-        // Another folder than before: everything is delivered.
         subject.watch = before;
-        subject.hint(other);
-        let all = ["synced b c", "undecodable "];
-        assert_eq!(subject.look(), all, "{what}");
-        assert!(subject.look().is_empty(), "{what}");
+        assert_eq!(subject.scan(), applied, "{what}");
+        assert!(subject.scan().is_empty(), "{what}");
+        assert!(subject.watch.folder.bad_objects.list().is_empty(), "{what}");
     }
 }
 
 #[test]
-fn an_object_of_an_unreadable_namespace_is_reported_once_it_is_readable() {
+fn object_of_an_unreadable_namespace_is_delivered_once_it_is_readable() {
     let (mut subject, other) = two_namespaces();
-    let aside = subject.dir.path().join("aside");
+    let (root, aside) = (subject.dir.path(), subject.dir.path().join("aside"));
     fs::rename(&other, &aside).unwrap();
     symlink("dnsnameresolvers", &other).unwrap();
-    subject.hint(other.clone());
-    assert_eq!(subject.look(), ["undecodable c"]);
-    subject.watch.notifications.overflow();
-    assert_eq!(subject.look(), ["synced a b"]);
+    let elsewhere = root.with_extension("elsewhere");
+    fs::rename(root, &elsewhere).unwrap();
+    assert_eq!(subject.scan(), ["out of sync"]);
+    fs::rename(&elsewhere, subject.dir.path()).unwrap();
+    assert_eq!(subject.scan(), ["undecodable * c", "synced a b"]);
     fs::remove_file(&other).unwrap();
     fs::rename(&aside, &other).unwrap();
-    subject.hint(other);
     let again = ["applied c one.example.com.", "undecodable "];
-    assert_eq!(subject.look(), again);
+    assert_eq!(subject.scan(), again);
 }
 
 #[test]
-fn the_only_watched_namespace_is_out_of_sync_while_unreadable() {
-    for (what, spoil) in SPOILS {
+fn sole_namespace_that_is_gone_or_unreadable_is_out_of_sync() {
+    let gone: Spoil = ("nothing", |_| {});
+    for (what, spoil) in SPOILS.into_iter().chain([gone]) {
         let (mut subject, _) = two_namespaces();
-        let folder = Arc::new(Folder::new(subject.dir.path().to_owned(), Duration::ZERO));
-        subject.watch = watch(folder, Scope::Namespace("ns".to_owned()));
-        assert_eq!(subject.look(), ["synced a b"]);
-        fs::remove_dir_all(subject.path("")).unwrap();
+        let sole = Scope::Namespace("ns".to_owned());
+        subject.watch = watch(subject.dir.path(), sole);
+        assert_eq!(subject.reconcile(), ["synced a b"]);
+        let (folder, aside) = (subject.path(""), subject.dir.path().join("aside"));
+        fs::rename(&folder, &aside).unwrap();
         spoil(&subject.dir.path().join("ns/dnsnameresolvers"));
-        subject.hint(subject.path(""));
-        assert_eq!(subject.look(), ["out of sync"], "{what}");
+        assert_eq!(subject.scan(), ["out of sync"], "{what}");
+        let reason = subject.watch.out_of_sync.as_ref().unwrap();
+        assert!(reason.contains("ns/dnsnameresolvers: "), "{reason}");
+        let _none = fs::remove_file(subject.dir.path().join("ns/dnsnameresolvers"));
+        // A folder that is made anew says that the objects are gone.
+        fs::create_dir(&folder).unwrap();
+        subject.write("b", &text_of("two.example.com."));
+        assert_eq!(subject.scan(), ["synced b"], "{what}");
     }
 }
 
 #[test]
-fn the_root_that_goes_deletes_nothing_however_long_ago_a_file_went() {
-    let (mut subject, _) = two_namespaces();
-    fs::remove_file(subject.path("a.yaml")).unwrap();
-    subject.hint(subject.path("a.yaml"));
-    assert!(subject.look().is_empty());
-    let aside = subject.dir.path().with_extension("aside");
-    fs::rename(subject.dir.path(), &aside).unwrap();
-    subject.let_gone_files_age();
-    assert_eq!(subject.look(), ["out of sync"]);
-    assert!(subject.watch.next_look() > Instant::now() + GONE_AFTER);
-    fs::rename(&aside, subject.dir.path()).unwrap();
-    assert_eq!(subject.look(), ["synced b c"]);
-}
-
-#[test]
-fn keys_are_listed_of_the_namespaces_that_can_be_read() {
-    let (mut subject, other) = two_namespaces();
-    let list = |subject: &Subject, scope: &Scope| {
-        let keys = subject.watch.folder.list_keys::<DnsNameResolver>(scope);
-        keys.map(|keys| keys.iter().map(ToString::to_string).collect::<Vec<_>>())
+fn keys_of_readable_namespaces_are_listed_beside_unreadable_ones() {
+    let (subject, other) = two_namespaces();
+    let list = |scope: &Scope| {
+        let listing = subject
+            .watch
+            .folder
+            .list::<DnsNameResolver>(scope, false, |_, _| {});
+        listing.map(|it| it.keys.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
+    fs::write(subject.path("c.yaml"), "half").unwrap();
+    fs::write(subject.path("notes.txt"), "").unwrap();
     fs::remove_dir_all(&other).unwrap();
-    assert_eq!(list(&subject, &Scope::All).unwrap(), ["ns/a", "ns/b"]);
     let only = Scope::Namespace("other".to_owned());
-    assert!(list(&subject, &only).is_err());
+    assert_eq!(list(&Scope::All).unwrap(), ["ns/a", "ns/b", "ns/c"]);
+    assert!(list(&only).unwrap().is_empty());
     for (what, spoil) in SPOILS {
         spoil(&other);
-        let keys = list(&subject, &Scope::All).unwrap();
-        assert_eq!(keys, ["ns/a", "ns/b", "other/*"], "{what}");
-        assert!(list(&subject, &only).is_err(), "{what}");
+        let keys = list(&Scope::All).unwrap();
+        assert_eq!(keys, ["ns/a", "ns/b", "ns/c", "other/*"], "{what}");
+        assert!(list(&only).is_err(), "{what}");
         fs::remove_file(&other).unwrap();
     }
-    subject.look();
-    fs::remove_dir_all(subject.path("")).unwrap();
-    // Both are missing now.
-    assert!(list(&subject, &Scope::All).is_err());
 }
