@@ -126,7 +126,7 @@ impl Status {
             })
         }));
         problems.extend(self.bad_objects.iter().map(|bad| Problem {
-            reason: "UnreadableObject",
+            reason: "ObjectFault",
             subject: format!("{} {}", bad.kind, bad.place),
             words: bad.fault.clone(),
             docs: "troubleshooting.md#egressdnsstoreunreadable",

@@ -29,7 +29,7 @@ pub(super) fn find(status: &Status) -> Problems {
     problems.extend(status.conditions.iter().filter_map(of_condition));
     problems.extend(status.dns_blocks.iter().filter_map(of_block));
     problems.extend(status.bad_objects.iter().map(|bad| Problem {
-        reason: "UnreadableObject",
+        reason: "ObjectFault",
         subject: format!("{} {}", bad.kind, bad.place),
         words: bad.fault.clone(),
         docs: STORE,

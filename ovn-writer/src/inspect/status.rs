@@ -62,7 +62,7 @@ impl Status {
         let mut problems = Problems::default();
         problems.extend(self.conditions.iter().filter_map(of_condition));
         problems.extend(self.bad_objects.iter().map(|bad| Problem {
-            reason: "UnreadableObject",
+            reason: "ObjectFault",
             subject: format!("{} {}", bad.kind, bad.place),
             words: bad.fault.clone(),
             docs: "troubleshooting.md#egressdnsstoreunreadable",
