@@ -1,7 +1,7 @@
 //! The names and their DNSNameResolver objects: created, written by compare-and-swap, deleted.
 //!
 //! - [`publisher`]: the struct that owns all of it. `rule_uses`: the names in rules. `updates`: events of the objects.
-//! - `plan`: which objects are written now. [`write`]: one attempt. `results`: what follows from it.
+//! - `plan`: which objects are written now. [`write`](mod@write): one attempt. `results`: what follows from it.
 //! - `objects`, `name_objects` and `stored_object`: what the store has. `queue`: names to check. `policy`: how the objects
 //!   of each source are made.
 //! - [`guards`]: the addresses that are refused.
