@@ -197,7 +197,7 @@ impl LookupScheduler {
         }
     }
 
-    /// Makes the name due at `at`, whether or not it is known, but not within [`EARLY_INTERVAL`]
+    /// Makes the name due at `at`, whether or not it is known, but not within 5 s
     /// after its last look-up. An earlier time stays.
     pub fn ask(&mut self, name: &DnsName, at: Timestamp) {
         let lookup = self.names.entry(name.clone()).or_default();
