@@ -21,6 +21,8 @@ impl Folder {
     /// Takes the lock when it is free, and holds it, without end.
     pub(super) async fn contend(self, holder: &Holder) {
         let mut said = false;
+        // A standby that received every answer takes the lead before a process that has just started.
+        sleep(2 * INTERVAL).await;
         loop {
             match self.blocking(Lock::try_acquire).await {
                 Ok(Some(lock)) => {
