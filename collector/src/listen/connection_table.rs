@@ -3,7 +3,10 @@
 use std::{
     collections::{BTreeSet, HashMap},
     net::IpAddr,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use parking_lot::Mutex;
@@ -55,8 +58,7 @@ impl Table {
     fn peer_mut(&mut self, key: (PeerKey, bool), observations: &queue::Sender) -> &mut PeerState {
         self.peers.entry(key).or_insert_with(|| PeerState {
             connections: 0,
-            frames: 0,
-            lost: 0,
+            counts: Arc::default(),
             share: observations.share(),
         })
     }
@@ -101,9 +103,15 @@ pub struct PeerView {
 #[derive(Debug)]
 struct PeerState {
     connections: usize,
-    frames: u64,
-    lost: u64,
+    counts: Arc<PeerCounts>,
     share: queue::Share,
+}
+
+/// What was read from a peer. Its readers count after each read, so they take no lock of the table.
+#[derive(Debug, Default)]
+struct PeerCounts {
+    frames: AtomicU64,
+    lost: AtomicU64,
 }
 
 impl PeerState {
@@ -120,6 +128,7 @@ pub(super) struct ConnectionPermit {
     connections: ConnectionTable,
     key: PeerKey,
     is_known: bool,
+    counts: Arc<PeerCounts>,
     share: queue::Share,
 }
 
@@ -140,8 +149,8 @@ impl ConnectionTable {
             peer: key.to_string(),
             is_known: *is_known,
             connections: peer.connections,
-            frames: peer.frames,
-            lost: peer.lost,
+            frames: peer.counts.frames.load(Relaxed),
+            lost: peer.counts.lost.load(Relaxed),
         };
         let mut peers: Vec<_> = here.map(view).collect();
         drop(table);
@@ -197,12 +206,13 @@ impl ConnectionTable {
         table.unknown += usize::from(!is_known);
         let peer = table.peer_mut((key, is_known), &self.observations);
         peer.connections += 1;
-        let share = peer.share.clone();
+        let (counts, share) = (Arc::clone(&peer.counts), peer.share.clone());
         drop(table);
         Ok(ConnectionPermit {
             connections: self.clone(),
             key,
             is_known,
+            counts,
             share,
         })
     }
@@ -215,12 +225,12 @@ impl ConnectionPermit {
 
     /// Counts frames that were read, and the observations dropped of them.
     pub(super) fn count(&self, frames: u64, lost: Drops) {
-        let mut table = self.connections.table.lock();
-        table.drops.queue += lost.queue;
-        table.drops.share += lost.share;
-        if let Some(peer) = table.peers.get_mut(&(self.key, self.is_known)) {
-            peer.frames += frames;
-            peer.lost += lost.queue + lost.share;
+        self.counts.frames.fetch_add(frames, Relaxed);
+        if lost != Drops::default() {
+            self.counts.lost.fetch_add(lost.queue + lost.share, Relaxed);
+            let mut table = self.connections.table.lock();
+            table.drops.queue += lost.queue;
+            table.drops.share += lost.share;
         }
     }
 
@@ -244,6 +254,7 @@ impl ConnectionPermit {
         };
         let peer = table.peer_mut((self.key, is_known), &self.connections.observations);
         peer.connections += 1;
+        self.counts = Arc::clone(&peer.counts);
         self.share = peer.share.clone();
     }
 }
