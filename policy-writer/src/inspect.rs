@@ -117,20 +117,9 @@ impl Status {
     fn find_problems(&self) -> Problems {
         let mut problems = Problems::default();
         let docs = "dnsresolver.md#conditions";
-        problems.extend(self.conditions.iter().filter_map(|condition| {
-            Some(Problem {
-                reason: "Condition",
-                subject: condition.name.to_owned(),
-                words: condition.reason.clone()?,
-                docs,
-            })
-        }));
-        problems.extend(self.bad_objects.iter().map(|bad| Problem {
-            reason: "ObjectFault",
-            subject: format!("{} {}", bad.kind, bad.place),
-            words: bad.fault.clone(),
-            docs: "troubleshooting.md#egressdnsstoreunreadable",
-        }));
+        let conditions = self.conditions.iter();
+        problems.extend(conditions.filter_map(|it| Problem::of_condition(it, docs)));
+        problems.extend(self.bad_objects.iter().map(Problem::of_bad_object));
         for resolver in &self.snapshot.dns_resolvers {
             problems.extend(resolver.faults.iter().map(|fault| Problem {
                 reason: "DNSResolver",

@@ -28,12 +28,7 @@ pub(super) fn find(status: &Status) -> Problems {
     let mut problems = Problems::default();
     problems.extend(status.conditions.iter().filter_map(of_condition));
     problems.extend(status.dns_blocks.iter().filter_map(of_block));
-    problems.extend(status.bad_objects.iter().map(|bad| Problem {
-        reason: "ObjectFault",
-        subject: format!("{} {}", bad.kind, bad.place),
-        words: bad.fault.clone(),
-        docs: STORE,
-    }));
+    problems.extend(status.bad_objects.iter().map(Problem::of_bad_object));
     let namespaces = status.view.namespaces.iter();
     problems.extend(namespaces.map(|at_cap| Problem {
         reason: "NamespaceAtCap",
@@ -53,15 +48,11 @@ pub(super) fn find(status: &Status) -> Problems {
 }
 
 fn of_condition(condition: &Condition) -> Option<Problem> {
-    Some(Problem {
-        reason: "Condition",
-        subject: condition.name.to_owned(),
-        words: condition.reason.clone()?,
-        docs: match condition.name {
-            "store-writes" => "troubleshooting.md#egressdnsstatuseslate",
-            _ => STORE,
-        },
-    })
+    let docs = match condition.name {
+        "store-writes" => "troubleshooting.md#egressdnsstatuseslate",
+        _ => STORE,
+    };
+    Problem::of_condition(condition, docs)
 }
 
 fn of_block(block: &BlockView) -> Option<Problem> {

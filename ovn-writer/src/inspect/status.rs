@@ -61,12 +61,7 @@ impl Status {
     fn find_problems(&self) -> Problems {
         let mut problems = Problems::default();
         problems.extend(self.conditions.iter().filter_map(of_condition));
-        problems.extend(self.bad_objects.iter().map(|bad| Problem {
-            reason: "ObjectFault",
-            subject: format!("{} {}", bad.kind, bad.place),
-            words: bad.fault.clone(),
-            docs: "troubleshooting.md#egressdnsstoreunreadable",
-        }));
+        problems.extend(self.bad_objects.iter().map(Problem::of_bad_object));
         problems.extend(self.snapshot.absent.iter().map(|absent| Problem {
             reason: "AbsentObjects",
             subject: "objects".to_owned(),
@@ -80,15 +75,11 @@ impl Status {
 }
 
 fn of_condition(condition: &Condition) -> Option<Problem> {
-    Some(Problem {
-        reason: "Condition",
-        subject: condition.name.to_owned(),
-        words: condition.reason.clone()?,
-        docs: match condition.name {
-            "store" => "troubleshooting.md#egressdnsstoreunreadable",
-            _ => "troubleshooting.md#egressdnsnorthboundoutofsync",
-        },
-    })
+    let docs = match condition.name {
+        "store" => "troubleshooting.md#egressdnsstoreunreadable",
+        _ => "troubleshooting.md#egressdnsnorthboundoutofsync",
+    };
+    Problem::of_condition(condition, docs)
 }
 
 fn of_set(set: &SetShown) -> Option<Problem> {

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::{admin::Condition, store::BadObject};
+
 /// The most problems that are listed; further ones are counted.
 const MOST: usize = 1_000;
 
@@ -27,6 +29,28 @@ pub struct Problems {
     /// The number of others.
     #[serde(rename = "moreProblems")]
     pub more: usize,
+}
+
+impl Problem {
+    /// A condition of readiness that does not hold.
+    pub fn of_condition(condition: &Condition, docs: &'static str) -> Option<Self> {
+        Some(Self {
+            reason: "Condition",
+            subject: condition.name.to_owned(),
+            words: condition.reason.clone()?,
+            docs,
+        })
+    }
+
+    /// An object of the store that has a fault.
+    pub fn of_bad_object(bad: &BadObject) -> Self {
+        Self {
+            reason: "ObjectFault",
+            subject: format!("{} {}", bad.kind, bad.place),
+            words: bad.fault.clone(),
+            docs: "troubleshooting.md#egressdnsstoreunreadable",
+        }
+    }
 }
 
 impl Problems {
