@@ -223,7 +223,7 @@ impl Names {
         let Some(entry) = self.entries.remove(name) else {
             return;
         };
-        self.wakes.replace(name, entry.wake, None);
+        self.wakes.remove(name, entry.wake);
         self.changes.indexed.insert(name.clone(), false);
         for (name, family, addresses, client) in entry.list().alive(now) {
             self.changes.forgotten.push(Observation {

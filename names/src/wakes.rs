@@ -1,6 +1,6 @@
 //! The times at which names are checked without an event.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use proto::{api::DnsName, timestamp::Timestamp};
 
@@ -14,26 +14,34 @@ impl Wakes {
         self.0.first().map(|(at, _)| *at)
     }
 
-    /// The names whose time has come.
-    pub fn due(&self, now: Timestamp) -> impl Iterator<Item = &DnsName> {
-        let due = self.0.iter().take_while(move |(at, _)| *at <= now);
-        due.map(|(_, name)| name)
-    }
-
     /// Takes a name whose time has come.
     pub fn pop(&mut self, now: Timestamp) -> Option<DnsName> {
         self.next().filter(|at| *at <= now)?;
         self.0.pop_first().map(|(_, name)| name)
     }
 
-    /// Moves a name from its `old` time to another one.
-    pub fn replace(&mut self, name: &DnsName, old: Option<Timestamp>, new: Option<Timestamp>) {
-        if old == new {
+    /// Sets the time of a name to `at`, or to none. `wake` is its time so far, and is updated. A time that has come is
+    /// put off by a millisecond, or the checks of a name would never end.
+    pub fn set(
+        &mut self,
+        name: &DnsName,
+        wake: &mut Option<Timestamp>,
+        at: Option<Timestamp>,
+        now: Timestamp,
+    ) {
+        let at = at.map(|at| at.max(now + Duration::from_millis(1)));
+        if *wake == at {
             return;
         }
-        if let Some(old) = old {
-            self.0.remove(&(old, name.clone()));
+        self.remove(name, *wake);
+        self.0.extend(at.map(|at| (at, name.clone())));
+        *wake = at;
+    }
+
+    /// Removes a name at its time so far.
+    pub fn remove(&mut self, name: &DnsName, wake: Option<Timestamp>) {
+        if let Some(at) = wake {
+            self.0.remove(&(at, name.clone()));
         }
-        self.0.extend(new.map(|at| (at, name.clone())));
     }
 }

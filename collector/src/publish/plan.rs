@@ -77,10 +77,7 @@ impl Publisher {
     fn wake(&mut self, name: &DnsName, again: Option<Timestamp>, now: Timestamp) {
         self.names.set_wake(name, now);
         if let Some(of_name) = self.by_name.get_mut(name) {
-            // Never in the past, or the checks would never end.
-            let wake = again.map(|at| at.max(now + Duration::from_millis(1)));
-            let old = std::mem::replace(&mut of_name.wake, wake);
-            self.wakes.replace(name, old, wake);
+            self.wakes.set(name, &mut of_name.wake, again, now);
         }
     }
 

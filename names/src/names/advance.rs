@@ -1,6 +1,6 @@
 //! What changes with time, the lead, the guards and the caps.
 
-use std::{collections::BTreeSet, mem, net::IpAddr, time::Duration};
+use std::{collections::BTreeSet, mem, net::IpAddr};
 
 use proto::{api::DnsName, timestamp::Timestamp};
 
@@ -95,10 +95,7 @@ impl Names {
             true => entry.list().next_removal(&entry.rule_use.limits),
             false => None,
         };
-        // Never in the past, or the checks would never end.
-        let wake = removal.map(|at| at.max(now + Duration::from_millis(1)));
-        let old = mem::replace(&mut entry.wake, wake);
-        self.wakes.replace(name, old, wake);
+        self.wakes.set(name, &mut entry.wake, removal, now);
     }
 
     /// Removes the addresses that guards refuse from now on. Returns them with the reasons. They leave the statuses with

@@ -387,8 +387,8 @@ fn names_that_wait_to_be_made_are_looked_at_when_their_turn_is() {
     let (mut looked_at, mut made) = (0, 0);
     while made < names.len() {
         let now = at(world.now);
-        let due = world.publisher.wakes.due(now);
-        looked_at += due.count();
+        let wakes = world.publisher.by_name.values().filter_map(|it| it.wake);
+        looked_at += wakes.filter(|wake| *wake <= now).count();
         world.publisher.advance(now);
         let mut writes = world.publisher.writes(now);
         while !writes.is_empty() {
