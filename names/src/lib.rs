@@ -1,5 +1,6 @@
 //! The names of rules, their addresses, and when each is looked up again. No IO: time is a parameter.
 //!
+//! - [`Names`] is the table: rules, answers, look-ups and stored statuses go in, and due look-ups and statuses come out.
 //! - [`NameState`] takes in [`Observation`]s, failed look-ups and the statuses of other writers, and removes addresses.
 //! - [`StatusUpdate::new`] renders the status that the store should have, if it differs from the stored one.
 //! - [`LookupScheduler`] says which name is looked up next.

@@ -171,7 +171,7 @@ impl NameState {
                 let looked_up = address.looked_up.min(now);
                 let ttl = limits.clamp_stored(address.ttl);
                 let mut known = Address::stored(ip, ttl, looked_up);
-                // Nobody put it in again since it left the state.
+                // No writer added it since it left the state.
                 if !self.list.has(&entry.dns_name, &ip)
                     && before.is_some_and(|it| it.has_since(&entry.dns_name, ip, looked_up))
                 {

@@ -10,9 +10,9 @@
 //! | a guard refuses it | each collector, in memory | when the guard changes | [`NameState::purge`] | a change of the guard, and an answer |
 //! | its name, wildcard or object is full | each collector, in memory | before a write, and when it is crowded | [`Eviction::enforce`](super::Eviction::enforce) | an answer |
 //! | the store refuses the object for its size | the leader | at once | [`Eviction::shrink`](super::Eviction::shrink) | an answer |
-//! | the namespaces of its name have too many names | each collector, in memory | after a change of the rules (`objects`, `namespace_caps`) | [`NameState::leave_out`] | fewer names, and an answer |
+//! | the namespaces of its name have too many names | each collector, in memory | after a change of the rules (`caps`) | [`NameState::leave_out`] | fewer names, and an answer |
 //! | the leader removed it | a standby, in memory | its time is over and the status lacks it | [`NameState::follow`] | an answer |
-//! | the last rule of its name ends | the leader | ten minutes later | the deletion of the object (`objects`, `writes`) | a new rule, and an answer |
+//! | the last rule of its name ends | the leader | ten minutes later | the deletion of the object (`publish::plan` of the collector) | a new rule, and an answer |
 //!
 //! An address that a collector removes from its state leaves the status only if the collector
 //! leads. A status that still has it does not bring it back: only what another writer added since

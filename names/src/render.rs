@@ -155,7 +155,7 @@ fn covered(list: &NameList, stored: &Stored, limits: &Limits) -> BTreeSet<DnsNam
     let Some(own) = list.wildcard() else {
         return BTreeSet::new();
     };
-    let own = condition_words(own, stored, limits);
+    let own = next_addresses(own, stored, limits);
     let stands: BTreeSet<_> = stored.names.iter().map(|name| &name.dns_name).collect();
     let regular = list
         .names
@@ -178,9 +178,9 @@ fn covered(list: &NameList, stored: &Stored, limits: &Limits) -> BTreeSet<DnsNam
 }
 
 /// A name's addresses in the next status, sorted.
-fn condition_words(name: &Name, stored: &Stored, limits: &Limits) -> Vec<StoredAddress> {
-    let fresh = |address| StoredAddress::current(address, limits);
-    let mut condition_words: Vec<_> = name.addresses.iter().map(fresh).collect();
+fn next_addresses(name: &Name, stored: &Stored, limits: &Limits) -> Vec<StoredAddress> {
+    let current = |address| StoredAddress::current(address, limits);
+    let mut addresses: Vec<_> = name.addresses.iter().map(current).collect();
     let old = stored
         .names
         .iter()
@@ -190,14 +190,13 @@ fn condition_words(name: &Name, stored: &Stored, limits: &Limits) -> Vec<StoredA
             .addresses
             .binary_search_by_key(&old.ip, |known| known.ip);
         if let Ok(found) = found
-            && let (Some(known), Some(condition_words)) =
-                (name.addresses.get(found), condition_words.get_mut(found))
+            && let (Some(known), Some(next)) = (name.addresses.get(found), addresses.get_mut(found))
             && is_near(old, known, limits)
         {
-            *condition_words = *old;
+            *next = *old;
         }
     }
-    condition_words
+    addresses
 }
 
 /// Whether the stored expiry is close enough to the known one.

@@ -71,7 +71,7 @@ pub(crate) struct Objects {
     sources: Vec<SourceObjects>,
     /// Objects with a write in flight, with the watch events that came meanwhile.
     pub(super) in_flight: HashMap<ObjectKey, VecDeque<Event<DnsNameResolver>>>,
-    /// The store asked for a pause until then.
+    /// The store asked for a pause until then, or the bytes of all writes are used up until then.
     pub(crate) paused_until: Option<Timestamp>,
     pub(super) in_flight_limit: InFlightLimit,
     /// The bytes of all writes.

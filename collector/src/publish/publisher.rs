@@ -58,9 +58,8 @@ pub struct Publisher {
     remembered: AnswerCache,
     /// The numbers of namespaces.
     pub(super) namespaces: Namespaces,
-    /// Reports names that are left out to the authors of rules.
+    /// Reports names that are left out, and refused addresses, to the authors of rules.
     pub(super) notices: Notices,
-    /// Reports answers with refused addresses to the authors of rules.
     /// The latest new addresses.
     pub(super) recent: NewAddresses,
 }

@@ -36,7 +36,7 @@ impl Notices {
 
     /// Sends a notice to every receiver.
     pub fn notify(&self, notice: Notice) {
-        // Without a receiver there is nobody to report to.
+        // The send fails if no task follows rules.
         let _receivers = self.0.send(notice);
     }
 }
