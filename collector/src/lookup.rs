@@ -16,7 +16,6 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use metrics::{counter, gauge, histogram};
 use names::{Failure, LookupResult, Request, schedule::CONCURRENCY};
-use proto::api::DnsName;
 use runtime::{clock::Clock, metrics::Label};
 use tokio::{
     sync::{mpsc, watch},
@@ -115,7 +114,6 @@ impl Resolver {
         let mut pool = Arc::new(this.pool(&Pool::default(), &mut servers));
         is_listed |= pool.count().0 > 0;
         let mut lookups = JoinSet::new();
-        let mut retries = JoinSet::new();
         loop {
             gauge!("egress_collector_lookups_in_flight").set(lookups.len() as f64);
             tokio::select! {
@@ -125,10 +123,9 @@ impl Resolver {
                     pool = Arc::new(this.pool(&pool, &mut servers));
                 }
                 Some(ended) = lookups.join_next() => check(ended)?,
-                Some(ended) = retries.join_next() => check(ended)?,
                 request = requests.recv(), if is_listed => {
                     let Some(request) = request else { break };
-                    this.retry_silent(&pool, &request.name, &mut retries);
+                    pool.report();
                     let (this, pool) = (Arc::clone(&this), Arc::clone(&pool));
                     lookups.spawn(async move { this.look_up(request, &pool).await });
                 }
@@ -163,20 +160,6 @@ impl Resolver {
         }
         // The send fails if the publisher has ended, which reports the reason itself.
         let _ = self.results.send(result).await;
-    }
-
-    /// Queries each silent server whose retry is due, beside the look-up that skips it. The result
-    /// counts only as a sign of life.
-    fn retry_silent(self: &Arc<Self>, pool: &Arc<Pool>, name: &DnsName, retries: &mut JoinSet<()>) {
-        let (all, silent) = pool.report();
-        // If all are silent, the look-ups themselves query them.
-        if silent == 0 || silent == all {
-            return;
-        }
-        for upstream in pool.due_retries(Instant::now()) {
-            let (this, name) = (Arc::clone(self), name.clone());
-            retries.spawn(async move { this.exchange.retry(&upstream, &name).await });
-        }
     }
 }
 

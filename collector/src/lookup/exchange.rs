@@ -1,6 +1,6 @@
 //! One query to one server: sent, awaited and decoded.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{future::pending, io, sync::Arc, time::Duration};
 
 use hickory_net::{
     NetError,
@@ -126,15 +126,11 @@ impl Exchange {
         sending: &Notify,
     ) -> Result<ServerReply, Failure> {
         let (upstream, transport) = (&*query.server, query.transport);
-        let permit = match upstream.permits.try_acquire() {
-            Ok(permit) => permit,
-            Err(_) => tokio::select! {
-                // The semaphore is never closed.
-                permit = upstream.permits.acquire() => permit.map_err(|_| Failure::NoServer)?,
-                () = pool.better_elsewhere(upstream) => return failed(Failure::Timeout),
-            },
-        };
+        // The semaphore is never closed.
+        let permit = upstream.permits.acquire().await;
+        let permit = permit.map_err(|_| Failure::NoServer)?;
         sending.notify_one();
+        upstream.asked();
         let sent = Instant::now();
         // Only the server's usual transport shows whether it is alive: a server that answers over
         // UDP may have broken TCP.
@@ -144,7 +140,9 @@ impl Exchange {
             if shows_health {
                 upstream.unanswered_since(sent);
             }
-            pool.better_elsewhere(upstream).await;
+            if !pool.is_replaceable(upstream) {
+                pending::<()>().await;
+            }
         };
         let reply = tokio::select! {
             reply = timeout(self.config.timeout, self.send(query)) => {
@@ -169,14 +167,6 @@ impl Exchange {
                 Ok(answer)
             }
             Err(failure) => failed(failure),
-        }
-    }
-
-    /// Queries a silent server once, to find out whether it answers again. The server's state has the result.
-    pub(super) async fn retry(&self, upstream: &Arc<Upstream>, name: &DnsName) {
-        if let Some(query) = LookupQuery::new(name, Family::V4) {
-            let query = QueryInFlight::new(&query, upstream);
-            let _ = self.ask(&Pool::default(), &query, &Notify::new()).await;
         }
     }
 

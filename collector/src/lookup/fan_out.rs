@@ -106,7 +106,7 @@ pub(super) async fn look_up(
 /// The number of servers for the first queries. Silent servers are skipped, unless all are silent.
 fn fan_out(known: usize, servers: &[Arc<Upstream>]) -> usize {
     let wanted = if known < 2 { 1 } else { FAN_OUT };
-    match servers.iter().filter(|server| !server.is_silent()).count() {
+    match servers.iter().filter(|server| !server.is_skipped()).count() {
         0 => wanted.min(servers.len()),
         answering => wanted.min(answering),
     }

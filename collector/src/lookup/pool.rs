@@ -4,20 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use metrics::gauge;
 use parking_lot::Mutex;
-use tokio::{
-    sync::{Semaphore, watch},
-    time::Instant,
-};
+use tokio::{sync::Semaphore, time::Instant};
 use tracing::{info, warn};
 
 use super::{servers::Server, sockets::Connections};
 use names::Failure;
 
-/// A silent server is tried again after this time. The pause doubles with each failure ...
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-
-/// ... up to this.
-const LAST_PAUSE: Duration = Duration::from_secs(30);
+/// A silent server is skipped for this long. Then one query tries it.
+const SKIP: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Transport {
@@ -40,16 +34,14 @@ pub(super) struct Upstream {
     /// One permit for each query that may be in flight.
     pub(super) permits: Semaphore,
     pub(super) connections: Connections,
-    /// Whether a query went unanswered, and none was answered since.
-    silent: watch::Sender<bool>,
     health: Mutex<Health>,
 }
 
+#[derive(Default)]
 struct Health {
     last_answer: Option<Instant>,
-    /// When to try it again while it is silent, and the pause after that.
-    retry_at: Instant,
-    pause: Duration,
+    /// Until when it is skipped, if a query went unanswered and none was answered since.
+    skipped_until: Option<Instant>,
 }
 
 impl Upstream {
@@ -58,12 +50,7 @@ impl Upstream {
             server,
             permits: Semaphore::new(permits),
             connections: Connections::default(),
-            silent: watch::Sender::new(false),
-            health: Mutex::new(Health {
-                last_answer: None,
-                retry_at: Instant::now(),
-                pause: FIRST_PAUSE,
-            }),
+            health: Mutex::default(),
         }
     }
 
@@ -76,13 +63,28 @@ impl Upstream {
         }
     }
 
-    pub(super) fn is_silent(&self) -> bool {
-        *self.silent.borrow()
+    /// Whether a query went unanswered, and none was answered since.
+    fn is_silent(&self) -> bool {
+        self.health.lock().skipped_until.is_some()
+    }
+
+    /// Whether it is silent, and not to be tried now.
+    pub(super) fn is_skipped(&self) -> bool {
+        let until = self.health.lock().skipped_until;
+        until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// A query is sent. Others skip a silent server until it has an answer.
+    pub(super) fn asked(&self) {
+        if let Some(until) = &mut self.health.lock().skipped_until {
+            *until = Instant::now() + SKIP;
+        }
     }
 
     pub(super) fn answered(&self) {
-        self.health.lock().last_answer = Some(Instant::now());
-        if self.is_silent() && self.silent.send_replace(false) {
+        let mut health = self.health.lock();
+        health.last_answer = Some(Instant::now());
+        if health.skipped_until.take().is_some() {
             info!(server = %self.server.address, "the DNS server answers again");
         }
     }
@@ -90,38 +92,23 @@ impl Upstream {
     /// A query that was sent then has no answer yet. The name may be the cause, so the server
     /// counts as silent only if it has answered nothing else since.
     pub(super) fn unanswered_since(&self, sent: Instant) {
-        if self
-            .health
-            .lock()
-            .last_answer
-            .is_none_or(|last| last < sent)
-        {
+        let last_answer = self.health.lock().last_answer;
+        if last_answer.is_none_or(|last| last < sent) {
             self.fell_silent(Failure::Timeout);
         }
     }
 
     /// The server gave no answer, or refused the connection.
     pub(super) fn fell_silent(&self, why: Failure) {
-        let mut health = self.health.lock();
-        if self.is_silent() {
-            return;
+        if self
+            .health
+            .lock()
+            .skipped_until
+            .replace(Instant::now() + SKIP)
+            .is_none()
+        {
+            warn!(server = %self.server.address, reason = %why, "the DNS server does not answer: look-ups use the other servers");
         }
-        health.pause = FIRST_PAUSE;
-        health.retry_at = Instant::now() + health.pause;
-        drop(health);
-        warn!(server = %self.server.address, reason = %why, "the DNS server does not answer: look-ups use the other servers");
-        self.silent.send_replace(true);
-    }
-
-    /// Whether a retry of the silent server is due. If so, schedules the next one.
-    fn is_retry_due(&self, now: Instant) -> bool {
-        let mut health = self.health.lock();
-        if !self.is_silent() || now < health.retry_at {
-            return false;
-        }
-        health.pause = (health.pause * 2).min(LAST_PAUSE);
-        health.retry_at = now + health.pause;
-        true
     }
 }
 
@@ -151,12 +138,11 @@ impl Pool {
         (self.upstreams.len(), silent.count())
     }
 
-    /// [`Pool::count`], after setting the metrics.
-    pub(super) fn report(&self) -> (usize, usize) {
+    /// Sets the metrics.
+    pub(super) fn report(&self) {
         let (all, silent) = self.count();
         gauge!("egress_collector_lookup_servers").set(all as f64);
         gauge!("egress_collector_lookup_servers_silent").set(silent as f64);
-        (all, silent)
     }
 
     /// All servers in random order. Servers without a free permit come after the others, silent
@@ -165,27 +151,14 @@ impl Pool {
         let mut upstreams = self.upstreams.clone();
         fastrand::shuffle(&mut upstreams);
         upstreams.sort_by_cached_key(|server| {
-            (server.is_silent(), server.permits.available_permits() == 0)
+            (server.is_skipped(), server.permits.available_permits() == 0)
         });
         upstreams
     }
 
-    /// The silent servers whose retry is due.
-    pub(super) fn due_retries(&self, now: Instant) -> impl Iterator<Item = Arc<Upstream>> {
-        let silent = self.upstreams.iter();
-        silent
-            .filter(move |server| server.is_retry_due(now))
-            .cloned()
-    }
-
-    /// Waits until this server is silent while another is not: waiting for it is then pointless.
-    pub(super) async fn better_elsewhere(&self, upstream: &Upstream) {
-        let mut silent = upstream.silent.subscribe();
-        // The sender lives as long as the server.
-        let _ = silent.wait_for(|silent| *silent).await;
-        if self.upstreams.iter().all(|other| other.is_silent()) {
-            std::future::pending::<()>().await;
-        }
+    /// Whether a server answers that may be queried instead of this one.
+    pub(super) fn is_replaceable(&self, upstream: &Upstream) -> bool {
+        upstream.is_silent() && self.upstreams.iter().any(|other| !other.is_silent())
     }
 }
 
@@ -203,15 +176,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_answers_others_is_not_silent() {
+    async fn server_that_answers_others_is_not_silent() {
         let pool = pool(1);
         let upstream = &pool.upstreams[0];
         let sent = Instant::now();
-        tokio::time::advance(FIRST_PAUSE).await;
+        tokio::time::advance(Duration::from_secs(1)).await;
         upstream.answered();
         upstream.unanswered_since(sent);
         assert!(!upstream.is_silent());
-        tokio::time::advance(FIRST_PAUSE).await;
+        tokio::time::advance(Duration::from_secs(1)).await;
         upstream.unanswered_since(Instant::now());
         assert!(upstream.is_silent());
         upstream.answered();
@@ -219,21 +192,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_server_is_tried_ever_more_rarely() {
+    async fn silent_server_is_tried_once_in_a_while() {
         let pool = pool(1);
-        pool.upstreams[0].fell_silent(Failure::Timeout);
-        let start = Instant::now();
-        let mut tries = Vec::new();
-        while start.elapsed() < Duration::from_secs(100) {
-            tokio::time::advance(FIRST_PAUSE).await;
-            for _ in pool.due_retries(Instant::now()) {
-                tries.push(start.elapsed().as_secs());
-            }
-        }
-        assert_eq!(tries, [1, 3, 7, 15, 31, 61, 91]);
-        pool.upstreams[0].answered();
-        tokio::time::advance(LAST_PAUSE).await;
-        assert_eq!(pool.due_retries(Instant::now()).count(), 0);
+        let upstream = &pool.upstreams[0];
+        upstream.fell_silent(Failure::Timeout);
+        assert!(upstream.is_skipped());
+        tokio::time::advance(SKIP).await;
+        assert!(!upstream.is_skipped());
+        upstream.asked();
+        assert!(upstream.is_skipped(), "another query does not try it");
+        upstream.answered();
+        assert!(!upstream.is_skipped());
     }
 
     #[tokio::test]
@@ -255,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_new_list_keeps_what_is_known_of_those_that_stay() {
+    async fn new_list_keeps_what_is_known_of_those_that_stay() {
         let old = pool(2);
         old.upstreams[0].fell_silent(Failure::Timeout);
         let new = old.with(&[server(3), server(1), server(1)], 1);

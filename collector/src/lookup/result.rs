@@ -24,7 +24,7 @@ pub(super) struct Tally {
     noerror: bool,
     failure: Option<Failure>,
     /// Truncated answers over UDP whose rest has not come over TCP.
-    cut_off: usize,
+    truncated: usize,
 }
 
 impl Tally {
@@ -42,7 +42,7 @@ impl Tally {
 
     /// Adds the part of a truncated answer that can be decoded. A query over TCP follows.
     pub(super) fn add_part(&mut self, answer: Option<ServerReply>, now: Timestamp) {
-        self.cut_off += 1;
+        self.truncated += 1;
         if let Some(answer) = answer {
             self.add_addresses(answer, now);
         }
@@ -50,7 +50,7 @@ impl Tally {
 
     /// TCP brought the rest of a truncated answer.
     pub(super) fn completed(&mut self) {
-        self.cut_off = self.cut_off.saturating_sub(1);
+        self.truncated = self.truncated.saturating_sub(1);
     }
 
     fn add_addresses(&mut self, answer: ServerReply, now: Timestamp) {
@@ -90,14 +90,14 @@ impl Tally {
             }
         } else if self.noerror {
             let failed = self.failure.is_some_and(Failure::contradicts_absence);
-            if self.cut_off > 0 || failed {
+            if self.truncated > 0 || failed {
                 FamilyOutcome::Inconclusive
             } else {
                 FamilyOutcome::NoData
             }
         } else {
             FamilyOutcome::Failed(match self.failure {
-                Some(Failure::NXDOMAIN) if self.cut_off > 0 => Failure::BadReply,
+                Some(Failure::NXDOMAIN) if self.truncated > 0 => Failure::BadReply,
                 failure => failure.unwrap_or(silent),
             })
         }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ::tests::upstream::{Asked, Say, Scripted, Speech, data, name};
 use hickory_proto::op::ResponseCode;
+use proto::api::DnsName;
 use tokio::{task::JoinHandle, time::timeout};
 
 use super::*;

@@ -37,7 +37,7 @@ fn nxdomain() -> Result<ServerReply, Failure> {
 }
 
 #[test]
-fn the_union_has_each_address_once_with_its_largest_ttl() {
+fn union_has_each_address_once_with_its_largest_ttl() {
     let replies = [
         answer(0, &[("192.0.2.2", 5), ("192.0.2.1", 30)]),
         answer(0, &[("192.0.2.2", 60), ("192.0.2.3", 1)]),
@@ -70,7 +70,7 @@ fn addresses_win_over_no_data_and_no_data_over_failure() {
 }
 
 #[test]
-fn an_absence_is_what_every_server_that_answered_says() {
+fn absence_is_what_every_server_that_answered_says() {
     let empty = || answer(0, &[]);
     let silent = || Err(Failure::Timeout);
     for replies in [
@@ -100,7 +100,7 @@ fn an_absence_is_what_every_server_that_answered_says() {
 }
 
 #[test]
-fn a_truncated_udp_answer_is_no_absence_until_tcp_completes_it() {
+fn truncated_udp_answer_is_no_absence_until_tcp_completes_it() {
     let mut cut_off = Tally::default();
     cut_off.add_part(answer(0, &[]).ok(), NOW);
     cut_off.add(nxdomain(), NOW);

@@ -35,7 +35,7 @@ fn name_servers_are_read_and_malformed_lines_are_named() {
 }
 
 #[test]
-fn an_option_or_the_flag_keeps_to_tcp() {
+fn option_or_the_flag_keeps_to_tcp() {
     let text = "nameserver 10.0.0.1\noptions use-vc\noptions ndots:1\n";
     assert_eq!(parse(text).0, [server("10.0.0.1:53", true)]);
     let text = "nameserver 10.0.0.1\n#options use-vc\n";
@@ -54,7 +54,7 @@ async fn expect(servers: &mut watch::Receiver<Servers>, addresses: &[&str]) {
 }
 
 #[tokio::test]
-async fn the_file_is_read_again_when_it_changes() {
+async fn file_is_read_again_when_it_changes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("resolv.conf");
     let (sender, mut servers) = watch::channel(Servers::default());
@@ -83,7 +83,7 @@ async fn the_file_is_read_again_when_it_changes() {
 }
 
 #[tokio::test]
-async fn a_file_that_goes_or_is_emptied_leaves_the_servers() {
+async fn file_that_goes_or_is_emptied_leaves_the_servers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("resolv.conf");
     let (sender, servers) = watch::channel(Servers::default());
@@ -128,7 +128,7 @@ async fn that_the_file_names_no_server_is_told_too() {
 }
 
 #[test]
-fn a_resolver_is_a_word_or_a_list_of_servers() {
+fn resolver_is_a_word_or_a_list_of_servers() {
     let spec = |text: &str| text.parse::<ResolverSpec>().unwrap();
     assert_eq!(spec("kube"), ResolverSpec::Kube);
     assert_eq!(spec("resolv.conf"), ResolverSpec::ResolvConf);

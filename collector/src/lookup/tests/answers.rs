@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_and_aaaa_are_queried_separately_with_edns_and_become_observations() {
+async fn a_and_aaaa_are_queried_separately_with_edns() {
     let server = good().await;
     let result = look_up(patient(), &[server.server()]).await;
     assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
@@ -52,7 +52,7 @@ async fn identifiers_and_ports_cannot_be_foreseen() {
 }
 
 #[tokio::test]
-async fn a_wildcard_is_looked_up_by_its_own_name() {
+async fn wildcard_is_looked_up_by_its_own_name() {
     let server = good().await;
     let mut resolving = Resolving::start(patient(), &[server.server()]);
     let result = resolving.look_up("*.example.com", 0).await;
@@ -62,7 +62,7 @@ async fn a_wildcard_is_looked_up_by_its_own_name() {
 }
 
 #[tokio::test]
-async fn an_address_has_the_smallest_ttl_of_its_chain() {
+async fn address_has_the_smallest_ttl_of_its_chain() {
     let server = Scripted::start(|asked| {
         use hickory_proto::rr::{RData, Record, rdata::CNAME};
         let mut reply = asked.reply(ResponseCode::NoError);
@@ -87,7 +87,7 @@ async fn an_address_has_the_smallest_ttl_of_its_chain() {
 }
 
 #[tokio::test]
-async fn a_name_is_asked_for_over_tcp_too_if_that_is_wanted() {
+async fn name_is_asked_for_over_tcp_too_if_that_is_wanted() {
     let server = Scripted::start(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
     let mut resolving = Resolving::start(patient(), &[server.server()]);
     resolving.request_over("www.example.com", 0, true).await;
@@ -99,7 +99,7 @@ async fn a_name_is_asked_for_over_tcp_too_if_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_truncated_answer_is_asked_for_again_over_tcp_and_counts_too() {
+async fn truncated_answer_is_asked_for_again_over_tcp_and_counts_too() {
     let server = Scripted::start(|asked| {
         if asked.tcp {
             asked.addresses(&["192.0.2.2", AAAA], 20).say()
@@ -119,7 +119,7 @@ async fn a_truncated_answer_is_asked_for_again_over_tcp_and_counts_too() {
 }
 
 #[tokio::test]
-async fn a_full_answer_elsewhere_completes_a_truncated_one_whose_tcp_fails() {
+async fn full_answer_of_another_server_completes_truncated_one() {
     let cut = |asked: &Asked| asked.addresses(&[A, AAAA], 30).say_truncated();
     let whole = |asked: &Asked| asked.addresses(&["192.0.2.2", AAAA], 20).say();
     let servers = [
@@ -140,7 +140,7 @@ async fn a_full_answer_elsewhere_completes_a_truncated_one_whose_tcp_fails() {
 }
 
 #[tokio::test]
-async fn a_truncated_answer_is_used_as_it_is_when_tcp_fails() {
+async fn truncated_answer_is_used_as_it_is_when_tcp_fails() {
     let server = Scripted::without_tcp(|asked| asked.addresses(&[A], 30).say_truncated()).await;
     let result = look_up(patient(), &[server.server()]).await;
     assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
@@ -151,7 +151,7 @@ async fn a_truncated_answer_is_used_as_it_is_when_tcp_fails() {
 }
 
 #[tokio::test]
-async fn a_truncated_answer_is_used_as_it_is_when_tcp_is_silent() {
+async fn truncated_answer_is_used_as_it_is_when_tcp_is_silent() {
     let server = Scripted::start(|asked| {
         if asked.tcp {
             Vec::new()
@@ -169,7 +169,7 @@ async fn a_truncated_answer_is_used_as_it_is_when_tcp_is_silent() {
 }
 
 #[tokio::test]
-async fn a_datagram_over_the_size_we_take_is_asked_for_again_over_tcp() {
+async fn datagram_over_the_size_we_take_is_asked_for_again_over_tcp() {
     let many: Vec<_> = (0..200).map(|i| format!("198.51.100.{i}")).collect();
     let server = Scripted::start(move |asked| {
         let many: Vec<_> = many.iter().map(String::as_str).collect();
@@ -182,7 +182,7 @@ async fn a_datagram_over_the_size_we_take_is_asked_for_again_over_tcp() {
 }
 
 #[tokio::test]
-async fn an_answer_of_64_kib_over_tcp_is_read_whole() {
+async fn answer_of_64_kib_over_tcp_is_read_whole() {
     const COUNT: u16 = 4090;
     let server = Scripted::start(|asked| {
         let mut reply = asked.reply(ResponseCode::NoError);
@@ -272,7 +272,7 @@ async fn forged_replies_are_ignored_over_tcp_too() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_is_a_failure() {
+async fn answer_that_cannot_be_read_is_a_failure() {
     // A chain longer than any resolver follows: hickory decodes it, this project's decoder does
     // not.
     let server = Scripted::start(|asked| {
@@ -379,7 +379,7 @@ async fn no_query_waits_behind_another_on_a_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_that_the_server_closed_is_made_anew() {
+async fn connection_that_the_server_closed_is_made_anew() {
     let script = |asked: &Asked| asked.addresses(&[A, AAAA], 30).say();
     let server = Scripted::closing_after(2, script).await;
     let mut resolving = Resolving::start(patient(), &[server.tcp_server()]);

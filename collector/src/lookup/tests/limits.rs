@@ -86,7 +86,7 @@ async fn not_every_server_is_asked_for_a_name_that_is_broken() {
 }
 
 #[tokio::test]
-async fn a_lost_datagram_is_sent_again() {
+async fn lost_datagram_is_sent_again() {
     let lost = std::sync::Mutex::new(std::collections::BTreeSet::new());
     let server = Scripted::start(move |asked| {
         if lost.lock().unwrap().insert(asked.is_v6()) {
@@ -133,7 +133,7 @@ async fn where_nobody_listens_another_is_asked_at_once() {
 }
 
 #[tokio::test]
-async fn the_only_server_is_asked_even_if_it_was_away() {
+async fn only_server_is_asked_even_if_it_was_away() {
     let (nobody, _socket) = nobody().await;
     let mut resolving = Resolving::start(hasty(), &[nobody]);
     let result = resolving.look_up("www.example.com", 0).await;
@@ -161,7 +161,7 @@ async fn the_only_server_is_asked_even_if_it_was_away() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_tcp_is_still_asked_over_udp() {
+async fn server_that_refuses_tcp_is_still_asked_over_udp() {
     let no_tcp = Scripted::without_tcp(|asked| {
         let mut reply = asked.addresses(&["192.0.2.2"], 30);
         reply.metadata.truncation = asked.name().starts_with("big");
@@ -178,7 +178,7 @@ async fn a_server_that_refuses_tcp_is_still_asked_over_udp() {
 }
 
 #[tokio::test]
-async fn a_black_hole_delays_no_other_name_and_is_soon_left_alone() {
+async fn black_hole_delays_no_other_name_and_is_soon_left_alone() {
     let alive = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let is_alive = Arc::clone(&alive);
     let hole = Scripted::start(move |asked| {
@@ -238,7 +238,7 @@ async fn a_black_hole_delays_no_other_name_and_is_soon_left_alone() {
 }
 
 #[tokio::test]
-async fn a_silent_server_among_many_does_not_hold_up_the_union() {
+async fn silent_server_among_many_does_not_hold_up_the_union() {
     let hole = black_hole().await;
     let servers = rotating(2).await;
     let list = [hole.server(), servers[0].server(), servers[1].server()];
@@ -252,7 +252,7 @@ async fn a_silent_server_among_many_does_not_hold_up_the_union() {
 }
 
 #[tokio::test]
-async fn a_slow_family_does_not_hold_up_the_other() {
+async fn slow_family_does_not_hold_up_the_other() {
     let server = Scripted::start(|asked| {
         if asked.is_v6() {
             Vec::new()
@@ -320,7 +320,7 @@ async fn no_more_queries_than_allowed_are_in_flight_at_one_server() {
 }
 
 #[tokio::test]
-async fn a_name_that_waited_for_room_at_a_server_did_not_fail() {
+async fn name_that_waited_for_room_at_a_server_did_not_fail() {
     let server = Scripted::start(|asked| {
         if asked.name().starts_with("slow") {
             return Vec::new();

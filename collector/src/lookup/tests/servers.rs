@@ -39,7 +39,7 @@ async fn without_servers_every_name_fails_until_there_are_some() {
 }
 
 #[tokio::test]
-async fn a_list_without_a_sender_stays() {
+async fn list_without_a_sender_stays() {
     let server = good().await;
     let mut resolving = Resolving::start(patient(), &[server.server()]);
     drop(std::mem::replace(
