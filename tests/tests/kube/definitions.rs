@@ -262,8 +262,8 @@ fn wide(names: u8) -> (usize, Value) {
                 .into_iter()
                 .collect(),
             at: now,
-            answered_at: None,
-            given: now,
+            server_time: None,
+            answered_at: now,
             client: None,
             truncated: false,
             source: Provenance::STREAM,

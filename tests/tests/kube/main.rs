@@ -47,6 +47,5 @@ mod standby;
 mod status_writers;
 mod throttled;
 mod uninstall;
-mod versions;
 mod watches;
 mod writes;

@@ -101,7 +101,10 @@ async fn a_second_signal_ends_at_once_with_its_own_status() {
         ("second.example.com", Signal::INT, 130),
     ] {
         // A held lock of the folder delays the last writes.
-        let lock = File::open(world.store.path().join(".lock")).unwrap();
+        // The collector may not have made it yet.
+        let path = world.store.path().join(".lock");
+        let lock = File::options().append(true).create(true).open(path);
+        let lock = lock.unwrap();
         flock(&lock, FlockOperation::LockExclusive).unwrap();
         world.store.allow("late", &[name]);
         eventually("a write waits for the lock", async || {

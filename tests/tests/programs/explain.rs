@@ -101,7 +101,7 @@ async fn a_name_and_its_address_say_which_rule_which_object_and_which_stream() {
             "  192.0.2.10: seen ",
             "in the dnstap stream of process ",
             "TTL 300 s; expires in ",
-            "; goes in ",
+            "; leaves in ",
         ],
     );
     let json = it.json(NAME).await;

@@ -1,5 +1,4 @@
-//! Data of other versions: an older version's data are taken over, and a later version's additions or changes cost no
-//! address.
+//! A later version's additions to the data, or changes of it, cost no address.
 
 use std::{
     fs,
@@ -21,12 +20,10 @@ www     7200 IN A     192.0.2.10
 www     7200 IN A     192.0.2.11
 www     7200 IN AAAA  2001:db8::10
 *.apps  7200 IN A     192.0.2.30
-late    7200 IN A     192.0.2.40
 ";
 
 const WWW: &str = "www.example.com.";
 const APPS: &str = "*.apps.example.com.";
-const LATE: &str = "late.example.com.";
 
 fn fixture(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -80,35 +77,11 @@ fn uuids(world: &World) -> Vec<(String, String)> {
     uuids
 }
 
-fn uids(store: &Store) -> Vec<(String, Option<String>)> {
-    let objects = store.objects().into_iter();
-    let mut uids: Vec<_> = objects
-        .map(|object| (object.spec.name, object.metadata.uid))
-        .collect();
-    uids.sort();
-    uids
-}
-
 async fn expect_all(world: &World) {
     let www = ["192.0.2.10", "192.0.2.11"];
     world.expect_set(WWW, Family::V4, &www).await;
     world.expect_set(WWW, Family::V6, &["2001:db8::10"]).await;
     world.expect_set(APPS, Family::V4, &["192.0.2.30"]).await;
-}
-
-#[tokio::test]
-async fn what_version_0_1_left_is_gone_on_with() {
-    let (workdir, store, northbound) = left_behind(&[]).await;
-    let objects = uids(&store);
-    let world = World::start_with(workdir, store, northbound, &[]).await;
-    let (history, rows) = (world.monitor().await, uuids(&world));
-    world.settle().await;
-    expect_all(&world).await;
-    assert_eq!(uids(&world.store), objects, "objects are used as they are");
-    assert_eq!(uuids(&world), rows, "rows are used as they are");
-    assert_eq!(history.departures().await, [""; 0]);
-    world.store.allow("team", &["www.example.com", LATE]);
-    world.expect_flow(LATE, Family::V4, "192.0.2.40").await;
 }
 
 /// Whether it logged a line with both of these texts.
