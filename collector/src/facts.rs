@@ -1,12 +1,11 @@
 //! The status at `/status.json`, all addresses at `/names.json`, new ones at `/new-addresses.json`, and captures at
 //! `/capture`.
 //!
-//! The controller is asked for a [`View`] at most once a second, however many requests there are. It hands over a copy
+//! The publisher is asked for a [`View`] at most once a second, however many requests there are. It hands over a copy
 //! and never waits for a reader.
 
 mod capture;
 mod explain;
-pub mod explained;
 mod names;
 mod problems;
 mod status;
@@ -43,16 +42,16 @@ use crate::{
     listen::{CaptureSubscribers, ConnectionTable, PeerIds},
     matching::answer_cache::AnswerCache,
     publish::{InspectRequest, NewAddresses, View},
-    rules::{BySource, Overview, UsesAsked, Wanted},
+    rules::{BySource, Overview, ReferencesRequest, Wanted},
 };
 
-/// The most requests that wait for the controller; further ones wait at the sender.
+/// The most requests that wait for the publisher; further ones wait at the sender.
 pub const QUEUE: usize = 4;
 
 /// How long a status is reused for other requests.
-const FRESH: Duration = Duration::from_secs(1);
+const REUSED_FOR: Duration = Duration::from_secs(1);
 
-/// The time-out of the controller's answer.
+/// The time-out of the publisher's answer.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How much longer than its duration a capture may take.
@@ -63,8 +62,8 @@ const PROGRAM: &str = "collector";
 /// The sources of the answers.
 #[derive(Clone, Debug)]
 pub struct InspectSources {
-    /// The controller of the statuses.
-    pub controller: mpsc::Sender<InspectRequest>,
+    /// The publisher of the statuses.
+    pub publisher: mpsc::Sender<InspectRequest>,
     pub rules: RuleSources,
     pub dns: DnsSources,
     /// Cached answers for names without a rule.
@@ -91,7 +90,7 @@ pub struct InspectSources {
 #[derive(Clone, Debug)]
 pub struct RuleSources {
     /// The tasks that know the rules, one for each kind.
-    pub tasks: Vec<mpsc::Sender<UsesAsked>>,
+    pub tasks: Vec<mpsc::Sender<ReferencesRequest>>,
     pub wanted: watch::Receiver<BySource<Wanted>>,
     pub overview: watch::Receiver<BySource<Arc<Overview>>>,
 }
@@ -129,7 +128,7 @@ fn router(sources: InspectSources) -> Router {
         }))
 }
 
-/// Asks the controller, and caches its answer for a moment.
+/// Asks the publisher, and caches its answer for a moment.
 #[derive(Debug)]
 struct Inspector {
     sources: InspectSources,
@@ -138,20 +137,20 @@ struct Inspector {
 }
 
 impl Inspector {
-    /// The current status; `None` if the controller does not answer.
+    /// The current status; `None` if the publisher does not answer.
     async fn status(&self) -> Option<Arc<Status>> {
         // Concurrent requests wait here and get the same answer.
         let mut shown = self.shown.lock().await;
         if let Some((at, status)) = &*shown
-            && at.elapsed() < FRESH
+            && at.elapsed() < REUSED_FOR
         {
             return Some(Arc::clone(status));
         }
         let asked = async {
-            let (sender, told) = oneshot::channel();
+            let (sender, answer) = oneshot::channel();
             let question = InspectRequest::View(sender);
-            self.sources.controller.send(question).await.ok()?;
-            told.await.ok()
+            self.sources.publisher.send(question).await.ok()?;
+            answer.await.ok()
         };
         let view = timeout(ANSWER_DEADLINE, asked).await.ok().flatten()?;
         let status = Arc::new(with_problems(view, &self.sources));
@@ -177,7 +176,7 @@ async fn in_json(State(inspector): State<Arc<Inspector>>) -> Response {
 async fn new_addresses(State(inspector): State<Arc<Inspector>>) -> Response {
     let sources = &inspector.sources;
     json(&NameAddresses {
-        now: sources.clock.now().into(),
+        now: sources.clock.now(),
         new_addresses: sources.new_addresses.facts(&sources.peers),
     })
 }

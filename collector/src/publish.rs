@@ -33,14 +33,13 @@ pub mod write;
 
 pub use self::{
     config::{Config, Shared},
-    facts::{Facts, NameFacts},
-    listing::{ListedName, NameListing, NamesQuery},
+    listing::NamesQuery,
     metrics::METRICS,
     policy::{ManageObjects, ObjectPolicy, SourcePolicy, WRITE_BYTES},
     publisher::Publisher,
     recent::NewAddresses,
     requests::InspectRequest,
-    view::{CapView, NameView, View},
+    view::{NameView, View},
 };
 #[cfg(test)]
 pub(crate) use self::{metrics::Census, objects::MAX_IN_FLIGHT};

@@ -50,7 +50,7 @@ pub(crate) use self::sources::{SourceSet, is_policy};
 pub use self::{
     by_source::BySource,
     retention::RetentionPolicy,
-    rule_references::{NameUses, RuleUse, UsesAsked},
+    rule_references::ReferencesRequest,
     sources::{RuleSource, Source},
     wanted::{Changes, RuleChange, Version, Wanted, WantedName},
 };
@@ -107,7 +107,7 @@ pub struct Inputs {
     /// What authors of rules must know, for Events.
     pub notices: broadcast::Receiver<Notice>,
     /// Requests for the rules that use a name.
-    pub questions: mpsc::Receiver<UsesAsked>,
+    pub questions: mpsc::Receiver<ReferencesRequest>,
 }
 
 /// Follows the objects of a source and publishes the names in use, until `shutdown`.
@@ -116,7 +116,7 @@ pub struct Inputs {
 /// The watch ended, which a store's never does.
 pub async fn run<S: Store, K: RuleSource>(
     store: S,
-    terms: RetentionPolicy,
+    retention: RetentionPolicy,
     namespaces: Namespaces,
     outputs: Outputs,
     mut inputs: Inputs,
@@ -128,7 +128,7 @@ pub async fn run<S: Store, K: RuleSource>(
         is_needed: outputs.is_needed,
         was_in_sync: false,
     };
-    let rules = Rules::of::<K>(terms, namespaces);
+    let rules = Rules::of::<K>(retention, namespaces);
     let mut state = RulesTask::<K>::new(rules);
     let rule_events = RuleEvents::new(outputs.reporter);
     let mut are_notices_open = true;
@@ -146,9 +146,9 @@ pub async fn run<S: Store, K: RuleSource>(
                 continue;
             }
             Some(asked) = inputs.questions.recv() => {
-                let uses = rule_references::uses(rules, &asked);
+                let references = rule_references::references(rules, &asked);
                 // The receiver may be gone.
-                let _gone = asked.answer.send(uses);
+                let _gone = asked.answer.send(references);
                 continue;
             }
             event = events.next() => {
@@ -233,7 +233,7 @@ impl<K: RuleSource> RulesTask<K> {
 
     /// Returns whether anything changed.
     fn publish(&mut self, wanted: &mut Wanted) -> bool {
-        let is_new = self.rules.settle(wanted);
+        let is_new = self.rules.publish_changes(wanted);
         let known = (self.out_of_sync.is_none(), self.has_failed);
         let was_known = (wanted.in_sync, wanted.has_failed);
         (wanted.in_sync, wanted.has_failed) = known;

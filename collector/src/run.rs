@@ -78,6 +78,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let (observations, queued) = queue::channel(OBSERVATIONS);
     let ingest = Ingest {
         remembered: program.shared.remembered.clone(),
+        peer_ids: program.shared.peers.clone(),
         own: program.own.clone(),
         probes,
         peer_acl: PeerAcl {
@@ -249,7 +250,7 @@ impl Program {
         gates.writes.ready();
         let (store, clock) = (self.store.clone(), self.clock.clone());
         tasks.spawn(
-            "controller",
+            "publisher",
             task::run(config, store, clock, channels, gates, tasks.token()),
         );
     }
@@ -258,18 +259,18 @@ impl Program {
     fn inspect(
         &self,
         socket: Inspect,
-        controller: mpsc::Sender<InspectRequest>,
+        publisher: mpsc::Sender<InspectRequest>,
         rules: RuleSources,
         blocks: Blocks,
         ingest: &Ingest,
         tasks: &mut Tasks,
     ) {
         let sources = InspectSources {
-            controller,
+            publisher,
             rules,
             dns: DnsSources { blocks },
             remembered: self.shared.remembered.clone(),
-            peers: ingest.peer_ids.clone(),
+            peers: self.shared.peers.clone(),
             connections: ingest.connections.clone(),
             instance: Instance::from_env(),
             clock: self.clock.clone(),

@@ -73,9 +73,12 @@ fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
     let (corefile, imports) = open(input, &args.input)?;
     let scope = args.input.scope.scope();
     let lines = args.input.line.lines();
-    let change = |text: String, line: &Line| match args.remove {
-        true => remove(&text, Some(line)),
-        false => add(&text, line, &scope, &imports),
+    let change = |text: String, line: &Line| {
+        if args.remove {
+            remove(&text, Some(line))
+        } else {
+            add(&text, line, &scope, &imports)
+        }
     };
     let output = if args.node_local {
         let cluster_dns = args.cluster_dns.as_deref();

@@ -1,18 +1,25 @@
 //! `egress explain`: why an address is allowed, or is not, in one answer of the collector, the ovn-writers and the policy-writer.
 
+mod reasons;
+#[cfg(test)]
+mod tests;
+mod text;
+
 use clap::Args;
+use proto::facts::{ExplainedName, RuleReference, SubjectFacts};
 use runtime::{
     UsageError,
     args::parse_namespace,
-    inspect::{client::Output, text::json},
+    inspect::{Asked, client::Output, text::json},
 };
 use serde::Serialize;
 use serde_json::Value;
 
+use self::reasons::Reason;
 use crate::{
-    nodes::{Group, OfPolicyWriter, field, groups, items, leading, text_of},
+    nodes::{Group, OfPolicyWriter, field, groups, items},
     output,
-    targets::{Kind, TargetArgs, Targets, Unreachable},
+    targets::{Kind, Target, TargetArgs, Targets, Unreachable},
 };
 
 /// Prints why an address is allowed, or why a name has none.
@@ -45,11 +52,54 @@ pub struct ExplainArgs {
 #[serde(rename_all = "camelCase")]
 struct Explanation {
     /// The leading collector's, or else that of another one.
-    collector: Option<Value>,
+    collector: Option<OfCollector>,
     /// Those of the ovn-writers.
     ovn_writers: Vec<Group>,
     policy_writer: Option<OfPolicyWriter>,
     unreachable: Vec<Unreachable>,
+}
+
+/// What a collector knows, and why the address is missing.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OfCollector {
+    /// The name with its trailing dot, or the address, or the given text if it is neither.
+    about: String,
+    /// Only the rules of this namespace count.
+    namespace: Option<String>,
+    /// Whether a rule uses the name, and an address is known.
+    is_there: bool,
+    #[serde(flatten)]
+    facts: SubjectFacts,
+    /// Why the address is missing, and what is wrong with the names.
+    reasons: Vec<Reason>,
+    #[serde(skip)]
+    text: Vec<String>,
+}
+
+impl OfCollector {
+    fn new(asked: &Asked, facts: SubjectFacts) -> Self {
+        let has_both =
+            |it: &ExplainedName| !it.facts.addresses.is_empty() && !it.references.rules.is_empty();
+        let is_there = facts.names.iter().any(has_both);
+        let mut explanation = Self {
+            about: asked.text(),
+            namespace: asked.namespace.clone(),
+            is_there,
+            reasons: reasons::reasons(asked, &facts, is_there),
+            facts,
+            text: Vec::new(),
+        };
+        explanation.text = text::lines(&explanation, asked);
+        explanation
+    }
+
+    /// That of the collector that leads, or else of the first one.
+    fn of_leader(asked: &Asked, answers: Vec<(&Target, SubjectFacts)>) -> Option<Self> {
+        let leading = answers.iter().position(|(_, facts)| facts.leader);
+        let (_, facts) = answers.into_iter().nth(leading.unwrap_or(0))?;
+        Some(Self::new(asked, facts))
+    }
 }
 
 /// Prints the explanation. Returns whether the name has addresses everywhere.
@@ -59,8 +109,9 @@ struct Explanation {
 pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<bool> {
     let targets = args.targets.find().await?;
     let path = path(&args);
+    let asked = Asked::new(&args.about, args.namespace.clone());
     let (collectors, writers, policy_writers) = tokio::join!(
-        targets.ask::<Value>(Kind::Collector, &path),
+        targets.ask::<SubjectFacts>(Kind::Collector, &path),
         targets.ask::<Value>(Kind::OvnWriter, &path),
         targets.ask::<Value>(Kind::PolicyWriter, &path)
     );
@@ -70,7 +121,7 @@ pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<bool> {
     let (policy_writers, more) = Unreachable::split(policy_writers);
     unreachable.extend(more);
     let explanation = Explanation {
-        collector: leading(collectors).map(|(_, answer)| answer),
+        collector: OfCollector::of_leader(&asked, collectors),
         ovn_writers: groups(writers),
         policy_writer: OfPolicyWriter::of(policy_writers),
         unreachable,
@@ -96,7 +147,7 @@ impl Explanation {
     fn text(&self, targets: &Targets) -> String {
         let mut lines = Vec::new();
         if let Some(collector) = &self.collector {
-            lines.extend(text_of(collector));
+            lines.extend(collector.text.iter().cloned());
         }
         let counts = self.counts();
         for group in self.ovn_writers.iter().filter(|_| counts.ovn_writers) {
@@ -125,9 +176,9 @@ impl Explanation {
 
     /// Which programs the name or address concerns, by the kinds of its rules. Without a rule it concerns all.
     fn counts(&self) -> Counts {
-        let names = self.collector.iter().flat_map(|it| items(it, "names"));
-        let rules: Vec<&Value> = names.flat_map(|name| items(name, "rules")).collect();
-        let of_kind = |kind: &str| rules.iter().any(|rule| field(rule, "kind") == kind);
+        let names = self.collector.iter().flat_map(|it| &it.facts.names);
+        let rules: Vec<&RuleReference> = names.flat_map(|name| &name.references.rules).collect();
+        let of_kind = |kind: &str| rules.iter().any(|rule| rule.kind == kind);
         // A policy may have an address that no name has any more.
         let is_wanted = self
             .policy_writer
@@ -151,9 +202,10 @@ impl Explanation {
         let writers = self.ovn_writers.iter().filter(|_| counts.ovn_writers);
         let policies = self.policy_writer.iter().filter(|_| counts.policy_writer);
         let policies = policies.map(|it| &it.answer);
-        let explained = writers.map(|it| &it.answer).chain(policies);
-        let mut explained = self.collector.iter().chain(explained);
-        if explained.any(|it| field(it, "isThere") != true) {
+        let mut explained = writers.map(|it| &it.answer).chain(policies);
+        if self.collector.as_ref().is_some_and(|it| !it.is_there)
+            || explained.any(|it| field(it, "isThere") != true)
+        {
             return Ok(false);
         }
         let is_missing = self.collector.is_none() && targets.of(Kind::Collector).next().is_some();
@@ -175,54 +227,5 @@ struct Counts {
 fn separate(lines: &mut Vec<String>) {
     if !lines.is_empty() {
         lines.push(String::new());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn counts(rules: &[&str], in_ovn: bool, in_policies: bool) -> (bool, bool) {
-        let rules: Vec<_> = rules.iter().map(|kind| json!({ "kind": kind })).collect();
-        let names = if in_ovn { vec!["a."] } else { Vec::new() };
-        let explanation = Explanation {
-            collector: Some(json!({ "names": [{ "rules": rules }] })),
-            ovn_writers: vec![Group {
-                nodes: vec!["a".to_owned()],
-                answer: json!({ "names": names }),
-            }],
-            policy_writer: Some(OfPolicyWriter {
-                place: String::new(),
-                answer: json!({ "isWanted": in_policies }),
-            }),
-            unreachable: Vec::new(),
-        };
-        let counts = explanation.counts();
-        (counts.ovn_writers, counts.policy_writer)
-    }
-
-    #[test]
-    fn a_writer_counts_if_a_rule_is_of_its_kind_or_it_has_the_name() {
-        for (rules, in_ovn, in_policies, expected) in [
-            (&["EgressFirewall"][..], true, false, (true, false)),
-            (&["EgressFirewall"], false, false, (true, false)),
-            (&["DNSResolver"], false, true, (false, true)),
-            (&["DNSResolver"], false, false, (false, true)),
-            (&["EgressFirewall", "DNSResolver"], true, true, (true, true)),
-            (
-                &["DNSNameResolver.kubeovn.io"],
-                false,
-                false,
-                (false, false),
-            ),
-            (&[], false, true, (false, true)),
-            (&[], true, false, (true, false)),
-            (&[], false, false, (true, true)),
-        ] {
-            let found = counts(rules, in_ovn, in_policies);
-            assert_eq!(found, expected, "{rules:?} {in_ovn} {in_policies}");
-        }
     }
 }

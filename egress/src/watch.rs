@@ -101,9 +101,10 @@ pub(crate) async fn run(args: WatchArgs) -> anyhow::Result<bool> {
             }
         }
     }
-    match watch.was_reached {
-        true => Ok(true),
-        false => Err(UsageError("no program could be reached".to_owned()).into()),
+    if watch.was_reached {
+        Ok(true)
+    } else {
+        Err(UsageError("no program could be reached".to_owned()).into())
     }
 }
 

@@ -20,7 +20,7 @@ pub struct Changes {
     /// Namespaces that reached a cap.
     pub at_cap: BTreeSet<Namespace>,
     /// The live addresses of names that left the table.
-    pub forgotten: Vec<Observation>,
+    pub live_answers: Vec<Observation>,
     /// Numbers for metrics.
     pub counts: Counts,
 }
@@ -43,7 +43,7 @@ pub struct Counts {
     /// Names that should be, while too many waited.
     pub losses_dropped: u64,
     /// Names looked up again since a stream had a gap.
-    pub asked_after_gap: u64,
+    pub backfilled: u64,
     /// Gaps while rules had wildcards.
     pub wildcard_gaps: u64,
 }

@@ -51,13 +51,13 @@ impl ConditionWords {
             };
         };
         let since = Timestamp::from_millis(only.last_transition_time.0.as_millisecond());
-        let said = |resolution: &&ResolutionState| {
+        let is_it = |resolution: &&ResolutionState| {
             resolution
                 .words()
                 .is_some_and(|(_, reason)| reason == only.reason)
                 && condition(**resolution, since).as_ref() == Some(only)
         };
-        match VERDICTS.iter().find(said) {
+        match VERDICTS.iter().find(is_it) {
             Some(resolution) => Self::Ours(*resolution, since),
             None => Self::Foreign(conditions.into()),
         }

@@ -102,9 +102,10 @@ impl Entry {
 
     /// The addresses that count towards the cap of a namespace: those of a regular name.
     pub(crate) fn counted_addresses(&self) -> usize {
-        match self.list().rule_name().is_wildcard() {
-            true => 0,
-            false => self.list().addresses(),
+        if self.list().rule_name().is_wildcard() {
+            0
+        } else {
+            self.list().addresses()
         }
     }
 }

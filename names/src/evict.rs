@@ -37,16 +37,16 @@ type Victim<'a> = (bool, bool, Timestamp, &'a DnsName, IpAddr);
 #[derive(Clone, Debug)]
 pub struct ObjectSize {
     /// The largest size that the store may accept: it refused one a tenth larger.
-    most: u32,
+    limit: u32,
     /// An upper bound of the size, updated as addresses are added.
-    at_most: usize,
+    upper_bound: usize,
 }
 
 impl Default for ObjectSize {
     fn default() -> Self {
         Self {
-            most: u32::MAX,
-            at_most: 0,
+            limit: u32::MAX,
+            upper_bound: 0,
         }
     }
 }
@@ -54,10 +54,10 @@ impl Default for ObjectSize {
 impl ObjectSize {
     /// Whether a limit is exceeded by more than the slack, so that [`Eviction::enforce`] must not
     /// wait for the next write. Cheap.
-    pub fn is_crowded(&self, list: &NameList, limits: &Limits) -> bool {
+    pub fn is_over_limit(&self, list: &NameList, limits: &Limits) -> bool {
         let names = limits.names_per_wildcard;
         (list.rule_name.is_wildcard() && list.names.len() > with_slack(names).saturating_add(1))
-            || self.at_most > with_slack(self.most(limits))
+            || self.upper_bound > with_slack(self.limit(limits))
     }
 
     /// The used part of each limit; 1 is full. The limits are the addresses of the fullest name,
@@ -73,23 +73,23 @@ impl ObjectSize {
         [
             part(most.unwrap_or(0), limits.addresses_per_name),
             part(under, limits.names_per_wildcard),
-            part(size(list), self.most(limits)),
+            part(size(list), self.limit(limits)),
         ]
     }
 
     /// Adds the size of new addresses of a name.
     pub(super) fn grow(&mut self, added: usize) {
-        self.at_most = self.at_most.saturating_add(NAME_SIZE + added);
+        self.upper_bound = self.upper_bound.saturating_add(NAME_SIZE + added);
     }
 
     /// Recomputes the size of the object.
     pub(super) fn recount(&mut self, list: &NameList) -> usize {
-        self.at_most = size(list);
-        self.at_most
+        self.upper_bound = size(list);
+        self.upper_bound
     }
 
-    fn most(&self, limits: &Limits) -> usize {
-        let most = usize::try_from(self.most).unwrap_or(usize::MAX);
+    fn limit(&self, limits: &Limits) -> usize {
+        let most = usize::try_from(self.limit).unwrap_or(usize::MAX);
         most.min(limits.object_size)
     }
 }
@@ -98,12 +98,11 @@ impl ObjectSize {
 pub struct Eviction<'a> {
     state: &'a mut NameState,
     limits: &'a Limits,
-    now: Timestamp,
 }
 
 impl<'a> Eviction<'a> {
-    pub fn new(state: &'a mut NameState, limits: &'a Limits, now: Timestamp) -> Self {
-        Self { state, limits, now }
+    pub fn new(state: &'a mut NameState, limits: &'a Limits) -> Self {
+        Self { state, limits }
     }
 
     fn list(&self) -> &NameList {
@@ -115,7 +114,7 @@ impl<'a> Eviction<'a> {
     }
 
     /// Enforces all limits. Call it before each write, and when the state [is
-    /// crowded](ObjectSize::is_crowded).
+    /// crowded](ObjectSize::is_over_limit).
     pub fn enforce(&mut self) -> UpdateEffect {
         let mut effect = UpdateEffect::default();
         effect.evicted_addresses += self.enforce_addresses(&mut effect);
@@ -132,51 +131,51 @@ impl<'a> Eviction<'a> {
         if size <= NEVER_TOO_LARGE {
             return UpdateEffect::default();
         }
-        self.state.size.most = u32::try_from(size - size / 10).unwrap_or(u32::MAX);
+        self.state.size.limit = u32::try_from(size - size / 10).unwrap_or(u32::MAX);
         self.enforce()
     }
 
     /// Removes the addresses seen longest ago from names with too many.
     fn enforce_addresses(&mut self, effect: &mut UpdateEffect) -> usize {
-        let mut going = Vec::new();
+        let mut victims = Vec::new();
         for name in &self.list().names {
-            self.surplus(name, &mut going);
+            self.surplus(name, &mut victims);
         }
-        self.evict(going, effect)
+        self.evict(victims, effect)
     }
 
     /// The same for one name, if it is over by more than an eighth.
     pub(super) fn of_name(&mut self, dns_name: &DnsName, effect: &mut UpdateEffect) {
-        let mut going = Vec::new();
+        let mut victims = Vec::new();
         let most = with_slack(self.limits.addresses_per_name);
         let name = self.list().name(dns_name);
         if let Some(name) = name.filter(|it| it.addresses.len() > most) {
-            self.surplus(name, &mut going);
+            self.surplus(name, &mut victims);
         }
-        let evicted = self.evict(going, effect);
+        let evicted = self.evict(victims, effect);
         effect.evicted_addresses += evicted;
         effect.urgent |= evicted > 0;
     }
 
     /// The addresses of a name beyond its limit.
-    fn surplus(&self, name: &Name, going: &mut Vec<(DnsName, IpAddr)>) {
+    fn surplus(&self, name: &Name, victims: &mut Vec<(DnsName, IpAddr)>) {
         let surplus = name
             .addresses
             .len()
             .saturating_sub(self.limits.addresses_per_name);
         if surplus > 0 {
-            self.oldest(name, surplus, going);
+            self.oldest(name, surplus, victims);
         }
     }
 
     /// The addresses of a name seen longest ago.
-    fn oldest(&self, name: &Name, count: usize, going: &mut Vec<(DnsName, IpAddr)>) {
-        let victims = name.addresses.iter();
-        let mut victims: Vec<_> = victims.map(|it| self.victim(name, it)).collect();
-        if (1..victims.len()).contains(&count) {
-            victims.select_nth_unstable(count - 1);
+    fn oldest(&self, name: &Name, count: usize, victims: &mut Vec<(DnsName, IpAddr)>) {
+        let candidates = name.addresses.iter();
+        let mut candidates: Vec<_> = candidates.map(|it| self.victim(name, it)).collect();
+        if (1..candidates.len()).contains(&count) {
+            candidates.select_nth_unstable(count - 1);
         }
-        going.extend(victims.into_iter().take(count).map(key));
+        victims.extend(candidates.into_iter().take(count).map(key));
     }
 
     /// Removes regular names under a wildcard beyond the limit.
@@ -192,11 +191,11 @@ impl<'a> Eviction<'a> {
         if surplus == 0 || !self.list().rule_name.is_wildcard() {
             return 0;
         }
-        let mut going = Vec::new();
+        let mut victims = Vec::new();
         for name in eviction_order(self.list()).into_iter().take(surplus) {
-            self.oldest(name, name.addresses.len(), &mut going);
+            self.oldest(name, name.addresses.len(), &mut victims);
         }
-        self.evict(going, effect);
+        self.evict(victims, effect);
         surplus
     }
 
@@ -205,46 +204,46 @@ impl<'a> Eviction<'a> {
     /// longest ago go.
     fn enforce_size(&mut self, effect: &mut UpdateEffect) -> usize {
         let size = self.recount();
-        let mut excess = size.saturating_sub(self.state.size.most(self.limits));
+        let mut excess = size.saturating_sub(self.state.size.limit(self.limits));
         if excess == 0 {
             return 0;
         }
-        let mut going = Vec::new();
+        let mut victims = Vec::new();
         let own = self.list().name(&self.list().rule_name);
         for name in eviction_order(self.list()).into_iter().chain(own) {
             let addresses = name.addresses.len();
             let whole = addresses + NAME_SIZE;
             if whole > excess {
-                self.oldest(name, excess.min(addresses), &mut going);
+                self.oldest(name, excess.min(addresses), &mut victims);
                 break;
             }
-            self.oldest(name, addresses, &mut going);
+            self.oldest(name, addresses, &mut victims);
             excess -= whole;
         }
-        let evicted = self.evict(going, effect);
+        let evicted = self.evict(victims, effect);
         self.recount();
         evicted
     }
 
     /// Returns the number of removed addresses.
-    fn evict(&mut self, mut going: Vec<(DnsName, IpAddr)>, effect: &mut UpdateEffect) -> usize {
-        if going.is_empty() {
+    fn evict(&mut self, mut victims: Vec<(DnsName, IpAddr)>, effect: &mut UpdateEffect) -> usize {
+        if victims.is_empty() {
             return 0;
         }
-        going.sort_unstable();
+        victims.sort_unstable();
         self.state
-            .remove_where(Cause::Forgotten(self.now), |name, address| {
+            .remove_where(Cause::OverOrEvicted, |name, address| {
                 let this = (&name.dns_name, address.ip);
-                let found = going.binary_search_by(|(dns_name, ip)| (dns_name, *ip).cmp(&this));
+                let found = victims.binary_search_by(|(dns_name, ip)| (dns_name, *ip).cmp(&this));
                 found.is_ok()
             });
-        let mut names: Vec<_> = going.iter().map(|(dns_name, _)| dns_name).collect();
+        let mut names: Vec<_> = victims.iter().map(|(dns_name, _)| dns_name).collect();
         names.dedup();
         let names = names.into_iter();
         effect
-            .gone
+            .names_gone
             .extend(names.filter(|it| self.list().name(it).is_none()).cloned());
-        going.len()
+        victims.len()
     }
 
     fn victim<'n>(&self, name: &'n Name, address: &Address) -> Victim<'n> {

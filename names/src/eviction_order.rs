@@ -11,7 +11,7 @@ use std::{
     net::IpAddr,
 };
 
-use super::{NameList, make_room, name::Name};
+use super::{NameList, name::Name, reserve_one};
 
 /// The names of one client, those asked for longest ago first.
 #[derive(Default)]
@@ -103,7 +103,7 @@ impl ClientsOfName {
 
     pub(super) fn insert(&mut self, client: IpAddr) {
         if self.0.len() < MOST && !self.0.contains(&client) {
-            make_room(&mut self.0);
+            reserve_one(&mut self.0);
             self.0.push(client);
         }
     }

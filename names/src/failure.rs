@@ -3,7 +3,6 @@
 use std::{borrow::Cow, io};
 
 use proto::dns;
-use serde::{Serialize, Serializer};
 
 /// Why a query of one family has no answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -36,13 +35,6 @@ fn rcode_name(rcode: u16) -> Option<&'static str> {
         dns::RCODE_NOTIMP => Some("NOTIMP"),
         dns::RCODE_REFUSED => Some("REFUSED"),
         _ => None,
-    }
-}
-
-/// By its [`reason`](Failure::reason).
-impl Serialize for Failure {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.reason())
     }
 }
 

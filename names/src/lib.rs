@@ -8,10 +8,10 @@
 mod caps;
 mod changes;
 mod condition;
-mod details;
 mod entry;
 mod evict;
 mod eviction_order;
+mod facts;
 pub mod failure;
 mod limits;
 pub mod lookup;
@@ -35,9 +35,9 @@ use std::net::IpAddr;
 pub use self::{
     caps::{NamespaceAtCap, NamespaceCaps},
     changes::{Changes, Counts},
-    details::{AddressFacts, FailureView, address_stats, failing_names},
     entry::{Entry, Evictions, RuleUse, UNUSED_FOR},
     evict::{Eviction, ObjectSize},
+    facts::{address_facts, failing_names},
     failure::Failure,
     limits::{Limits, MAX_TTL},
     lookup::{FamilyOutcome, FamilyResult, LookupResult, LookupSummary, Request},
@@ -56,7 +56,7 @@ pub use self::{
 pub type Admitted = Result<IpAddr, &'static str>;
 
 /// Reserves room for one more element and a quarter: most lists keep one element for ever.
-pub fn make_room<T>(list: &mut Vec<T>) {
+pub fn reserve_one<T>(list: &mut Vec<T>) {
     if list.len() == list.capacity() {
         list.reserve_exact(1 + list.len() / 4);
     }

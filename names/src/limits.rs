@@ -55,9 +55,10 @@ impl Limits {
     /// one of a status.
     pub(crate) fn stored_ttl(&self, ttl: u32, is_stored: bool) -> i32 {
         let (ttl, retain) = (u64::from(ttl), self.retain.as_secs());
-        let seconds = match is_stored {
-            true => ttl.max(retain + STORED_SURPLUS.as_secs()),
-            false => ttl.max(retain) + STORED_SURPLUS.as_secs(),
+        let seconds = if is_stored {
+            ttl.max(retain + STORED_SURPLUS.as_secs())
+        } else {
+            ttl.max(retain) + STORED_SURPLUS.as_secs()
         };
         i32::try_from(seconds.min(MAX_STORED_TTL.as_secs())).unwrap_or(i32::MAX)
     }

@@ -12,7 +12,7 @@ use super::{
     Limits,
     eviction_order::ClientsOfName,
     limits::{MAX_STORED_TTL, tolerance},
-    make_room,
+    reserve_one,
 };
 use crate::{failure::Failure, observation::Provenance};
 
@@ -35,7 +35,7 @@ pub(super) struct Name {
     pub(super) failures: i32,
     pub(super) resolution: ResolutionState,
     /// The start of the last conclusive look-up of each family since the last gap.
-    pub(super) asked: [Timestamp; 2],
+    pub(super) last_conclusive: [Timestamp; 2],
     /// Look-ups in a row, by family, in which every server that answered said that there is no
     /// address.
     absences: [u8; 2],
@@ -77,7 +77,7 @@ pub(super) struct Address {
     /// The TTL in seconds of the answer with the latest expiry.
     pub(super) ttl: u32,
     /// The time of that answer.
-    pub(super) looked_up: Timestamp,
+    pub(super) answered_at: Timestamp,
     /// The time of the last answer with the address, whatever its TTL. Eviction goes by it.
     pub(super) seen: Timestamp,
     /// The earliest removal, because answers may have been lost.
@@ -107,9 +107,10 @@ impl Name {
     /// The time of the last query by a client. A status does not record it, so for a name from a
     /// status it is the time of the last answer.
     pub(super) fn last_asked(&self) -> Timestamp {
-        match self.clients.is_empty() {
-            true => self.seen,
-            false => self.last_client_query,
+        if self.clients.is_empty() {
+            self.seen
+        } else {
+            self.last_client_query
         }
     }
 
@@ -131,7 +132,7 @@ impl Name {
             is_asked_in_two_minutes: false,
             failures: 0,
             resolution: ResolutionState::Unknown,
-            asked: <[Timestamp; 2]>::default(),
+            last_conclusive: <[Timestamp; 2]>::default(),
             absences: [0; 2],
             absent_since: <[Timestamp; 2]>::default(),
             last_failure: Timestamp::default(),
@@ -156,7 +157,7 @@ impl Name {
                     news.times |= known.expiry() > known.rendered + tolerance(known.ttl);
                 }
                 None => {
-                    make_room(&mut self.addresses);
+                    reserve_one(&mut self.addresses);
                     self.addresses.push(address);
                     news.added += 1;
                 }
@@ -177,14 +178,14 @@ impl Name {
     }
 
     /// The start of the last conclusive look-up of the family.
-    pub(super) fn asked(&self, family: Family) -> Timestamp {
-        *of_family(&self.asked, family)
+    pub(super) fn last_conclusive(&self, family: Family) -> Timestamp {
+        *of_family(&self.last_conclusive, family)
     }
 
     /// Records a conclusive look-up of the family that began at `started`.
     pub(super) fn conclude(&mut self, family: Family, started: Timestamp) {
-        let asked = of_family_mut(&mut self.asked, family);
-        *asked = started.max(*asked);
+        let last = of_family_mut(&mut self.last_conclusive, family);
+        *last = started.max(*last);
     }
 
     /// Look-ups in a row in which every server that answered said that the family has no address.
@@ -243,22 +244,22 @@ impl Name {
 
     /// Time passed unnoticed, or the clock was set: earlier look-ups do not count, and times in the
     /// future become now.
-    pub(super) fn gap(&mut self, now: Timestamp, grace: Duration) {
-        self.asked = <[Timestamp; 2]>::default();
+    pub(super) fn on_clock_jump(&mut self, now: Timestamp, grace: Duration) {
+        self.last_conclusive = <[Timestamp; 2]>::default();
         self.absences = [0; 2];
         self.last_failure = Timestamp::default();
         self.seen = self.seen.min(now);
         // Clients may have queried it during the gap.
         self.last_client_query = now;
         for address in &mut self.addresses {
-            if address.looked_up > now {
+            if address.answered_at > now {
                 // The clock was set back.
                 address.not_before = Timestamp::default();
             }
-            address.looked_up = address.looked_up.min(now);
+            address.answered_at = address.answered_at.min(now);
             address.seen = address.seen.min(now);
             address.not_before = address.not_before.min(now + MAX_STORED_TTL + grace);
-            address.hold(now, grace);
+            address.keep_for_ttl(now, grace);
         }
     }
 }
@@ -269,7 +270,7 @@ impl Address {
         Self {
             ip,
             ttl,
-            looked_up: at,
+            answered_at: at,
             seen: at,
             not_before: Timestamp::default(),
             rendered: Timestamp::default(),
@@ -287,7 +288,7 @@ impl Address {
     }
 
     pub(super) fn expiry(&self) -> Timestamp {
-        self.looked_up + Duration::from_secs(u64::from(self.ttl))
+        self.answered_at + Duration::from_secs(u64::from(self.ttl))
     }
 
     /// The earliest time of removal.
@@ -308,7 +309,7 @@ impl Address {
     }
 
     /// Keeps it for one more TTL and grace from now. The times of a status are late enough for that.
-    pub(super) fn hold(&mut self, now: Timestamp, grace: Duration) {
+    pub(super) fn keep_for_ttl(&mut self, now: Timestamp, grace: Duration) {
         if !self.is_stored {
             let until = now + Duration::from_secs(u64::from(self.ttl)) + grace;
             self.not_before = self.not_before.max(until);
@@ -322,7 +323,7 @@ impl Address {
         let longer = now + Duration::from_secs(u64::from(ttl)) > self.expiry();
         let extended = longer && self.expiry() <= now + tolerance(self.ttl);
         if extended {
-            self.looked_up = now;
+            self.answered_at = now;
             self.ttl = ttl;
         }
         extended
@@ -343,11 +344,12 @@ impl Address {
             // removal.
             (true, false) => {
                 self.not_before = self.not_before.max(self.expiry());
-                (self.looked_up, self.ttl, self.is_stored) = (other.looked_up, other.ttl, false);
+                (self.answered_at, self.ttl, self.is_stored) =
+                    (other.answered_at, other.ttl, false);
             }
             (false, true) => self.not_before = self.not_before.max(other.expiry()),
-            _ if (other.expiry(), other.looked_up) > (self.expiry(), self.looked_up) => {
-                self.looked_up = other.looked_up;
+            _ if (other.expiry(), other.answered_at) > (self.expiry(), self.answered_at) => {
+                self.answered_at = other.answered_at;
                 self.ttl = other.ttl;
             }
             _ => {}
@@ -374,7 +376,7 @@ fn of_family_mut<T>([v4, v6]: &mut [T; 2], family: Family) -> &mut T {
 }
 
 /// Shrinks the list once half of its capacity is unused.
-pub(super) fn give_back_room<T>(list: &mut Vec<T>) {
+pub(super) fn shrink_half_empty<T>(list: &mut Vec<T>) {
     if list.len() <= list.capacity() / 2 {
         list.shrink_to(list.len() + list.len() / 4);
     }

@@ -8,8 +8,8 @@ use proto::timestamp::Timestamp;
 use super::{
     Limits,
     limits::tolerance,
-    make_room,
-    name::{Address, Name, give_back_room},
+    name::{Address, Name, shrink_half_empty},
+    reserve_one,
 };
 
 /// The names that have addresses.
@@ -130,7 +130,7 @@ impl NameList {
     /// The entry of the name, inserted if it is missing. Always `Some`.
     pub(super) fn name_or_new(&mut self, dns_name: &DnsName) -> Option<&mut Name> {
         let place = self.find(dns_name).unwrap_or_else(|place| {
-            make_room(&mut self.names);
+            reserve_one(&mut self.names);
             self.names.insert(place, Name::new(dns_name.clone()));
             place
         });
@@ -140,7 +140,7 @@ impl NameList {
     /// Removes the names without addresses.
     pub(super) fn remove_empty(&mut self) {
         self.names.retain(|name| !name.addresses.is_empty());
-        give_back_room(&mut self.names);
+        shrink_half_empty(&mut self.names);
     }
 
     /// When a name is due for a look-up: at the first expiry since its last look-up. `None` for a
@@ -149,7 +149,7 @@ impl NameList {
         let name = self.name(dns_name)?;
         let expired = |address: &Address| {
             let expiry = address.expiry();
-            (name.asked(address.family()) < expiry).then_some(expiry)
+            (name.last_conclusive(address.family()) < expiry).then_some(expiry)
         };
         let at = name.addresses.iter().filter_map(expired).min()?;
         (!self.is_found(name) || at < name.last_client_query + limits.wildcard_idle).then_some(at)

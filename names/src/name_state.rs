@@ -36,7 +36,7 @@ pub struct UpdateEffect {
     /// Names evicted because of a limit.
     pub evicted_names: usize,
     /// Names that lost their last address by eviction: their look-ups end.
-    pub gone: Vec<DnsName>,
+    pub names_gone: Vec<DnsName>,
     /// Names for which the status has new addresses, which another writer added.
     pub from_others: Vec<DnsName>,
 }
@@ -66,10 +66,11 @@ impl NameState {
             return effect;
         }
         // A late answer, as after a pause, must not add addresses that have expired by now.
-        let given = observation.given.min(observation.at);
+        let answered_at = observation.answered_at.min(observation.at);
         let lives =
-            |ttl: u32| given + Duration::from_secs(limits.clamp(ttl).into()) > observation.at;
-        if given < observation.at && observation.addresses.iter().all(|(_, ttl)| !lives(*ttl)) {
+            |ttl: u32| answered_at + Duration::from_secs(limits.clamp(ttl).into()) > observation.at;
+        if answered_at < observation.at && observation.addresses.iter().all(|(_, ttl)| !lives(*ttl))
+        {
             if let Some(name) = self.list.name_mut(&observation.name)
                 && observation.client.is_some()
             {
@@ -90,12 +91,12 @@ impl NameState {
             name.last_client_query = name.last_client_query.max(observation.at);
         }
         let live = observation.addresses.iter().filter(|(_, ttl)| lives(*ttl));
-        let fresh = live.map(|&(ip, ttl)| {
-            let mut address = Address::seen(ip, limits.clamp(ttl), given);
+        let addresses = live.map(|&(ip, ttl)| {
+            let mut address = Address::seen(ip, limits.clamp(ttl), answered_at);
             address.source = observation.source;
             address
         });
-        let news = name.merge(fresh);
+        let news = name.merge(addresses);
         if name.addresses.is_empty() {
             self.list.remove_empty();
             return effect;
@@ -105,11 +106,11 @@ impl NameState {
         name.resolution = ResolutionState::Resolved;
         name.failures = 0;
         name.reset_absences(observation.family);
-        name.seen = name.seen.max(given);
+        name.seen = name.seen.max(answered_at);
         self.clear_reason();
         if news.added > 0 {
             self.size.grow(news.added);
-            Eviction::new(self, limits, observation.at).of_name(&observation.name, &mut effect);
+            Eviction::new(self, limits).of_name(&observation.name, &mut effect);
         }
         effect
     }
@@ -117,21 +118,21 @@ impl NameState {
     /// Discards the results of look-ups after a pause, a step of the clock, or a change of leader.
     /// Every name is then looked up again before any of its addresses leaves. Times in the future
     /// count as now.
-    pub fn gap(&mut self, now: Timestamp, limits: &Limits) {
+    pub fn on_clock_jump(&mut self, now: Timestamp, limits: &Limits) {
         for name in &mut self.list.names {
-            name.gap(now, limits.grace);
+            name.on_clock_jump(now, limits.grace);
         }
     }
 
     /// Answers may have been lost until now: no address leaves before one more TTL and grace.
-    pub fn hold(&mut self, now: Timestamp, limits: &Limits) {
+    pub fn keep_for_ttl(&mut self, now: Timestamp, limits: &Limits) {
         for address in self
             .list
             .names
             .iter_mut()
             .flat_map(|name| &mut name.addresses)
         {
-            address.hold(now, limits.grace);
+            address.keep_for_ttl(now, limits.grace);
         }
     }
 
@@ -168,12 +169,12 @@ impl NameState {
                 let Ok(ip) = admit(address.ip) else {
                     continue;
                 };
-                let looked_up = address.looked_up.min(now);
+                let last_lookup = address.last_lookup_time.min(now);
                 let ttl = limits.clamp_stored(address.ttl);
-                let mut known = Address::stored(ip, ttl, looked_up);
+                let mut known = Address::stored(ip, ttl, last_lookup);
                 // No writer added it since it left the state.
                 if !self.list.has(&entry.dns_name, &ip)
-                    && before.is_some_and(|it| it.has_since(&entry.dns_name, ip, looked_up))
+                    && before.is_some_and(|it| it.has_since(&entry.dns_name, ip, last_lookup))
                 {
                     continue;
                 }
@@ -220,7 +221,7 @@ impl NameState {
         // A status repeats what is known, unless its look-up is later.
         addresses.retain(|address| {
             let known = name.address(&address.ip);
-            known.is_none_or(|known| known.looked_up < address.looked_up)
+            known.is_none_or(|known| known.answered_at < address.answered_at)
         });
         let seen = addresses.iter().map(|address| address.seen).max();
         name.seen = name.seen.max(seen.unwrap_or_default());
@@ -286,7 +287,7 @@ impl NameState {
 
     /// Applies a look-up of a name. Only a name with addresses, or one that lost them, has
     /// failures.
-    pub fn looked_up(
+    pub fn apply_lookup(
         &mut self,
         dns_name: &DnsName,
         look_up: LookupSummary,
@@ -302,7 +303,7 @@ impl NameState {
         let Some(name) = self.list.name_mut(dns_name) else {
             let why = self.without_addresses.as_mut();
             let why = why.filter(|_| *dns_name == self.list.rule_name);
-            effect.urgent = why.is_some_and(|why| why.looked_up(look_up));
+            effect.urgent = why.is_some_and(|why| why.apply_lookup(look_up));
             return effect;
         };
         let before = name.resolution;

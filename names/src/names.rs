@@ -56,7 +56,7 @@ pub struct Added {
     /// The addresses.
     pub addresses: Vec<IpAddr>,
     /// The time of the answer by the DNS server's clock.
-    pub answered_at: Option<Timestamp>,
+    pub server_time: Option<Timestamp>,
     /// When the answer was read.
     pub read_at: Timestamp,
     /// Where it came from.
@@ -170,7 +170,9 @@ impl Names {
             }
         };
         if !leads {
-            entry.state.follow(&stored, now, &entry.rule_use.limits);
+            entry
+                .state
+                .apply_leader_removals(&stored, now, &entry.rule_use.limits);
         }
         let names = entry.list().names().chain([name]);
         let names: Vec<DnsName> = names.cloned().collect();
@@ -194,9 +196,10 @@ impl Names {
     ) -> Option<StatusUpdate> {
         let entry = self.entries.get_mut(name)?;
         let (state, limits) = (&mut entry.state, &entry.rule_use.limits);
-        match hides_failures {
-            true => StatusUpdate::without_failures(state, stored, limits, now),
-            false => StatusUpdate::new(state, stored, limits, now),
+        if hides_failures {
+            StatusUpdate::without_failures(state, stored, limits, now)
+        } else {
+            StatusUpdate::new(state, stored, limits, now)
         }
     }
 
@@ -204,7 +207,7 @@ impl Names {
     pub fn shrink(&mut self, name: &DnsName, now: Timestamp) {
         if let Some(entry) = self.entries.get_mut(name) {
             let (state, limits) = (&mut entry.state, &entry.rule_use.limits);
-            let effect = Eviction::new(state, limits, now).shrink();
+            let effect = Eviction::new(state, limits).shrink();
             self.apply_effect(name, &effect, None, now);
         }
     }
@@ -213,7 +216,7 @@ impl Names {
     pub fn enforce(&mut self, name: &DnsName, now: Timestamp) {
         if let Some(entry) = self.entries.get_mut(name) {
             let (state, limits) = (&mut entry.state, &entry.rule_use.limits);
-            let effect = Eviction::new(state, limits, now).enforce();
+            let effect = Eviction::new(state, limits).enforce();
             self.apply_effect(name, &effect, None, now);
         }
     }
@@ -226,13 +229,13 @@ impl Names {
         self.wakes.remove(name, entry.wake);
         self.changes.indexed.insert(name.clone(), false);
         for (name, family, addresses, client) in entry.list().alive(now) {
-            self.changes.forgotten.push(Observation {
+            self.changes.live_answers.push(Observation {
                 name: name.clone(),
                 family,
                 addresses: addresses.into_iter().collect(),
                 at: now,
-                answered_at: None,
-                given: now,
+                server_time: None,
+                answered_at: now,
                 client,
                 truncated: false,
                 source: Provenance::REMEMBERED,
@@ -328,7 +331,7 @@ impl Names {
     ) {
         if self.schedule.is_active {
             for name in &effect.from_others {
-                self.schedule.ask(name, now);
+                self.schedule.schedule_early(name, now);
                 self.schedule.use_tcp(name);
             }
         }
@@ -341,7 +344,7 @@ impl Names {
                 self.changes.evicted.insert(rule_name.clone());
             }
         }
-        for name in &effect.gone {
+        for name in &effect.names_gone {
             let is_used = self.entries.get(name).is_some_and(|it| !it.is_left_out);
             if name != rule_name && !is_used {
                 self.schedule.discard(name);
@@ -375,7 +378,7 @@ impl Names {
             _ if is_unknown => NextLookup::Initial,
             Some(at) => NextLookup::Refresh { at, grace },
             None => NextLookup::Never {
-                is_forgotten: !self.entries.contains_key(name),
+                is_removed: !self.entries.contains_key(name),
             },
         };
         self.schedule.reschedule(name, next);

@@ -21,10 +21,10 @@ pub struct Observation {
     /// The collector's clock when the answer was read.
     pub at: Timestamp,
     /// The time of the answer by the DNS server's clock.
-    pub answered_at: Option<Timestamp>,
+    pub server_time: Option<Timestamp>,
     /// The time of the answer by the collector's clock, never later than `at`. The TTLs count from
     /// here.
-    pub given: Timestamp,
+    pub answered_at: Timestamp,
     /// The client that sent the query; `None` for look-ups.
     pub client: Option<IpAddr>,
     /// The answer was truncated: there may be more addresses.

@@ -11,7 +11,7 @@
 //! | its name, wildcard or object is full | each collector, in memory | before a write, and when it is crowded | [`Eviction::enforce`](super::Eviction::enforce) | an answer |
 //! | the store refuses the object for its size | the leader | at once | [`Eviction::shrink`](super::Eviction::shrink) | an answer |
 //! | the namespaces of its name have too many names | each collector, in memory | after a change of the rules (`caps`) | [`NameState::leave_out`] | fewer names, and an answer |
-//! | the leader removed it | a standby, in memory | its time is over and the status lacks it | [`NameState::follow`] | an answer |
+//! | the leader removed it | a standby, in memory | its time is over and the status lacks it | [`NameState::apply_leader_removals`] | an answer |
 //! | the last rule of its name ends | the leader | ten minutes later | the deletion of the object (`publish::plan` of the collector) | a new rule, and an answer |
 //!
 //! An address that a collector removes from its state leaves the status only if the collector
@@ -27,15 +27,15 @@ use super::{
     Admitted, Limits, NameList, NameState, Stored,
     limits::MAX_RETAINED,
     lookup::FAILURE_THRESHOLD,
-    name::{Address, Name, ResolutionState, give_back_room},
+    name::{Address, Name, ResolutionState, shrink_half_empty},
     without_addresses::WithoutAddresses,
 };
 
 /// Why addresses are removed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Cause {
-    /// Expiry or a limit, at this time. A status that still has them does not bring them back.
-    Forgotten(Timestamp),
+    /// Expiry or a limit. A status that still has them does not bring them back.
+    OverOrEvicted,
     Refused,
     /// The leader removed them from the status, and a standby follows.
     NotInStatus,
@@ -46,28 +46,28 @@ impl NameState {
     pub(super) fn remove_where(
         &mut self,
         cause: Cause,
-        mut goes: impl FnMut(&Name, &Address) -> bool,
+        mut is_removed: impl FnMut(&Name, &Address) -> bool,
     ) -> Vec<(DnsName, IpAddr)> {
-        let mut gone = Vec::new();
+        let mut removed = Vec::new();
         for name in &mut self.list.names {
             let mut addresses = std::mem::take(&mut name.addresses);
             addresses.retain(|address| {
-                let goes = goes(name, address);
-                if goes {
-                    gone.push((name.dns_name.clone(), address.ip));
+                let is_removed = is_removed(name, address);
+                if is_removed {
+                    removed.push((name.dns_name.clone(), address.ip));
                 }
-                !goes
+                !is_removed
             });
-            give_back_room(&mut addresses);
+            shrink_half_empty(&mut addresses);
             name.addresses = addresses;
         }
         match cause {
-            Cause::Forgotten(_) => self.remove_emptied(ResolutionState::Expired),
-            Cause::Refused if gone.is_empty() => {}
+            Cause::OverOrEvicted => self.remove_emptied(ResolutionState::Expired),
+            Cause::Refused if removed.is_empty() => {}
             Cause::Refused => self.remove_emptied(ResolutionState::Refused),
             Cause::NotInStatus => self.list.remove_empty(),
         }
-        gone
+        removed
     }
 
     /// Removes the addresses whose time is over. Returns what was removed.
@@ -78,7 +78,7 @@ impl NameState {
     /// a look-up. After a gap no address leaves before one TTL and grace.
     pub fn expire(&mut self, now: Timestamp, limits: &Limits) -> Vec<(DnsName, IpAddr)> {
         let rule_name = self.list.rule_name.clone();
-        self.remove_where(Cause::Forgotten(now), |name, address| {
+        self.remove_where(Cause::OverOrEvicted, |name, address| {
             removal(name, address, name.dns_name != rule_name, limits).is_some_and(|at| at <= now)
         })
     }
@@ -106,7 +106,7 @@ impl NameState {
         if surplus.is_empty() {
             return Vec::new();
         }
-        self.remove_where(Cause::Forgotten(now), |name, address| {
+        self.remove_where(Cause::OverOrEvicted, |name, address| {
             surplus.contains(&(name.dns_name.clone(), address.ip))
         })
     }
@@ -127,7 +127,7 @@ impl NameState {
 
     /// Removes the addresses that the status lacks and whose time is over. Only a leader removes
     /// addresses from a status, and a standby follows it.
-    pub fn follow(&mut self, stored: &Stored, now: Timestamp, limits: &Limits) {
+    pub fn apply_leader_removals(&mut self, stored: &Stored, now: Timestamp, limits: &Limits) {
         let listed = stored.listed();
         self.remove_where(Cause::NotInStatus, |name, address| {
             address.earliest_removal(limits) <= now
@@ -139,13 +139,13 @@ impl NameState {
     }
 
     /// Removes everything of a name whose namespaces exceed their limits. Returns what was removed.
-    pub fn leave_out(&mut self, now: Timestamp) -> Vec<(DnsName, IpAddr)> {
-        let gone = self.remove_where(Cause::Forgotten(now), |_, _| true);
+    pub fn leave_out(&mut self) -> Vec<(DnsName, IpAddr)> {
+        let removed = self.remove_where(Cause::OverOrEvicted, |_, _| true);
         self.without_addresses = Some(Box::new(WithoutAddresses {
             resolution: ResolutionState::LimitExceeded,
             failures: 0,
         }));
-        gone
+        removed
     }
 }
 
@@ -198,14 +198,14 @@ fn removal_without_retention(
     if !limits.lookups {
         return Some(earliest);
     }
-    if name.asked(address.family()) >= address.expiry() {
+    if name.last_conclusive(address.family()) >= address.expiry() {
         return Some(earliest);
     }
-    let forgotten = found.then(|| name.last_client_query + limits.wildcard_idle);
+    let idle = found.then(|| name.last_client_query + limits.wildcard_idle);
     let unanswered = name.failures >= FAILURE_THRESHOLD && name.last_failure >= address.expiry();
     // While servers say that the address is absent, only the count of such answers decides.
     let is_absent = name.absences(address.family()) > 0;
     let stale = (unanswered && !is_absent).then(|| address.seen + limits.max_stale);
-    let at = forgotten.into_iter().chain(stale).min()?;
+    let at = idle.into_iter().chain(stale).min()?;
     Some(earliest.max(at))
 }

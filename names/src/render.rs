@@ -156,13 +156,13 @@ fn covered(list: &NameList, stored: &Stored, limits: &Limits) -> BTreeSet<DnsNam
         return BTreeSet::new();
     };
     let own = next_addresses(own, stored, limits);
-    let stands: BTreeSet<_> = stored.names.iter().map(|name| &name.dns_name).collect();
+    let entries: BTreeSet<_> = stored.names.iter().map(|name| &name.dns_name).collect();
     let regular = list
         .names
         .iter()
         .filter(|name| name.dns_name != list.rule_name);
     let covered = regular.filter(|name| {
-        let stands = stands.contains(&name.dns_name);
+        let is_stored = entries.contains(&name.dns_name);
         name.addresses.iter().all(|address| {
             let found = own.binary_search_by_key(&address.ip, |own| own.ip);
             found
@@ -170,7 +170,7 @@ fn covered(list: &NameList, stored: &Stored, limits: &Limits) -> BTreeSet<DnsNam
                 .and_then(|found| own.get(found))
                 .is_some_and(|own| {
                     let (own, this, tolerance) = expiries(own, address, limits);
-                    this <= own + tolerance && (!stands || own <= this + tolerance)
+                    this <= own + tolerance && (!is_stored || own <= this + tolerance)
                 })
         })
     });
@@ -203,7 +203,7 @@ fn next_addresses(name: &Name, stored: &Stored, limits: &Limits) -> Vec<StoredAd
 fn is_near(stored: &StoredAddress, address: &Address, limits: &Limits) -> bool {
     let ttl = StoredAddress::current(address, limits).ttl;
     let ttl = Duration::from_secs(u64::try_from(ttl).unwrap_or(0));
-    let (was, is) = (stored.expiry(), address.looked_up + ttl);
+    let (was, is) = (stored.expiry(), address.answered_at + ttl);
     was.max(is).since(was.min(is)) <= tolerance(address.ttl)
 }
 
@@ -226,8 +226,8 @@ fn entry(
         let mut placed: Vec<IpAddr> = addresses.iter().map(|address| address.ip).collect();
         placed.sort_unstable();
         let new = |address: &&Address| placed.binary_search(&address.ip).is_err();
-        let fresh = |address| StoredAddress::current(address, limits);
-        addresses.extend(name.addresses.iter().filter(new).map(fresh));
+        let current = |address| StoredAddress::current(address, limits);
+        addresses.extend(name.addresses.iter().filter(new).map(current));
         update.added += addresses.len() - placed.len();
     }
     let was = old.map_or(&ConditionWords::Nothing, |old| &old.condition_words);
@@ -251,8 +251,9 @@ fn entry(
 
 /// The stored address, with its old times if they are close enough.
 fn refreshed(stored: &StoredAddress, address: &Address, limits: &Limits) -> StoredAddress {
-    match is_near(stored, address, limits) {
-        true => *stored,
-        false => StoredAddress::current(address, limits),
+    if is_near(stored, address, limits) {
+        *stored
+    } else {
+        StoredAddress::current(address, limits)
     }
 }

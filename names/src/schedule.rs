@@ -107,10 +107,7 @@ impl Queue {
     /// The name that waits longest, or of those that are due the one that waits shortest.
     fn next(&self, now: Timestamp, newest: bool) -> Option<(Timestamp, DnsName)> {
         let mut due = self.waiting.range(..=now);
-        let (at, names) = match newest {
-            true => due.next_back(),
-            false => due.next(),
-        }?;
+        let (at, names) = if newest { due.next_back() } else { due.next() }?;
         Some((*at, names.first()?.clone()))
     }
 }
@@ -146,8 +143,8 @@ pub enum NextLookup {
     Initial,
     /// Due when its first address expires. The jitter is a part of the grace.
     Refresh { at: Timestamp, grace: Duration },
-    /// No look-up is needed. If the name is forgotten, its back-off goes too.
-    Never { is_forgotten: bool },
+    /// No look-up is needed. If the name left the table, its back-off goes too.
+    Never { is_removed: bool },
 }
 
 /// A name to look up now.
@@ -165,7 +162,7 @@ impl LookupScheduler {
         let (due, lane) = match next {
             NextLookup::Initial => (self.now, Lane::New),
             NextLookup::Refresh { at, grace } => (at + jitter(name, at, grace), Lane::Refresh),
-            NextLookup::Never { is_forgotten } => return self.unset(name, is_forgotten),
+            NextLookup::Never { is_removed } => return self.unset(name, is_removed),
         };
         let lookup = self.names.entry(name.clone()).or_default();
         if lookup.running || lookup.is_early {
@@ -177,29 +174,30 @@ impl LookupScheduler {
             Some(earlier) => earlier.min(due),
             None => due,
         };
-        let due = match lookup.is_retry {
-            true => lookup.not_before,
-            false => due.max(lookup.not_before),
+        let due = if lookup.is_retry {
+            lookup.not_before
+        } else {
+            due.max(lookup.not_before)
         };
         self.put(name, Some(due), lane);
     }
 
-    /// Cancels the look-up, unless it is early. If `forgotten`, the back-off of the name goes too.
-    fn unset(&mut self, name: &DnsName, forgotten: bool) {
+    /// Cancels the look-up, unless it is early. If `is_removed`, its back-off is dropped.
+    fn unset(&mut self, name: &DnsName, is_removed: bool) {
         let Some(lookup) = self.names.get(name).filter(|it| !it.is_early) else {
             return;
         };
         let is_running = lookup.running;
         self.put(name, None, Lane::New);
         // A running look-up keeps its entry until it ends, so that no second one starts beside it.
-        if forgotten && !is_running {
+        if is_removed && !is_running {
             self.names.remove(name);
         }
     }
 
     /// Makes the name due at `at`, whether or not it is known, but not within 5 s
     /// after its last look-up. An earlier time stays.
-    pub fn ask(&mut self, name: &DnsName, at: Timestamp) {
+    pub fn schedule_early(&mut self, name: &DnsName, at: Timestamp) {
         let lookup = self.names.entry(name.clone()).or_default();
         let due = at.max(lookup.done + EARLY_INTERVAL);
         if lookup.running || lookup.due.is_some_and(|it| it <= due) {
@@ -210,13 +208,13 @@ impl LookupScheduler {
         self.put(name, Some(due), lane);
     }
 
-    /// [`LookupScheduler::ask`] for a name whose answer was lost. Returns false if it is not known,
+    /// [`LookupScheduler::schedule_early`] for a name whose answer was lost. Returns false if it is not known,
     /// and too many new names wait.
-    pub fn ask_lost(&mut self, name: &DnsName, now: Timestamp) -> bool {
-        let has_room = self.queue(Lane::New).count < MOST_NEW;
-        let is_taken = has_room || self.names.contains_key(name);
+    pub fn schedule_lost(&mut self, name: &DnsName, now: Timestamp) -> bool {
+        let fits = self.queue(Lane::New).count < MOST_NEW;
+        let is_taken = fits || self.names.contains_key(name);
         if is_taken {
-            self.ask(name, now);
+            self.schedule_early(name, now);
         }
         is_taken
     }
@@ -270,9 +268,10 @@ impl LookupScheduler {
         let Some(lookup) = self.names.get_mut(name) else {
             return;
         };
-        let lane = match lookup.is_unresponsive {
-            true => Lane::Unresponsive,
-            false => lane,
+        let lane = if lookup.is_unresponsive {
+            Lane::Unresponsive
+        } else {
+            lane
         };
         if lookup.running || (lookup.due, lookup.lane) == (due, lane) {
             return;
@@ -306,7 +305,7 @@ impl LookupScheduler {
     }
 
     /// Whether another look-up of the lane may begin.
-    fn has_room(&self, lane: Lane) -> bool {
+    fn has_capacity(&self, lane: Lane) -> bool {
         let shared = self.queue(Lane::New).running + self.queue(Lane::Refresh).running;
         let is_shared = lane != Lane::Unresponsive;
         self.queue(lane).running < lane.limit() && !(is_shared && shared >= IN_FLIGHT)
@@ -316,7 +315,7 @@ impl LookupScheduler {
     pub fn pop(&mut self, now: Timestamp) -> Option<DueName> {
         self.now = now;
         let may_begin = |lane: Lane| {
-            let first = self.queue(lane).first().filter(|_| self.has_room(lane));
+            let first = self.queue(lane).first().filter(|_| self.has_capacity(lane));
             first.is_some_and(|at| at <= now)
         };
         let lane = match (may_begin(Lane::New), may_begin(Lane::Refresh)) {
@@ -388,7 +387,7 @@ impl LookupScheduler {
     /// The earliest time at which [`LookupScheduler::pop`] may return a name.
     pub fn next(&self) -> Option<Timestamp> {
         let lanes = [Lane::New, Lane::Refresh, Lane::Unresponsive];
-        let lanes = lanes.into_iter().filter(|lane| self.has_room(*lane));
+        let lanes = lanes.into_iter().filter(|lane| self.has_capacity(*lane));
         lanes.filter_map(|lane| self.queue(lane).first()).min()
     }
 
@@ -441,7 +440,7 @@ impl GapBackfill {
         let names: HashSet<&DnsName> = wanted.collect();
         let count = names.len();
         for name in names {
-            lookups.ask(name, now + spread(name, now, BACKFILL_TIME));
+            lookups.schedule_early(name, now + spread(name, now, BACKFILL_TIME));
         }
         count
     }

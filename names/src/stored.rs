@@ -37,7 +37,7 @@ pub(super) struct StoredAddress {
     pub(super) ip: IpAddr,
     /// In seconds.
     pub(super) ttl: i32,
-    pub(super) looked_up: Timestamp,
+    pub(super) last_lookup_time: Timestamp,
 }
 
 impl StoredAddress {
@@ -46,24 +46,24 @@ impl StoredAddress {
         Self {
             ip: address.ip,
             ttl: limits.stored_ttl(address.ttl, address.is_stored),
-            looked_up: address.looked_up.floor_second(),
+            last_lookup_time: address.answered_at.floor_second(),
         }
     }
 
     pub(super) fn expiry(&self) -> Timestamp {
         let ttl = u64::try_from(self.ttl).unwrap_or(0);
-        self.looked_up + Duration::from_secs(ttl)
+        self.last_lookup_time + Duration::from_secs(ttl)
     }
 }
 
 impl Stored {
-    /// Converts a status. Names known to `memory` share its text.
-    pub fn new(status: &DnsNameResolverStatus, memory: &NameState) -> Self {
+    /// Converts a status. Names known to `state` share its text.
+    pub fn new(status: &DnsNameResolverStatus, state: &NameState) -> Self {
         let mut malformed = 0;
         let mut names = Vec::with_capacity(status.resolved_names.len());
         for entry in &status.resolved_names {
             let all = entry.resolved_addresses.len();
-            let Some(dns_name) = memory.list.read_name(&entry.dns_name) else {
+            let Some(dns_name) = state.list.read_name(&entry.dns_name) else {
                 malformed += all;
                 continue;
             };
@@ -95,7 +95,7 @@ impl Stored {
         let address = |address: &StoredAddress| ResolvedAddress {
             ip: address.ip.to_smolstr(),
             ttl_seconds: address.ttl,
-            last_lookup_time: time(address.looked_up),
+            last_lookup_time: time(address.last_lookup_time),
         };
         let name = |name: &StoredName| ResolvedName {
             conditions: name.condition_words.conditions(),
@@ -119,6 +119,35 @@ impl Stored {
         listed
     }
 
+    /// The listed addresses, each with its name.
+    pub fn addresses(&self) -> impl Iterator<Item = (&DnsName, IpAddr)> {
+        self.names.iter().flat_map(|name| {
+            let addresses = name.addresses.iter();
+            addresses.map(|address| (&name.dns_name, address.ip))
+        })
+    }
+
+    /// Whether the status lists the address under the name, as of this look-up or a later one.
+    pub(crate) fn has_since(
+        &self,
+        dns_name: &DnsName,
+        ip: IpAddr,
+        last_lookup_time: Timestamp,
+    ) -> bool {
+        let mut names = self.names.iter().filter(|name| name.dns_name == *dns_name);
+        names.any(|name| {
+            let mut addresses = name.addresses.iter();
+            addresses
+                .any(|address| address.ip == ip && address.last_lookup_time >= last_lookup_time)
+        })
+    }
+
+    /// Whether the status lists the address under the name.
+    pub fn has(&self, dns_name: &DnsName, ip: IpAddr) -> bool {
+        let mut names = self.names.iter().filter(|name| name.dns_name == *dns_name);
+        names.any(|name| name.addresses.iter().any(|address| address.ip == ip))
+    }
+
     /// The numbers of names and addresses; an address of two names counts twice.
     pub fn count(&self) -> (usize, usize) {
         let addresses = self.names.iter().map(|name| name.addresses.len()).sum();
@@ -132,7 +161,7 @@ fn addresses(stored: &[ResolvedAddress]) -> Box<[StoredAddress]> {
         Some(StoredAddress {
             ip: proto::address::canonical(address.ip.parse().ok()?),
             ttl: address.ttl_seconds,
-            looked_up: Timestamp::from_millis(address.last_lookup_time.0.as_millisecond()),
+            last_lookup_time: Timestamp::from_millis(address.last_lookup_time.0.as_millisecond()),
         })
     };
     let mut addresses: Vec<_> = stored.iter().filter_map(read).enumerate().collect();

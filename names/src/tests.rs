@@ -39,8 +39,8 @@ pub(super) fn answer(asked: &str, addresses: &[(&str, u32)], seconds: f64) -> Ob
             .map(|(ip, ttl)| (ip.parse().unwrap(), *ttl))
             .collect(),
         at: at(seconds),
-        answered_at: None,
-        given: at(seconds),
+        server_time: None,
+        answered_at: at(seconds),
         client: None,
         truncated: false,
         source: crate::observation::Provenance::STREAM,
@@ -51,7 +51,7 @@ pub(super) fn join(one: UpdateEffect, mut other: UpdateEffect) -> UpdateEffect {
     other.evicted_addresses += one.evicted_addresses;
     other.evicted_names += one.evicted_names;
     UpdateEffect {
-        gone: [one.gone, other.gone].concat(),
+        names_gone: [one.names_gone, other.names_gone].concat(),
         urgent: one.urgent || other.urgent,
         times: one.times || other.times,
         ..other
@@ -67,7 +67,7 @@ pub(super) fn admit(ip: IpAddr) -> Admitted {
 
 /// A state, with the status that the store has.
 pub(super) struct Known {
-    pub(super) memory: NameState,
+    pub(super) state: NameState,
     pub(super) stored: DnsNameResolverStatus,
     pub(super) limits: Limits,
 }
@@ -75,7 +75,7 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn new(rule_name: &str) -> Self {
         Self {
-            memory: NameState::new(name(rule_name)),
+            state: NameState::new(name(rule_name)),
             stored: DnsNameResolverStatus::default(),
             limits: Limits {
                 lookups: false,
@@ -96,12 +96,12 @@ impl Known {
 
     /// Adds an answer and enforces the limits, as before a write.
     pub(super) fn hear(&mut self, observation: &Observation) -> UpdateEffect {
-        let effect = self.memory.observe(observation, &self.limits);
-        join(effect, self.enforce(observation.at))
+        let effect = self.state.observe(observation, &self.limits);
+        join(effect, self.enforce())
     }
 
-    pub(super) fn enforce(&mut self, now: Timestamp) -> UpdateEffect {
-        Eviction::new(&mut self.memory, &self.limits, now).enforce()
+    pub(super) fn enforce(&mut self) -> UpdateEffect {
+        Eviction::new(&mut self.state, &self.limits).enforce()
     }
 
     /// Merges a status of another writer; `stored` stays.
@@ -110,10 +110,10 @@ impl Known {
         status: &DnsNameResolverStatus,
         seconds: f64,
     ) -> &mut Self {
-        let stored = Stored::new(status, &self.memory);
-        self.memory
+        let stored = Stored::new(status, &self.state);
+        self.state
             .apply_stored(&stored, None, at(seconds), &self.limits, admit);
-        self.enforce(at(seconds));
+        self.enforce();
         self
     }
 
@@ -134,9 +134,12 @@ impl Known {
         [v4, v6]: [Failure; 2],
         seconds: f64,
     ) -> UpdateEffect {
-        let result = |failure| match failure == Failure::NXDOMAIN {
-            true => FamilyResult::Absent,
-            false => FamilyResult::Unknown,
+        let result = |failure| {
+            if failure == Failure::NXDOMAIN {
+                FamilyResult::Absent
+            } else {
+                FamilyResult::Unknown
+            }
         };
         let failure = if v4 == Failure::NXDOMAIN { v6 } else { v4 };
         self.admit_again(asked, [result(v4), result(v6)], Some(failure), seconds)
@@ -154,18 +157,18 @@ impl Known {
             failure,
             started: at(seconds),
         };
-        self.memory
-            .looked_up(&name(asked), summary, at(seconds), &self.limits)
+        self.state
+            .apply_lookup(&name(asked), summary, at(seconds), &self.limits)
     }
 
     pub(super) fn expire(&mut self, seconds: f64) -> usize {
-        self.memory.expire(at(seconds), &self.limits).len()
+        self.state.expire(at(seconds), &self.limits).len()
     }
 
     /// Writes the status if it changed; returns whether it did.
     pub(super) fn write(&mut self, seconds: f64) -> bool {
-        let stored = Stored::new(&self.stored, &self.memory);
-        let change = StatusUpdate::new(&mut self.memory, &stored, &self.limits, at(seconds));
+        let stored = Stored::new(&self.stored, &self.state);
+        let change = StatusUpdate::new(&mut self.state, &stored, &self.limits, at(seconds));
         let written = change.is_some();
         if let Some(change) = change {
             self.stored = change.status();
@@ -200,43 +203,43 @@ pub(super) fn stored_address(ip: &str, ttl: i64, second: i64) -> serde_json::Val
 }
 
 #[test]
-fn an_answer_counts_from_when_it_was_given_and_opens_nothing_that_is_over() {
+fn expired_answer_adds_no_address() {
     let mut known = Known::new("www.example.com");
     known.observe("www.example.com", &[("1.1.1.1", 10)], 0.0);
     let mut late = answer("www.example.com", &[("2.2.2.2", 10), ("3.3.3.3", 60)], 40.0);
     late.client = Some([10, 0, 0, 1].into());
-    late.given = at(10.0);
+    late.answered_at = at(10.0);
     known.hear(&late);
     let expiries: Vec<_> = known.expiries().into_values().collect();
     assert_eq!(expiries, [at(10.0), at(70.0)]);
     // All addresses have expired, so only the query of the client counts.
-    late.given = at(-30.0);
+    late.answered_at = at(-30.0);
     let effect = known.hear(&late);
     assert_eq!(effect, UpdateEffect::default());
     let mut empty = Known::new("www.example.com");
     empty.hear(&late);
-    assert!(empty.memory.list().is_empty());
+    assert!(empty.state.list().is_empty());
 }
 
 #[test]
-fn an_answer_that_is_over_shows_that_its_name_is_in_use() {
+fn answer_that_is_over_shows_that_its_name_is_in_use() {
     for is_seen in [false, true] {
         let mut known = Known::new("*.example.com");
         known.limits.wildcard_idle = Duration::from_secs(60);
         known.observe("a.example.com", &[("1.1.1.1", 100)], 0.0);
         if is_seen {
             let mut late = answer("a.example.com", &[("2.2.2.2", 10)], 50.0);
-            (late.client, late.given) = (Some([10, 0, 0, 1].into()), at(5.0));
+            (late.client, late.answered_at) = (Some([10, 0, 0, 1].into()), at(5.0));
             known.hear(&late);
         }
         let name = DnsName::parse("a.example.com").unwrap();
-        let next = known.memory.list().next_lookup(&name, &known.limits);
+        let next = known.state.list().next_lookup(&name, &known.limits);
         assert_eq!(next.is_some(), is_seen);
     }
 }
 
 #[test]
-fn the_same_answer_again_writes_nothing() {
+fn same_answer_again_writes_nothing() {
     let mut known = Known::new("www.example.com");
     assert!(
         known
@@ -257,7 +260,7 @@ fn the_same_answer_again_writes_nothing() {
 }
 
 #[test]
-fn an_address_seen_every_two_seconds_does_not_fall_to_the_tolerance() {
+fn address_seen_every_two_seconds_does_not_fall_to_tolerance() {
     let mut known = Known::new("www.example.com");
     for step in 0..60 {
         let now = f64::from(step) * 2.0;
@@ -277,7 +280,7 @@ fn an_address_seen_every_two_seconds_does_not_fall_to_the_tolerance() {
 }
 
 #[test]
-fn a_ttl_is_held_between_floor_and_ceiling() {
+fn ttl_is_held_between_floor_and_ceiling() {
     let mut known = Known::new("www.example.com");
     known
         .observe(
@@ -320,7 +323,7 @@ fn what_must_not_stand_in_a_status_is_removed_from_it() {
 }
 
 #[test]
-fn an_object_that_lost_its_status_gets_it_back() {
+fn object_that_lost_its_status_gets_it_back() {
     let mut known = Known::new("www.example.com");
     known
         .observe("www.example.com", &[("1.1.1.1", 10)], 0.0)
@@ -333,7 +336,7 @@ fn an_object_that_lost_its_status_gets_it_back() {
 }
 
 #[test]
-fn a_condition_flips_once() {
+fn condition_flips_once() {
     let mut known = Known::new("www.example.com");
     let degraded = serde_json::json!([{
         "dnsName": "www.example.com.", "resolvedAddresses": [stored_address("1.1.1.1", 10, 0)], "resolutionFailures": 3,

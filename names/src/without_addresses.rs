@@ -74,7 +74,7 @@ impl WithoutAddresses {
     }
 
     /// A look-up of the name gave no address. Returns whether the reason changed.
-    pub(super) fn looked_up(&mut self, look_up: LookupSummary) -> bool {
+    pub(super) fn apply_lookup(&mut self, look_up: LookupSummary) -> bool {
         if self.resolution == ResolutionState::LimitExceeded {
             return false;
         }

@@ -230,15 +230,17 @@ impl Explanation {
         let whose = asked.whose();
         let is_address = matches!(asked.subject, Ok(Subject::Address(_)));
         if self.names.is_empty() {
-            let words = match is_address {
-                true => "no status and no set has it",
-                false => "no object has the name, and no set is for it",
+            let words = if is_address {
+                "no status and no set has it"
+            } else {
+                "no object has the name, and no set is for it"
             };
             self.reason("Unknown", words);
         } else if !self.names.iter().any(|name| name.is_wanted) {
-            let words = match is_address {
-                true => "no status has it, or none has it any more",
-                false => "no object of the name has an address, or none has one any more",
+            let words = if is_address {
+                "no status has it, or none has it any more"
+            } else {
+                "no object of the name has an address, or none has one any more"
             };
             self.reason("NotWanted", words);
         } else if !rows().any(|row| !row.addresses.is_empty()) {

@@ -199,9 +199,10 @@ async fn forward_sets<K: Kind>(
     let mut events = pin!(store.watch::<K>(Scope::All));
     let mut is_out_of_sync = false;
     loop {
-        let next = match is_out_of_sync {
-            true => timeout(DISCOVERY, events.next()).await,
-            false => Ok(events.next().await),
+        let next = if is_out_of_sync {
+            timeout(DISCOVERY, events.next()).await
+        } else {
+            Ok(events.next().await)
         };
         match next {
             Ok(Some(event)) => {

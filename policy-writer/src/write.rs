@@ -76,9 +76,10 @@ async fn write<S: Replace>(store: &S, object: Object, is_new: bool) -> Operation
 }
 
 async fn put<K: Written>(store: &impl Replace, object: &K, is_new: bool) -> OperationResult {
-    let stored = match is_new {
-        true => store.create(object).await,
-        false => store.replace(object).await,
+    let stored = if is_new {
+        store.create(object).await
+    } else {
+        store.replace(object).await
     };
     match stored {
         Ok(stored) => OperationResult::Written(Observed::of(&stored)),

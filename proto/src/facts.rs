@@ -1,9 +1,16 @@
 //! The facts that the programs serve as JSON, for the program `egress`.
 
+mod names;
+
 use std::{net::IpAddr, time::Duration};
 
-use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+pub use self::names::{
+    AddressFacts, AnswerFacts, CapFacts, ExplainedName, FailingName, Guard, ListedName, NameFacts,
+    NameList, NameReferences, RuleFault, RuleReference, RulesFault, SubjectFacts,
+};
+use crate::timestamp::Timestamp;
 
 /// The path of [`NameAddresses`] at the inspect listener of a collector, and of [`RowAddresses`] at that of an ovn-writer.
 pub const NEW_ADDRESSES: &str = "/new-addresses.json";
@@ -19,7 +26,6 @@ pub const LONGEST_CAPTURE: Duration = Duration::from_secs(600);
 #[serde(rename_all = "camelCase")]
 pub struct NameAddresses {
     /// When the collector answered.
-    #[serde(with = "rfc3339")]
     pub now: Timestamp,
     /// At most [`MOST_NEW_ADDRESSES`].
     pub new_addresses: Vec<NameAddress>,
@@ -36,13 +42,10 @@ pub struct NameAddress {
     /// The address.
     pub address: IpAddr,
     /// The time of the answer by the DNS server's clock.
-    #[serde(with = "rfc3339::optional")]
     pub answered_at: Option<Timestamp>,
     /// When the collector read the answer.
-    #[serde(with = "rfc3339")]
     pub read_at: Timestamp,
     /// When the store acknowledged a status with the address.
-    #[serde(with = "rfc3339::optional")]
     pub status_written_at: Option<Timestamp>,
     /// The object of that status, as `namespace/name`.
     pub object: Option<String>,
@@ -57,7 +60,6 @@ pub struct NameAddress {
 #[serde(rename_all = "camelCase")]
 pub struct RowAddresses {
     /// When the ovn-writer answered.
-    #[serde(with = "rfc3339")]
     pub now: Timestamp,
     /// At most [`MOST_NEW_ADDRESSES`].
     pub new_addresses: Vec<RowAddress>,
@@ -72,52 +74,11 @@ pub struct RowAddress {
     /// The address.
     pub address: IpAddr,
     /// When the ovn-writer received the event of the object.
-    #[serde(with = "rfc3339")]
     pub received_at: Timestamp,
     /// When the database acknowledged the transaction.
-    #[serde(with = "rfc3339")]
     pub committed_at: Timestamp,
     /// `name` of the row.
     pub set: String,
-}
-
-/// Times as text, since `jiff` is built without its feature `serde`.
-mod rfc3339 {
-    use k8s_openapi::jiff::Timestamp;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(at)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
-        let text = String::deserialize(from)?;
-        text.parse().map_err(D::Error::custom)
-    }
-
-    /// A time that may be `null`.
-    pub(super) mod optional {
-        use k8s_openapi::jiff::Timestamp;
-        use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-        #[derive(Deserialize, Serialize)]
-        #[serde(transparent)]
-        struct Text(#[serde(with = "super")] Timestamp);
-
-        pub(in super::super) fn serialize<S: Serializer>(
-            at: &Option<Timestamp>,
-            to: S,
-        ) -> Result<S::Ok, S::Error> {
-            at.map(Text).serialize(to)
-        }
-
-        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-            from: D,
-        ) -> Result<Option<Timestamp>, D::Error> {
-            let text = Option::<Text>::deserialize(from)?;
-            Ok(text.map(|Text(at)| at))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -39,9 +39,12 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// There is no certificate, or one cannot be used.
 pub fn certificates(path: &Path, pem: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let found = found.and_then(|found| match found.is_empty() {
-        true => Err(pem::Error::NoItemsFound),
-        false => Ok(found),
+    let found = found.and_then(|found| {
+        if found.is_empty() {
+            Err(pem::Error::NoItemsFound)
+        } else {
+            Ok(found)
+        }
     });
     found.with_context(|| format!("{} holds no usable certificate", path.display()))
 }

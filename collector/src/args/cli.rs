@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_short_help_shows_the_everyday_flags_and_the_long_one_all() {
+    fn short_help_shows_the_everyday_flags_and_the_long_one_all() {
         let flags = |help: &str| {
             let text = parsed(&[help]).unwrap_err();
             let lines = text.lines().map(str::trim_start);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clusters_dns_alone_is_believed_unless_another_service_is_named() {
+    fn answers_come_from_the_cluster_dns_or_a_listed_service() {
         let of = |more: &[&str]| match parsed(
             &[&["--store=kube", "--listen=unix:///run/x"], more].concat(),
         ) {

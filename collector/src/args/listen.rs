@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_that_others_can_reach_needs_a_rule_of_who_may_speak() {
+    fn listener_that_others_can_reach_needs_a_rule_of_who_may_speak() {
         for listener in ["tcp://0.0.0.0:1", "tcp://[::]:1", "tcp://10.0.0.1:1"] {
             let error = check(&[listener], false).unwrap_err();
             assert!(error.contains(listener) && error.contains("--allow-peer"));

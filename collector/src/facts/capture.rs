@@ -79,7 +79,7 @@ mod tests {
     use crate::listen::CaptureSubscribers;
 
     #[tokio::test]
-    async fn a_capture_holds_as_many_whole_frames_as_fit_however_many_come_at_once() {
+    async fn capture_of_a_burst_has_the_whole_frames_that_fit() {
         let frame = b"\0\0\0\x04abcd";
         for (reads, left, expected) in [
             (&[5][..], 25, 3),

@@ -1,4 +1,4 @@
-//! `/explain.json`: why an address is there, or is not.
+//! `/explain.json`: what is known of a name or an address.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,10 @@ use axum::{
     extract::{RawQuery, State},
     response::Response,
 };
-use proto::api::DnsName;
+use proto::{
+    api::DnsName,
+    facts::{AnswerFacts, RuleFault, RulesFault, SubjectFacts},
+};
 use runtime::{
     inspect::{Asked, Subject, explain},
     store::ObjectKey,
@@ -15,12 +18,11 @@ use tokio::{sync::oneshot, time::timeout};
 
 use crate::facts::{ANSWER_DEADLINE, InspectSources, Inspector, PROGRAM};
 use crate::{
-    facts::explained::{Explanation, KnownFacts, near_misses},
     publish::InspectRequest,
-    rules::{BySource, Overview, Source, UsesAsked, validation::Fault},
+    rules::{BySource, Overview, ReferencesRequest, Source, validation::Fault},
 };
 
-/// The most objects of a kind in an explanation.
+/// The most objects of a kind in an answer.
 const MOST: usize = 10;
 
 pub(super) async fn in_json(
@@ -33,113 +35,160 @@ pub(super) async fn in_json(
 
 impl Inspector {
     /// `None` if a task does not answer.
-    pub(super) async fn explain(&self, asked: &Asked) -> Option<Explanation> {
-        let known = async {
-            let known = self.sources.known(asked);
+    pub(super) async fn explain(&self, asked: &Asked) -> Option<SubjectFacts> {
+        let facts = async {
+            let facts = self.sources.facts(asked);
             match asked.subject {
                 // Explaining an address searches all names, so only one such request runs at a
                 // time.
-                Ok(Subject::Address(_)) => self.pacer.ask(known).await,
-                _ => known.await,
+                Ok(Subject::Address(_)) => self.pacer.ask(facts).await,
+                _ => facts.await,
             }
         };
-        let known = timeout(ANSWER_DEADLINE, known).await.ok().flatten()?;
-        Some(Explanation::new(asked, &known, &self.sources.peers))
+        timeout(ANSWER_DEADLINE, facts).await.ok().flatten()
     }
 }
 
 impl InspectSources {
-    async fn known(&self, asked: &Asked) -> Option<KnownFacts> {
-        let overview = self.rules.overview.borrow().clone();
-        let out_of_sync = overview.out_of_sync();
-        let unreadable = overview.iter().flat_map(|(source, it)| {
-            let keys = it.undecodable.iter().take(MOST);
-            keys.map(move |key| (source, key.clone()))
-        });
-        let namespace = asked.namespace.as_deref();
-        let mut known = KnownFacts {
-            at: self.clock.now(),
-            left_out: left_out(&overview, namespace).take(MOST).collect(),
-            out_of_sync: out_of_sync.map(|(of, why)| (of, why.to_owned())).collect(),
-            unreadable: unreadable.collect(),
-            ..KnownFacts::default()
+    async fn facts(&self, asked: &Asked) -> Option<SubjectFacts> {
+        let mut facts = match &asked.subject {
+            Ok(subject) => self.facts_of(subject, asked).await?,
+            Err(_) => SubjectFacts {
+                at: self.clock.now(),
+                ..SubjectFacts::default()
+            },
         };
-        let subject = match &asked.subject {
-            Ok(subject) => subject,
-            Err((text, _)) => {
-                known.refused_rules = refused(&overview, text, namespace);
-                return Some(known);
-            }
-        };
-        let (sender, told) = oneshot::channel();
+        facts.rule_faults = rule_faults(&self.rules.overview.borrow(), asked);
+        Some(facts)
+    }
+
+    async fn facts_of(&self, subject: &Subject, asked: &Asked) -> Option<SubjectFacts> {
+        let (sender, facts) = oneshot::channel();
         let question = InspectRequest::Facts(subject.clone(), sender);
-        self.controller.send(question).await.ok()?;
-        let facts = told.await.ok()?;
-        let mut names: Vec<DnsName> = facts.names.iter().map(|it| it.name.clone()).collect();
-        match subject {
-            Subject::Name(name) => {
-                names.extend(near_misses(asked));
-                names.extend([Some(name.clone()), name.wildcard()].into_iter().flatten());
-                names.sort_unstable();
-                names.dedup();
-                let is_known = |name: &DnsName| facts.names.iter().any(|it| it.name == *name);
-                // The rules are searched for each name, so only names in some rule are kept.
-                let wanted = self.rules.wanted.borrow();
-                names.retain(|name| is_known(name) || wanted.has(name));
+        self.publisher.send(question).await.ok()?;
+        let mut facts = facts.await.ok()?;
+        // Other namespaces are not revealed.
+        if let Some(namespace) = &asked.namespace {
+            for name in &mut facts.names {
+                name.facts.at_cap.retain(|it| it.namespace == *namespace);
             }
-            Subject::Address(_) => {}
         }
+        let mut near_misses = near_misses(asked);
+        {
+            // The rules are searched for each name, so only names in some rule are kept.
+            let wanted = self.rules.wanted.borrow();
+            near_misses.retain(|name| wanted.has(name));
+        }
+        let names = facts.names.iter().map(|it| it.facts.name.clone());
+        let names: Vec<DnsName> = names.chain(near_misses.iter().cloned()).collect();
         for rules in &self.rules.tasks {
-            let (answer, told) = oneshot::channel();
-            let question = UsesAsked {
+            let (answer, references) = oneshot::channel();
+            let question = ReferencesRequest {
                 names: names.clone(),
                 namespace: asked.namespace.clone(),
                 answer,
             };
             rules.send(question).await.ok()?;
-            for (name, uses) in names.iter().zip(told.await.ok()?) {
-                known.uses.entry(name.clone()).or_default().add(uses);
+            let all = references.await.ok()?;
+            for (name, references) in names.iter().zip(all) {
+                match facts.names.iter_mut().find(|it| it.facts.name == *name) {
+                    Some(known) => known.references.extend(references),
+                    None if references.rules.is_empty() => {}
+                    None => facts.near_misses.push(name.clone()),
+                }
             }
         }
         if let Subject::Name(name) = subject
-            && !facts.names.iter().any(|name| name.wanted)
+            && !facts.names.iter().any(|it| it.facts.wanted)
         {
-            let remembered = &self.remembered;
-            known.unwanted = remembered.recall(name, facts.at, Duration::ZERO);
-            known.unwanted.truncate(10);
+            let answers = self.remembered.recall(name, facts.at, Duration::ZERO);
+            let answers = answers.into_iter().take(MOST).map(|answer| AnswerFacts {
+                name: answer.name,
+                addresses: answer.addresses.iter().map(|(ip, _)| *ip).collect(),
+                at: answer.at,
+            });
+            facts.unwanted = answers.collect();
         }
-        known.facts = Some(facts);
-        Some(known)
+        Some(facts)
     }
 }
 
-/// Rules without effect for the text, as far as the overview lists them.
-fn refused(
-    overview: &BySource<Arc<Overview>>,
-    text: &str,
-    namespace: Option<&str>,
-) -> Vec<(ObjectKey, String)> {
-    let faults = overview.iter().flat_map(|(_, it)| it.faults.iter());
-    let counting = faults.filter(|(key, _)| namespace.is_none_or(|it| it == key.namespace));
-    let named = counting.flat_map(|(key, faults)| {
-        let subjects = faults.get(Fault::NameRefused).into_iter();
-        let kept = subjects.flat_map(|subjects| &subjects.kept);
-        let about = kept.filter(|subject| Fault::is_about(subject, text));
-        about.map(|subject| (key.clone(), subject.clone()))
-    });
-    named.take(MOST).collect()
+/// Wildcards that seem to match the name but do not: those with more than one label missing, and
+/// the one directly below it.
+fn near_misses(asked: &Asked) -> Vec<DnsName> {
+    let Ok(Subject::Name(name)) = &asked.subject else {
+        return Vec::new();
+    };
+    if name.is_wildcard() {
+        return Vec::new();
+    }
+    let suffixes = name.as_str().match_indices('.');
+    let above = suffixes
+        .skip(1)
+        .filter_map(|(dot, _)| name.as_str().get(dot + 1..));
+    let suffixes = std::iter::once(name.as_str()).chain(above);
+    let wildcards = suffixes.map(|suffix| DnsName::parse(&format!("*.{suffix}")));
+    wildcards.filter_map(Result::ok).collect()
 }
 
-/// The objects that are left out, since the namespace has too many names.
-fn left_out<'a>(
-    overview: &'a BySource<Arc<Overview>>,
-    namespace: Option<&'a str>,
-) -> impl Iterator<Item = (Source, ObjectKey)> + 'a {
-    let faults = overview
-        .iter()
-        .flat_map(|(source, it)| it.faults.iter().map(move |(key, it)| (source, key, it)));
-    let counting = faults.filter(move |(_, key, faults)| {
-        namespace.is_none_or(|it| it == key.namespace) && faults.get(Fault::ObjectLeftOut).is_some()
-    });
-    counting.map(|(source, key, _)| (source, key.clone()))
+/// Rules that are not applied or not known, at most ten of a kind; and rules that have the text as a name, as far as the
+/// overview lists them.
+fn rule_faults(overview: &BySource<Arc<Overview>>, asked: &Asked) -> Vec<RuleFault> {
+    let about = |source: Source, key: Option<&ObjectKey>, fault, reason: Option<&str>| RuleFault {
+        fault,
+        kind: source.to_string(),
+        object: key.map(ToString::to_string),
+        reason: reason.map(ToOwned::to_owned),
+    };
+    let counts = |key: &ObjectKey| {
+        asked
+            .namespace
+            .as_ref()
+            .is_none_or(|it| *it == key.namespace)
+    };
+    let (mut refused, mut unreadable, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    for (source, it) in overview.iter() {
+        for (key, faults) in it.faults.iter().filter(|(key, _)| counts(key)) {
+            if let Err((text, _)) = &asked.subject {
+                let subjects = faults.get(Fault::NameRefused).into_iter();
+                let subjects = subjects.flat_map(|subjects| &subjects.listed);
+                let subjects = subjects.filter(|subject| Fault::is_about(subject, text));
+                refused.extend(
+                    subjects.map(|it| about(source, Some(key), RulesFault::NameRefused, Some(it))),
+                );
+            }
+            if faults.get(Fault::ObjectLeftOut).is_some() {
+                left_out.push(about(source, Some(key), RulesFault::RulesLeftOut, None));
+            }
+        }
+        let unknown = it.undecodable.iter();
+        unreadable
+            .extend(unknown.map(|key| about(source, Some(key), RulesFault::RulesUnreadable, None)));
+    }
+    let out_of_sync = overview.out_of_sync();
+    let out_of_sync = out_of_sync
+        .map(|(source, why)| about(source, None, RulesFault::RulesOutOfSync, Some(why)))
+        .collect();
+    let all = [refused, out_of_sync, unreadable, left_out].into_iter();
+    all.flat_map(|faults| faults.into_iter().take(MOST))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_misses_are_wildcards_that_do_not_match() {
+        let of = |about: &str| {
+            let near = near_misses(&Asked::new(about, None)).into_iter();
+            near.map(|it| it.to_string()).collect::<Vec<_>>()
+        };
+        let expected = ["*.a.b.example.com.", "*.example.com.", "*.com."];
+        let found = of("a.b.example.com");
+        // A wildcard of a top-level domain is no name of a rule.
+        assert_eq!(found, expected.get(..found.len()).unwrap());
+        assert!(found.len() >= 2, "{found:?}");
+        assert_eq!(of("*.example.com").len(), 0);
+    }
 }

@@ -1,51 +1,20 @@
 //! `/names.json`: names with their addresses.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     extract::{RawQuery, State},
     response::{IntoResponse, Response},
 };
-use proto::api::DnsName;
-use runtime::{
-    clock::Timestamp,
-    inspect::{QueryError, busy, json, list_after, query},
-};
-use serde::Serialize;
+use proto::facts::NameList;
+use runtime::inspect::{QueryError, busy, json, list_after, query};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::facts::{ANSWER_DEADLINE, Inspector, PROGRAM};
-use crate::{
-    facts::explained::AddressExplained,
-    listen::PeerIds,
-    publish::{InspectRequest, ListedName, NameFacts, NameListing, NamesQuery},
-};
+use crate::publish::{InspectRequest, NamesQuery};
 
 /// The most addresses for each name; further ones are counted.
 const MOST_ADDRESSES: usize = 1_000;
-
-/// The answer.
-#[derive(Debug, Serialize)]
-struct Names {
-    at: Timestamp,
-    leader: bool,
-    names: Vec<NameStatus>,
-    /// The last listed name, if more follow.
-    next: Option<DnsName>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct NameStatus {
-    #[serde(flatten)]
-    facts: NameFacts,
-    /// The namespaces with a rule for it, at most 100.
-    namespaces: Vec<Arc<str>>,
-    more_namespaces: usize,
-    /// The clients that asked for the listed addresses, as far as known.
-    asked_by: Vec<IpAddr>,
-    addresses: Vec<AddressExplained>,
-}
 
 pub(super) async fn in_json(
     State(inspector): State<Arc<Inspector>>,
@@ -56,7 +25,7 @@ pub(super) async fn in_json(
         Err(error) => return error.into_response(),
     };
     match inspector.names(query).await {
-        Some(listing) => json(&Names::new(listing, &inspector.sources.peers)),
+        Some(listing) => json(&listing),
         None => busy(PROGRAM),
     }
 }
@@ -72,43 +41,16 @@ fn names_query(asked: Option<&str>) -> Result<NamesQuery, QueryError> {
 }
 
 impl Inspector {
-    /// `None` if the controller does not answer.
-    pub(super) async fn names(&self, query: NamesQuery) -> Option<NameListing> {
+    /// `None` if the publisher does not answer.
+    pub(super) async fn names(&self, query: NamesQuery) -> Option<NameList> {
         let asked = async {
-            let (sender, told) = oneshot::channel();
+            let (sender, answer) = oneshot::channel();
             let question = InspectRequest::Names(query, sender);
-            self.sources.controller.send(question).await.ok()?;
-            told.await.ok()
+            self.sources.publisher.send(question).await.ok()?;
+            answer.await.ok()
         };
         // A list searches all names, so only one such request runs at a time.
-        let told = timeout(ANSWER_DEADLINE, self.pacer.ask(asked)).await;
-        told.ok().flatten()
-    }
-}
-
-impl Names {
-    fn new(listing: NameListing, peers: &PeerIds) -> Self {
-        let names = listing.names.into_iter();
-        Self {
-            at: listing.at,
-            leader: listing.leader,
-            names: names.map(|name| NameStatus::new(name, peers)).collect(),
-            next: listing.last,
-        }
-    }
-}
-
-impl NameStatus {
-    fn new(name: ListedName, peers: &PeerIds) -> Self {
-        let addresses = name.facts.addresses.iter();
-        Self {
-            addresses: addresses
-                .map(|(facts, in_object)| AddressExplained::new(facts, *in_object, peers))
-                .collect(),
-            facts: name.facts,
-            namespaces: name.namespaces,
-            more_namespaces: name.more_namespaces,
-            asked_by: name.asked_by,
-        }
+        let answer = timeout(ANSWER_DEADLINE, self.pacer.ask(asked)).await;
+        answer.ok().flatten()
     }
 }

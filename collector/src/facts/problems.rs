@@ -1,5 +1,6 @@
 //! The faults that need an administrator, derived from the [`Status`].
 
+use proto::facts::FailingName;
 use runtime::{
     admin::Condition,
     inspect::{
@@ -15,7 +16,6 @@ use crate::{
     publish::NameView,
     rules::is_policy,
 };
-use names::FailureView;
 
 const STORE: &str = "troubleshooting.md#egressdnsstoreunreadable";
 const LIMITS: &str = "limits.md#a-namespace-over-its-limits";
@@ -182,9 +182,8 @@ fn are_several_of_one_source(objects: &[ObjectKey]) -> bool {
     namespaces.len() < count
 }
 
-fn failing(failure: &FailureView) -> String {
-    let reason = failure.failure.map(|it| it.reason());
-    let reason = reason.as_deref().unwrap_or("failed before");
+fn failing(failure: &FailingName) -> String {
+    let reason = failure.reason.as_deref().unwrap_or("failed before");
     format!(
         "{}: {reason}, {} look-ups failed",
         failure.name, failure.failures

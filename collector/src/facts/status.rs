@@ -36,7 +36,7 @@ pub struct Status {
     /// The faults that need an administrator, derived from the other fields.
     #[serde(flatten)]
     pub problems: Problems,
-    /// The state of the controller. Of the namespaces at a cap, there are at most 1,000.
+    /// The state of the publisher. Of the namespaces at a cap, there are at most 1,000.
     #[serde(flatten)]
     pub view: View,
     /// The conditions of readiness.
@@ -136,7 +136,7 @@ fn faults(kind: Source, overview: &Overview) -> Vec<FaultStatus> {
         is_advice: fault.is_advice(),
         meaning: fault.meaning(),
         count: subjects.count,
-        subjects: subjects.kept.iter().cloned().collect(),
+        subjects: subjects.listed.iter().cloned().collect(),
     })
     .collect()
 }

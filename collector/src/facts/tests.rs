@@ -3,7 +3,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proto::api::DnsName;
+use proto::{
+    api::DnsName,
+    facts::{CapFacts, FailingName},
+};
 use runtime::{clock::Timestamp, listen::ListenAddress, store::ObjectKey};
 use tempfile::TempDir;
 use tokio::{
@@ -15,14 +18,13 @@ use tokio::{
 use super::*;
 use crate::{
     flush::BlockState,
-    publish::{CapView, NameView, View},
+    publish::{NameView, View},
     rules::{
         BySource,
         validation::{Fault, Faults},
     },
 };
 use ::names::Evictions;
-use ::names::{Failure, FailureView};
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 
@@ -61,7 +63,7 @@ fn view(names: Vec<NameView>) -> View {
             names: 0,
         },
         lookups: 2,
-        namespaces: vec![CapView {
+        namespaces: vec![CapFacts {
             namespace: HOSTILE.into(),
             names_left_out: 12,
             addresses: 19_990,
@@ -82,9 +84,9 @@ fn overview() -> Overview {
     }
 }
 
-/// Sources with a controller that answers with this view.
+/// Sources with a publisher that answers with this view.
 fn sources(names: Vec<NameView>) -> InspectSources {
-    let (controller, mut questions) = mpsc::channel(QUEUE);
+    let (publisher, mut questions) = mpsc::channel(QUEUE);
     tokio::spawn(async move {
         while let Some(question) = questions.recv().await {
             if let InspectRequest::View(viewer) = question {
@@ -92,14 +94,14 @@ fn sources(names: Vec<NameView>) -> InspectSources {
             }
         }
     });
-    sources_with(controller)
+    sources_with(publisher)
 }
 
 /// Sources with faults.
-fn sources_with(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
+fn sources_with(publisher: mpsc::Sender<InspectRequest>) -> InspectSources {
     let health = Health::new();
     health.gate("store-writes", HOSTILE);
-    let sources = sources_of(controller);
+    let sources = sources_of(publisher);
     InspectSources {
         rules: RuleSources {
             overview: watch::channel(Arc::new(overview()).into()).1,
@@ -118,9 +120,9 @@ pub(super) fn status_of(names: Vec<NameView>) -> Status {
     with_problems(view(names), &sources_with(mpsc::channel(1).0))
 }
 
-fn sources_of(controller: mpsc::Sender<InspectRequest>) -> InspectSources {
+fn sources_of(publisher: mpsc::Sender<InspectRequest>) -> InspectSources {
     InspectSources {
-        controller,
+        publisher,
         rules: RuleSources {
             tasks: vec![mpsc::channel(1).0],
             wanted: watch::channel(BySource::default()).1,
@@ -165,7 +167,7 @@ async fn get(socket: &Path, path: &str) -> String {
     answer
 }
 
-/// A server with a controller that has these names.
+/// A server with a publisher that has these names.
 struct Served {
     socket: PathBuf,
     _folder: TempDir,
@@ -196,7 +198,7 @@ impl Served {
 }
 
 #[tokio::test]
-async fn page_and_json_are_served_and_may_run_only_what_the_server_has() {
+async fn page_and_json_are_served_and_may_run_only_what_server_has() {
     let served = Served::start(vec![name_view("www.example.com")]).await;
     let page = get(&served.socket, "/").await;
     let json = get(&served.socket, "/status.json").await;
@@ -222,10 +224,10 @@ async fn page_and_json_are_served_and_may_run_only_what_the_server_has() {
 fn status_says_what_is_wrong_and_what_is_known() {
     let troubled = NameView {
         failing: 12,
-        failures: vec![FailureView {
+        failures: vec![FailingName {
             name: DnsName::parse("a.example.com").unwrap(),
             failures: 4,
-            failure: Some(Failure::NXDOMAIN),
+            reason: Some("NXDOMAIN".to_owned()),
         }],
         evictions: Evictions {
             addresses: 0,
@@ -245,7 +247,7 @@ fn status_says_what_is_wrong_and_what_is_known() {
     let [www, wildcard] = [&json["names"][0], &json["names"][1]];
     assert_eq!(www["nextLookup"], "2027-01-15T08:00:12Z");
     assert_eq!(www["addresses"], 3);
-    assert_eq!(wildcard["failures"][0]["degraded"], "NXDOMAIN");
+    assert_eq!(wildcard["failures"][0]["reason"], "NXDOMAIN");
     assert_eq!(wildcard["evictions"]["names"], 9);
     assert_eq!(json["evictions"]["addresses"], 7);
     let namespace = &json["namespacesAtCap"][0];
@@ -255,7 +257,7 @@ fn status_says_what_is_wrong_and_what_is_known() {
 
 /// Paused time advances only while no task can run.
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_that_stops_reading_is_dropped_and_a_capture_ends_on_time() {
+async fn stalled_subscriber_is_dropped_and_a_capture_ends_on_time() {
     // More than the buffers of a socket hold.
     let names = (0..5_000).map(|i| name_view(&format!("n{i}.example.com")));
     let served = Served::start(names.collect()).await;
@@ -280,22 +282,22 @@ async fn a_subscriber_that_stops_reading_is_dropped_and_a_capture_ends_on_time()
     served.end().await;
 }
 
-fn inspector(controller: mpsc::Sender<InspectRequest>) -> Inspector {
+fn inspector(publisher: mpsc::Sender<InspectRequest>) -> Inspector {
     Inspector {
-        sources: sources_of(controller),
+        sources: sources_of(publisher),
         shown: Mutex::default(),
         pacer: QueryPacer::default(),
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_does_not_say_is_waited_for_five_seconds() {
-    let (controller, questions) = mpsc::channel(QUEUE);
-    let inspector = inspector(controller);
+async fn controller_that_does_not_say_is_waited_for_five_seconds() {
+    let (publisher, questions) = mpsc::channel(QUEUE);
+    let inspector = inspector(publisher);
     let start = Instant::now();
     assert!(inspector.status().await.is_none());
     assert_eq!(start.elapsed(), ANSWER_DEADLINE);
-    // A controller that has ended is not waited for.
+    // A publisher that has ended is not waited for.
     drop(questions);
     assert!(inspector.status().await.is_none());
     assert_eq!(start.elapsed(), ANSWER_DEADLINE);
@@ -303,8 +305,8 @@ async fn a_controller_that_does_not_say_is_waited_for_five_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn many_who_look_ask_the_controller_once_a_second() {
-    let (controller, mut questions) = mpsc::channel(QUEUE);
-    let inspector = Arc::new(inspector(controller));
+    let (publisher, mut questions) = mpsc::channel(QUEUE);
+    let inspector = Arc::new(inspector(publisher));
     let counting = tokio::spawn(async move {
         let mut asked = 0;
         while let Some(InspectRequest::View(viewer)) = questions.recv().await {
@@ -321,7 +323,7 @@ async fn many_who_look_ask_the_controller_once_a_second() {
         for one in Vec::from_iter(many) {
             one.await.unwrap();
         }
-        tokio::time::sleep(FRESH).await;
+        tokio::time::sleep(REUSED_FOR).await;
     }
     drop(inspector);
     assert_eq!(counting.await.unwrap(), 3);

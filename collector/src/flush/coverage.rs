@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn server_streams_by_the_results_of_probes_or_else_by_its_address() {
+    fn server_streams_by_results_of_probes_or_else_by_its_address() {
         assert_eq!(coverage(&[], &[]), (0, true));
         assert_eq!(coverage(&[Some(1)], &[]), (1, true));
         let both = [Some(1), Some(2)];
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn server_that_need_not_stream_is_not_missing_while_another_streams() {
+    fn unlisted_server_is_not_missing_while_another_streams() {
         let servers = [1, 2].map(server).into();
         for (connected, is_missing) in [(&[Some(1)][..], false), (&[], true)] {
             let coverage = StreamCoverage::new(&peers(connected), &servers, &[], false);

@@ -207,7 +207,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_probe_is_a_query_with_its_nonce_in_the_padding() {
+    fn probe_is_a_query_with_its_nonce_in_the_padding() {
         let mut sent = Vec::new();
         template("flush.cluster.local").write(0x0102, &[7; 16], &mut sent);
         let (length, query) = sent.split_first_chunk().unwrap();
@@ -222,7 +222,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_probe_is_known_again_by_its_nonce() {
+    fn probe_is_known_again_by_its_nonce() {
         let nonce = nonce();
         let mut sent = Vec::new();
         let longest = format!("{}.{}", ["a"; 94].join("."), "b".repeat(63));
@@ -245,7 +245,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_wildcard_cannot_be_asked_for() {
+    fn wildcard_cannot_be_asked_for() {
         assert!(Template::new(&DnsName::parse("*.cluster.local").unwrap()).is_none());
     }
 

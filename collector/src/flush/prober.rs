@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn probes_of_all_names_go_through_one_connection_and_their_answers_are_told_apart() {
+    async fn probes_of_all_names_share_one_connection() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = listener.local_addr().unwrap();
         let templates = ["one.test", "two.test"].map(|name| {

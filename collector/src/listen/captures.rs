@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_secret_is_crossed_out_and_nothing_else() {
+    async fn secret_is_crossed_out_and_nothing_else() {
         let secret = b"4kq0J2sVx9dTQm7Yb1cWnA";
         let event = |extra: &[u8]| {
             let event = pb::Dnstap {

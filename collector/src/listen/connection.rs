@@ -335,8 +335,8 @@ impl<'a> Reader<'a> {
 
     /// Peers may connect hundreds of times a second, so these lines are limited.
     fn log_opening(&self, message: &str) {
-        if let Some(left_out) = self.ingest.log_limits.openings.allow() {
-            info!(suppressed_lines = left_out, "{message}");
+        if let Some(suppressed) = self.ingest.log_limits.openings.allow() {
+            info!(suppressed_lines = suppressed, "{message}");
         }
     }
 
@@ -354,8 +354,8 @@ impl<'a> Reader<'a> {
             return;
         }
         for observation in &self.observed {
-            if let Some(answered_at) = observation.answered_at {
-                self.delays.record(observation.at.since(answered_at));
+            if let Some(server_time) = observation.server_time {
+                self.delays.record(observation.at.since(server_time));
             }
         }
         let observations = self.ingest.connections.observations();
@@ -448,22 +448,22 @@ impl<'a> Reader<'a> {
         let unreadable =
             self.counts.pending(Outcome::BadEvent) + self.counts.pending(Outcome::BadMessage);
         if unreadable > 0
-            && let Some(left_out) = self.ingest.log_limits.bad_events.allow()
+            && let Some(suppressed) = self.ingest.log_limits.bad_events.allow()
         {
             warn!(
                 events = unreadable,
                 before_byte = self.frames.offset(),
-                suppressed_lines = left_out,
+                suppressed_lines = suppressed,
                 "events that are no dnstap, or hold no DNS response"
             );
         }
         if !self.is_no_message_logged
             && self.counts.pending(Outcome::NoMessage) > 0
-            && let Some(left_out) = self.ingest.log_limits.no_message.allow()
+            && let Some(suppressed) = self.ingest.log_limits.no_message.allow()
         {
             self.is_no_message_logged = true;
             warn!(
-                suppressed_lines = left_out,
+                suppressed_lines = suppressed,
                 "events without a DNS message: the sender's `dnstap` line lacks `full`"
             );
         }

@@ -83,8 +83,8 @@ impl Listener {
                 // it was accepted.
                 Err(error) => {
                     count_error("accept");
-                    if let Some(left_out) = ingest.log_limits.complaints.allow() {
-                        warn!(listen, %error, suppressed_lines = left_out, "cannot accept a connection");
+                    if let Some(suppressed) = ingest.log_limits.complaints.allow() {
+                        warn!(listen, %error, suppressed_lines = suppressed, "cannot accept a connection");
                     }
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
@@ -95,9 +95,9 @@ impl Listener {
                 Ok(admitted) => admitted,
                 Err(reason) => {
                     count_error(reason);
-                    if let Some(left_out) = ingest.log_limits.complaints.allow() {
+                    if let Some(suppressed) = ingest.log_limits.complaints.allow() {
                         let reason = refusal(reason);
-                        warn!(listen, %peer, reason, suppressed_lines = left_out, "refusing a dnstap connection of this peer");
+                        warn!(listen, %peer, reason, suppressed_lines = suppressed, "refusing a dnstap connection of this peer");
                     }
                     continue;
                 }
@@ -118,8 +118,8 @@ impl Listener {
                     Ok(frames) => debug!(frames, "stream ended"),
                     Err(error) => {
                         count_error(error.reason());
-                        if let Some(left_out) = ingest.log_limits.complaints.allow() {
-                            warn!(%error, suppressed_lines = left_out, "stream closed");
+                        if let Some(suppressed) = ingest.log_limits.complaints.allow() {
+                            warn!(%error, suppressed_lines = suppressed, "stream closed");
                         }
                     }
                 }

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_keeps_its_number_and_what_is_no_peers_has_words_of_its_own() {
+    fn peer_keeps_its_number_and_sources_have_phrases() {
         let peer_ids = PeerIds::default();
         let address = PeerKey::Address("192.0.2.1".parse().unwrap());
         let one = peer_ids.of(address);

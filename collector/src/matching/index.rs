@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_regular_name_wants_itself_in_any_case() {
+    fn regular_name_wants_itself_in_any_case() {
         assert!(wants(&["www.example.com"], "WWW.Example.com."));
         assert!(!wants(&["www.example.com"], "example.com."));
         assert!(!wants(&["www.example.com"], "a.www.example.com."));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_wants_exactly_one_label_and_its_own_literal() {
+    fn wildcard_wants_exactly_one_label_and_its_own_literal() {
         let wildcard = &["*.example.com"];
         assert!(wants(wildcard, "a.example.com."));
         assert!(wants(wildcard, "a_b.example.com."));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dot_inside_a_label_is_not_a_label_boundary() {
+    fn dot_inside_a_label_is_not_a_label_boundary() {
         let asked = dns::Name::from_wire(b"\x03a.b\x07example\x03com\0").unwrap();
         for (wanted, is_found) in [("*.example.com", true), ("a.b.example.com", false)] {
             let names: NameIndex = [&DnsName::parse(wanted).unwrap()].into_iter().collect();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_of_the_index_is_not_changed_by_later_ones() {
+    fn version_of_the_index_is_not_changed_by_later_ones() {
         let name = |i: usize| DnsName::parse(&format!("n{i}.example.com")).unwrap();
         let has = |index: &NameIndex, i| index.find(&dns::Name::from(&name(i))).is_some();
         let mut index = NameIndex::default();

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lost_name_is_reported_once() {
+    async fn lost_name_is_reported_once() {
         let loss_tracker = LossTracker::default();
         loss_tracker.add(name("a.example.com"));
         loss_tracker.add(name("a.example.com"));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_opens_or_breaks_is_a_gap_and_one_that_ends_in_order_is_none() {
+    async fn opened_or_broken_stream_is_a_gap_an_ended_one_is_not() {
         let loss_tracker = LossTracker::default();
         let stream = loss_tracker.open();
         assert!(has_gap(&loss_tracker));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_loss_wakes_the_one_that_waits() {
+    async fn loss_wakes_the_one_that_waits() {
         let loss_tracker = LossTracker::default();
         let waiting = tokio::spawn({
             let loss_tracker = loss_tracker.clone();

@@ -79,9 +79,9 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 /// The time from which the TTLs of an answer count: the server's time of the answer, if that is
 /// plausible for its time of receipt, or else the time of receipt.
-fn counts_from(answered_at: Option<Timestamp>, at: Timestamp) -> Timestamp {
+fn counts_from(server_time: Option<Timestamp>, at: Timestamp) -> Timestamp {
     let is_plausible = |time: &Timestamp| *time <= at && at.since(*time) <= LONGEST_DELAY;
-    answered_at.filter(is_plausible).unwrap_or(at)
+    server_time.filter(is_plausible).unwrap_or(at)
 }
 
 /// The most addresses taken from one answer, as many as a name may have. A message has room for
@@ -203,10 +203,10 @@ fn extract(
     } = answer;
     let client = client(event, context)?;
     let at = context.clock.now();
-    let answered_at = event.time().and_then(timestamp);
+    let server_time = event.time().and_then(timestamp);
     let message = event.message.unwrap_or_default();
     // Without the client's address, a repeat looks like another client's answer.
-    let hash = client.map(|_| AnswerHash::new(message, answered_at, at, context.names));
+    let hash = client.map(|_| AnswerHash::new(message, server_time, at, context.names));
     if hash.is_some_and(|hash| history.recent.contains(hash)) {
         return Err(Outcome::Repeated);
     }
@@ -235,8 +235,8 @@ fn extract(
         family,
         addresses,
         at,
-        answered_at,
-        given: counts_from(answered_at, at),
+        server_time,
+        answered_at: counts_from(server_time, at),
         client,
         truncated: response.truncated(),
         source: history.source,
@@ -248,13 +248,13 @@ fn cache(answer: AddressAnswer<'_>, context: Context<'_>) {
     let question = answer.response.question();
     // Not the time of reading: after a pause, one read has answers of many seconds.
     let by_server = answer.event.time().and_then(timestamp);
-    let answered_at = counts_from(by_server, context.clock.now());
+    let server_time = counts_from(by_server, context.clock.now());
     let message = answer.event.message.unwrap_or_default();
     let is_new = context
         .remembered
-        .is_new(question.name, answer.family, message, answered_at);
+        .is_new(question.name, answer.family, message, server_time);
     if let Some(mark) = is_new {
-        cache_new(answer, mark, answered_at, context);
+        cache_new(answer, mark, server_time, context);
     }
 }
 
@@ -323,14 +323,14 @@ impl AnswerHash {
     /// versions of the index: an answer from before a name was wanted is no repeat.
     fn new(
         message: &[u8],
-        answered_at: Option<Timestamp>,
+        server_time: Option<Timestamp>,
         at: Timestamp,
         names: &NameIndex,
     ) -> Self {
         let message = dns::without_identifier(message);
         let span = |at: Timestamp| at.as_millis().div_euclid(REPEAT_SPAN);
         // 0 marks an empty slot.
-        Self(names.hash((message, answered_at.map(span), span(at))) | 1)
+        Self(names.hash((message, server_time.map(span), span(at))) | 1)
     }
 }
 

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_collector_is_known_by_its_address_and_everyone_else_is_a_client() {
+    fn own_query_is_known_by_its_source_address() {
         let own = OwnQueries::default();
         let [collector, client] = ["10.0.0.2", "10.0.0.3"].map(|it| it.parse().unwrap());
         own.set(Arc::new([collector].into()));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn servers_on_loopback_are_asked_from_the_address_of_the_collectors() {
+    async fn servers_on_loopback_are_asked_from_address_of_collectors() {
         let own = OwnQueries::from_loopback();
         for server in ["10.0.0.1:53", "[::1]:53"] {
             assert_eq!(own.source(server.parse().unwrap()), None);

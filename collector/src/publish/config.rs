@@ -3,7 +3,7 @@
 use names::{Limits, NamespaceCaps, Namespaces};
 
 use super::{NewAddresses, guards::Guards, policy::ObjectPolicy};
-use crate::{matching::answer_cache::AnswerCache, rules::notices::Notices};
+use crate::{listen::PeerIds, matching::answer_cache::AnswerCache, rules::notices::Notices};
 
 /// The configuration of the publisher. The default has the limits that the flags have by default,
 /// and shares nothing.
@@ -32,4 +32,6 @@ pub struct Shared {
     pub notices: Notices,
     /// The latest new addresses.
     pub new_addresses: NewAddresses,
+    /// The peers by their numbers.
+    pub peers: PeerIds,
 }

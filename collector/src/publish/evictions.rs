@@ -57,13 +57,13 @@ impl EvictionLog {
 }
 
 fn notes(
-    spec: &DnsName,
+    rule_name: &DnsName,
     evictions: &Evictions,
     limits: &Limits,
 ) -> impl Iterator<Item = (&'static str, String)> {
     let addresses = (evictions.addresses > 0).then(|| {
         let note = format!(
-            "{spec} has more addresses than one of the caps allows: {} addresses of a name, {} of an object, where a name counts as three. \
+            "{rule_name} has more addresses than one of the caps allows: {} addresses of a name, {} of an object, where a name counts as three. \
              The collector removes the addresses that it saw longest ago, and Allow rules no longer open them",
             limits.addresses_per_name, limits.object_size
         );
@@ -71,7 +71,7 @@ fn notes(
     });
     let names = (evictions.names > 0).then(|| {
         let note = format!(
-            "{spec} has more names than the cap allows: {}. The collector removes names that clients asked for in one minute only, and then \
+            "{rule_name} has more names than the cap allows: {}. The collector removes names that clients asked for in one minute only, and then \
              names of the client with the most, those asked for longest ago first. Allow rules no longer open their addresses",
             limits.names_per_wildcard
         );

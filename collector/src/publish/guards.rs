@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_addresses_of_nodes_can_be_allowed_and_no_others() {
+    fn addresses_of_nodes_can_be_allowed_and_no_others() {
         let cluster = Arc::new(networks(&[
             (Purpose::ApiServer, "192.0.2.10/32"),
             (Purpose::Pods, "10.244.0.0/24"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_a_denied_network_is_refused_in_either_spelling() {
+    fn address_in_a_denied_network_is_refused_in_either_spelling() {
         let guards = Guards::new(nets(&["10.96.0.0/16"]));
         let admit = |text: &str| guards.admit(text.parse().unwrap());
         assert_eq!(admit("10.96.0.1"), Err("deny-answer"));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_the_clusters_own_is_refused_for_what_it_is_there() {
+    fn address_of_the_clusters_own_is_refused_for_what_it_is_there() {
         let before = Guards::new(nets(&["198.51.100.0/24"]));
         let networks = networks(&[
             (Purpose::ApiServer, "192.0.2.10/32"),

@@ -1,14 +1,16 @@
 //! Lists of names with their addresses, for `/names.json`.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr};
 
-use proto::api::DnsName;
+use proto::{
+    api::DnsName,
+    facts::{ListedName, NameList},
+};
 use runtime::clock::Timestamp;
 
 use names::Entry;
 
 use super::{
-    NameFacts,
     name_objects::{MOST_NAMESPACES, names_of},
     publisher::Publisher,
 };
@@ -35,35 +37,10 @@ pub struct NamesQuery {
     pub addresses: usize,
 }
 
-/// The names of a query.
-#[derive(Clone, Debug)]
-pub struct NameListing {
-    /// The time of the snapshot.
-    pub at: Timestamp,
-    /// Whether this replica looks names up, and removes addresses.
-    pub leader: bool,
-    /// At most 500.
-    pub names: Vec<ListedName>,
-    /// The last listed name, if more follow.
-    pub last: Option<DnsName>,
-}
-
-/// A name with its addresses.
-#[derive(Clone, Debug)]
-pub struct ListedName {
-    pub facts: NameFacts,
-    /// The namespaces with a rule for it, at most 100.
-    pub namespaces: Vec<Arc<str>>,
-    /// The number of other namespaces.
-    pub more_namespaces: usize,
-    /// The clients that asked for the listed addresses, as far as known; at most 100.
-    pub asked_by: Vec<IpAddr>,
-}
-
 impl Publisher {
     /// The names that are asked for, with their addresses.
-    pub(crate) fn list_names(&self, query: &NamesQuery, now: Timestamp) -> NameListing {
-        let (selected, is_cut) = self.matching(query);
+    pub(crate) fn list_names(&self, query: &NamesQuery, now: Timestamp) -> NameList {
+        let (selected, has_more) = self.matching(query);
         let (mut names, mut addresses) = (Vec::with_capacity(selected.len()), 0);
         for (name, entry) in &selected {
             let listed = self.listed(name, entry, query.addresses, now);
@@ -73,12 +50,12 @@ impl Publisher {
             }
             names.push(listed);
         }
-        let is_cut = is_cut || names.len() < selected.len();
-        let last = names.last().filter(|_| is_cut);
-        NameListing {
+        let has_more = has_more || names.len() < selected.len();
+        let last = names.last().filter(|_| has_more);
+        NameList {
             at: now,
             leader: self.names.leads(),
-            last: last.map(|last| last.facts.name.clone()),
+            next: last.map(|last| last.facts.name.clone()),
             names,
         }
     }
@@ -122,26 +99,29 @@ impl Publisher {
                     || entry.list().names().any(|it| holds(it.as_str()))
             })
             .collect();
-        let is_cut = found.len() > MOST;
+        let has_more = found.len() > MOST;
         // Sorting all of them would take long.
-        if is_cut {
+        if has_more {
             found.select_nth_unstable_by_key(MOST, |(name, _)| *name);
             found.truncate(MOST);
         }
         found.sort_unstable_by_key(|(name, _)| *name);
-        (found, is_cut)
+        (found, has_more)
     }
 
     fn listed(&self, name: &DnsName, entry: &Entry, most: usize, now: Timestamp) -> ListedName {
         let facts = self.name_facts(name, entry, None, most, now, |_, _| true);
         let list = entry.list();
-        let mut listed: Vec<&DnsName> = facts.addresses.iter().map(|(it, _)| &it.name).collect();
+        let mut listed: Vec<&DnsName> = facts.addresses.iter().map(|it| &it.name).collect();
         listed.dedup();
         let asked_by = listed.into_iter().flat_map(|name| list.clients_of(name));
         let asked_by: BTreeSet<IpAddr> = asked_by.copied().collect();
         let namespaces = &entry.rule_use().namespaces;
         ListedName {
-            namespaces: names_of(&self.namespaces, namespaces.iter().copied()),
+            namespaces: names_of(&self.namespaces, namespaces.iter().copied())
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             more_namespaces: namespaces.len().saturating_sub(MOST_NAMESPACES),
             asked_by: asked_by.into_iter().take(MOST_CLIENTS).collect(),
             facts,

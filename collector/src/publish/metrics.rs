@@ -104,9 +104,9 @@ pub(super) fn count(counts: &Counts) {
     if *counts == Counts::default() {
         return;
     }
-    if counts.asked_after_gap > 0 {
+    if counts.backfilled > 0 {
         info!(
-            names = counts.asked_after_gap,
+            names = counts.backfilled,
             "dnstap events may have been lost: looking up again all names in rules, and the known names under wildcards"
         );
     }
@@ -120,7 +120,7 @@ pub(super) fn count(counts: &Counts) {
     counter!("egress_collector_lookups_repeated_total", "reason" => "lost")
         .increment(counts.asked_after_loss);
     counter!("egress_collector_lookups_repeated_total", "reason" => "gap")
-        .increment(counts.asked_after_gap);
+        .increment(counts.backfilled);
     counter!("egress_collector_lost_names_dropped_total").increment(counts.losses_dropped);
     counter!("egress_collector_wildcard_gaps_total").increment(counts.wildcard_gaps);
 }

@@ -15,7 +15,7 @@ use runtime::{
 
 use super::{
     policy::{ManageObjects, ObjectPolicy},
-    queue::Payer,
+    queue::Charged,
 };
 use crate::rules::Source;
 
@@ -76,7 +76,7 @@ pub(crate) struct Objects {
     pub(super) in_flight_limit: InFlightLimit,
     /// The bytes of all writes.
     pub(super) bucket: TokenBucket,
-    pub(super) written: WrittenBytes<Payer>,
+    pub(super) written: WrittenBytes<Charged>,
     /// The program ends: writes that do not go now are lost.
     pub(super) is_ending: bool,
 }

@@ -11,7 +11,7 @@ use super::{
     objects::Objects,
     policy::{ManageObjects, OBJECT_RATE},
     publisher::Publisher,
-    queue::payer,
+    queue::charged,
     stored_object::{StoredObject, new_object},
     write::Write,
 };
@@ -152,13 +152,13 @@ impl Publisher {
             return Some(create_at);
         }
         let entry = self.names.get(name)?;
-        let payer = payer(&self.objects.written, &entry.rule_use().namespaces);
+        let charged = charged(&self.objects.written, &entry.rule_use().namespaces);
         let rate = self.objects.policy.rate();
         of_name.creating.insert(source);
         let object = new_object(name, of_name.collisions, &policy.namespace);
         writes.push(Write::Create(Box::new(object)));
         self.objects.bucket.withdraw(CREATION, rate, now);
-        self.objects.written.add(payer, CREATION, now);
+        self.objects.written.add(charged, CREATION, now);
         None
     }
 
@@ -189,7 +189,7 @@ impl Publisher {
         let (Some(entry), Some(of_name)) = (names.get(name), by_name.get_mut(name)) else {
             return (None, false);
         };
-        let payer = payer(&objects.written, &entry.rule_use().namespaces);
+        let charged = charged(&objects.written, &entry.rule_use().namespaces);
         let Objects {
             policy,
             in_flight,
@@ -244,7 +244,7 @@ impl Publisher {
             let bytes = update.bytes();
             object.bucket.withdraw(bytes, OBJECT_RATE, now);
             bucket.withdraw(bytes, rate, now);
-            written.add(payer, bytes, now);
+            written.add(charged, bytes, now);
             writes.push(object.write(policy, name, update.status()));
         }
         (again.into_iter().min(), is_waiting)

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     flush::coverage::StreamCoverage,
+    listen::PeerIds,
     matching::{
         Backfill,
         answer_cache::{Answer, AnswerCache},
@@ -62,6 +63,8 @@ pub struct Publisher {
     pub(super) notices: Notices,
     /// The latest new addresses.
     pub(super) recent: NewAddresses,
+    /// The peers by their numbers, for facts.
+    pub(super) peers: PeerIds,
 }
 
 impl Publisher {
@@ -83,6 +86,7 @@ impl Publisher {
             namespaces: config.shared.namespaces,
             notices: config.shared.notices,
             recent: config.shared.new_addresses,
+            peers: config.shared.peers,
         }
     }
 
@@ -143,9 +147,10 @@ impl Publisher {
     /// statuses with the next writes.
     pub fn set_networks(&mut self, networks: Arc<Networks>) {
         for purpose in Purpose::ALL {
-            let count = match self.guards.refuses(purpose) {
-                true => networks.count(purpose),
-                false => 0,
+            let count = if self.guards.refuses(purpose) {
+                networks.count(purpose)
+            } else {
+                0
             };
             gauge!("egress_collector_guarded_networks", "purpose" => purpose.as_str())
                 .set(count as f64);
@@ -275,7 +280,7 @@ impl Publisher {
             new,
             evicted,
             at_cap,
-            forgotten,
+            live_answers,
             counts,
         } = self.names.take_changes();
         for (name, since) in dirty {
@@ -287,9 +292,10 @@ impl Publisher {
         }
         for (name, is_added) in indexed {
             self.is_index_changed = true;
-            match is_added {
-                true => self.index.insert(&name),
-                false => self.index.remove(&name),
+            if is_added {
+                self.index.insert(&name)
+            } else {
+                self.index.remove(&name)
             }
         }
         self.dirty.awaiting_answers.extend(new);
@@ -297,7 +303,7 @@ impl Publisher {
         for namespace in at_cap {
             self.notices.notify(Notice::AtCap(namespace));
         }
-        for answer in forgotten {
+        for answer in live_answers {
             self.remembered.insert(
                 &Answer {
                     name: &(&answer.name).into(),

@@ -9,10 +9,10 @@ use runtime::written_bytes::WrittenBytes;
 use names::{Entry, Namespace};
 
 /// The namespace with a rule for a name that its writes count for; none for a name without rules.
-pub(super) type Payer = Option<Namespace>;
+pub(super) type Charged = Option<Namespace>;
 
 /// The namespace that wrote fewest bytes of those with a rule.
-pub(super) fn payer(written: &WrittenBytes<Payer>, with_rule: &[Namespace]) -> Payer {
+pub(super) fn charged(written: &WrittenBytes<Charged>, with_rule: &[Namespace]) -> Charged {
     let with_rule = with_rule.iter().copied().map(Some);
     with_rule.min_by_key(|it| written.of(it)).flatten()
 }
@@ -26,16 +26,16 @@ pub(crate) struct DirtyNames {
     new: BTreeSet<DnsName>,
     /// The names in `queues`.
     queued: HashSet<DnsName>,
-    /// By payer, in order of arrival; none is empty.
-    queues: HashMap<Payer, Queue>,
-    turns: u64,
+    /// By charged, in order of arrival; none is empty.
+    queues: HashMap<Charged, Queue>,
+    pops: u64,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     names: VecDeque<DnsName>,
     /// Among namespaces that wrote as many bytes, the one whose turn is longest ago comes first.
-    last_turn: u64,
+    last_pop: u64,
 }
 
 impl DirtyNames {
@@ -50,24 +50,24 @@ impl DirtyNames {
     /// Takes the next name. Names without an entry are skipped.
     pub(super) fn pop<'a>(
         &mut self,
-        written: &WrittenBytes<Payer>,
+        written: &WrittenBytes<Charged>,
         entry: impl Fn(&DnsName) -> Option<&'a Entry>,
     ) -> Option<DnsName> {
         while let Some(name) = self.new.pop_first() {
             if let Some(entry) = entry(&name) {
-                self.enqueue(name, payer(written, &entry.rule_use().namespaces));
+                self.enqueue(name, charged(written, &entry.rule_use().namespaces));
             }
         }
         let queues = self.queues.iter();
         let next =
-            queues.min_by_key(|(payer, queue)| (written.of(*payer), queue.last_turn, **payer));
-        let payer = next.map(|(payer, _)| *payer)?;
-        let queue = self.queues.get_mut(&payer)?;
+            queues.min_by_key(|(charged, queue)| (written.of(*charged), queue.last_pop, **charged));
+        let charged = next.map(|(charged, _)| *charged)?;
+        let queue = self.queues.get_mut(&charged)?;
         let name = queue.names.pop_front()?;
-        self.turns += 1;
-        queue.last_turn = self.turns;
+        self.pops += 1;
+        queue.last_pop = self.pops;
         if queue.names.is_empty() {
-            self.queues.remove(&payer);
+            self.queues.remove(&charged);
         }
         self.queued.remove(&name);
         if self.queued.is_empty() {
@@ -77,11 +77,11 @@ impl DirtyNames {
         Some(name)
     }
 
-    fn enqueue(&mut self, name: DnsName, payer: Payer) {
+    fn enqueue(&mut self, name: DnsName, charged: Charged) {
         if self.queued.insert(name.clone()) {
-            let turns = self.turns;
-            let queue = self.queues.entry(payer).or_insert_with(|| Queue {
-                last_turn: turns,
+            let pops = self.pops;
+            let queue = self.queues.entry(charged).or_insert_with(|| Queue {
+                last_pop: pops,
                 ..Queue::default()
             });
             queue.names.push_back(name);
@@ -111,7 +111,7 @@ mod tests {
         Timestamp::from_millis(seconds * 1_000)
     }
 
-    fn pop(dirty: &mut DirtyNames, written: &WrittenBytes<Payer>) -> Option<DnsName> {
+    fn pop(dirty: &mut DirtyNames, written: &WrittenBytes<Charged>) -> Option<DnsName> {
         dirty.new.clear();
         dirty.pop(written, |_| None)
     }
@@ -138,7 +138,7 @@ mod tests {
         let [busy, quiet] = ["busy", "quiet"].map(|it| namespaces.number(it));
         let (mut dirty, mut written) = (DirtyNames::default(), WrittenBytes::default());
         written.add(Some(busy), 1_000_000, at(0));
-        assert_eq!(payer(&written, &[busy, quiet]), Some(quiet));
+        assert_eq!(charged(&written, &[busy, quiet]), Some(quiet));
         for i in 0..100 {
             dirty.enqueue(name(i), Some(busy));
         }

@@ -1,14 +1,10 @@
 //! Requests of other tasks for a view of the state.
 
+use proto::facts::{NameList, SubjectFacts};
 use runtime::{clock::Timestamp, inspect::Subject};
 use tokio::sync::oneshot;
 
-use super::{
-    facts::Facts,
-    listing::{NameListing, NamesQuery},
-    publisher::Publisher,
-    view::View,
-};
+use super::{listing::NamesQuery, publisher::Publisher, view::View};
 
 /// A request, with the channel for the answer.
 #[derive(Debug)]
@@ -16,9 +12,9 @@ pub enum InspectRequest {
     /// A summary of all names.
     View(oneshot::Sender<View>),
     /// The details of one subject.
-    Facts(Subject, oneshot::Sender<Facts>),
+    Facts(Subject, oneshot::Sender<SubjectFacts>),
     /// Names with their addresses.
-    Names(NamesQuery, oneshot::Sender<NameListing>),
+    Names(NamesQuery, oneshot::Sender<NameList>),
 }
 
 impl InspectRequest {

@@ -108,7 +108,7 @@ impl StoredObject {
     }
 
     /// The object without its status and without fields that no write needs.
-    pub(crate) fn bare(&self, policy: &ObjectPolicy, spec: &DnsName) -> DnsNameResolver {
+    pub(crate) fn bare(&self, policy: &ObjectPolicy, rule_name: &DnsName) -> DnsNameResolver {
         DnsNameResolver {
             metadata: ObjectMeta {
                 name: Some(self.name.as_ref().to_owned()),
@@ -118,7 +118,7 @@ impl StoredObject {
                 ..ObjectMeta::default()
             },
             spec: DnsNameResolverSpec {
-                name: spec.as_str().to_owned(),
+                name: rule_name.as_str().to_owned(),
             },
             status: None,
         }
@@ -128,12 +128,12 @@ impl StoredObject {
     pub(crate) fn write(
         &self,
         policy: &ObjectPolicy,
-        spec: &DnsName,
+        rule_name: &DnsName,
         status: DnsNameResolverStatus,
     ) -> Write {
         Write::Status(Box::new(DnsNameResolver {
             status: Some(status),
-            ..self.bare(policy, spec)
+            ..self.bare(policy, rule_name)
         }))
     }
 
@@ -148,17 +148,17 @@ impl StoredObject {
 
 /// The object to create for a name. `collisions`: the number of objects of other names that have
 /// the computed name.
-pub(crate) fn new_object(spec: &DnsName, collisions: u32, namespace: &str) -> DnsNameResolver {
+pub(crate) fn new_object(rule_name: &DnsName, collisions: u32, namespace: &str) -> DnsNameResolver {
     let (label, value) = MANAGED_BY;
     DnsNameResolver {
         metadata: ObjectMeta {
-            name: Some(object_name(spec, collisions.into())),
+            name: Some(object_name(rule_name, collisions.into())),
             namespace: Some(namespace.to_owned()),
             labels: Some([(label.to_owned(), value.to_owned())].into()),
             ..ObjectMeta::default()
         },
         spec: DnsNameResolverSpec {
-            name: spec.as_str().to_owned(),
+            name: rule_name.as_str().to_owned(),
         },
         status: None,
     }

@@ -47,14 +47,14 @@ const TICK: Duration = Duration::from_secs(1);
 /// The most by which the wall clock and the monotonic one may drift apart between two comparisons.
 /// Also the most by which a comparison may be late. Beyond it, the process slept or the clock was
 /// set.
-const GAP: Duration = Duration::from_secs(5);
+const CLOCK_JUMP: Duration = Duration::from_secs(5);
 
 /// How long an ending program writes. A task that takes 5 s in all is aborted.
 const DRAIN: Duration = Duration::from_secs(3);
 
 /// How much of that time waiting observations may take: an observation that is never written is
 /// worthless.
-const TAKE_IN: Duration = Duration::from_secs(1);
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// The inputs and outputs of the task.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ struct Task<S> {
     failed_writes: u32,
     outage: Arc<LogRateLimiter>,
     /// The wall clock and the monotonic one at their last comparison.
-    looked: (Timestamp, Instant),
+    compared: (Timestamp, Instant),
 }
 
 /// Runs the controller until `shutdown`, then writes all changes.
@@ -128,7 +128,7 @@ pub async fn run<S: Store>(
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut events = object_watch::events(&store, &config.objects);
-    let looked = (clock.now(), Instant::now());
+    let compared = (clock.now(), Instant::now());
     let mut task = Task {
         publisher: Publisher::new(config),
         store,
@@ -140,7 +140,7 @@ pub async fn run<S: Store>(
         reporter: channels.reporter,
         failed_writes: 0,
         outage: Arc::new(LogRateLimiter::every(OUTAGE_LOG)),
-        looked,
+        compared,
     };
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -259,14 +259,15 @@ impl<S: Store> Task<S> {
     /// Starts the writes, and gives the readers the index of wanted names.
     fn advance(&mut self) {
         let now = self.clock.now();
-        self.look_for_a_gap(now);
+        self.detect_clock_jump(now);
         self.publisher.advance(now);
         // First, since a reader with the old index still caches answers for new names.
         self.show_index();
         self.publisher.recall(now);
-        let writes = match self.guarded {
-            true => self.publisher.writes(now),
-            false => Vec::new(),
+        let writes = if self.guarded {
+            self.publisher.writes(now)
+        } else {
+            Vec::new()
         };
         for write in writes {
             let (store, outage) = (self.store.clone(), Arc::clone(&self.outage));
@@ -294,11 +295,11 @@ impl<S: Store> Task<S> {
         }
     }
 
-    fn look_for_a_gap(&mut self, now: Timestamp) {
-        let (wall, monotonic) = std::mem::replace(&mut self.looked, (now, Instant::now()));
+    fn detect_clock_jump(&mut self, now: Timestamp) {
+        let (wall, monotonic) = std::mem::replace(&mut self.compared, (now, Instant::now()));
         let passed = monotonic.elapsed();
         let drift = drift(wall, passed, now);
-        if drift > GAP || passed > GAP {
+        if drift > CLOCK_JUMP || passed > CLOCK_JUMP {
             warn!(
                 since_last_check = ?passed,
                 clock_step = ?drift,
@@ -326,9 +327,9 @@ impl<S: Store> Task<S> {
         let began = Instant::now();
         let deadline = began + DRAIN;
         // A long queue is always ready, so the time-out alone would never fire.
-        while began.elapsed() < TAKE_IN
+        while began.elapsed() < DRAIN_TIME
             && let Ok(()) =
-                timeout_at(began + TAKE_IN, receive(&mut observations, &mut batch)).await
+                timeout_at(began + DRAIN_TIME, receive(&mut observations, &mut batch)).await
             && !batch.is_empty()
         {
             self.observe(&mut batch);
@@ -378,7 +379,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_set_forward_or_back_is_a_gap_and_normal_passing_is_not() {
+    fn clock_set_forward_or_back_is_a_gap_and_normal_passing_is_not() {
         let at = |seconds: i64| Timestamp::from_millis(1_800_000_000_000 + seconds * 1000);
         let second = Duration::from_secs(1);
         for (now, is_gap) in [
@@ -391,7 +392,7 @@ mod tests {
             (3601, true),
             (-3599, true),
         ] {
-            assert_eq!(drift(at(0), second, at(now)) > GAP, is_gap, "{now}");
+            assert_eq!(drift(at(0), second, at(now)) > CLOCK_JUMP, is_gap, "{now}");
         }
         assert_eq!(drift(at(0), 3600 * second, at(3600)), Duration::ZERO);
     }

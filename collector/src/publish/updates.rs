@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use metrics::counter;
-use names::make_room;
+use names::reserve_one;
 use proto::api::{DnsName, DnsNameResolver};
 use runtime::{
     clock::Timestamp,
@@ -111,7 +111,7 @@ impl Publisher {
                 if let Some(objects) = self.objects.of_mut(source) {
                     objects.by_name.insert(Arc::clone(&object.name), name);
                 }
-                make_room(&mut of_name.objects);
+                reserve_one(&mut of_name.objects);
                 of_name.objects.push(object);
             }
         }

@@ -1,13 +1,16 @@
 //! A summary of all names, for `/status.json`.
 
-use std::{iter::once, sync::Arc};
+use std::iter::once;
 
-use proto::api::DnsName;
+use proto::{
+    api::DnsName,
+    facts::{CapFacts, FailingName},
+};
 use runtime::{clock::Timestamp, store::ObjectKey};
 use serde::Serialize;
 
 use super::publisher::Publisher;
-use names::{Entry, Evictions, FailureView, NamespaceAtCap, Namespaces, failing_names};
+use names::{Entry, Evictions, NamespaceAtCap, Namespaces, failing_names};
 
 /// The most failing names listed for each name in use.
 pub(crate) const MAX_FAILING: usize = 10;
@@ -26,7 +29,7 @@ pub struct View {
     pub lookups: usize,
     /// The namespaces at a cap, whose names or addresses are left out in part.
     #[serde(rename = "namespacesAtCap")]
-    pub namespaces: Vec<CapView>,
+    pub namespaces: Vec<CapFacts>,
     /// The names in use, and those of objects, sorted by name.
     pub names: Vec<NameView>,
 }
@@ -58,31 +61,18 @@ pub struct NameView {
     /// The number of these names whose look-ups fail.
     pub failing: usize,
     /// At most ten of them.
-    pub failures: Vec<FailureView>,
+    pub failures: Vec<FailingName>,
     /// Evictions since the start of the process.
     pub evictions: Evictions,
     /// Failed writes of its object since the last success.
     pub failed_writes: u32,
 }
 
-/// A namespace at a cap, and what it has.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CapView {
-    pub namespace: Arc<str>,
-    /// The names in its rules that are left out.
-    pub names_left_out: usize,
-    /// The addresses of the regular names in its rules.
-    pub addresses: usize,
-}
-
-impl CapView {
-    pub(super) fn new(at_cap: &NamespaceAtCap, namespaces: &Namespaces) -> Self {
-        Self {
-            namespace: namespaces.name(at_cap.namespace),
-            names_left_out: at_cap.names_left_out,
-            addresses: at_cap.addresses,
-        }
+pub(super) fn cap_facts(at_cap: &NamespaceAtCap, namespaces: &Namespaces) -> CapFacts {
+    CapFacts {
+        namespace: namespaces.name(at_cap.namespace).to_string(),
+        names_left_out: at_cap.names_left_out,
+        addresses: at_cap.addresses,
     }
 }
 
@@ -100,9 +90,7 @@ impl Publisher {
             leader: self.names.leads(),
             evictions: self.names.evictions(),
             lookups: self.names.scheduled(),
-            namespaces: at_cap
-                .map(|it| CapView::new(&it, &self.namespaces))
-                .collect(),
+            namespaces: at_cap.map(|it| cap_facts(&it, &self.namespaces)).collect(),
             names,
         }
     }

@@ -114,8 +114,8 @@ fn failed(
 ) -> WriteOutcome {
     if let StoreError::Unavailable { retry_after, .. } = error {
         // Limited, since an outage affects all objects.
-        if let Some(left_out) = outage.allow() {
-            warn!(object = %key, write = label, %error, suppressed_lines = left_out, "the store refuses writes: the collector tries again");
+        if let Some(suppressed) = outage.allow() {
+            warn!(object = %key, write = label, %error, suppressed_lines = suppressed, "the store refuses writes: the collector tries again");
         }
         return WriteOutcome::Failed(*retry_after);
     }

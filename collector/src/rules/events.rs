@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_authors_get_one_rebinding_event_however_many_wildcard_names() {
+    fn rule_author_gets_one_rebinding_event_for_many_names() {
         let reporter = Reporter::default();
         let events = RuleEvents::new(reporter.clone());
         let mut rules = Rules::default();

@@ -25,7 +25,7 @@ pub struct RuleObject {
     pub(super) about: ObjectReference,
     pub(super) namespace: Namespace,
     /// The retention by the flags and the annotations.
-    terms: RetentionPolicy,
+    retention: RetentionPolicy,
     /// The retention of names that only Allow rules have.
     allowed: Arc<RetentionPolicy>,
     /// Sorted, without duplicates.
@@ -65,7 +65,7 @@ impl RuleObject {
     pub(super) fn new<'a, K: RuleSource>(
         object: &K,
         namespace: Namespace,
-        terms: RetentionPolicy,
+        retention: RetentionPolicy,
         mut faults: Faults,
         rules: impl Iterator<Item = NameRule<'a>>,
     ) -> Self {
@@ -107,11 +107,11 @@ impl RuleObject {
             key: ObjectKey::of(object),
             about,
             namespace,
-            terms,
+            retention,
             allowed: Arc::new(RetentionPolicy {
                 allowed: true,
                 denied: false,
-                ..terms
+                ..retention
             }),
             names: names.into_iter().collect(),
             size,
@@ -132,28 +132,26 @@ impl RuleObject {
 
     /// The number of its names, unless it is left out.
     pub(super) fn names_read(&self) -> usize {
-        match self.is_left_out() {
-            true => 0,
-            false => self.size,
-        }
+        if self.is_left_out() { 0 } else { self.size }
     }
 
     /// The retention of a name in these kinds of rules.
     pub(super) fn terms_of(&self, uses: Uses) -> RetentionPolicy {
-        let retain = self.terms.retain;
+        let retain = self.retention.retain;
         RetentionPolicy {
             allowed: uses.allowed,
             denied: uses.denied,
-            retain: match uses.denied && !retain.is_zero() {
-                true => retain.max(DENY_RETAIN),
-                false => retain,
+            retain: if uses.denied && !retain.is_zero() {
+                retain.max(DENY_RETAIN)
+            } else {
+                retain
             },
-            ..self.terms
+            ..self.retention
         }
     }
 
     /// The same. Most names share it.
-    pub(super) fn shared_terms(&self, uses: Uses) -> Arc<RetentionPolicy> {
+    pub(super) fn shared_retention(&self, uses: Uses) -> Arc<RetentionPolicy> {
         match uses {
             Uses {
                 allowed: true,

@@ -12,7 +12,7 @@ use runtime::store::ObjectKey;
 use super::{
     Overview, RetentionPolicy, RuleSource, Wanted,
     rule_object::RuleObject,
-    sources::policy_payer,
+    sources::policy_charged,
     users::{User, Users, joined},
     wanted::{WantedName, replace},
 };
@@ -24,7 +24,7 @@ const MAX_NAMES: usize = 20_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Rules {
-    terms: RetentionPolicy,
+    retention: RetentionPolicy,
     /// Assigns numbers to namespaces.
     namespaces: Namespaces,
     /// Whether the objects are in no namespace, so that their names are charged to policies.
@@ -36,7 +36,7 @@ pub(super) struct Rules {
     pub(super) left_out: usize,
     /// The users of each name.
     users: HashMap<DnsName, Users>,
-    /// The changes for the next [`Rules::settle`].
+    /// The changes for the next [`Rules::publish_changes`].
     changed: Changed,
     /// The number of rules without effect because of their names.
     pub(super) refused: usize,
@@ -48,37 +48,38 @@ struct Changed {
     names: BTreeSet<DnsName>,
     /// Objects that were added, changed or removed.
     rule_objects: BTreeSet<ObjectKey>,
-    /// The payer for their names.
-    payers: BTreeSet<Namespace>,
+    /// The charged for their names.
+    charged: BTreeSet<Namespace>,
     /// Those of them whose faults changed.
     faults: BTreeSet<ObjectKey>,
 }
 
 impl Rules {
-    pub(super) fn new(terms: RetentionPolicy, namespaces: Namespaces) -> Self {
+    pub(super) fn new(retention: RetentionPolicy, namespaces: Namespaces) -> Self {
         Self {
-            terms,
+            retention,
             namespaces,
             ..Self::default()
         }
     }
 
     /// For the objects of one source.
-    pub(super) fn of<K: RuleSource>(terms: RetentionPolicy, namespaces: Namespaces) -> Self {
+    pub(super) fn of<K: RuleSource>(retention: RetentionPolicy, namespaces: Namespaces) -> Self {
         Self {
             are_cluster_wide: !K::IS_NAMESPACED,
-            ..Self::new(terms, namespaces)
+            ..Self::new(retention, namespaces)
         }
     }
 
     pub(super) fn apply<K: RuleSource>(&mut self, object: &K) {
         let key = ObjectKey::of(object);
-        let payer = match K::IS_NAMESPACED {
-            true => key.namespace.clone(),
-            false => policy_payer(object.policy().unwrap_or_default()),
+        let charged = if K::IS_NAMESPACED {
+            key.namespace.clone()
+        } else {
+            policy_charged(object.policy().unwrap_or_default())
         };
-        let payer = self.namespaces.number(&payer);
-        let mut rule_object = object.rules(payer, &self.terms);
+        let charged = self.namespaces.number(&charged);
+        let mut rule_object = object.rules(charged, &self.retention);
         if !self.has_room(&rule_object) {
             rule_object.leave_out();
         }
@@ -126,10 +127,10 @@ impl Rules {
         }
         if let Some(known) = known {
             self.refused = self.refused.saturating_sub(known.refused());
-            self.changed.payers.insert(known.namespace);
+            self.changed.charged.insert(known.namespace);
             self.leave(&known, |name| rule_object.uses(name).is_none());
         }
-        self.changed.payers.insert(rule_object.namespace);
+        self.changed.charged.insert(rule_object.namespace);
         self.changed.rule_objects.insert(key);
     }
 
@@ -137,7 +138,7 @@ impl Rules {
         if let Some(rule_object) = self.rule_objects.remove(key) {
             self.refused = self.refused.saturating_sub(rule_object.refused());
             self.leave(&rule_object, |_| true);
-            self.changed.payers.insert(rule_object.namespace);
+            self.changed.charged.insert(rule_object.namespace);
             self.changed.rule_objects.insert(key.clone());
             self.count(key, Some(&rule_object), None);
         }
@@ -164,7 +165,7 @@ impl Rules {
             let is_new = users.insert(User {
                 rule_object: Arc::clone(rule_object),
                 namespace: rule_object.namespace,
-                terms: rule_object.shared_terms(*uses),
+                retention: rule_object.shared_retention(*uses),
             });
             if is_new {
                 self.changed.names.insert(name.clone());
@@ -186,16 +187,16 @@ impl Rules {
     }
 
     /// Publishes the changes since the last call. Returns whether there were any.
-    pub(super) fn settle(&mut self, wanted: &mut Wanted) -> bool {
-        wanted.defaults = self.terms;
+    pub(super) fn publish_changes(&mut self, wanted: &mut Wanted) -> bool {
+        wanted.defaults = self.retention;
         let mut is_new = false;
         let mut interner = Interner::default();
         for name in std::mem::take(&mut self.changed.names) {
             let in_use = self.in_use(&name).map(|it| interner.share(it));
             is_new |= wanted.set(&name, in_use);
         }
-        for payer in std::mem::take(&mut self.changed.payers) {
-            is_new |= wanted.set_names_of(payer, self.names_of(payer));
+        for charged in std::mem::take(&mut self.changed.charged) {
+            is_new |= wanted.set_names_of(charged, self.names_of(charged));
         }
         is_new
     }
@@ -210,20 +211,21 @@ impl Rules {
     }
 
     /// The names in the rules of a namespace or a policy, sorted.
-    fn names_of(&self, payer: Namespace) -> Option<Arc<[DnsName]>> {
-        let namespace = self.namespace_of(payer);
+    fn names_of(&self, charged: Namespace) -> Option<Arc<[DnsName]>> {
+        let namespace = self.namespace_of(charged);
         let all = self.in_namespace(&namespace).map(|(_, it)| it);
-        let all = all.filter(|it| it.namespace == payer);
+        let all = all.filter(|it| it.namespace == charged);
         let names = all.flat_map(|rule_object| rule_object.names.iter());
         let names: BTreeSet<&DnsName> = names.map(|(name, _)| name).collect();
         (!names.is_empty()).then(|| names.into_iter().cloned().collect())
     }
 
     /// The namespace of the objects whose names are charged to it; empty for a policy.
-    fn namespace_of(&self, payer: Namespace) -> Arc<str> {
-        match self.are_cluster_wide {
-            true => "".into(),
-            false => self.namespaces.name(payer),
+    fn namespace_of(&self, charged: Namespace) -> Arc<str> {
+        if self.are_cluster_wide {
+            "".into()
+        } else {
+            self.namespaces.name(charged)
         }
     }
 
@@ -266,7 +268,7 @@ impl Rules {
 
     /// The objects with Deny rules for exactly this name.
     pub(super) fn denying(&self, name: &DnsName) -> impl Iterator<Item = &ObjectReference> {
-        let denying = self.users(name).filter(|user| user.terms.denied);
+        let denying = self.users(name).filter(|user| user.retention.denied);
         denying.map(|user| &user.rule_object.about)
     }
 

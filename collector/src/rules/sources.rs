@@ -31,7 +31,7 @@ pub trait RuleSource: Kind {
 
     /// The names in the rules of an object, their retention, and the faults of the object.
     #[doc(hidden)]
-    fn rules(&self, payer: Namespace, terms: &RetentionPolicy) -> RuleObject;
+    fn rules(&self, charged: Namespace, retention: &RetentionPolicy) -> RuleObject;
 }
 
 /// A source of names (`--rules`).
@@ -94,17 +94,17 @@ impl Source {
     }
 }
 
-/// The beginning of a payer that is a policy. No namespace has a space in its name.
+/// The beginning of a charged that is a policy. No namespace has a space in its name.
 const POLICY: &str = "policy ";
 
-/// The payer for the names of a policy.
-pub(crate) fn policy_payer(policy: &str) -> String {
+/// The charged for the names of a policy.
+pub(crate) fn policy_charged(policy: &str) -> String {
     format!("{POLICY}{policy}")
 }
 
 /// Whether names are charged to a policy, and not to a namespace.
-pub(crate) fn is_policy(payer: &str) -> bool {
-    payer.starts_with(POLICY)
+pub(crate) fn is_policy(charged: &str) -> bool {
+    charged.starts_with(POLICY)
 }
 
 /// Some of the sources.

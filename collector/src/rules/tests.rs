@@ -4,7 +4,10 @@ pub(super) mod published;
 use std::time::Duration;
 
 use kube::ResourceExt;
-use proto::api::{DnsName, EgressFirewall, RuleType};
+use proto::{
+    api::{DnsName, EgressFirewall, RuleType},
+    facts::NameReferences,
+};
 
 use self::published::Published;
 use super::{
@@ -44,12 +47,16 @@ pub(super) fn key(namespace: &str) -> ObjectKey {
 }
 
 fn texts(rules: &mut Published) -> Vec<String> {
-    rules.settle().keys().map(ToString::to_string).collect()
+    rules
+        .publish_changes()
+        .keys()
+        .map(ToString::to_string)
+        .collect()
 }
 
 /// The faults of the EgressFirewall of a namespace.
 fn notes(rules: &mut Published, namespace: &str) -> Vec<(Fault, String)> {
-    rules.settle();
+    rules.publish_changes();
     rules.get(&key(namespace)).unwrap().faults.notes().collect()
 }
 
@@ -64,7 +71,7 @@ fn names_are_normalised_and_shared_between_namespaces() {
 }
 
 #[test]
-fn rules_that_use_a_name_are_listed_in_order_and_foreign_ones_counted() {
+fn rules_of_a_name_are_listed_in_order() {
     let mut rules = Published::default();
     for i in 0..150 {
         rules.apply(&firewall(&format!("n{i:03}"), &["www.example.com"]));
@@ -74,9 +81,9 @@ fn rules_that_use_a_name_are_listed_in_order_and_foreign_ones_counted() {
         let names = names.map(|name| DnsName::parse(name).unwrap()).into();
         let namespace = namespace.map(str::to_owned);
         let (answer, _) = tokio::sync::oneshot::channel();
-        rule_references::uses(
+        rule_references::references(
             &rules,
-            &UsesAsked {
+            &ReferencesRequest {
                 names,
                 namespace,
                 answer,
@@ -88,9 +95,9 @@ fn rules_that_use_a_name_are_listed_in_order_and_foreign_ones_counted() {
         (all[0].rules.len(), all[0].more, all[0].elsewhere),
         (100, 50, 0)
     );
-    assert_eq!(all[0].rules[3].object, key("n003"));
+    assert_eq!(all[0].rules[3].object, key("n003").to_string());
     assert!(all[0].rules[3].allowed && !all[0].rules[3].denied);
-    assert_eq!(all[1], NameUses::default());
+    assert_eq!(all[1], NameReferences::default());
     let one = uses(Some("n003"));
     assert_eq!(
         (one[0].rules.len(), one[0].more, one[0].elsewhere),
@@ -99,7 +106,7 @@ fn rules_that_use_a_name_are_listed_in_order_and_foreign_ones_counted() {
 }
 
 #[test]
-fn a_first_rule_has_its_index_and_ports_count_if_all_have_some() {
+fn first_rule_has_its_index_and_ports_count_if_all_have_some() {
     let mut rules = Published::default();
     let mut firewall = firewall("a", &["a.example", "b.example", "a.example", "b.example"]);
     let port = serde_json::json!({"protocol": "TCP", "port": 443});
@@ -110,9 +117,9 @@ fn a_first_rule_has_its_index_and_ports_count_if_all_have_some() {
     rules.apply(&firewall);
     let names = ["a.example", "b.example"].map(|name| DnsName::parse(name).unwrap());
     let (answer, _) = tokio::sync::oneshot::channel();
-    let uses = rule_references::uses(
+    let uses = rule_references::references(
         &rules,
-        &UsesAsked {
+        &ReferencesRequest {
             names: names.into(),
             namespace: None,
             answer,
@@ -120,13 +127,23 @@ fn a_first_rule_has_its_index_and_ports_count_if_all_have_some() {
     );
     let found = uses.iter().map(|it| {
         let rule = &it.rules[0];
-        (rule.index, rule.more_rules, rule.is_for_ports)
+        (
+            rule.rule.clone().unwrap(),
+            rule.more_rules,
+            rule.is_for_ports,
+        )
     });
-    assert_eq!(found.collect::<Vec<_>>(), [(0, 1, true), (1, 1, false)]);
+    assert_eq!(
+        found.collect::<Vec<_>>(),
+        [
+            ("egress[0]".to_owned(), 1, true),
+            ("egress[1]".to_owned(), 1, false)
+        ]
+    );
 }
 
 #[test]
-fn a_name_that_can_be_no_object_costs_only_itself_and_says_why() {
+fn name_that_can_be_no_object_costs_only_itself_and_says_why() {
     let mut rules = Published::default();
     let long = format!("{}.example.com", "a.".repeat(127));
     let names = ["localhost", "a_b.example.com", &long, "www.example.com"];
@@ -150,7 +167,7 @@ fn a_name_that_can_be_no_object_costs_only_itself_and_says_why() {
 }
 
 #[test]
-fn an_edit_replaces_the_names_of_its_egress_firewall() {
+fn edit_replaces_the_names_of_its_egress_firewall() {
     let mut rules = Published::default();
     rules.apply(&firewall("a", &["one.example.com"]));
     rules.apply(&firewall("a", &["two.example.com"]));
@@ -158,7 +175,7 @@ fn an_edit_replaces_the_names_of_its_egress_firewall() {
 }
 
 #[test]
-fn a_new_list_forgets_what_it_lacks_and_not_what_cannot_be_read() {
+fn new_list_forgets_what_it_lacks_and_not_what_cannot_be_read() {
     let mut rules = Published::default();
     rules.apply(&firewall("a", &["one.example.com"]));
     rules.apply(&firewall("c", &["three.example.com"]));
@@ -191,17 +208,17 @@ fn annotations_override_the_flags_and_the_largest_wins() {
     annotate(&mut long, "retain", "soon\n<b>");
     rules.apply(&long);
     rules.apply(&firewall("b", &["www.example.com"]));
-    let names = rules.settle();
-    let terms = |text: &str| {
-        let terms = names[&DnsName::parse(text).unwrap()];
+    let names = rules.publish_changes();
+    let retention = |text: &str| {
+        let retention = names[&DnsName::parse(text).unwrap()];
         (
-            terms.grace.as_secs(),
-            terms.min_ttl.as_secs(),
-            terms.retain.as_secs(),
+            retention.grace.as_secs(),
+            retention.min_ttl.as_secs(),
+            retention.retain.as_secs(),
         )
     };
-    assert_eq!(terms("api.example.com"), (60, 1, 0));
-    assert_eq!(terms("www.example.com"), (60, 5, 0));
+    assert_eq!(retention("api.example.com"), (60, 1, 0));
+    assert_eq!(retention("www.example.com"), (60, 5, 0));
     let note = "1 annotations are ignored, since they are no durations such as 30s: retain: \"soon\\u{a}<b>\"";
     assert_eq!(
         notes(&mut rules, "a"),
@@ -211,7 +228,7 @@ fn annotations_override_the_flags_and_the_largest_wins() {
 }
 
 #[test]
-fn an_annotation_says_no_more_than_an_administrator_allows() {
+fn annotation_says_no_more_than_an_administrator_allows() {
     let mut rules = Published::default();
     let mut greedy = firewall("a", &["www.example.com"]);
     for (key, value) in [
@@ -223,11 +240,11 @@ fn an_annotation_says_no_more_than_an_administrator_allows() {
         greedy.annotations_mut().insert(key, value.to_owned());
     }
     rules.apply(&greedy);
-    let terms = rules.settle()[&DnsName::parse("www.example.com").unwrap()];
+    let retention = rules.publish_changes()[&DnsName::parse("www.example.com").unwrap()];
     let hours = |hours: u64| Duration::from_secs(hours * 3600);
-    assert_eq!(terms.grace, hours(1));
-    assert_eq!(terms.min_ttl, Duration::from_secs(600));
-    assert_eq!(terms.retain, hours(168));
+    assert_eq!(retention.grace, hours(1));
+    assert_eq!(retention.min_ttl, Duration::from_secs(600));
+    assert_eq!(retention.retain, hours(168));
     let note = "2 annotations are above the administrator's maximum, which counts instead: grace: \"5000000000h\" (counts as 3600s), \
          min-ttl: \"24h\" (counts as 600s)";
     assert_eq!(
@@ -247,7 +264,7 @@ fn kinds(rules: &mut Published, namespace: &str) -> Vec<Fault> {
 }
 
 #[test]
-fn a_name_in_a_deny_rule_is_kept_for_a_day_and_reported() {
+fn name_in_a_deny_rule_is_kept_for_a_day_and_reported() {
     let name = "www.example.com";
     let hour = RetentionPolicy {
         retain: Duration::from_secs(3600),
@@ -255,20 +272,20 @@ fn a_name_in_a_deny_rule_is_kept_for_a_day_and_reported() {
     };
     let mut rules = Published::new(hour);
     rules.apply(&denying(firewall("a", &[name, name])));
-    let terms = rules.settle()[&DnsName::parse(name).unwrap()];
-    assert!(terms.allowed && terms.denied);
-    assert_eq!(terms.retain, DENY_RETAIN);
+    let retention = rules.publish_changes()[&DnsName::parse(name).unwrap()];
+    assert!(retention.allowed && retention.denied);
+    assert_eq!(retention.retain, DENY_RETAIN);
     // Zero is strict.
     let mut strict = Published::default();
     strict.apply(&denying(firewall("a", &[name])));
-    let terms = strict.settle()[&DnsName::parse(name).unwrap()];
-    assert_eq!(terms.retain, Duration::ZERO);
+    let retention = strict.publish_changes()[&DnsName::parse(name).unwrap()];
+    assert_eq!(retention.retain, Duration::ZERO);
     let expected = [Fault::DenyRuleByName, Fault::AllowedAndDenied];
     assert_eq!(kinds(&mut rules, "a"), expected);
 }
 
 #[test]
-fn a_deny_rule_of_another_namespace_is_no_fault_of_who_allows_the_name() {
+fn deny_rule_of_another_namespace_is_no_fault() {
     let name = "www.example.com";
     let mut rules = Published::default();
     rules.apply(&firewall("allows", &[name]));
@@ -280,13 +297,13 @@ fn a_deny_rule_of_another_namespace_is_no_fault_of_who_allows_the_name() {
 }
 
 #[test]
-fn rules_over_the_limit_are_ignored_counted_and_cost_only_the_limit() {
+fn rules_over_limit_are_ignored_counted_and_cost_only_limit() {
     let names: Vec<String> = (0..50_000).map(|i| format!("n{i}.example.com")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut rules = Published::default();
     let large = firewall("a", &names);
     rules.apply(&large);
-    assert_eq!(rules.settle().len(), MAX_RULES);
+    assert_eq!(rules.publish_changes().len(), MAX_RULES);
     assert_eq!(
         notes(&mut rules, "a"),
         [(
@@ -297,7 +314,7 @@ fn rules_over_the_limit_are_ignored_counted_and_cost_only_the_limit() {
     // Applying the same again reports no change.
     rules.take_changed();
     rules.apply(&large);
-    rules.settle();
+    rules.publish_changes();
     assert_eq!(rules.take_changed(), BTreeSet::new());
 }
 
@@ -315,25 +332,25 @@ fn thousands_of_bad_names_are_one_short_note_and_a_bounded_list() {
     assert!(notes[0].1.len() < 1024, "{}", notes[0].1);
     let faults = &rules.get(&key("a")).unwrap().faults;
     let subjects = faults.get(Fault::NameRefused).unwrap();
-    assert_eq!(subjects.kept.len(), 100);
+    assert_eq!(subjects.listed.len(), 100);
 }
 
 #[test]
 fn what_is_wrong_is_said_when_it_changes() {
     let reporter = Reporter::default();
     let (mut rules, rule_events) = (Published::default(), RuleEvents::new(reporter.clone()));
-    let said = |rules: &mut Published| {
-        rules.settle();
+    let reported = |rules: &mut Published| {
+        rules.publish_changes();
         let changed = rules.take_changed();
         rule_events.report_faults::<EgressFirewall>(changed, rules, &BTreeSet::new());
         let reports = reporter.take().into_iter();
-        let said = reports.map(|it| (it.about.namespace.unwrap(), it.reason));
-        said.collect::<Vec<_>>()
+        let reported = reports.map(|it| (it.about.namespace.unwrap(), it.reason));
+        reported.collect::<Vec<_>>()
     };
     rules.apply(&firewall("a", &["localhost"]));
     rules.apply(&firewall("b", &["www.example.com"]));
-    assert_eq!(said(&mut rules), [("a".to_owned(), "NameRefused")]);
-    assert_eq!(said(&mut rules), []);
+    assert_eq!(reported(&mut rules), [("a".to_owned(), "NameRefused")]);
+    assert_eq!(reported(&mut rules), []);
     rules.apply(&firewall("a", &["www.example.com"]));
-    assert_eq!(said(&mut rules), []);
+    assert_eq!(reported(&mut rules), []);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use runtime::store::ObjectKey;
 
 use super::{RetentionPolicy, rule_object::RuleObject};
-use names::{Namespace, make_room};
+use names::{Namespace, reserve_one};
 
 /// Sorted.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub(super) struct User {
     pub(super) rule_object: Arc<RuleObject>,
     pub(super) namespace: Namespace,
     /// Shared by the names of the object.
-    pub(super) terms: Arc<RetentionPolicy>,
+    pub(super) retention: Arc<RetentionPolicy>,
 }
 
 impl Users {
@@ -26,13 +26,13 @@ impl Users {
     pub(super) fn insert(&mut self, user: User) -> bool {
         match self.find(&user.rule_object.key) {
             Ok(at) => self.0.get_mut(at).is_some_and(|known| {
-                let is_new = known.terms != user.terms;
+                let is_new = known.retention != user.retention;
                 *known = user;
                 is_new
             }),
             Err(at) => {
                 // Most names have one user, and there are many names.
-                make_room(&mut self.0);
+                reserve_one(&mut self.0);
                 self.0.insert(at, user);
                 true
             }
@@ -69,5 +69,7 @@ impl Users {
 
 /// The longest retention of all these.
 pub(super) fn joined<'a>(users: impl Iterator<Item = &'a User>) -> Option<RetentionPolicy> {
-    users.map(|user| *user.terms).reduce(RetentionPolicy::join)
+    users
+        .map(|user| *user.retention)
+        .reduce(RetentionPolicy::join)
 }

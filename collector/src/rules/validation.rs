@@ -8,7 +8,7 @@ use std::{
 use runtime::inspect::text::quoted;
 
 /// The most subjects kept for each fault; the others are counted.
-const MAX_KEPT: usize = 100;
+const MAX_LISTED: usize = 100;
 
 /// The most subjects in a note, which has 1,024 bytes.
 const MAX_NAMED: usize = 4;
@@ -93,15 +93,15 @@ pub struct Faults(BTreeMap<Fault, Subjects>);
 pub struct Subjects {
     pub count: usize,
     /// At most 100 of them, one line each, which need escaping for HTML only.
-    pub kept: BTreeSet<String>,
+    pub listed: BTreeSet<String>,
 }
 
 impl Faults {
     pub(crate) fn add(&mut self, fault: Fault, subject: impl Into<String>) {
         let subjects = self.0.entry(fault).or_default();
         subjects.count += 1;
-        if subjects.kept.len() < MAX_KEPT {
-            subjects.kept.insert(subject.into());
+        if subjects.listed.len() < MAX_LISTED {
+            subjects.listed.insert(subject.into());
         }
     }
 
@@ -135,8 +135,8 @@ impl Faults {
 /// `: a, b and 3 more`, or nothing if none has a name.
 impl fmt::Display for Subjects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = self.kept.len().min(MAX_NAMED);
-        for (i, subject) in self.kept.iter().take(named).enumerate() {
+        let named = self.listed.len().min(MAX_NAMED);
+        for (i, subject) in self.listed.iter().take(named).enumerate() {
             write!(f, "{}{subject}", if i == 0 { ": " } else { ", " })?;
         }
         match self.count.saturating_sub(named) {
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_names_a_few_and_counts_the_others() {
+    fn note_names_a_few_and_counts_the_others() {
         let mut faults = Faults::default();
         for i in 0..1_000 {
             faults.add(Fault::NameRefused, format!("\"n{i:04}\""));
@@ -164,7 +164,7 @@ mod tests {
              blocks nothing: \"n0000\", \"n0001\", \"n0002\", \"n0003\" and 996 more"
         );
         let subjects = faults.get(Fault::NameRefused).unwrap();
-        assert_eq!((subjects.count, subjects.kept.len()), (1_000, MAX_KEPT));
+        assert_eq!((subjects.count, subjects.listed.len()), (1_000, MAX_LISTED));
     }
 
     #[test]

@@ -25,9 +25,10 @@ pub(crate) fn admission(facts: &Facts) -> Vec<Finding> {
     }
     for workload in workloads {
         level(&mut topic, facts, workload);
-        let wanted = match workload.is_daemon_set {
-            true => wanted_nodes(facts, workload).map_or(0, |nodes| nodes.len()),
-            false => usize::try_from(workload.replicas).unwrap_or(0),
+        let wanted = if workload.is_daemon_set {
+            wanted_nodes(facts, workload).map_or(0, |nodes| nodes.len())
+        } else {
+            usize::try_from(workload.replicas).unwrap_or(0)
         };
         // An Event outlives its cause by an hour.
         if pods_of(workload, pods).len() < wanted {

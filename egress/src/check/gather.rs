@@ -128,9 +128,10 @@ pub(super) async fn cluster(access: &Access, mut settings: Settings, is_before: 
         corefile(client, settings.corefile.clone()),
         node_local(client, settings.node_local.clone()),
         async {
-            match is_before {
-                true => Ok(Vec::new()),
-                false => bypassing(client, &settings.dns_services).await,
+            if is_before {
+                Ok(Vec::new())
+            } else {
+                bypassing(client, &settings.dns_services).await
             }
         },
         find(

@@ -64,9 +64,12 @@ pub(crate) fn writers_of_nodes(facts: &Facts) -> Vec<Finding> {
         .find(|it| it.kind == Kind::OvnWriter && it.is_daemon_set)
     else {
         let is_central = workloads.iter().any(|it| it.kind == Kind::OvnWriter);
-        return topic.or_ok(|| match is_central {
-            true => "one database for all nodes (ovnWriter.mode=central)".to_owned(),
-            false => "none is needed (ovnWriter.mode=none)".to_owned(),
+        return topic.or_ok(|| {
+            if is_central {
+                "one database for all nodes (ovnWriter.mode=central)".to_owned()
+            } else {
+                "none is needed (ovnWriter.mode=none)".to_owned()
+            }
         });
     };
     let own = pods_of(workload, pods);

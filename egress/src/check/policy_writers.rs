@@ -75,9 +75,10 @@ pub(crate) fn policy_writers(facts: &Facts) -> Vec<Finding> {
 
 /// The conditions of DNSResolvers.
 pub(crate) fn dns_resolvers(facts: &Facts) -> Vec<Finding> {
-    match facts.has(Kind::PolicyWriter) {
-        true => resolvers(&facts.programs),
-        false => Vec::new(),
+    if facts.has(Kind::PolicyWriter) {
+        resolvers(&facts.programs)
+    } else {
+        Vec::new()
     }
 }
 
@@ -131,9 +132,10 @@ fn resolvers(programs: &Programs) -> Vec<Finding> {
         let remedy = REMEDIES.iter().find(|(it, _)| *it == kind);
         let remedy = remedy.map_or("see docs/dnsresolver.md#conditions", |(_, it)| *it);
         let seen = format!("{subjects}: {words}");
-        match PASSING.iter().any(|passing| words.starts_with(passing)) {
-            true => topic.warn(seen, remedy),
-            false => topic.fault(seen, remedy),
+        if PASSING.iter().any(|passing| words.starts_with(passing)) {
+            topic.warn(seen, remedy)
+        } else {
+            topic.fault(seen, remedy)
         }
     }
     if status.more_problems > 0 {

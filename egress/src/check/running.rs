@@ -88,9 +88,10 @@ fn writer<'a>(faults: &mut Faults<'a>, program: &'a str, status: &WriterStatus) 
     } = &status.database;
     let has_database = *is_connected && *is_responsive;
     if !has_database {
-        let what = match is_connected {
-            false => "no connection to the database",
-            true => "no answer of the database",
+        let what = if *is_connected {
+            "no answer of the database"
+        } else {
+            "no connection to the database"
         };
         let remedy = "see that this database runs; in a cluster ovnWriter.interconnect.runDir and .socket (or \
                       ovnWriter.central.remotes) name it, elsewhere --nb";

@@ -89,9 +89,9 @@ impl<'a> Row<'a> {
             Value::Null => "-".to_owned(),
             at => when(time(at), now),
         };
-        let until = match field(told, "goesOnceLookedUp").as_bool() {
+        let until = match field(told, "removedAfterLookup").as_bool() {
             Some(true) => "its next look-up".to_owned(),
-            _ => since(field(told, "goes")),
+            _ => since(field(told, "removedAt")),
         };
         let mut cells = vec![
             text(shown_name).to_owned(),
@@ -260,7 +260,7 @@ mod tests {
             json!({
                 "name": name, "address": ip, "ttlSeconds": 30, "seen": "2026-01-01T00:00:00Z",
                 "seenWhere": "in the dnstap stream of 192.0.2.53", "firstClient": "10.0.0.7",
-                "goes": "2026-01-01T00:01:00Z", "goesOnceLookedUp": is_looked_up,
+                "removedAt": "2026-01-01T00:01:00Z", "removedAfterLookup": is_looked_up,
             })
         };
         let list = List {

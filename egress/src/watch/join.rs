@@ -6,8 +6,10 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::jiff::Timestamp;
-use proto::facts::{NameAddress, NameAddresses, RowAddress, RowAddresses};
+use proto::{
+    facts::{NameAddress, NameAddresses, RowAddress, RowAddresses},
+    timestamp::Timestamp,
+};
 use tokio::time::Instant;
 
 use super::line::{Legs, Line, millis};

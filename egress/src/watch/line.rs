@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::jiff::Timestamp;
-use proto::facts::{NameAddress, RowAddress};
+use proto::{
+    facts::{NameAddress, RowAddress},
+    timestamp::Timestamp,
+};
 use runtime::inspect::text::{self, few, printable};
 use serde::Serialize;
 
@@ -41,7 +43,7 @@ pub(super) struct Legs {
 
 /// The milliseconds from one time to another. Negative if the clocks of two machines differ.
 pub(super) fn millis(from: Timestamp, to: Timestamp) -> i64 {
-    to.as_millisecond().saturating_sub(from.as_millisecond())
+    to.as_millis().saturating_sub(from.as_millis())
 }
 
 impl Legs {

@@ -19,7 +19,7 @@ impl Names {
             self.look_all_up(now);
         }
         if are_all_known && self.caps.is_changed() {
-            self.apply_caps(now);
+            self.apply_caps();
         }
         self.expire(now);
         self.caps.count(&self.entries, now);
@@ -37,10 +37,10 @@ impl Names {
         let used = self.entries.values().filter(|entry| entry.is_used);
         let names = used.flat_map(|entry| entry.list().names().chain([entry.list().rule_name()]));
         let count = self.backfill.begin(names, &mut self.schedule, now);
-        self.changes.counts.asked_after_gap += count as u64;
+        self.changes.counts.backfilled += count as u64;
     }
 
-    fn apply_caps(&mut self, now: Timestamp) {
+    fn apply_caps(&mut self) {
         let changes = self.caps.reconcile(&self.entries);
         self.changes.at_cap.extend(changes.at_cap);
         for name in &changes.left_out {
@@ -49,7 +49,7 @@ impl Names {
             };
             entry.is_left_out = true;
             let mut found = BTreeSet::from([name.clone()]);
-            found.extend(entry.state.leave_out(now).into_iter().map(|(name, _)| name));
+            found.extend(entry.state.leave_out().into_iter().map(|(name, _)| name));
             for name in &found {
                 self.reschedule(name);
             }
@@ -91,9 +91,10 @@ impl Names {
         let Some(entry) = self.entries.get_mut(name) else {
             return;
         };
-        let removal = match self.leads {
-            true => entry.list().next_removal(&entry.rule_use.limits),
-            false => None,
+        let removal = if self.leads {
+            entry.list().next_removal(&entry.rule_use.limits)
+        } else {
+            None
         };
         self.wakes.set(name, &mut entry.wake, removal, now);
     }
@@ -164,7 +165,7 @@ impl Names {
         self.backfill.reset(now);
         self.not_idle_at = self.not_idle_at.min(now);
         for entry in self.entries.values_mut() {
-            entry.state.gap(now, &entry.rule_use.limits);
+            entry.state.on_clock_jump(now, &entry.rule_use.limits);
             entry.unused_since = entry.unused_since.map(|_| now);
         }
         self.schedule.reset(now);

@@ -48,12 +48,12 @@ impl Names {
         let before = entry.counted_addresses();
         let added = new_addresses(entry, answer);
         let effect = entry.state.observe(answer, &entry.rule_use.limits);
-        let is_crowded = entry
+        let is_over_limit = entry
             .state
             .size()
-            .is_crowded(entry.state.list(), &entry.rule_use.limits);
+            .is_over_limit(entry.state.list(), &entry.rule_use.limits);
         self.apply_effect(rule_name, &effect, Some(answer.at), answer.at);
-        if is_crowded {
+        if is_over_limit {
             self.enforce(rule_name, answer.at);
         }
         let entry = self.entries.get(rule_name)?;
@@ -86,7 +86,7 @@ impl Names {
                 continue;
             }
             let (state, limits) = (&mut entry.state, &entry.rule_use.limits);
-            let effect = state.looked_up(&result.name, summary, now, limits);
+            let effect = state.apply_lookup(&result.name, summary, now, limits);
             // Addresses that waited for a look-up may leave now, whatever its result.
             self.changes.mark(&rule_name, None);
             self.apply_effect(&rule_name, &effect, None, now);
@@ -106,7 +106,7 @@ impl Names {
     /// There may be more addresses than the datagram had.
     fn ask_over_tcp(&mut self, name: &DnsName, now: Timestamp) {
         if self.schedule.is_active {
-            self.schedule.ask(name, now);
+            self.schedule.schedule_early(name, now);
             self.schedule.use_tcp(name);
         }
     }
@@ -122,23 +122,24 @@ impl Names {
         if is_any_lost {
             self.backfill.is_owed = true;
             for entry in self.entries.values_mut() {
-                entry.state.hold(now, &entry.rule_use.limits);
+                entry.state.keep_for_ttl(now, &entry.rule_use.limits);
             }
             let has_wildcards = self.entries.keys().any(DnsName::is_wildcard);
             self.changes.counts.wildcard_gaps += u64::from(has_wildcards);
         }
         for name in lost {
-            self.ask_lost(&name, now);
+            self.schedule_lost(&name, now);
         }
     }
 
     /// The answer for a name was lost: looks it up again, if it is wanted.
-    fn ask_lost(&mut self, name: &DnsName, now: Timestamp) {
+    fn schedule_lost(&mut self, name: &DnsName, now: Timestamp) {
         let mut rule_names = once(name.clone()).chain(name.wildcard());
         if self.schedule.is_active && rule_names.any(|it| self.entries.contains_key(&it)) {
-            match self.schedule.ask_lost(name, now) {
-                true => self.changes.counts.asked_after_loss += 1,
-                false => self.changes.counts.losses_dropped += 1,
+            if self.schedule.schedule_lost(name, now) {
+                self.changes.counts.asked_after_loss += 1
+            } else {
+                self.changes.counts.losses_dropped += 1
             }
         }
     }
@@ -187,7 +188,7 @@ fn new_addresses(entry: &Entry, answer: &Observation) -> Option<Added> {
         rule_name: list.rule_name().clone(),
         name: answer.name.clone(),
         addresses,
-        answered_at: answer.answered_at,
+        server_time: answer.server_time,
         read_at: answer.at,
         source: answer.source,
     })

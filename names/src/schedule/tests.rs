@@ -22,7 +22,7 @@ fn refresh(at: Timestamp) -> NextLookup {
     NextLookup::Refresh { at, grace: GRACE }
 }
 
-const FORGOTTEN: NextLookup = NextLookup::Never { is_forgotten: true };
+const FORGOTTEN: NextLookup = NextLookup::Never { is_removed: true };
 
 #[test]
 fn new_name_is_due_at_once_and_backs_off_without_an_address() {
@@ -61,7 +61,7 @@ fn failed_look_up_is_repeated_before_known_addresses_expire() {
     let www = name("www.example.com");
     let expires = refresh(at(4_500_000));
     schedule.reschedule(&www, expires);
-    schedule.ask(&www, at(1_000));
+    schedule.schedule_early(&www, at(1_000));
     for now in [1_000, 6_000, 11_000] {
         assert_eq!(schedule.pop(at(now)).unwrap().due, at(now));
         schedule.done(&www, false, false, at(now));
@@ -99,14 +99,14 @@ fn early_time_stays_until_the_look_up_or_the_eviction() {
     let mut schedule = LookupScheduler::default();
     let www = name("www.example.com");
     schedule.reschedule(&www, refresh(at(60_000)));
-    schedule.ask(&www, at(10_000));
+    schedule.schedule_early(&www, at(10_000));
     schedule.reschedule(&www, refresh(at(90_000)));
     assert_eq!(schedule.due(&www), Some(at(10_000)));
     schedule.discard(&www);
     schedule.reschedule(&www, FORGOTTEN);
     assert_eq!((schedule.next(), schedule.count()), (None, 0));
     // The result of a running look-up is ignored, unless a client brings the name back.
-    schedule.ask(&www, at(10_000));
+    schedule.schedule_early(&www, at(10_000));
     schedule.pop(at(10_000)).unwrap();
     schedule.discard(&www);
     schedule.reschedule(&www, FORGOTTEN);
@@ -122,10 +122,10 @@ fn lost_answers_for_made_up_names_take_bounded_memory() {
     schedule.reschedule(&known, refresh(at(60_000)));
     let taken = names(2 * MOST_NEW, "example.com")
         .iter()
-        .filter(|name| schedule.ask_lost(name, at(0)))
+        .filter(|name| schedule.schedule_lost(name, at(0)))
         .count();
     assert_eq!(taken, MOST_NEW);
-    assert!(schedule.ask_lost(&known, at(0)), "it is in a rule");
+    assert!(schedule.schedule_lost(&known, at(0)), "it is in a rule");
 }
 
 /// How late the look-ups of one namespace begin, at most, while another has so many dead names.
@@ -152,9 +152,10 @@ fn lateness_beside(dead: usize) -> Duration {
             running.pop();
             let is_dead = name.as_str().ends_with("dead.example.");
             schedule.done(&name, !is_dead, is_dead, at(millis));
-            let next = match is_dead {
-                true => NextLookup::Initial,
-                false => refresh(at(millis + 5_000)),
+            let next = if is_dead {
+                NextLookup::Initial
+            } else {
+                refresh(at(millis + 5_000))
             };
             schedule.reschedule(&name, next);
         }

@@ -31,9 +31,10 @@ impl Rows {
             }
             Happens::Failed(asked, failures) => {
                 for (family, failure) in Family::ALL.into_iter().zip(*failures) {
-                    let result = match failure == Failure::NXDOMAIN {
-                        true => FamilyResult::Absent,
-                        false => FamilyResult::Unknown,
+                    let result = if failure == Failure::NXDOMAIN {
+                        FamilyResult::Absent
+                    } else {
+                        FamilyResult::Unknown
                     };
                     self.look_up(&name(asked), family, result, now);
                 }
@@ -71,7 +72,7 @@ impl Rows {
 
     /// A name without addresses has no counts.
     fn forget_all_but(&mut self, known: &Known) {
-        let is_known = |(name, _): &(DnsName, Family)| known.memory.list().addresses_of(name) > 0;
+        let is_known = |(name, _): &(DnsName, Family)| known.state.list().addresses_of(name) > 0;
         self.absences.retain(|key, _| is_known(key));
         self.closing.retain(|key, _| is_known(key));
     }
@@ -124,7 +125,7 @@ proptest! {
         }
         // Long after every expiry.
         now += 1e9;
-        let names: Vec<DnsName> = known.memory.list().names().cloned().collect();
+        let names: Vec<DnsName> = known.state.list().names().cloned().collect();
         for name in &names {
             for _ in 0..5 {
                 known.looked_up(name.as_str(), [FamilyResult::Absent; 2], now);
@@ -134,7 +135,7 @@ proptest! {
             now += 5.0;
         }
         known.expire(now);
-        prop_assert_eq!(known.memory.list().addresses(), 0);
+        prop_assert_eq!(known.state.list().addresses(), 0);
     }
 
     #[test]
@@ -148,14 +149,14 @@ proptest! {
         for (what, later) in &list {
             now += later;
             known.happen(what, now);
-            had_addresses |= known.memory.list().addresses() > 0;
-            if !matches!(what, Happens::Written) || !had_addresses || known.memory.list().addresses() > 0 {
+            had_addresses |= known.state.list().addresses() > 0;
+            if !matches!(what, Happens::Written) || !had_addresses || known.state.list().addresses() > 0 {
                 continue;
             }
             let [own] = known.stored.resolved_names.as_slice() else {
                 panic!("{:?}", known.stored);
             };
-            prop_assert_eq!(&*own.dns_name, known.memory.list().rule_name().as_str());
+            prop_assert_eq!(&*own.dns_name, known.state.list().rule_name().as_str());
             prop_assert!(own.resolved_addresses.is_empty());
             let degraded = own.conditions.iter().find(|it| it.type_ == DEGRADED).unwrap();
             prop_assert_eq!(&*degraded.status, "True");

@@ -13,5 +13,5 @@ fn answers_of_ever_new_addresses_cost_bounded_memory() {
         let observation = answer("www.example.com", &addresses, f64::from(i) / 100.0);
         known.hear(&observation);
     }
-    assert_eq!(known.memory.list().addresses(), 1000);
+    assert_eq!(known.state.list().addresses(), 1000);
 }

@@ -25,7 +25,7 @@ fn ask_for_many(known: &mut Known, second: f64) {
 }
 
 fn names(known: &Known) -> Vec<String> {
-    let names = known.memory.list().names();
+    let names = known.state.list().names();
     let labels = names.map(|name| name.as_str().split('.').next().unwrap().to_owned());
     labels.collect()
 }
@@ -62,12 +62,12 @@ fn names_of_the_client_with_most_names_leave_the_oldest_first() {
     ask(&mut known, "new", 1, 100.0);
     assert_eq!(names(&known), ["few", "many0", "many1", "many2"]);
     known.limits.names_per_wildcard = 2;
-    known.enforce(at(100.0));
+    known.enforce();
     assert_eq!(names(&known), ["few", "many2"]);
 }
 
 #[test]
-fn name_that_several_clients_ask_for_belongs_to_the_one_with_fewest() {
+fn name_that_several_clients_ask_for_belongs_to_one_with_fewest() {
     let mut known = full(4);
     for second in [0.0, 60.0] {
         ask(&mut known, "shared", 1, second);
@@ -76,12 +76,12 @@ fn name_that_several_clients_ask_for_belongs_to_the_one_with_fewest() {
         ask(&mut known, "shared", 2, second + 5.0);
     }
     known.limits.names_per_wildcard = 2;
-    known.enforce(at(70.0));
+    known.enforce();
     assert_eq!(names(&known), ["many2", "shared"]);
 }
 
 #[test]
-fn names_of_a_stored_status_stay_when_a_client_asks_for_new_labels() {
+fn names_of_stored_status_stay_when_client_asks_for_new_labels() {
     let mut known = full(10);
     for i in 0..10 {
         ask(&mut known, &format!("known{i}"), 1, 0.0);

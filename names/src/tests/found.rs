@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::address_stats;
+use crate::address_facts;
 
 const WILD: &str = "*.example.com";
 const A: &str = "a.example.com";
@@ -42,7 +42,7 @@ fn reasons(status: &DnsNameResolverStatus) -> Vec<String> {
 }
 
 #[test]
-fn a_found_name_has_a_condition_only_while_its_look_ups_fail() {
+fn found_name_has_a_condition_only_while_its_look_ups_fail() {
     let mut known = Known::new(WILD);
     known.observe(WILD, &[("9.9.9.9", 300)], 0.0);
     known.observe(A, &[("1.1.1.1", 300)], 0.0).write(0.0);
@@ -50,8 +50,8 @@ fn a_found_name_has_a_condition_only_while_its_look_ups_fail() {
     assert_eq!(reasons(&known.stored), succeeded);
     known.failed(A, [Failure::Timeout; 2], 1.0);
     let update = |known: &mut Known, seconds: f64| {
-        let stored = Stored::new(&known.stored, &known.memory);
-        StatusUpdate::new(&mut known.memory, &stored, &known.limits, at(seconds)).unwrap()
+        let stored = Stored::new(&known.stored, &known.state);
+        StatusUpdate::new(&mut known.state, &stored, &known.limits, at(seconds)).unwrap()
     };
     let failed = update(&mut known, 1.0);
     assert!(failed.is_urgent());
@@ -67,39 +67,40 @@ fn a_found_name_has_a_condition_only_while_its_look_ups_fail() {
 }
 
 #[test]
-fn an_address_of_a_found_name_goes_at_its_next_look_up_while_pods_use_it() {
+fn address_under_a_wildcard_leaves_after_its_next_look_up() {
     let mut known = Known::new(WILD);
     known.limits.lookups = true;
     known.limits.wildcard_idle = Duration::from_secs(3600);
     known.observe(A, &[("1.1.1.1", 300), ("2.2.2.2", 7200)], 0.0);
     let limits = known.limits.clone();
-    let stats = address_stats(known.memory.list(), &limits, |_, _| true);
-    let goes: Vec<_> = stats
+    let list = known.state.list();
+    let facts = address_facts(list, &limits, |_, _| true, |_| String::new(), |_, _| true);
+    let removals: Vec<_> = facts
         .map(|it| {
             (
-                it.goes.since(at(0.0)) < Duration::from_secs(3600),
-                it.goes_once_looked_up,
+                it.removed_at.since(at(0.0)) < Duration::from_secs(3600),
+                it.removed_after_lookup,
             )
         })
         .collect();
     // The name is idle before the second one expires, and is then not looked up.
-    assert_eq!(goes, [(true, true), (false, false)]);
+    assert_eq!(removals, [(true, true), (false, false)]);
 }
 
 #[test]
-fn the_condition_that_an_earlier_version_wrote_goes_without_haste() {
+fn condition_that_an_earlier_version_wrote_goes_without_haste() {
     let mut known = Known::new(WILD);
     known.stored = stored("a.example.com.", &of_an_earlier_version());
     let before = known.stored.clone();
     known.apply_stored(&before, 1.0);
-    let read = Stored::new(&before, &known.memory);
-    let update = StatusUpdate::new(&mut known.memory, &read, &known.limits, at(1.0)).unwrap();
+    let read = Stored::new(&before, &known.state);
+    let update = StatusUpdate::new(&mut known.state, &read, &known.limits, at(1.0)).unwrap();
     assert!(!update.is_urgent());
     assert_eq!(reasons(&update.status()), ["a.example.com. -"]);
 }
 
 #[test]
-fn the_plugins_condition_stays_or_it_would_write_it_again() {
+fn plugins_condition_stays_or_it_would_write_it_again() {
     let mut known = Known::new(WILD);
     known.stored = stored("a.example.com.", &of_the_plugin());
     let before = known.stored.clone();
@@ -109,7 +110,7 @@ fn the_plugins_condition_stays_or_it_would_write_it_again() {
 }
 
 #[test]
-fn a_restart_restores_names_failures_and_times_without_conditions() {
+fn restart_restores_names_failures_and_times_without_conditions() {
     let mut before = Known::new(WILD);
     before.observe(A, &[("1.1.1.1", 300), ("2.2.2.2", 60)], 0.0);
     before.write(0.0);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_full_name_loses_its_oldest_seen_address() {
+fn full_name_loses_its_oldest_seen_address() {
     let mut known = Known::new("www.example.com");
     known.limits.addresses_per_name = 2;
     for (second, ip) in ["1.1.1.1", "2.2.2.2", "1.1.1.1", "3.3.3.3"]
@@ -51,9 +51,9 @@ fn retention_alone_keeps_at_most_100_addresses_of_a_name() {
     }
     assert_eq!(known.expire(149.0), 0);
     // The 101st is over, with its grace.
-    let next = known.memory.list().next_removal(&known.limits);
+    let next = known.state.list().next_removal(&known.limits);
     assert_eq!(next, Some(at(135.0)));
-    let mut limit = |seconds| known.memory.evict_retained(at(seconds), &known.limits);
+    let mut limit = |seconds| known.state.evict_retained(at(seconds), &known.limits);
     assert_eq!(limit(134.9), []);
     let gone: Vec<_> = limit(137.0).into_iter().map(|(_, ip)| ip).collect();
     let oldest = [0, 1, 2].map(|i| std::net::IpAddr::from([1, 1, 1, i]));

@@ -33,7 +33,7 @@ const WWW: &str = "www.example.com";
 const V6_FAILED: [FamilyResult; 2] = [FamilyResult::Complete, FamilyResult::Unknown];
 
 #[test]
-fn an_answer_in_one_family_lets_nothing_of_the_other_go() {
+fn answer_in_one_family_lets_nothing_of_the_other_go() {
     let mut known = known(WWW);
     known.observe(WWW, &[("1.1.1.1", 10), ("2001:db8::1", 10)], 0.0);
     known.looked_up(WWW, [FamilyResult::Complete, FamilyResult::Unknown], 10.0);
@@ -43,7 +43,7 @@ fn an_answer_in_one_family_lets_nothing_of_the_other_go() {
 }
 
 #[test]
-fn from_five_failures_on_a_broken_upstream_keeps_addresses_for_max_stale() {
+fn five_failures_keep_addresses_for_max_stale() {
     for failure in [SERVFAIL, Failure::Rcode(5), Failure::Timeout] {
         let mut known = known(WWW);
         known.limits.max_stale = Duration::from_secs(3600);
@@ -57,14 +57,14 @@ fn from_five_failures_on_a_broken_upstream_keeps_addresses_for_max_stale() {
 }
 
 #[test]
-fn a_name_without_an_entry_has_no_failures() {
+fn name_without_an_entry_has_no_failures() {
     let mut known = known(WWW);
     known.failed(WWW, [SERVFAIL; 2], 0.0);
     assert!(!known.write(0.0));
 }
 
 #[test]
-fn a_family_that_fails_alone_is_kept_and_is_no_failure_of_the_name() {
+fn family_that_fails_alone_is_kept_and_is_no_failure_of_name() {
     let mut known = known(WWW);
     known.limits.max_stale = Duration::from_secs(3600);
     known
@@ -84,7 +84,7 @@ fn a_family_that_fails_alone_is_kept_and_is_no_failure_of_the_name() {
 }
 
 #[test]
-fn an_address_is_retained_after_it_was_last_seen() {
+fn address_is_retained_after_it_was_last_seen() {
     let mut known = known(WWW);
     known.limits.retain = Duration::from_secs(3600);
     known.observe(WWW, &[("1.1.1.1", 10)], 0.0);
@@ -94,14 +94,16 @@ fn an_address_is_retained_after_it_was_last_seen() {
 }
 
 #[test]
-fn a_standby_forgets_what_the_leader_removed_once_its_time_is_over() {
+fn standby_forgets_what_leader_removed_once_its_time_is_over() {
     let mut known = known(WWW);
     known.observe(WWW, &[("1.1.1.1", 10)], 0.0).write(0.0);
     known.observe(WWW, &[("2.2.2.2", 300)], 5.0);
-    let removed = Stored::new(&status(serde_json::json!([])), &known.memory);
+    let removed = Stored::new(&status(serde_json::json!([])), &known.state);
     let addresses = |known: &mut crate::tests::Known, seconds| {
-        known.memory.follow(&removed, at(seconds), &known.limits);
-        known.memory.list().addresses()
+        known
+            .state
+            .apply_leader_removals(&removed, at(seconds), &known.limits);
+        known.state.list().addresses()
     };
     assert_eq!(addresses(&mut known, 14.9), 2);
     assert_eq!(addresses(&mut known, 15.0), 1);

@@ -138,8 +138,8 @@ fn answer(asked: &DnsName, addresses: &[u8], ttl: u32, now: u64) -> Observation 
         family: Family::V4,
         addresses: addresses.iter().map(|last| (ip(*last), ttl)).collect(),
         at: at(now),
-        answered_at: None,
-        given: at(now),
+        server_time: None,
+        answered_at: at(now),
         client: Some(Ipv4Addr::LOCALHOST.into()),
         truncated: false,
         source: Provenance::STREAM,
@@ -226,7 +226,7 @@ proptest! {
             let mut table = Table::new(Limits::default(), NAME);
             for (addresses, ttl, before) in answers {
                 let mut answer = answer(&table.name, addresses, *ttl + 100, 100);
-                answer.given = at(100 - before);
+                answer.answered_at = at(100 - before);
                 table.names.apply_answer(&answer);
             }
             table.write(100);

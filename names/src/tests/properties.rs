@@ -127,20 +127,20 @@ impl Known {
         let effect = match what {
             Happens::Observed(observation) => {
                 let mut observation = observation.clone();
-                (observation.at, observation.given) = (time, time);
+                (observation.at, observation.answered_at) = (time, time);
                 self.hear(&observation)
             }
             Happens::Stored(new) => self.read_back(new.clone(), now),
             Happens::LookedUp(asked, results) => self.looked_up(asked, *results, now),
             Happens::Failed(asked, failures) => self.failed(asked, *failures, now),
             Happens::Gap => {
-                let stored = Stored::new(&self.stored, &self.memory);
-                let effect = self.memory.take_over(&stored, time, &limits, admit);
-                self.memory.gap(time, &limits);
+                let stored = Stored::new(&self.stored, &self.state);
+                let effect = self.state.take_over(&stored, time, &limits, admit);
+                self.state.on_clock_jump(time, &limits);
                 effect
             }
             Happens::Expired => {
-                self.memory.expire(time, &limits);
+                self.state.expire(time, &limits);
                 return 0;
             }
             Happens::Written => {
@@ -148,22 +148,22 @@ impl Known {
                 return 0;
             }
         };
-        let effect = super::join(effect, self.enforce(time));
+        let effect = super::join(effect, self.enforce());
         effect.evicted_addresses + effect.evicted_names
     }
 
     /// The store has this status now.
     fn read_back(&mut self, status: DnsNameResolverStatus, now: f64) -> UpdateEffect {
-        let before = Stored::new(&self.stored, &self.memory);
-        let read = Stored::new(&status, &self.memory);
+        let before = Stored::new(&self.stored, &self.state);
+        let read = Stored::new(&status, &self.state);
         self.stored = status;
-        self.memory
+        self.state
             .apply_stored(&read, Some(&before), at(now), &self.limits, admit)
     }
 
     /// The expiry of each known address.
     pub(super) fn expiries(&self) -> BTreeMap<(DnsName, IpAddr), Timestamp> {
-        let names = self.memory.list.names.iter();
+        let names = self.state.list.names.iter();
         names
             .flat_map(|name| {
                 let of_address = |address: &super::super::name::Address| {
@@ -325,7 +325,7 @@ proptest! {
 }
 
 #[test]
-fn a_status_of_10_000_addresses_is_taken_in_and_cut_down() {
+fn status_of_10_000_addresses_is_taken_in_and_cut_down() {
     let addresses: Vec<_> = (0..10_000_u32)
         .map(|i| {
             let ip = IpAddr::from((0x0b00_0000 + i).to_be_bytes());

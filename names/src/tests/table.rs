@@ -134,9 +134,12 @@ fn take(known: &mut Known, step: &Step) -> Result<(), String> {
             known.observe(asked, addresses, now);
             let ips = addresses.iter().filter_map(|(ip, _)| ip.parse().ok());
             let (v4, v6): (Vec<IpAddr>, _) = ips.partition(IpAddr::is_ipv4);
-            let results = [v4, v6].map(|ips| match ips.is_empty() {
-                true => FamilyResult::Unknown,
-                false => FamilyResult::Complete,
+            let results = [v4, v6].map(|ips| {
+                if ips.is_empty() {
+                    FamilyResult::Unknown
+                } else {
+                    FamilyResult::Complete
+                }
             });
             known.looked_up(asked, results, now);
         }
@@ -169,16 +172,16 @@ fn take(known: &mut Known, step: &Step) -> Result<(), String> {
                 })
             };
             let new = status(entries.iter().map(entry).collect());
-            let before = Stored::new(&known.stored, &known.memory);
-            let stored = Stored::new(&new, &known.memory);
+            let before = Stored::new(&known.stored, &known.state);
+            let stored = Stored::new(&new, &known.state);
             known
-                .memory
+                .state
                 .apply_stored(&stored, Some(&before), at(now), &known.limits, admit);
-            known.enforce(at(now));
+            known.enforce();
             known.stored = new;
         }
-        Gap(now) => known.memory.gap(at(now), &limits),
-        Expire(now) => drop(known.memory.expire(at(now), &limits)),
+        Gap(now) => known.state.on_clock_jump(at(now), &limits),
+        Expire(now) => drop(known.state.expire(at(now), &limits)),
         Write(now) => drop(known.write(now)),
         Quiet(now) => {
             let before = lines(&known.stored);
@@ -188,7 +191,7 @@ fn take(known: &mut Known, step: &Step) -> Result<(), String> {
             }
         }
         Next(asked, expected) => {
-            let next = known.memory.list().next_lookup(&name(asked), &limits);
+            let next = known.state.list().next_lookup(&name(asked), &limits);
             let next = next.map(|next| (next.as_millis() - T0) as f64 / 1000.0);
             if next != expected {
                 return Err(format!("it is {next:?}"));

@@ -64,9 +64,10 @@ impl Reconciler {
         let mut until = None::<Instant>;
         for (place, family) in Family::ALL.into_iter().enumerate() {
             let mut repairs = findings.iter().filter(|it| is_repair(it, family));
-            let longest = match repairs.clone().any(|it| it.change.is_creation()) {
-                true => drift_backoff::LONGEST_WAIT_FOR_SET,
-                false => drift_backoff::LONGEST_WAIT,
+            let longest = if repairs.clone().any(|it| it.change.is_creation()) {
+                drift_backoff::LONGEST_WAIT_FOR_SET
+            } else {
+                drift_backoff::LONGEST_WAIT
             };
             if repairs.next().is_none() {
                 continue;

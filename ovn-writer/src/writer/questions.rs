@@ -53,7 +53,7 @@ impl Writer {
     /// The last new addresses of rows, at the time of day.
     fn new_addresses(&self) -> RowAddresses {
         let (wall, now) = (Clock::system().now(), now());
-        let at = |at| wall.before(now.saturating_duration_since(at)).into();
+        let at = |at| wall.before(now.saturating_duration_since(at));
         let addresses = self.sync.new_addresses.iter().map(|new| RowAddress {
             rule: new.rule.to_string(),
             address: new.address,
@@ -62,7 +62,7 @@ impl Writer {
             set: new.set.to_string(),
         });
         RowAddresses {
-            now: wall.into(),
+            now: wall,
             new_addresses: addresses.collect(),
         }
     }

@@ -186,9 +186,10 @@ fn output_changed(
     }
     let allowed_dns = state.stored.policies.allows_dns(&key.namespace);
     let outputs = state.stored.of_mut(output);
-    let has_changed = match is_listed {
-        true => outputs.replace(key.clone(), observed),
-        false => outputs.put(key.clone(), observed),
+    let has_changed = if is_listed {
+        outputs.replace(key.clone(), observed)
+    } else {
+        outputs.put(key.clone(), observed)
     };
     if !has_changed {
         return;

@@ -2,7 +2,7 @@
 
 use std::{borrow::Borrow, fmt};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use crate::dns;
 
@@ -195,6 +195,14 @@ impl fmt::Debug for DnsName {
 impl Serialize for DnsName {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
+    }
+}
+
+/// Parses it.
+impl<'de> Deserialize<'de> for DnsName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(D::Error::custom)
     }
 }
 

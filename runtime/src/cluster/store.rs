@@ -232,9 +232,10 @@ fn versioned<K: Kind>(object: &K) -> Result<ObjectKey, StoreError> {
 
 /// Requests for objects beside this one.
 fn requests<K: Kind>(key: &ObjectKey) -> Request {
-    match K::IS_NAMESPACED {
-        true => Cluster::requests::<K>(&key.namespace),
-        false => Request::new(K::url_path(&(), None)),
+    if K::IS_NAMESPACED {
+        Cluster::requests::<K>(&key.namespace)
+    } else {
+        Request::new(K::url_path(&(), None))
     }
 }
 

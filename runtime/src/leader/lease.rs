@@ -303,9 +303,10 @@ impl Election {
         let yields = self.coverage.as_ref().is_some_and(|it| it.yields(now));
         let over = self.seen.as_ref().map_or(now, |(spec, since)| {
             let holder = spec.holder_identity.as_deref();
-            match yields || holder.is_some_and(|it| !it.is_empty()) {
-                true => *since + LEASE_DURATION,
-                false => *since,
+            if yields || holder.is_some_and(|it| !it.is_empty()) {
+                *since + LEASE_DURATION
+            } else {
+                *since
             }
         });
         self.not_before

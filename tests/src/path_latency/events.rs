@@ -45,11 +45,11 @@ pub(super) async fn came(
         .find(is_it)
         .ok_or("no row")?;
     Ok(Came {
-        answered: answered.as_millisecond(),
-        read: of_name.read_at.as_millisecond(),
-        status: status.as_millisecond(),
-        object: row.received_at.as_millisecond(),
-        row: row.committed_at.as_millisecond(),
+        answered: answered.as_millis(),
+        read: of_name.read_at.as_millis(),
+        status: status.as_millis(),
+        object: row.received_at.as_millis(),
+        row: row.committed_at.as_millis(),
     })
 }
 

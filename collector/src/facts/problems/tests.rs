@@ -8,7 +8,7 @@ fn reasons(name: &NameView) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_name_without_addresses_is_a_problem_and_an_unasked_wildcard_is_none() {
+fn name_without_addresses_is_a_problem_an_unasked_wildcard_not() {
     let empty = |name: &str| NameView {
         addresses: 0,
         ..name_view(name)
@@ -111,7 +111,7 @@ fn without_faults_there_are_no_problems() {
 }
 
 #[test]
-fn an_object_for_each_source_is_no_fault_and_two_of_one_are() {
+fn object_for_each_source_is_no_fault_and_two_of_one_are() {
     let key = |namespace: &str, name: &str| ObjectKey {
         namespace: namespace.to_owned(),
         name: name.to_owned(),

@@ -146,7 +146,7 @@ async fn block_that_forwards_probes_later_gets_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_block_without_a_probe_for_30_s_is_not_streaming_and_is_tried_anew() {
+async fn block_without_probe_for_30_s_is_not_streaming() {
     let mut world = World::new(1, 1);
     world.run(3 * S, World::streams);
     // The network drops packets while the stream stays open.
@@ -162,7 +162,7 @@ async fn a_block_without_a_probe_for_30_s_is_not_streaming_and_is_tried_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_of_a_server_that_is_not_streaming_tells_why() {
+async fn answer_of_a_server_that_is_not_streaming_tells_why() {
     let rcode = |world: &World| world.plan.view(world.now).next().unwrap().rcode;
     let mut world = World::new(1, 1);
     world.run(3 * S, World::streams);
@@ -186,7 +186,7 @@ async fn no_probe_is_sent_while_no_name_is_wanted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn probes_that_this_collector_did_not_send_or_forgot_count_for_nothing() {
+async fn unknown_probes_are_ignored() {
     let mut world = World::new(1, 1);
     let foreign = |world: &mut World, _| {
         for is_forwarded in [false, true] {
@@ -202,7 +202,7 @@ async fn probes_that_this_collector_did_not_send_or_forgot_count_for_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_delay_is_from_the_probe_to_its_first_octet() {
+async fn delay_is_from_the_probe_to_its_first_octet() {
     let mut world = World::new(1, 1);
     world.run(S, |world, probe| {
         assert_eq!(world.see(probe.nonce, false), Some(MS));
@@ -210,7 +210,7 @@ async fn the_delay_is_from_the_probe_to_its_first_octet() {
 }
 
 #[test]
-fn the_interval_grows_with_the_number_of_blocks() {
+fn interval_grows_with_the_number_of_blocks() {
     for (interval, names, servers, expected) in [
         (100, 1, 1, 100),
         (100, 1, 100, 100),

@@ -113,7 +113,7 @@ fn data(payload: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_bidirectional_stream_is_read_from_ready_to_finish() {
+async fn bidirectional_stream_is_read_from_ready_to_finish() {
     let mut peer = Peer::connect();
     peer.open().await;
     peer.send(&[data(&another_wanted_frame()), data(&another_wanted_frame())].concat())
@@ -128,7 +128,7 @@ async fn a_bidirectional_stream_is_read_from_ready_to_finish() {
 }
 
 #[tokio::test]
-async fn a_unidirectional_stream_gets_no_answer() {
+async fn unidirectional_stream_gets_no_answer() {
     let mut peer = Peer::connect();
     peer.send(
         &[
@@ -147,7 +147,7 @@ async fn a_unidirectional_stream_gets_no_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frame_that_comes_byte_by_byte_in_time_is_read() {
+async fn frame_that_comes_byte_by_byte_in_time_is_read() {
     let mut peer = Peer::connect();
     peer.open().await;
     for byte in data(&another_wanted_frame()) {
@@ -158,7 +158,7 @@ async fn a_frame_that_comes_byte_by_byte_in_time_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frame_at_one_byte_a_second_ends_the_stream() {
+async fn frame_at_one_byte_a_second_ends_the_stream() {
     let mut peer = Peer::connect();
     peer.open().await;
     let frame = data(&another_wanted_frame());
@@ -176,7 +176,7 @@ async fn a_frame_at_one_byte_a_second_ends_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_says_nothing_is_closed_and_a_quiet_stream_is_not() {
+async fn peer_that_says_nothing_is_closed_and_a_quiet_stream_is_not() {
     let silent = Peer::connect();
     assert!(matches!(
         silent.reader.await.unwrap(),
@@ -225,7 +225,7 @@ async fn each_broken_stream_ends_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_full_queue_drops_observations_and_reads_on_and_keeps_their_names() {
+async fn full_queue_drops_observations_and_keeps_their_names() {
     let loss_tracker = LossTracker::default();
     let mut peer = Peer::with(2048, |ingest| ingest.loss_tracker = loss_tracker.clone());
     peer.open().await;
@@ -247,7 +247,7 @@ async fn a_full_queue_drops_observations_and_reads_on_and_keeps_their_names() {
 }
 
 #[tokio::test]
-async fn a_shutdown_ends_the_stream() {
+async fn shutdown_ends_the_stream() {
     let mut peer = Peer::connect();
     peer.open().await;
     peer.shutdown.cancel();
@@ -266,7 +266,7 @@ async fn what_has_come_before_a_shutdown_is_read() {
 }
 
 #[tokio::test]
-async fn a_sender_that_never_pauses_does_not_hold_a_shutdown_up() {
+async fn sender_that_never_pauses_does_not_hold_a_shutdown_up() {
     let mut peer = Peer::connect();
     peer.open().await;
     peer.shutdown.cancel();
@@ -314,7 +314,7 @@ fn unknown() -> (Peer, watch::Sender<Option<Endpoints>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn frames_of_an_unknown_peer_wait_in_its_socket_until_it_is_known() {
+async fn frames_of_unknown_peer_wait_in_its_socket_until_it_is_known() {
     let (mut peer, endpoints) = unknown();
     peer.open().await;
     // As many as fit the socket, far more than the last read of the handshake may have taken.
@@ -335,7 +335,7 @@ async fn frames_of_an_unknown_peer_wait_in_its_socket_until_it_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_is_not_listed_in_a_minute_is_closed_and_nothing_of_it_counts() {
+async fn peer_not_listed_within_a_minute_is_closed_unread() {
     let (mut peer, endpoints) = unknown();
     peer.open().await;
     let opened = Instant::now();
@@ -350,7 +350,7 @@ async fn a_peer_that_is_not_listed_in_a_minute_is_closed_and_nothing_of_it_count
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_whose_endpoint_leaves_is_closed_unless_it_comes_back() {
+async fn stream_whose_endpoint_leaves_is_closed_unless_it_comes_back() {
     let (mut peer, endpoints) = unknown();
     let here = || listed(&["192.0.2.1:53"]);
     endpoints.send_replace(here());
@@ -411,7 +411,7 @@ async fn events_show_a_secret_of_the_file_as_it_is_now() {
 }
 
 #[tokio::test]
-async fn a_frame_of_the_largest_size_fits_the_buffer() {
+async fn frame_of_the_largest_size_fits_the_buffer() {
     let mut peer = Peer::connect();
     peer.open().await;
     let largest = vec![0; Limits::default().data_frame];

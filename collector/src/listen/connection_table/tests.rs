@@ -102,7 +102,7 @@ fn nothing_is_left_of_peers_that_have_gone() {
 }
 
 #[tokio::test]
-async fn a_peer_that_comes_back_has_the_share_of_the_queue_that_it_had() {
+async fn peer_that_comes_back_has_the_share_of_the_queue_that_it_had() {
     let (sender, mut queue) = queue::channel(64 << 10);
     let connections = ConnectionTable::new(sender);
     let take = |text: &str| connections.permit(&peer(text), true).unwrap();

@@ -71,7 +71,7 @@ fn allowed_networks_may_speak_and_others_never_will() {
 }
 
 #[tokio::test]
-async fn endpoints_in_any_condition_may_speak_as_long_as_they_are_listed() {
+async fn listed_endpoints_in_any_condition_may_stream() {
     let (sender, receiver) = watch::channel(None);
     let peer_acl = PeerAcl {
         servers: Some(DnsServers::new(receiver, found(&[]))),
@@ -95,7 +95,7 @@ async fn endpoints_in_any_condition_may_speak_as_long_as_they_are_listed() {
 }
 
 #[tokio::test]
-async fn a_dns_server_with_a_nodes_address_needs_the_secret_or_an_allowed_network() {
+async fn dns_server_on_a_node_needs_secret_or_allowed_network() {
     let on_host = watch::channel(endpoints(&["192.0.2.1:53"])).1;
     let servers = DnsServers::new(on_host, found(&["192.0.2.1", "192.0.2.2"]));
     let peer_acl = PeerAcl {

@@ -52,7 +52,7 @@ fn recall(remembered: &AnswerCache, wanted: &str, later: u64) -> Vec<String> {
 }
 
 #[test]
-fn a_rule_that_comes_later_finds_what_pods_use_already() {
+fn rule_that_comes_later_finds_what_pods_use_already() {
     let remembered = of_size(100);
     keep(&remembered, "www.example.com", "1.1.1.1", 30);
     keep(&remembered, "api.example.com", "2.2.2.2", 30);
@@ -119,7 +119,7 @@ fn every_address_that_some_pod_still_uses_is_found() {
 }
 
 #[test]
-fn the_least_recently_seen_goes_first() {
+fn least_recently_seen_goes_first() {
     let remembered = of_size(32);
     for i in 0..10_000 {
         let name = format!("n{i}.example.com");
@@ -171,7 +171,7 @@ fn families_and_clients_are_told_apart() {
 }
 
 #[test]
-fn an_address_counts_for_the_longest_ttl_from_its_own_answer() {
+fn address_counts_for_the_longest_ttl_from_its_own_answer() {
     let remembered = AnswerCache::new(100, Duration::from_secs(60));
     let www = "www.example.com";
     keep_at(&remembered, www, "1.1.1.1", 3600, 0);
@@ -252,7 +252,7 @@ fn who_makes_up_names_pushes_out_those_of_one_shard_at_most() {
 }
 
 #[test]
-fn what_was_seen_before_the_clock_was_set_back_counts_as_seen_now() {
+fn what_was_seen_before_clock_was_set_back_counts_as_seen_now() {
     let remembered = of_size(64);
     keep_at(&remembered, "www.example.com", "1.1.1.1", 30, 3600);
     let wanted = DnsName::parse("www.example.com").unwrap();

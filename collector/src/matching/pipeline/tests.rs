@@ -75,7 +75,7 @@ fn frame(event: &Event) -> Vec<u8> {
 }
 
 #[test]
-fn values_that_the_schema_does_not_have_yet_do_not_cost_the_event() {
+fn values_that_schema_does_not_have_yet_do_not_cost_event() {
     let mut event = pb::Dnstap::decode(wanted_frame().as_slice()).unwrap();
     let message = event.message.as_mut().unwrap();
     message.socket_family = Some(77);
@@ -135,9 +135,9 @@ fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
 }
 
 #[test]
-fn counts_from_the_servers_time_if_it_is_up_to_a_minute_before_the_receipt() {
+fn answer_counts_from_server_time_within_a_minute() {
     let at = |seconds: i64| Timestamp::from_millis(1_800_000_000_000 + seconds * 1000);
-    for (answered_at, expected) in [
+    for (server_time, expected) in [
         (Some(0), 0),
         (Some(-60), -60),
         (Some(-61), 0),
@@ -145,8 +145,8 @@ fn counts_from_the_servers_time_if_it_is_up_to_a_minute_before_the_receipt() {
         (Some(-3600), 0),
         (None, 0),
     ] {
-        let counted = super::counts_from(answered_at.map(at), at(0));
-        assert_eq!(counted, at(expected), "{answered_at:?}");
+        let counted = super::counts_from(server_time.map(at), at(0));
+        assert_eq!(counted, at(expected), "{server_time:?}");
     }
 }
 
@@ -229,7 +229,7 @@ fn outcome(event: &Event) -> Outcome {
 }
 
 #[test]
-fn a_look_up_of_a_collector_is_no_observation() {
+fn look_up_of_a_collector_is_no_observation() {
     let own = OwnQueries::default();
     let address: IpAddr = "10.0.0.1".parse().unwrap();
     let (observation, _) = run_with(&wanted_frame(), &own);
@@ -241,7 +241,7 @@ fn a_look_up_of_a_collector_is_no_observation() {
 }
 
 #[test]
-fn an_answer_for_a_wanted_name_is_an_observation() {
+fn answer_for_a_wanted_name_is_an_observation() {
     let event = response("WWW.Example.com.", &[("www.example.com.", a("1.2.3.4"))]);
     let (observation, _) = run(&frame(&event));
     let observation = observation.unwrap();
@@ -253,7 +253,7 @@ fn an_answer_for_a_wanted_name_is_an_observation() {
     );
     assert_eq!(observation.at, Timestamp::from_millis(1_800_000_001_000));
     assert_eq!(
-        observation.answered_at,
+        observation.server_time,
         Some(Timestamp::from_millis(1_800_000_000_500))
     );
     assert_eq!(observation.client, Some("10.0.0.1".parse().unwrap()));
@@ -326,14 +326,14 @@ fn each_event_is_counted_by_what_comes_of_it() {
 }
 
 #[test]
-fn a_frame_that_is_no_event_is_counted() {
+fn frame_that_is_no_event_is_counted() {
     let (observation, counts) = run(b"\xff\xff\xff");
     assert!(observation.is_none());
     assert_eq!(counts.pending(Outcome::BadEvent), 1);
 }
 
 #[test]
-fn an_answer_of_thousands_of_addresses_costs_no_more_than_a_name_may_have() {
+fn answer_of_thousands_of_addresses_is_limited() {
     let records: Vec<_> = (0..3000_u32)
         .map(|i| {
             (

@@ -57,8 +57,8 @@ pub(crate) fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
         family: Family::V4,
         addresses: [(ip.parse().unwrap(), 30)].into_iter().collect(),
         at: at(millis),
-        answered_at: None,
-        given: at(millis),
+        server_time: None,
+        answered_at: at(millis),
         client: None,
         truncated: false,
         source: names::Provenance::STREAM,
@@ -68,14 +68,14 @@ pub(crate) fn answer(asked: &str, ip: &str, millis: i64) -> Observation {
 /// The names in use, with this `retain` in seconds.
 pub(crate) fn wanted(names: &[&str], retain: u64) -> Wanted {
     let seconds = Duration::from_secs;
-    let terms = RetentionPolicy {
+    let retention = RetentionPolicy {
         grace: seconds(5),
         min_ttl: seconds(5),
         retain: seconds(retain),
         allowed: true,
         ..RetentionPolicy::default()
     };
-    let in_use = Arc::new(WantedName::with_retention(terms));
+    let in_use = Arc::new(WantedName::with_retention(retention));
     let names = names.iter().map(|text| (name(text), Arc::clone(&in_use)));
     Wanted {
         names: names.collect(),
@@ -258,7 +258,7 @@ impl World {
 }
 
 #[test]
-fn a_wanted_name_gets_an_object_and_its_addresses_a_status() {
+fn wanted_name_gets_an_object_and_its_addresses_a_status() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.settle();
@@ -268,7 +268,7 @@ fn a_wanted_name_gets_an_object_and_its_addresses_a_status() {
 }
 
 #[test]
-fn an_answer_that_comes_before_its_object_is_not_lost() {
+fn answer_that_comes_before_its_object_is_not_lost() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.observe("www.example.com", "1.1.1.1");
@@ -277,7 +277,7 @@ fn an_answer_that_comes_before_its_object_is_not_lost() {
 }
 
 #[test]
-fn a_name_updates_its_own_object_and_the_wildcards() {
+fn name_updates_its_own_object_and_the_wildcards() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com", "*.example.com"]);
     world.observe("www.example.com", "1.1.1.1");
@@ -291,7 +291,7 @@ fn a_name_updates_its_own_object_and_the_wildcards() {
 }
 
 #[test]
-fn expired_addresses_leave_the_store_and_unused_names_the_memory() {
+fn expired_addresses_leave_store_and_unused_names_memory() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.observe("www.example.com", "1.1.1.1");
@@ -307,7 +307,7 @@ fn expired_addresses_leave_the_store_and_unused_names_the_memory() {
 }
 
 #[test]
-fn the_index_has_names_in_use_and_names_of_objects() {
+fn index_has_names_in_use_and_names_of_objects() {
     let wants = |world: &mut World, asked: &str| {
         let index = world.publisher.take_index().unwrap();
         index

@@ -15,7 +15,7 @@ use names::Namespace;
 impl RuleSource for DnsResolver {
     const SOURCE: Source = Source::DnsResolver;
 
-    fn rules(&self, namespace: Namespace, terms: &RetentionPolicy) -> RuleObject {
+    fn rules(&self, namespace: Namespace, retention: &RetentionPolicy) -> RuleObject {
         let mut faults = Faults::default();
         let names = &self.spec.domain_list;
         if let Some(more @ 1..) = names.len().checked_sub(MAX_DOMAINS) {
@@ -28,6 +28,6 @@ impl RuleSource for DnsResolver {
             rule_type: RuleType::Allow,
             is_for_ports: false,
         });
-        RuleObject::new(self, namespace, *terms, faults, rules)
+        RuleObject::new(self, namespace, *retention, faults, rules)
     }
 }

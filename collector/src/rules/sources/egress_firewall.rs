@@ -30,9 +30,9 @@ const MAX_RETAIN: Duration = Duration::from_secs(168 * 3600);
 impl RuleSource for EgressFirewall {
     const SOURCE: Source = Source::EgressFirewall;
 
-    fn rules(&self, namespace: Namespace, terms: &RetentionPolicy) -> RuleObject {
+    fn rules(&self, namespace: Namespace, retention: &RetentionPolicy) -> RuleObject {
         let mut faults = Faults::default();
-        let terms = annotated(self, terms, &mut faults);
+        let retention = annotated(self, retention, &mut faults);
         let rules = &self.spec.egress;
         if let Some(more @ 1..) = rules.len().checked_sub(MAX_RULES) {
             faults.count(Fault::TooManyRules, more);
@@ -46,7 +46,7 @@ impl RuleSource for EgressFirewall {
                 is_for_ports: !rule.ports.is_empty(),
             })
         });
-        RuleObject::new(self, namespace, terms, faults, named)
+        RuleObject::new(self, namespace, retention, faults, named)
     }
 }
 

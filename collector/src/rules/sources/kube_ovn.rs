@@ -24,7 +24,7 @@ impl RuleSource for KubeOvnDnsNameResolver {
         self.labels().get(POLICY_LABEL).map(String::as_str)
     }
 
-    fn rules(&self, payer: Namespace, terms: &RetentionPolicy) -> RuleObject {
+    fn rules(&self, charged: Namespace, retention: &RetentionPolicy) -> RuleObject {
         let rule = NameRule {
             index: 0,
             name: &self.spec.name,
@@ -32,6 +32,6 @@ impl RuleSource for KubeOvnDnsNameResolver {
             is_for_ports: false,
         };
         let faults = Faults::default();
-        RuleObject::new(self, payer, *terms, faults, [rule].into_iter())
+        RuleObject::new(self, charged, *retention, faults, [rule].into_iter())
     }
 }

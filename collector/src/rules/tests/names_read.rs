@@ -24,9 +24,9 @@ fn resolver(namespace: &str, name: &str, names: usize) -> DnsResolver {
 }
 
 #[test]
-fn objects_of_namespace_with_too_many_names_are_left_out_until_they_change() {
-    let (terms, namespaces) = (RetentionPolicy::default(), Namespaces::default());
-    let mut rules = Rules::of::<DnsResolver>(terms, namespaces);
+fn objects_beyond_the_names_of_a_namespace_are_left_out() {
+    let (retention, namespaces) = (RetentionPolicy::default(), Namespaces::default());
+    let mut rules = Rules::of::<DnsResolver>(retention, namespaces);
     for number in 0..40 {
         rules.apply(&resolver("team", &format!("r{number}-"), 500));
     }
@@ -39,7 +39,7 @@ fn objects_of_namespace_with_too_many_names_are_left_out_until_they_change() {
     let faults: Vec<_> = faults.map(|(fault, it)| (fault, it.count)).collect();
     assert_eq!(faults, [(Fault::ObjectLeftOut, 400)]);
     let mut wanted = Wanted::default();
-    rules.settle(&mut wanted);
+    rules.publish_changes(&mut wanted);
     assert_eq!(wanted.names.len(), 20_500);
 
     // There is room, and it changes.
@@ -52,18 +52,18 @@ fn objects_of_namespace_with_too_many_names_are_left_out_until_they_change() {
     rules.remove(&key("a"));
     rules.apply(&resolver("team", "r7-", 500));
     assert_eq!(rules.left_out, 0);
-    rules.settle(&mut wanted);
+    rules.publish_changes(&mut wanted);
     assert_eq!(wanted.names.len(), 20_500);
 }
 
 #[test]
 fn change_of_status_changes_no_names() {
-    let (terms, namespaces) = (RetentionPolicy::default(), Namespaces::default());
-    let mut rules = Rules::of::<DnsResolver>(terms, namespaces);
+    let (retention, namespaces) = (RetentionPolicy::default(), Namespaces::default());
+    let mut rules = Rules::of::<DnsResolver>(retention, namespaces);
     let mut wanted = Wanted::default();
     let mut object = resolver("team", "a", 5);
     rules.apply(&object);
-    rules.settle(&mut wanted);
+    rules.publish_changes(&mut wanted);
     let version = wanted.changes.version();
     let mut shown = Default::default();
     rules.show(&mut shown);
@@ -71,7 +71,7 @@ fn change_of_status_changes_no_names() {
     object.status = Some(Default::default());
     rules.apply(&object);
     assert!(!rules.has_changes());
-    assert!(!rules.settle(&mut wanted));
+    assert!(!rules.publish_changes(&mut wanted));
     assert_eq!(wanted.changes.version(), version);
     // Another object of the same name gets the Events from now on.
     object.metadata.uid = Some("new".to_owned());

@@ -50,15 +50,15 @@ impl DerefMut for Published {
 }
 
 impl Published {
-    pub(in crate::rules) fn new(terms: RetentionPolicy) -> Self {
+    pub(in crate::rules) fn new(retention: RetentionPolicy) -> Self {
         Self {
-            rules: Rules::new(terms, Namespaces::default()),
+            rules: Rules::new(retention, Namespaces::default()),
             ..Self::default()
         }
     }
 
     /// Publishes, and returns the names of existing EgressFirewalls.
-    pub(in crate::rules) fn settle(&mut self) -> BTreeMap<DnsName, RetentionPolicy> {
+    pub(in crate::rules) fn publish_changes(&mut self) -> BTreeMap<DnsName, RetentionPolicy> {
         self.publish();
         let names = self.wanted.names.iter();
         names
@@ -73,7 +73,7 @@ impl Published {
     }
 
     fn publish(&mut self) {
-        let is_new = self.rules.settle(&mut self.wanted);
+        let is_new = self.rules.publish_changes(&mut self.wanted);
         let mut all = Read {
             of_namespaces: self.wanted.names_of_namespaces.clone(),
             ..Read::default()
@@ -112,8 +112,8 @@ impl Published {
         let mut of_namespaces: BTreeMap<Namespace, BTreeSet<DnsName>> = BTreeMap::new();
         for firewall in self.rules.all() {
             for (name, uses) in &firewall.names {
-                let terms = firewall.terms_of(*uses);
-                all.add(name, terms);
+                let retention = firewall.terms_of(*uses);
+                all.add(name, retention);
                 let of_namespace = of_namespaces.entry(firewall.namespace).or_default();
                 of_namespace.insert(name.clone());
                 let namespaces = all.namespaces.entry(name.clone()).or_default();
@@ -131,8 +131,11 @@ impl Published {
 }
 
 impl Read {
-    fn add(&mut self, name: &DnsName, terms: RetentionPolicy) {
-        let joined = self.names.get(name).map_or(terms, |it| it.join(terms));
+    fn add(&mut self, name: &DnsName, retention: RetentionPolicy) {
+        let joined = self
+            .names
+            .get(name)
+            .map_or(retention, |it| it.join(retention));
         self.names.insert(name.clone(), joined);
     }
 

@@ -27,7 +27,7 @@ fn row(committed_at: i64) -> RowAddress {
 }
 
 fn time(millis: i64) -> Timestamp {
-    Timestamp::from_millisecond(millis).unwrap()
+    Timestamp::from_millis(millis)
 }
 
 /// An answer of each collector, and of the writers `one` and `two`.

@@ -154,28 +154,28 @@ fn many(asked: &str, count: u32, second: f64) -> Observation {
 }
 
 #[test]
-fn a_store_that_takes_no_object_of_this_size_gets_a_tenth_less() {
+fn store_that_takes_no_object_of_this_size_gets_a_tenth_less() {
     let mut known = Known::new(WILD);
     known.hear(&many(WILD, 10, 0.0));
     known.hear(&many(A, 490, 1.0));
     known.hear(&many(B, 500, 2.0));
     known.write(2.0);
-    let effect = Eviction::new(&mut known.memory, &known.limits, at(3.0)).shrink();
+    let effect = Eviction::new(&mut known.state, &known.limits).shrink();
     assert!((95..=105).contains(&effect.evicted_addresses), "{effect:?}");
-    let left = |known: &Known, asked| known.memory.list().addresses_of(&name(asked));
+    let left = |known: &Known, asked| known.state.list().addresses_of(&name(asked));
     assert_eq!(left(&known, B), 500, "the oldest-seen go");
     assert_eq!(left(&known, WILD), 10, "and the wildcard's own last of all");
     // The object stays below that size.
-    let most = known.memory.list().addresses();
+    let most = known.state.list().addresses();
     known.hear(&many(A, 490, 4.0));
-    assert!(known.memory.list().addresses() <= most);
+    assert!(known.state.list().addresses() <= most);
     // Even a store that refuses everything does not empty it.
     for _ in 0..100 {
-        Eviction::new(&mut known.memory, &known.limits, at(5.0)).shrink();
+        Eviction::new(&mut known.state, &known.limits).shrink();
     }
     assert!(
-        known.memory.list().addresses() > 250,
+        known.state.list().addresses() > 250,
         "{}",
-        known.memory.list().addresses()
+        known.state.list().addresses()
     );
 }

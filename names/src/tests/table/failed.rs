@@ -20,7 +20,7 @@ fn after(before: &[Step], failures: Vec<Step>, then: &[Step]) -> Vec<Step> {
 }
 
 #[test]
-fn a_failed_look_up_does_what_the_page_says() {
+fn failed_look_up_does_what_the_page_says() {
     let known = [
         Got(WWW, &[("1.1.1.1", 30), ("2.2.2.2", 300)], 0.0),
         Write(0.0),
@@ -289,7 +289,7 @@ fn a_failed_look_up_does_what_the_page_says() {
 }
 
 #[test]
-fn a_family_that_fails_alone_is_no_failure_of_the_name() {
+fn family_that_fails_alone_is_no_failure_of_the_name() {
     const BOTH: Answered = &[("1.1.1.1", 30), ("2001:db8::1", 30)];
     use FamilyResult::{Absent, Complete, Unknown};
     check(vec![
@@ -372,7 +372,7 @@ fn a_family_that_fails_alone_is_no_failure_of_the_name() {
 }
 
 #[test]
-fn an_object_without_addresses_says_why() {
+fn object_without_addresses_says_why() {
     const TTL: Answered = &[("1.1.1.1", 30)];
     check(vec![
         row(

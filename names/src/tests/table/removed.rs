@@ -178,7 +178,7 @@ fn removal_does_what_the_page_says() {
 }
 
 #[test]
-fn a_clock_that_is_set_loses_nothing_and_keeps_nothing_for_long() {
+fn clock_that_is_set_loses_nothing_and_keeps_nothing_for_long() {
     check(vec![
         row(
             "future times clamp to now",
@@ -249,7 +249,7 @@ fn a_clock_that_is_set_loses_nothing_and_keeps_nothing_for_long() {
 }
 
 #[test]
-fn a_status_that_others_wrote_is_taken_in_as_the_page_says() {
+fn status_that_others_wrote_is_taken_in_as_the_page_says() {
     check(vec![
         row(
             "one that still shows a removed address does not bring it back",
@@ -284,7 +284,7 @@ fn a_status_that_others_wrote_is_taken_in_as_the_page_says() {
 }
 
 #[test]
-fn a_name_under_a_wildcard_is_looked_up_while_clients_ask_for_it() {
+fn name_under_a_wildcard_is_looked_up_while_clients_ask_for_it() {
     const TTL: Answered = &[("1.1.1.1", 30)];
     check(vec![
         row(

@@ -66,7 +66,7 @@ fn names_are_matched_as_the_page_says() {
 }
 
 #[test]
-fn a_successful_look_up_does_what_the_page_says() {
+fn successful_look_up_does_what_the_page_says() {
     check(vec![
         row(
             "the entry does not exist: add it, not degraded, without failures",
@@ -211,7 +211,7 @@ fn a_successful_look_up_does_what_the_page_says() {
 }
 
 #[test]
-fn a_wildcard_and_its_regular_names_do_what_the_page_says() {
+fn wildcard_and_its_regular_names_do_what_the_page_says() {
     check(vec![
         row(
             "a wildcard's own entry stands first, a regular name's last",

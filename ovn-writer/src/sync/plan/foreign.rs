@@ -82,9 +82,10 @@ impl Planner<'_, '_> {
             return (Verdict::Now, Trigger::Store);
         }
         let (since, is_repair) = known.unwrap_or((self.now, wanted.changes.is_some()));
-        let trigger = match is_repair {
-            true => Trigger::ForeignChange,
-            false => Trigger::Store,
+        let trigger = if is_repair {
+            Trigger::ForeignChange
+        } else {
+            Trigger::Store
         };
         let (Some(delay), Some(address)) = (delay, address) else {
             return (Verdict::Now, trigger);

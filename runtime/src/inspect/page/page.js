@@ -7,7 +7,7 @@ const NOT_AMONG_FACTS = ["program", "version", "pod", "node", "at", "moreProblem
 const MOST_ROWS = 500, MOST_PROBLEMS = 20, FEW = 5, EVERY = 10_000, DEADLINE = 25_000;
 
 const byId = (id) => document.getElementById(id);
-const filter = byId("filter"), explain = byId("explain");
+const filter = byId("filter");
 let status = null, list = {}, at = null; // the last answers, and their time by the clock of the program
 let after = "", gone = "", loads = 0, timer;
 
@@ -108,15 +108,15 @@ function table(key, rows, isList) {
   if (isList && list.next) add(box, "button", "Next").onclick = () => loadFrom(list.next);
 }
 
-// A DNS name by itself asks for its explanation.
+// A DNS name by itself filters.
 function cell(parent, value) {
   if (typeof value !== "string" || !/^\S+\.$/.test(value)) {
     parent.className = text(value).length > 30 ? "long" : "";
     return fill(parent, text(value));
   }
   add(parent, "button", value, "name").onclick = () => {
-    explain.elements.about.value = value;
-    explain.requestSubmit();
+    filter.value = value;
+    filter.dispatchEvent(new Event("input"));
   };
 }
 
@@ -164,19 +164,6 @@ function fill(element, words) {
   }
 }
 
-explain.addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const { about, namespace } = explain.elements, box = byId("explanation");
-  box.hidden = false;
-  box.textContent = "…";
-  try {
-    const [{ text }] = await ask("/explain.json", { about: about.value, namespace: namespace.value });
-    box.textContent = text.join("\n");
-  } catch (failure) {
-    box.textContent = failure.message;
-  }
-  explain.scrollIntoView();
-});
 filter.addEventListener("input", () => {
   if (status) show();
   loadFrom("");

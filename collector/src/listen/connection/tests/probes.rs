@@ -36,7 +36,7 @@ async fn settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probe_is_reported_with_the_time_of_its_first_octet() {
+async fn probe_is_reported_with_the_time_of_its_first_octet() {
     let (mut peer, mut seen) = connect(|_| {});
     peer.open().await;
     settle().await;
@@ -60,7 +60,7 @@ async fn a_probe_is_reported_with_the_time_of_its_first_octet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probe_of_an_unknown_peer_is_not_reported() {
+async fn probe_of_an_unknown_peer_is_not_reported() {
     let (sender, receiver) = watch::channel(None);
     let (mut peer, mut seen) = connect(|ingest| ingest.peer_acl.servers = servers(receiver));
     peer.open().await;
@@ -72,7 +72,7 @@ async fn a_probe_of_an_unknown_peer_is_not_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probe_in_a_stream_that_does_not_show_the_secret_is_not_reported() {
+async fn probe_in_stream_that_does_not_show_secret_is_not_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secret");
     fs::write(&file, "0123456789abcdef").unwrap();

@@ -44,7 +44,7 @@ fn secrets() -> runtime::reload::Reloaded<Secrets> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_shows_no_secret_makes_nobody_ask_again_when_it_breaks() {
+async fn broken_stream_without_secret_is_no_gap() {
     let secrets = secrets();
     let loss_tracker = LossTracker::default();
     for (shown, is_gap) in [("", false), ("0123456789abcdeg", false), (SECRET, true)] {

@@ -38,7 +38,7 @@ impl World {
 }
 
 #[test]
-fn an_object_without_a_rule_is_deleted_after_ten_minutes() {
+fn object_without_a_rule_is_deleted_after_ten_minutes() {
     let mut world = known();
     world.want(&[]);
     assert_eq!(world.settle(), 0);
@@ -47,7 +47,7 @@ fn an_object_without_a_rule_is_deleted_after_ten_minutes() {
 }
 
 #[test]
-fn a_rule_that_comes_back_within_ten_minutes_has_its_addresses() {
+fn rule_that_comes_back_within_ten_minutes_has_its_addresses() {
     let mut world = world_with_lookups();
     world.want(&[WWW]);
     world.settle();
@@ -74,7 +74,7 @@ fn a_rule_that_comes_back_within_ten_minutes_has_its_addresses() {
 }
 
 #[test]
-fn the_ten_minutes_begin_anew_when_a_store_was_out_of_sync() {
+fn ten_minutes_begin_anew_when_a_store_was_out_of_sync() {
     let mut world = known();
     world.want(&[]);
     world.settle();
@@ -93,7 +93,7 @@ fn the_ten_minutes_begin_anew_when_a_store_was_out_of_sync() {
 }
 
 #[test]
-fn after_a_restart_an_object_without_a_rule_stays_for_ten_minutes() {
+fn after_restart_object_without_rule_stays_for_ten_minutes() {
     let mut world = known();
     let objects = world.store.values().cloned().collect();
     world.publisher = Publisher::new(world.config.clone());

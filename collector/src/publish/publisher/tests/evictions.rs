@@ -59,7 +59,7 @@ fn names_that_a_full_wildcard_loses_are_told_of_on_its_object() {
 }
 
 #[test]
-fn what_is_untold_of_a_name_that_is_no_longer_wanted_is_forgotten() {
+fn what_is_untold_of_name_that_is_no_longer_wanted_is_forgotten() {
     let mut world = small();
     world.want(&[NAME]);
     for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {

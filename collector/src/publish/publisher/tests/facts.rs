@@ -1,24 +1,22 @@
 //! The details of one name or one address, in the publisher.
 
+use proto::facts::SubjectFacts;
 use runtime::inspect::Subject;
 
 use super::{World, answer, at, name};
-use crate::{
-    listen::PeerIds,
-    publish::{Facts, ManageObjects},
-};
+use crate::{listen::PeerIds, publish::ManageObjects};
 use names::Provenance;
 
 const WWW: &str = "www.example.com";
 
-fn of_name(world: &World, text: &str) -> Facts {
+fn of_name(world: &World, text: &str) -> SubjectFacts {
     world
         .publisher
         .facts(&Subject::Name(name(text)), at(world.now))
 }
 
 #[test]
-fn a_name_has_its_addresses_and_those_that_a_wildcard_knows_of_it() {
+fn name_has_its_addresses_and_those_that_a_wildcard_knows_of_it() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&[WWW, "*.example.com"]);
     world.observe(WWW, "192.0.2.1");
@@ -28,45 +26,51 @@ fn a_name_has_its_addresses_and_those_that_a_wildcard_knows_of_it() {
         panic!("{facts:?}");
     };
     for (found, spec) in [(exact, WWW), (wildcard, "*.example.com")] {
-        assert_eq!(found.name, name(spec));
-        let [(address, in_object)] = found.addresses.as_slice() else {
+        assert_eq!(found.facts.name, name(spec));
+        let [address] = found.facts.addresses.as_slice() else {
             panic!("{found:?}");
         };
-        assert_eq!(address.ip.to_string(), "192.0.2.1");
-        assert!(!in_object);
+        assert_eq!(address.address.to_string(), "192.0.2.1");
+        assert!(!address.in_object);
     }
     world.settle();
-    assert!(of_name(&world, WWW).names[0].addresses[0].1);
+    assert!(of_name(&world, WWW).names[0].facts.addresses[0].in_object);
     let all = of_name(&world, "*.example.com");
-    assert_eq!(all.names[0].addresses.len(), 2);
+    assert_eq!(all.names[0].facts.addresses.len(), 2);
     assert_eq!(of_name(&world, "www.example.org").names, []);
 }
 
 #[test]
-fn an_address_is_where_it_was_seen_last_and_a_status_only_repeats_that() {
+fn address_has_the_source_of_its_last_answer() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&[WWW]);
     let seen = |millis, source| names::Observation {
         source,
         ..answer(WWW, "192.0.2.1", millis)
     };
-    let source = |world: &World| of_name(world, WWW).names[0].addresses[0].0.source;
+    let peers = PeerIds::default();
+    let seen_where = |world: &World| {
+        of_name(world, WWW).names[0].facts.addresses[0]
+            .seen_where
+            .clone()
+    };
+    let source = |it| peers.describe(it);
     world.publisher.apply_answer(&seen(0, Provenance::peer(7)));
     world.settle();
-    assert_eq!(source(&world), Provenance::peer(7));
+    assert_eq!(seen_where(&world), source(Provenance::peer(7)));
     world.now = 1_000;
     world
         .publisher
         .apply_answer(&seen(1_000, Provenance::LOOKUP));
-    assert_eq!(source(&world), Provenance::LOOKUP);
+    assert_eq!(seen_where(&world), source(Provenance::LOOKUP));
     world
         .publisher
         .apply_answer(&seen(500, Provenance::peer(7)));
-    assert_eq!(source(&world), Provenance::LOOKUP);
+    assert_eq!(seen_where(&world), source(Provenance::LOOKUP));
 }
 
 #[test]
-fn an_address_is_found_under_each_name_and_a_refusing_guard_is_named() {
+fn address_is_found_under_each_name_and_refusing_guard_is_named() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&[WWW, "*.example.net"]);
     for asked in [WWW, "a.example.net", "b.example.net"] {
@@ -80,14 +84,14 @@ fn an_address_is_found_under_each_name_and_a_refusing_guard_is_named() {
     let found: Vec<_> = facts
         .names
         .iter()
-        .map(|it| (it.name.as_str(), it.addresses.len()))
+        .map(|it| (it.facts.name.as_str(), it.facts.addresses.len()))
         .collect();
     assert_eq!(found, [("*.example.net.", 2), ("www.example.com.", 1)]);
-    assert_eq!((facts.more_names, facts.guarded), (0, None));
+    assert_eq!((facts.more_names, facts.guard), (0, None));
     let loopback = of_address("127.0.0.1");
     assert_eq!(
-        (loopback.names.len(), loopback.guarded),
-        (0, Some("loopback"))
+        (loopback.names.len(), loopback.guard.unwrap().name),
+        (0, "loopback".to_owned())
     );
 }
 
@@ -96,7 +100,7 @@ fn new_address_is_listed_once_with_the_write_of_its_status() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["*.w.test"]);
     let mut observation = answer("x.w.test", "192.0.2.1", world.now);
-    observation.answered_at = Some(at(world.now - 3));
+    observation.server_time = Some(at(world.now - 3));
     world.publisher.apply_answer(&observation);
     let facts = |world: &World| {
         let recent = &world.config.shared.new_addresses;
@@ -104,7 +108,7 @@ fn new_address_is_listed_once_with_the_write_of_its_status() {
     };
     let [fact] = facts(&world).try_into().unwrap();
     assert_eq!((&*fact.rule, &*fact.name), ("*.w.test.", "x.w.test."));
-    assert_eq!(fact.answered_at, Some(at(world.now - 3).into()));
+    assert_eq!(fact.answered_at, Some(at(world.now - 3)));
     assert_eq!(fact.status_written_at, None);
     world.settle();
     // Neither the same answer nor that of another name changes a set.

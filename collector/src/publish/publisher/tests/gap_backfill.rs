@@ -60,7 +60,7 @@ fn asked_in(world: &mut World, seconds: i64) -> Vec<String> {
 }
 
 #[test]
-fn after_a_gap_all_wanted_names_are_looked_up_in_10_s_once_a_minute() {
+fn after_gap_all_wanted_names_are_looked_up_in_10_s_once_minute() {
     let mut world = known();
     missed(&mut world, anything());
     let mut asked = asked_in(&mut world, 10);
@@ -109,7 +109,7 @@ fn evicted_names_are_not_looked_up() {
 }
 
 #[test]
-fn a_new_leader_looks_all_names_up_and_a_standby_none() {
+fn new_leader_looks_all_names_up_and_a_standby_none() {
     for leads in [true, false] {
         let mut world = known();
         missed(&mut world, anything());
@@ -124,7 +124,7 @@ fn a_new_leader_looks_all_names_up_and_a_standby_none() {
 }
 
 #[test]
-fn a_gap_before_the_names_are_known_waits_for_them() {
+fn gap_before_the_names_are_known_waits_for_them() {
     let mut world = World::with(ManageObjects::Auto, |config| config.limits.lookups = true);
     missed(&mut world, anything());
     assert_eq!(world.publisher.next_wake(), None);
@@ -133,7 +133,7 @@ fn a_gap_before_the_names_are_known_waits_for_them() {
 }
 
 #[test]
-fn a_lost_answer_is_asked_for_at_once() {
+fn lost_answer_is_asked_for_at_once() {
     let mut world = known();
     missed(&mut world, lost(&["n3.example.com", "nobody.example.org"]));
     assert_eq!(world.due(), ["n3.example.com."]);
@@ -144,7 +144,7 @@ fn a_lost_answer_is_asked_for_at_once() {
 }
 
 #[test]
-fn a_lost_wildcard_answer_is_looked_up_even_for_an_unknown_name() {
+fn lost_wildcard_answer_is_looked_up_even_for_an_unknown_name() {
     let mut world = world();
     world.want(&["*.example.com"]);
     world.now += 1000;

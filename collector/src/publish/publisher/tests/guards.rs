@@ -145,7 +145,7 @@ fn what_a_new_guard_refuses_leaves_memory_and_status_at_once() {
 }
 
 #[test]
-fn a_name_that_loses_all_its_addresses_is_looked_up_again() {
+fn name_that_loses_all_its_addresses_is_looked_up_again() {
     let mut world = World::with(ManageObjects::Auto, |config| config.limits.lookups = true);
     world.want(&[WWW]);
     world.observe(WWW, "10.96.0.7");

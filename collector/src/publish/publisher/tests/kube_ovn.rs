@@ -73,15 +73,15 @@ impl World {
 
     fn use_by(&mut self, names: &[&str], policy: &str) {
         let namespaces = &self.config.shared.namespaces;
-        let payer = namespaces.number(&format!("policy {policy}"));
+        let charged = namespaces.number(&format!("policy {policy}"));
         let mut all: BySource<Wanted> = BySource::of(&[Source::KubeOvn]);
         *all.get_mut(Source::KubeOvn) = wanted(names, 0);
         let of_source = all.get_mut(Source::KubeOvn);
         for of in names {
-            of_source.name_mut(&name(of)).namespaces = [payer].into();
+            of_source.name_mut(&name(of)).namespaces = [charged].into();
         }
         let order: Vec<_> = names.iter().map(|of| name(of)).collect();
-        of_source.names_of_namespaces.insert(payer, order.into());
+        of_source.names_of_namespaces.insert(charged, order.into());
         self.publisher.apply_rules(&all, at(self.now));
     }
 }
@@ -117,7 +117,7 @@ fn all_objects_of_a_name_are_written_together_and_none_is_made() {
 }
 
 #[test]
-fn an_object_without_a_status_gets_it_at_once_from_memory() {
+fn object_without_a_status_gets_it_at_once_from_memory() {
     let mut world = world();
     world.use_by(&[WWW], "web");
     let key = world.make("anp-web-1", WWW);

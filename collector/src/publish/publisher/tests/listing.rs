@@ -3,9 +3,10 @@
 use tokio::sync::oneshot;
 
 use super::{World, answer, at, name, namespace_caps::want_by};
-use crate::publish::{InspectRequest, ManageObjects, NameListing, NamesQuery};
+use crate::publish::{InspectRequest, ManageObjects, NamesQuery};
+use proto::facts::NameList;
 
-fn list(world: &World, query: NamesQuery) -> NameListing {
+fn list(world: &World, query: NamesQuery) -> NameList {
     let (sender, mut answer) = oneshot::channel();
     let request = InspectRequest::Names(query, sender);
     request.answer(&world.publisher, at(world.now));
@@ -21,13 +22,13 @@ fn matching(filter: &str, namespace: Option<&str>, after: Option<&str>) -> Names
     }
 }
 
-fn names(listing: &NameListing) -> Vec<&str> {
+fn names(listing: &NameList) -> Vec<&str> {
     let names = listing.names.iter();
     names.map(|it| it.facts.name.as_str()).collect()
 }
 
 #[test]
-fn name_is_listed_with_its_namespaces_and_the_clients_that_asked() {
+fn name_is_listed_with_its_namespaces_and_clients_that_asked() {
     let rules: [(&str, &[&str]); 2] = [
         ("one", &["a.test.", "*.w.test."]),
         ("two", &["*.w.test.", "b.test."]),
@@ -45,20 +46,16 @@ fn name_is_listed_with_its_namespaces_and_the_clients_that_asked() {
     world.settle();
     let all = list(&world, matching("", None, None));
     assert_eq!(names(&all), ["*.w.test.", "a.test.", "b.test."]);
-    assert_eq!(all.last, None);
+    assert_eq!(all.next, None);
     let wildcard = &all.names[0];
-    let texts = |namespaces: &[std::sync::Arc<str>]| {
-        let texts = namespaces.iter().map(ToString::to_string);
-        texts.collect::<Vec<_>>()
-    };
-    assert_eq!(texts(&wildcard.namespaces), ["one", "two"]);
+    assert_eq!(wildcard.namespaces, ["one", "two"]);
     assert_eq!(
         wildcard.asked_by,
         ["10.0.0.2".parse::<std::net::IpAddr>().unwrap()]
     );
     let facts = &wildcard.facts;
     assert_eq!((facts.addresses.len(), facts.more_addresses), (1, 1));
-    assert!(facts.addresses[0].1, "the object has it");
+    assert!(facts.addresses[0].in_object, "the object has it");
     for (query, expected) in [
         (
             matching("", Some("one"), None),
@@ -98,7 +95,7 @@ fn lists_are_bounded_and_follow_each_other_until_the_end() {
         );
         lengths.push(listing.names.len());
         listed.extend(names(&listing).into_iter().map(str::to_owned));
-        let Some(last) = listing.last else { break };
+        let Some(last) = listing.next else { break };
         after = Some(last.to_string());
     }
     // The first list ends at 10,000 addresses.

@@ -86,7 +86,7 @@ impl World {
 }
 
 #[test]
-fn a_newly_wanted_name_is_looked_up_at_once() {
+fn newly_wanted_name_is_looked_up_at_once() {
     let mut world = world();
     world.want(&[WWW, "*.example.org"]);
     world.now += 1000;
@@ -101,7 +101,7 @@ fn a_newly_wanted_name_is_looked_up_at_once() {
 }
 
 #[test]
-fn a_name_is_looked_up_again_when_it_expires_within_the_grace() {
+fn name_is_looked_up_again_when_it_expires_within_the_grace() {
     let mut world = world();
     world.want(&[WWW]);
     world.now += 1000;
@@ -136,7 +136,7 @@ fn names_found_under_a_wildcard_are_looked_up_like_others() {
 }
 
 #[test]
-fn an_unresolved_name_is_retried_every_5_s_ten_times_then_less_often() {
+fn unresolved_name_is_retried_ten_times_then_less_often() {
     let mut world = world();
     world.want(&[WWW]);
     world.now += 1000;
@@ -158,7 +158,7 @@ fn an_unresolved_name_is_retried_every_5_s_ten_times_then_less_often() {
 }
 
 #[test]
-fn a_wildcards_own_name_that_fails_is_tried_again_after_half_an_hour() {
+fn wildcards_own_name_that_fails_is_tried_again_after_half_hour() {
     let mut world = world();
     world.want(&["*.example.com"]);
     world.now += 1000;
@@ -170,7 +170,7 @@ fn a_wildcards_own_name_that_fails_is_tried_again_after_half_an_hour() {
 }
 
 #[test]
-fn a_standby_removes_and_deletes_nothing() {
+fn standby_removes_and_deletes_nothing() {
     let mut world = world();
     world.want(&[WWW]);
     world.observe(WWW, "1.1.1.1");
@@ -266,7 +266,7 @@ fn remember(world: &World, name: &str, ip: &str) {
 }
 
 #[test]
-fn a_rule_that_comes_later_gets_the_addresses_that_pods_use_already() {
+fn rule_that_comes_later_gets_addresses_that_pods_use_already() {
     let mut world = world();
     remember(&world, "a.example.com", "1.1.1.1");
     world.want(&["*.example.com", "a.example.com"]);
@@ -278,7 +278,7 @@ fn a_rule_that_comes_later_gets_the_addresses_that_pods_use_already() {
 }
 
 #[test]
-fn a_name_that_does_not_exist_any_more_loses_its_addresses() {
+fn name_that_does_not_exist_any_more_loses_its_addresses() {
     let mut world = world();
     world.want(&[WWW]);
     world.now += 1000;
@@ -301,7 +301,7 @@ fn a_name_that_does_not_exist_any_more_loses_its_addresses() {
 }
 
 #[test]
-fn a_name_with_retained_addresses_only_is_looked_up_as_one_without_any() {
+fn name_with_retained_addresses_is_looked_up_as_without() {
     let mut world = world();
     world
         .publisher
@@ -325,7 +325,7 @@ fn a_name_with_retained_addresses_only_is_looked_up_as_one_without_any() {
 }
 
 #[test]
-fn a_name_that_clients_find_again_is_looked_up_when_that_expires() {
+fn name_that_clients_find_again_is_looked_up_when_that_expires() {
     let mut world = world();
     world.want(&[WWW]);
     world.now += 1000;
@@ -343,7 +343,7 @@ fn a_name_that_clients_find_again_is_looked_up_when_that_expires() {
 }
 
 #[test]
-fn a_family_that_always_fails_is_kept_for_max_stale_and_no_longer() {
+fn family_that_always_fails_is_kept_for_max_stale_and_no_longer() {
     let hour = 3_600_000;
     let mut world = World::with(ManageObjects::Auto, |config| {
         config.limits.lookups = true;
@@ -383,7 +383,7 @@ fn a_family_that_always_fails_is_kept_for_max_stale_and_no_longer() {
 }
 
 #[test]
-fn a_truncated_or_foreign_written_name_is_looked_up_over_tcp() {
+fn truncated_or_foreign_written_name_is_looked_up_over_tcp() {
     let mut world = world();
     world.want(&[WWW]);
     world.settle();

@@ -4,7 +4,7 @@ use super::{World, answer, at, wanted};
 use crate::publish::{Census, ManageObjects};
 
 #[test]
-fn names_without_addresses_and_the_fullest_of_each_kind_are_counted() {
+fn names_without_addresses_and_fullest_of_each_kind_are_counted() {
     let mut world = World::with(ManageObjects::Always, |config| {
         config.limits.addresses_per_name = 4;
         config.limits.names_per_wildcard = 10;

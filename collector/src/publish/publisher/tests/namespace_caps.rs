@@ -53,7 +53,7 @@ fn left_out(world: &World) -> Vec<&str> {
 }
 
 #[test]
-fn names_beyond_the_cap_are_left_out_in_order_of_name_and_come_back() {
+fn names_beyond_cap_are_left_out_in_order_of_name_and_come_back() {
     let mut world = small();
     let names: &[&str] = &[
         "c.test.",
@@ -97,7 +97,7 @@ fn names_with_a_status_stay_when_new_ones_exceed_the_cap() {
 }
 
 #[test]
-fn name_that_another_namespace_within_its_caps_has_is_not_left_out() {
+fn name_of_another_namespace_in_its_caps_is_not_left_out() {
     let mut world = small();
     let many: &[&str] = &["a.test.", "b.test.", "c.test.", "d.test.", "e.test."];
     want_by(&mut world, &[("many", many), ("few", &["e.test."])]);
@@ -109,7 +109,7 @@ fn name_that_another_namespace_within_its_caps_has_is_not_left_out() {
 }
 
 #[test]
-fn namespace_at_its_cap_of_addresses_gets_no_new_ones_and_others_do() {
+fn namespace_at_address_cap_gets_no_new_addresses() {
     let mut world = World::with(ManageObjects::Auto, |config| {
         config.namespace_caps = CAPS;
     });

@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[test]
-fn an_unused_object_is_deleted_only_if_it_is_ours() {
+fn unused_object_is_deleted_only_if_it_is_ours() {
     let mut world = World::new(ManageObjects::Auto);
     let foreign = DnsNameResolver::new(
         "foreign",
@@ -72,7 +72,7 @@ fn nothing_is_deleted_while_the_names_in_use_are_not_known() {
 }
 
 #[test]
-fn an_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() {
+fn object_that_cannot_be_read_is_not_taken_for_a_deleted_one() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.settle();
@@ -100,7 +100,7 @@ fn an_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() {
 }
 
 #[test]
-fn a_conflict_is_computed_again_on_what_is_there() {
+fn conflict_is_computed_again_on_what_is_there() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["*.example.com"]);
     world.observe("a.example.com", "1.1.1.1");
@@ -126,7 +126,7 @@ fn a_conflict_is_computed_again_on_what_is_there() {
 }
 
 #[test]
-fn an_object_that_vanishes_comes_back_with_its_addresses() {
+fn object_that_vanishes_comes_back_with_its_addresses() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.observe("www.example.com", "1.1.1.1");
@@ -141,7 +141,7 @@ fn an_object_that_vanishes_comes_back_with_its_addresses() {
 }
 
 #[test]
-fn a_late_watch_event_undoes_nothing() {
+fn late_watch_event_undoes_nothing() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.settle();
@@ -181,7 +181,7 @@ fn what_the_watch_says_during_a_write_is_taken_in_after_it() {
 }
 
 #[test]
-fn a_name_that_is_taken_by_chance_gets_the_next_one() {
+fn name_that_is_taken_by_chance_gets_the_next_one() {
     let mut world = World::new(ManageObjects::Auto);
     let taken = object_name(&name("www.example.com"), 0);
     let other = DnsNameResolver::new(
@@ -201,7 +201,7 @@ fn a_name_that_is_taken_by_chance_gets_the_next_one() {
 }
 
 #[test]
-fn a_failed_write_is_tried_again_after_a_while() {
+fn failed_write_is_tried_again_after_a_while() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.settle();

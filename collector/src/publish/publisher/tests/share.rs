@@ -24,7 +24,7 @@ fn looked_up(world: &mut World, seconds: i64) -> Vec<String> {
 }
 
 #[test]
-fn a_wildcard_wanted_later_starts_with_the_state_of_its_names() {
+fn wildcard_wanted_later_starts_with_the_state_of_its_names() {
     let mut world = world();
     world.want(&[WWW, "a.b.example.com"]);
     world.observe_as(WWW, "1.1.1.1", Some("10.0.0.1"));
@@ -41,7 +41,7 @@ fn a_wildcard_wanted_later_starts_with_the_state_of_its_names() {
 }
 
 #[test]
-fn a_name_that_is_wanted_later_begins_with_what_its_wildcard_knows() {
+fn new_name_begins_with_the_addresses_of_its_wildcard() {
     let mut world = world();
     world.want(&[WILDCARD]);
     world.observe_as(WWW, "1.1.1.1", Some("10.0.0.1"));
@@ -54,7 +54,7 @@ fn a_name_that_is_wanted_later_begins_with_what_its_wildcard_knows() {
 }
 
 #[test]
-fn a_name_whose_rule_becomes_a_wildcard_is_kept_and_looked_up_under_it() {
+fn name_whose_rule_becomes_a_wildcard_stays() {
     let mut world = world();
     world.want(&[WWW]);
     world.observe_as(WWW, "1.1.1.1", Some("10.0.0.1"));
@@ -68,7 +68,7 @@ fn a_name_whose_rule_becomes_a_wildcard_is_kept_and_looked_up_under_it() {
 }
 
 #[test]
-fn a_name_that_a_wildcard_wants_too_outlives_its_own_rule() {
+fn name_that_a_wildcard_wants_too_outlives_its_own_rule() {
     let mut world = world();
     world.want(&[WWW, WILDCARD]);
     world.observe_as(WWW, "1.1.1.1", Some("10.0.0.1"));

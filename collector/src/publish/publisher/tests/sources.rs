@@ -74,7 +74,7 @@ fn addresses(object: &DnsNameResolver) -> String {
 }
 
 #[test]
-fn each_source_has_an_object_and_loses_it_with_its_own_last_rule() {
+fn each_source_has_object_and_loses_it_with_its_own_last_rule() {
     let mut two = Two::new();
     two.want(&[WWW], &[WWW]);
     two.world.observe(WWW, "1.1.1.1");
@@ -112,7 +112,7 @@ fn each_status_keeps_an_address_for_the_longest_retention() {
 }
 
 #[test]
-fn a_source_that_cannot_be_read_holds_up_no_other() {
+fn source_that_cannot_be_read_holds_up_no_other() {
     let mut two = Two::new();
     let away = Event::OutOfSync("its definition is missing".to_owned());
     let mut world = World::with(ManageObjects::Always, |config| {
@@ -147,7 +147,7 @@ fn a_source_that_cannot_be_read_holds_up_no_other() {
 }
 
 #[test]
-fn a_restored_object_without_status_gets_the_addresses_again() {
+fn restored_object_without_status_gets_the_addresses_again() {
     let mut two = Two::new();
     two.want(&[WWW], &[WWW]);
     two.world.observe(WWW, "1.1.1.1");

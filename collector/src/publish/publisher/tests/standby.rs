@@ -150,9 +150,10 @@ impl Pair {
         let theirs = self.standby.writes(now);
         let count = ours.len() + theirs.len();
         for write in ours {
-            let outcome = match self.is_cut_off {
-                true => WriteOutcome::Failed(None),
-                false => self.carry_out(&write, 0),
+            let outcome = if self.is_cut_off {
+                WriteOutcome::Failed(None)
+            } else {
+                self.carry_out(&write, 0)
             };
             self.leader
                 .publisher
@@ -205,7 +206,7 @@ pub(crate) const BOTH: [bool; 2] = [true; 2];
 const STANDBY: [bool; 2] = [false, true];
 
 #[test]
-fn the_leader_writes_once_for_each_object_and_failure() {
+fn leader_writes_once_for_each_object_and_failure() {
     let mut pair = Pair::new();
     pair.tell(WWW, "1.1.1.1", BOTH);
     pair.run(10_000);
@@ -223,7 +224,7 @@ fn the_leader_writes_once_for_each_object_and_failure() {
 }
 
 #[test]
-fn a_new_leader_goes_on_with_the_failures_that_the_last_one_counted() {
+fn new_leader_goes_on_with_failures_that_last_one_counted() {
     let mut pair = Pair::new();
     pair.tell(WWW, "1.1.1.1", BOTH);
     pair.settle();
@@ -243,7 +244,7 @@ fn a_new_leader_goes_on_with_the_failures_that_the_last_one_counted() {
 }
 
 #[test]
-fn a_standby_writes_nothing_until_it_leads() {
+fn standby_writes_nothing_until_it_leads() {
     let mut pair = Pair::new();
     pair.is_cut_off = true;
     pair.tell(WWW, "1.1.1.1", BOTH);
@@ -258,7 +259,7 @@ fn a_standby_writes_nothing_until_it_leads() {
 }
 
 #[test]
-fn two_collectors_together_write_seldom_of_a_name_that_keeps_its_address() {
+fn two_collectors_rarely_write_an_unchanged_name() {
     for clients_every in [None, Some(200), Some(1_000), Some(7_000)] {
         let mut pair = Pair::new();
         let end = pair.leader.now + 3_600_000;

@@ -15,7 +15,7 @@ use crate::rules::Source;
 /// The Lease changes hands after an hour of look-ups by the old leader, and one client floods the
 /// new one.
 #[test]
-fn a_flood_after_a_take_over_throws_no_honest_name_out() {
+fn flood_after_a_take_over_throws_no_honest_name_out() {
     let mut pair = Pair::with(|config| config.limits.names_per_wildcard = 20);
     let ask = |pair: &mut Pair, asked: &str, client: &str| {
         let mut observation = answer(asked, "1.1.1.1", pair.leader.now);
@@ -49,7 +49,7 @@ fn a_flood_after_a_take_over_throws_no_honest_name_out() {
 /// A new leader has the times of a status, which may be ten minutes old, and removes no address by
 /// them.
 #[test]
-fn after_take_over_an_address_leaves_only_after_a_look_up_and_its_ttl() {
+fn address_leaves_after_take_over_look_up_and_ttl() {
     let mut pair = Pair::new();
     pair.tell(WWW, "1.1.1.1", BOTH);
     pair.settle();
@@ -112,7 +112,7 @@ fn while_a_dns_server_is_not_heard_no_name_is_forgotten_as_idle() {
 /// A client queries every five minutes for two days, while the collectors are killed in turns and
 /// the other one leads.
 #[test]
-fn a_client_that_asks_now_and_then_never_loses_its_name_whoever_is_killed() {
+fn name_of_a_client_survives_kills_of_each_collector() {
     let mut pair = Pair::new();
     let config = pair.leader.config.clone();
     let mut chance = fastrand::Rng::with_seed(7);

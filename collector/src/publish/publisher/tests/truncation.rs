@@ -11,7 +11,7 @@ const WWW: &str = "www.example.com";
 const WWW_NAME: &str = "www.example.com.";
 
 #[test]
-fn a_truncated_answer_is_used_and_the_name_asked_at_once() {
+fn truncated_answer_is_used_and_the_name_asked_at_once() {
     let mut world = world();
     world.want(&[WWW]);
     world.now += 1000;
@@ -33,7 +33,7 @@ fn a_truncated_answer_is_used_and_the_name_asked_at_once() {
 }
 
 #[test]
-fn a_look_up_that_was_cut_off_removes_nothing_and_is_tried_again_soon() {
+fn truncated_look_up_removes_nothing_and_is_retried() {
     let mut world = world();
     world.want(&[WWW]);
     world.now += 1000;

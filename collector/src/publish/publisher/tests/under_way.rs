@@ -40,7 +40,7 @@ fn being_written() -> (World, Write) {
 }
 
 #[test]
-fn answers_during_a_write_of_a_wildcard_gather_for_the_next_write() {
+fn answers_during_write_of_wildcard_gather_for_next_write() {
     let (mut world, first) = being_written();
     let mut expected = names(&first);
     for i in 0..200 {
@@ -61,7 +61,7 @@ fn answers_during_a_write_of_a_wildcard_gather_for_the_next_write() {
 
 /// Neither a change by another writer nor an eviction starts a second write.
 #[test]
-fn nothing_starts_a_second_write_of_an_object_that_is_being_written() {
+fn nothing_starts_second_write_of_object_that_is_being_written() {
     let (mut world, first) = being_written();
     let mut theirs: DnsNameResolver = world.store.values().next().unwrap().clone();
     theirs.metadata.resource_version = Some("theirs".to_owned());

@@ -2,13 +2,13 @@
 
 use super::{World, at, name};
 use crate::publish::ManageObjects;
-use names::{Failure, FailureView};
-use names::{FamilyOutcome, LookupResult};
+use names::{Failure, FamilyOutcome, LookupResult};
+use proto::facts::FailingName;
 
 fn fail(world: &mut World, asked: &str) {
     let failed = || FamilyOutcome::Failed(Failure::NXDOMAIN);
     let now = at(world.now);
-    let round = LookupResult {
+    let result = LookupResult {
         name: name(asked),
         started: now,
         finished: now,
@@ -17,11 +17,11 @@ fn fail(world: &mut World, asked: &str) {
         v6: failed(),
     };
     world.publisher.next_due(now);
-    world.publisher.apply_lookup(round, now);
+    world.publisher.apply_lookup(result, now);
 }
 
 #[test]
-fn a_view_has_every_name_with_what_is_known_of_it_and_what_fails() {
+fn view_has_every_name_with_what_is_known_of_it_and_what_fails() {
     let mut world = World::with(ManageObjects::Auto, |config| config.limits.lookups = true);
     world.want(&["www.example.com", "*.example.net", "dead.example.com"]);
     world.observe("www.example.com", "192.0.2.1");
@@ -49,10 +49,10 @@ fn a_view_has_every_name_with_what_is_known_of_it_and_what_fails() {
         (wildcard.names, wildcard.addresses, wildcard.failing),
         (2, 2, 1)
     );
-    let failure = FailureView {
+    let failure = FailingName {
         name: name("a.example.net"),
         failures: 1,
-        failure: Some(Failure::NXDOMAIN),
+        reason: Some("NXDOMAIN".to_owned()),
     };
     assert_eq!(wildcard.failures, [failure]);
 

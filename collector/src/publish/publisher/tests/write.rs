@@ -60,7 +60,7 @@ impl World {
 }
 
 #[test]
-fn a_status_that_is_too_large_loses_a_tenth_until_the_store_takes_it() {
+fn status_that_is_too_large_loses_tenth_until_store_takes_it() {
     let mut world = world(&[WWW]);
     world.takes = 60_000;
     world.observe_many(WWW, 1000);
@@ -77,7 +77,7 @@ fn a_status_that_is_too_large_loses_a_tenth_until_the_store_takes_it() {
 }
 
 #[test]
-fn a_store_that_finds_everything_too_large_empties_no_set() {
+fn store_that_finds_everything_too_large_empties_no_set() {
     let mut world = world(&[WWW]);
     world.observe_many(WWW, 1000);
     world.settle();
@@ -101,7 +101,7 @@ fn a_store_that_finds_everything_too_large_empties_no_set() {
 }
 
 #[test]
-fn a_store_that_asks_to_be_left_alone_is_asked_for_nothing_else_either() {
+fn retry_after_of_the_store_holds_for_all_objects() {
     let mut world = world(&[WWW, "api.example.com"]);
     world.observe(WWW, "1.1.1.1");
     let writes = world.publisher.writes(at(world.now));
@@ -118,7 +118,7 @@ fn a_store_that_asks_to_be_left_alone_is_asked_for_nothing_else_either() {
 }
 
 #[test]
-fn a_clock_that_goes_back_an_hour_delays_no_look_up_write_or_retry() {
+fn clock_that_goes_back_hour_delays_no_look_up_write_or_retry() {
     let mut world = world(&[WWW, "dead.example.com"]);
     world.observe_many("dead.example.com", 1000);
     world.observe(WWW, "1.1.1.1");
@@ -173,7 +173,7 @@ fn new_rule_gets_its_object_while_another_tenants_names_churn() {
 }
 
 #[test]
-fn a_name_that_was_evicted_is_not_looked_up_and_so_does_not_come_back() {
+fn evicted_name_is_not_looked_up() {
     let mut world = World::with(ManageObjects::Auto, |config| {
         config.limits.lookups = true;
         config.limits.names_per_wildcard = 10;
@@ -199,7 +199,7 @@ fn a_name_that_was_evicted_is_not_looked_up_and_so_does_not_come_back() {
 }
 
 #[test]
-fn a_name_that_is_evicted_during_its_look_up_does_not_come_back_by_it() {
+fn name_evicted_during_its_look_up_stays_evicted() {
     let mut world = World::with(ManageObjects::Auto, |config| {
         config.limits.lookups = true;
         config.limits.names_per_wildcard = 10;
@@ -237,7 +237,7 @@ fn a_name_that_is_evicted_during_its_look_up_does_not_come_back_by_it() {
 }
 
 #[test]
-fn an_object_of_another_name_at_its_key_ends_what_was_known_of_the_first() {
+fn object_of_another_name_at_its_key_replaces_the_first() {
     let mut world = world(&[WWW]);
     world.observe(WWW, "1.1.1.1");
     world.settle();
@@ -258,7 +258,7 @@ fn an_object_of_another_name_at_its_key_ends_what_was_known_of_the_first() {
 }
 
 #[test]
-fn the_store_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
+fn store_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.settle();
@@ -301,9 +301,10 @@ fn what_the_store_did_not_take_at_the_end_counts_as_unwritten() {
     let writes = world.publisher.writes(at(world.now));
     assert_eq!(writes.len(), 2);
     for (write, stored) in writes.iter().zip([false, true]) {
-        let outcome = match stored {
-            true => world.carry_out(write),
-            false => WriteOutcome::Failed(None),
+        let outcome = if stored {
+            world.carry_out(write)
+        } else {
+            WriteOutcome::Failed(None)
         };
         let now = at(world.now);
         world
@@ -317,7 +318,7 @@ fn what_the_store_did_not_take_at_the_end_counts_as_unwritten() {
 }
 
 #[test]
-fn an_object_that_could_not_be_made_as_something_vanished_is_made_later() {
+fn object_that_could_not_be_created_is_created_later() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.observe("www.example.com", "1.1.1.1");

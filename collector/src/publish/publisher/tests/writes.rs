@@ -15,7 +15,7 @@ fn carry_out(world: &mut World, writes: &[Write]) {
 }
 
 #[test]
-fn writes_in_flight_are_few_and_all_names_are_written_in_the_end() {
+fn writes_in_flight_are_few_and_all_names_are_written_in_end() {
     let mut world = World::new(ManageObjects::Auto);
     let names: Vec<_> = (0..1000).map(|i| format!("host{i}.example.com")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -54,7 +54,7 @@ fn bytes(write: &Write) -> usize {
 }
 
 #[test]
-fn full_wildcards_that_change_all_the_time_delay_no_small_object() {
+fn full_wildcards_that_change_all_time_delay_no_small_object() {
     const SMALL: &str = "www.example.com.";
     let mut world = World::with(ManageObjects::Auto, |config| {
         config.limits.names_per_wildcard = 200;
@@ -99,7 +99,7 @@ fn full_wildcards_that_change_all_the_time_delay_no_small_object() {
 }
 
 #[test]
-fn object_beyond_its_bytes_waits_and_others_of_its_namespace_do_not() {
+fn object_beyond_its_bytes_waits_alone() {
     let mut world = World::new(ManageObjects::Auto);
     want_by(
         &mut world,

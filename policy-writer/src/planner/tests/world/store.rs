@@ -137,9 +137,10 @@ impl World {
 }
 
 pub(super) fn listed<K: Written>(stored: &Stored<K>, is_unread: bool) -> Event<K> {
-    match is_unread {
-        true => Event::OutOfSync("not served".to_owned()),
-        false => Event::Synced(stored.values().cloned().collect()),
+    if is_unread {
+        Event::OutOfSync("not served".to_owned())
+    } else {
+        Event::Synced(stored.values().cloned().collect())
     }
 }
 

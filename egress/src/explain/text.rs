@@ -1,47 +1,44 @@
-//! The explanation as text.
+//! What the collector knows, as text.
 
-use runtime::{
-    clock::Timestamp,
-    inspect::{
-        Asked, Subject,
-        text::{printable, when},
-    },
+use proto::{
+    facts::{AddressFacts, ExplainedName},
+    timestamp::Timestamp,
+};
+use runtime::inspect::{
+    Asked, Subject,
+    text::{printable, when},
 };
 
-use crate::facts::explained::{Explanation, NameExplained, reasons::Reason};
-use names::AddressFacts;
+use super::{OfCollector, reasons::Reason};
 
 /// The most lines of a kind; further ones are counted. The JSON has them.
 const MOST: usize = 40;
 
 /// All lines, in printable ASCII.
-pub(super) fn lines(explanation: &Explanation, asked: &Asked) -> Vec<String> {
+pub(super) fn lines(explanation: &OfCollector, asked: &Asked) -> Vec<String> {
     let mut lines = vec![first(explanation, asked)];
-    for name in explanation.names.iter().take(MOST) {
+    let facts = &explanation.facts;
+    for name in facts.names.iter().take(MOST) {
         lines.push(head(name));
-        of_name(name, asked, explanation.at, &mut lines);
+        of_name(name, asked, facts.at, &mut lines);
     }
-    more(
-        &mut lines,
-        explanation.names.len(),
-        explanation.more_names,
-        "names",
-    );
+    more(&mut lines, facts.names.len(), facts.more_names, "names");
     let reasons = explanation.reasons.iter().take(MOST);
     lines.extend(reasons.map(of_reason));
     more(&mut lines, explanation.reasons.len(), 0, "reasons");
-    let leads = match explanation.leader {
-        true => "the replica that leads",
-        false => "a replica that does not lead",
+    let leads = if facts.leader {
+        "the replica that leads"
+    } else {
+        "a replica that does not lead"
     };
     if asked.subject.is_ok() {
-        lines.push(format!("As of {}, by {leads}.", explanation.at));
+        lines.push(format!("As of {}, by {leads}.", facts.at));
     }
     lines.iter().map(|line| printable(line)).collect()
 }
 
-fn first(explanation: &Explanation, asked: &Asked) -> String {
-    let Explanation { about, names, .. } = explanation;
+fn first(explanation: &OfCollector, asked: &Asked) -> String {
+    let (about, names) = (&explanation.about, &explanation.facts.names);
     let is = if explanation.is_there {
         "is there"
     } else {
@@ -49,16 +46,19 @@ fn first(explanation: &Explanation, asked: &Asked) -> String {
     };
     let whose = asked.whose();
     let counted = || {
-        let names = names.iter().filter(|name| !name.uses.rules.is_empty());
+        let names = names
+            .iter()
+            .filter(|name| !name.references.rules.is_empty());
         names
-            .map(|name| name.addresses.len() + name.facts.more_addresses)
+            .map(|name| name.facts.addresses.len() + name.facts.more_addresses)
             .sum::<usize>()
     };
-    let rules = names.iter().filter(|name| !name.addresses.is_empty());
-    let mut rules = rules.flat_map(|name| &name.uses.rules);
-    let only = match rules.all(|rule| rule.denied && !rule.allowed) {
-        true => ", in Deny rules only: they drop packets to it",
-        false => "",
+    let rules = names.iter().filter(|name| !name.facts.addresses.is_empty());
+    let mut rules = rules.flat_map(|name| &name.references.rules);
+    let only = if rules.all(|rule| rule.denied && !rule.allowed) {
+        ", in Deny rules only: they drop packets to it"
+    } else {
+        ""
     };
     match &asked.subject {
         _ if !explanation.is_there => format!("{about} {is}{whose}."),
@@ -70,16 +70,16 @@ fn first(explanation: &Explanation, asked: &Asked) -> String {
     }
 }
 
-fn head(name: &NameExplained) -> String {
-    let rules = name.uses.rules.iter().take(MOST).map(|rule| {
+fn head(name: &ExplainedName) -> String {
+    let rules = name.references.rules.iter().take(MOST).map(|rule| {
         let what = match (rule.allowed, rule.denied) {
             (true, true) => "Allow and Deny",
             (false, true) => "Deny",
             _ => "Allow",
         };
         let object = &rule.object;
-        let mut text = match rule.kind.field() {
-            Some(field) => format!("{what} in {object} {field}[{}]", rule.index),
+        let mut text = match &rule.rule {
+            Some(rule) => format!("{what} in {object} {rule}"),
             None => format!("{what} by {} {object}", rule.kind),
         };
         match rule.more_rules {
@@ -93,7 +93,7 @@ fn head(name: &NameExplained) -> String {
         text
     });
     let mut parts: Vec<String> = rules.collect();
-    let more = name.uses.more + name.uses.rules.len().saturating_sub(MOST);
+    let more = name.references.more + name.references.rules.len().saturating_sub(MOST);
     if parts.is_empty() {
         parts.push("no rule".to_owned());
     }
@@ -108,34 +108,34 @@ fn head(name: &NameExplained) -> String {
     format!("{}: {}", name.facts.name, parts.join(", "))
 }
 
-fn of_name(explained: &NameExplained, asked: &Asked, now: Timestamp, lines: &mut Vec<String>) {
-    let name = &explained.facts;
+fn of_name(name: &ExplainedName, asked: &Asked, now: Timestamp, lines: &mut Vec<String>) {
+    let name = &name.facts;
     let is_asked = |facts: &AddressFacts| match &asked.subject {
         Ok(Subject::Name(asked)) => facts.name == *asked,
         _ => facts.name == name.name,
     };
-    for explained in explained.addresses.iter().take(MOST) {
-        let address = &explained.facts;
-        let mut line = format!("  {}", address.ip);
+    for address in name.addresses.iter().take(MOST) {
+        let mut line = format!("  {}", address.address);
         if !is_asked(address) {
             line += &format!(" of {}", address.name);
         }
         line += &format!(
             ": seen {} {}; TTL {} s; expires {}; ",
             when(address.seen, now),
-            explained.seen_where,
-            address.ttl,
+            address.seen_where,
+            address.ttl_seconds,
             when(address.expires, now)
         );
-        let goes = when(address.goes, now);
-        line += &match address.goes_once_looked_up {
-            false => format!("goes {goes} if it is not seen again"),
-            true => format!("goes when a look-up no longer has it, not before {goes}"),
+        let leaves = when(address.removed_at, now);
+        line += &if address.removed_after_lookup {
+            format!("leaves when a look-up no longer has it, not before {leaves}")
+        } else {
+            format!("leaves {leaves} if it is not seen again")
         };
         if let Some(client) = address.first_client {
             line += &format!("; first queried by {client}");
         }
-        if !explained.in_object && !name.objects.is_empty() {
+        if !address.in_object && !name.objects.is_empty() {
             line += "; not in the object yet";
         }
         lines.push(line);
