@@ -52,11 +52,6 @@ impl Backoff {
     pub fn not_before(&self) -> Instant {
         self.not_before
     }
-
-    /// Delays the next attempt at least until this time.
-    pub fn extend(&mut self, until: Instant) {
-        self.not_before = self.not_before.max(until);
-    }
 }
 
 #[cfg(test)]

@@ -301,10 +301,9 @@ impl Resolver {
     }
 
     /// Records a failed write. `asked` is the pause that the store asked for.
-    pub fn failed(&mut self, output: Output, reason: String, asked: Duration, now: Instant) {
+    pub fn failed(&mut self, output: Output, reason: String, now: Instant) {
         let known = self.failures.get(&output).map(|it| it.pause);
-        let mut pause = Backoff::again(known, FAILED, now);
-        pause.extend(now + asked);
+        let pause = Backoff::again(known, FAILED, now);
         self.failures.insert(output, Failure { reason, pause });
     }
 
@@ -323,13 +322,6 @@ impl Resolver {
     /// The earliest time of the next write of the status.
     pub fn status_not_before(&self) -> Option<Instant> {
         self.status_pause.as_ref().map(Backoff::not_before)
-    }
-
-    /// The store asks for a pause before the next write of the status.
-    pub fn pause_status(&mut self, until: Instant) {
-        if let Some(pause) = &mut self.status_pause {
-            pause.extend(until);
-        }
     }
 
     /// Takes a stored status in. An event that came while it was written may be newer. If that event is older, another one

@@ -1,40 +1,33 @@
 //! The API server of a Kubernetes cluster: how it is found, queried and watched.
 //!
-//! A request is tried once, with a time-out of 10 s: callers know best when to retry. Errors are one line of text; the
-//! client's own log is switched off.
+//! kube's client waits as long as the server asks. A request takes at most 10 s. Errors are one line of text; the client's
+//! own log is switched off.
 
-mod answer;
-mod guarded;
 mod store;
 mod watch;
 
 use std::{env, error::Error, time::Duration};
 
 use anyhow::anyhow;
-use bytes::Bytes;
 use futures_util::Stream;
 use kube::{
     Client, Config,
-    client::Body,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
-    core::{Request, request},
 };
-use serde::de::DeserializeOwned;
-use tokio::time::timeout;
 
 use crate::{
     UsageError,
     store::{BadObjects, Event, Scope},
 };
 
+pub use self::{
+    store::KubeStore,
+    watch::{KindScope, Object},
+};
 pub(crate) use self::{
-    answer::ApiError,
+    store::answer,
     watch::{Watching, watch},
 };
-pub use self::{store::KubeStore, watch::Object};
-
-/// A request, or why it could not be built.
-pub(crate) type Prepared = Result<http::Request<Vec<u8>>, request::Error>;
 
 /// The time-out of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,11 +44,6 @@ pub struct Cluster {
     client: Client,
     manager: &'static str,
     bad_objects: BadObjects,
-}
-
-/// Decodes the body of an answer.
-pub(crate) fn decoded<T: DeserializeOwned>(body: Bytes) -> Result<T, ApiError> {
-    serde_json::from_slice(&body).map_err(|error| ApiError::Undecodable(error.to_string()))
 }
 
 impl Cluster {
@@ -88,7 +76,6 @@ impl Cluster {
     pub fn of(mut config: Config, manager: &'static str) -> anyhow::Result<Self> {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.read_timeout = Some(READ_TIMEOUT);
-        config.default_retry = false;
         let client = Client::try_from(config).map_err(|error| {
             anyhow!(
                 "no client can be made of the Kubernetes configuration: {}",
@@ -121,33 +108,6 @@ impl Cluster {
         self.manager
     }
 
-    /// Sends a request once, and decodes the answer.
-    pub(crate) async fn send<T: DeserializeOwned>(&self, request: Prepared) -> Result<T, ApiError> {
-        self.send_for_bytes(request).await.and_then(decoded)
-    }
-
-    /// Sends a request once, and does not decode a successful answer.
-    pub(crate) async fn send_for_bytes(&self, request: Prepared) -> Result<Bytes, ApiError> {
-        let request = request.map_err(|error| ApiError::Invalid(in_words(&error)))?;
-        let answer = async {
-            let answer = self.client.send(request.map(Body::from)).await?;
-            let status = answer.status();
-            let headers = answer.headers().clone();
-            Ok((status, headers, answer.into_body().collect_bytes().await?))
-        };
-        match timeout(REQUEST_TIMEOUT, answer).await {
-            Ok(Ok((status, _, body))) if status.is_success() => Ok(body),
-            Ok(Ok((status, headers, body))) => Err(ApiError::of(status.as_u16(), &headers, &body)),
-            Ok(Err(error)) => {
-                let error: kube::Error = error;
-                Err(ApiError::unavailable(in_words(&error)))
-            }
-            Err(_) => Err(ApiError::unavailable(format!(
-                "no answer within {REQUEST_TIMEOUT:?}"
-            ))),
-        }
-    }
-
     /// All objects of a kind, in all namespaces or cluster-wide, decoded into a type with only the needed fields. Like
     /// [`crate::store::Store::watch`].
     pub fn watch_all<K: Object>(&self) -> impl Stream<Item = Event<K>> + Send + 'static {
@@ -168,11 +128,6 @@ impl Cluster {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
             Err(error) => Err(in_words(&error)),
         }
-    }
-
-    /// Requests for objects of a kind in a namespace.
-    pub(crate) fn requests<K: Object>(namespace: &str) -> Request {
-        Request::new(K::url_path(&(), Some(namespace)))
     }
 }
 

@@ -14,7 +14,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
     jiff::Timestamp,
 };
-use kube::api::{ObjectMeta, Patch, PatchParams};
+use kube::{
+    Api,
+    api::{ObjectMeta, Patch, PatchParams},
+};
 use metrics::counter;
 use parking_lot::Mutex;
 use rapidhash::v3::rapidhash_v3;
@@ -27,7 +30,7 @@ use tracing::{debug, info, warn};
 
 use crate::{
     OpenStore,
-    cluster::{ApiError, Cluster},
+    cluster::{Cluster, answer},
     metrics::Label,
 };
 
@@ -39,6 +42,9 @@ const INTERVAL: Duration = Duration::from_secs(5);
 
 /// The same note is written again after this time, since the API server deletes an Event after an hour.
 const REPEAT_AFTER: Duration = Duration::from_secs(30 * 60);
+
+/// The most Events of an object in a minute.
+const MAX_A_MINUTE: u32 = 25;
 
 /// The most remembered notes. When there are more, all are forgotten, and an Event may be written once more.
 const MAX_WRITTEN: usize = 16_384;
@@ -54,7 +60,7 @@ crate::metrics! {
     pub const METRICS;
 
     counter REPORTS = "egress_reports_total" [Label::one_of("outcome", &["raised", "logged", "repeated", "failed", "dropped"])]
-        "Reports about objects. `raised`: an Event was written. `logged`: there is no cluster, so only the log has it. `repeated`: the Event has this note already. `failed`: the API server did not take it. `dropped`: 4,096 other Events wait";
+        "Reports about objects. `raised`: an Event was written. `logged`: there is no cluster, so only the log has it. `repeated`: the Event has this note already. `failed`: the API server did not take it. `dropped`: 4,096 other Events wait, or the object had 25 in this minute";
 }
 
 /// The type of an Event.
@@ -96,6 +102,8 @@ pub struct Reporting {
     cluster: Option<Cluster>,
     /// The hash of the last note by object and reason, and its time.
     written: HashMap<u64, (u64, Instant)>,
+    /// The Events of each object since the minute began.
+    minute: (Instant, HashMap<String, u32>),
 }
 
 impl Reporter {
@@ -109,6 +117,7 @@ impl Reporter {
                 OpenStore::Kube(store) => Some(store.cluster().clone()),
             },
             written: HashMap::new(),
+            minute: (Instant::now(), HashMap::new()),
         };
         (reporter, reporting)
     }
@@ -172,6 +181,9 @@ impl Reporting {
         if !self.is_new(report, Instant::now()) {
             return "repeated";
         }
+        if !self.is_admitted(report, Instant::now()) {
+            return "dropped";
+        }
         report.log();
         let Some(cluster) = &self.cluster else {
             return "logged";
@@ -184,6 +196,17 @@ impl Reporting {
                 "failed"
             }
         }
+    }
+
+    /// Counts the Event, and returns whether its object may have one more in this minute.
+    fn is_admitted(&mut self, report: &Report, now: Instant) -> bool {
+        let (since, counts) = &mut self.minute;
+        if now - *since >= Duration::from_secs(60) {
+            (*since, *counts) = (now, HashMap::new());
+        }
+        let count = counts.entry(report.object()).or_default();
+        *count += 1;
+        *count <= MAX_A_MINUTE
     }
 
     fn is_new(&mut self, report: &Report, now: Instant) -> bool {
@@ -253,16 +276,18 @@ impl Report {
 }
 
 /// Makes the Event, or changes its note. Only `v1` allows that: in `events.k8s.io/v1` a note is immutable.
-async fn write(cluster: &Cluster, report: &Report) -> Result<(), ApiError> {
+async fn write(cluster: &Cluster, report: &Report) -> kube::Result<()> {
     let event = report.event(cluster.manager());
     let metadata = &event.metadata;
-    let requests = Cluster::requests::<Event>(metadata.namespace.as_deref().unwrap_or_default());
-    let patch = requests.patch(
-        metadata.name.as_deref().unwrap_or_default(),
-        &PatchParams::apply(cluster.manager()).force(),
-        &Patch::Apply(&event),
+    let api: Api<Event> = Api::namespaced(
+        cluster.client(),
+        metadata.namespace.as_deref().unwrap_or_default(),
     );
-    cluster.send_for_bytes(patch).await.map(drop)
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let params = PatchParams::apply(cluster.manager()).force();
+    answer(api.patch(name, &params, &Patch::Apply(&event)))
+        .await
+        .map(drop)
 }
 
 fn hash(text: &str) -> u64 {
@@ -296,6 +321,7 @@ mod tests {
             reporter: Reporter::default(),
             cluster: None,
             written: HashMap::new(),
+            minute: (Instant::now(), HashMap::new()),
         };
         let now = Instant::now();
         let (first, second) = (report("a", "Test", "1"), report("a", "Test", "2"));
@@ -310,6 +336,26 @@ mod tests {
             reporting.is_new(&report(&i.to_string(), "Test", "1"), now);
         }
         assert!(reporting.written.len() <= MAX_WRITTEN);
+    }
+
+    #[test]
+    fn object_has_at_most_25_events_in_a_minute() {
+        let now = Instant::now();
+        let mut reporting = Reporting {
+            reporter: Reporter::default(),
+            cluster: None,
+            written: HashMap::new(),
+            minute: (now, HashMap::new()),
+        };
+        let mut admitted = |object: &str, at| {
+            let report = report(object, "Test", "1");
+            (0..100)
+                .filter(|_| reporting.is_admitted(&report, at))
+                .count()
+        };
+        assert_eq!(admitted("a", now), 25);
+        assert_eq!(admitted("b", now), 25);
+        assert_eq!(admitted("a", now + Duration::from_secs(60)), 25);
     }
 
     #[test]

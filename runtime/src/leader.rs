@@ -79,7 +79,7 @@ impl Leadership {
         Self::new(match store {
             OpenStore::Dir(store) => Contest::Folder(Folder(store.path().join(file(name)))),
             OpenStore::Kube(store) => Contest::Lease(Box::new(Candidate::new(
-                store.cluster().clone(),
+                store.cluster(),
                 namespace,
                 name,
                 identity(),

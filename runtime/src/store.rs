@@ -9,53 +9,27 @@ pub(crate) mod object_cache;
 pub(crate) mod undecodable;
 pub(crate) mod watched;
 
-use std::{collections::BTreeSet, fmt, future::Future, str::FromStr, time::Duration};
+use std::{collections::BTreeSet, fmt, future::Future, str::FromStr};
 
 use futures_util::Stream;
-use k8s_openapi::{
-    api::{core::v1::ObjectReference, networking::v1::NetworkPolicy},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
-use proto::api::{
-    CrdNetworkSet, DnsNameResolver, DnsResolver, EgressFirewall, IpMap, KubeOvnDnsNameResolver,
-    NetworkSet,
-};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::cluster::{KindScope, Object};
 
 pub use self::{
     metrics::METRICS,
     watched::{BadObject, BadObjects},
 };
 
-/// A kind of stored object.
-pub trait Kind:
-    Resource<DynamicType = ()>
-    + Clone
-    + fmt::Debug
-    + DeserializeOwned
-    + PartialEq
-    + Serialize
-    + Send
-    + Sync
-    + 'static
-{
-    /// Whether its objects are in namespaces. The key of another object has an empty namespace. A folder has only
-    /// objects in namespaces.
-    const IS_NAMESPACED: bool = true;
+/// A kind of stored object. A folder has only objects in namespaces. The key of another object has an empty namespace.
+pub trait Kind: Object + PartialEq + Serialize {
+    /// Whether its objects are in namespaces.
+    const IS_NAMESPACED: bool = <Self::Scope as KindScope>::IS_NAMESPACED;
 }
 
-impl Kind for KubeOvnDnsNameResolver {
-    const IS_NAMESPACED: bool = false;
-}
-
-impl Kind for DnsNameResolver {}
-impl Kind for DnsResolver {}
-impl Kind for EgressFirewall {}
-impl Kind for IpMap {}
-impl Kind for NetworkPolicy {}
-impl Kind for NetworkSet {}
-impl Kind for CrdNetworkSet {}
+impl<K: Object + PartialEq + Serialize> Kind for K {}
 
 /// The plural names of the kinds in namespaces, which are folders in a folder.
 pub(crate) const PLURALS: [&str; 6] = [
@@ -79,7 +53,10 @@ pub struct ObjectKey {
 impl ObjectKey {
     /// The key of an object that came from a store.
     pub fn of(object: &impl Resource) -> Self {
-        let meta = object.meta();
+        Self::of_meta(object.meta())
+    }
+
+    pub(crate) fn of_meta(meta: &ObjectMeta) -> Self {
         Self {
             namespace: meta.namespace.clone().unwrap_or_default(),
             name: meta.name.clone().unwrap_or_default(),
@@ -278,17 +255,14 @@ pub enum StoreError {
     Unavailable {
         /// One line for people.
         reason: String,
-        /// The wait that the store asks for, if any.
-        retry_after: Option<Duration>,
     },
 }
 
 impl StoreError {
-    /// [`StoreError::Unavailable`] without a requested wait.
+    /// [`StoreError::Unavailable`].
     pub fn unavailable(reason: impl Into<String>) -> Self {
         Self::Unavailable {
             reason: reason.into(),
-            retry_after: None,
         }
     }
 }

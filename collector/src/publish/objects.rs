@@ -23,33 +23,6 @@ use crate::rules::Source;
 /// write is computed when its turn comes, so it is never outdated.
 pub(crate) const MAX_IN_FLIGHT: usize = 32;
 
-/// The number of writes that may be in flight. A store that refuses writes asks for ever longer
-/// pauses if it gets as many again.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct InFlightLimit(f64);
-
-impl Default for InFlightLimit {
-    fn default() -> Self {
-        Self(MAX_IN_FLIGHT as f64)
-    }
-}
-
-impl InFlightLimit {
-    /// A write succeeded. After as many successes as the limit, the limit grows by one.
-    pub(super) fn grow(&mut self) {
-        self.0 = (self.0 + self.0.recip()).min(MAX_IN_FLIGHT as f64);
-    }
-
-    /// The store refused a write for overload.
-    pub(super) fn shrink(&mut self) {
-        self.0 = (self.0 - 1.0).max(1.0);
-    }
-
-    pub(super) fn size(self) -> usize {
-        self.0 as usize
-    }
-}
-
 /// The objects of one source.
 #[derive(Debug)]
 pub(super) struct SourceObjects {
@@ -71,9 +44,8 @@ pub(crate) struct Objects {
     sources: Vec<SourceObjects>,
     /// Objects with a write in flight, with the watch events that came meanwhile.
     pub(super) in_flight: HashMap<ObjectKey, VecDeque<Event<DnsNameResolver>>>,
-    /// The store asked for a pause until then, or the bytes of all writes are used up until then.
+    /// The bytes of all writes are used up until then.
     pub(crate) paused_until: Option<Timestamp>,
-    pub(super) in_flight_limit: InFlightLimit,
     /// The bytes of all writes.
     pub(super) bucket: TokenBucket,
     pub(super) written: WrittenBytes<Charged>,
@@ -91,7 +63,6 @@ impl Objects {
             unreadable: BTreeSet::new(),
         });
         Self {
-            in_flight_limit: InFlightLimit::default(),
             bucket: TokenBucket::default(),
             written: WrittenBytes::default(),
             sources: sources.collect(),

@@ -8,7 +8,7 @@ use runtime::clock::Timestamp;
 
 use super::{
     name_objects::NameObjects,
-    objects::Objects,
+    objects::{MAX_IN_FLIGHT, Objects},
     policy::{ManageObjects, OBJECT_RATE},
     publisher::Publisher,
     queue::charged,
@@ -36,8 +36,7 @@ impl Publisher {
         }
         self.objects.paused_until = None;
         self.objects.written.forget(now);
-        let most = self.objects.in_flight_limit.size();
-        while self.objects.in_flight.len() < most
+        while self.objects.in_flight.len() < MAX_IN_FLIGHT
             && self.has_bytes(now)
             && let Some(name) = self.next_dirty()
         {

@@ -15,9 +15,6 @@ use super::{
 /// The wait after the first failed write; it doubles six times, to 6.4 s.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 
-/// The longest pause that the store can ask for.
-const MAX_ASKED: Duration = Duration::from_secs(60);
-
 impl Publisher {
     /// Applies the result of a write.
     pub fn apply_written(
@@ -30,7 +27,6 @@ impl Publisher {
         let later = self.objects.in_flight.remove(key).unwrap_or_default();
         match outcome {
             WriteOutcome::Stored(object) => {
-                self.objects.in_flight_limit.grow();
                 let is_status = matches!(write, Write::Status(_));
                 if is_status {
                     self.record_written(key, &object, now);
@@ -44,7 +40,7 @@ impl Publisher {
             WriteOutcome::Stale(object) => self.apply_stale(key, write, &object, now),
             // The object in its place has disappeared again, or the namespace does not exist.
             WriteOutcome::Gone if matches!(write, Write::Create(_)) => {
-                self.put_off(key, write, None, now);
+                self.put_off(key, write, now);
             }
             WriteOutcome::Gone => self.remove_object(key, now),
             WriteOutcome::TooLarge => {
@@ -53,10 +49,9 @@ impl Publisher {
                 if let Some(name) = name.filter(|_| self.names.leads()) {
                     self.names.shrink(&name, now);
                 }
-                self.put_off(key, write, None, now);
+                self.put_off(key, write, now);
             }
-            WriteOutcome::Refused => self.put_off(key, write, None, now),
-            WriteOutcome::Failed(asked) => self.put_off(key, write, asked, now),
+            WriteOutcome::Refused | WriteOutcome::Failed => self.put_off(key, write, now),
         }
         let Some(source) = self.objects.policy.source_in(&key.namespace) else {
             return;
@@ -123,21 +118,8 @@ impl Publisher {
         self.apply_newest(key, object, now);
     }
 
-    /// Puts the next write off: twice as long each time, and at least as long as the store asks for. A pause that the
-    /// store asks for applies to every write.
-    fn put_off(
-        &mut self,
-        key: &ObjectKey,
-        write: &Write,
-        retry_after: Option<Duration>,
-        now: Timestamp,
-    ) {
-        let asked = retry_after.map(|asked| asked.min(MAX_ASKED));
-        if let Some(asked) = asked {
-            let paused_until = &mut self.objects.paused_until;
-            *paused_until = (*paused_until).max(Some(now + asked));
-            self.objects.in_flight_limit.shrink();
-        }
+    /// Puts the next write off: twice as long each time.
+    fn put_off(&mut self, key: &ObjectKey, write: &Write, now: Timestamp) {
         let name = match write {
             Write::Create(object) => DnsName::parse(&object.spec.name).ok(),
             _ => self.objects.name_of(key).map(|(_, name)| name.clone()),
@@ -149,10 +131,8 @@ impl Publisher {
         if let Some(of_name) = self.by_name.get_mut(&name) {
             of_name.failures = of_name.failures.saturating_add(1);
             let half = FIRST_BACKOFF * 2_u32.pow(of_name.failures.min(7) - 1) / 2;
-            let backoff = half + spread(&name, now, half);
             // Spread, so that not all retries come at once.
-            let asked = asked.map(|asked| asked + spread(&name, now, asked / 4));
-            of_name.retry_at = now + backoff.max(asked.unwrap_or_default());
+            of_name.retry_at = now + half + spread(&name, now, half);
         }
         self.dirty.insert(name);
     }

@@ -235,7 +235,7 @@ impl<S: Store> Task<S> {
     fn written(&mut self, written: Result<Written, tokio::task::JoinError>) -> anyhow::Result<()> {
         let (key, write, outcome) = written.context("a write to the store failed")?;
         match outcome {
-            WriteOutcome::Failed(_) => {
+            WriteOutcome::Failed => {
                 self.failed_writes = self.failed_writes.saturating_add(1);
                 if self.failed_writes == FAILED_WRITES {
                     // Only impaired: one tenant may cause this, with names that the store writes

@@ -1,7 +1,5 @@
 //! Writes to the store: one attempt each, and the result.
 
-use std::time::Duration;
-
 use proto::api::{DnsNameResolver, KubeOvnDnsNameResolver};
 use runtime::{
     log_rate_limiter::LogRateLimiter,
@@ -32,9 +30,8 @@ pub enum WriteOutcome {
     Refused,
     /// The status is larger than the store accepts: write less of it.
     TooLarge,
-    /// The store is unreachable or refuses all writes: try again later, at the earliest after the
-    /// time it asks for.
-    Failed(Option<Duration>),
+    /// The store is unreachable or refuses all writes: try again later.
+    Failed,
 }
 
 impl Write {
@@ -112,12 +109,12 @@ fn failed(
     error: &StoreError,
     outage: &LogRateLimiter,
 ) -> WriteOutcome {
-    if let StoreError::Unavailable { retry_after, .. } = error {
+    if let StoreError::Unavailable { .. } = error {
         // Limited, since an outage affects all objects.
         if let Some(suppressed) = outage.allow() {
             warn!(object = %key, write = label, %error, suppressed_lines = suppressed, "the store refuses writes: the collector tries again");
         }
-        return WriteOutcome::Failed(*retry_after);
+        return WriteOutcome::Failed;
     }
     warn!(object = %key, write = label, %error, "the store refuses a write of this object: the collector tries again");
     match error {

@@ -2,19 +2,13 @@
 
 use std::time::Duration;
 
-use runtime::{
-    kube_events::Severity,
-    store::{ObjectKey, StoreError},
-};
+use runtime::{kube_events::Severity, store::ObjectKey};
 
 use super::{Done, Now, OperationResult, schedule::Schedule, state::State};
 use crate::{
     output::{Observed, Output, Outputs},
     resolver::Meanwhile,
 };
-
-/// The longest pause that the store may ask for.
-const LONGEST_ASKED: Duration = Duration::from_secs(60);
 
 /// The pause before objects without a `DNSResolver` are deleted, after a deletion failed.
 const ORPHANS_AGAIN: Duration = Duration::from_secs(30);
@@ -45,13 +39,9 @@ pub(super) fn finished(state: &mut State, schedule: &mut Schedule, done: Done, n
         return;
     };
     resolver.flight.end();
-    match status {
-        Some(Ok(stored)) => resolver.wrote_status(stored),
-        // The watch tells of the new version, or that there is none. Until then each attempt is followed by a pause.
-        Some(Err(StoreError::Conflict(_) | StoreError::NotFound(_))) | None => {}
-        Some(Err(error)) => {
-            resolver.pause_status(now.instant + asked_pause(&error));
-        }
+    // After a failure the watch brings the new version, or the next attempt comes after a pause.
+    if let Some(Ok(stored)) = status {
+        resolver.wrote_status(stored);
     }
     if needs_plan {
         // Events that came meanwhile, and objects that others changed.
@@ -93,8 +83,7 @@ fn take_result(
     match failure {
         None => drop(resolver.failures.remove(&output)),
         Some(error) => {
-            let asked = asked_pause(&error);
-            resolver.failed(output, error.to_string(), asked, now.instant);
+            resolver.failed(output, error.to_string(), now.instant);
             resolver.due.is_urgent = true;
         }
     }
@@ -134,16 +123,5 @@ fn report_deletion(state: &mut State, key: &ObjectKey, output: Output) {
     if output == Output::Policy {
         let note = "the NetworkPolicy is deleted, since spec.generateType no longer asks for it. Without a policy the pods of the namespace may reach everything";
         state.report(key, Severity::Warning, "PolicyRemoved", note.to_owned());
-    }
-}
-
-/// The pause that the store asked for.
-fn asked_pause(error: &StoreError) -> Duration {
-    match error {
-        StoreError::Unavailable {
-            retry_after: Some(asked),
-            ..
-        } => (*asked).min(LONGEST_ASKED),
-        _ => Duration::ZERO,
     }
 }

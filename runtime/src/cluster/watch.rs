@@ -1,36 +1,56 @@
-//! A watch without end: a list, then its changes, and a new list after a gap.
+//! Watches of the API server: kube's watcher, which goes on after a broken connection, and lists again when the server
+//! no longer knows its version.
+//!
+//! - An object that does not decode is reported, and costs no other.
+//! - After five failures in a row the content counts as unknown, and is listed again.
+//! - Once a minute a list of one object shows the newest version. If it is below one that was seen, etcd was restored from
+//!   a backup, and the watch begins anew: from the known version it would stay silent.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
     mem,
+    pin::pin,
     sync::LazyLock,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use futures_util::Stream;
-use kube::{Client, Resource};
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use futures_util::{Stream, StreamExt};
+use kube::{
+    Api, Client, Resource,
+    api::ListParams,
+    core::{ClusterResourceScope, DeserializeGuard, NamespaceResourceScope},
+    runtime::watcher::{
+        self,
+        InitialListStrategy::{ListWatch, StreamingList},
+        watcher,
+    },
+};
 use serde::de::DeserializeOwned;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use self::list_watch::{ListWatch, Listed, WatchAnswer};
-use super::in_words;
+use super::{answer, in_words};
 use crate::{
     log_rate_limiter::LogRateLimiter,
     store::{BadObjects, Event, ObjectKey, Scope, undecodable::Undecodable, watched::Watched},
 };
+
+/// The requested duration of one watch, in seconds: shorter than the silence after which a connection is closed.
+const WATCH_SECONDS: u32 = 50;
+
+/// The number of objects in a page of a list; large objects have half a megabyte.
+const PAGE: u32 = 100;
+
+/// The interval of looking for a restore of etcd.
+const CHECK: Duration = Duration::from_secs(60);
 
 /// After this many failures in a row the content counts as unknown.
 const FAILURES: u32 = 5;
 
 /// Failures further apart than this are not in a row. Longer than the longest duration of one failure.
 const IN_A_ROW: Duration = Duration::from_secs(150);
-
-/// The wait after a first failure; it doubles up to [`MAX_WAIT`].
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-
-const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// How many undecodable objects the log names between two lists.
 const MAX_WARNINGS: usize = 20;
@@ -39,14 +59,51 @@ const MAX_WARNINGS: usize = 20;
 static LOST: LazyLock<LogRateLimiter> =
     LazyLock::new(|| LogRateLimiter::every(Duration::from_secs(30)));
 
+/// Whether objects of a kind are in namespaces.
+pub trait KindScope: Sized {
+    /// Whether they are.
+    const IS_NAMESPACED: bool;
+
+    /// The requests for objects in a namespace. Objects in no namespace are all objects.
+    fn api<K: Resource<DynamicType = (), Scope = Self>>(client: Client, namespace: &str) -> Api<K>;
+}
+
+impl KindScope for NamespaceResourceScope {
+    const IS_NAMESPACED: bool = true;
+
+    fn api<K: Resource<DynamicType = (), Scope = Self>>(client: Client, namespace: &str) -> Api<K> {
+        Api::namespaced(client, namespace)
+    }
+}
+
+impl KindScope for ClusterResourceScope {
+    const IS_NAMESPACED: bool = false;
+
+    fn api<K: Resource<DynamicType = (), Scope = Self>>(client: Client, _: &str) -> Api<K> {
+        Api::all(client)
+    }
+}
+
 /// An object that can be watched.
 pub trait Object:
-    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+    Resource<DynamicType = (), Scope: KindScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
 {
 }
 
 impl<K> Object for K where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+    K: Resource<DynamicType = (), Scope: KindScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static
 {
 }
 
@@ -76,6 +133,25 @@ impl Watching {
         }
         text
     }
+
+    pub(super) fn api<K: Resource<DynamicType = (), Scope: KindScope>>(
+        &self,
+        client: Client,
+    ) -> Api<K> {
+        match &self.scope {
+            Scope::All => Api::all(client),
+            Scope::Namespace(namespace) => K::Scope::api(client, namespace),
+        }
+    }
+
+    fn config(&self) -> watcher::Config {
+        watcher::Config {
+            label_selector: self.labels.clone(),
+            timeout: Some(WATCH_SECONDS),
+            page_size: Some(PAGE),
+            ..watcher::Config::default()
+        }
+    }
 }
 
 /// All objects of a kind, then their changes, without end, like [`crate::store::Store::watch`]. `bad` has the objects
@@ -87,76 +163,165 @@ pub(crate) fn watch<K: Object>(
 ) -> impl Stream<Item = Event<K>> + Send + 'static {
     let watched = Watched::new::<K>(watching.scope(), bad);
     async_stream::stream! {
-        let mut changes = ListWatch::new(client, watching);
+        let api: Api<DeserializeGuard<K>> = watching.api(client.clone());
+        let metadata: Api<K> = watching.api(client);
+        let mut config = watching.config().streaming_lists();
         let mut content = Content::new(watched);
         let mut failures = Failures::default();
-        loop {
-            let error = match changes.next().await {
-                Ok(change) => {
-                    failures.over();
-                    for event in content.events(change) {
-                        yield event;
+        let mut newest = 0;
+        'anew: loop {
+            let mut changes = pin!(watcher(api.clone(), config.clone()));
+            let mut check = pin!(newest_version(&metadata));
+            let mut is_listed = false;
+            loop {
+                let change = tokio::select! {
+                    Some(change) = changes.next() => change,
+                    version = &mut check => {
+                        check.set(newest_version(&metadata));
+                        let Some(version) = version else { continue };
+                        if version < newest {
+                            warn!(
+                                kind = %K::kind(&()),
+                                "the cluster went back from version {newest} to {version}, as after a restore: listing everything again"
+                            );
+                            newest = version;
+                            continue 'anew;
+                        }
+                        newest = version;
+                        continue;
                     }
-                    continue;
+                };
+                let error = match change {
+                    Ok(watcher::Event::Init) => {
+                        content.listed = Listed::default();
+                        continue;
+                    }
+                    Ok(change) => {
+                        if !matches!(change, watcher::Event::InitApply(_)) {
+                            failures = Failures::default();
+                        }
+                        is_listed |= matches!(change, watcher::Event::InitDone);
+                        newest = newest.max(version_of(&change));
+                        for event in content.events(change) {
+                            yield event;
+                        }
+                        continue;
+                    }
+                    Err(error) => error,
+                };
+                // Before Kubernetes 1.34, or with an old etcd, the server refuses a streaming list, in several ways.
+                if !is_listed && config.initial_list_strategy == StreamingList {
+                    config.initial_list_strategy = ListWatch;
+                    continue 'anew;
                 }
-                Err(error) => error,
-            };
-            let wait = failures.one_more(Instant::now());
-            if failures.count == FAILURES && let Some(event) = content.lost(reason::<K>(&error)) {
-                yield event;
-            }
-            sleep(wait).await;
-            if content.state == WatchState::OutOfSync || is_gone(&error) {
-                changes.restart();
+                let wait = failures.add(Instant::now());
+                if failures.count == FAILURES && let Some(event) = content.lost(reason::<K>(&error)) {
+                    yield event;
+                }
+                sleep(wait).await;
+                if content.state == WatchState::OutOfSync || is_gone(&error) {
+                    continue 'anew;
+                }
             }
         }
     }
 }
 
+/// The newest version of the server, after the interval; `None` if it does not answer. A list without a version reads the
+/// newest state, whichever API server answers and however old its cache is. Resource versions of one kind are growing
+/// numbers: Kubernetes promises it since 1.35, and etcd did so before.
+async fn newest_version<K: Object>(api: &Api<K>) -> Option<u64> {
+    sleep(CHECK).await;
+    let one = ListParams::default().limit(1);
+    let list = answer(api.list_metadata(&one)).await.ok()?;
+    list.metadata.resource_version?.parse().ok()
+}
+
+/// The version of the object; 0 if it has none that can be compared.
+fn version_of<K: Resource>(change: &watcher::Event<K>) -> u64 {
+    let (watcher::Event::Apply(object)
+    | watcher::Event::Delete(object)
+    | watcher::Event::InitApply(object)) = change
+    else {
+        return 0;
+    };
+    let version = object.meta().resource_version.as_ref();
+    version.and_then(|it| it.parse().ok()).unwrap_or(0)
+}
+
+/// Whether the server no longer knows the version to go on from. As an event of a watch, kube's watcher handles it.
+fn is_gone(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
+}
+
 /// Why the content is unknown. A kind that the server does not serve is named by its definition.
-fn reason<K: Object>(error: &kube::Error) -> String {
+fn reason<K: Object>(error: &watcher::Error) -> String {
+    use watcher::Error::{
+        InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
+    };
     match error {
-        kube::Error::Api(status) if status.code == 404 => {
+        InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status))
+            if status.code == 404 =>
+        {
             let (plural, group) = (K::plural(&()), K::group(&()));
             format!(
                 "the API server does not serve {plural}.{group}: install its CustomResourceDefinition"
             )
         }
-        error => in_words(error),
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => in_words(error),
+        WatchError(status) => status.message.replace(['\n', '\r'], " "),
+        NoResourceVersion => error.to_string(),
     }
 }
 
-/// Whether the server no longer knows the version to continue from.
-fn is_gone(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 410)
-}
-
-#[derive(Debug, Default)]
+/// Failures in a row.
+#[derive(Debug)]
 struct Failures {
-    /// In a row.
     count: u32,
     last: Option<Instant>,
+    waits: ExponentialBackoff,
+}
+
+/// None: the first wait is 100 ms, and the longest 5 s.
+impl Default for Failures {
+    fn default() -> Self {
+        let waits = ExponentialBuilder::default()
+            .with_min_delay(Duration::from_millis(100))
+            .with_max_delay(Duration::from_secs(5))
+            .without_max_times();
+        Self {
+            count: 0,
+            last: None,
+            waits: waits.build(),
+        }
+    }
 }
 
 impl Failures {
     /// Counts a failure, and returns how long to wait after it.
-    fn one_more(&mut self, now: Instant) -> Duration {
-        if self
-            .last
-            .is_some_and(|last| now.saturating_duration_since(last) > IN_A_ROW)
-        {
-            self.count = 0;
+    fn add(&mut self, now: Instant) -> Duration {
+        if self.last.is_some_and(|last| now - last > IN_A_ROW) {
+            *self = Self::default();
         }
         self.last = Some(now);
-        let wait = FIRST_WAIT
-            .saturating_mul(1 << self.count.min(16))
-            .min(MAX_WAIT);
         self.count = self.count.saturating_add(1);
-        wait
+        self.waits.next().unwrap_or_default()
     }
+}
 
-    fn over(&mut self) {
-        *self = Self::default();
+/// All objects of a list so far, and the errors of those that do not decode.
+struct Listed<K> {
+    objects: Vec<K>,
+    faults: BTreeMap<ObjectKey, String>,
+}
+
+impl<K> Default for Listed<K> {
+    fn default() -> Self {
+        Self {
+            objects: Vec::new(),
+            faults: BTreeMap::new(),
+        }
     }
 }
 
@@ -170,8 +335,10 @@ enum WatchState {
 }
 
 /// The watch's own knowledge of the content. The consumer has the objects.
-struct Content {
+struct Content<K> {
     state: WatchState,
+    /// The list in progress.
+    listed: Listed<K>,
     /// Why objects do not decode now.
     faults: BTreeMap<ObjectKey, String>,
     /// The same objects, as last reported.
@@ -183,12 +350,13 @@ struct Content {
     found: usize,
 }
 
-impl Content {
+impl<K: Object> Content<K> {
     fn new(watched: Watched) -> Self {
         Self {
             watched,
             found: 0,
             state: WatchState::default(),
+            listed: Listed::default(),
             faults: BTreeMap::new(),
             undecodable: Undecodable::default(),
             complaints: 0,
@@ -196,23 +364,39 @@ impl Content {
     }
 
     /// Converts a change to events, and keeps track of undecodable objects.
-    fn events<K: Object>(&mut self, change: WatchAnswer<K>) -> Vec<Event<K>> {
+    fn events(&mut self, change: watcher::Event<DeserializeGuard<K>>) -> Vec<Event<K>> {
         let mut mended = BTreeSet::new();
         let mut events = Vec::new();
         match change {
-            WatchAnswer::Listed(listed) => {
+            watcher::Event::Init => return events,
+            watcher::Event::InitApply(DeserializeGuard(decoded)) => {
+                match decoded {
+                    Ok(object) => self.listed.objects.push(stripped(object)),
+                    Err(invalid) => {
+                        let key = ObjectKey::of_meta(&invalid.metadata);
+                        self.listed.faults.insert(key, invalid.error);
+                    }
+                }
+                return events;
+            }
+            watcher::Event::InitDone => {
+                let listed = mem::take(&mut self.listed);
                 let keys = listed.objects.iter().map(ObjectKey::of);
                 mended.extend(keys.filter(|key| self.undecodable.has(key)));
                 events.push(self.synced(listed));
             }
-            WatchAnswer::Applied(key, Ok(object)) => {
+            watcher::Event::Apply(DeserializeGuard(Ok(object))) => {
+                let key = ObjectKey::of(&object);
                 if self.faults.remove(&key).is_some() {
                     info!(kind = %K::kind(&()), %key, "decodes again");
                 }
-                events.push(Event::Applied(object));
+                events.push(Event::Applied(stripped(object)));
             }
-            WatchAnswer::Applied(key, Err(fault)) => self.faulty::<K>(key, fault),
-            WatchAnswer::Deleted(key) => {
+            watcher::Event::Apply(DeserializeGuard(Err(invalid))) => {
+                self.faulty(ObjectKey::of_meta(&invalid.metadata), invalid.error);
+            }
+            watcher::Event::Delete(object) => {
+                let key = ObjectKey::of(&object);
                 self.faults.remove(&key);
                 events.push(Event::Deleted(key));
             }
@@ -226,14 +410,14 @@ impl Content {
         events
     }
 
-    fn synced<K: Object>(&mut self, listed: Listed<K>) -> Event<K> {
+    fn synced(&mut self, listed: Listed<K>) -> Event<K> {
         let faults_before = mem::take(&mut self.faults);
         self.complaints = 0;
         for (key, fault) in listed.faults {
             if faults_before.get(&key) == Some(&fault) {
                 self.faults.insert(key, fault);
             } else {
-                self.faulty::<K>(key, fault);
+                self.faulty(key, fault);
             }
         }
         match self.state {
@@ -249,7 +433,7 @@ impl Content {
         Event::Synced(listed.objects)
     }
 
-    fn lost<K: Object>(&mut self, reason: String) -> Option<Event<K>> {
+    fn lost(&mut self, reason: String) -> Option<Event<K>> {
         if self.state == WatchState::OutOfSync {
             return None;
         }
@@ -261,7 +445,7 @@ impl Content {
         Some(Event::OutOfSync(reason))
     }
 
-    fn faulty<K: Object>(&mut self, key: ObjectKey, fault: String) {
+    fn faulty(&mut self, key: ObjectKey, fault: String) {
         self.complaints += 1;
         match self.complaints {
             ..=MAX_WARNINGS => warn!(kind = %K::kind(&()), %key, "does not decode: {fault}"),
@@ -284,6 +468,11 @@ impl Content {
     }
 }
 
-mod list_watch;
+/// Removes `managedFields`: nothing here reads them, and they are half of a large object.
+pub(super) fn stripped<K: Resource>(mut object: K) -> K {
+    object.meta_mut().managed_fields = None;
+    object
+}
+
 #[cfg(test)]
 mod tests;

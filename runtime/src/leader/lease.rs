@@ -8,12 +8,15 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::MicroTime,
     jiff::Timestamp,
 };
-use kube::api::{GetParams, ObjectMeta, PostParams};
+use kube::{
+    Api, Error,
+    api::{ObjectMeta, PostParams},
+};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tracing::{debug, warn};
 
 use super::{Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, coverage::Coverage};
-use crate::cluster::{ApiError, Cluster};
+use crate::cluster::{Cluster, answer, in_words};
 
 /// The time-out of the requests of a turn, short enough for a second turn before the deadline.
 const TURN_TIMEOUT: Duration = Duration::from_secs(4);
@@ -29,18 +32,18 @@ const PAUSE: Duration = Duration::from_secs(30);
 
 /// A replica that contends for a Lease.
 pub(super) struct Candidate {
-    cluster: Cluster,
-    namespace: String,
+    api: Api<Lease>,
+    manager: &'static str,
     election: Election,
     /// The last request failed, and the log says so.
     said: bool,
 }
 
 impl Candidate {
-    pub(super) fn new(cluster: Cluster, namespace: &str, name: &str, identity: String) -> Self {
+    pub(super) fn new(cluster: &Cluster, namespace: &str, name: &str, identity: String) -> Self {
         Self {
-            cluster,
-            namespace: namespace.to_owned(),
+            api: Api::namespaced(cluster.client(), namespace),
+            manager: cluster.manager(),
             election: Election::new(name, identity),
             said: false,
         }
@@ -61,7 +64,7 @@ impl Candidate {
             let deadline = leads.map_or(latest, |until| until.min(latest));
             let failed = match timeout_at(deadline, self.turn(began)).await {
                 Ok(Ok(())) => None,
-                Ok(Err(refusal)) => Some(refusal.to_string()),
+                Ok(Err(refusal)) => Some(in_words(&refusal)),
                 Err(_) => Some("no answer in time".to_owned()),
             };
             let now = Instant::now();
@@ -83,9 +86,9 @@ impl Candidate {
     }
 
     /// Reads the Lease, and writes it if it may be taken or renewed, or if this replica reports what it receives.
-    async fn turn(&mut self, began: Instant) -> Result<(), ApiError> {
+    async fn turn(&mut self, began: Instant) -> kube::Result<()> {
         for _ in 0..ATTEMPTS {
-            let found = self.get().await?;
+            let found = answer(self.api.get_opt(&self.election.name)).await?;
             let next = self.election.next(found, Instant::now(), Timestamp::now());
             let Some(lease) = next else {
                 return Ok(());
@@ -96,38 +99,23 @@ impl Candidate {
                     return Ok(());
                 }
                 // Another replica was faster, or the Lease was deleted. Replicas with the same rhythm would meet at each turn.
-                Err(ApiError::Conflict(_) | ApiError::AlreadyExists(_) | ApiError::NotFound(_)) => {
-                }
-                Err(refusal) => return Err(refusal),
+                Err(error) if is_outdated(&error) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    async fn get(&self) -> Result<Option<Lease>, ApiError> {
-        let requests = Cluster::requests::<Lease>(&self.namespace);
-        let request = requests.get(&self.election.name, &GetParams::default());
-        match self.cluster.send(request).await {
-            Ok(lease) => Ok(Some(lease)),
-            Err(ApiError::NotFound(_)) => Ok(None),
-            Err(refusal) => Err(refusal),
-        }
-    }
-
     /// Compare-and-swap.
-    async fn write(&self, lease: &Lease) -> Result<Lease, ApiError> {
-        let body =
-            serde_json::to_vec(lease).map_err(|error| ApiError::Invalid(error.to_string()))?;
-        let requests = Cluster::requests::<Lease>(&self.namespace);
+    async fn write(&self, lease: &Lease) -> kube::Result<Lease> {
         let params = PostParams {
             dry_run: false,
-            field_manager: Some(self.cluster.manager().to_owned()),
+            field_manager: Some(self.manager.to_owned()),
         };
-        let request = match lease.metadata.resource_version {
-            None => requests.create(&params, body),
-            Some(_) => requests.replace(&self.election.name, &params, body),
-        };
-        self.cluster.send(request).await
+        match lease.metadata.resource_version {
+            None => answer(self.api.create(&params, lease)).await,
+            Some(_) => answer(self.api.replace(&self.election.name, &params, lease)).await,
+        }
     }
 
     /// Clears the holder, so that others can lead at once.
@@ -138,20 +126,20 @@ impl Candidate {
         self.election.renewed = None;
         let releasing = async {
             loop {
-                let found = self.get().await?;
+                let found = answer(self.api.get_opt(&self.election.name)).await?;
                 let Some(lease) = found.and_then(|it| self.election.released(it)) else {
                     return Ok(());
                 };
                 match self.write(&lease).await {
                     // A standby wrote its report.
-                    Err(ApiError::Conflict(_)) => {}
+                    Err(error) if is_outdated(&error) => {}
                     written => return written.map(drop),
                 }
             }
         };
         let reason = match timeout(RELEASE_TIMEOUT, releasing).await {
             Ok(Ok(())) => return,
-            Ok(Err(refusal)) => refusal.to_string(),
+            Ok(Err(error)) => in_words(&error),
             Err(_) => "no answer in time".to_owned(),
         };
         warn!("cannot release the Lease, so other replicas wait until it expires: {reason}");
@@ -165,6 +153,11 @@ impl Candidate {
         }
         self.said = failed.is_some();
     }
+}
+
+/// Whether the Lease has changed or was deleted since it was read, or exists meanwhile.
+fn is_outdated(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if matches!(status.code, 404 | 409))
 }
 
 /// The state of a candidate, and its decisions.

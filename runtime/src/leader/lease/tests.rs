@@ -222,7 +222,7 @@ async fn lease_is_released_although_a_standby_wrote_at_the_same_time() {
         }
     });
     let cluster = Cluster::with_client(kube::Client::new(service, "default"), "test");
-    let mut us = Candidate::new(cluster, "default", "test", "us".to_owned());
+    let mut us = Candidate::new(&cluster, "default", "test", "us".to_owned());
     let now = Instant::now();
     let ours = us
         .election

@@ -211,12 +211,9 @@ fn failed_write_is_tried_again_after_a_while() {
         let [write] = writes.as_slice() else {
             panic!("{writes:?}")
         };
-        world.publisher.apply_written(
-            &write.key(),
-            write,
-            WriteOutcome::Failed(None),
-            at(world.now),
-        );
+        world
+            .publisher
+            .apply_written(&write.key(), write, WriteOutcome::Failed, at(world.now));
         assert!(
             world.publisher.writes(at(world.now)).is_empty(),
             "not at once"

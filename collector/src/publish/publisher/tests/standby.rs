@@ -151,7 +151,7 @@ impl Pair {
         let count = ours.len() + theirs.len();
         for write in ours {
             let outcome = if self.is_cut_off {
-                WriteOutcome::Failed(None)
+                WriteOutcome::Failed
             } else {
                 self.carry_out(&write, 0)
             };

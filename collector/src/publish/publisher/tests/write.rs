@@ -1,6 +1,6 @@
 //! Writes that the store refuses, steps of the clock, and evictions, in the publisher.
 
-use std::{net::IpAddr, time::Duration};
+use std::net::IpAddr;
 
 use runtime::store::Event;
 
@@ -101,23 +101,6 @@ fn store_that_finds_everything_too_large_empties_no_set() {
 }
 
 #[test]
-fn retry_after_of_the_store_holds_for_all_objects() {
-    let mut world = world(&[WWW, "api.example.com"]);
-    world.observe(WWW, "1.1.1.1");
-    let writes = world.publisher.writes(at(world.now));
-    let asked = WriteOutcome::Failed(Some(Duration::from_secs(3)));
-    world
-        .publisher
-        .apply_written(&writes[0].key(), &writes[0], asked, at(world.now));
-    world.observe("api.example.com", "2.2.2.2");
-    assert!(world.publisher.writes(at(world.now + 2999)).is_empty());
-    assert_eq!(world.publisher.next_wake(), Some(at(world.now + 3000)));
-    world.now += 3000;
-    assert_eq!(world.settle(), 1, "the other one");
-    world.until(751, |world| world.stored(WWW) == 1);
-}
-
-#[test]
 fn clock_that_goes_back_hour_delays_no_look_up_write_or_retry() {
     let mut world = world(&[WWW, "dead.example.com"]);
     world.observe_many("dead.example.com", 1000);
@@ -137,7 +120,7 @@ fn clock_that_goes_back_hour_delays_no_look_up_write_or_retry() {
     world.now += 10;
     world.observe(WWW, "2.2.2.2");
     let writes = world.publisher.writes(at(world.now));
-    let asked = WriteOutcome::Failed(Some(Duration::from_secs(30)));
+    let asked = WriteOutcome::Failed;
     world
         .publisher
         .apply_written(&writes[0].key(), &writes[0], asked, at(world.now));
@@ -258,41 +241,6 @@ fn object_of_another_name_at_its_key_replaces_the_first() {
 }
 
 #[test]
-fn store_is_left_alone_for_as_long_as_it_asks_but_not_for_ever() {
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&["www.example.com"]);
-    world.settle();
-    world.observe("www.example.com", "1.1.1.1");
-    for (asked, waits) in [(3, 3), (86_400, 60)] {
-        let writes = world.publisher.writes(at(world.now));
-        let [write] = writes.as_slice() else {
-            panic!("{writes:?}")
-        };
-        let outcome = WriteOutcome::Failed(Some(Duration::from_secs(asked)));
-        world
-            .publisher
-            .apply_written(&write.key(), write, outcome, at(world.now));
-        world.observe("www.example.com", "1.1.1.2");
-        assert!(
-            world.publisher.writes(at(world.now)).is_empty(),
-            "not at once"
-        );
-        world.now += waits * 1000 - 1;
-        world.publisher.advance(at(world.now));
-        assert!(
-            world.publisher.writes(at(world.now)).is_empty(),
-            "not before"
-        );
-        // Retries are spread.
-        world.now += waits * 250 + 1;
-        // The others have expired meanwhile.
-        world.observe("www.example.com", "1.1.1.1");
-        world.publisher.advance(at(world.now));
-    }
-    assert_eq!(world.publisher.writes(at(world.now)).len(), 1);
-}
-
-#[test]
 fn what_the_store_did_not_take_at_the_end_counts_as_unwritten() {
     let mut world = world(&[WWW, "api.example.com"]);
     world.observe(WWW, "1.1.1.1");
@@ -304,7 +252,7 @@ fn what_the_store_did_not_take_at_the_end_counts_as_unwritten() {
         let outcome = if stored {
             world.carry_out(write)
         } else {
-            WriteOutcome::Failed(None)
+            WriteOutcome::Failed
         };
         let now = at(world.now);
         world
