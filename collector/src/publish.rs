@@ -2,13 +2,12 @@
 //!
 //! - [`publisher`]: the struct that owns all of it. `rule_uses`: the names in rules. `updates`: events of the objects.
 //! - `plan`: which objects are written now. [`write`](mod@write): one attempt. `results`: what follows from it.
-//! - `objects`, `name_objects` and `stored_object`: what the store has. `queue`: names to check. `policy`: how the objects
-//!   of each source are made.
+//! - `objects`, `name_objects` and `stored_object`: what the store has. `queue`: names to check. `policy`: the
+//!   configuration.
 //! - [`guards`]: the addresses that are refused.
 //! - [`task`]: runs the publisher: events in, writes out.
-//! - For the status page: `requests`, `view`, `facts`, `listing`, `metrics`, `recent` and `evictions`.
+//! - For the status page: `view`, `facts`, `listing`, `metrics`, `recent` and `evictions`.
 
-mod config;
 mod evictions;
 mod facts;
 pub mod guards;
@@ -22,7 +21,6 @@ mod policy;
 pub mod publisher;
 mod queue;
 mod recent;
-mod requests;
 mod results;
 mod rule_uses;
 mod stored_object;
@@ -32,14 +30,12 @@ mod view;
 pub mod write;
 
 pub use self::{
-    config::{Config, Shared},
     listing::NamesQuery,
     metrics::METRICS,
-    policy::{ManageObjects, ObjectPolicy, SourcePolicy, WRITE_BYTES},
+    policy::{Config, ManageObjects, ObjectPolicy, Shared, SourcePolicy, WRITE_BYTES},
     publisher::Publisher,
     recent::NewAddresses,
-    requests::InspectRequest,
-    view::{NameView, View},
+    view::{InspectRequest, NameView, View},
 };
 #[cfg(test)]
 pub(crate) use self::{metrics::Census, objects::MAX_IN_FLIGHT};

@@ -1,11 +1,17 @@
-//! How the objects of each source of names are created and written.
+//! The configuration of the publisher: how the objects of each source of names are created and written, and the limits.
 
 use std::time::Duration;
 
 use clap::ValueEnum;
+use names::{Limits, NamespaceCaps, Namespaces};
 use runtime::token_bucket::TokenRate;
 
-use crate::rules::Source;
+use super::{NewAddresses, guards::Guards};
+use crate::{
+    listen::PeerIds,
+    matching::answer_cache::AnswerCache,
+    rules::{Source, notices::Notices},
+};
 
 /// The default of `--status-write-bytes`.
 pub const WRITE_BYTES: u32 = 1 << 20;
@@ -103,4 +109,35 @@ impl Default for ObjectPolicy {
     fn default() -> Self {
         Self::of_egress_firewalls("ovn-kubernetes", ManageObjects::Always)
     }
+}
+
+/// The configuration of the publisher. The default has the limits that the flags have by default,
+/// and shares nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// How objects are created and written.
+    pub objects: ObjectPolicy,
+    /// The limits of names and addresses.
+    pub limits: Limits,
+    /// The guards as far as they are known at the start.
+    pub guards: Guards,
+    /// What each namespace may have.
+    pub namespace_caps: NamespaceCaps,
+    /// The state shared with other tasks.
+    pub shared: Shared,
+}
+
+/// State shared with other tasks.
+#[derive(Clone, Debug, Default)]
+pub struct Shared {
+    /// Answers that no rule wanted when they came.
+    pub remembered: AnswerCache,
+    /// The numbers of namespaces.
+    pub namespaces: Namespaces,
+    /// Reports names that are left out to the authors of rules.
+    pub notices: Notices,
+    /// The latest new addresses.
+    pub new_addresses: NewAddresses,
+    /// The peers by their numbers.
+    pub peers: PeerIds,
 }

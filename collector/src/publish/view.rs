@@ -1,19 +1,48 @@
-//! A summary of all names, for `/status.json`.
+//! A summary of all names, for `/status.json`, and the requests of other tasks for this and other views.
 
 use std::iter::once;
 
 use proto::{
     api::DnsName,
-    facts::{CapFacts, FailingName},
+    facts::{CapFacts, FailingName, NameList, SubjectFacts},
 };
-use runtime::{clock::Timestamp, store::ObjectKey};
+use runtime::{clock::Timestamp, inspect::Subject, store::ObjectKey};
 use serde::Serialize;
+use tokio::sync::oneshot;
 
-use super::publisher::Publisher;
+use super::{listing::NamesQuery, publisher::Publisher};
 use names::{Entry, Evictions, NamespaceAtCap, Namespaces, failing_names};
 
 /// The most failing names listed for each name in use.
 pub(crate) const MAX_FAILING: usize = 10;
+
+/// A request, with the channel for the answer.
+#[derive(Debug)]
+pub enum InspectRequest {
+    /// A summary of all names.
+    View(oneshot::Sender<View>),
+    /// The details of one subject.
+    Facts(Subject, oneshot::Sender<SubjectFacts>),
+    /// Names with their addresses.
+    Names(NamesQuery, oneshot::Sender<NameList>),
+}
+
+impl InspectRequest {
+    /// Answers the request. The receiver may be gone.
+    pub(crate) fn answer(self, publisher: &Publisher, now: Timestamp) {
+        match self {
+            Self::View(sender) => {
+                let _gone = sender.send(publisher.view(now));
+            }
+            Self::Facts(subject, sender) => {
+                let _gone = sender.send(publisher.facts(&subject, now));
+            }
+            Self::Names(query, sender) => {
+                let _gone = sender.send(publisher.list_names(&query, now));
+            }
+        }
+    }
+}
 
 /// A summary of all names.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,7 +3,7 @@
 //!
 //! - An object that does not decode is reported, and costs no other.
 //! - After five failures in a row the content counts as unknown, and is listed again.
-//! - Once a minute a list of one object shows the newest version. If it is below one that was seen, etcd was restored from
+//! - Once a minute, and after a failure, a list of one object shows the newest version. If it is below one that was seen, etcd was restored from
 //!   a backup, and the watch begins anew: from the known version it would stay silent.
 
 use std::{
@@ -45,6 +45,9 @@ const PAGE: u32 = 100;
 
 /// The interval of looking for a restore of etcd.
 const CHECK: Duration = Duration::from_secs(60);
+
+/// The time from a failure to the next look: a restore breaks all watches.
+const CHECK_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// After this many failures in a row the content counts as unknown.
 const FAILURES: u32 = 5;
@@ -171,13 +174,13 @@ pub(crate) fn watch<K: Object>(
         let mut newest = 0;
         'anew: loop {
             let mut changes = pin!(watcher(api.clone(), config.clone()));
-            let mut check = pin!(newest_version(&metadata));
+            let mut check = pin!(newest_version(&metadata, CHECK));
             let mut is_listed = false;
             loop {
                 let change = tokio::select! {
                     Some(change) = changes.next() => change,
                     version = &mut check => {
-                        check.set(newest_version(&metadata));
+                        check.set(newest_version(&metadata, CHECK));
                         let Some(version) = version else { continue };
                         if version < newest {
                             warn!(
@@ -214,6 +217,7 @@ pub(crate) fn watch<K: Object>(
                     config.initial_list_strategy = ListWatch;
                     continue 'anew;
                 }
+                check.set(newest_version(&metadata, CHECK_AFTER_FAILURE));
                 let wait = failures.add(Instant::now());
                 if failures.count == FAILURES && let Some(event) = content.lost(reason::<K>(&error)) {
                     yield event;
@@ -227,11 +231,11 @@ pub(crate) fn watch<K: Object>(
     }
 }
 
-/// The newest version of the server, after the interval; `None` if it does not answer. A list without a version reads the
+/// The newest version of the server, after a wait; `None` if it does not answer. A list without a version reads the
 /// newest state, whichever API server answers and however old its cache is. Resource versions of one kind are growing
 /// numbers: Kubernetes promises it since 1.35, and etcd did so before.
-async fn newest_version<K: Object>(api: &Api<K>) -> Option<u64> {
-    sleep(CHECK).await;
+async fn newest_version<K: Object>(api: &Api<K>, wait: Duration) -> Option<u64> {
+    sleep(wait).await;
     let one = ListParams::default().limit(1);
     let list = answer(api.list_metadata(&one)).await.ok()?;
     list.metadata.resource_version?.parse().ok()

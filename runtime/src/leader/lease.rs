@@ -13,16 +13,16 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::{Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, coverage::Coverage};
-use crate::cluster::{Cluster, answer, in_words};
+use crate::{
+    cluster::{Cluster, answer, in_words},
+    log_rate_limiter::LogRateLimiter,
+};
 
 /// The time-out of the requests of a turn, short enough for a second turn before the deadline.
 const TURN_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// How often a turn reads and writes, if other replicas write at the same time.
-const ATTEMPTS: u32 = 3;
 
 /// The time-out of the release at the end.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -35,8 +35,7 @@ pub(super) struct Candidate {
     api: Api<Lease>,
     manager: &'static str,
     election: Election,
-    /// The last request failed, and the log says so.
-    said: bool,
+    failures: LogRateLimiter,
 }
 
 impl Candidate {
@@ -45,7 +44,7 @@ impl Candidate {
             api: Api::namespaced(cluster.client(), namespace),
             manager: cluster.manager(),
             election: Election::new(name, identity),
-            said: false,
+            failures: LogRateLimiter::default(),
         }
     }
 
@@ -79,29 +78,31 @@ impl Candidate {
                 (None, Some(reason)) => holder.follow(reason),
                 (None, None) => holder.follow("another process holds the Lease"),
             }
-            self.say(failed);
-            let next = self.election.next_turn(began);
+            if let Some(reason) = failed
+                && let Some(left_out) = self.failures.allow()
+            {
+                warn!(
+                    suppressed_lines = left_out,
+                    "the Lease cannot be read or written: {reason}"
+                );
+            }
+            let next = began + RETRY_PERIOD;
             sleep_until(leads.map_or(next, |until| next.min(until))).await;
         }
     }
 
     /// Reads the Lease, and writes it if it may be taken or renewed, or if this replica reports what it receives.
     async fn turn(&mut self, began: Instant) -> kube::Result<()> {
-        for _ in 0..ATTEMPTS {
-            let found = answer(self.api.get_opt(&self.election.name)).await?;
-            let next = self.election.next(found, Instant::now(), Timestamp::now());
-            let Some(lease) = next else {
-                return Ok(());
-            };
-            match self.write(&lease).await {
-                Ok(stored) => {
-                    self.election.wrote(stored, began, Instant::now());
-                    return Ok(());
-                }
-                // Another replica was faster, or the Lease was deleted. Replicas with the same rhythm would meet at each turn.
-                Err(error) if is_outdated(&error) => {}
-                Err(error) => return Err(error),
-            }
+        let found = answer(self.api.get_opt(&self.election.name)).await?;
+        let next = self.election.next(found, Instant::now(), Timestamp::now());
+        let Some(lease) = next else {
+            return Ok(());
+        };
+        match self.write(&lease).await {
+            Ok(stored) => self.election.wrote(stored, began, Instant::now()),
+            // Another replica was faster, or the Lease was deleted. The next turn reads it.
+            Err(Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            Err(error) => return Err(error),
         }
         Ok(())
     }
@@ -132,7 +133,7 @@ impl Candidate {
                 };
                 match self.write(&lease).await {
                     // A standby wrote its report.
-                    Err(error) if is_outdated(&error) => {}
+                    Err(Error::Api(status)) if status.code == 409 => {}
                     written => return written.map(drop),
                 }
             }
@@ -144,20 +145,6 @@ impl Candidate {
         };
         warn!("cannot release the Lease, so other replicas wait until it expires: {reason}");
     }
-
-    fn say(&mut self, failed: Option<String>) {
-        match &failed {
-            Some(reason) if !self.said => warn!("the Lease cannot be read or written: {reason}"),
-            Some(reason) => debug!("the Lease cannot be read or written: {reason}"),
-            None => {}
-        }
-        self.said = failed.is_some();
-    }
-}
-
-/// Whether the Lease has changed or was deleted since it was read, or exists meanwhile.
-fn is_outdated(error: &Error) -> bool {
-    matches!(error, Error::Api(status) if matches!(status.code, 404 | 409))
 }
 
 /// The state of a candidate, and its decisions.
@@ -201,9 +188,7 @@ impl Election {
             spec: None,
         });
         let spec = lease.spec.clone().unwrap_or_default();
-        if self.seen.as_ref().is_none_or(|(seen, _)| *seen != spec) {
-            self.seen = Some((spec.clone(), now));
-        }
+        self.see(&spec, now);
         let is_ours = self.holds(&spec);
         if !is_ours {
             self.renewed = None;
@@ -250,8 +235,13 @@ impl Election {
         }
         let spec = stored.spec.unwrap_or_default();
         self.renewed = self.holds(&spec).then_some(began);
-        if self.seen.as_ref().is_none_or(|(seen, _)| *seen != spec) {
-            self.seen = Some((spec, now));
+        self.see(&spec, now);
+    }
+
+    /// Records a record, and since when it has not changed.
+    fn see(&mut self, spec: &LeaseSpec, now: Instant) {
+        if self.seen.as_ref().is_none_or(|(seen, _)| seen != spec) {
+            self.seen = Some((spec.clone(), now));
         }
     }
 
@@ -279,15 +269,6 @@ impl Election {
         spec.holder_identity = None;
         self.seen = Some((spec.clone(), Instant::now()));
         Some(lease)
-    }
-
-    /// When to read again, after a turn that began at `began`.
-    fn next_turn(&self, began: Instant) -> Instant {
-        let next = began + RETRY_PERIOD;
-        let is_ours = self.may_hold();
-        // No later than the Lease may be taken. A later attempt has failed.
-        let may_take = Some(self.may_take(began)).filter(|at| !is_ours && *at > began);
-        may_take.map_or(next, |at| at.min(next))
     }
 
     /// When this process may take the Lease of another, if it does not change. A released one goes to the replica that
