@@ -11,7 +11,10 @@ use std::{
     fmt::Debug,
     mem,
     pin::pin,
-    sync::LazyLock,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -171,26 +174,19 @@ pub(crate) fn watch<K: Object>(
         let mut config = watching.config().streaming_lists();
         let mut content = Content::new(watched);
         let mut failures = Failures::default();
-        let mut newest = 0;
+        let newest = AtomicU64::new(0);
         'anew: loop {
             let mut changes = pin!(watcher(api.clone(), config.clone()));
-            let mut check = pin!(newest_version(&metadata, CHECK));
+            let mut check = pin!(is_restored(&metadata, &newest, CHECK));
             let mut is_listed = false;
             loop {
                 let change = tokio::select! {
                     Some(change) = changes.next() => change,
-                    version = &mut check => {
-                        check.set(newest_version(&metadata, CHECK));
-                        let Some(version) = version else { continue };
-                        if version < newest {
-                            warn!(
-                                kind = %K::kind(&()),
-                                "the cluster went back from version {newest} to {version}, as after a restore: listing everything again"
-                            );
-                            newest = version;
+                    is_restored = &mut check => {
+                        if is_restored {
                             continue 'anew;
                         }
-                        newest = version;
+                        check.set(self::is_restored(&metadata, &newest, CHECK));
                         continue;
                     }
                 };
@@ -204,7 +200,7 @@ pub(crate) fn watch<K: Object>(
                             failures = Failures::default();
                         }
                         is_listed |= matches!(change, watcher::Event::InitDone);
-                        newest = newest.max(version_of(&change));
+                        newest.fetch_max(version_of(&change), Relaxed);
                         for event in content.events(change) {
                             yield event;
                         }
@@ -217,7 +213,7 @@ pub(crate) fn watch<K: Object>(
                     config.initial_list_strategy = ListWatch;
                     continue 'anew;
                 }
-                check.set(newest_version(&metadata, CHECK_AFTER_FAILURE));
+                check.set(is_restored(&metadata, &newest, CHECK_AFTER_FAILURE));
                 let wait = failures.add(Instant::now());
                 if failures.count == FAILURES && let Some(event) = content.lost(reason::<K>(&error)) {
                     yield event;
@@ -231,14 +227,29 @@ pub(crate) fn watch<K: Object>(
     }
 }
 
-/// The newest version of the server, after a wait; `None` if it does not answer. A list without a version reads the
-/// newest state, whichever API server answers and however old its cache is. Resource versions of one kind are growing
-/// numbers: Kubernetes promises it since 1.35, and etcd did so before.
-async fn newest_version<K: Object>(api: &Api<K>, wait: Duration) -> Option<u64> {
+/// Whether, after a wait, the server's version is below `newest`, which takes it over. Events that come during the request may be
+/// newer than its answer. A list without a version reads the newest state, whichever API server answers and however old
+/// its cache is. Resource versions of one kind are growing numbers: Kubernetes promises it since 1.35, and etcd did so
+/// before.
+async fn is_restored<K: Object>(api: &Api<K>, newest: &AtomicU64, wait: Duration) -> bool {
     sleep(wait).await;
+    let before = newest.load(Relaxed);
     let one = ListParams::default().limit(1);
-    let list = answer(api.list_metadata(&one)).await.ok()?;
-    list.metadata.resource_version?.parse().ok()
+    let list = answer(api.list_metadata(&one)).await.ok();
+    let version = list.and_then(|list| list.metadata.resource_version?.parse::<u64>().ok());
+    let Some(version) = version else {
+        return false;
+    };
+    if version >= before {
+        newest.fetch_max(version, Relaxed);
+        return false;
+    }
+    warn!(
+        kind = %K::kind(&()),
+        "the cluster went back from version {before} to {version}, as after a restore: listing everything again"
+    );
+    newest.store(version, Relaxed);
+    true
 }
 
 /// The version of the object; 0 if it has none that can be compared.

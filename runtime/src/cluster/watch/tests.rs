@@ -27,6 +27,9 @@ const LIST: &str = "dnsnameresolvers?&limit=100";
 /// How long the server takes for a watch that ends on time.
 const WHOLE_WATCH: Duration = Duration::from_secs(50);
 
+/// How late the server answers a request for one object.
+const LATE: Duration = Duration::from_secs(5);
+
 /// After the script the server does not answer any more.
 fn watch_of(script: impl IntoIterator<Item = Scripted>) -> Events {
     watch_that_lasts(Duration::ZERO, script)
@@ -45,6 +48,9 @@ fn watch_that_lasts(lasts: Duration, script: impl IntoIterator<Item = Scripted>)
             assert!(uri.contains(part), "{uri} where {part} is expected");
             if uri.contains("watch=true") && !uri.contains("sendInitialEvents") {
                 sleep(lasts).await;
+            }
+            if uri.ends_with("limit=1") {
+                sleep(LATE).await;
             }
             let answer = Response::builder().status(status);
             Ok::<_, Infallible>(answer.body(Body::from(body.into_bytes())).unwrap())
@@ -229,6 +235,22 @@ async fn server_that_went_back_is_listed_anew() {
     let mut events = watch_that_lasts(WHOLE_WATCH, script);
     for expected in ["synced a@3 b@4", "synced b@4 c@9"] {
         let event = timeout(3 * WHOLE_WATCH, events.next()).await;
+        assert_eq!(shown(&event.unwrap().unwrap()), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn event_during_the_look_for_a_restore_is_none() {
+    let script = [
+        streamed(5, &[good("a", 3)]),
+        // It comes after the server made its answer, and before that is here.
+        changes("resourceVersion=5", &[("MODIFIED", good("a", 9))]),
+        version(7),
+        changes("resourceVersion=9", &[("MODIFIED", good("a", 11))]),
+    ];
+    let mut events = watch_that_lasts(CHECK + LATE / 2, script);
+    for expected in ["synced a@3", "applied a@9", "applied a@11"] {
+        let event = timeout(3 * CHECK, events.next()).await;
         assert_eq!(shown(&event.unwrap().unwrap()), expected);
     }
 }
