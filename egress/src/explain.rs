@@ -17,9 +17,9 @@ use serde_json::Value;
 
 use self::reasons::Reason;
 use crate::{
-    nodes::{Group, OfPolicyWriter, field, groups, items},
+    nodes::{Group, OfPolicyWriter, field, groups, items, leading},
     output,
-    targets::{Kind, Target, TargetArgs, Targets, Unreachable},
+    targets::{Kind, TargetArgs, Targets, Unreachable},
 };
 
 /// Prints why an address is allowed, or why a name has none.
@@ -73,8 +73,6 @@ struct OfCollector {
     facts: SubjectFacts,
     /// Why the address is missing, and what is wrong with the names.
     reasons: Vec<Reason>,
-    #[serde(skip)]
-    text: Vec<String>,
 }
 
 impl OfCollector {
@@ -82,23 +80,13 @@ impl OfCollector {
         let has_both =
             |it: &ExplainedName| !it.facts.addresses.is_empty() && !it.references.rules.is_empty();
         let is_there = facts.names.iter().any(has_both);
-        let mut explanation = Self {
+        Self {
             about: asked.text(),
             namespace: asked.namespace.clone(),
             is_there,
             reasons: reasons::reasons(asked, &facts, is_there),
             facts,
-            text: Vec::new(),
-        };
-        explanation.text = text::lines(&explanation, asked);
-        explanation
-    }
-
-    /// That of the collector that leads, or else of the first one.
-    fn of_leader(asked: &Asked, answers: Vec<(&Target, SubjectFacts)>) -> Option<Self> {
-        let leading = answers.iter().position(|(_, facts)| facts.leader);
-        let (_, facts) = answers.into_iter().nth(leading.unwrap_or(0))?;
-        Some(Self::new(asked, facts))
+        }
     }
 }
 
@@ -121,14 +109,15 @@ pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<bool> {
     let (policy_writers, more) = Unreachable::split(policy_writers);
     unreachable.extend(more);
     let explanation = Explanation {
-        collector: OfCollector::of_leader(&asked, collectors),
+        collector: leading(collectors, |facts| facts.leader)
+            .map(|(_, facts)| OfCollector::new(&asked, facts)),
         ovn_writers: groups(writers),
         policy_writer: OfPolicyWriter::of(policy_writers),
         unreachable,
     };
     let text = match args.output {
         Output::Json => json(&explanation)?,
-        Output::Text => explanation.text(&targets),
+        Output::Text => explanation.text(&asked, &targets),
     };
     output::line(&text)?;
     explanation.outcome(&targets)
@@ -144,10 +133,10 @@ fn path(args: &ExplainArgs) -> String {
 }
 
 impl Explanation {
-    fn text(&self, targets: &Targets) -> String {
+    fn text(&self, asked: &Asked, targets: &Targets) -> String {
         let mut lines = Vec::new();
         if let Some(collector) = &self.collector {
-            lines.extend(collector.text.iter().cloned());
+            lines.extend(text::lines(collector, asked));
         }
         let counts = self.counts();
         for group in self.ovn_writers.iter().filter(|_| counts.ovn_writers) {

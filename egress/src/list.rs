@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::{policies::PolicyIndex, sets::SetIndex};
-use crate::nodes::field;
+use crate::nodes::{field, leading, leads};
 use crate::{
     output,
     pattern::NamePattern,
@@ -117,10 +117,7 @@ async fn names(args: &ListArgs, targets: &Targets) -> anyhow::Result<List> {
     let first = path(args, None);
     let answers = targets.ask::<Value>(Kind::Collector, &first).await;
     let (answers, unreachable) = Unreachable::split(answers);
-    let leading = answers
-        .iter()
-        .position(|(_, page)| field(page, "leader") == true);
-    let Some((target, mut page)) = answers.into_iter().nth(leading.unwrap_or(0)) else {
+    let Some((target, mut page)) = leading(answers, leads) else {
         let reasons: Vec<String> = unreachable.iter().map(ToString::to_string).collect();
         let error = format!("no collector answers: {}", reasons.join("; "));
         return Err(UsageError(error).into());
@@ -128,7 +125,7 @@ async fn names(args: &ListArgs, targets: &Targets) -> anyhow::Result<List> {
     let mut list = List {
         at: field(&page, "at").clone(),
         collector: target.place.clone(),
-        is_leader: leading.is_some(),
+        is_leader: leads(&page),
         names: Vec::new(),
         unreachable,
         writers: 0,

@@ -61,10 +61,17 @@ pub(crate) fn items<'a>(answer: &'a Value, name: &str) -> impl Iterator<Item = &
 }
 
 /// The answer of the program that leads, or else the first one.
-pub(crate) fn leading(answers: Vec<(&Target, Value)>) -> Option<(&Target, Value)> {
-    let is_leader = |(_, answer): &(&Target, Value)| field(answer, "leader") == true;
-    let led = answers.iter().position(is_leader);
-    answers.into_iter().nth(led.unwrap_or(0))
+pub(crate) fn leading<T>(
+    answers: Vec<(&Target, T)>,
+    leads: impl Fn(&T) -> bool,
+) -> Option<(&Target, T)> {
+    let leading = answers.iter().position(|(_, answer)| leads(answer));
+    answers.into_iter().nth(leading.unwrap_or(0))
+}
+
+/// Whether the program of an answer leads.
+pub(crate) fn leads(answer: &Value) -> bool {
+    field(answer, "leader") == true
 }
 
 /// The answer of the policy-writer that leads, or else of another one.
@@ -78,7 +85,7 @@ pub(crate) struct OfPolicyWriter {
 
 impl OfPolicyWriter {
     pub(crate) fn of(answers: Vec<(&Target, Value)>) -> Option<Self> {
-        let (target, answer) = leading(answers)?;
+        let (target, answer) = leading(answers, leads)?;
         let place = target.place.clone();
         Some(Self { place, answer })
     }

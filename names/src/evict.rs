@@ -114,7 +114,7 @@ impl<'a> Eviction<'a> {
     }
 
     /// Enforces all limits. Call it before each write, and when the state [is
-    /// crowded](ObjectSize::is_over_limit).
+    /// over a limit](ObjectSize::is_over_limit).
     pub fn enforce(&mut self) -> UpdateEffect {
         let mut effect = UpdateEffect::default();
         effect.evicted_addresses += self.enforce_addresses(&mut effect);

@@ -46,6 +46,17 @@ impl NameList {
         self.names.iter().map(|name| name.addresses.len()).sum()
     }
 
+    /// The number of addresses that `is_asked` selects.
+    pub fn count(&self, is_asked: impl Fn(&DnsName, IpAddr) -> bool) -> usize {
+        let of_name = |name: &Name| {
+            let addresses = name.addresses.iter();
+            addresses
+                .filter(|it| is_asked(&name.dns_name, it.ip))
+                .count()
+        };
+        self.names.iter().map(of_name).sum()
+    }
+
     pub fn names(&self) -> impl Iterator<Item = &DnsName> {
         self.names.iter().map(|name| &name.dns_name)
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::names::{
     AddressFacts, AnswerFacts, CapFacts, ExplainedName, FailingName, Guard, ListedName, NameFacts,
-    NameList, NameReferences, RuleFault, RuleReference, RulesFault, SubjectFacts,
+    NameList, NameReferences, RuleFault, RuleFaultKind, RuleReference, SubjectFacts,
 };
 use crate::timestamp::Timestamp;
 

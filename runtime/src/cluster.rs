@@ -12,6 +12,7 @@ use anyhow::anyhow;
 use futures_util::Stream;
 use kube::{
     Client, Config,
+    api::PostParams,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
@@ -101,6 +102,14 @@ impl Cluster {
     /// The objects that a watch could not decode.
     pub fn bad_objects(&self) -> BadObjects {
         self.bad_objects.clone()
+    }
+
+    /// The parameters of writes: in the name of this process.
+    pub(crate) fn post_params(&self) -> PostParams {
+        PostParams {
+            dry_run: false,
+            field_manager: Some(self.manager.to_owned()),
+        }
     }
 
     /// The field manager of writes.

@@ -8,7 +8,7 @@ use axum::{
 };
 use proto::{
     api::DnsName,
-    facts::{AnswerFacts, RuleFault, RulesFault, SubjectFacts},
+    facts::{AnswerFacts, RuleFault, RuleFaultKind, SubjectFacts},
 };
 use runtime::{
     inspect::{Asked, Subject, explain},
@@ -73,14 +73,13 @@ impl InspectSources {
                 name.facts.at_cap.retain(|it| it.namespace == *namespace);
             }
         }
-        let mut near_misses = near_misses(asked);
-        {
-            // The rules are searched for each name, so only names in some rule are kept.
-            let wanted = self.rules.wanted.borrow();
-            near_misses.retain(|name| wanted.has(name));
-        }
         let names = facts.names.iter().map(|it| it.facts.name.clone());
-        let names: Vec<DnsName> = names.chain(near_misses.iter().cloned()).collect();
+        let mut names: Vec<DnsName> = names.collect();
+        if let Subject::Name(name) = subject {
+            // The rules are searched for each name, so only names in some rule are added.
+            let wanted = self.rules.wanted.borrow();
+            names.extend(near_misses(name).filter(|name| wanted.has(name)));
+        }
         for rules in &self.rules.tasks {
             let (answer, references) = oneshot::channel();
             let question = ReferencesRequest {
@@ -93,7 +92,7 @@ impl InspectSources {
             for (name, references) in names.iter().zip(all) {
                 match facts.names.iter_mut().find(|it| it.facts.name == *name) {
                     Some(known) => known.references.extend(references),
-                    None if references.rules.is_empty() => {}
+                    None if references.rules.is_empty() || facts.near_misses.contains(name) => {}
                     None => facts.near_misses.push(name.clone()),
                 }
             }
@@ -115,20 +114,14 @@ impl InspectSources {
 
 /// Wildcards that seem to match the name but do not: those with more than one label missing, and
 /// the one directly below it.
-fn near_misses(asked: &Asked) -> Vec<DnsName> {
-    let Ok(Subject::Name(name)) = &asked.subject else {
-        return Vec::new();
-    };
-    if name.is_wildcard() {
-        return Vec::new();
-    }
+fn near_misses(name: &DnsName) -> impl Iterator<Item = DnsName> {
     let suffixes = name.as_str().match_indices('.');
     let above = suffixes
         .skip(1)
         .filter_map(|(dot, _)| name.as_str().get(dot + 1..));
     let suffixes = std::iter::once(name.as_str()).chain(above);
-    let wildcards = suffixes.map(|suffix| DnsName::parse(&format!("*.{suffix}")));
-    wildcards.filter_map(Result::ok).collect()
+    let suffixes = suffixes.filter(|_| !name.is_wildcard());
+    suffixes.filter_map(|suffix| DnsName::parse(&format!("*.{suffix}")).ok())
 }
 
 /// Rules that are not applied or not known, at most ten of a kind; and rules that have the text as a name, as far as the
@@ -154,20 +147,22 @@ fn rule_faults(overview: &BySource<Arc<Overview>>, asked: &Asked) -> Vec<RuleFau
                 let subjects = subjects.flat_map(|subjects| &subjects.listed);
                 let subjects = subjects.filter(|subject| Fault::is_about(subject, text));
                 refused.extend(
-                    subjects.map(|it| about(source, Some(key), RulesFault::NameRefused, Some(it))),
+                    subjects
+                        .map(|it| about(source, Some(key), RuleFaultKind::NameRefused, Some(it))),
                 );
             }
             if faults.get(Fault::ObjectLeftOut).is_some() {
-                left_out.push(about(source, Some(key), RulesFault::RulesLeftOut, None));
+                left_out.push(about(source, Some(key), RuleFaultKind::RulesLeftOut, None));
             }
         }
         let unknown = it.undecodable.iter();
-        unreadable
-            .extend(unknown.map(|key| about(source, Some(key), RulesFault::RulesUnreadable, None)));
+        unreadable.extend(
+            unknown.map(|key| about(source, Some(key), RuleFaultKind::RulesUnreadable, None)),
+        );
     }
     let out_of_sync = overview.out_of_sync();
     let out_of_sync = out_of_sync
-        .map(|(source, why)| about(source, None, RulesFault::RulesOutOfSync, Some(why)))
+        .map(|(source, why)| about(source, None, RuleFaultKind::RulesOutOfSync, Some(why)))
         .collect();
     let all = [refused, out_of_sync, unreadable, left_out].into_iter();
     all.flat_map(|faults| faults.into_iter().take(MOST))
@@ -181,14 +176,13 @@ mod tests {
     #[test]
     fn near_misses_are_wildcards_that_do_not_match() {
         let of = |about: &str| {
-            let near = near_misses(&Asked::new(about, None)).into_iter();
-            near.map(|it| it.to_string()).collect::<Vec<_>>()
+            let name = DnsName::parse(about).unwrap();
+            let near = near_misses(&name).map(|it| it.to_string());
+            near.collect::<Vec<_>>()
         };
-        let expected = ["*.a.b.example.com.", "*.example.com.", "*.com."];
-        let found = of("a.b.example.com");
-        // A wildcard of a top-level domain is no name of a rule.
-        assert_eq!(found, expected.get(..found.len()).unwrap());
-        assert!(found.len() >= 2, "{found:?}");
-        assert_eq!(of("*.example.com").len(), 0);
+        // Without the wildcard that matches it.
+        let expected = ["*.a.b.example.com.", "*.example.com."];
+        assert_eq!(of("a.b.example.com"), expected);
+        assert_eq!(of("*.example.com"), [""; 0]);
     }
 }

@@ -247,14 +247,14 @@ fn extract(
 fn cache(answer: AddressAnswer<'_>, context: Context<'_>) {
     let question = answer.response.question();
     // Not the time of reading: after a pause, one read has answers of many seconds.
-    let by_server = answer.event.time().and_then(timestamp);
-    let server_time = counts_from(by_server, context.clock.now());
+    let server_time = answer.event.time().and_then(timestamp);
+    let answered_at = counts_from(server_time, context.clock.now());
     let message = answer.event.message.unwrap_or_default();
     let is_new = context
         .remembered
-        .is_new(question.name, answer.family, message, server_time);
+        .is_new(question.name, answer.family, message, answered_at);
     if let Some(mark) = is_new {
-        cache_new(answer, mark, server_time, context);
+        cache_new(answer, mark, answered_at, context);
     }
 }
 

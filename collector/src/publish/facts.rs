@@ -79,8 +79,10 @@ impl Publisher {
     ) -> NameFacts {
         let of_name = self.by_name.get(rule_name);
         let objects = of_name.map_or(&[][..], |it| &it.objects);
+        let (list, limits) = (entry.list(), entry.limits());
+        let count = list.count(&is_asked_for);
         // A search of the whole status for each address would take long.
-        let stored = (entry.list().addresses() > FEW).then(|| {
+        let stored = (count > FEW).then(|| {
             let stored = objects.iter();
             let stored = stored.flat_map(|object| object.status.addresses());
             stored.collect::<HashSet<_>>()
@@ -90,10 +92,7 @@ impl Publisher {
             None => objects.iter().any(|object| object.status.has(name, ip)),
         };
         let seen_where = |source| self.peers.describe(source);
-        let (list, limits) = (entry.list(), entry.limits());
-        let mut addresses = address_facts(list, limits, is_asked_for, seen_where, in_object);
-        let listed = addresses.by_ref().take(most).collect();
-        let more_addresses = addresses.count();
+        let addresses = address_facts(list, limits, is_asked_for, seen_where, in_object);
         let is_asked = |name: &DnsName| asked.is_none_or(|asked| asked == name);
         let names = std::iter::once(rule_name).chain(entry.list().names());
         let due = names.chain(asked).filter(|name| is_asked(name));
@@ -116,8 +115,8 @@ impl Publisher {
                 .iter()
                 .map(|it| it.key(self.objects.policy()).to_string())
                 .collect(),
-            addresses: listed,
-            more_addresses,
+            addresses: addresses.take(most).collect(),
+            more_addresses: count.saturating_sub(most),
             next_lookup: due.map(|due| due.max(now)),
             fruitless_lookups: self.names.fruitless_lookups(asked.unwrap_or(rule_name)),
             failures: failing.take(MAX_FAILING).collect(),

@@ -26,7 +26,7 @@ pub(crate) struct DirtyNames {
     new: BTreeSet<DnsName>,
     /// The names in `queues`.
     queued: HashSet<DnsName>,
-    /// By charged, in order of arrival; none is empty.
+    /// By the charged namespace, in order of arrival; none is empty.
     queues: HashMap<Charged, Queue>,
     pops: u64,
 }

@@ -2,7 +2,7 @@
 
 use proto::{
     api::DnsName,
-    facts::{ExplainedName, Guard, NameFacts, RulesFault, SubjectFacts},
+    facts::{ExplainedName, Guard, NameFacts, RuleFaultKind, SubjectFacts},
 };
 use runtime::{
     clock::Timestamp,
@@ -49,23 +49,23 @@ pub(super) fn reasons(asked: &Asked, facts: &SubjectFacts, is_there: bool) -> Ve
             let object = fault.object.as_deref().unwrap_or_default();
             let (kind, why) = (&fault.kind, fault.reason.as_deref().unwrap_or_default());
             match fault.fault {
-                RulesFault::NameRefused => {
+                RuleFaultKind::NameRefused => {
                     let words = format!("a rule of {object} has it, but has no effect: {why}");
                     Reason::new("NameRefused", words)
                 }
-                RulesFault::RulesOutOfSync => {
+                RuleFaultKind::RulesOutOfSync => {
                     let words = format!(
                         "the collector cannot read objects of kind {kind}, so it does not know newer rules: {why}"
                     );
                     Reason::new("RulesOutOfSync", words)
                 }
-                RulesFault::RulesUnreadable => {
+                RuleFaultKind::RulesUnreadable => {
                     let words = format!(
                         "the collector cannot read the {kind} {object}, so it does not know its rules"
                     );
                     Reason::new("RulesUnreadable", words)
                 }
-                RulesFault::RulesLeftOut => {
+                RuleFaultKind::RulesLeftOut => {
                     let words = format!(
                         "the {kind} {object} is left out, since those of its namespace have too many names together: its names have no effect"
                     );

@@ -3,7 +3,8 @@ use std::time::Duration;
 use proto::{
     api::DnsName,
     facts::{
-        AddressFacts, AnswerFacts, CapFacts, FailingName, Guard, NameFacts, RuleFault, RulesFault,
+        AddressFacts, AnswerFacts, CapFacts, FailingName, Guard, NameFacts, RuleFault,
+        RuleFaultKind,
     },
     timestamp::Timestamp,
 };
@@ -86,8 +87,12 @@ fn explain(about: &str, known: &SubjectFacts) -> OfCollector {
     OfCollector::new(&Asked::new(about, None), known.clone())
 }
 
+fn lines(about: &str, known: &SubjectFacts) -> Vec<String> {
+    text::lines(&explain(about, known), &Asked::new(about, None))
+}
+
 fn text(about: &str, known: &SubjectFacts) -> String {
-    explain(about, known).text.join("\n")
+    lines(about, known).join("\n")
 }
 
 fn reasons(about: &str, known: &SubjectFacts) -> Vec<&'static str> {
@@ -240,7 +245,7 @@ fn name_of_another_namespace_is_not_there_for_this_one() {
     let asked = Asked::new(WWW, Some("mine".to_owned()));
     let explanation = OfCollector::new(&asked, known);
     assert!(!explanation.is_there);
-    let text = explanation.text.join("\n");
+    let text = text::lines(&explanation, &asked).join("\n");
     assert!(
         text.starts_with("www.example.com. is not there for namespace mine.\n"),
         "{text}"
@@ -258,10 +263,14 @@ fn text_that_is_no_name_says_why_and_which_rules_have_it() {
     };
     let known = SubjectFacts {
         rule_faults: vec![
-            fault(RulesFault::NameRefused, Some("team/default"), Some("why")),
-            fault(RulesFault::RulesOutOfSync, None, Some("gone\u{1b}[2J")),
-            fault(RulesFault::RulesUnreadable, Some("x/y"), None),
-            fault(RulesFault::RulesLeftOut, Some("team/last"), None),
+            fault(
+                RuleFaultKind::NameRefused,
+                Some("team/default"),
+                Some("why"),
+            ),
+            fault(RuleFaultKind::RulesOutOfSync, None, Some("gone\u{1b}[2J")),
+            fault(RuleFaultKind::RulesUnreadable, Some("x/y"), None),
+            fault(RuleFaultKind::RulesLeftOut, Some("team/last"), None),
         ],
         ..known(Vec::new())
     };
@@ -358,7 +367,7 @@ fn many_names_and_addresses_are_few_lines() {
         }
     };
     let names = (0..1_000).map(|i| many(&format!("n{i}.example.com")));
-    let lines = explain("192.0.2.1", &with_rules(known(names.collect()))).text;
+    let lines = lines("192.0.2.1", &with_rules(known(names.collect())));
     assert!(lines.len() < 2_000, "{}", lines.len());
     assert!(lines.contains(&"  and 965 more addresses: `-o json` has at most 1000".to_owned()));
     assert!(lines.contains(&"  and 960 more names: `-o json` has at most 1000".to_owned()));

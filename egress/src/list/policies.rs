@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::nodes::{field, leading};
+use crate::nodes::{field, leading, leads};
 use crate::targets::{Kind, Target, Targets, Unreachable};
 
 /// The names of all DNSResolvers.
@@ -38,7 +38,7 @@ impl PolicyIndex {
         let answers = targets.ask::<Value>(Kind::PolicyWriter, &ask(None)).await;
         let (answers, mut unreachable) = Unreachable::split(answers);
         let mut index = Self::default();
-        let Some((target, mut page)) = leading(answers) else {
+        let Some((target, mut page)) = leading(answers, leads) else {
             return (index, unreachable);
         };
         index.is_known = true;

@@ -230,7 +230,7 @@ pub struct AnswerFacts {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct RuleFault {
     /// What is wrong.
-    pub fault: RulesFault,
+    pub fault: RuleFaultKind,
     /// The kind of the object.
     pub kind: String,
     /// The object, as `NAMESPACE/NAME`; `None` if it concerns all of the kind.
@@ -241,7 +241,7 @@ pub struct RuleFault {
 
 /// Why rules are not applied, or not known.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub enum RulesFault {
+pub enum RuleFaultKind {
     /// No object can have the name of the rule.
     NameRefused,
     /// The objects of the kind cannot be read now: their last known rules apply.

@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, future::Future};
 use futures_util::Stream;
 use kube::{
     Api, Error,
-    api::{DeleteParams, ListParams, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, Preconditions},
     core::Status,
 };
 use tokio::time::timeout;
@@ -54,17 +54,10 @@ impl KubeStore {
         Ok(K::Scope::api(self.0.client(), &key.namespace))
     }
 
-    fn written_by_us(&self) -> PostParams {
-        PostParams {
-            dry_run: false,
-            field_manager: Some(self.0.manager().to_owned()),
-        }
-    }
-
     async fn try_create<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         let key = ObjectKey::of(object);
         let (api, object) = (self.api::<K>(&key)?, to_be_made(object, &key));
-        let created = answer(api.create(&self.written_by_us(), &object)).await;
+        let created = answer(api.create(&self.0.post_params(), &object)).await;
         created.map(stripped).map_err(|error| refused(error, &key))
     }
 
@@ -87,14 +80,14 @@ impl KubeStore {
 
     async fn try_replace<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         let key = versioned(object)?;
-        let (api, params) = (self.api::<K>(&key)?, self.written_by_us());
+        let (api, params) = (self.api::<K>(&key)?, self.0.post_params());
         let replaced = answer(api.replace(&key.name, &params, object)).await;
         replaced.map(stripped).map_err(|error| refused(error, &key))
     }
 
     async fn try_replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         let key = versioned(object)?;
-        let (api, params) = (self.api::<K>(&key)?, self.written_by_us());
+        let (api, params) = (self.api::<K>(&key)?, self.0.post_params());
         // The server takes only the status from it.
         let replaced = answer(api.replace_status(&key.name, &params, object)).await;
         replaced.map(stripped).map_err(|error| refused(error, &key))
@@ -114,7 +107,7 @@ impl Store for KubeStore {
         let mut keys = BTreeSet::new();
         loop {
             let list = answer(api.list_metadata(&page)).await;
-            // A failed list means that the store is unavailable, whatever the reason.
+            // The store counts as unavailable if a list fails, whatever the reason.
             let list = list.map_err(|error| StoreError::unavailable(in_words(&error)))?;
             keys.extend(list.items.iter().map(ObjectKey::of));
             match list.metadata.continue_.filter(|token| !token.is_empty()) {

@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_secs(30);
 /// A replica that contends for a Lease.
 pub(super) struct Candidate {
     api: Api<Lease>,
-    manager: &'static str,
+    params: PostParams,
     election: Election,
     failures: LogRateLimiter,
 }
@@ -42,7 +42,7 @@ impl Candidate {
     pub(super) fn new(cluster: &Cluster, namespace: &str, name: &str, identity: String) -> Self {
         Self {
             api: Api::namespaced(cluster.client(), namespace),
-            manager: cluster.manager(),
+            params: cluster.post_params(),
             election: Election::new(name, identity),
             failures: LogRateLimiter::default(),
         }
@@ -79,10 +79,10 @@ impl Candidate {
                 (None, None) => holder.follow("another process holds the Lease"),
             }
             if let Some(reason) = failed
-                && let Some(left_out) = self.failures.allow()
+                && let Some(suppressed) = self.failures.allow()
             {
                 warn!(
-                    suppressed_lines = left_out,
+                    suppressed_lines = suppressed,
                     "the Lease cannot be read or written: {reason}"
                 );
             }
@@ -109,13 +109,9 @@ impl Candidate {
 
     /// Compare-and-swap.
     async fn write(&self, lease: &Lease) -> kube::Result<Lease> {
-        let params = PostParams {
-            dry_run: false,
-            field_manager: Some(self.manager.to_owned()),
-        };
         match lease.metadata.resource_version {
-            None => answer(self.api.create(&params, lease)).await,
-            Some(_) => answer(self.api.replace(&self.election.name, &params, lease)).await,
+            None => answer(self.api.create(&self.params, lease)).await,
+            Some(_) => answer(self.api.replace(&self.election.name, &self.params, lease)).await,
         }
     }
 
