@@ -16,10 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tracing::warn;
 
 use super::{Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, coverage::Coverage};
-use crate::{
-    cluster::{Cluster, answer, in_words},
-    log_rate_limiter::LogRateLimiter,
-};
+use crate::cluster::{Cluster, answer, in_words};
 
 /// The time-out of the requests of a turn, short enough for a second turn before the deadline.
 const TURN_TIMEOUT: Duration = Duration::from_secs(4);
@@ -35,7 +32,8 @@ pub(super) struct Candidate {
     api: Api<Lease>,
     params: PostParams,
     election: Election,
-    failures: LogRateLimiter,
+    /// Why the last turn failed. Logged when it changes.
+    failure: Option<String>,
 }
 
 impl Candidate {
@@ -44,7 +42,7 @@ impl Candidate {
             api: Api::namespaced(cluster.client(), namespace),
             params: cluster.post_params(),
             election: Election::new(name, identity),
-            failures: LogRateLimiter::default(),
+            failure: None,
         }
     }
 
@@ -78,14 +76,12 @@ impl Candidate {
                 (None, Some(reason)) => holder.follow(reason),
                 (None, None) => holder.follow("another process holds the Lease"),
             }
-            if let Some(reason) = failed
-                && let Some(suppressed) = self.failures.allow()
+            if failed != self.failure
+                && let Some(reason) = &failed
             {
-                warn!(
-                    suppressed_lines = suppressed,
-                    "the Lease cannot be read or written: {reason}"
-                );
+                warn!("the Lease cannot be read or written: {reason}");
             }
+            self.failure = failed;
             let next = began + RETRY_PERIOD;
             sleep_until(leads.map_or(next, |until| next.min(until))).await;
         }

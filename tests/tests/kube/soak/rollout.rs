@@ -218,7 +218,7 @@ async fn expect_all(cluster: &Cluster, asked: usize, ip: Ipv4Addr) {
         missing
             .is_empty()
             .then_some(())
-            .ok_or_else(|| format!("{missing:?}"))
+            .ok_or_else(|| format!("{missing:?} of {asked}"))
     })
     .await;
 }
