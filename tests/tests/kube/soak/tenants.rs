@@ -51,6 +51,9 @@ use crate::{
 /// After this time without its address a pod asks again.
 const AGAIN: Duration = Duration::from_secs(5);
 
+/// The most queries for a name.
+const ATTEMPTS: usize = 24;
+
 /// The namespace of the objects.
 const NAMESPACE: &str = "ovn-kubernetes";
 
@@ -264,12 +267,13 @@ impl Cluster {
         spec: &str,
         (name, kind): (&str, RecordType),
     ) -> BTreeSet<String> {
-        loop {
+        for _ in 0..ATTEMPTS {
             pod.ask(name, kind).await;
             if let Ok(names) = timeout(AGAIN, self.has(spec, name)).await {
                 return names;
             }
         }
+        panic!("{name} does not arrive in the status of {spec}");
     }
 
     async fn tells(&self, namespace: &str, reason: &str) {
