@@ -6,10 +6,12 @@
 //! - [`rules`]: EgressFirewalls → the names in rules, and reports to their authors.
 //! - [`lookup`]: the collector's own DNS queries.
 //! - [`publish`]: observations → the state of all names (crate `names`) → DNSNameResolver objects.
+//! - [`cluster`]: the networks of the cluster, its DNS servers, and the other collectors.
 //! - [`flush`]: probes that flush dnstap streams, and find DNS servers without one.
 //! - [`facts`]: the status page, and why an address is there, or is not.
 
 pub mod args;
+pub mod cluster;
 pub mod facts;
 pub mod flush;
 pub mod listen;

@@ -6,13 +6,14 @@ mod rules;
 
 use std::{sync::Arc, time::Duration};
 
+use crate::cluster::networks::Networks;
+use crate::cluster::reading::Reading;
 use runtime::{
     OpenStore,
     admin::{Admin, Gate, Health},
     args::StoreAddress,
     certificate_expiry,
     clock::Clock,
-    cluster_cidrs::{Networks, Reading},
     inspect::Inspect,
     instance::Instance,
     kube_events::Reporter,

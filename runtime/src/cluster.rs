@@ -117,11 +117,18 @@ impl Cluster {
         self.manager
     }
 
-    /// All objects of a kind, in all namespaces or cluster-wide, decoded into a type with only the needed fields. Like
-    /// [`crate::store::Store::watch`].
-    pub fn watch_all<K: Object>(&self) -> impl Stream<Item = Event<K>> + Send + 'static {
-        let watching = Watching::of(Scope::All);
-        watch(self.client(), watching, self.bad_objects())
+    /// The objects of a kind in a scope, decoded into a type with only the needed fields. `labels` is a label selector,
+    /// such as `app=a`. Like [`crate::store::Store::watch`].
+    pub fn watch<K: Object>(
+        &self,
+        scope: Scope,
+        labels: Option<String>,
+    ) -> impl Stream<Item = Event<K>> + Send + 'static {
+        watch(
+            self.client(),
+            Watching { scope, labels },
+            self.bad_objects(),
+        )
     }
 
     /// Whether the API server serves a resource, such as `networksets` of `projectcalico.org/v3`.

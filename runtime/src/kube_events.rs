@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    mem,
     sync::Arc,
     time::Duration,
 };
@@ -34,20 +35,14 @@ use crate::{
     metrics::Label,
 };
 
-/// The most Events that wait. Beyond it a report about another object or reason is dropped.
-const MAX_WAITING: usize = 4096;
-
-/// An Event is written at most once in this time, with the last note.
+/// The pause after each batch of Events.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// The same note is written again after this time, since the API server deletes an Event after an hour.
+/// The most Events of an object in a batch, which makes 24 a minute. Further ones wait.
+const BATCH: u32 = 2;
+
+/// All notes are written again after this time, since the API server deletes an Event after an hour.
 const REPEAT_AFTER: Duration = Duration::from_secs(30 * 60);
-
-/// The most Events of an object in a minute.
-const MAX_A_MINUTE: u32 = 25;
-
-/// The most remembered notes. When there are more, all are forgotten, and an Event may be written once more.
-const MAX_WRITTEN: usize = 16_384;
 
 /// The longest note of an Event, in bytes.
 const MAX_NOTE: usize = 1024;
@@ -59,8 +54,8 @@ crate::metrics! {
     /// The metrics of reports.
     pub const METRICS;
 
-    counter REPORTS = "egress_reports_total" [Label::one_of("outcome", &["raised", "logged", "repeated", "failed", "dropped"])]
-        "Reports about objects. `raised`: an Event was written. `logged`: there is no cluster, so only the log has it. `repeated`: the Event has this note already. `failed`: the API server did not take it. `dropped`: 4,096 other Events wait, or the object had 25 in this minute";
+    counter REPORTS = "egress_reports_total" [Label::one_of("outcome", &["raised", "logged", "repeated", "failed"])]
+        "Reports about objects. `raised`: an Event was written. `logged`: there is no cluster, so only the log has it. `repeated`: the Event has this note already. `failed`: the API server did not take it";
 }
 
 /// The type of an Event.
@@ -76,10 +71,12 @@ pub enum Severity {
 #[derive(Clone, Debug, Default)]
 pub struct Reporter(Arc<Waiting>);
 
-/// The reports that wait, by object and reason.
+/// An object and a reason.
+type Key = (String, &'static str);
+
 #[derive(Debug, Default)]
 struct Waiting {
-    reports: Mutex<BTreeMap<(String, &'static str), Report>>,
+    reports: Mutex<BTreeMap<Key, Report>>,
     added: Notify,
 }
 
@@ -100,10 +97,8 @@ pub struct Report {
 pub struct Reporting {
     reporter: Reporter,
     cluster: Option<Cluster>,
-    /// The hash of the last note by object and reason, and its time.
-    written: HashMap<u64, (u64, Instant)>,
-    /// The Events of each object since the minute began.
-    minute: (Instant, HashMap<String, u32>),
+    /// The hashes of the last notes since a time.
+    written: (Instant, HashMap<Key, u64>),
 }
 
 impl Reporter {
@@ -116,8 +111,7 @@ impl Reporter {
                 OpenStore::Dir(_) => None,
                 OpenStore::Kube(store) => Some(store.cluster().clone()),
             },
-            written: HashMap::new(),
-            minute: (Instant::now(), HashMap::new()),
+            written: (Instant::now(), HashMap::new()),
         };
         (reporter, reporting)
     }
@@ -139,21 +133,27 @@ impl Reporter {
             reason,
             note,
         };
-        let key = (report.object(), reason);
-        let mut reports = self.0.reports.lock();
-        if reports.len() >= MAX_WAITING && !reports.contains_key(&key) {
-            count("dropped");
-            return;
-        }
-        reports.insert(key, report);
+        self.0.reports.lock().insert(report.key(), report);
         self.0.added.notify_one();
     }
 
-    /// Takes the waiting reports, in order of their objects and reasons.
+    /// Takes the next batch of reports, in order of their objects and reasons.
     pub fn take(&self) -> Vec<Report> {
-        std::mem::take(&mut *self.0.reports.lock())
-            .into_values()
-            .collect()
+        let mut reports = self.0.reports.lock();
+        let (mut last, mut count) = (String::new(), 0);
+        let is_in_batch = |(object, _): &Key, _: &mut Report| {
+            if *object != last {
+                (last, count) = (object.clone(), 0);
+            }
+            count += 1;
+            count <= BATCH
+        };
+        let batch = reports.extract_if(.., is_in_batch);
+        let batch = batch.map(|(_, report)| report).collect();
+        if !reports.is_empty() {
+            self.0.added.notify_one();
+        }
+        batch
     }
 }
 
@@ -167,7 +167,8 @@ impl Reporting {
             loop {
                 self.reporter.0.added.notified().await;
                 for report in self.reporter.take() {
-                    count(self.write(&report).await);
+                    let outcome = self.write(&report).await;
+                    counter!(REPORTS, "outcome" => outcome).increment(1);
                 }
                 sleep(INTERVAL).await;
             }
@@ -181,58 +182,44 @@ impl Reporting {
         if !self.is_new(report, Instant::now()) {
             return "repeated";
         }
-        if !self.is_admitted(report, Instant::now()) {
-            return "dropped";
-        }
         report.log();
         let Some(cluster) = &self.cluster else {
             return "logged";
         };
-        match write(cluster, report).await {
-            Ok(()) => "raised",
+        // Only `v1` allows another note: in `events.k8s.io/v1` it is immutable.
+        let event = report.event(cluster.manager());
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+        let api: Api<Event> = Api::namespaced(cluster.client(), namespace);
+        let name = event.metadata.name.as_deref().unwrap_or_default();
+        let params = PatchParams::apply(cluster.manager()).force();
+        match answer(api.patch(name, &params, &Patch::Apply(&event))).await {
+            Ok(_) => "raised",
             Err(error) => {
                 debug!(reason = report.reason, "cannot write an Event: {error}");
-                self.written.remove(&report.id());
+                self.written.1.remove(&report.key());
                 "failed"
             }
         }
     }
 
-    /// Counts the Event, and returns whether its object may have one more in this minute.
-    fn is_admitted(&mut self, report: &Report, now: Instant) -> bool {
-        let (since, counts) = &mut self.minute;
-        if now - *since >= Duration::from_secs(60) {
-            (*since, *counts) = (now, HashMap::new());
-        }
-        let count = counts.entry(report.object()).or_default();
-        *count += 1;
-        *count <= MAX_A_MINUTE
-    }
-
     fn is_new(&mut self, report: &Report, now: Instant) -> bool {
-        if self.written.len() >= MAX_WRITTEN {
-            self.written.clear();
+        let (since, notes) = &mut self.written;
+        if now >= *since + REPEAT_AFTER {
+            *since = now;
+            mem::take(notes);
         }
-        let note = hash(&report.note);
-        let last = self.written.get(&report.id());
-        if last.is_some_and(|(last, at)| *last == note && now < *at + REPEAT_AFTER) {
-            return false;
-        }
-        self.written.insert(report.id(), (note, now));
-        true
+        let note = rapidhash_v3(report.note.as_bytes());
+        notes.insert(report.key(), note) != Some(note)
     }
 }
 
 impl Report {
-    /// The object. One that was made anew under the same name is another one.
-    fn object(&self) -> String {
+    /// The object and the reason. An object that was made anew under the same name is another one.
+    fn key(&self) -> Key {
         let about = &self.about;
         let parts = [&about.kind, &about.namespace, &about.name, &about.uid];
-        parts.map(|part| part.as_deref().unwrap_or("")).join("/")
-    }
-
-    fn id(&self) -> u64 {
-        hash(&format!("{}/{}", self.object(), self.reason))
+        let object = parts.map(|part| part.as_deref().unwrap_or("")).join("/");
+        (object, self.reason)
     }
 
     fn log(&self) {
@@ -249,7 +236,8 @@ impl Report {
     fn event(&self, manager: &str) -> Event {
         let mut name = self.about.name.clone().unwrap_or_default();
         name.truncate(name.floor_char_boundary(MAX_NAME));
-        let id = self.id();
+        let (object, reason) = self.key();
+        let id = rapidhash_v3(format!("{object}/{reason}").as_bytes());
         let namespace = self.about.namespace.as_deref().unwrap_or("default");
         let now = Time(Timestamp::now());
         Event {
@@ -275,29 +263,6 @@ impl Report {
     }
 }
 
-/// Makes the Event, or changes its note. Only `v1` allows that: in `events.k8s.io/v1` a note is immutable.
-async fn write(cluster: &Cluster, report: &Report) -> kube::Result<()> {
-    let event = report.event(cluster.manager());
-    let metadata = &event.metadata;
-    let api: Api<Event> = Api::namespaced(
-        cluster.client(),
-        metadata.namespace.as_deref().unwrap_or_default(),
-    );
-    let name = metadata.name.as_deref().unwrap_or_default();
-    let params = PatchParams::apply(cluster.manager()).force();
-    answer(api.patch(name, &params, &Patch::Apply(&event)))
-        .await
-        .map(drop)
-}
-
-fn hash(text: &str) -> u64 {
-    rapidhash_v3(text.as_bytes())
-}
-
-fn count(outcome: &'static str) {
-    counter!(REPORTS, "outcome" => outcome).increment(1);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,59 +282,51 @@ mod tests {
 
     #[test]
     fn report_with_same_note_is_written_again_after_half_an_hour() {
+        let now = Instant::now();
         let mut reporting = Reporting {
             reporter: Reporter::default(),
             cluster: None,
-            written: HashMap::new(),
-            minute: (Instant::now(), HashMap::new()),
+            written: (now, HashMap::new()),
         };
-        let now = Instant::now();
         let (first, second) = (report("a", "Test", "1"), report("a", "Test", "2"));
         assert!(reporting.is_new(&first, now));
         assert!(!reporting.is_new(&first, now));
         assert!(reporting.is_new(&report("a", "Other", "1"), now));
         assert!(reporting.is_new(&second, now));
+        assert!(!reporting.is_new(&second, now));
         assert!(reporting.is_new(&second, now + REPEAT_AFTER));
         let events = [&first, &second].map(|it| it.event("tests"));
         assert_eq!(events[0].metadata, events[1].metadata);
-        for i in 0..2 * MAX_WRITTEN {
-            reporting.is_new(&report(&i.to_string(), "Test", "1"), now);
-        }
-        assert!(reporting.written.len() <= MAX_WRITTEN);
     }
 
     #[test]
-    fn object_has_at_most_25_events_in_a_minute() {
-        let now = Instant::now();
-        let mut reporting = Reporting {
-            reporter: Reporter::default(),
-            cluster: None,
-            written: HashMap::new(),
-            minute: (now, HashMap::new()),
+    fn object_has_two_events_in_a_batch_and_others_wait() {
+        let reporter = Reporter::default();
+        for reason in ["A", "B", "C"] {
+            for object in ["a", "b"] {
+                let about = report(object, reason, "").about;
+                reporter.report(about, Severity::Normal, reason, "1");
+            }
+        }
+        let batch = || {
+            let reports = reporter.take().into_iter();
+            let key = |it: Report| format!("{} {}", it.about.name.unwrap(), it.reason);
+            reports.map(key).collect::<Vec<_>>()
         };
-        let mut admitted = |object: &str, at| {
-            let report = report(object, "Test", "1");
-            (0..100)
-                .filter(|_| reporting.is_admitted(&report, at))
-                .count()
-        };
-        assert_eq!(admitted("a", now), 25);
-        assert_eq!(admitted("b", now), 25);
-        assert_eq!(admitted("a", now + Duration::from_secs(60)), 25);
+        assert_eq!(batch(), ["a A", "a B", "b A", "b B"]);
+        assert_eq!(batch(), ["a C", "b C"]);
+        assert_eq!(batch(), [""; 0]);
     }
 
     #[test]
     fn last_note_of_an_object_and_reason_waits_and_is_cut() {
         let reporter = Reporter::default();
         for note in ["1".to_owned(), "ü".repeat(MAX_NOTE)] {
-            for object in 0..2 * MAX_WAITING {
-                let about = report(&object.to_string(), "Test", "").about;
-                reporter.report(about, Severity::Normal, "Test", note.clone());
-            }
+            let about = report("a", "Test", "").about;
+            reporter.report(about, Severity::Normal, "Test", note);
         }
         let waiting = reporter.take();
-        assert_eq!(waiting.len(), MAX_WAITING);
+        assert_eq!(waiting.len(), 1);
         assert!(waiting.iter().all(|it| it.note.len() == MAX_NOTE));
-        assert_eq!(reporter.take(), []);
     }
 }

@@ -1,4 +1,4 @@
-//! The common base of both programs.
+//! The common base of the programs. It knows no kind of object: a kind is a type parameter.
 //!
 //! - [`store`]: the store of `EgressFirewall` and `DNSNameResolver` objects.
 //! - [`cluster`]: a Kubernetes API server.
@@ -7,7 +7,6 @@
 //! - [`address_filter`]: the addresses of statuses that may come into rules.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
 //! - [`args`]: flags of both programs.
-//! - [`endpoints`]: the servers behind a Service.
 //! - [`certificate_expiry`]: the expiry of certificates as a metric.
 //! - [`http`]: HTTP servers that clients cannot block; [`listen`]: the sockets.
 //! - [`inspect`]: the state of a program, for administrators.
@@ -15,9 +14,7 @@
 //! - [`leader`]: leader election.
 //! - [`memory`]: the memory limit of the process.
 //! - [`mod@metrics`]: the descriptions of metrics.
-//! - [`cluster_cidrs`]: the networks of the cluster itself.
 //! - [`reload`]: files that are read again when they change; [`tls`]: keys and certificates.
-//! - [`peers`]: the other instances of a program, by the source addresses of their DNS queries.
 //! - [`kube_events`]: Kubernetes Events on users' objects.
 //! - [`shutdown`]: signals, draining, and the tasks of a program.
 //! - [`log_rate_limiter`]: a rate limit for log lines that outside input causes.
@@ -35,8 +32,6 @@ pub mod certificate_expiry;
 pub mod changes;
 pub mod clock;
 pub mod cluster;
-pub mod cluster_cidrs;
-pub mod endpoints;
 pub mod http;
 pub mod inspect;
 pub mod instance;
@@ -47,7 +42,6 @@ pub mod log_rate_limiter;
 pub mod memory;
 pub mod metrics;
 mod open_store;
-pub mod peers;
 mod program;
 pub mod reload;
 pub mod shutdown;

@@ -5,7 +5,6 @@ pub mod contract;
 pub mod dir;
 pub(crate) mod metrics;
 pub(crate) mod names;
-pub(crate) mod object_cache;
 pub(crate) mod undecodable;
 pub(crate) mod watched;
 

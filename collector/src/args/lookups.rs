@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::cluster::endpoints::parse_service;
 use clap::Args;
 use runtime::{
     args::{format_duration, parse_duration},
-    endpoints::parse_service,
     store::ObjectKey,
 };
 

@@ -5,10 +5,10 @@
 
 use std::{future::pending, net::IpAddr, sync::Arc};
 
+use crate::cluster::endpoints::Endpoints;
+use crate::cluster::networks::Networks;
 use ipnet::IpNet;
 use runtime::{
-    cluster_cidrs::Networks,
-    endpoints::Endpoints,
     listen::{ListenAddress, Peer},
     reload::Reloaded,
 };

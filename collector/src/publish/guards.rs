@@ -3,7 +3,8 @@
 use std::{net::IpAddr, sync::Arc};
 
 use ipnet::IpNet;
-use runtime::cluster_cidrs::{Networks, Purpose};
+
+use crate::cluster::networks::{Networks, Purpose};
 
 /// The addresses that the collector refuses in every answer. [`proto::address`] has fixed ones, the
 /// administrator denies some, and some are the cluster's own.

@@ -1,8 +1,9 @@
 //! The metrics of names and objects.
 
+use crate::cluster::networks::Purpose;
 use metrics::{counter, gauge};
 use names::{Counts, Names};
-use runtime::{cluster_cidrs::Purpose, metrics::Label};
+use runtime::metrics::Label;
 
 use super::publisher::Publisher;
 use tracing::info;

@@ -3,14 +3,11 @@
 
 use std::{collections::HashMap, mem, net::IpAddr, sync::Arc};
 
+use crate::cluster::networks::{Networks, Purpose};
 use metrics::{counter, gauge};
 use names::{Added, Changes, LookupResult, Names, Namespaces, Observation, Request, Wakes};
 use proto::api::DnsName;
-use runtime::{
-    clock::Timestamp,
-    cluster_cidrs::{Networks, Purpose},
-    kube_events::Reporter,
-};
+use runtime::{clock::Timestamp, kube_events::Reporter};
 use tracing::{info, warn};
 
 use super::{

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use crate::cluster::networks::Networks;
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
 use metrics::counter;
@@ -10,7 +11,6 @@ use proto::api::DnsNameResolver;
 use runtime::{
     admin::Gate,
     clock::{Clock, Timestamp},
-    cluster_cidrs::Networks,
     kube_events::Reporter,
     leader::Leader,
     log_rate_limiter::LogRateLimiter,

@@ -2,12 +2,8 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
-use runtime::{
-    OpenStore, UsageError,
-    changes::send_if_changed,
-    endpoints::{Discovery, Endpoints},
-    shutdown::Tasks,
-};
+use crate::cluster::endpoints::{Discovery, Endpoints};
+use runtime::{OpenStore, UsageError, changes::send_if_changed, shutdown::Tasks};
 use tokio::{sync::watch, time::sleep};
 
 use super::{Program, follow};

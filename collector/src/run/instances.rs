@@ -2,11 +2,11 @@
 
 use std::{env, net::IpAddr, sync::Arc};
 
+use crate::cluster::instances::Peers;
+use crate::cluster::networks::Networks;
 use runtime::{
     OpenStore,
-    cluster_cidrs::Networks,
     leader::{Leader, Leadership},
-    peers::Peers,
     shutdown::Tasks,
 };
 use tokio::sync::watch;

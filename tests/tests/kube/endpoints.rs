@@ -1,11 +1,12 @@
 //! The DNS servers behind a Service.
 
+use collector::cluster::endpoints::Discovery;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
-use runtime::{endpoints::Discovery, store::ObjectKey};
+use runtime::store::ObjectKey;
 use serde_json::{Value, json};
 use tests::{kube::ApiServer, wait::PATIENCE};
 use tokio::time::timeout;
@@ -51,7 +52,7 @@ async fn servers_that_come_and_go_are_found() {
     let (mut found, token) = (discovery.found(), CancellationToken::new());
     let task = tokio::spawn(discovery.run(token.clone()));
     let mut expect = async |expected: &[(&str, bool, bool)]| {
-        let is_expected = |found: &Option<runtime::endpoints::Endpoints>| {
+        let is_expected = |found: &Option<collector::cluster::endpoints::Endpoints>| {
             let found = found.iter().flat_map(|found| found.iter());
             let found: Vec<_> = found
                 .map(|(address, c)| (address.to_string(), c.ready, c.terminating))

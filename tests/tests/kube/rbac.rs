@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use collector::cluster::endpoints::Discovery;
+use collector::cluster::reading::Reading;
 use futures_util::StreamExt;
 use kube::{Resource, ResourceExt, api::DynamicObject};
 use proto::api::{DnsNameResolver, EgressFirewall};
 use runtime::{
     OpenStore,
     cluster::{Cluster, KubeStore},
-    cluster_cidrs::Reading,
-    endpoints::Discovery,
     kube_events::{Reporter, Severity},
     leader::Leadership,
     store::{

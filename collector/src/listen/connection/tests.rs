@@ -1,5 +1,6 @@
 use std::{fs, sync::Arc, time::Duration};
 
+use crate::cluster::endpoints::{Conditions, Endpoints};
 use bytes::{Bytes, BytesMut};
 use prost::Message as _;
 use proto::{
@@ -8,7 +9,6 @@ use proto::{
 };
 use runtime::{
     clock::{Clock, Timestamp},
-    endpoints::{Conditions, Endpoints},
     listen,
     reload::Reloading,
 };

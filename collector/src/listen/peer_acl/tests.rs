@@ -1,8 +1,6 @@
-use runtime::{
-    cluster_cidrs::{Networks, Purpose},
-    endpoints::{Conditions, Endpoints},
-    reload::Reloading,
-};
+use crate::cluster::endpoints::{Conditions, Endpoints};
+use crate::cluster::networks::{Networks, Purpose};
+use runtime::reload::Reloading;
 use tokio::sync::watch;
 
 use super::*;

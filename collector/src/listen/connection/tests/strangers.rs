@@ -1,8 +1,7 @@
 //! Peers that may not stream, or not yet.
 
-use runtime::cluster_cidrs::{Networks, Purpose};
-
 use super::*;
+use crate::cluster::networks::{Networks, Purpose};
 
 fn here() -> Option<Endpoints> {
     listed(&["192.0.2.1:53"])

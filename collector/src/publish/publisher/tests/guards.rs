@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use crate::cluster::networks::{Networks, Purpose};
 use names::{FamilyOutcome, LookupResult};
-use runtime::cluster_cidrs::{Networks, Purpose};
 use tokio::sync::broadcast;
 
 use crate::{

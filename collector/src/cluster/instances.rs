@@ -8,18 +8,14 @@ use std::{
     time::Duration,
 };
 
+use runtime::{changes::send_if_changed, cluster::Cluster, store::ObjectKey};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    changes::send_if_changed,
-    cluster::Cluster,
-    endpoints::{Discovery, Endpoints},
-    store::ObjectKey,
-};
+use super::endpoints::{Discovery, Endpoints};
 
 /// How long an address counts after its instance left. A DNS server reports its last queries up to a second later, and
 /// their reader may lag behind.
@@ -101,7 +97,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::endpoints::Conditions;
+    use crate::cluster::endpoints::Conditions;
 
     fn set(of: &[u8]) -> Addresses {
         let ips = of.iter().map(|last| IpAddr::from([10, 0, 0, *last]));

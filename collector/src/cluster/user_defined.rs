@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::{Found, Purpose};
+use super::{networks::Purpose, reading::Found};
 
 /// The role of a network that replaces the default one. EgressFirewalls apply to the primary network of their
 /// namespace. Only primary networks are advertised and connected to others. The subnets of a secondary network may be

@@ -5,7 +5,7 @@ use std::{
     mem,
 };
 
-use super::{Event, ObjectKey};
+use runtime::store::{Event, ObjectKey};
 
 /// A value for each object, kept up to date by the events of a watch.
 #[derive(Debug, Default)]

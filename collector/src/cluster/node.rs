@@ -11,7 +11,7 @@ use k8s_openapi::{
 use kube::Resource;
 use serde::Deserialize;
 
-use super::{Found, Purpose};
+use super::{networks::Purpose, reading::Found};
 
 /// OVN-Kubernetes assigns the nodes' networks itself and may leave `spec.podCIDRs` empty. It writes them as JSON in this
 /// annotation, keyed by the layer 3 network.

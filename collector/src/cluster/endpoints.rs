@@ -11,14 +11,15 @@ use futures_util::{
     stream::{BoxStream, SelectAll},
 };
 use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
+use runtime::{
+    changes::send_if_changed,
+    cluster::Cluster,
+    store::{Event, ObjectKey, Scope},
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    changes::send_if_changed,
-    cluster::{Cluster, Watching, watch},
-    store::{Event, ObjectKey, Scope, object_cache::ObjectCache},
-};
+use super::object_cache::ObjectCache;
 
 /// The label with the Service's name.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
@@ -32,7 +33,7 @@ const PORT: &str = "dns";
 /// A message that completes clap's.
 pub fn parse_service(text: &str) -> Result<ObjectKey, &'static str> {
     let key = text.parse::<ObjectKey>().ok();
-    key.filter(|key| crate::store::names::is_namespace(&key.name))
+    key.filter(|key| !key.name.contains('.'))
         .ok_or("a Service is named `NAMESPACE/NAME`, as in `kube-system/kube-dns`")
 }
 
@@ -77,11 +78,9 @@ impl Discovery {
 
     fn of(cluster: &Cluster, services: &[ObjectKey], read: fn(&EndpointSlice) -> Found) -> Self {
         let slices = services.iter().enumerate().map(|(i, service)| {
-            let watching = Watching {
-                labels: Some(format!("{SERVICE_LABEL}={}", service.name)),
-                ..Watching::of(Scope::Namespace(service.namespace.clone()))
-            };
-            let events = watch::<EndpointSlice>(cluster.client(), watching, cluster.bad_objects());
+            let scope = Scope::Namespace(service.namespace.clone());
+            let labels = format!("{SERVICE_LABEL}={}", service.name);
+            let events = cluster.watch::<EndpointSlice>(scope, Some(labels));
             let read = move |slice: EndpointSlice| (ObjectKey::of(&slice), read(&slice));
             events.map(move |event| (i, event.map(read))).boxed()
         });

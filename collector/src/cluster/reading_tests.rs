@@ -205,33 +205,3 @@ fn a_service_cidr_has_networks_of_both_families() {
     assert_eq!(found, expected.map(|net| (Purpose::Services, net)));
     assert_eq!(service_cidrs(&object(json!({}))), []);
 }
-
-#[tokio::test(start_paused = true)]
-async fn the_address_of_a_node_that_is_gone_counts_for_ten_minutes() {
-    let begins = SOURCES.map(|source| (source, nothing()));
-    let [here, gone] = ["192.0.2.1/32", "192.0.2.2/32"].map(|text| node(&[text]));
-    let nodes = [
-        NetworksEvent::Synced(vec![(key("a"), here), (key("b"), gone)]),
-        NetworksEvent::Deleted(key("b")),
-    ];
-    let nodes = nodes.map(|change| (NODES, change));
-    let changes = futures_util::stream::iter(begins.into_iter().chain(nodes));
-    let changes = changes.chain(futures_util::stream::pending()).boxed();
-    let reading = Reading::of([changes]);
-    let (mut found, token) = (reading.found(), CancellationToken::new());
-    let task = tokio::spawn(reading.run(token.clone()));
-    let mut until = async |is_node: [bool; 2]| {
-        let addresses = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
-        let expected = is_node.map(Some);
-        let found = found.wait_for(|found| {
-            let networks = found.as_deref().cloned().unwrap_or_default();
-            addresses.map(|address| networks.is_node(address)) == expected
-        });
-        found.await.unwrap();
-        Instant::now()
-    };
-    let started = until([true, true]).await;
-    assert_eq!(until([true, false]).await - started, NODE_GONE);
-    token.cancel();
-    task.await.unwrap().unwrap();
-}
