@@ -10,7 +10,6 @@
 
 use std::{
     any::Any,
-    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -56,10 +55,6 @@ impl Store for Scripted {
             let event: Box<dyn Any> = Box::new(event);
             *event.downcast::<Event<K>>().expect("an EgressFirewall")
         })
-    }
-
-    async fn list_keys<K: Kind>(&self, _scope: &Scope) -> Result<BTreeSet<ObjectKey>, StoreError> {
-        unreachable!("no EgressFirewall goes")
     }
 
     async fn get<K: Kind>(&self, _key: &ObjectKey) -> Result<K, StoreError> {

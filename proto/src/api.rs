@@ -5,6 +5,7 @@ mod dns_resolver;
 mod egress_firewall;
 mod ip_map;
 mod kube_ovn;
+mod lint;
 mod names;
 mod network_set;
 mod schema;
@@ -24,6 +25,7 @@ pub use self::{
     },
     ip_map::{IpList, IpMap, IpMapData, IpMapDefinition},
     kube_ovn::{KubeOvnDnsNameResolver, KubeOvnDnsNameResolverSpec, POLICY_LABEL},
+    lint::Lint,
     names::{
         ADDRESS_SET_OWNER_TYPE, AddressSetHasher, DEFAULT_NETWORK_CONTROLLER, DnsName, Family,
         NameError, address_set_id, address_set_name, object_name,

@@ -38,6 +38,7 @@ pub mod instance;
 pub mod kube_events;
 pub mod leader;
 pub mod listen;
+mod lock;
 pub mod log_rate_limiter;
 pub mod memory;
 pub mod metrics;

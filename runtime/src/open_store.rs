@@ -1,7 +1,5 @@
 //! The store of `--store`.
 
-use std::collections::BTreeSet;
-
 use anyhow::Context;
 use futures_util::{Stream, future::Either};
 
@@ -54,13 +52,6 @@ impl Store for OpenStore {
         match self {
             Self::Dir(store) => Either::Left(store.watch(scope)),
             Self::Kube(store) => Either::Right(store.watch(scope)),
-        }
-    }
-
-    async fn list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, StoreError> {
-        match self {
-            Self::Dir(store) => store.list_keys::<K>(scope).await,
-            Self::Kube(store) => store.list_keys::<K>(scope).await,
         }
     }
 

@@ -13,6 +13,7 @@ use std::{collections::BTreeSet, fmt, future::Future, str::FromStr};
 use futures_util::Stream;
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Resource;
+use proto::api::Lint;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::cluster::{KindScope, Object};
@@ -23,22 +24,12 @@ pub use self::{
 };
 
 /// A kind of stored object. A folder has only objects in namespaces. The key of another object has an empty namespace.
-pub trait Kind: Object + PartialEq + Serialize {
+pub trait Kind: Object + PartialEq + Serialize + Lint {
     /// Whether its objects are in namespaces.
     const IS_NAMESPACED: bool = <Self::Scope as KindScope>::IS_NAMESPACED;
 }
 
-impl<K: Object + PartialEq + Serialize> Kind for K {}
-
-/// The plural names of the kinds in namespaces, which are folders in a folder.
-pub(crate) const PLURALS: [&str; 6] = [
-    "dnsnameresolvers",
-    "dnsresolvers",
-    "egressfirewalls",
-    "ipmaps",
-    "networkpolicies",
-    "networksets",
-];
+impl<K: Object + PartialEq + Serialize + Lint> Kind for K {}
 
 /// The identity of an object in its kind.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -87,11 +78,6 @@ impl ObjectKey {
             namespace: namespace.to_owned(),
             name: "*".to_owned(),
         }
-    }
-
-    /// Whether it is a key of [`ObjectKey::all_in`].
-    pub(crate) fn is_all(&self) -> bool {
-        self.name == "*"
     }
 }
 
@@ -272,16 +258,6 @@ pub trait Store: Clone + Send + Sync + 'static {
     /// counted, logged, and listed in [`Event::Undecodable`]; its last state stays valid. The watch keeps no objects:
     /// the consumer must keep those that it needs.
     fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static;
-
-    /// The keys of all objects of a kind in the scope, whether they decode or not: one complete, fresh list.
-    /// [`ObjectKey::all_in`] stands for an unreadable namespace among others.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`]: a part of the list is unavailable, or the kind is not served.
-    fn list_keys<K: Kind>(
-        &self,
-        scope: &Scope,
-    ) -> impl Future<Output = Result<BTreeSet<ObjectKey>, StoreError>> + Send;
 
     /// One object in its current state.
     ///

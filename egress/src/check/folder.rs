@@ -1,12 +1,13 @@
 //! The store in a folder: whether its objects can be read.
 
-use std::path::Path;
+use std::{path::Path, pin::pin};
 
+use futures_util::StreamExt;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use proto::api::{DnsNameResolver, DnsResolver, EgressFirewall, IpMap, NetworkSet};
 use runtime::{
     inspect::text::few,
-    store::{Kind, Scope, Store, dir::DirStore},
+    store::{Event, Kind, Scope, Store, dir::DirStore},
 };
 
 use super::{
@@ -58,33 +59,31 @@ pub(crate) async fn folder(path: &Path) -> Vec<Finding> {
     })
 }
 
-/// The number of objects of a kind. Tells which of them cannot be read.
+/// The number of objects of a kind. Reports faults of their manifests.
 async fn count<K: Kind>(topic: &mut Topic, store: &DirStore) -> usize {
     let kind = K::kind(&());
-    let keys = match store.list_keys::<K>(&Scope::All).await {
-        Ok(keys) => keys,
-        Err(error) => {
-            topic.fault(
-                format!("{kind} objects cannot be listed: {error}"),
-                "see the rights of the folder",
-            );
-            return 0;
+    let mut events = pin!(store.watch::<K>(Scope::All));
+    let objects = loop {
+        match events.next().await {
+            Some(Event::Synced(objects)) => break objects.len(),
+            Some(Event::OutOfSync(reason)) => {
+                topic.fault(
+                    format!("{kind} objects cannot be listed: {reason}"),
+                    "see the rights of the folder",
+                );
+                return 0;
+            }
+            Some(_) => {}
+            None => return 0,
         }
     };
-    let mut unreadable = Vec::new();
-    for key in &keys {
-        if let Err(error) = store.get::<K>(key).await {
-            unreadable.push(format!("{key}: {error}"));
-        }
-    }
-    if !unreadable.is_empty() {
+    let bad = store.bad_objects().list();
+    if !bad.is_empty() {
+        let bad = bad.iter().map(|it| format!("{}: {}", it.place, it.fault));
         topic.fault(
-            format!(
-                "{kind} objects cannot be read: {}",
-                few(unreadable.iter(), MOST_NAMED)
-            ),
+            format!("{kind} manifests are at fault: {}", few(bad, MOST_NAMED)),
             "mend these manifests: docs/run-without-kubernetes.md",
         );
     }
-    keys.len()
+    objects
 }

@@ -5,12 +5,12 @@
 //! - `managedFields` are dropped from read objects.
 //! - A status is written to the subresource `status`, as a whole.
 
-use std::{collections::BTreeSet, future::Future};
+use std::future::Future;
 
 use futures_util::Stream;
 use kube::{
     Api, Error,
-    api::{DeleteParams, ListParams, Preconditions},
+    api::{DeleteParams, Preconditions},
     core::Status,
 };
 use tokio::time::timeout;
@@ -23,9 +23,6 @@ use crate::store::{
     Event, Kind, ObjectKey, Precondition, Replace, Scope, Store, StoreError, metrics, names,
     to_be_made,
 };
-
-/// The number of keys in a page of a list.
-const PAGE: u32 = 500;
 
 /// The longest text of an error, such as a proxy's page, in characters.
 const MAX_WORDS: usize = 300;
@@ -98,23 +95,6 @@ impl Store for KubeStore {
     fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static {
         let watching = Watching::of(scope);
         watch(self.0.client(), watching, self.0.bad_objects())
-    }
-
-    /// Reads the metadata alone, page by page, of one version of the store.
-    async fn list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, StoreError> {
-        let api: Api<K> = Watching::of(scope.clone()).api(self.0.client());
-        let mut page = ListParams::default().limit(PAGE);
-        let mut keys = BTreeSet::new();
-        loop {
-            let list = answer(api.list_metadata(&page)).await;
-            // The store counts as unavailable if a list fails, whatever the reason.
-            let list = list.map_err(|error| StoreError::unavailable(in_words(&error)))?;
-            keys.extend(list.items.iter().map(ObjectKey::of));
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page.continue_token = Some(token),
-                None => return Ok(keys),
-            }
-        }
     }
 
     async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {

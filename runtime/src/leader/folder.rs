@@ -9,7 +9,7 @@ use tokio::{task::spawn_blocking, time::sleep};
 use tracing::{debug, warn};
 
 use super::Holder;
-use crate::store::dir::Lock;
+use crate::lock::Lock;
 
 /// How often the lock is tried, and how often a held lock's file is checked.
 const INTERVAL: Duration = Duration::from_millis(250);

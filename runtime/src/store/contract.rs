@@ -66,7 +66,6 @@ macro_rules! store_contract {
             a_watch_begins_with_the_whole_content,
             a_watch_delivers_every_change,
             a_watch_of_a_namespace_sees_no_other,
-            a_list_of_keys_has_every_object_and_no_other,
         );
     };
     ($subject:path, $($name:ident,)+) => {

@@ -1,37 +1,45 @@
-//! A store in a folder: `PATH/<namespace>/<plural kind>/<name>.yaml`, one object a file, which people may edit, too.
+//! A store in a folder of manifests, which people may edit, too.
 //!
-//! - Deleting a file deletes its object. `metadata.namespace` and `metadata.name` may be left out, and must not contradict
-//!   the path.
-//! - No file at another place is read. Manifests in the root, in the folders of namespaces and in unknown folders there are
-//!   reported.
-//! - A file that does not decode is reported with its place. Its last known object stays valid ([`Event::Undecodable`]), and
-//!   no program overwrites or deletes it.
-//! - An unknown field outside of the status is reported, and so is a rule of an `EgressFirewall` without a destination. The
-//!   object is used nevertheless.
+//! - A manifest is a file `.yaml`, `.yml` or `.json` in the folder or at most two folders below it, as `kubectl apply -f`
+//!   takes it: with several documents, a `List`, or what `kubectl get` printed. Names that begin with a dot are left out.
+//! - `metadata` names an object. The object's own place is `PATH/<namespace>/<plural kind>/<name>.yaml`: there namespace and
+//!   name may be left out, and must not contradict the path.
+//! - Programs create and write objects in their own places only. Objects elsewhere are read.
+//! - Of several manifests of an object the one in its own place counts, or else the first in order of paths. The others
+//!   are reported.
+//! - A watch of a kind parses the files in `<namespace>/<plural kind>/` and those that have the kind's name in
+//!   their text.
+//! - A document that does not decode is reported with its line. The last known object stays valid ([`Event::Undecodable`]),
+//!   and no program overwrites or deletes it.
+//! - An unknown field outside of the status is reported, and so is what the kind's [`Lint`] finds. The object is used
+//!   nevertheless.
 //! - A file that is renamed to its place is read at once. A file that is written in place is read when its writer closes
-//!   it, or after a second without a write. A file that vanishes is deleted 100 ms later if it is still gone.
+//!   it, or after a second without a write. An object that vanishes is deleted 100 ms later if it is still gone.
 //! - inotify only says where to look. All files are listed when folders change, when notifications are lost, and every
 //!   10 s, or every second without inotify. A list reads the files with another inode, size or time.
-//! - While the root is gone or cannot be read, the watch sends [`Event::OutOfSync`]. So it does for the only namespace in
-//!   scope, if that had objects. The objects of an unreadable namespace among others are [`Event::Undecodable`].
+//! - While the root is gone or cannot be read, the watch sends [`Event::OutOfSync`]. So it does for the folder of the only
+//!   namespace in scope, if that had objects. The objects in other unreadable folders are [`Event::Undecodable`].
 //! - Symbolic links are followed when reading; such an object is never written.
 //! - A write syncs `.<name>.tmp`, renames it, and syncs the folder. It holds `flock` on `PATH/.lock` over compare and
 //!   rename, and waits at most 10 s for it. A status write keeps the rest of the document, but not its comments.
+//!
+//! [`Lint`]: proto::api::Lint
 
+mod document;
+mod edit;
 mod file;
 mod folder;
-mod lock;
 mod manifest;
 mod notifications;
+mod object;
 mod watch;
 
-use std::{collections::BTreeSet, fs, io, path::Path, sync::Arc};
+use std::{fs, io, path::Path, sync::Arc};
 
 use anyhow::Context;
 use futures_util::Stream;
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
-pub(crate) use self::lock::Lock;
 use self::{folder::Folder, notifications::Notifications, watch::Watch};
 use super::{
     BadObjects, Event, Kind, ObjectKey, Precondition, Replace, Scope, Store, StoreError, metrics,
@@ -99,13 +107,6 @@ impl Store for DirStore {
         }
     }
 
-    async fn list_keys<K: Kind>(&self, scope: &Scope) -> Result<BTreeSet<ObjectKey>, StoreError> {
-        let (folder, scope) = (Arc::clone(&self.folder), scope.clone());
-        let list = move || folder.list::<K>(&scope, false, |_, _| {});
-        let unavailable = |error| StoreError::unavailable(format!("{error:#}"));
-        blocking(move || Ok(list().map_err(unavailable)?.keys)).await
-    }
-
     async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
         self.run::<K, _>(key.clone(), Folder::get).await
     }
@@ -128,7 +129,7 @@ impl Store for DirStore {
 
     async fn replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         let (key, object) = (ObjectKey::of(object), object.clone());
-        let write = move |it: &Folder, _: &_| it.rewrite(&object, manifest::with_status);
+        let write = move |it: &Folder, _: &_| it.rewrite(&object, edit::with_status);
         self.write::<K, _>("replace_status", key, write).await
     }
 }
@@ -136,7 +137,7 @@ impl Store for DirStore {
 impl Replace for DirStore {
     async fn replace<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         let (key, object) = (ObjectKey::of(object), object.clone());
-        let write = move |it: &Folder, _: &_| it.rewrite(&object, manifest::with_content);
+        let write = move |it: &Folder, _: &_| it.rewrite(&object, edit::with_content);
         self.write::<K, _>("replace", key, write).await
     }
 }
@@ -159,7 +160,7 @@ impl DirStore {
         work: impl FnOnce(&Folder, &ObjectKey) -> anyhow::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let folder = Arc::clone(&self.folder);
-        blocking(move || {
+        let work = move || {
             let checked = names::check(&key).map_err(anyhow::Error::msg);
             let done = checked.and_then(|()| work(&folder, &key));
             done.map_err(|error| {
@@ -171,16 +172,10 @@ impl DirStore {
                     Err(_) => StoreError::Invalid { key, reason },
                 }
             })
-        })
-        .await
+        };
+        let done = spawn_blocking(work).await;
+        done.map_err(|error| StoreError::unavailable(error.to_string()))?
     }
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> Result<T, StoreError> {
-    let done = spawn_blocking(work).await;
-    done.map_err(|error| StoreError::unavailable(error.to_string()))?
 }
 
 #[cfg(test)]

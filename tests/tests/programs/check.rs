@@ -77,8 +77,9 @@ async fn programs_and_a_folder_without_a_cluster_are_checked_too() {
 
     let file = world.store.objects_folder().join("broken.yaml");
     fs::write(&file, "kind: [").unwrap();
-    let seen = "✗ Folder: DNSNameResolver objects cannot be read: ovn-kubernetes/broken: ";
-    finds(&args, 1, &[seen, "mend these manifests"]).await;
+    let seen = "✗ Folder: DNSNameResolver manifests are at fault: ";
+    let file_seen = file.to_str().unwrap();
+    finds(&args, 1, &[seen, file_seen, "mend these manifests"]).await;
     fs::remove_file(&file).unwrap();
     finds(&args, 0, &["All is well."]).await;
 

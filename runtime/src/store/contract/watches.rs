@@ -1,6 +1,6 @@
 //! The requirements for watches and lists.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use kube::ResourceExt;
@@ -68,26 +68,4 @@ pub async fn a_watch_of_a_namespace_sees_no_other(store: &impl Store, namespace:
     }
     let pending = timeout(Duration::ZERO, elsewhere.next()).await;
     assert!(pending.is_err(), "{pending:?}");
-}
-
-/// For one namespace, and for all of them.
-pub async fn a_list_of_keys_has_every_object_and_no_other(store: &impl Store, namespace: &str) {
-    let scope = Scope::Namespace(namespace.to_owned());
-    let list = async |scope: &Scope| store.list_keys::<DnsNameResolver>(scope).await.unwrap();
-    assert_eq!(list(&scope).await, BTreeSet::new());
-    for name in ["a", "b"] {
-        store.create(&resolver(namespace, name)).await.unwrap();
-    }
-    let both = BTreeSet::from([key(namespace, "a"), key(namespace, "b")]);
-    assert_eq!(list(&scope).await, both);
-    assert!(list(&Scope::All).await.is_superset(&both));
-    let elsewhere = Scope::Namespace(format!("{namespace}-x"));
-    assert_eq!(list(&elsewhere).await, BTreeSet::new());
-    let firewalls = store.list_keys::<EgressFirewall>(&scope).await.unwrap();
-    assert_eq!(firewalls, BTreeSet::new());
-    store
-        .delete::<DnsNameResolver>(&key(namespace, "a"), &Precondition::default())
-        .await
-        .unwrap();
-    assert_eq!(list(&scope).await, [key(namespace, "b")].into());
 }

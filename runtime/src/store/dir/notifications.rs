@@ -2,10 +2,12 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    ffi::OsStr,
     future, io,
     mem::MaybeUninit,
-    os::fd::OwnedFd,
-    path::Path,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -16,7 +18,7 @@ use rustix::{
 use tokio::io::{Interest, unix::AsyncFd};
 use tracing::warn;
 
-use super::{super::ObjectKey, folder::object_name};
+use super::folder::{is_hidden, is_manifest};
 
 /// A file that is being written is read when it is closed, or after this time without a write.
 pub(super) const WRITE_PAUSE: Duration = Duration::from_secs(1);
@@ -28,17 +30,18 @@ const WATCHED: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::MOVE)
-    .union(WatchFlags::MOVE_SELF);
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::ONLYDIR);
 
 /// Notifications wait in the kernel until the watch has time for them. The kernel reports an overflow.
 pub(super) struct Notifications {
     inotify: Option<AsyncFd<OwnedFd>>,
-    /// The namespaces of the watched folders of objects, and `None` for other folders, by watch descriptor.
-    folders: HashMap<i32, Option<String>>,
+    /// The watched folders by watch descriptor.
+    folders: HashMap<i32, PathBuf>,
     /// inotify is unavailable, or a folder could not be watched.
     pub(super) is_incomplete: bool,
     /// When to look at a file.
-    pub(super) due: BTreeMap<ObjectKey, Instant>,
+    pub(super) due: BTreeMap<Arc<Path>, Instant>,
     /// When to list everything.
     pub(super) next_list: Instant,
 }
@@ -62,14 +65,13 @@ impl Notifications {
         }
     }
 
-    /// Watches a folder, which has the objects of a namespace if one is given. Call it also for a watched path: another
-    /// folder of the same name may be there.
-    pub(super) fn watch(&mut self, path: &Path, namespace: Option<&str>) {
+    /// Watches a folder. Call it also for a watched path: another folder of the same name may be there.
+    pub(super) fn watch(&mut self, path: &Path) {
         let Some(inotify) = &self.inotify else {
             return;
         };
         match inotify::add_watch(inotify, path, WATCHED) {
-            Ok(id) => drop(self.folders.insert(id, namespace.map(str::to_owned))),
+            Ok(id) => drop(self.folders.insert(id, path.to_owned())),
             Err(errno @ (Errno::NOSPC | Errno::NOMEM)) if !self.is_incomplete => {
                 warn!("no notifications of changes in {}: {errno}", path.display());
                 self.is_incomplete = true;
@@ -101,19 +103,20 @@ impl Notifications {
         let mut reader = inotify::Reader::new(inotify, &mut buffer);
         while let Ok(event) = reader.next() {
             let (flags, now) = (event.events(), Instant::now());
-            let name = event.file_name().unwrap_or_default().to_string_lossy();
-            let namespace = self.folders.get(&event.wd()).cloned().flatten();
+            let name = event.file_name().unwrap_or_default();
+            let name = Path::new(OsStr::from_bytes(name.to_bytes()));
+            let folder = self.folders.get(&event.wd());
             let is_content = flags.intersects(ReadFlags::MODIFY | ReadFlags::CLOSE_WRITE);
-            let is_hidden = name.starts_with('.') && !name.starts_with("..");
-            if let (Some(namespace), Some(name)) = (namespace, object_name(&name)) {
-                let name = name.to_owned();
+            // `..data` is a link of a mounted ConfigMap.
+            let is_hidden = is_hidden(name) && !name.as_os_str().as_bytes().starts_with(b"..");
+            if let Some(folder) = folder.filter(|_| is_manifest(name)) {
                 let is_writing = flags.intersects(ReadFlags::CREATE | ReadFlags::MODIFY);
                 let due = if is_writing { now + WRITE_PAUSE } else { now };
-                self.due.insert(ObjectKey { namespace, name }, due);
+                self.due.insert(folder.join(name).into(), due);
             } else if flags.contains(ReadFlags::IGNORED) {
                 self.folders.remove(&event.wd());
             } else if !is_content && !is_hidden {
-                // Also an overflow. `..data` is a link of a mounted ConfigMap.
+                // Also an overflow.
                 self.next_list = now;
             }
         }

@@ -16,7 +16,8 @@ use proto::api::DnsNameResolver;
 use tempfile::TempDir;
 use tokio::{runtime::Runtime, time::timeout};
 
-use super::{file::MAX_SIZE, folder::LOCK, lock::Lock, *};
+use super::{file::MAX_SIZE, object::LOCK, *};
+use crate::lock::Lock;
 use crate::store::contract::{self, add_name, next, resolver, status};
 
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -31,6 +32,7 @@ async fn subject() -> contract::Subject<DirStore> {
 }
 
 mod concurrent;
+mod elsewhere;
 mod files;
 mod processes;
 mod watching;

@@ -2,12 +2,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    mem,
-    path::Path,
+    fs, mem,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use anyhow::Context;
 use kube::ResourceExt;
 use rapidhash::v3::rapidhash_v3;
 use tracing::{info, warn};
@@ -15,7 +16,8 @@ use tracing::{info, warn};
 use super::{
     super::{Event, Kind, ObjectKey, Scope, undecodable::Undecodable, watched::Watched},
     file,
-    folder::{Folder, Listing},
+    folder::{Folder, Listing, is_absent},
+    manifest::Manifest,
     notifications::Notifications,
 };
 
@@ -30,15 +32,14 @@ pub(super) struct Watch<K> {
     folder: Arc<Folder>,
     scope: Scope,
     pub(super) notifications: Notifications,
-    files: BTreeMap<ObjectKey, KnownFile>,
-    /// The faults of the last list.
-    listing_faults: BTreeMap<String, String>,
-    /// The keys that stand for the objects of unreadable namespaces.
-    unreadable: BTreeSet<ObjectKey>,
+    files: BTreeMap<Arc<Path>, KnownFile>,
+    objects: BTreeMap<ObjectKey, KnownObject>,
+    /// The folders that the last list could not read, and why.
+    unreadable: BTreeMap<PathBuf, String>,
     /// Why the content is unknown.
     out_of_sync: Option<String>,
-    /// Why files cannot be read, or what has no effect in them.
-    faults: BTreeMap<ObjectKey, String>,
+    /// The faults of files, and the objects that cannot be read.
+    faults: BTreeMap<Arc<Path>, (String, BTreeSet<ObjectKey>)>,
     events: Vec<Event<K>>,
     undecodable: Undecodable,
     /// All faults as last reported.
@@ -46,15 +47,22 @@ pub(super) struct Watch<K> {
     watched: Watched,
 }
 
-/// The last known state of a file.
+/// A file that may be a manifest.
 #[derive(Default)]
 struct KnownFile {
-    /// The fingerprint of the file at its last read, if that gave an object.
+    /// The fingerprint at the last read.
     fingerprint: Option<u64>,
+    /// Its objects, and since when one is missing in it.
+    keys: Vec<(ObjectKey, Option<Instant>)>,
+}
+
+/// An object of the scope.
+#[derive(Default)]
+struct KnownObject {
     /// The hash of the version that was last delivered.
     version: Option<u64>,
-    /// When the file was first missing.
-    missing_since: Option<Instant>,
+    /// The files that have it, and whether each is not its own place. The first one counts.
+    files: BTreeSet<(bool, Arc<Path>)>,
 }
 
 impl<K: Kind> Watch<K> {
@@ -66,8 +74,8 @@ impl<K: Kind> Watch<K> {
             scope,
             notifications,
             files: BTreeMap::new(),
-            listing_faults: BTreeMap::new(),
-            unreadable: BTreeSet::new(),
+            objects: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
             out_of_sync: Some("it is not read yet".to_owned()),
             faults: BTreeMap::new(),
             events: Vec::new(),
@@ -86,16 +94,20 @@ impl<K: Kind> Watch<K> {
         }
         if self.out_of_sync.is_none() {
             let due = self.notifications.due.extract_if(.., |_, due| *due <= now);
-            for (key, _) in due.collect::<Vec<_>>() {
-                self.reconcile_file(key, true);
+            for (path, _) in due.collect::<Vec<_>>() {
+                self.reconcile_file(path, true);
             }
-            let files = &self.files;
-            let is_bad =
-                |key: &&ObjectKey| files.get(key).is_none_or(|it| it.fingerprint.is_none());
-            let unread = self.faults.keys().filter(is_bad);
-            let unread = unread.chain(&self.unreadable).cloned().collect();
+            let namespaces = self.unreadable.keys();
+            let namespaces = namespaces.filter_map(|it| self.folder.namespace_of::<K>(it));
+            let namespaces = namespaces.filter(|it| self.is_in_scope(it));
+            let objects = self.faults.values().flat_map(|(_, objects)| objects);
+            let unread = namespaces
+                .map(|it| ObjectKey::all_in(&it))
+                .chain(objects.cloned());
+            let unread = unread.collect();
+            let objects = &self.objects;
             self.undecodable
-                .around(&mut self.events, unread, |key| files.contains_key(key));
+                .around(&mut self.events, unread, |key| objects.contains_key(key));
         }
         self.report();
         self.watched.in_sync(self.out_of_sync.is_none());
@@ -105,15 +117,32 @@ impl<K: Kind> Watch<K> {
     /// Lists all files, and reads those that changed.
     fn scan(&mut self) {
         let notifications = &mut self.notifications;
-        let visit = |path: &Path, namespace: Option<&str>| notifications.watch(path, namespace);
-        let must_exist = self.scope != Scope::All && !self.files.is_empty();
-        match self.folder.list::<K>(&self.scope, must_exist, visit) {
+        let listing = self.folder.list::<K>(|folder| notifications.watch(folder));
+        match listing.and_then(|listing| self.check_sole_folder().map(|()| listing)) {
             Ok(listing) => self.apply_listing(listing),
             Err(error) => self.set_out_of_sync(format!("{error:#}")),
         }
         let is_blind = self.notifications.is_incomplete || self.out_of_sync.is_some();
         let interval = Duration::from_secs(if is_blind { 1 } else { 10 });
         self.notifications.next_list = Instant::now() + interval;
+    }
+
+    /// Fails if the folder of the only namespace in scope cannot be read, or is gone with its objects.
+    fn check_sole_folder(&self) -> anyhow::Result<()> {
+        let Scope::Namespace(only) = &self.scope else {
+            return Ok(());
+        };
+        let folder = self.folder.folder_of::<K>(only);
+        let has_objects = || {
+            let mut files = self.files.iter();
+            files.any(|(path, file)| path.starts_with(&folder) && !file.keys.is_empty())
+        };
+        match fs::read_dir(&folder) {
+            Err(_) if is_absent(&folder) && !has_objects() => Ok(()),
+            read => read
+                .map(drop)
+                .with_context(|| format!("put back {}", folder.display())),
+        }
     }
 
     /// Missing files mean nothing until the next list.
@@ -130,83 +159,148 @@ impl<K: Kind> Watch<K> {
         let is_resync = self.out_of_sync.take().is_some();
         if is_resync {
             // Consumers may not have the current objects, so all are delivered.
-            let files = self.files.values_mut();
-            files.for_each(|file| *file = KnownFile::default());
+            self.files
+                .values_mut()
+                .for_each(|file| file.fingerprint = None);
+            self.objects.clear();
         }
-        let mut keys = listing.keys;
-        self.listing_faults = listing.faults;
-        self.unreadable = keys.extract_if(.., |key| key.is_all()).collect();
+        self.unreadable = listing.unreadable;
+        let mut paths = listing.files;
         // A list may lack a file that is renamed meanwhile.
-        keys.extend(self.files.keys().cloned());
-        for key in keys {
-            if is_resync || !self.notifications.due.contains_key(&key) {
-                self.reconcile_file(key, false);
+        paths.extend(self.files.keys().cloned());
+        for path in paths {
+            if is_resync || !self.notifications.due.contains_key(&path) {
+                self.reconcile_file(path, false);
             }
         }
         if is_resync {
+            // Of the files that have an object, the one that counts may come last.
             let objects = self.events.drain(..).filter_map(|event| match event {
-                Event::Applied(object) => Some(object),
+                Event::Applied(object) => Some((ObjectKey::of(&object), object)),
                 _ => None,
             });
-            let objects: Vec<K> = objects.collect();
+            let objects: BTreeMap<ObjectKey, K> = objects.collect();
             info!(kind = %K::kind(&()), objects = objects.len(), "in sync with the folder");
-            self.events = vec![Event::Synced(objects)];
+            self.events = vec![Event::Synced(objects.into_values().collect())];
         }
     }
 
     /// Reads a file if it has changed. Two writes within a tick of the kernel's clock may have one fingerprint, so a
     /// notified change is read in any case.
-    fn reconcile_file(&mut self, key: ObjectKey, is_notified: bool) {
-        let known = self.files.get(&key).and_then(|file| file.fingerprint);
-        let now = file::fingerprint(&self.folder.file_of::<K>(&key));
-        if !is_notified && known.is_some() && now.is_ok_and(|now| now == known) {
+    fn reconcile_file(&mut self, path: Arc<Path>, is_notified: bool) {
+        let known = self.files.get(&path).and_then(|file| file.fingerprint);
+        let is_known = || file::fingerprint(&path).is_ok_and(|now| now == known);
+        if !is_notified && known.is_some() && is_known() {
             return;
         }
-        let read = self.folder.read::<K>(&key);
-        if matches!(read, Ok(None)) {
-            return self.delete_if_gone(key);
+        let own = self.folder.key_of::<K>(&path);
+        if own
+            .as_ref()
+            .is_some_and(|own| !self.is_in_scope(&own.namespace))
+        {
+            return;
         }
-        let file = self.files.entry(key.clone()).or_default();
-        (file.fingerprint, file.missing_since) = (None, None);
-        let fault = match read {
-            Ok(manifest) => manifest.and_then(|manifest| {
-                file.fingerprint = Some(manifest.content.fingerprint);
-                let version = manifest.object.resource_version();
-                let version = version.map(|version| rapidhash_v3(version.as_bytes()));
-                if mem::replace(&mut file.version, version) != version {
-                    self.events.push(Event::Applied(manifest.object));
-                }
-                manifest.warning
-            }),
-            Err(error) => Some(format!("{error:#}")),
+        let (fingerprint, mut manifest) = match self.folder.read::<K>(&path) {
+            Ok(Some((content, manifest))) => (Some(content.fingerprint), manifest),
+            Ok(None) => (None, Manifest::default()),
+            Err(error) => (None, Manifest::unreadable(format!("{error:#}"), own)),
         };
-        match fault {
-            Some(fault) => self.faults.insert(key, fault),
-            None => self.faults.remove(&key),
-        };
+        let objects = &mut manifest.objects;
+        objects.retain(|key, _| self.is_in_scope(&key.namespace));
+        self.apply(path, fingerprint, manifest);
     }
 
-    /// Deletes a missing object if it has been missing for long enough.
-    fn delete_if_gone(&mut self, key: ObjectKey) {
-        let Some(file) = self.files.get_mut(&key) else {
+    fn is_in_scope(&self, namespace: &str) -> bool {
+        match &self.scope {
+            Scope::All => true,
+            Scope::Namespace(only) => only == namespace,
+        }
+    }
+
+    /// Takes in what a file has. An object that is no longer in it is deleted once it has been missing for long enough.
+    fn apply(&mut self, path: Arc<Path>, fingerprint: Option<u64>, mut manifest: Manifest<K>) {
+        let now = Instant::now();
+        let is_gone = fingerprint.is_none() && manifest.is_whole;
+        let mut keys = Vec::new();
+        for (key, missing_since) in self.files.remove(&path).unwrap_or_default().keys {
+            let missing_since = missing_since.unwrap_or(now);
+            let due = missing_since + GONE_AFTER;
+            if manifest.objects.contains_key(&key) {
+                // It is added below.
+            } else if !manifest.is_whole {
+                manifest.objects.insert(key, None);
+            } else if now < due {
+                self.notifications.due.insert(Arc::clone(&path), due);
+                keys.push((key, Some(missing_since)));
+            } else {
+                self.release(key, &path);
+            }
+        }
+        let mut undecodable = BTreeSet::new();
+        for (key, object) in manifest.objects {
+            let known = self.hold(&key, &path);
+            if let Some(object) = object {
+                let version = object.resource_version();
+                let version = version.map(|version| rapidhash_v3(version.as_bytes()));
+                if known.is_some_and(|it| mem::replace(&mut it.version, version) != version) {
+                    self.events.push(Event::Applied(object));
+                }
+            } else {
+                undecodable.insert(key.clone());
+            }
+            keys.push((key, None));
+        }
+        // The fault of a file that is gone lasts as long as its objects.
+        if !is_gone || keys.is_empty() {
+            self.faults.remove(&path);
+        }
+        if !manifest.faults.is_empty() {
+            let fault = (manifest.faults.join("; "), undecodable);
+            self.faults.insert(Arc::clone(&path), fault);
+        }
+        if fingerprint.is_some() || !keys.is_empty() {
+            self.files.insert(path, KnownFile { fingerprint, keys });
+        }
+    }
+
+    /// Notes that a file has an object. Returns the object if this file counts.
+    fn hold(&mut self, key: &ObjectKey, path: &Arc<Path>) -> Option<&mut KnownObject> {
+        let is_elsewhere = self.folder.file_of::<K>(key) != **path;
+        let file = (is_elsewhere, Arc::clone(path));
+        let object = self.objects.entry(key.clone()).or_default();
+        object.files.insert(file.clone());
+        (object.files.first() == Some(&file)).then_some(object)
+    }
+
+    /// Notes that a file no longer has an object. Another file that has it is read again.
+    fn release(&mut self, key: ObjectKey, path: &Arc<Path>) {
+        let Some(object) = self.objects.get_mut(&key) else {
             return;
         };
-        let gone = *file.missing_since.get_or_insert_with(Instant::now) + GONE_AFTER;
-        if gone > Instant::now() {
-            self.notifications.due.insert(key, gone);
+        object.files.retain(|(_, it)| it != path);
+        if let Some((_, next)) = object.files.first() {
+            let due = &mut self.notifications.due;
+            due.insert(Arc::clone(next), Instant::now());
         } else {
-            self.files.remove(&key);
-            self.faults.remove(&key);
+            self.objects.remove(&key);
             self.events.push(Event::Deleted(key));
         }
     }
 
     /// Reports new faults of files and folders in the log and the metrics.
     fn report(&mut self) {
-        let mut now = self.listing_faults.clone();
-        let path = |key| self.folder.file_of::<K>(key).display().to_string();
-        for (key, fault) in &self.faults {
-            now.insert(path(key), fault.clone());
+        let folders = self.unreadable.iter();
+        let folders = folders.map(|(folder, fault)| (folder.display().to_string(), fault.clone()));
+        let files = self.faults.iter();
+        let files = files.map(|(path, (fault, _))| (path.display().to_string(), fault.clone()));
+        let mut now: BTreeMap<String, String> = folders.chain(files).collect();
+        for (key, object) in &self.objects {
+            for (_, other) in object.files.iter().skip(1) {
+                let first = object.files.first().map_or(other, |(_, first)| first);
+                let place = format!("{} ({} {key})", other.display(), K::kind(&()));
+                let fault = format!("not used: the object is in {}, too", first.display());
+                now.insert(place, fault);
+            }
         }
         let before = mem::replace(&mut self.reported, now);
         let now = self.reported.iter();

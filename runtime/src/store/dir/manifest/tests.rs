@@ -2,16 +2,14 @@ use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 
 use proptest::prelude::*;
 use proto::api::{DnsNameResolver, EgressFirewall};
-use serde_json::json;
 
-use super::*;
-use crate::store::contract::status;
+use super::{super::file::MAX_SIZE, *};
 
-fn content(bytes: &[u8], fingerprint: u64) -> Content {
+fn content(bytes: &[u8]) -> Content {
     Content {
         bytes: bytes.to_owned(),
         permissions: Permissions::from_mode(0o644),
-        fingerprint,
+        fingerprint: 1,
     }
 }
 
@@ -39,59 +37,77 @@ fn key() -> ObjectKey {
     }
 }
 
-fn read(text: &str) -> Result<Manifest<DnsNameResolver>, String> {
-    parse(content(text.as_bytes(), 1), &key()).map_err(|error| format!("{error:#}"))
+/// A file in the object's own place.
+fn read(text: &str) -> Result<DnsNameResolver, String> {
+    let mut manifest = Manifest::parse(&content(text.as_bytes()), Some(&key()));
+    let object = manifest.objects.remove(&key()).flatten();
+    object.ok_or_else(|| manifest.faults.join("; "))
+}
+
+/// A file elsewhere.
+fn elsewhere<K: Kind>(text: &str) -> Manifest<K> {
+    Manifest::parse(&content(text.as_bytes()), None)
+}
+
+fn names<K>(manifest: &Manifest<K>) -> Vec<String> {
+    let objects = manifest.objects.iter().filter(|(_, it)| it.is_some());
+    objects.map(|(key, _)| key.to_string()).collect()
 }
 
 /// The fault of the good manifest with one replacement.
 #[track_caller]
 fn fault_with(good: &str, bad: &str) -> String {
     assert!(GOOD.contains(good));
-    let fault = read(&GOOD.replace(good, bad)).err().unwrap();
+    let fault = read(&GOOD.replace(good, bad)).unwrap_err();
     assert!(!fault.contains('\n'), "{fault}");
     fault
 }
 
-fn warning_of(text: &str) -> Option<String> {
-    let content = content(text.as_bytes(), 1);
-    parse::<EgressFirewall>(content, &key()).unwrap().warning
-}
-
 #[test]
 fn manifest_as_people_write_it_is_read() {
-    let object = read(GOOD).unwrap().object;
-    assert_eq!(ObjectKey::of(&object), key());
-    assert_eq!(object.spec.name, "www.example.com.");
-    let names = object.status.unwrap().resolved_names;
-    assert_eq!(names[0].resolved_addresses[0].ip, "192.0.2.1");
+    for object in [
+        read(GOOD).unwrap(),
+        elsewhere(GOOD).objects.remove(&key()).unwrap().unwrap(),
+    ] {
+        assert_eq!(ObjectKey::of(&object), key());
+        assert_eq!(object.spec.name, "www.example.com.");
+        let names = object.status.unwrap().resolved_names;
+        assert_eq!(names[0].resolved_addresses[0].ip, "192.0.2.1");
+    }
 }
 
 #[test]
-fn metadata_that_the_path_gives_may_be_left_out() {
+fn metadata_may_be_left_out_in_its_own_place_only() {
     for metadata in ["metadata: {}\n", "metadata:\n", ""] {
         let text = GOOD.replace("metadata:\n  name: a\n  namespace: ns\n", metadata);
-        assert_eq!(ObjectKey::of(&read(&text).unwrap().object), key());
+        assert_eq!(ObjectKey::of(&read(&text).unwrap()), key());
+        let manifest = elsewhere::<DnsNameResolver>(&format!("---\n{text}"));
+        assert!(manifest.objects.is_empty() && !manifest.is_whole);
+        let expected = "line 2: `metadata` has no `namespace` or no `name`; only a file <namespace>/dnsnameresolvers/<name>.yaml may leave them out";
+        assert_eq!(manifest.faults, [expected]);
     }
 }
 
 #[test]
 fn manifest_that_contradicts_its_place_is_at_fault() {
-    assert_eq!(
-        fault_with("v1alpha1", "v1"),
-        "`apiVersion` is \"network.openshift.io/v1\", not \"network.openshift.io/v1alpha1\" as its place says"
-    );
-    for (good, bad, field) in [
-        ("DNSNameResolver", "Pod", "`kind` is \"Pod\""),
-        ("  name: a", "  name: b", "`metadata/name` is \"b\""),
+    let kind =
+        "line 1: `apiVersion` and `kind` are not network.openshift.io/v1alpha1 and DNSNameResolver";
+    for (good, bad, fault) in [
+        ("v1alpha1", "v1", kind),
+        ("DNSNameResolver", "Pod", kind),
+        ("kind: DNSNameResolver\n", "", kind),
+        (
+            "  name: a",
+            "  name: b",
+            "line 1: `metadata` names ns/b, and the path ns/a",
+        ),
         (
             "namespace: ns",
             "namespace: other",
-            "`metadata/namespace` is \"other\"",
+            "line 1: `metadata` names other/a, and the path ns/a",
         ),
-        ("kind: DNSNameResolver\n", "", "`kind` is null"),
     ] {
-        let fault = fault_with(good, bad);
-        assert!(fault.starts_with(field), "{fault}");
+        assert_eq!(fault_with(good, bad), fault);
     }
 }
 
@@ -107,6 +123,15 @@ fn fault_of_a_manifest_has_its_line() {
     ] {
         let fault = fault_with(good, bad);
         assert!(fault.contains(&format!(" at line {line}, ")), "{fault}");
+        let text = format!(
+            "a: 1\nkind: X\napiVersion: v1\n---\n{}",
+            GOOD.replace(good, bad)
+        );
+        let fault = elsewhere::<DnsNameResolver>(&text).faults.join("; ");
+        let line = line + 4;
+        let has_line = fault.contains(&format!(" at line {line}, "));
+        // Elsewhere the missing namespace is a fault of its own.
+        assert!(has_line || fault.contains("`metadata` has no"), "{fault}");
     }
 }
 
@@ -121,47 +146,134 @@ fn manifest_without_a_field_is_at_fault_for_that_field() {
         format!("{block}{metadata}"),
         format!("{block}metadata:\n"),
     ] {
-        let fault = read(&text).err().unwrap();
+        let fault = read(&text).unwrap_err();
         assert!(fault.contains("missing field `spec`"), "{fault}");
+        assert!(fault.contains("line "), "{fault}");
     }
-    let fault = read(&format!("{block}spec: {{}}\n")).err().unwrap();
+    let fault = read(&format!("{block}spec: {{}}\n")).unwrap_err();
     assert!(fault.contains("missing field `name`"), "{fault}");
 }
 
 #[test]
 fn text_that_is_no_manifest_is_at_fault() {
     for empty in ["", "\n", "# a comment\n", "---\n"] {
-        assert_eq!(read(empty).err().unwrap(), "the file is empty");
+        assert_eq!(read(empty).unwrap_err(), "the file is empty");
     }
     for text in ["half", "[]", "5"] {
-        let fault = read(text).err().unwrap();
-        assert!(fault.contains("`apiVersion` is null"), "{fault}");
+        let fault = read(text).unwrap_err();
+        assert!(fault.contains("`apiVersion` and `kind` are not"), "{fault}");
     }
-    let fault = read(&format!("{GOOD}---\n{GOOD}")).err().unwrap();
-    assert!(fault.contains("single YAML document"), "{fault}");
-    let fault = parse::<DnsNameResolver>(content(b"a: \xff\n", 1), &key()).err();
-    assert!(fault.unwrap().to_string().contains("not UTF-8"));
+    let manifest = Manifest::<DnsNameResolver>::parse(&content(b"a: \xff\n"), Some(&key()));
+    assert_eq!(manifest.faults, ["not UTF-8"]);
+    assert!(manifest.objects[&key()].is_none());
+}
+
+#[test]
+fn documents_and_lists_have_objects_beside_other_kinds() {
+    let of = |name: &str| GOOD.replace("name: a", &format!("name: {name}"));
+    let pod = "apiVersion: v1\nkind: Pod\nspec: {containers: [{dnsname: x}]}\n";
+    let other_group = of("x").replace("network.openshift.io", "kubeovn.io");
+    let indented: String = of("c").lines().map(|line| format!("  {line}\n")).collect();
+    let list = format!(
+        "apiVersion: v1\nkind: List\nmetadata: {{resourceVersion: ''}}\nitems:\n- {}",
+        indented.trim_start()
+    );
+    let text = [pod, &of("a"), &other_group, &of("b"), &list, pod].join("---\n");
+    let manifest = elsewhere::<DnsNameResolver>(&text);
+    assert_eq!(names(&manifest), ["ns/a", "ns/b", "ns/c"]);
+    assert!(manifest.faults.is_empty(), "{:?}", manifest.faults);
+    assert!(manifest.is_whole && manifest.document.is_none());
+    assert!(elsewhere::<DnsNameResolver>(GOOD).document.is_some());
+    assert!(elsewhere::<DnsNameResolver>(&list).document.is_none());
+}
+
+#[test]
+fn document_that_does_not_decode_costs_itself_alone() {
+    let of = |name: &str| GOOD.replace("name: a", &format!("name: {name}"));
+    let bad = of("bad").replace("  name: www.example.com.", "  name: [x]");
+    let manifest = elsewhere::<DnsNameResolver>(&[of("a"), bad, of("b")].join("---\n"));
+    assert_eq!(names(&manifest), ["ns/a", "ns/b"]);
+    let undecodable = manifest.objects.iter().filter(|(_, it)| it.is_none());
+    let undecodable: Vec<_> = undecodable.map(|(key, _)| key.to_string()).collect();
+    assert_eq!(undecodable, ["ns/bad"]);
+    assert!(
+        manifest.is_whole && manifest.faults[0].contains(" at line 22, "),
+        "{:?}",
+        manifest.faults
+    );
+    // It may have been any object.
+    let manifest = elsewhere::<DnsNameResolver>(&[of("a"), "half: [".to_owned()].join("---\n"));
+    assert_eq!(names(&manifest), ["ns/a"]);
+    assert!(!manifest.is_whole);
+}
+
+#[test]
+fn object_that_is_twice_in_a_file_counts_once() {
+    let again = GOOD.replace("www", "again");
+    let manifest = elsewhere::<DnsNameResolver>(&format!("{GOOD}---\n{again}"));
+    assert_eq!(
+        manifest.objects[&key()].as_ref().unwrap().spec.name,
+        "www.example.com."
+    );
+    assert_eq!(manifest.faults, ["line 16: ns/a is here twice"]);
+}
+
+#[test]
+fn output_of_kubectl_is_read_without_a_fault() {
+    let text = "\
+apiVersion: v1
+items:
+- apiVersion: k8s.ovn.org/v1
+  kind: EgressFirewall
+  metadata:
+    annotations:
+      kubectl.kubernetes.io/last-applied-configuration: |
+        {\"apiVersion\":\"k8s.ovn.org/v1\",\"kind\":\"EgressFirewall\"}
+    creationTimestamp: \"2026-01-31T12:00:00Z\"
+    generation: 1
+    managedFields:
+    - apiVersion: k8s.ovn.org/v1
+      fieldsType: FieldsV1
+      fieldsV1:
+        f:spec:
+          .: {}
+      manager: kubectl
+      operation: Update
+      time: \"2026-01-31T12:00:00Z\"
+    name: default
+    namespace: team-a
+    resourceVersion: \"42\"
+    uid: 00000000-0000-4000-8000-000000000000
+  spec:
+    egress:
+    - to:
+        dnsName: www.example.com
+      type: Allow
+  status:
+    status: done
+    other: 1
+kind: List
+metadata:
+  resourceVersion: \"\"
+";
+    let manifest = elsewhere::<EgressFirewall>(text);
+    assert!(manifest.faults.is_empty(), "{:?}", manifest.faults);
+    let object = manifest.objects.values().next().unwrap();
+    let object = object.as_ref().unwrap();
+    assert_eq!(
+        object.metadata.uid.as_deref(),
+        Some("00000000-0000-4000-8000-000000000000")
+    );
+    assert_ne!(object.metadata.resource_version.as_deref(), Some("42"));
 }
 
 #[test]
 fn every_beginning_of_a_file_is_at_fault_or_an_object() {
     for end in 0..GOOD.len() {
         match read(&GOOD[..end]) {
-            Ok(manifest) => assert_eq!(ObjectKey::of(&manifest.object), key()),
+            Ok(object) => assert_eq!(ObjectKey::of(&object), key()),
             Err(fault) => assert!(!fault.is_empty()),
         }
-    }
-}
-
-#[test]
-fn bomb_is_at_fault() {
-    let mut laughs = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
-    for i in 1..12 {
-        let before = vec![format!("*a{}", i - 1); 10].join(", ");
-        laughs += &format!("a{i}: &a{i} [{before}]\n");
-    }
-    for bomb in [laughs, "[".repeat(100_000), "{a: ".repeat(100_000)] {
-        assert!(read(&bomb).is_err());
     }
 }
 
@@ -169,46 +281,8 @@ fn bomb_is_at_fault() {
 fn largest_status_that_fits_is_read() {
     let address = "    - ip: 2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff\n      lastLookupTime: 2026-01-31T12:00:00Z\n      ttlSeconds: 30\n";
     let text = GOOD.to_owned() + &address.repeat((MAX_SIZE - GOOD.len()) / address.len());
-    let names = read(&text).unwrap().object.status.unwrap().resolved_names;
+    let names = read(&text).unwrap().status.unwrap().resolved_names;
     assert!(names[0].resolved_addresses.len() > 30_000);
-}
-
-#[test]
-fn version_follows_content_and_file() {
-    let of = |text: &str, fingerprint| {
-        let manifest = parse::<DnsNameResolver>(content(text.as_bytes(), fingerprint), &key());
-        manifest.unwrap().object.metadata.resource_version.unwrap()
-    };
-    assert_eq!(of(GOOD, 7), of(GOOD, 7));
-    assert_ne!(of(GOOD, 7), of(GOOD, 8));
-    assert_ne!(of(GOOD, 7), of(&format!("{GOOD}# edited\n"), 7));
-    let claimed = GOOD.replace("  name: a\n", "  name: a\n  resourceVersion: '42'\n");
-    assert_ne!(of(&claimed, 7), "42");
-}
-
-#[test]
-fn status_write_keeps_what_the_type_does_not_know() {
-    let text = GOOD
-        .replace(
-            "  name: a\n",
-            "  name: a\n  resourceVersion: '42'\n  annotations: {x: y}\n  custom: 1\n",
-        )
-        .replace("spec:\n", "extra: [1, 2]\nspec:\n  future: true\n");
-    let stored = read(&text).unwrap();
-    let mut object = stored.object.clone();
-    object.status = Some(status(&["other.example.com."]));
-    object.metadata.annotations = None;
-    let document = with_status(stored.document, &object).unwrap();
-    assert_eq!(document["metadata"]["annotations"]["x"], "y");
-    assert_eq!(document["metadata"]["custom"], 1);
-    assert_eq!(document["metadata"].get("resourceVersion"), None);
-    assert_eq!(document["extra"], json!([1, 2]));
-    assert_eq!(document["spec"]["future"], true);
-    let names = &document["status"]["resolvedNames"];
-    assert_eq!(names[0]["dnsName"], "other.example.com.");
-    object.status = None;
-    let document = with_status(document, &object).unwrap();
-    assert_eq!(document.get("status"), None);
 }
 
 const FIREWALL: &str = "\
@@ -226,75 +300,68 @@ spec:
 status: { status: done, other: 1 }
 ";
 
-#[test]
-fn egress_firewall_is_read_without_a_warning() {
-    let firewall = content(FIREWALL.as_bytes(), 1);
-    let firewall = parse::<EgressFirewall>(firewall, &key()).unwrap();
-    assert_eq!(firewall.object.spec.egress.len(), 3);
-    assert_eq!(firewall.warning, None);
-    let refused = FIREWALL.replace("type: Deny", "type: Drop") + "metadata: {}\n";
-    let fault = parse::<EgressFirewall>(content(refused.as_bytes(), 1), &key()).err();
-    let fault = fault.unwrap().to_string();
-    assert!(fault.contains(" at line 10, "), "{fault}");
+fn firewall(text: &str) -> Manifest<EgressFirewall> {
+    Manifest::parse(&content(text.as_bytes()), Some(&key()))
 }
 
 #[test]
-fn rule_without_a_destination_is_warned_of_with_its_line() {
-    for bad in ["to: { cidrselector: 0.0.0.0/0 }", "to: {}"] {
-        let text = FIREWALL.replace("to: { cidrSelector: 0.0.0.0/0 }", bad);
-        let warning = warning_of(&text).unwrap();
-        let expected = "a rule without a destination, such as `dnsName`, at line 11";
-        assert_eq!(warning, expected);
-    }
-    let block = "to:\n      dnsname: www.example.com";
-    let warning = warning_of(&FIREWALL.replace("to: { dnsName: www.example.com }", block));
-    assert!(warning.unwrap().ends_with(" at line 7"));
-}
-
-#[test]
-fn unknown_field_is_warned_of_with_its_line() {
-    let expected = |line, field| Some(format!("unknown field `{field}`{line} has no effect"));
-    let text = FIREWALL.replace("ports:", "prots:");
+fn egress_firewall_is_read_without_a_fault() {
+    let manifest = firewall(FIREWALL);
     assert_eq!(
-        warning_of(&text),
-        expected(" at line 7", "spec.egress.0.prots")
+        manifest.objects[&key()].as_ref().unwrap().spec.egress.len(),
+        3
     );
-    let text = FIREWALL.replace("matchLabels", "matchlabels");
-    let field = "spec.egress.1.to.nodeSelector.matchlabels";
-    assert_eq!(warning_of(&text), expected(" at line 9", field));
-    let text = format!("{FIREWALL}metadata: {{ label: x }}\n");
-    assert_eq!(warning_of(&text), expected(" at line 13", "metadata.label"));
-    // Another line has the word, too.
-    let text = format!("{FIREWALL}metadata: {{ dnsName: x }}\n");
-    assert_eq!(warning_of(&text), expected("", "metadata.dnsName"));
+    assert!(manifest.faults.is_empty(), "{:?}", manifest.faults);
+    let refused = firewall(&(FIREWALL.replace("type: Deny", "type: Drop") + "metadata: {}\n"));
+    assert!(refused.objects[&key()].is_none());
+    assert!(
+        refused.faults[0].contains(" at line 10, "),
+        "{:?}",
+        refused.faults
+    );
 }
 
-fn any_document() -> impl Strategy<Value = Value> {
-    let scalar = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<String>().prop_map(Value::from),
-        "[-\\[\\]{}:,#&*!|>'\"%@`~?=<. \\n\\t0-9a-eE+_xyn]{0,12}".prop_map(Value::from),
+#[test]
+fn rule_without_a_destination_is_reported_with_its_line() {
+    let text = FIREWALL.replace("to: { cidrSelector: 0.0.0.0/0 }", "to: {}");
+    let manifest = firewall(&text);
+    assert_eq!(manifest.objects.len(), 1);
+    let expected = "line 11: a rule without a destination, such as `dnsName`";
+    assert_eq!(manifest.faults, [expected]);
+    let block = "to:\n      dnsname: www.example.com";
+    let manifest = firewall(&FIREWALL.replace("to: { dnsName: www.example.com }", block));
+    let expected = [
+        "line 6: a rule without a destination, such as `dnsName`",
+        "line 7: unknown field `spec.egress.0.to.dnsname` has no effect",
     ];
-    scalar.prop_recursive(4, 32, 5, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-            prop::collection::btree_map("[^\\x00]{0,8}", inner, 0..5)
-                .prop_map(|map| Value::Object(map.into_iter().collect())),
-        ]
-    })
+    assert_eq!(manifest.faults, expected);
+}
+
+#[test]
+fn unknown_field_is_reported_with_its_line() {
+    for (good, bad, line, field) in [
+        ("ports:", "prots:", 7, "spec.egress.0.prots"),
+        (
+            "matchLabels",
+            "matchlabels",
+            9,
+            "spec.egress.1.to.nodeSelector.matchlabels",
+        ),
+        (
+            "status:",
+            "metadata: { dnsName: x }\nstatus:",
+            12,
+            "metadata.dnsName",
+        ),
+    ] {
+        let manifest = firewall(&FIREWALL.replacen(good, bad, 1));
+        assert_eq!(manifest.objects.len(), 1);
+        let expected = format!("line {line}: unknown field `{field}` has no effect");
+        assert_eq!(manifest.faults, [expected]);
+    }
 }
 
 proptest! {
-    #[test]
-    fn document_that_is_written_is_read_back(document in any_document()) {
-        let text = serde_saphyr::to_string(&document).unwrap();
-        let read: Value = serde_saphyr::from_str_with_options(&text, options())
-            .map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
-        prop_assert_eq!(read, document, "{}", text);
-    }
-
     #[test]
     fn text_of_any_kind_is_at_most_at_fault(text in "[ \\n:\\-a-c{}\\[\\]&*!'\"#|>?,.]{0,60}") {
         let _read = read(&text);

@@ -17,17 +17,10 @@ impl Notifications {
 
 const LONG: Duration = Duration::from_secs(10);
 
-fn key(name: &str) -> ObjectKey {
-    ObjectKey {
-        namespace: "ns".to_owned(),
-        name: name.to_owned(),
-    }
-}
-
-/// A watched folder of objects.
+/// A watched folder.
 fn subject(dir: &Path) -> Notifications {
     let mut notifications = Notifications::new();
-    notifications.watch(dir, Some("ns"));
+    notifications.watch(dir);
     notifications.next_list += LONG;
     notifications
 }
@@ -39,9 +32,10 @@ fn changes(notifications: &mut Notifications) -> (Vec<(String, bool)>, bool) {
     let is_list_due = notifications.next_list <= now;
     notifications.next_list = now + LONG;
     let due = std::mem::take(&mut notifications.due).into_iter();
-    let due = due.map(|(key, due)| {
+    let due = due.map(|(path, due)| {
         assert!(due <= now + WRITE_PAUSE);
-        (key.name, due <= now)
+        let name = path.file_name().unwrap().to_str().unwrap();
+        (name.to_owned(), due <= now)
     });
     (due.collect(), is_list_due)
 }
@@ -57,13 +51,13 @@ async fn file_is_due_at_once_when_it_was_closed_renamed_or_removed() {
     let path = dir.path().join("a.yaml");
     fs::write(&path, "text").unwrap();
     subject.wait().await;
-    assert_eq!(changes(subject), file("a", true));
+    assert_eq!(changes(subject), file("a.yaml", true));
     fs::write(dir.path().join(".new"), "text").unwrap();
     assert_eq!(changes(subject), (vec![], false));
     fs::rename(dir.path().join(".new"), &path).unwrap();
-    assert_eq!(changes(subject), file("a", true));
+    assert_eq!(changes(subject), file("a.yaml", true));
     fs::remove_file(&path).unwrap();
-    assert_eq!(changes(subject), file("a", true));
+    assert_eq!(changes(subject), file("a.yaml", true));
 }
 
 #[tokio::test]
@@ -71,33 +65,31 @@ async fn file_that_is_being_written_is_due_after_a_pause() {
     let dir = tempfile::tempdir().unwrap();
     let subject = &mut subject(dir.path());
     let mut writer = fs::File::create(dir.path().join("a.yaml")).unwrap();
-    assert_eq!(changes(subject), file("a", false));
+    assert_eq!(changes(subject), file("a.yaml", false));
     std::io::Write::write_all(&mut writer, b"half").unwrap();
-    assert_eq!(changes(subject), file("a", false));
+    assert_eq!(changes(subject), file("a.yaml", false));
     drop(writer);
-    assert_eq!(changes(subject), file("a", true));
+    assert_eq!(changes(subject), file("a.yaml", true));
 }
 
 #[tokio::test]
-async fn names_that_are_no_objects_are_listed_if_they_may_matter() {
+async fn name_that_is_no_manifest_leads_to_a_list_if_it_may_matter() {
     let dir = tempfile::tempdir().unwrap();
     let subject = &mut subject(dir.path());
     for (name, is_list_due) in [
-        ("a.yml", true),
+        ("folder", true),
         ("..data", true),
         (".a.tmp", false),
         (".lock", false),
+        (".git.yaml", false),
     ] {
         fs::write(dir.path().join(name), "text").unwrap();
         assert_eq!(changes(subject), (vec![], is_list_due), "{name}");
     }
-    fs::write(dir.path().join("a.yml"), "other").unwrap();
+    fs::write(dir.path().join("folder"), "other").unwrap();
     assert_eq!(changes(subject), (vec![], false), "content matters not");
-    let parent = &mut Notifications::new();
-    parent.watch(dir.path(), None);
-    changes(parent);
-    fs::create_dir(dir.path().join("egressfirewalls")).unwrap();
-    assert_eq!(changes(parent), (vec![], true));
+    fs::write(dir.path().join("a.json"), "text").unwrap();
+    assert_eq!(changes(subject), file("a.json", true));
 }
 
 #[tokio::test]
@@ -135,13 +127,13 @@ async fn folder_that_replaces_another_one_is_watched() {
     // The next list notices a missing folder.
     assert!(!subject.is_incomplete);
     fs::create_dir(&folder).unwrap();
-    subject.watch(&folder, Some("ns"));
+    subject.watch(&folder);
     fs::rename(&folder, &aside).unwrap();
     assert_eq!(changes(subject), (vec![], true));
     fs::create_dir(&folder).unwrap();
-    subject.watch(&folder, Some("ns"));
+    subject.watch(&folder);
     fs::write(folder.join("a.yaml"), "").unwrap();
-    assert_eq!(changes(subject), file("a", true));
+    assert_eq!(changes(subject), file("a.yaml", true));
     fs::remove_dir_all(&aside).unwrap();
     fs::remove_dir_all(&folder).unwrap();
     changes(subject);
@@ -153,7 +145,7 @@ async fn wait_without_notifications_ends_when_something_is_due() {
     let mut subject = Notifications::none();
     subject.next_list += LONG;
     let soon = Instant::now() + Duration::from_millis(50);
-    subject.due.insert(key("a"), soon);
+    subject.due.insert(Path::new("a").into(), soon);
     let wait = tokio::time::timeout(LONG / 2, subject.wait());
     wait.await.unwrap();
 }

@@ -109,11 +109,7 @@ async fn malformed_file_is_named_with_its_line_and_never_overwritten() {
         (&(manifest("[]") + "metadata: {}\n"), " at line 4, "),
         (
             &(manifest("a.") + "metadata: { name: b }\n"),
-            "a.yaml: `metadata/name` is",
-        ),
-        (
-            &(manifest("a.") + "---\n" + &manifest("b.")),
-            " at line 6, ",
+            "a.yaml: line 1: `metadata` names ns/b",
         ),
         (&large, "a.yaml: larger than"),
     ] {

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::{super::super::BadObjects, *};
 
+mod elsewhere;
 mod namespaces;
 
 struct Subject {
@@ -24,13 +25,6 @@ fn text_of(name: &str) -> String {
     format!(
         "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nspec:\n  name: {name}\n"
     )
-}
-
-fn key(namespace: &str, name: &str) -> ObjectKey {
-    ObjectKey {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    }
 }
 
 /// A watch without notifications.
@@ -99,8 +93,12 @@ impl Subject {
 
     /// The events of a step after a change of this file.
     fn reconcile_file(&mut self, name: &str) -> Vec<String> {
+        self.reconcile_path(self.path(&format!("{name}.yaml")))
+    }
+
+    fn reconcile_path(&mut self, path: PathBuf) -> Vec<String> {
         let due = &mut self.watch.notifications.due;
-        due.insert(key("ns", name), Instant::now());
+        due.insert(path.into(), Instant::now());
         self.reconcile()
     }
 
@@ -113,9 +111,9 @@ impl Subject {
     /// Lets pass the time after which a missing file counts as deleted.
     fn let_gone_files_age(&mut self) {
         for file in self.watch.files.values_mut() {
-            file.missing_since = file
-                .missing_since
-                .and_then(|since| since.checked_sub(GONE_AFTER));
+            for (_, missing_since) in &mut file.keys {
+                *missing_since = missing_since.and_then(|it| it.checked_sub(GONE_AFTER));
+            }
         }
         for due in self.watch.notifications.due.values_mut() {
             *due = due.checked_sub(GONE_AFTER).unwrap();
@@ -169,8 +167,9 @@ fn file_moved_away_and_written_anew_was_never_deleted() {
 fn file_that_is_being_written_is_not_read_by_a_list() {
     let mut subject = subject();
     subject.write("a", "half");
+    let path = subject.path("a.yaml");
     let due = &mut subject.watch.notifications.due;
-    due.insert(key("ns", "a"), Instant::now() + Duration::from_secs(9));
+    due.insert(path.into(), Instant::now() + Duration::from_secs(9));
     assert!(subject.scan().is_empty());
     assert!(subject.watch.faults.is_empty());
     subject.write("a", &text_of("two.example.com."));
@@ -239,7 +238,11 @@ fn warning_is_reported_and_the_object_counts() {
     let bad = || subject.watch.folder.bad_objects.list();
     assert_eq!(bad().len(), 1);
     assert_eq!(bad()[0].place, subject.path("a.yaml").to_str().unwrap());
-    assert!(bad()[0].fault.contains("`spec.extra` at line 5 "));
+    assert!(
+        bad()[0]
+            .fault
+            .contains("line 5: unknown field `spec.extra` ")
+    );
     subject.write("a", &text_of("two.example.com."));
     assert_eq!(subject.reconcile_file("a"), ["applied a two.example.com."]);
     assert!(subject.watch.folder.bad_objects.list().is_empty());
@@ -255,43 +258,31 @@ fn bad_files_are_counted_and_named() {
     };
     with_local_recorder(&recorder, || {
         let mut subject = subject();
-        subject.write("a", "half");
-        subject.write("Upper", "");
         let root = subject.dir.path().to_owned();
-        for folder in [
-            "ns/egressfirewall",
-            "ns/egressfirewalls",
-            ".git",
-            "Upper/dnsnameresolvers",
-        ] {
-            fs::create_dir_all(root.join(folder)).unwrap();
-            fs::write(root.join(folder).join("default.yaml"), "").unwrap();
-        }
-        for misplaced in ["rules.yaml", "ns/rules.yml", "README.md"] {
-            fs::write(root.join(misplaced), "").unwrap();
-        }
+        subject.write("a", "half");
+        subject.write("Upper", "half");
+        fs::write(root.join("rules.yml"), "[DNSNameResolver").unwrap();
+        fs::write(root.join("README.md"), "DNSNameResolver").unwrap();
+        fs::write(root.join("other.yaml"), "[another kind").unwrap();
         for _ in 0..2 {
             subject.scan();
-            expect("egress_store_undecodable_objects", 6);
+            expect("egress_store_undecodable_objects", 3);
             expect("egress_store_in_sync", 1);
         }
         let bad = subject.watch.folder.bad_objects.list();
         let places: Vec<_> = bad.iter().map(|bad| Path::new(&bad.place)).collect();
         let expected = [
-            &root.join("Upper/dnsnameresolvers/default.yaml"),
             &subject.path("Upper.yaml"),
             &subject.path("a.yaml"),
-            &root.join("ns/egressfirewall/default.yaml"),
-            &root.join("ns/rules.yml"),
-            &root.join("rules.yaml"),
+            &root.join("rules.yml"),
         ];
         assert_eq!(places, expected);
 
         subject.write("a", &text_of("two.example.com."));
         subject.remove("Upper");
         subject.scan();
-        expect("egress_store_undecodable_objects", 4);
-        expect("egress_store_decode_failures_total", 6);
+        expect("egress_store_undecodable_objects", 1);
+        expect("egress_store_decode_failures_total", 3);
         fs::remove_dir_all(&root).unwrap();
         subject.scan();
         expect("egress_store_in_sync", 0);

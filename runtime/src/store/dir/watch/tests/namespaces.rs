@@ -127,28 +127,3 @@ fn sole_namespace_that_is_gone_or_unreadable_is_out_of_sync() {
         assert_eq!(subject.scan(), ["synced b"], "{what}");
     }
 }
-
-#[test]
-fn keys_of_readable_namespaces_are_listed_beside_unreadable_ones() {
-    let (subject, other) = two_namespaces();
-    let list = |scope: &Scope| {
-        let listing = subject
-            .watch
-            .folder
-            .list::<DnsNameResolver>(scope, false, |_, _| {});
-        listing.map(|it| it.keys.iter().map(ToString::to_string).collect::<Vec<_>>())
-    };
-    fs::write(subject.path("c.yaml"), "half").unwrap();
-    fs::write(subject.path("notes.txt"), "").unwrap();
-    fs::remove_dir_all(&other).unwrap();
-    let only = Scope::Namespace("other".to_owned());
-    assert_eq!(list(&Scope::All).unwrap(), ["ns/a", "ns/b", "ns/c"]);
-    assert!(list(&only).unwrap().is_empty());
-    for (what, spoil) in SPOILS {
-        spoil(&other);
-        let keys = list(&Scope::All).unwrap();
-        assert_eq!(keys, ["ns/a", "ns/b", "ns/c", "other/*"], "{what}");
-        assert!(list(&only).is_err(), "{what}");
-        fs::remove_file(&other).unwrap();
-    }
-}

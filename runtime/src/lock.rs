@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 const RETRY: Duration = Duration::from_millis(1);
 
 /// `flock` on a file, until it is dropped or its process ends.
-pub(crate) struct Lock(pub(super) File);
+pub(crate) struct Lock(pub(crate) File);
 
 impl Lock {
     /// Takes the lock on a file, which is created if needed; `None` if another process, or another part of this one,
@@ -57,7 +57,7 @@ impl Lock {
     ///
     /// # Errors
     /// The lock file cannot be created or opened; [`io::ErrorKind::TimedOut`].
-    pub(super) fn acquire(path: &Path, timeout: Duration) -> io::Result<Self> {
+    pub(crate) fn acquire(path: &Path, timeout: Duration) -> io::Result<Self> {
         let deadline = Instant::now() + timeout;
         while Instant::now() < deadline {
             if let Some(lock) = Self::try_acquire(path)? {

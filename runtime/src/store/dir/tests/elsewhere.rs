@@ -1,0 +1,92 @@
+//! Objects in files that are not their own places.
+
+use super::*;
+
+fn named(name: &str) -> String {
+    manifest("www.example.com.") + &format!("metadata: {{name: {name}, namespace: ns}}\n")
+}
+
+#[tokio::test]
+async fn object_in_another_file_is_read_and_never_written() {
+    let dir = Dir::new();
+    let file = dir.dir.path().join("all.yml");
+    let text = [named("a"), named("b")].join("---\n");
+    fs::write(&file, &text).unwrap();
+    let mut object = dir.get("b").await.unwrap();
+    assert_eq!(object.name_any(), "b");
+    object.status = Some(status(&["www.example.com."]));
+    let deleted = dir
+        .store
+        .delete::<DnsNameResolver>(&key("b"), &Precondition::default())
+        .await;
+    for error in [
+        dir.store.replace_status(&object).await.unwrap_err(),
+        dir.store.replace(&object).await.unwrap_err(),
+        deleted.unwrap_err(),
+    ] {
+        assert!(matches!(error, StoreError::Invalid { .. }), "{error}");
+        assert!(
+            error.to_string().contains(file.to_str().unwrap()),
+            "{error}"
+        );
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    let missing = dir.get("c").await.unwrap_err();
+    assert!(matches!(missing, StoreError::NotFound(_)), "{missing}");
+}
+
+#[tokio::test]
+async fn fault_of_an_object_in_another_file_names_the_file() {
+    let dir = Dir::new();
+    let file = dir.dir.path().join("all.json");
+    let bad = named("a").replace("name: www.example.com.", "name: 5");
+    fs::write(&file, bad).unwrap();
+    let error = dir.get("a").await.unwrap_err();
+    assert!(matches!(error, StoreError::Invalid { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains(file.to_str().unwrap()) && text.contains(" at line 4, "),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn own_file_with_more_than_its_object_is_never_written() {
+    let dir = Dir::new();
+    let item: String = named("a")
+        .lines()
+        .map(|line| format!("  {line}\n"))
+        .collect();
+    let list = format!(
+        "apiVersion: v1\nkind: List\nitems:\n- {}",
+        item.trim_start()
+    );
+    for text in [named("a") + "---\n" + &named("a"), list] {
+        dir.write("a", &text);
+        let mut object = dir.get("a").await.unwrap();
+        object.status = Some(status(&["www.example.com."]));
+        let error = dir.store.replace_status(&object).await.unwrap_err();
+        assert!(matches!(error, StoreError::Invalid { .. }), "{error}");
+        assert_eq!(fs::read_to_string(dir.file("a")).unwrap(), text);
+    }
+}
+
+#[tokio::test]
+async fn change_of_another_file_is_seen_at_once() {
+    let dir = Dir::new();
+    let mut watch = dir.watch();
+    assert!(synced(&mut watch).await.is_empty());
+    let file = dir.dir.path().join("team/rules.yaml");
+    fs::create_dir(file.parent().unwrap()).unwrap();
+    for name in ["a", "b"] {
+        fs::write(&file, [named("a"), named(name)].join("---\n")).unwrap();
+        while applied(&mut watch).await.name_any() != name {}
+    }
+    fs::remove_file(&file).unwrap();
+    let mut deleted = [next(&mut watch).await, next(&mut watch).await];
+    deleted.sort_by_key(|event| format!("{event:?}"));
+    assert_eq!(
+        deleted,
+        [Event::Deleted(key("a")), Event::Deleted(key("b"))]
+    );
+}

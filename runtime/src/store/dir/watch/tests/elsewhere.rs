@@ -1,0 +1,157 @@
+//! Objects in files that are not their own places.
+
+use super::*;
+
+/// A manifest that names its object.
+fn named(name: &str, dns_name: &str) -> String {
+    format!(
+        "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nmetadata: {{name: {name}, namespace: ns}}\nspec: {{name: {dns_name}}}\n"
+    )
+}
+
+impl Subject {
+    fn in_root(&self, file: &str) -> PathBuf {
+        self.dir.path().join(file)
+    }
+
+    /// Writes a file elsewhere, and returns the events.
+    fn put(&mut self, file: &str, documents: &[String]) -> Vec<String> {
+        let path = self.in_root(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, documents.join("---\n")).unwrap();
+        self.reconcile_path(path)
+    }
+
+    fn faults(&self) -> Vec<(String, String)> {
+        let bad = self.watch.folder.bad_objects.list();
+        bad.into_iter().map(|bad| (bad.place, bad.fault)).collect()
+    }
+}
+
+#[test]
+fn objects_of_a_file_come_change_and_go() {
+    let mut subject = subject();
+    let one = [
+        named("c", "one.example.com."),
+        named("d", "one.example.com."),
+    ];
+    assert_eq!(
+        subject.put("team/rules.yml", &one),
+        ["applied c one.example.com.", "applied d one.example.com."]
+    );
+    let changed = [named("c", "two.example.com.")];
+    assert_eq!(
+        subject.put("team/rules.yml", &changed),
+        ["applied c two.example.com."]
+    );
+    subject.let_gone_files_age();
+    assert_eq!(subject.reconcile(), ["deleted d"]);
+    fs::remove_file(subject.in_root("team/rules.yml")).unwrap();
+    assert!(subject.scan().is_empty());
+    subject.let_gone_files_age();
+    assert_eq!(subject.reconcile(), ["deleted c"]);
+    assert!(
+        subject
+            .watch
+            .files
+            .keys()
+            .all(|it| it.starts_with(subject.path("")))
+    );
+}
+
+#[test]
+fn object_that_moves_between_files_was_never_gone() {
+    let mut subject = subject();
+    subject.put("one.yaml", &[named("c", "one.example.com.")]);
+    fs::rename(subject.in_root("one.yaml"), subject.in_root("two.yaml")).unwrap();
+    assert_eq!(subject.reconcile_path(subject.in_root("two.yaml")), [""; 0]);
+    assert_eq!(subject.scan(), [""; 0]);
+    subject.let_gone_files_age();
+    for _ in 0..2 {
+        assert_eq!(subject.reconcile(), [""; 0]);
+    }
+    assert!(subject.faults().is_empty());
+    let changed = [named("c", "two.example.com.")];
+    assert_eq!(
+        subject.put("two.yaml", &changed),
+        ["applied c two.example.com."]
+    );
+}
+
+#[test]
+fn own_place_counts_before_other_files() {
+    let mut subject = subject();
+    let other = [named("a", "other.example.com.")];
+    assert_eq!(subject.put("a.yaml", &other), [""; 0]);
+    let (own, elsewhere) = (subject.path("a.yaml"), subject.in_root("a.yaml"));
+    let place = format!("{} (DNSNameResolver ns/a)", elsewhere.display());
+    let fault = format!("not used: the object is in {}, too", own.display());
+    assert_eq!(subject.faults(), [(place, fault)]);
+    // A new watch reads the other file first.
+    subject.watch = watch(subject.dir.path(), Scope::All);
+    assert_eq!(subject.reconcile(), ["synced a b"]);
+    let files = &subject.watch.objects[&"ns/a".parse().unwrap()].files;
+    assert_eq!(*files.first().unwrap().1, *own);
+    assert_eq!(subject.reconcile_file("a"), [""; 0]);
+
+    subject.remove("a");
+    assert_eq!(subject.reconcile_file("a"), [""; 0]);
+    subject.let_gone_files_age();
+    subject.reconcile();
+    assert_eq!(subject.reconcile(), ["applied a other.example.com."]);
+    assert!(subject.faults().is_empty());
+    subject.write("a", &text_of("own.example.com."));
+    assert_eq!(subject.reconcile_file("a"), ["applied a own.example.com."]);
+}
+
+#[test]
+fn file_that_does_not_decode_keeps_its_last_objects() {
+    let mut subject = subject();
+    let both = [
+        named("c", "one.example.com."),
+        named("d", "one.example.com."),
+    ];
+    subject.put("rules.yaml", &both);
+    let broken = [
+        named("c", "two.example.com."),
+        "DNSNameResolver: [".to_owned(),
+    ];
+    assert_eq!(
+        subject.put("rules.yaml", &broken),
+        ["undecodable d", "applied c two.example.com."]
+    );
+    assert!(
+        subject.faults()[0].1.contains(" at line 6, "),
+        "{:?}",
+        subject.faults()
+    );
+    let one = [named("c", "two.example.com.")];
+    assert_eq!(
+        subject.put("rules.yaml", &one),
+        ["applied c two.example.com.", "undecodable "]
+    );
+    subject.let_gone_files_age();
+    assert_eq!(subject.reconcile(), ["deleted d"]);
+}
+
+#[test]
+fn watch_of_a_namespace_takes_its_objects_from_any_file() {
+    let mut subject = subject();
+    let text = named("c", "one.example.com.") + "---\n" + &named("d", "x").replace("ns}", "other}");
+    fs::write(subject.in_root("rules.yaml"), text).unwrap();
+    subject.other("other", "e");
+    subject.watch = watch(subject.dir.path(), Scope::Namespace("ns".to_owned()));
+    assert_eq!(subject.reconcile(), ["synced a b c"]);
+    subject.watch = watch(subject.dir.path(), Scope::Namespace("other".to_owned()));
+    assert_eq!(subject.reconcile(), ["synced d e"]);
+}
+
+#[test]
+fn unchanged_files_of_other_kinds_are_not_read_again() {
+    let mut subject = subject();
+    let path = subject.in_root("other.yaml");
+    fs::write(&path, "kind: Pod\n").unwrap();
+    subject.scan();
+    let known = &subject.watch.files[&*path];
+    assert!(known.fingerprint.is_some() && known.keys.is_empty());
+}
