@@ -34,6 +34,8 @@ pub(super) struct Watch<K> {
     pub(super) notifications: Notifications,
     files: BTreeMap<Arc<Path>, KnownFile>,
     objects: BTreeMap<ObjectKey, KnownObject>,
+    /// The objects that may be in several files.
+    duplicates: BTreeSet<ObjectKey>,
     /// The folders that the last list could not read, and why.
     unreadable: BTreeMap<PathBuf, String>,
     /// Why the content is unknown.
@@ -75,6 +77,7 @@ impl<K: Kind> Watch<K> {
             notifications,
             files: BTreeMap::new(),
             objects: BTreeMap::new(),
+            duplicates: BTreeSet::new(),
             unreadable: BTreeMap::new(),
             out_of_sync: Some("it is not read yet".to_owned()),
             faults: BTreeMap::new(),
@@ -269,6 +272,9 @@ impl<K: Kind> Watch<K> {
         let file = (is_elsewhere, Arc::clone(path));
         let object = self.objects.entry(key.clone()).or_default();
         object.files.insert(file.clone());
+        if object.files.len() > 1 {
+            self.duplicates.insert(key.clone());
+        }
         (object.files.first() == Some(&file)).then_some(object)
     }
 
@@ -294,12 +300,17 @@ impl<K: Kind> Watch<K> {
         let files = self.faults.iter();
         let files = files.map(|(path, (fault, _))| (path.display().to_string(), fault.clone()));
         let mut now: BTreeMap<String, String> = folders.chain(files).collect();
-        for (key, object) in &self.objects {
-            for (_, other) in object.files.iter().skip(1) {
-                let first = object.files.first().map_or(other, |(_, first)| first);
-                let place = format!("{} ({} {key})", other.display(), K::kind(&()));
-                let fault = format!("not used: the object is in {}, too", first.display());
-                now.insert(place, fault);
+        let files = |key: &ObjectKey| {
+            let files = self.objects.get(key).into_iter();
+            files.flat_map(|object| object.files.iter().map(|(_, path)| path.display()))
+        };
+        self.duplicates.retain(|key| files(key).count() > 1);
+        for key in &self.duplicates {
+            let mut files = files(key);
+            let Some(first) = files.next() else { continue };
+            for other in files {
+                let place = format!("{other} ({} {key})", K::kind(&()));
+                now.insert(place, format!("not used: the object is in {first}, too"));
             }
         }
         let before = mem::replace(&mut self.reported, now);

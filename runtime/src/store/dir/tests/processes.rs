@@ -43,7 +43,7 @@ fn processes_that_race_lose_no_update() {
 }
 
 #[tokio::test]
-async fn process_that_sits_on_the_lock_stops_neither_reads_nor_the_program() {
+async fn process_that_keeps_the_lock_stops_no_read_and_no_program() {
     let Dir { dir, store } = Dir::new();
     store.create(&resolver("ns", "a")).await.unwrap();
     let _lock = Lock::acquire(&dir.path().join(LOCK), DEADLINE).unwrap();

@@ -195,7 +195,7 @@ fn last_known_object_stays_valid_while_its_file_does_not_decode() {
 }
 
 #[test]
-fn object_that_never_decoded_is_named_before_an_event_that_lacks_it() {
+fn object_that_never_decoded_is_named_before_it_is_lacking() {
     let mut subject = subject();
     subject.write("a", "half");
     subject.write("c", "half");

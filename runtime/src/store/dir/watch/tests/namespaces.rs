@@ -90,7 +90,7 @@ fn namespace_that_cannot_be_read_holds_up_no_other() {
 }
 
 #[test]
-fn object_of_an_unreadable_namespace_is_delivered_once_it_is_readable() {
+fn object_of_an_unreadable_namespace_is_delivered_once_readable() {
     let (mut subject, other) = two_namespaces();
     let (root, aside) = (subject.dir.path(), subject.dir.path().join("aside"));
     fs::rename(&other, &aside).unwrap();
