@@ -32,7 +32,7 @@ pub(super) struct Folder {
 pub(super) struct Listing {
     pub(super) files: BTreeSet<Arc<Path>>,
     /// The folders that cannot be read, and why.
-    pub(super) unreadable: BTreeMap<PathBuf, String>,
+    pub(super) unreadable: BTreeMap<Arc<Path>, String>,
 }
 
 impl Folder {
@@ -88,7 +88,7 @@ impl Folder {
                 Err(error) => {
                     let is_file = error.kind() == io::ErrorKind::NotADirectory;
                     if !is_absent(&folder) && (!is_file || self.is_of_kind::<K>(&folder)) {
-                        listing.unreadable.insert(folder, error.to_string());
+                        listing.unreadable.insert(folder.into(), error.to_string());
                     }
                     continue;
                 }

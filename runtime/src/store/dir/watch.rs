@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, mem,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -36,11 +36,9 @@ pub(super) struct Watch<K> {
     objects: BTreeMap<ObjectKey, KnownObject>,
     /// The objects that may be in several files.
     duplicates: BTreeSet<ObjectKey>,
-    /// The folders that the last list could not read, and why.
-    unreadable: BTreeMap<PathBuf, String>,
     /// Why the content is unknown.
     out_of_sync: Option<String>,
-    /// The faults of files, and the objects that cannot be read.
+    /// The faults of files and folders, and the objects that cannot be read.
     faults: BTreeMap<Arc<Path>, (String, BTreeSet<ObjectKey>)>,
     events: Vec<Event<K>>,
     undecodable: Undecodable,
@@ -78,7 +76,6 @@ impl<K: Kind> Watch<K> {
             files: BTreeMap::new(),
             objects: BTreeMap::new(),
             duplicates: BTreeSet::new(),
-            unreadable: BTreeMap::new(),
             out_of_sync: Some("it is not read yet".to_owned()),
             faults: BTreeMap::new(),
             events: Vec::new(),
@@ -100,15 +97,8 @@ impl<K: Kind> Watch<K> {
             for (path, _) in due.collect::<Vec<_>>() {
                 self.reconcile_file(path, true);
             }
-            let namespaces = self.unreadable.keys();
-            let namespaces = namespaces.filter_map(|it| self.folder.namespace_of::<K>(it));
-            let namespaces = namespaces.filter(|it| self.is_in_scope(it));
-            let objects = self.faults.values().flat_map(|(_, objects)| objects);
-            let unread = namespaces
-                .map(|it| ObjectKey::all_in(&it))
-                .chain(objects.cloned());
-            let unread = unread.collect();
-            let objects = &self.objects;
+            let unread = self.faults.values().flat_map(|(_, objects)| objects);
+            let (unread, objects) = (unread.cloned().collect(), &self.objects);
             self.undecodable
                 .around(&mut self.events, unread, |key| objects.contains_key(key));
         }
@@ -167,7 +157,13 @@ impl<K: Kind> Watch<K> {
                 .for_each(|file| file.fingerprint = None);
             self.objects.clear();
         }
-        self.unreadable = listing.unreadable;
+        self.faults.retain(|path, _| self.files.contains_key(path));
+        for (folder, fault) in listing.unreadable {
+            let namespace = self.folder.namespace_of::<K>(&folder);
+            let namespace = namespace.filter(|it| self.is_in_scope(it));
+            let objects = namespace.iter().map(|it| ObjectKey::all_in(it));
+            self.faults.insert(folder, (fault, objects.collect()));
+        }
         let mut paths = listing.files;
         // A list may lack a file that is renamed meanwhile.
         paths.extend(self.files.keys().cloned());
@@ -295,11 +291,9 @@ impl<K: Kind> Watch<K> {
 
     /// Reports new faults of files and folders in the log and the metrics.
     fn report(&mut self) {
-        let folders = self.unreadable.iter();
-        let folders = folders.map(|(folder, fault)| (folder.display().to_string(), fault.clone()));
-        let files = self.faults.iter();
-        let files = files.map(|(path, (fault, _))| (path.display().to_string(), fault.clone()));
-        let mut now: BTreeMap<String, String> = folders.chain(files).collect();
+        let faults = self.faults.iter();
+        let faults = faults.map(|(path, (fault, _))| (path.display().to_string(), fault.clone()));
+        let mut now: BTreeMap<String, String> = faults.collect();
         let files = |key: &ObjectKey| {
             let files = self.objects.get(key).into_iter();
             files.flat_map(|object| object.files.iter().map(|(_, path)| path.display()))

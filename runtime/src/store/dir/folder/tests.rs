@@ -56,10 +56,14 @@ fn folder_that_cannot_be_read_is_in_the_list() {
     symlink("nowhere", root.join("team")).unwrap();
     let subject = subject(root);
     let listing = subject.list::<DnsNameResolver>(|_| {}).unwrap();
-    let folders: Vec<_> = listing.unreadable.keys().collect();
+    let folders: Vec<_> = listing
+        .unreadable
+        .keys()
+        .map(|it| it.to_path_buf())
+        .collect();
     assert_eq!(
         folders,
-        [&root.join("ns/dnsnameresolvers"), &root.join("team")]
+        [root.join("ns/dnsnameresolvers"), root.join("team")]
     );
     let namespaces = folders
         .iter()

@@ -155,3 +155,15 @@ fn unchanged_files_of_other_kinds_are_not_read_again() {
     let known = &subject.watch.files[&*path];
     assert!(known.fingerprint.is_some() && known.keys.is_empty());
 }
+
+#[test]
+fn fault_of_a_file_goes_with_the_file() {
+    let mut subject = subject();
+    let path = subject.in_root("folder.yaml");
+    fs::create_dir(&path).unwrap();
+    assert!(subject.scan().is_empty());
+    assert_eq!(subject.faults().len(), 1);
+    fs::remove_dir(&path).unwrap();
+    assert!(subject.scan().is_empty());
+    assert!(subject.faults().is_empty());
+}
