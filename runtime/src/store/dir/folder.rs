@@ -109,7 +109,6 @@ impl Folder {
         &self,
         path: &Path,
     ) -> anyhow::Result<Option<(Content, Manifest<K>)>> {
-        fs::metadata(&self.root).context("the folder of the store")?;
         let Some(content) = file::read(path)? else {
             self.check_folders_of(path)?;
             return Ok(None);
