@@ -1,7 +1,7 @@
 //! The whole way of an address, from the answer of CoreDNS to the first packet, as a table in Markdown
 //! ([`tests::path_latency`]).
 //!
-//! With `UPDATE_GENERATED=1` it replaces the table in `docs/sizing.md`. `quick` makes it short.
+//! With `UPDATE_GENERATED=1` it replaces the table of `docs/latency.md`. `quick` makes it short.
 
 #![allow(
     clippy::expect_used,
@@ -16,9 +16,8 @@ use tests::{
     path_latency::{Between, Change, Plan, markdown, measure},
 };
 
-/// The lines around the table in the page.
-const BEGIN: &str = "<!-- The table is by `UPDATE_GENERATED=1 scripts/bench path`. -->\n";
-const END: &str = "<!-- The end of the table. -->\n";
+/// The beginning of the table, which ends the page.
+const TABLE: &str = "| change |";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
@@ -49,11 +48,10 @@ async fn main() {
     let table = markdown(&rows);
     println!("{table}");
     if env::var_os("UPDATE_GENERATED").is_some() {
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/sizing.md");
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/latency.md");
         let text = fs::read_to_string(&page).expect("the page");
-        let (before, rest) = text.split_once(BEGIN).expect("the place of the table");
-        let (_, after) = rest.split_once(END).expect("the end of the table");
-        let text = format!("{before}{BEGIN}\n{table}\n{END}{after}");
+        let (head, _) = text.split_once(TABLE).expect("the place of the table");
+        let text = format!("{head}{table}");
         fs::write(page, text).expect("the page can be written");
     }
 }

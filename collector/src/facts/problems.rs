@@ -96,7 +96,7 @@ fn of_fault(fault: &FaultStatus) -> Option<Problem> {
         reason: fault.reason,
         subject: format!("{} {}", fault.kind, fault.object),
         words: format!("{}{}", fault.meaning, printable(&subjects)),
-        docs: "explain.md#reasons",
+        docs: "egress.md#reasons",
     })
 }
 

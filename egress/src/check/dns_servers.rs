@@ -192,7 +192,7 @@ fn of_collector(topic: &mut Topic, program: &str, status: &CollectorStatus) {
                 "the {program} refuses the stream of {}: {}",
                 refused.server, refused.words
             ),
-            "see docs/protect-the-listener.md#dns-servers-on-the-host-network",
+            "see docs/security.md#dns-servers-on-the-host-network",
         );
     }
     if status.dns_blocks.is_empty() {

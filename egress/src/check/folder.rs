@@ -82,7 +82,7 @@ async fn count<K: Kind>(topic: &mut Topic, store: &DirStore) -> usize {
         let bad = bad.iter().map(|it| format!("{}: {}", it.place, it.fault));
         topic.fault(
             format!("{kind} manifests are at fault: {}", few(bad, MOST_NAMED)),
-            "mend these manifests: docs/run-without-kubernetes.md",
+            "mend these manifests: docs/without-kubernetes.md",
         );
     }
     objects

@@ -166,7 +166,7 @@ pub(crate) fn node_local(facts: &Facts) -> Vec<Finding> {
                 let (key, line) = (found.key, finding.line);
                 topic.fault(
                     format!("ConfigMap {key}, line {line}: {}", finding.words),
-                    "egress corefile patch --configmap --node-local: docs/change-the-corefile.md#nodelocal-dnscache",
+                    "egress corefile patch --configmap --node-local: docs/corefile.md#nodelocal-dnscache",
                 );
             }
         }
@@ -255,9 +255,12 @@ fn lint(topic: &mut Topic, found: &Found<'_>, lines: &[Line], scope: &Scope) {
             found.key, finding.line, finding.words
         );
         if !finding.is_fault {
-            topic.warn(seen, "see docs/change-the-corefile.md");
+            topic.warn(seen, "see docs/corefile.md");
         } else if blocks.insert(finding.line) {
-            topic.fault(seen, "add the `dnstap` line of each collector to this block: docs/change-the-corefile.md");
+            topic.fault(
+                seen,
+                "add the `dnstap` line of each collector to this block: docs/corefile.md",
+            );
         }
     }
 }

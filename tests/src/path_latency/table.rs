@@ -54,7 +54,7 @@ pub(super) fn line(row: &Row) -> String {
 }
 
 fn cell(of: Quantiles) -> String {
-    format!("{} / {}", of.p50, of.p99)
+    format!("{}/{}", of.p50, of.p99)
 }
 
 impl Change {
@@ -98,8 +98,8 @@ mod tests {
         assert_eq!(
             lines[2..],
             [
-                "| new name under a wildcard of 1 name | folder | quiet | 9 / 9 | 2 / 2 | 3 / 3 | 4 / 4 | 5 / 5 | 20 / 20 |",
-                "| new address of a name in a rule | folder | quiet | 1 / 1 | 2 / 2 | 3 / 3 | 4 / 4 | 5 / 5 | 20 / 20 |",
+                "| new name under a wildcard of 1 name | folder | quiet | 9/9 | 2/2 | 3/3 | 4/4 | 5/5 | 20/20 |",
+                "| new address of a name in a rule | folder | quiet | 1/1 | 2/2 | 3/3 | 4/4 | 5/5 | 20/20 |",
                 "",
                 "Of 2 rows, the leg with the largest median is `event` in 1, `packet` in 1.",
             ]

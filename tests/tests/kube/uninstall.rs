@@ -1,4 +1,4 @@
-//! The uninstallation of docs/upgrade.md, and harsher ones: the rules must continue to pass the same traffic.
+//! The uninstallation of docs/operate.md, and harsher ones: the rules must continue to pass the same traffic.
 
 use std::fs;
 
