@@ -8,7 +8,7 @@ use runtime::{
     listen::{ListenAddress, parse_local},
 };
 
-use crate::{egress::DnsPeers, planner::Options};
+use crate::plan::{Options, egress::DnsPeers};
 
 /// The prefix of the environment variables.
 pub const PREFIX: &str = "POLICY_WRITER";

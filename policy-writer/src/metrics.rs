@@ -5,7 +5,7 @@ use std::time::Instant;
 use metrics::{counter, gauge, histogram};
 use runtime::metrics::{Label, Metric};
 
-use crate::planner::Totals;
+use crate::{facts, plan::Planner};
 
 pub const METRICS: &[&[Metric]] = &[
     WRITER,
@@ -41,7 +41,8 @@ fn set(name: &'static str, count: usize) {
     clippy::cast_precision_loss,
     reason = "counts of things in memory are far below 2^52"
 )]
-pub(crate) fn totals(totals: &Totals) {
+pub(crate) fn update(planner: &Planner) {
+    let totals = facts::totals(planner);
     for (ready, count) in [
         ("true", totals.ready),
         ("false", totals.resolvers.saturating_sub(totals.ready)),

@@ -1,78 +1,83 @@
-//! The addresses of DNS names, by the statuses of their `DNSNameResolver` objects.
+//! The names of `DNSResolver` objects ([`Request`]), and the addresses that `DNSNameResolver` objects have for them.
 //!
-//! Only a readable status takes an address out. An object that is away, unreadable, or without a statement takes none
-//! out: the last statement about its name holds. A status says something if it has an address, or if the entry of
-//! `spec.name` gives a reason for having none. `NoRule` is no such reason, since the name is in a `domainList`.
+//! Only a readable status takes an address out. Of an object that is away, unreadable, or without a statement the last
+//! statement holds. A status states something if it has an address, or if the entry of `spec.name` gives a reason for
+//! having none. `NoRule` is no such reason, since the name is in a `domainList`.
+
+mod request;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     net::IpAddr,
 };
 
-use proto::api::{DnsName, DnsNameResolver, NO_RULE, NameError, ResolvedName};
+use proto::api::{DnsName, DnsNameResolver, NO_RULE, ResolvedName};
 use runtime::{
     address_filter::{Filter, Skip},
     store::{Event, ObjectKey},
 };
 
-use crate::output::covers;
+pub use self::request::{Listed, Request};
 
 /// The addresses of all names that have, or had, an object.
 #[derive(Debug, Default)]
 pub struct Names {
     filter: Filter,
-    objects: BTreeMap<ObjectKey, NameObject>,
+    objects: BTreeMap<ObjectKey, DnsName>,
     names: HashMap<DnsName, Name>,
     unreadable: BTreeSet<ObjectKey>,
-    /// Whether the objects were listed once.
-    has_been_read: bool,
 }
 
-#[derive(Debug)]
-struct NameObject {
-    name: DnsName,
-    uid: Option<String>,
-}
-
-/// The last statement about one name.
+/// The last statements about one name.
 #[derive(Debug, Default)]
 pub struct Name {
     objects: BTreeSet<ObjectKey>,
-    /// Of each object's last statement. Those of a deleted object stay under its key until another object speaks.
-    addresses: BTreeMap<ObjectKey, BTreeSet<IpAddr>>,
-    /// Why addresses of the last statements were left out.
+    /// Those of a deleted object stay until another object states something.
+    statements: BTreeMap<ObjectKey, Statement>,
+}
+
+/// The content of a status.
+#[derive(Clone, Debug, PartialEq)]
+struct Statement {
+    addresses: BTreeSet<IpAddr>,
+    /// Why the guards refuse others.
     skipped: BTreeSet<&'static str>,
     failure: Option<String>,
-    is_answered: bool,
 }
 
 impl Name {
     /// The addresses, each as often as objects have it.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        self.addresses.values().flatten().copied()
+        let statements = self.statements.values();
+        statements.flat_map(|it| it.addresses.iter().copied())
     }
 
-    /// Why the guards left addresses out.
-    pub fn skipped(&self) -> impl Iterator<Item = &'static str> {
-        self.skipped.iter().copied()
-    }
-
-    /// Why its look-ups fail.
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
-    }
-
-    /// Whether it has an object now.
+    /// Whether an object exists.
     pub fn has_object(&self) -> bool {
         !self.objects.is_empty()
     }
-}
 
-/// The meaning of a status.
-struct Statement {
-    addresses: BTreeSet<IpAddr>,
-    skipped: BTreeSet<&'static str>,
-    failure: Option<String>,
+    /// Whether a readable status has stated something since the start.
+    pub fn is_answered(&self) -> bool {
+        !self.statements.is_empty()
+    }
+
+    /// Why it has no addresses, or not all.
+    pub fn trouble(&self) -> Option<String> {
+        if !self.has_object() {
+            return Some("its DNSNameResolver is away; its last addresses stay".to_owned());
+        }
+        if !self.is_answered() {
+            return Some("its DNSNameResolver has no status yet".to_owned());
+        }
+        let mut failures = self.statements.values();
+        if let Some(failure) = failures.find_map(|it| it.failure.as_deref()) {
+            return Some(format!("its look-ups fail: {failure}"));
+        }
+        let skipped = self.statements.values().flat_map(|it| &it.skipped);
+        let skipped: Vec<_> = skipped.copied().collect();
+        (!skipped.is_empty()).then(|| format!("addresses are refused: {}", skipped.join(", ")))
+    }
 }
 
 impl Names {
@@ -89,19 +94,24 @@ impl Names {
         &self.filter
     }
 
-    /// Whether the objects were listed once.
-    pub fn has_been_read(&self) -> bool {
-        self.has_been_read
-    }
-
-    /// The last statement about a name.
+    /// The last statements about a name.
     pub fn get(&self, name: &DnsName) -> Option<&Name> {
         self.names.get(name)
     }
 
-    /// Whether a readable status has said something about the name since the start.
-    pub fn is_answered(&self, name: &DnsName) -> bool {
-        self.names.get(name).is_some_and(|name| name.is_answered)
+    /// The addresses of a name of a list.
+    pub fn addresses(&self, listed: &Listed) -> BTreeSet<IpAddr> {
+        let name = listed.name.as_ref().ok();
+        let known = name.and_then(|name| self.names.get(name));
+        known.into_iter().flat_map(Name::addresses).collect()
+    }
+
+    /// Whether a readable status has stated something about the name since the start. A text that is no name needs none.
+    pub fn is_answered(&self, listed: &Listed) -> bool {
+        match &listed.name {
+            Ok(name) => self.names.get(name).is_some_and(Name::is_answered),
+            Err(_) => true,
+        }
     }
 
     /// Applies an event, and returns the names of which something changed.
@@ -109,25 +119,16 @@ impl Names {
         let mut changed = BTreeSet::new();
         match event {
             Event::Synced(objects) => {
-                self.has_been_read = true;
                 let listed: BTreeSet<_> = objects.iter().map(ObjectKey::of).collect();
-                let is_there =
-                    |key: &ObjectKey| listed.contains(key) || covers(&self.unreadable, key);
-                let gone: Vec<_> = self
-                    .objects
-                    .keys()
-                    .filter(|key| !is_there(key))
-                    .cloned()
-                    .collect();
-                for key in gone {
-                    self.deleted(&key, &mut changed);
+                for key in absent(self.objects.keys(), &listed, &self.unreadable) {
+                    self.delete(&key, &mut changed);
                 }
                 for object in objects {
-                    self.applied(object, &mut changed);
+                    self.put(object, &mut changed);
                 }
             }
-            Event::Applied(object) => self.applied(object, &mut changed),
-            Event::Deleted(key) => self.deleted(key, &mut changed),
+            Event::Applied(object) => self.put(object, &mut changed),
+            Event::Deleted(key) => self.delete(key, &mut changed),
             Event::Undecodable(keys) => self.unreadable.clone_from(keys),
             Event::OutOfSync(_) => {}
         }
@@ -141,85 +142,62 @@ impl Names {
         }
     }
 
-    fn applied(&mut self, object: &DnsNameResolver, changed: &mut BTreeSet<DnsName>) {
+    fn put(&mut self, object: &DnsNameResolver, changed: &mut BTreeSet<DnsName>) {
         let key = ObjectKey::of(object);
-        let parsed: Result<DnsName, NameError> = DnsName::parse(&object.spec.name);
+        let name = DnsName::parse(&object.spec.name).ok();
         // The collector never writes a status for another spelling.
-        let Some(name) = parsed.ok().filter(|name| name.as_str() == object.spec.name) else {
+        let Some(name) = name.filter(|name| name.as_str() == object.spec.name) else {
             return;
         };
-        let uid = object.metadata.uid.clone();
-        let is_other = |known: &NameObject| {
-            let uids = known.uid.as_deref().zip(uid.as_deref());
-            known.name != name || uids.is_some_and(|(one, other)| one != other)
-        };
-        if self.objects.get(&key).is_some_and(is_other) {
-            self.deleted(&key, changed);
+        if self.objects.get(&key).is_some_and(|known| *known != name) {
+            self.delete(&key, changed);
         }
         let statement = self.statement(object);
-        let known = NameObject {
-            name: name.clone(),
-            uid,
-        };
-        self.objects.insert(key.clone(), known);
+        self.objects.insert(key.clone(), name.clone());
         let entry = self.names.entry(name.clone()).or_default();
-        if entry.objects.insert(key.clone()) {
-            changed.insert(name.clone());
+        let mut is_changed = entry.objects.insert(key.clone());
+        if let Some(statement) = statement {
+            let before = entry.statements.clone();
+            // Only objects that exist count beside this one.
+            let objects = &entry.objects;
+            entry.statements.retain(|other, _| objects.contains(other));
+            entry.statements.insert(key, statement);
+            is_changed |= before != entry.statements;
         }
-        let Some(statement) = statement else {
-            return;
-        };
-        let before = entry.addresses.clone();
-        // Only objects that exist count beside the one that speaks.
-        let objects = &entry.objects;
-        entry.addresses.retain(|other, _| objects.contains(other));
-        entry.addresses.insert(key, statement.addresses);
-        let words = (statement.failure, statement.skipped);
-        if before != entry.addresses
-            || !entry.is_answered
-            || (&entry.failure, &entry.skipped) != (&words.0, &words.1)
-        {
+        if is_changed {
             changed.insert(name);
         }
-        entry.is_answered = true;
-        (entry.failure, entry.skipped) = words;
     }
 
-    fn deleted(&mut self, key: &ObjectKey, changed: &mut BTreeSet<DnsName>) {
-        let Some(object) = self.objects.remove(key) else {
+    fn delete(&mut self, key: &ObjectKey, changed: &mut BTreeSet<DnsName>) {
+        let Some(name) = self.objects.remove(key) else {
             return;
         };
-        if let Some(name) = self.names.get_mut(&object.name) {
-            name.objects.remove(key);
-            changed.insert(object.name);
+        if let Some(entry) = self.names.get_mut(&name) {
+            entry.objects.remove(key);
+            changed.insert(name);
         }
     }
 
-    /// The meaning of the status; `None` if it has none.
+    /// What the status states; `None` if it states nothing.
     fn statement(&self, object: &DnsNameResolver) -> Option<Statement> {
-        let entries = || {
-            object
-                .status
-                .iter()
-                .flat_map(|status| &status.resolved_names)
-        };
+        let status = object.status.iter();
+        let entries: Vec<_> = status.flat_map(|it| &it.resolved_names).collect();
         let (mut addresses, mut skipped) = (BTreeSet::new(), BTreeSet::new());
         let mut has_address = false;
-        for resolved in entries().flat_map(|entry| &entry.resolved_addresses) {
-            match self.filter.admit(&resolved.ip) {
-                Ok(address) => {
-                    addresses.insert(address);
-                }
-                Err(skip) => {
-                    // An address that the guards refuse still says something.
-                    has_address |= skip != Skip::Unparsable;
-                    skipped.insert(skip.as_str());
-                }
-            }
+        for resolved in entries.iter().flat_map(|entry| &entry.resolved_addresses) {
+            let admitted = self.filter.admit(&resolved.ip);
+            // An address that the guards refuse is an answer, too.
+            has_address |= admitted != Err(Skip::Unparsable);
+            match admitted {
+                Ok(address) => addresses.insert(address),
+                Err(skip) => skipped.insert(skip.as_str()),
+            };
         }
-        has_address |= !addresses.is_empty();
-        let mut own = entries().filter(|entry| entry.dns_name == object.spec.name);
-        let failure = own.find_map(ResolvedName::failure).map(str::to_owned);
+        let mut own = entries.iter().filter(|it| it.dns_name == object.spec.name);
+        let failure = own
+            .find_map(|it| ResolvedName::failure(it))
+            .map(str::to_owned);
         let has_reason = failure.as_deref().is_some_and(|reason| reason != NO_RULE);
         (has_address || has_reason).then_some(Statement {
             addresses,
@@ -227,6 +205,21 @@ impl Names {
             failure,
         })
     }
+}
+
+/// Whether the object is among those that exist but cannot be read, alone or with its whole namespace.
+pub fn covers(unreadable: &BTreeSet<ObjectKey>, key: &ObjectKey) -> bool {
+    unreadable.contains(key) || unreadable.contains(&ObjectKey::all_in(&key.namespace))
+}
+
+/// The known objects that a list does not have, and that are not unreadable.
+pub fn absent<'a>(
+    known: impl Iterator<Item = &'a ObjectKey>,
+    listed: &BTreeSet<ObjectKey>,
+    unreadable: &BTreeSet<ObjectKey>,
+) -> Vec<ObjectKey> {
+    let is_there = |key: &ObjectKey| listed.contains(key) || covers(unreadable, key);
+    known.filter(|key| !is_there(key)).cloned().collect()
 }
 
 #[cfg(test)]

@@ -1,17 +1,22 @@
 //! The loop around [`Planner`]: events of the store, time and results on one side, jobs on the other.
 
-use std::{collections::BTreeMap, future::pending, time::Duration};
+mod watches;
+mod write;
 
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use proto::api::{CrdNetworkSet, DnsNameResolver, DnsResolver, IpMap, NetworkSet};
+use std::{future::pending, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
 use runtime::{
+    OpenStore,
     admin::Gate,
     clock::Clock,
     kube_events::Reporter,
     leader::Leader,
-    store::{Event, Replace},
+    shutdown::Tasks,
+    store::{Event, Kind, Scope},
 };
 use tokio::{
+    select,
     sync::{mpsc, watch},
     task::JoinSet,
     time::{Instant, sleep_until, timeout},
@@ -19,17 +24,19 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use self::{
+    watches::{Input, forward, forward_sets},
+    write::{SetApi, carry_out},
+};
 use crate::{
-    inspect::{Question, Snapshot},
     metrics,
-    planner::{Done, Now, Options, PlannedReport, Planner, SetApi},
-    write::carry_out,
+    plan::{Done, Now, Planner},
 };
 
 /// How many jobs are under way at once.
 const AT_ONCE: usize = 32;
 
-/// The most inputs that are taken before the next plan.
+/// The buffer for events of the store, and the most of them that are taken before the next plan.
 const INPUTS: usize = 64;
 
 /// How long the end waits for jobs; the program has 5 s in all.
@@ -38,92 +45,92 @@ const DRAIN: Duration = Duration::from_secs(4);
 /// The pause between updates of metrics.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// An event of the store.
-#[derive(Debug)]
-pub enum Input {
-    Names(Event<DnsNameResolver>),
-    Resolvers(Event<DnsResolver>),
-    Policies(Event<NetworkPolicy>),
-    Maps(Event<IpMap>),
-    Sets(Event<NetworkSet>),
-    CrdSets(Event<CrdNetworkSet>),
-    SetApi(SetApi),
+/// Keeps the objects of all `DNSResolver` objects as they should be.
+pub struct Writer {
+    /// Shared with the listener that shows it.
+    pub planner: Arc<Mutex<Planner>>,
+    pub store: OpenStore,
+    pub leader: Leader,
+    pub reporter: Reporter,
+    /// It is ready once everything was read.
+    pub gate: Gate,
 }
 
-/// Keeps the objects of all `DNSResolver` objects as they should be.
-pub struct Writer<S> {
-    planner: Planner,
-    store: S,
-    clock: Clock,
-    leader: Leader,
-    reporter: Reporter,
+/// The loop, with its jobs.
+struct Running {
+    writer: Writer,
     /// Whether a `DNSResolver` asks for a NetworkSet.
     wants_sets: watch::Sender<bool>,
     set_api: SetApi,
-    /// Why kinds cannot be read now.
-    out_of_sync: BTreeMap<&'static str, String>,
-    gate: Gate,
     jobs: JoinSet<Done>,
 }
 
-impl<S: Replace> Writer<S> {
-    /// Creates a writer; it starts with [`Writer::run`]. The gate is ready once everything was read.
-    pub fn new(options: Options, store: S, leader: Leader, reporter: Reporter, gate: Gate) -> Self {
-        Self {
-            planner: Planner::new(options),
-            store,
-            clock: Clock::system(),
-            leader,
-            reporter,
-            wants_sets: watch::channel(false).0,
+/// The moment of now.
+pub fn now() -> Now {
+    Now {
+        instant: Instant::now().into_std(),
+        time: Clock::system().now(),
+    }
+}
+
+impl Writer {
+    /// Adds the tasks of the watches and the loop. `namespace` is that of the DNSNameResolver objects.
+    pub fn spawn(self, namespace: String, tasks: &mut Tasks) {
+        let (sender, inputs) = mpsc::channel(INPUTS);
+        let (wants_sets, wanted) = watch::channel(false);
+        let names = Scope::Namespace(namespace);
+        self.watch("names", names, Input::Names, &sender, tasks);
+        self.watch("resolvers", Scope::All, Input::Resolvers, &sender, tasks);
+        self.watch("policies", Scope::All, Input::Policies, &sender, tasks);
+        self.watch("maps", Scope::All, Input::Maps, &sender, tasks);
+        let store = self.store.clone();
+        let sets = forward_sets(store, wanted, sender, tasks.token());
+        tasks.spawn("sets", sets);
+        let running = Running {
+            writer: self,
+            wants_sets,
             set_api: SetApi::default(),
-            out_of_sync: BTreeMap::new(),
-            gate,
             jobs: JoinSet::new(),
-        }
+        };
+        tasks.spawn("writer", running.run(inputs, tasks.token()));
     }
 
-    /// Tells when a `DNSResolver` asks for a NetworkSet.
-    pub fn wants_sets(&self) -> watch::Receiver<bool> {
-        self.wants_sets.subscribe()
+    fn watch<K: Kind>(
+        &self,
+        name: &'static str,
+        scope: Scope,
+        input: fn(Event<K>) -> Input,
+        sender: &mpsc::Sender<Input>,
+        tasks: &mut Tasks,
+    ) {
+        let (store, token) = (self.store.clone(), tasks.token());
+        let forwarding = forward(store, scope, input, sender.clone(), token);
+        tasks.spawn(name, forwarding);
     }
+}
 
-    fn now(&self) -> Now {
-        Now {
-            instant: Instant::now().into_std(),
-            time: self.clock.now(),
-        }
-    }
-
+impl Running {
     /// Works until the token is cancelled. Then it waits for the jobs under way, at most 4 s.
-    ///
-    /// # Errors
-    /// The end of the inputs, which should have none, and a panic of a job.
-    pub async fn run(
+    async fn run(
         mut self,
         mut inputs: mpsc::Receiver<Input>,
-        mut questions: mpsc::Receiver<Question>,
         token: CancellationToken,
     ) -> anyhow::Result<()> {
         let mut measured = Instant::now();
         let mut taken = Vec::with_capacity(INPUTS);
         loop {
-            self.work();
+            let timer = self.work();
             if measured.elapsed() >= PAUSE {
-                metrics::totals(&self.planner.totals());
+                metrics::update(&self.writer.planner.lock());
                 measured = Instant::now();
             }
-            let timer = self
-                .planner
-                .next_timer(self.now())
-                .filter(|_| self.jobs.len() < AT_ONCE);
-            tokio::select! {
+            select! {
                 () = token.cancelled() => break,
                 // A list of all kinds comes in parts: many of them are taken before the next plan.
                 count = inputs.recv_many(&mut taken, INPUTS) => match count {
                     0 if token.is_cancelled() => break,
                     0 => anyhow::bail!("the watches of the store ended"),
-                    _ => taken.drain(..).for_each(|input| self.take(input)),
+                    _ => taken.drain(..).for_each(|input| self.apply(input)),
                 },
                 Some(done) = self.jobs.join_next() => {
                     self.finished(done?);
@@ -131,9 +138,8 @@ impl<S: Replace> Writer<S> {
                         self.finished(done?);
                     }
                 }
-                Some(question) = questions.recv() => self.answer(question),
-                () = until(timer.map(Instant::from)) => {}
-                () = self.leader.changed() => {}
+                () = until(timer) => {}
+                () = self.writer.leader.changed() => {}
                 // Metrics are current even if nothing happens.
                 () = sleep_until(measured + PAUSE) => {}
             }
@@ -145,129 +151,53 @@ impl<S: Replace> Writer<S> {
         Ok(())
     }
 
-    fn work(&mut self) {
-        let now = self.now();
-        self.planner.set_leading(self.leader.is_leading(), now);
+    /// Begins the jobs that are due. Returns when the next one is.
+    fn work(&mut self) -> Option<Instant> {
+        let (writer, now) = (&self.writer, now());
+        let mut planner = writer.planner.lock();
+        planner.set_leading(writer.leader.is_leading(), now);
         let room = AT_ONCE.saturating_sub(self.jobs.len());
-        let has_crd_sets = self.set_api == SetApi::Crd;
-        for job in self.planner.next_jobs(room, now) {
-            let (store, leader) = (self.store.clone(), self.leader.clone());
-            self.jobs.spawn(carry_out(store, job, has_crd_sets, leader));
+        for job in planner.next_jobs(room, now) {
+            let (store, leader) = (writer.store.clone(), writer.leader.clone());
+            self.jobs.spawn(carry_out(store, job, self.set_api, leader));
         }
-        for report in self.planner.take_reports() {
-            let PlannedReport {
-                about,
-                severity,
-                reason,
-                note,
-            } = report;
-            self.reporter.report(about, severity, reason, note);
+        for it in planner.take_reports() {
+            let reporter = &writer.reporter;
+            reporter.report(it.about, it.severity, it.reason, it.note);
         }
-        let wants_sets = self.planner.wants_sets();
-        runtime::changes::send_if_changed(&self.wants_sets, wants_sets);
-        self.report_gate();
-    }
-
-    /// Names each kind that cannot be read. Other kinds are written all the same.
-    fn report_gate(&self) {
-        let unread = self.planner.unread().into_iter();
-        let first_lists = unread
-            .filter(|kind| !self.out_of_sync.contains_key(kind))
-            .map(|kind| format!("{kind} objects have not been read yet"));
-        let failed = self
-            .out_of_sync
-            .iter()
-            .map(|(kind, reason)| format!("{kind} objects cannot be read: {reason}"));
-        let reasons: Vec<_> = first_lists.chain(failed).collect();
-        if reasons.is_empty() {
-            self.gate.ready();
+        runtime::changes::send_if_changed(&self.wants_sets, planner.wants_sets());
+        let unread = planner.unread();
+        if unread.is_empty() {
+            writer.gate.ready();
         } else {
-            self.gate.not_ready(reasons.join("; "));
+            writer.gate.not_ready(unread.join("; "));
         }
+        let next = planner.next_timer(now).map(Instant::from);
+        next.filter(|_| self.jobs.len() < AT_ONCE)
     }
 
-    fn take(&mut self, input: Input) {
-        let now = self.now();
+    fn apply(&mut self, input: Input) {
+        let (mut planner, now) = (self.writer.planner.lock(), now());
         match input {
-            Input::Names(event) => {
-                self.synced("DNSNameResolver", &event);
-                self.planner.apply_names(&event, now);
-            }
-            Input::Resolvers(event) => {
-                self.synced("DNSResolver", &event);
-                self.planner.apply_resolvers(&event, now);
-            }
-            Input::Policies(event) => {
-                self.synced("NetworkPolicy", &event);
-                self.planner.apply_output(&event, now);
-            }
-            Input::Maps(event) => {
-                self.synced("IPMap", &event);
-                self.planner.apply_output(&event, now);
-            }
-            Input::Sets(event) => {
-                self.synced("NetworkSet", &event);
-                self.planner.apply_output(&event, now);
-            }
-            Input::CrdSets(event) => {
-                self.synced("NetworkSet", &event);
-                self.planner.apply_output(&event, now);
-            }
+            Input::Names(event) => planner.apply_names(&event, now),
+            Input::Resolvers(event) => planner.apply_resolvers(&event, now),
+            Input::Policies(event) => planner.apply_output(&event, now),
+            Input::Maps(event) => planner.apply_output(&event, now),
+            Input::Sets(event) => planner.apply_output(&event, now),
             Input::SetApi(api) => {
                 info!(?api, "the group of NetworkSets");
-                // The reason of another group is over.
-                self.out_of_sync.remove("NetworkSet");
-                self.set_api = api;
-                self.planner.set_api(api, now);
+                self.set_api = api.unwrap_or_default();
+                planner.reset_sets(api.is_some(), now);
             }
-        }
-    }
-
-    fn synced<K>(&mut self, kind: &'static str, event: &Event<K>) {
-        match event {
-            Event::Synced(objects) => {
-                info!(kind, objects = objects.len(), "objects were read");
-                self.out_of_sync.remove(kind);
-            }
-            Event::OutOfSync(reason) => {
-                self.out_of_sync.insert(kind, reason.clone());
-            }
-            Event::Applied(_) | Event::Deleted(_) | Event::Undecodable(_) => {}
         }
     }
 
     fn finished(&mut self, done: Done) {
-        let now = self.now();
-        let since = done.since.filter(|_| done.is_success());
-        if let Some(since) = since {
+        let now = now();
+        if let Some(since) = done.since.filter(|_| done.is_success()) {
             metrics::written(since, now.instant);
         }
-        self.planner.finished(done, now);
-    }
-
-    /// Answers a query, whose sender may be gone.
-    fn answer(&self, question: Question) {
-        let planner = &self.planner;
-        let _gone = match question {
-            Question::Snapshot(sender) => {
-                let totals = planner.totals();
-                let (dns_resolvers, more_with_faults) = planner.shown();
-                let more_dns_resolvers = totals.resolvers.saturating_sub(dns_resolvers.len());
-                let snapshot = Snapshot {
-                    leader: planner.is_leading(),
-                    totals,
-                    dns_resolvers,
-                    more_dns_resolvers,
-                    more_with_faults,
-                };
-                sender.send(snapshot).is_err()
-            }
-            Question::Explain(asked, sender) => {
-                sender.send(planner.explain(&asked, self.now())).is_err()
-            }
-            Question::List(query, sender) => sender.send(planner.list(&query)).is_err(),
-            Question::Compare(sender) => sender.send(planner.compare(self.now())).is_err(),
-        };
+        self.writer.planner.lock().finished(done, now);
     }
 }
 

@@ -119,7 +119,7 @@ async fn an_administrator_learns_which_policy_has_an_address() {
     let parts = [
         "www.example.com. is there, with 1 address.",
         "DNSResolver team-a/partners, which lists www.example.com: NetworkPolicy, IPMap",
-        "192.0.2.10: in the NetworkPolicy and the IPMap, for at least ",
+        "192.0.2.10: in the NetworkPolicy and the IPMap",
     ];
     let text = it.says(&["explain", NAME], 0, &parts).await;
     // The name is in no EgressFirewall, so the address sets are of no matter.
@@ -177,7 +177,7 @@ async fn an_administrator_learns_why_a_policy_lacks_an_address() {
     it.resolve("taken", &["www.example.com"]);
     let parts = [
         "192.0.2.10: in the IPMap; not written",
-        "- the NetworkPolicy of this name has another owner, and is left alone",
+        "is not the controller of the object of its name: NetworkPolicy",
     ];
     it.says(&["explain", NAME], 1, &parts).await;
     let differs = "NetworkPolicy team-a/taken: it has another owner";

@@ -1,0 +1,208 @@
+//! The answers to administrators: why an address is in objects, which names have it, and whether all is as the statuses say.
+
+use runtime::inspect::Asked;
+use serde_json::json;
+
+use super::*;
+use crate::plan::tests::world::World;
+
+fn explain(world: &World, about: &str) -> Explanation {
+    let asked = Asked::new(about, None);
+    super::explain(&world.planner, &asked, world.now())
+}
+
+/// The kinds of the reasons, of the whole and of the DNSResolvers.
+fn reasons(told: &Explanation) -> Vec<&str> {
+    let of_resolvers = told.dns_resolvers.iter().flat_map(|it| &it.reasons);
+    let all = told.reasons.iter().chain(of_resolvers);
+    all.map(|reason| reason.reason.as_str()).collect()
+}
+
+fn only(told: &Explanation) -> &ExplainedAddress {
+    let [resolver] = &told.dns_resolvers[..] else {
+        panic!("{told:?}");
+    };
+    let [address] = &resolver.addresses[..] else {
+        panic!("{resolver:?}");
+    };
+    address
+}
+
+#[test]
+fn address_has_the_objects_with_it() {
+    let list = json!({"domainList": ["one.example.com", "*.example.org"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.foreign_policy("dns", Some(53));
+    world.pass(30);
+    let told = explain(&world, "192.0.2.1");
+    assert!(told.is_there && told.is_wanted && told.leader);
+    assert_eq!(told.dns_resolvers[0].names, ["one.example.com"]);
+    let address = only(&told);
+    assert_eq!(address.objects, [Output::Policy, Output::Map]);
+    assert_eq!(address.reason, None);
+    // By its name, in any case.
+    let told = explain(&world, "One.example.COM");
+    assert!(told.is_there && only(&told).address.to_string() == "192.0.2.1");
+    // A name under a wildcard has those of the wildcard.
+    world.name("*.example.org.", &["192.0.2.7"]);
+    world.pass(5);
+    let told = explain(&world, "x.example.org");
+    assert_eq!(told.dns_resolvers[0].names, ["*.example.org"]);
+    assert!(told.is_there && reasons(&told).is_empty(), "{told:?}");
+}
+
+#[test]
+fn address_that_is_nowhere_has_a_reason() {
+    let world = World::ready(
+        "a",
+        json!({"domainList": ["one.example.com"]}),
+        &["192.0.2.1"],
+    );
+    for (about, expected) in [
+        ("192.0.2.9", &["NoDNSResolver"][..]),
+        ("two.example.com", &["NoDNSResolver"]),
+        ("127.0.0.1", &["AddressRefused", "NoDNSResolver"]),
+        ("a b", &["NotAName"]),
+    ] {
+        let told = explain(&world, about);
+        assert!(!told.is_there && !told.is_wanted, "{about}");
+        assert_eq!(reasons(&told), expected, "{about}");
+    }
+}
+
+#[test]
+fn write_that_waits_says_what_for() {
+    let mut world = World::new();
+    world.resolver(
+        "a",
+        json!({"domainList": ["one.example.com", "two.example.com"]}),
+    );
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.run();
+    let told = explain(&world, "192.0.2.1");
+    assert_eq!(reasons(&told), ["Waiting"]);
+    let address = only(&told);
+    assert_eq!(
+        (address.is_there, address.reason),
+        (false, Some("not written"))
+    );
+    assert!(
+        told.dns_resolvers[0].reasons[0]
+            .words
+            .contains("two.example.com, for at most 10 s")
+    );
+    // Without the lead nothing is written.
+    world.planner.set_leading(false, world.now());
+    assert_eq!(
+        reasons(&explain(&world, "192.0.2.1")),
+        ["NotLeading", "Waiting"]
+    );
+}
+
+#[test]
+fn limit_and_object_of_another_owner_are_named() {
+    let mut world = World::new();
+    world.resolver("a", json!({"domainList": ["one.example.com"]}));
+    let address = |i: u32| std::net::Ipv4Addr::from(0xc612_0000 + i).to_string();
+    let addresses: Vec<_> = (0..5_001).map(address).collect();
+    let texts: Vec<_> = addresses.iter().map(String::as_str).collect();
+    world.name("one.example.com.", &texts);
+    world.foreign_policy("taken", Some(53));
+    world.resolver("taken", json!({"domainList": ["two.example.com"]}));
+    world.name("two.example.com.", &["192.0.2.3"]);
+    world.pass(20);
+    assert_eq!(only(&explain(&world, texts[0])).reason, None);
+    let told = explain(&world, texts[5_000]);
+    assert_eq!(only(&told).reason, Some("left out at a limit"));
+    assert_eq!(reasons(&told), ["LimitExceeded"]);
+    let told = explain(&world, "192.0.2.3");
+    assert_eq!((told.is_there, reasons(&told)), (false, vec!["NameTaken"]));
+    assert_eq!(only(&told).objects, [Output::Map]);
+    // An address that is left out is no difference, and another owner's policy is one.
+    let compared = compare(&world.planner, world.now());
+    assert_eq!((compared.objects, compared.left_out), (4, 1));
+    let differing: Vec<_> = compared
+        .differences
+        .iter()
+        .map(|it| (it.kind, it.fault))
+        .collect();
+    assert_eq!(differing, [(Output::Policy, Some("it has another owner"))]);
+}
+
+#[test]
+fn objects_are_compared_with_the_statuses() {
+    let list = json!({"domainList": ["one.example.com", "two.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.name("two.example.com.", &["192.0.2.2"]);
+    world.pass(5);
+    let same = |world: &World| compare(&world.planner, world.now()).is_same;
+    assert!(same(&world));
+    // Until it is written, and afterwards.
+    world.name("one.example.com.", &["192.0.2.1", "192.0.2.5"]);
+    world.name("two.example.com.", &[]);
+    let compared = compare(&world.planner, world.now());
+    let texts = |all: &[std::net::IpAddr]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let policy = &compared.differences[0];
+    assert_eq!(texts(&policy.missing), ["192.0.2.5"]);
+    // A status without a reason takes nothing out.
+    assert!(policy.surplus.is_empty());
+    world.pass(5);
+    assert!(same(&world));
+    // A rule without destinations.
+    world.open_policy("a");
+    assert_eq!(
+        compare(&world.planner, world.now()).differences[0].fault,
+        Some("a rule without destinations allows everything")
+    );
+    world.pass(20);
+    // After a start the objects keep their addresses until each name is answered.
+    world.silence("one.example.com.");
+    world.restart();
+    world.pass(1);
+    let compared = compare(&world.planner, world.now());
+    assert!(compared.is_same, "{compared:?}");
+    // A kind that cannot be read may have the object.
+    world.unread.insert(Output::Policy);
+    world.restart();
+    let fault = compare(&world.planner, world.now()).differences[0].fault;
+    assert_eq!(fault, Some("objects of this kind are not read"));
+}
+
+#[test]
+fn names_are_listed_in_pages_with_stored_addresses() {
+    let mut world = World::new();
+    world.name("*.example.org.", &["192.0.2.7"]);
+    for i in 0..120 {
+        let name = format!("n{i:03}.example.com");
+        world.resolver(
+            &format!("r{i:03}"),
+            json!({"domainList": [name, "*.example.org"]}),
+        );
+        world.name(&format!("{name}."), &["192.0.2.1"]);
+        world.run();
+    }
+    // It is not written yet.
+    world.name("n119.example.com.", &["192.0.2.1", "192.0.2.2"]);
+    let list = |filter: &str, after: Option<ObjectKey>| {
+        super::list(&world.planner, filter, None, after.as_ref())
+    };
+    let first = list("", None);
+    assert_eq!(first.dns_resolvers.len(), 100);
+    let next = list("", first.next);
+    assert_eq!((next.dns_resolvers.len(), next.next), (20, None));
+    let last = next.dns_resolvers.last().unwrap();
+    assert_eq!(last.names[0].name, "n119.example.com.");
+    assert_eq!(last.names[0].addresses.len(), 1);
+    let found = list("N007", None);
+    let names = |name: &str| {
+        found
+            .dns_resolvers
+            .iter()
+            .filter(|it| it.names.iter().any(|it| it.name == name))
+            .count()
+    };
+    assert_eq!(
+        (names("n007.example.com."), names("*.example.org.")),
+        (1, 100)
+    );
+}

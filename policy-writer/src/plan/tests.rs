@@ -1,0 +1,469 @@
+//! The planner beside a store in memory.
+
+mod failures;
+mod random;
+pub(crate) mod world;
+
+use proto::api::DnsResolverStatus;
+use runtime::store::Event;
+use serde_json::json;
+
+use self::world::{World, key};
+use super::*;
+use crate::facts;
+
+#[test]
+fn new_policy_waits_for_answers_and_then_refuses_all() {
+    let mut world = World::new();
+    world.resolver(
+        "a",
+        json!({"domainList": ["one.example.com", "Two.Example.com."]}),
+    );
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.run();
+    assert_eq!(world.policy("a"), None);
+    world.pass(FIRST_ANSWERS_SECONDS);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+    let mut world = World::new();
+    world.resolver("a", json!({"domainList": ["one.example.com"]}));
+    world.pass(FIRST_ANSWERS_SECONDS);
+    assert_eq!(world.policy("a").unwrap(), [""; 0]);
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.pass(1);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+}
+
+const FIRST_ANSWERS_SECONDS: u64 = resolver::FIRST_ANSWERS.as_secs();
+
+#[test]
+fn objects_are_written_once_each_name_is_answered() {
+    let mut world = World::new();
+    world.resolver(
+        "a",
+        json!({"domainList": ["One.Example.com", "*.example.org", "bad_name"]}),
+    );
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.name("*.example.org.", &["192.0.2.1", "2001:db8::1"]);
+    world.run();
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1", "2001:db8::1"]);
+    let map = world.map("a");
+    let expected = json!({"domains": [
+        {"name": "One.Example.com", "ips": ["192.0.2.1/32"]},
+        {"name": "*.example.org", "ips": ["192.0.2.1/32", "2001:db8::1/128"]},
+        {"name": "bad_name", "ips": []},
+    ]});
+    assert_eq!(serde_json::to_value(&map.data).unwrap(), expected);
+    assert_eq!(map.metadata.labels.unwrap()["team"], "blue");
+    let owner = &map.metadata.owner_references.unwrap()[0];
+    assert_eq!(
+        (owner.controller, owner.block_owner_deletion),
+        (Some(true), Some(true))
+    );
+    let status = world.status("a");
+    assert!(status.ready, "{status:?}");
+    assert_eq!(world.condition("a", "Resolved").reason, "InvalidNames");
+    // Nothing changes, so nothing is written.
+    let writes = world.writes;
+    world.pass(3_600);
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.pass(60);
+    assert_eq!(world.writes, writes);
+}
+
+#[test]
+fn changes_within_a_second_go_together() {
+    let mut world = World::ready(
+        "a",
+        json!({"domainList": ["one.example.com"]}),
+        &["192.0.2.1"],
+    );
+    world.pass(5);
+    let writes = world.writes;
+    for last in 2..10 {
+        world.name("one.example.com.", &[&format!("192.0.2.{last}")]);
+        world.run();
+    }
+    // A policy and an IPMap: for the first change, and for all others.
+    assert_eq!(world.writes - writes, 2);
+    world.pass(1);
+    assert_eq!(world.writes - writes, 4);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.9"]);
+}
+
+#[test]
+fn name_that_leaves_takes_its_own_addresses_out() {
+    let list = json!({"domainList": ["one.example.com", "two.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.name("two.example.com.", &["192.0.2.1", "192.0.2.2"]);
+    world.pass(5);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1", "192.0.2.2"]);
+    // An unanswered name does not delay it.
+    world.resolver(
+        "a",
+        json!({"domainList": ["one.example.com", "three.example.com"]}),
+    );
+    world.run();
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+}
+
+#[test]
+fn restart_loses_no_address_while_a_name_is_unanswered() {
+    let list = json!({"domainList": ["one.example.com", "two.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.name("two.example.com.", &["192.0.2.2"]);
+    world.pass(5);
+    // The objects come back from a backup without their statuses.
+    world.silence("one.example.com.");
+    world.restart();
+    world.pass(30);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1", "192.0.2.2"]);
+    let ips = |world: &World| world.map("a").data.unwrap().domains[0].ips.clone();
+    assert_eq!(ips(&world), ["192.0.2.1/32"]);
+    world.name("one.example.com.", &["192.0.2.7"]);
+    world.run();
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2", "192.0.2.7"]);
+    assert_eq!(ips(&world), ["192.0.2.7/32"]);
+}
+
+#[test]
+fn object_of_another_owner_is_left_alone_and_named() {
+    let mut world = World::new();
+    world.foreign_policy("a", None);
+    world.resolver("a", json!({"domainList": ["one.example.com"]}));
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.pass(30);
+    assert_eq!(world.policy("a").unwrap(), ["198.51.100.1"]);
+    let condition = world.condition("a", "NameTaken");
+    assert!(
+        condition.status == "True" && condition.message.ends_with("NetworkPolicy"),
+        "{condition:?}"
+    );
+    assert!(!world.status("a").ready);
+    assert_eq!(
+        world.map("a").data.unwrap().domains[0].ips,
+        ["192.0.2.1/32"]
+    );
+    world.delete_policy("a");
+    world.pass(30);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+    assert!(world.status("a").ready);
+}
+
+#[test]
+fn address_in_an_ip_map_never_reaches_a_policy() {
+    let mut world = World::new();
+    // A forged owner, with the uid of a DNSResolver to come.
+    world.edit_map("a", "203.0.113.9/32");
+    world.resolver(
+        "a",
+        json!({"domainList": ["one.example.com", "two.example.com"]}),
+    );
+    world.pass(30);
+    world.name("one.example.com.", &["192.0.2.1"]);
+    for _ in 0..5 {
+        world.edit_map("a", "203.0.113.9/32");
+        world.pass(10);
+        assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+        assert_eq!(
+            world.map("a").data.unwrap().domains[0].ips,
+            ["192.0.2.1/32"]
+        );
+        world.restart();
+    }
+}
+
+#[test]
+fn foreign_change_is_put_right_at_most_once_a_second() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.pass(5);
+    let before = world.writes;
+    world.open_policy("a");
+    world.run();
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+    assert!(world.reasons().contains(&"OpenPolicyClosed"));
+    for _ in 0..100 {
+        world.open_policy("a");
+        world.pass_for(Duration::from_millis(100));
+    }
+    let writes = world.writes - before;
+    assert!((10..13).contains(&writes), "{writes}");
+    let undone = facts::totals(&world.planner).undone;
+    assert_eq!(undone, u64::try_from(writes).unwrap());
+    world.pass(1);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+    // A policy of the same name that comes and goes delays no IPMap.
+    world.delete_policy("a");
+    world.foreign_policy("a", None);
+    world.name("one.example.com.", &["192.0.2.2"]);
+    world.pass(2);
+    let ips = world.map("a").data.unwrap().domains[0].ips.clone();
+    assert_eq!(ips, ["192.0.2.2/32"]);
+}
+
+#[test]
+fn deletion_before_the_result_of_a_write_is_put_right() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.pass(5);
+    world.name("one.example.com.", &["192.0.2.2"]);
+    let jobs = world.planner.next_jobs(16, world.now());
+    let done: Vec<_> = jobs.into_iter().map(|job| world.carry_out(job)).collect();
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
+    world.delete_policy("a");
+    for done in done {
+        world.planner.finished(done, world.now());
+    }
+    world.pass(2);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
+}
+
+#[test]
+fn other_kind_deletes_the_policy_with_an_event() {
+    let mut world = World::ready(
+        "a",
+        json!({"domainList": ["one.example.com"]}),
+        &["192.0.2.1"],
+    );
+    world.resolver(
+        "a",
+        json!({"domainList": ["one.example.com"], "generateType": "unknown"}),
+    );
+    world.pass(20);
+    // A slip of the pen opens nothing.
+    assert!(world.policy("a").is_some());
+    assert_eq!(
+        world.condition("a", "Written").reason,
+        "UnknownGenerateType"
+    );
+    world.resolver(
+        "a",
+        json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"}),
+    );
+    world.pass(20);
+    assert_eq!(world.policy("a"), None);
+    assert!(world.reasons().contains(&"PolicyRemoved"));
+    let set = world.set("a");
+    assert_eq!(set.spec.nets, ["192.0.2.1/32"]);
+    let labels: Vec<_> = set
+        .metadata
+        .labels
+        .unwrap_or_default()
+        .into_keys()
+        .collect();
+    assert_eq!(labels, ["egress.example.com/set"]);
+}
+
+#[test]
+fn addresses_of_an_unmarked_object_are_not_kept() {
+    let mut world = World::new();
+    world.old_operator("a", &["192.0.2.50"]);
+    world.resolver("a", json!({"domainList": ["one.example.com"]}));
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.run();
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+}
+
+/// The first addresses of 198.18.0.0/15.
+fn addresses(count: u32) -> Vec<String> {
+    let address = |i: u32| std::net::Ipv4Addr::from(0xc612_0000 + i).to_string();
+    (0..count).map(address).collect()
+}
+
+#[test]
+fn namespace_that_writes_much_delays_no_other() {
+    let mut world = World::new();
+    let label = "a".repeat(60);
+    let name = |i: usize| format!("{label}.{label}.{label}.n{i}.example.com");
+    // Forty IPMaps of 100 kB, five times: twice the savings of ten seconds.
+    for first in 0..5 {
+        for i in 0..40 {
+            let names: Vec<_> = (first..first + 500).map(name).collect();
+            let list = json!({"domainList": names, "generateType": "IPMap"});
+            world.resolver(&format!("large-{i}"), list);
+        }
+        world.pass(if first == 0 { 40 } else { 1 });
+    }
+    let before = world.writes;
+    world.name("small.example.com.", &["192.0.2.1"]);
+    world.resolver("team-b/small", json!({"domainList": ["small.example.com"]}));
+    world.pass(1);
+    assert!(world.policy("team-b/small").is_some());
+    let writes = world.writes - before;
+    assert!((10..16).contains(&writes), "{writes}");
+    world.pass(60);
+    let last = world.map("large-39").data.unwrap().domains.pop();
+    assert_eq!(last.unwrap().name, name(503));
+}
+
+#[test]
+fn addresses_beyond_5000_are_left_out_and_stored_ones_stay() {
+    let mut world = World::new();
+    let all = addresses(5_002);
+    let texts: Vec<_> = all.iter().map(String::as_str).collect();
+    let list = ["*.example.org", "one.example.com"];
+    world.resolver("a", json!({"domainList": list}));
+    world.name("*.example.org.", &texts[..2]);
+    world.name("one.example.com.", &texts[2..5_001]);
+    world.run();
+    let policy = |world: &World| world.policy("a").unwrap();
+    let present = policy(&world);
+    assert_eq!(present.len(), 5_000);
+    let condition = world.condition("a", "LimitExceeded");
+    assert!(
+        condition.message.ends_with("*.example.org"),
+        "{condition:?}"
+    );
+    assert_eq!(facts::totals(&world.planner).left_out_addresses, 1);
+    world.name("one.example.com.", &texts[2..]);
+    world.restart();
+    world.pass(30);
+    assert_eq!(policy(&world), present);
+    assert_eq!(facts::totals(&world.planner).left_out_addresses, 2);
+}
+
+#[test]
+fn name_without_an_object_differs_from_one_without_answer() {
+    let mut world = World::new();
+    let list = ["one.example.com", "two.example.com"];
+    world.resolver("a", json!({"domainList": list}));
+    world.silence("two.example.com.");
+    world.pass(20);
+    let condition = world.condition("a", "Resolved");
+    assert_eq!(condition.reason, "NoDNSNameResolver");
+    let parts: Vec<_> = condition.message.split("; ").collect();
+    assert_eq!(parts[0], "no answer yet: two.example.com");
+    assert!(parts[1].ends_with(": one.example.com"), "{parts:?}");
+    world.silence("one.example.com.");
+    world.pass(20);
+    assert_eq!(world.condition("a", "Resolved").reason, "Waiting");
+}
+
+#[test]
+fn resolver_whose_pods_cannot_reach_dns_is_named() {
+    let mut world = World::ready(
+        "a",
+        json!({"domainList": ["one.example.com"]}),
+        &["192.0.2.1"],
+    );
+    world.pass(5);
+    assert_eq!(world.condition("a", "DNSBlocked").status, "True");
+    world.foreign_policy("dns", Some(53));
+    world.run();
+    assert_eq!(world.condition("a", "DNSBlocked").status, "False");
+}
+
+#[test]
+fn refused_write_is_reported_and_tried_again() {
+    let mut world = World::new();
+    world.refuses = Output::ALL.into();
+    world.resolver("a", json!({"domainList": ["one.example.com"]}));
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.run();
+    assert_eq!(world.condition("a", "Written").reason, "Refused");
+    world.refuses.clear();
+    world.pass(60);
+    assert!(world.status("a").ready);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+}
+
+#[test]
+fn standby_writes_nothing_and_a_new_leader_takes_over() {
+    let mut world = World::ready(
+        "a",
+        json!({"domainList": ["one.example.com"]}),
+        &["192.0.2.1"],
+    );
+    world.pass(5);
+    let now = world.now();
+    world.planner.set_leading(false, now);
+    world.name("one.example.com.", &["192.0.2.2"]);
+    world.pass(60);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+    let now = world.now();
+    world.planner.set_leading(true, now);
+    world.run();
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
+}
+
+#[test]
+fn orphans_are_deleted_where_nothing_else_does_it() {
+    let mut world = World::ready(
+        "a",
+        json!({"domainList": ["one.example.com"]}),
+        &["192.0.2.1"],
+    );
+    world.foreign_policy("b", None);
+    world.pass(5);
+    world
+        .planner
+        .apply_resolvers(&Event::Deleted(key("a")), world.now());
+    world.pass(5);
+    assert_eq!(world.policy("a"), None);
+    assert!(world.policy("b").is_some());
+    assert_eq!(world.status("a"), DnsResolverStatus::default());
+}
+
+#[test]
+fn set_of_unanswered_names_has_no_address_of_a_policy() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.silence("one.example.com.");
+    let set = json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"});
+    world.resolver("a", set.clone());
+    world.restart();
+    world.pass(20);
+    assert_eq!(world.set("a").spec.nets, [""; 0]);
+    // The addresses of the set itself stay.
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.pass(5);
+    world.silence("one.example.com.");
+    world.restart();
+    world.pass(20);
+    assert_eq!(world.set("a").spec.nets, ["192.0.2.1/32"]);
+}
+
+#[test]
+fn unknown_type_keeps_the_policy_after_a_restart() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.silence("one.example.com.");
+    let unknown = json!({"domainList": ["one.example.com"], "generateType": "unknown"});
+    world.resolver("a", unknown);
+    world.restart();
+    world.pass(20);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+}
+
+#[test]
+fn status_that_changes_all_the_time_is_written_once_a_second() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.pass(5);
+    let before = world.status_writes;
+    for i in 0..100 {
+        // Every other change is not known before the write.
+        world.spoil_status("a", i % 2 == 0);
+        world.pass_for(Duration::from_millis(100));
+    }
+    let attempts = world.status_writes - before;
+    assert!((2..12).contains(&attempts), "{attempts}");
+    world.spoil_status("a", true);
+    world.pass(31);
+    assert!(world.status("a").ready);
+}
+
+#[test]
+fn waiting_jobs_are_one_for_each_object_and_as_many_as_asked() {
+    let mut world = World::new();
+    world.name("one.example.com.", &["192.0.2.1"]);
+    for i in 0..40 {
+        world.resolver(&format!("a{i}"), json!({"domainList": ["one.example.com"]}));
+    }
+    // None of them ends.
+    let first = world.planner.next_jobs(32, world.now());
+    let others = world.planner.next_jobs(32, world.now());
+    assert_eq!((first.len(), others.len()), (32, 8));
+    assert!(world.planner.next_jobs(32, world.now()).is_empty());
+    assert_eq!(world.planner.next_timer(world.now()), None);
+}

@@ -1,0 +1,289 @@
+//! Faults of the cluster: a restored etcd, kinds that cannot be read, refused writes.
+
+use runtime::store::ObjectKey;
+use serde_json::json;
+
+use super::{
+    super::*,
+    world::{World, key},
+};
+
+fn ips(world: &World, name: &str) -> Vec<String> {
+    world.map(name).data.unwrap().domains[0].ips.clone()
+}
+
+#[test]
+fn restore_of_etcd_makes_lower_versions_count() {
+    let mut world = World::ready(
+        "a",
+        json!({"domainList": ["one.example.com"]}),
+        &["192.0.2.1"],
+    );
+    world.pass(5);
+    let backup = world.back_up();
+    for last in 2..6 {
+        world.name("one.example.com.", &[&format!("192.0.2.{last}")]);
+        world.pass(2);
+    }
+    world.restore(backup);
+    world.pass(2);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.5"]);
+    world.name("one.example.com.", &["192.0.2.9"]);
+    world.pass(2);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.9"]);
+    assert_eq!(ips(&world, "a"), ["192.0.2.9/32"]);
+}
+
+#[test]
+fn result_from_before_a_restore_is_read_again() {
+    let mut world = World::ready(
+        "a",
+        json!({"domainList": ["one.example.com"]}),
+        &["192.0.2.1"],
+    );
+    world.pass(5);
+    let backup = world.back_up();
+    world.name("one.example.com.", &["192.0.2.2"]);
+    let jobs = world.planner.next_jobs(16, world.now());
+    let done: Vec<_> = jobs.into_iter().map(|job| world.carry_out(job)).collect();
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
+    world.restore(backup);
+    for done in done {
+        world.planner.finished(done, world.now());
+    }
+    world.pass(3);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
+    assert_eq!(ips(&world, "a"), ["192.0.2.2/32"]);
+}
+
+#[test]
+fn kind_that_cannot_be_read_stops_no_other() {
+    let mut world = World::new();
+    world.unread = [Output::Map, Output::Set].into();
+    world.restart();
+    world.resolver("a", json!({"domainList": ["one.example.com"]}));
+    world.resolver(
+        "b",
+        json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"}),
+    );
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.run();
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
+    for (name, kinds) in [("a", "IPMap,"), ("b", "NetworkSet and IPMap,")] {
+        let condition = world.condition(name, "Written");
+        assert_eq!(condition.reason, "KindUnreadable");
+        assert!(condition.message.contains(kinds), "{condition:?}");
+        assert!(!world.status(name).ready);
+    }
+    let unread = world.planner.unread();
+    assert_eq!(unread[0], "IPMap objects cannot be read: not served");
+    assert!(unread.len() == 2 && unread[1].starts_with("NetworkSet"));
+    // A change does not wait for the other kinds.
+    world.pass(5);
+    world.name("one.example.com.", &["192.0.2.2"]);
+    world.run();
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
+
+    world.unread.clear();
+    world.list(Output::Map);
+    world.list(Output::Set);
+    world.pass(2);
+    assert_eq!(ips(&world, "a"), ["192.0.2.2/32"]);
+    assert_eq!(world.set("b").spec.nets, ["192.0.2.2/32"]);
+    assert!(world.status("a").ready && world.status("b").ready);
+}
+
+#[test]
+fn set_that_is_read_late_keeps_its_addresses() {
+    let mut world = World::new();
+    let spec = json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"});
+    world.resolver("a", spec);
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.pass(5);
+    world.silence("one.example.com.");
+    world.unread = [Output::Set].into();
+    world.restart();
+    // The IPMap is planned, and the group of sets becomes known after it.
+    let now = world.now();
+    world.planner.reset_sets(false, now);
+    world.pass(20);
+    assert_eq!(world.condition("a", "Written").reason, "NotServed");
+    let now = world.now();
+    world.planner.reset_sets(true, now);
+    world.pass(5);
+    world.unread.clear();
+    world.list(Output::Set);
+    world.pass(20);
+    assert_eq!(world.set("a").spec.nets, ["192.0.2.1/32"]);
+    assert_eq!(ips(&world, "a"), ["192.0.2.1/32"]);
+}
+
+#[test]
+fn set_whose_group_was_away_keeps_its_addresses() {
+    let mut world = World::new();
+    world.planner.reset_sets(true, world.now());
+    world.list(Output::Set);
+    let spec = json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"});
+    world.resolver("a", spec);
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.pass(20);
+    world.silence("one.example.com.");
+    world.restart();
+    world.pass(20);
+    assert_eq!(world.set("a").spec.nets, ["192.0.2.1/32"]);
+    world.planner.reset_sets(false, world.now());
+    // Another policy-writer has written it.
+    let stored = world.sets.get_mut(&key("a")).unwrap();
+    stored.spec.nets = vec!["192.0.2.2/32".to_owned()];
+    world.planner.reset_sets(true, world.now());
+    world.list(Output::Set);
+    world.pass(20);
+    assert_eq!(world.set("a").spec.nets, ["192.0.2.2/32"]);
+}
+
+#[test]
+fn policy_stays_until_each_wanted_object_is_there() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let set = json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"});
+    let mut world = World::ready("a", list.clone(), &["192.0.2.1"]);
+    world.pass(5);
+    // The set is refused.
+    world.refuses = [Output::Set].into();
+    world.resolver("a", set.clone());
+    world.pass(90);
+    assert!(world.policy("a").is_some());
+    assert!(!world.reasons().contains(&"PolicyRemoved"));
+    world.refuses.clear();
+    world.pass(60);
+    assert_eq!(world.policy("a"), None);
+    assert!(world.reasons().contains(&"PolicyRemoved"));
+
+    // Its name is taken, or sets cannot be read.
+    world.foreign_set("b");
+    world.resolver("b", list.clone());
+    world.pass(5);
+    world.resolver("b", set.clone());
+    world.pass(60);
+    assert!(world.policy("b").is_some());
+    world.resolver("c", list);
+    world.pass(5);
+    let now = world.now();
+    world.planner.reset_sets(false, now);
+    world.resolver("c", set);
+    world.pass(60);
+    assert!(world.policy("c").is_some());
+}
+
+#[test]
+fn old_set_follows_the_names_until_the_policy_is_there() {
+    let mut world = World::new();
+    world.planner.reset_sets(true, world.now());
+    world.list(Output::Set);
+    let names = json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"});
+    world.resolver("a", names);
+    world.name("one.example.com.", &["192.0.2.1"]);
+    world.pass(20);
+    world.foreign_policy("a", None);
+    world.resolver("a", json!({"domainList": ["one.example.com"]}));
+    world.pass(20);
+    assert_eq!(world.set("a").spec.nets, ["192.0.2.1/32"]);
+    world.name("one.example.com.", &["192.0.2.2"]);
+    world.pass(20);
+    assert_eq!(world.set("a").spec.nets, ["192.0.2.2/32"]);
+    // After a restart the name has no answer at first.
+    world.silence("one.example.com.");
+    world.restart();
+    world.pass(20);
+    assert_eq!(world.set("a").spec.nets, ["192.0.2.2/32"]);
+    world.delete_policy("a");
+    world.name("one.example.com.", &["192.0.2.2"]);
+    world.pass(20);
+    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
+    assert!(!world.sets.contains_key(&key("a")));
+}
+
+#[test]
+fn kind_that_is_refused_delays_no_other() {
+    let mut world = World::new();
+    world.refuses = [Output::Policy].into();
+    world.resolver("a", json!({"domainList": ["one.example.com"]}));
+    world.name("one.example.com.", &["192.0.2.1"]);
+    // By now the pauses are half a minute.
+    world.pass(70);
+    for last in 2..6 {
+        let address = format!("192.0.2.{last}");
+        world.name("one.example.com.", &[&address]);
+        world.pass(1);
+        assert_eq!(ips(&world, "a"), [format!("{address}/32")]);
+    }
+    assert_eq!(world.condition("a", "Written").reason, "Refused");
+    // A write that is no longer asked for is no fault.
+    world.resolver(
+        "a",
+        json!({"domainList": ["one.example.com"], "generateType": "IPMap"}),
+    );
+    world.pass(20);
+    assert!(world.status("a").ready, "{:?}", world.status("a"));
+}
+
+#[test]
+fn unreadable_resolvers_delete_no_policy() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list.clone(), &["192.0.2.1"]);
+    // The folder is not mounted.
+    world.restart_without_resolvers(&[]);
+    world.pass(60);
+    assert!(world.policy("a").is_some());
+    // It cannot be read, and neither can one file.
+    for unreadable in [ObjectKey::all_in("team-a"), key("a")] {
+        world.restart_without_resolvers(&[unreadable]);
+        world.resolver("b", list.clone());
+        world.pass(60);
+        assert!(world.policy("a").is_some());
+    }
+    world.restart_without_resolvers(&[]);
+    world.resolver("b", list);
+    world.pass(60);
+    assert_eq!(world.policy("a"), None);
+    assert!(world.policy("b").is_some());
+}
+
+#[test]
+fn failed_deletion_of_an_orphan_is_tried_again() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.refuses = Output::ALL.into();
+    world.delete_resolver("a");
+    world.pass(5);
+    assert!(world.policy("a").is_some());
+    world.refuses.clear();
+    world.pass(60);
+    assert_eq!(world.policy("a"), None);
+}
+
+/// The status without its times.
+fn facts(world: &World) -> (bool, Vec<String>) {
+    let status = world.status("a");
+    let conditions = status.conditions.into_iter();
+    let texts = conditions.map(|it| format!("{}={} {}", it.type_, it.status, it.message));
+    (status.ready, texts.collect())
+}
+
+#[test]
+fn status_that_changes_while_it_is_written_is_put_right() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list.clone(), &["192.0.2.1"]);
+    world.pass(20);
+    // A new generation has to be in the status.
+    world.resolver("a", list);
+    let jobs = world.planner.next_jobs(16, world.now());
+    let done: Vec<_> = jobs.into_iter().map(|job| world.carry_out(job)).collect();
+    let right = facts(&world);
+    assert!(right.0);
+    world.spoil_status("a", true);
+    for done in done {
+        world.planner.finished(done, world.now());
+    }
+    world.pass(10);
+    assert_eq!(facts(&world), right);
+}
