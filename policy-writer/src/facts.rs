@@ -315,11 +315,13 @@ fn of_resolver(planner: &Planner, key: &ObjectKey, resolver: &Resolver, now: Now
         );
         reasons.push(Reason::new("Waiting", words));
     }
+    let retries = resolver.failures.values().map(|it| it.retry_at);
     let filled = planner.bucket_is_empty_until(now);
-    let later = resolver.next_look.filter(|at| *at > now.instant).or(filled);
-    if let Some(at) = later.filter(|_| !resolver.failures.is_empty() || filled.is_some()) {
+    let filled = filled.filter(|_| resolver.next_look.is_some());
+    let later = retries.chain(filled).filter(|at| *at > now.instant);
+    if let Some(at) = later.min() {
+        let wait = span(at - now.instant);
         let words = "after failures, or since all objects had more than 1 MiB/s of writes";
-        let wait = span(at.saturating_duration_since(now.instant));
         let words = format!("the next write is due in {wait}, {words}");
         reasons.push(Reason::new("Paused", words));
     }

@@ -50,7 +50,7 @@ impl Planner {
     /// Applies an event about objects of a kind that this program writes.
     pub fn apply_output<K: Written>(&mut self, event: &Event<K>, now: Now) {
         let output = K::OUTPUT;
-        let was_failing = self.cannot_be_read(output);
+        let is_known = self.is_read(output) || self.cannot_be_read(output);
         self.apply_reading(output.name(), event);
         self.orphans_at = Some(now.instant);
         let known = self.stored.of(output);
@@ -88,8 +88,8 @@ impl Planner {
                     self.touch(key, now);
                 }
             }
-            Event::OutOfSync(_) if was_failing => {}
-            // The statuses name it.
+            Event::OutOfSync(_) if is_known => {}
+            // The statuses name a kind that was never read.
             Event::OutOfSync(_) => {
                 for resolver in self.resolvers.values_mut() {
                     resolver.touch(now.instant);

@@ -111,10 +111,13 @@ impl Resolver {
         self.generation = object.metadata.generation;
         self.version.clone_from(&object.metadata.resource_version);
         self.status = kept_status(object);
-        if request != self.request {
-            self.hold_until = now + FIRST_ANSWERS;
-            self.request = request;
+        if request == self.request {
+            // A tenant may change the status all the time.
+            let at = self.status_not_before.unwrap_or(now);
+            return self.look_at(at.max(now));
         }
+        self.request = request;
+        self.hold_until = now + FIRST_ANSWERS;
         self.touch(now);
     }
 

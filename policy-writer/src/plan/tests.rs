@@ -150,29 +150,6 @@ fn object_of_another_owner_is_left_alone_and_named() {
 }
 
 #[test]
-fn address_in_an_ip_map_never_reaches_a_policy() {
-    let mut world = World::new();
-    // A forged owner, with the uid of a DNSResolver to come.
-    world.edit_map("a", "203.0.113.9/32");
-    world.resolver(
-        "a",
-        json!({"domainList": ["one.example.com", "two.example.com"]}),
-    );
-    world.pass(30);
-    world.name("one.example.com.", &["192.0.2.1"]);
-    for _ in 0..5 {
-        world.edit_map("a", "203.0.113.9/32");
-        world.pass(10);
-        assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
-        assert_eq!(
-            world.map("a").data.unwrap().domains[0].ips,
-            ["192.0.2.1/32"]
-        );
-        world.restart();
-    }
-}
-
-#[test]
 fn foreign_change_is_put_right_at_most_once_a_second() {
     let list = json!({"domainList": ["one.example.com"]});
     let mut world = World::ready("a", list, &["192.0.2.1"]);
