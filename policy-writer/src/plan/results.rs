@@ -2,7 +2,10 @@
 
 use runtime::store::ObjectKey;
 
-use super::{Done, InFlight, Now, OperationResult, Output, Planner, resolver::Failure};
+use super::{
+    Done, InFlight, Now, OperationResult, Output, Planner,
+    resolver::{Failure, TOGETHER},
+};
 
 impl Planner {
     /// Takes in the results of a job.
@@ -20,6 +23,8 @@ impl Planner {
             self.take_result(&key, output, result, &job, now);
         }
         let Some(resolver) = self.resolvers.get_mut(&key) else {
+            // Its objects were left alone while the job was under way.
+            let _at = self.orphans_at.get_or_insert(now.instant + TOGETHER);
             return;
         };
         if !is_success {
@@ -85,8 +90,9 @@ impl Planner {
         let known = self.stored.get(output, key);
         let is_version = |it| (&observed.uid, &observed.version) == it;
         let is_same = known.is_some_and(|it| is_version((&it.uid, &it.version)));
-        // An event that came meanwhile may be older or newer. Then the object is read again, since its creation fails.
-        let is_sure = is_same || !job.touched.contains(&output);
-        self.stored.set(output, key, is_sure.then_some(observed));
+        // An event that came meanwhile may be older or newer. If it is older, the watch brings this version, too.
+        if is_same || !job.touched.contains(&output) {
+            self.stored.set(output, key, Some(observed));
+        }
     }
 }

@@ -113,7 +113,9 @@ async fn files_of_policies_follow_files_of_names() {
     for kind in ["networkpolicies", "ipmaps"] {
         eventually(&format!("{kind} are deleted"), async || {
             let is_there = file(kind).exists();
-            (!is_there).then_some(()).ok_or_else(String::new)
+            (!is_there)
+                .then_some(())
+                .ok_or_else(|| program.process().log())
         })
         .await;
     }

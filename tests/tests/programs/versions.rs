@@ -133,7 +133,7 @@ async fn additions_of_a_later_version_are_ignored_and_changes_are_refused() {
     world.settle().await;
     for program in [&world.collector, &world.ovn_writer] {
         eventually("it says which object it cannot read", async || {
-            says(program, "dns-5dd68c7c99", "v7")
+            says(program, "dns-5dd68c7c99", "v1alpha1")
         })
         .await;
     }

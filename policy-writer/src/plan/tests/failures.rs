@@ -261,6 +261,25 @@ fn failed_deletion_of_an_orphan_is_tried_again() {
     assert_eq!(world.policy("a"), None);
 }
 
+#[test]
+fn resolver_that_goes_while_its_job_runs_leaves_no_orphan() {
+    let list = json!({"domainList": ["one.example.com"]});
+    let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.pass(20);
+    world.name("one.example.com.", &["192.0.2.1", "192.0.2.2"]);
+    let jobs = world.planner.next_jobs(16, world.now());
+    assert!(!jobs.is_empty());
+    world.delete_resolver("a");
+    // The objects of a job that is under way are left alone.
+    assert_eq!(world.planner.next_jobs(16, world.now()).len(), 0);
+    let done: Vec<_> = jobs.into_iter().map(|job| world.carry_out(job)).collect();
+    for done in done {
+        world.planner.finished(done, world.now());
+    }
+    world.pass(5);
+    assert_eq!(world.policy("a"), None);
+}
+
 /// The status without its times.
 fn facts(world: &World) -> (bool, Vec<String>) {
     let status = world.status("a");
