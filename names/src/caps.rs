@@ -77,7 +77,7 @@ pub(crate) struct CapChanges {
     pub(crate) at_cap: Vec<Namespace>,
 }
 
-type Entries = HashMap<DnsName, Box<Entry>>;
+type Entries = foldhash::HashMap<DnsName, Box<Entry>>;
 
 impl NamespaceUse {
     pub(crate) fn new(caps: NamespaceCaps) -> Self {

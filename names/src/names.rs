@@ -5,15 +5,9 @@
 mod advance;
 mod answers;
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    iter::once,
-    mem,
-    net::IpAddr,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, iter::once, mem, net::IpAddr, sync::Arc, time::Duration};
 
+use foldhash::HashMap;
 use proto::{
     api::{DnsName, DnsNameResolverStatus},
     timestamp::Timestamp,
@@ -70,7 +64,7 @@ impl Names {
         Self {
             unused: Arc::new(RuleUse::none(Arc::clone(&limits))),
             limits,
-            entries: HashMap::new(),
+            entries: HashMap::default(),
             wakes: Wakes::default(),
             schedule: LookupScheduler::default(),
             backfill: GapBackfill::default(),

@@ -5,7 +5,7 @@
 //! refreshes, and never take more than half of the places.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     hash::BuildHasher,
     time::Duration,
 };
@@ -47,7 +47,7 @@ pub struct LookupScheduler {
     /// Whether names are looked up: this collector leads, and has a resolver. A change must
     /// reschedule every name.
     pub is_active: bool,
-    names: HashMap<DnsName, Lookup>,
+    names: foldhash::HashMap<DnsName, Lookup>,
     /// By [`Lane`].
     queues: [Queue; 3],
     /// The time of the last call that had one.

@@ -1,6 +1,6 @@
 //! Reports evictions in Events on the objects.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use kube::Resource;
 use names::{Evictions, Limits, Names};
@@ -24,7 +24,7 @@ impl EvictionLog {
     pub(super) fn report(
         &mut self,
         names: &Names,
-        by_name: &HashMap<DnsName, Box<NameObjects>>,
+        by_name: &foldhash::HashMap<DnsName, Box<NameObjects>>,
         policy: &ObjectPolicy,
         notices: &Notices,
         reporter: &Reporter,

@@ -1,7 +1,7 @@
 //! The owner of all names and objects. It is synchronous and does no IO: the [task](super::task) feeds it, and carries
 //! out its writes and look-ups.
 
-use std::{collections::HashMap, mem, net::IpAddr, sync::Arc};
+use std::{mem, net::IpAddr, sync::Arc};
 
 use crate::cluster::networks::{Networks, Purpose};
 use metrics::{counter, gauge};
@@ -41,7 +41,7 @@ const MAX_NAMED: usize = 20;
 #[derive(Debug)]
 pub struct Publisher {
     pub(crate) names: Names,
-    pub(super) by_name: HashMap<DnsName, Box<NameObjects>>,
+    pub(super) by_name: foldhash::HashMap<DnsName, Box<NameObjects>>,
     pub(crate) objects: Objects,
     pub(crate) rules: RuleUses,
     /// Names whose objects are to be checked.
@@ -70,7 +70,7 @@ impl Publisher {
         let sources = config.objects.sources.iter().map(|it| it.source);
         Self {
             names: Names::new(config.limits, config.namespace_caps),
-            by_name: HashMap::new(),
+            by_name: foldhash::HashMap::default(),
             rules: RuleUses::new(sources),
             objects: Objects::new(config.objects),
             dirty: DirtyNames::default(),

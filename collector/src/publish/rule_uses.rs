@@ -76,7 +76,7 @@ impl RuleUses {
         &mut self,
         all: &BySource<Wanted>,
         names: &mut Names,
-        by_name: &mut HashMap<DnsName, Box<NameObjects>>,
+        by_name: &mut foldhash::HashMap<DnsName, Box<NameObjects>>,
         dirty: &mut DirtyNames,
         now: Timestamp,
     ) {

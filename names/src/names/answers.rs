@@ -32,10 +32,8 @@ impl Names {
     }
 
     fn apply_answer_to(&mut self, rule_name: &DnsName, answer: &Observation) -> Option<Added> {
-        let entry = self
-            .entries
-            .get(rule_name)
-            .filter(|entry| !entry.is_left_out)?;
+        let entry = self.entries.get_mut(rule_name);
+        let entry = entry.filter(|entry| !entry.is_left_out)?;
         let admitted = self.caps.admit(entry, answer);
         if let Some((_, left_out)) = &admitted {
             self.changes.counts.left_out += *left_out as u64;
@@ -44,20 +42,18 @@ impl Names {
                 .extend(self.caps.take_unreported(entry, answer.at));
         }
         let answer = admitted.as_ref().map_or(answer, |(answer, _)| answer);
-        let entry = self.entries.get_mut(rule_name)?;
         let before = entry.counted_addresses();
         let added = new_addresses(entry, answer);
         let effect = entry.state.observe(answer, &entry.rule_use.limits);
-        let is_over_limit = entry
-            .state
-            .size()
-            .is_over_limit(entry.state.list(), &entry.rule_use.limits);
+        self.caps.add(entry, before);
+        let counted = entry.counted_addresses();
+        let size = entry.state.size();
+        let is_over_limit = size.is_over_limit(entry.state.list(), &entry.rule_use.limits);
         self.apply_effect(rule_name, &effect, Some(answer.at), answer.at);
         if is_over_limit {
             self.enforce(rule_name, answer.at);
+            self.caps.add(self.entries.get(rule_name)?, counted);
         }
-        let entry = self.entries.get(rule_name)?;
-        self.caps.add(entry, before);
         added
     }
 
