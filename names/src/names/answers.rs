@@ -45,14 +45,16 @@ impl Names {
         let before = entry.counted_addresses();
         let added = new_addresses(entry, answer);
         let effect = entry.state.observe(answer, &entry.rule_use.limits);
-        self.caps.add(entry, before);
-        let counted = entry.counted_addresses();
         let size = entry.state.size();
         let is_over_limit = size.is_over_limit(entry.state.list(), &entry.rule_use.limits);
+        if !is_over_limit {
+            self.caps.add(entry, before);
+        }
         self.apply_effect(rule_name, &effect, Some(answer.at), answer.at);
         if is_over_limit {
+            // Addresses that left make room for others of the namespace.
             self.enforce(rule_name, answer.at);
-            self.caps.add(self.entries.get(rule_name)?, counted);
+            self.caps.add(self.entries.get(rule_name)?, before);
         }
         added
     }
