@@ -6,8 +6,6 @@ mod rules;
 
 use std::{sync::Arc, time::Duration};
 
-use crate::cluster::networks::Networks;
-use crate::cluster::reading::Reading;
 use runtime::{
     OpenStore,
     admin::{Admin, Gate, Health},
@@ -33,6 +31,7 @@ use self::dns_servers::Blocks;
 use crate::{
     METRICS,
     args::{Args, Following},
+    cluster::{networks::Networks, reading::Reading},
     facts::{self, DnsSources, InspectSources, RuleSources},
     listen::{
         ConnectionTable, DnsServers, Ingest, Listener, MAX_CONNECTIONS, PeerAcl, secret::Secrets,

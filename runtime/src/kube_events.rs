@@ -5,7 +5,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    mem,
     sync::Arc,
     time::Duration,
 };
@@ -206,7 +205,7 @@ impl Reporting {
         let (since, notes) = &mut self.written;
         if now >= *since + REPEAT_AFTER {
             *since = now;
-            mem::take(notes);
+            notes.clear();
         }
         let note = rapidhash_v3(report.note.as_bytes());
         notes.insert(report.key(), note) != Some(note)

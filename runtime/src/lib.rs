@@ -1,12 +1,12 @@
 //! The common base of the programs. It knows no kind of object: a kind is a type parameter.
 //!
-//! - [`store`]: the store of `EgressFirewall` and `DNSNameResolver` objects.
+//! - [`store`]: the store of objects.
 //! - [`cluster`]: a Kubernetes API server.
 //! - [`changes`]: values that are sent when they change.
 //! - [`clock`]: the time of day, as a value that tests set.
 //! - [`address_filter`]: the addresses of statuses that may come into rules.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
-//! - [`args`]: flags of both programs.
+//! - [`args`]: flags that programs share.
 //! - [`certificate_expiry`]: the expiry of certificates as a metric.
 //! - [`http`]: HTTP servers that clients cannot block; [`listen`]: the sockets.
 //! - [`inspect`]: the state of a program, for administrators.

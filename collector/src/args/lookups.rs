@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use crate::cluster::endpoints::parse_service;
 use clap::Args;
 use runtime::{
     args::{format_duration, parse_duration},
     store::ObjectKey,
 };
 
-use crate::lookup::ResolverSpec;
+use crate::{cluster::endpoints::parse_service, lookup::ResolverSpec};
 use names::Limits;
 
 /// The flags of look-ups.

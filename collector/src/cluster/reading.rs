@@ -176,5 +176,4 @@ fn service_cidrs(object: &ServiceCIDR) -> Found {
 }
 
 #[cfg(test)]
-#[path = "reading_tests.rs"]
 mod tests;

@@ -5,8 +5,6 @@
 
 use std::{future::pending, net::IpAddr, sync::Arc};
 
-use crate::cluster::endpoints::Endpoints;
-use crate::cluster::networks::Networks;
 use ipnet::IpNet;
 use runtime::{
     listen::{ListenAddress, Peer},
@@ -14,7 +12,10 @@ use runtime::{
 };
 use tokio::sync::watch;
 
-use crate::listen::secret::Secrets;
+use crate::{
+    cluster::{endpoints::Endpoints, networks::Networks},
+    listen::secret::Secrets,
+};
 
 /// The rules for the peers of all listeners.
 #[derive(Clone, Debug, Default)]

@@ -1,11 +1,11 @@
 //! The metrics of names and objects.
 
-use crate::cluster::networks::Purpose;
 use metrics::{counter, gauge};
 use names::{Counts, Names};
 use runtime::metrics::Label;
 
 use super::publisher::Publisher;
+use crate::cluster::networks::Purpose;
 use tracing::info;
 
 use super::guards;

@@ -3,7 +3,6 @@
 
 use std::{mem, net::IpAddr, sync::Arc};
 
-use crate::cluster::networks::{Networks, Purpose};
 use metrics::{counter, gauge};
 use names::{Added, Changes, LookupResult, Names, Namespaces, Observation, Request, Wakes};
 use proto::api::DnsName;
@@ -21,6 +20,7 @@ use super::{
     rule_uses::RuleUses,
 };
 use crate::{
+    cluster::networks::{Networks, Purpose},
     flush::coverage::StreamCoverage,
     listen::PeerIds,
     matching::{

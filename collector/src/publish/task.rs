@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::cluster::networks::Networks;
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
 use metrics::counter;
@@ -30,6 +29,7 @@ use super::{
     write::{Write, WriteOutcome},
 };
 use crate::{
+    cluster::networks::Networks,
     flush::coverage::StreamCoverage,
     matching::{LossTracker, index::SharedIndex, queue},
     rules::{BySource, Source, Wanted},

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
-use crate::cluster::endpoints::{Discovery, Endpoints};
 use runtime::{OpenStore, UsageError, changes::send_if_changed, shutdown::Tasks};
 use tokio::{sync::watch, time::sleep};
 
 use super::{Program, follow};
 use crate::{
+    cluster::endpoints::{Discovery, Endpoints},
     flush::{
         self, BlockView, ProbeReports,
         coverage::{RecentCoverage, StreamCoverage},

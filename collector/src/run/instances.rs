@@ -2,8 +2,6 @@
 
 use std::{env, net::IpAddr, sync::Arc};
 
-use crate::cluster::instances::Peers;
-use crate::cluster::networks::Networks;
 use runtime::{
     OpenStore,
     leader::{Leader, Leadership},
@@ -12,7 +10,10 @@ use runtime::{
 use tokio::sync::watch;
 
 use super::Program;
-use crate::flush::coverage::StreamCoverage;
+use crate::{
+    cluster::{instances::Peers, networks::Networks},
+    flush::coverage::StreamCoverage,
+};
 
 /// The pod's addresses, which its manifest sets (`status.podIPs`).
 const POD_IPS: &str = "POD_IPS";

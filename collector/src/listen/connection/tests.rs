@@ -1,6 +1,5 @@
 use std::{fs, sync::Arc, time::Duration};
 
-use crate::cluster::endpoints::{Conditions, Endpoints};
 use bytes::{Bytes, BytesMut};
 use prost::Message as _;
 use proto::{
@@ -22,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::listen::connection::{Error, read};
 use crate::{
+    cluster::endpoints::{Conditions, Endpoints},
     listen::{ConnectionTable, DnsServers, Ingest, secret::Secrets},
     matching::{
         LossTracker,

@@ -1,9 +1,11 @@
-use crate::cluster::endpoints::{Conditions, Endpoints};
-use crate::cluster::networks::{Networks, Purpose};
 use runtime::reload::Reloading;
 use tokio::sync::watch;
 
 use super::*;
+use crate::cluster::{
+    endpoints::{Conditions, Endpoints},
+    networks::{Networks, Purpose},
+};
 
 fn peer(text: &str) -> Peer {
     Peer::Address(text.parse().unwrap())

@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::cluster::networks::{Networks, Purpose};
 use names::{FamilyOutcome, LookupResult};
 use tokio::sync::broadcast;
 
 use crate::{
+    cluster::networks::{Networks, Purpose},
     matching::answer_cache::Answer,
     publish::{
         ManageObjects,
