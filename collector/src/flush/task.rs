@@ -24,10 +24,7 @@ use super::{
     probe::{SeenProbe, Template},
     prober::{ProbeAnswer, Prober},
 };
-use crate::{
-    matching::query_origin::OwnQueries,
-    rules::{BySource, Wanted},
-};
+use crate::matching::{index::SharedIndex, query_origin::OwnQueries};
 
 /// The interval of publishing the states.
 const PUBLISH: Duration = Duration::from_secs(1);
@@ -43,7 +40,8 @@ pub struct Inputs {
     /// The queries, one for each block.
     pub templates: Arc<[Template]>,
     pub servers: watch::Receiver<BTreeSet<SocketAddr>>,
-    pub wanted: watch::Receiver<BySource<Wanted>>,
+    /// Without a wanted name, no probe is sent.
+    pub index: SharedIndex,
     /// The reports of the readers.
     pub seen: mpsc::Receiver<SeenProbe>,
     pub own: OwnQueries,
@@ -75,18 +73,14 @@ pub async fn run(
     };
     let mut ticks = interval(PUBLISH);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first values count as changes too.
+    // The first value counts as a change, too.
     inputs.servers.mark_changed();
-    inputs.wanted.mark_changed();
     let mut next = Instant::now();
     loop {
         tokio::select! {
             () = token.cancelled() => return Ok(()),
             Ok(()) = inputs.servers.changed() => {
                 task.set_servers(&inputs.servers.borrow_and_update());
-            }
-            Ok(()) = inputs.wanted.changed() => {
-                task.plan.set_wanted(!inputs.wanted.borrow_and_update().is_empty());
             }
             Some(seen) = inputs.seen.recv() => {
                 if let Some(delay) = task.plan.on_seen(&seen, Instant::now()) {
@@ -101,7 +95,10 @@ pub async fn run(
                     bail!("a prober failed: {error}");
                 }
             }
-            _ = ticks.tick() => task.publish(),
+            _ = ticks.tick() => {
+                task.plan.set_wanted(!inputs.index.load().is_empty());
+                task.publish();
+            }
             () = sleep_until(next), if task.plan.is_wanted() => {
                 task.send_probes();
                 next = Instant::now() + task.plan.interval();
