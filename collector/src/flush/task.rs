@@ -24,7 +24,7 @@ use super::{
     probe::{SeenProbe, Template},
     prober::{ProbeAnswer, Prober},
 };
-use crate::matching::{index::SharedIndex, query_origin::OwnQueries};
+use crate::matching::query_origin::OwnQueries;
 
 /// The interval of publishing the states.
 const PUBLISH: Duration = Duration::from_secs(1);
@@ -40,8 +40,6 @@ pub struct Inputs {
     /// The queries, one for each block.
     pub templates: Arc<[Template]>,
     pub servers: watch::Receiver<BTreeSet<SocketAddr>>,
-    /// Without a wanted name, no probe is sent.
-    pub index: SharedIndex,
     /// The reports of the readers.
     pub seen: mpsc::Receiver<SeenProbe>,
     pub own: OwnQueries,
@@ -95,11 +93,8 @@ pub async fn run(
                     bail!("a prober failed: {error}");
                 }
             }
-            _ = ticks.tick() => {
-                task.plan.set_wanted(!inputs.index.load().is_empty());
-                task.publish();
-            }
-            () = sleep_until(next), if task.plan.is_wanted() => {
+            _ = ticks.tick() => task.publish(),
+            () = sleep_until(next) => {
                 task.send_probes();
                 next = Instant::now() + task.plan.interval();
             }

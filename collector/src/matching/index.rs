@@ -64,11 +64,6 @@ impl<S: BuildHasher> NameIndex<S> {
         names.insert(hash, name);
     }
 
-    /// Whether no name is wanted.
-    pub fn is_empty(&self) -> bool {
-        self.exact.is_empty() && self.wildcard.is_empty()
-    }
-
     pub fn remove(&mut self, name: &DnsName) {
         let (names, hash) = self.place(name);
         names.remove(hash, name);
@@ -118,10 +113,6 @@ impl Names {
             let entry = Arc::make_mut(part).entry(hash, is_same, |(hash, _)| *hash);
             entry.or_insert_with(|| (hash, name.clone()));
         }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.iter().all(|part| part.is_empty())
     }
 
     fn remove(&mut self, hash: u64, name: &DnsName) {

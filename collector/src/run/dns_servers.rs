@@ -92,7 +92,6 @@ impl Program {
             interval: self.args.flush.flush_probe,
             templates,
             servers,
-            index: Arc::clone(&self.index),
             seen,
             own: self.own.clone(),
         };
