@@ -1,13 +1,12 @@
 //! The chart, installed in a cluster: its pods and CoreDNS's are processes, on nodes that forward to their ports.
 
 mod objects;
-mod policy_writers;
 
 use std::{
     collections::BTreeMap,
     fs,
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Output,
     sync::Mutex,
 };
@@ -24,7 +23,7 @@ use kube::{
 use proto::api::EgressFirewall;
 use serde_json::{Value, json};
 use tests::{
-    chart::{self, COLLECTOR, OVN_WRITER, POLICY_WRITER},
+    chart::{self, COLLECTOR, OVN_WRITER},
     coredns::{CoreDns, free_port, write_zone},
     kube::ApiServer,
     network::Network,
@@ -117,7 +116,6 @@ pub(crate) struct Installation {
     dns_metrics: Vec<Forward>,
     pub(crate) collectors: Vec<Pod>,
     pub(crate) writers: Vec<Pod>,
-    pub(crate) policy_writers: Vec<Pod>,
     pub(crate) databases: Vec<Northbound>,
     pub(crate) kubelet: Kubelet,
     pub(crate) server: ApiServer,
@@ -133,11 +131,6 @@ impl Installation {
     /// # Errors
     /// The reason, if this process may not make networks.
     pub(crate) async fn start() -> Result<Self, String> {
-        Self::start_with(&[]).await
-    }
-
-    /// [`Installation::start`] with more values of the chart.
-    pub(crate) async fn start_with(values: &[&str]) -> Result<Self, String> {
         let dns_folders: Vec<_> = DNS_PODS.iter().map(|_| Workdir::new()).collect();
         let mut networks = Vec::new();
         for folder in &dns_folders {
@@ -159,7 +152,7 @@ impl Installation {
             let post = PostParams::default();
             accounts.create(&post, &account.unwrap()).await.unwrap();
         }
-        let objects = chart::render(NAMESPACE, &[&VALUES, values].concat());
+        let objects = chart::render(NAMESPACE, &VALUES);
         for object in &objects {
             server.make(object).await;
         }
@@ -195,7 +188,6 @@ impl Installation {
             dns_metrics: Vec::new(),
             collectors: Vec::new(),
             writers: Vec::new(),
-            policy_writers: Vec::new(),
             databases: Vec::new(),
             kubelet,
             server,
@@ -236,9 +228,7 @@ impl Installation {
                 .await;
             self.writers.push(pod);
         }
-        self.run_policy_writers(objects).await;
-        let pods = self.collectors.iter().chain(&self.writers);
-        for pod in pods.chain(&self.policy_writers) {
+        for pod in self.collectors.iter().chain(&self.writers) {
             pod.program.ready().await;
         }
         for index in 0..DNS_PODS.len() {
@@ -326,7 +316,6 @@ impl Installation {
         let folder = Workdir::new();
         let command = match account {
             COLLECTOR => "collector",
-            POLICY_WRITER => "policy-writer",
             _ => "ovn-writer",
         };
         let program = Program::start_with(folder.path(), command, args, environment).await;
@@ -445,21 +434,13 @@ impl Installation {
 
     /// Runs `egress` as an administrator of the cluster.
     pub(crate) async fn egress(&self, args: &[&str]) -> (Option<i32>, String) {
-        self.egress_as(&self.server.kubeconfig(), args).await
-    }
-
-    pub(crate) async fn egress_as(
-        &self,
-        kubeconfig: &Path,
-        args: &[&str],
-    ) -> (Option<i32>, String) {
         let Output {
             status,
             stdout,
             stderr,
         } = Command::new(programs::program("egress"))
             .args(args)
-            .env("KUBECONFIG", kubeconfig)
+            .env("KUBECONFIG", self.server.kubeconfig())
             .kill_on_drop(true)
             .output()
             .await

@@ -1,10 +1,10 @@
-//! A proxy in front of the API server that can refuse, delay or block requests, and records them.
+//! A proxy in front of the API server that can refuse writes or block all requests.
 
 use std::{
     net::SocketAddr,
     path::PathBuf,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use axum::{
@@ -14,11 +14,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::StreamExt;
-use http::{Method, StatusCode, header::RETRY_AFTER};
+use http::{Method, StatusCode};
 use kube::Client;
 use serde_json::json;
 use tests::{kube::ApiServer, workdir::Workdir};
-use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::sleep};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 
 /// A proxy on a port of 127.0.0.1, without TLS, until it is dropped. Its clients have the rights of its own client.
 pub(crate) struct Proxy {
@@ -28,30 +28,18 @@ pub(crate) struct Proxy {
     _task: JoinSet<()>,
 }
 
-/// The answer to writes, instead of the API server's.
-#[derive(Clone, Debug)]
-pub(crate) struct Refusal {
-    pub(crate) code: u16,
-    /// In seconds.
-    pub(crate) retry_after: Option<u32>,
-}
-
 #[derive(Default)]
 struct Script {
-    refusal: Option<Refusal>,
-    delay: Duration,
-    spares_leases: bool,
-    asked: Vec<Asked>,
+    /// The answer to writes, instead of the API server's.
+    refusal: Option<StatusCode>,
+    refused: Vec<Asked>,
 }
 
-/// A write request.
+/// A refused write.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) at: Instant,
     pub(crate) path: String,
-    /// The code of the answer, if there was one.
-    pub(crate) code: Option<u16>,
-    is_refused: bool,
 }
 
 #[derive(Clone)]
@@ -103,19 +91,9 @@ impl Proxy {
         path
     }
 
-    /// Refuses writes from now on.
-    pub(crate) fn refuse(&self, refusal: Refusal) {
-        self.script.lock().unwrap().refusal = Some(refusal);
-    }
-
-    /// Delays writes from now on.
-    pub(crate) fn delay(&self, delay: Duration) {
-        self.script.lock().unwrap().delay = delay;
-    }
-
-    /// Exempts Leases from delays and refusals, or not.
-    pub(crate) fn spare_leases(&self, yes: bool) {
-        self.script.lock().unwrap().spares_leases = yes;
+    /// Refuses writes with this code from now on.
+    pub(crate) fn refuse(&self, code: u16) {
+        self.script.lock().unwrap().refusal = Some(StatusCode::from_u16(code).unwrap());
     }
 
     /// Blocks all traffic, requests and watch events, or unblocks it.
@@ -130,50 +108,23 @@ impl Proxy {
 
     /// The refused requests so far, in order.
     pub(crate) fn refused(&self) -> Vec<Asked> {
-        let mut asked = self.asked();
-        asked.retain(|asked| asked.is_refused);
-        asked
-    }
-
-    /// The write requests so far, in order.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.script.lock().unwrap().asked.clone()
-    }
-
-    /// The status writes among them.
-    pub(crate) fn status_writes(&self) -> Vec<Asked> {
-        let is_of_status =
-            |path: &str| path.contains("/dnsnameresolvers/") && path.ends_with("/status");
-        let mut asked = self.asked();
-        asked.retain(|asked| is_of_status(&asked.path));
-        asked
+        self.script.lock().unwrap().refused.clone()
     }
 }
 
 async fn pass(State(upstream): State<Upstream>, request: Request) -> Response {
     let mut hangs = upstream.hangs.clone();
     drop(hangs.wait_for(|hangs| !hangs).await);
-    let changes = request.method() != Method::GET;
-    let is_spared = !changes || upstream.spares(request.uri().path());
-    let refusal = upstream.refusal().filter(|_| !is_spared);
-    let number = changes.then(|| upstream.note(request.uri().path(), refusal.is_some()));
-    if let Some(refusal) = refusal {
-        let code = StatusCode::from_u16(refusal.code).unwrap();
-        upstream.answers(number, code);
+    if request.method() != Method::GET
+        && let Some(code) = upstream.refuse(request.uri().path())
+    {
         // The API server also sends a plain text here, not a Status.
-        let mut response = (code, "too many requests, please try again later").into_response();
-        if let Some(seconds) = refusal.retry_after {
-            response.headers_mut().insert(RETRY_AFTER, seconds.into());
-        }
-        return response;
-    }
-    if !is_spared {
-        sleep(upstream.delay()).await;
+        return (code, "please try again later").into_response();
     }
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap();
     let request = http::Request::from_parts(parts, kube::client::Body::from(body.to_vec()));
-    let response = match upstream.client.send(request).await {
+    match upstream.client.send(request).await {
         Ok(answer) => answer.map(|body| {
             let parts = Body::new(body).into_data_stream();
             Body::from_stream(parts.then(move |part| {
@@ -185,39 +136,18 @@ async fn pass(State(upstream): State<Upstream>, request: Request) -> Response {
             }))
         }),
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
-    };
-    upstream.answers(number, response.status());
-    response
+    }
 }
 
 impl Upstream {
-    fn refusal(&self) -> Option<Refusal> {
-        self.script.lock().unwrap().refusal.clone()
-    }
-
-    fn delay(&self) -> Duration {
-        self.script.lock().unwrap().delay
-    }
-
-    fn spares(&self, path: &str) -> bool {
-        path.contains("/leases") && self.script.lock().unwrap().spares_leases
-    }
-
-    /// Returns the number of the request.
-    fn note(&self, path: &str, is_refused: bool) -> usize {
-        let asked = &mut self.script.lock().unwrap().asked;
-        asked.push(Asked {
+    /// The refusal of a write, which is recorded.
+    fn refuse(&self, path: &str) -> Option<StatusCode> {
+        let script = &mut self.script.lock().unwrap();
+        let refusal = script.refusal?;
+        script.refused.push(Asked {
             at: Instant::now(),
             path: path.to_owned(),
-            code: None,
-            is_refused,
         });
-        asked.len() - 1
-    }
-
-    fn answers(&self, number: Option<usize>, code: StatusCode) {
-        if let Some(number) = number {
-            self.script.lock().unwrap().asked[number].code = Some(code.as_u16());
-        }
+        Some(refusal)
     }
 }

@@ -1,21 +1,16 @@
-//! An API server that answers 429 and 503 for a while, like one that is overloaded or shutting down.
+//! An API server that answers 503 for a while, like one that is overloaded or shutting down.
 
 use std::{
     net::IpAddr,
     time::{Duration, Instant},
 };
 
-use tests::{
-    kube::ApiServer,
-    soak::{is_long, judge},
-    wait::eventually,
-    workdir::Workdir,
-};
+use tests::{kube::ApiServer, wait::eventually, workdir::Workdir};
 
 use crate::{
     collectors::{Collector, NEVER, Objects},
     history::{Addresses, History},
-    proxy::{Asked, Proxy, Refusal},
+    proxy::{Asked, Proxy},
 };
 
 const NAME: &str = "www.example.com.";
@@ -96,38 +91,11 @@ fn gaps(asked: &[Asked]) -> Vec<Duration> {
     times.map(|pair| pair[1].at - pair[0].at).collect()
 }
 
-mod soak {
-    use super::*;
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_server_that_asks_for_patience_is_not_asked_before() {
-        let server = ApiServer::shared().await;
-        let mut throttled = Throttled::start(&server).await;
-        throttled.proxy.refuse(Refusal {
-            code: 429,
-            retry_after: Some(2),
-        });
-        let refused = throttled.refused(3).await;
-        throttled.proxy.pass();
-        let waits = gaps(&refused);
-        for wait in waits {
-            let allowed = wait >= Duration::from_secs(2);
-            assert!(!is_long() || allowed, "asked before: {wait:?}");
-            judge("429 with Retry-After 2", wait, Duration::from_secs(4));
-        }
-        let took = throttled.arrives().await;
-        println!("all written {took:?} after the end");
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_fails_is_asked_less_and_less_and_nothing_is_lost() {
     let server = ApiServer::shared().await;
     let mut throttled = Throttled::start(&server).await;
-    throttled.proxy.refuse(Refusal {
-        code: 503,
-        retry_after: None,
-    });
+    throttled.proxy.refuse(503);
     let refused = throttled.refused(5).await;
     throttled.proxy.pass();
     let waits = gaps(&refused);

@@ -99,51 +99,6 @@ async fn what_is_too_large_is_so_whoever_says_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_refused_says_so_in_the_servers_words() {
-    let server = ApiServer::shared().await;
-    let namespace = server.namespace().await;
-    let accounts: Api<ServiceAccount> = Api::namespaced(server.client().await, &namespace);
-    let account = ServiceAccount {
-        metadata: ObjectMeta {
-            name: Some("nobody".to_owned()),
-            ..ObjectMeta::default()
-        },
-        ..ServiceAccount::default()
-    };
-    accounts
-        .create(&PostParams::default(), &account)
-        .await
-        .unwrap();
-    let nobody = Cluster::of(server.config_of(&namespace, "nobody").await, "nobody").unwrap();
-    let refused = KubeStore::new(nobody)
-        .create(&resolver(&namespace, "a"))
-        .await;
-    let Err(StoreError::Invalid { reason, .. }) = &refused else {
-        panic!("{refused:?}");
-    };
-    assert!(
-        reason.contains("nobody") && reason.contains("cannot create"),
-        "{reason}"
-    );
-
-    let store = store(&server).await;
-    let mut single = resolver(&namespace, "a");
-    single.spec.name = "localhost.".to_owned();
-    let refused = store.create(&single).await;
-    let Err(StoreError::Invalid { reason, .. }) = &refused else {
-        panic!("{refused:?}");
-    };
-    assert!(reason.contains("spec.name"), "{reason}");
-
-    // The missing part is the namespace, and not the object, so the error is temporary.
-    let refused = store.create(&resolver("no-such-namespace", "a")).await;
-    assert!(
-        matches!(&refused, Err(StoreError::Unavailable { .. })),
-        "{refused:?}"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_does_not_answer_is_given_up_in_time() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());

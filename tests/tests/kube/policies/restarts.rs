@@ -55,34 +55,6 @@ async fn names_that_come_back_without_statuses_make_no_policy_smaller() {
     world.has("a", &["192.0.2.4", "192.0.2.5"]).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_restore_of_etcd_policies_follow_the_names_again() {
-    let mut world = world_of_two_names().await;
-    world.server.back_up().await;
-    world.reconnect().await;
-    for last in 10..20 {
-        let address = format!("192.0.2.{last}");
-        world.answer("one.example.com.", &[&address]).await;
-        world.has("a", &[&address, "192.0.2.2"]).await;
-    }
-    let before = world.versions("a").await;
-    world.server.restore().await;
-    world.reconnect().await;
-    // The names have their old addresses again, and lower versions.
-    world.has("a", &["192.0.2.1", "192.0.2.2"]).await;
-    let number = |versions: &[Option<String>]| {
-        let version = versions[0].as_deref().unwrap();
-        version.parse::<u64>().unwrap()
-    };
-    assert!(number(&world.versions("a").await) < number(&before));
-    for last in 30..33 {
-        let address = format!("192.0.2.{last}");
-        world.answer("one.example.com.", &[&address]).await;
-        world.has("a", &[&address, "192.0.2.2"]).await;
-    }
-    world.is_ready("a").await;
-}
-
 /// Each version of the policy, until the end.
 async fn versions(world: &World, ended: &AtomicBool) -> Vec<NetworkPolicy> {
     let policies = world.api::<NetworkPolicy>();
