@@ -49,14 +49,6 @@ impl Northbound {
         self.answers().await;
     }
 
-    /// Replaces the database with an empty one.
-    pub async fn make_anew(&mut self) {
-        self.process.kill();
-        fs::remove_file(self.folder.join("nb.db")).expect("the database is there");
-        create(&self.folder);
-        self.restart().await;
-    }
-
     /// The remote for `--nb` and `--db`.
     pub fn remote(&self) -> String {
         remote(&self.folder)

@@ -1,7 +1,6 @@
 //! `egress check` names each fault of an installation, with its cure.
 
 mod fault_injection;
-mod processes;
 
 use tests::wait::eventually;
 

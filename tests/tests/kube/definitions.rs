@@ -10,9 +10,7 @@ use tests::{
     wait::eventually,
 };
 
-use crate::{
-    collectors::{Collector, NEVER, Objects},
-};
+use crate::collectors::{Collector, NEVER, Objects};
 
 const WILDCARD: &str = "*.example.com.";
 

@@ -150,7 +150,7 @@ async fn no_answer_brings_in_an_address_of_the_clusters_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_address_of_a_node_is_refused_unless_a_flag_allows_it() {
+async fn an_address_of_a_node_is_refused() {
     let server = ApiServer::start().await;
     let client = server.client().await;
     let namespace = server.namespace().await;
@@ -202,23 +202,6 @@ async fn an_address_of_a_node_is_refused_unless_a_flag_allows_it() {
     objects.expect(NAME, &["203.0.113.1"]).await;
     counts(&collector, REFUSED, "node", 3.0).await;
     assert_eq!(guarded(&collector).await, 3.0);
-
-    // With the flag Node addresses are allowed. Those of other purposes are not.
-    let flags = ["--allow-node-addresses"];
-    drop(collector);
-    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &flags).await;
-    let all = ["203.0.113.1", "198.51.100.1", "203.0.113.9", "10.244.1.7"];
-    eventually("the answers are heard", async || {
-        collector.hears(NAME, &ips(&all), TTL).await;
-        let found = objects.addresses(NAME).await?;
-        (found.len() == 3)
-            .then_some(())
-            .ok_or_else(|| format!("{found:?}"))
-    })
-    .await;
-    objects.expect(NAME, &all[..3]).await;
-    assert_eq!(guarded(&collector).await, 0.0);
-    assert_eq!(collector.metric(REFUSED, &["reason=\"node\""]).await, 0.0);
 }
 
 async fn guarded(collector: &Collector) -> f64 {

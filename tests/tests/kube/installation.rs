@@ -3,12 +3,7 @@
 mod objects;
 
 use std::{
-    collections::BTreeMap,
-    fs,
-    net::SocketAddr,
-    path::PathBuf,
-    process::Output,
-    sync::Mutex,
+    collections::BTreeMap, fs, net::SocketAddr, path::PathBuf, process::Output, sync::Mutex,
 };
 
 use hickory_proto::rr::RecordType;
@@ -113,7 +108,7 @@ pub(crate) struct Installation {
     /// That of each CoreDNS: an EndpointSlice cannot have a loopback address.
     pub(crate) networks: Vec<Network>,
     /// The ports of 127.0.0.1 with their metrics.
-    dns_metrics: Vec<Forward>,
+    _dns_metrics: Vec<Forward>,
     pub(crate) collectors: Vec<Pod>,
     pub(crate) writers: Vec<Pod>,
     pub(crate) databases: Vec<Northbound>,
@@ -185,7 +180,7 @@ impl Installation {
         let mut it = Self {
             coredns: Vec::new(),
             networks,
-            dns_metrics: Vec::new(),
+            _dns_metrics: Vec::new(),
             collectors: Vec::new(),
             writers: Vec::new(),
             databases: Vec::new(),
@@ -336,9 +331,16 @@ impl Installation {
             1,
             &format!("www IN A {ADDRESS}"),
         );
-        let corefile = PROCESS.replace("ADDRESS", &ip.to_string());
-        fs::write(folder.join("Corefile.without"), corefile).unwrap();
-        self.write_corefile(index, true);
+        let outside = self.networks[index].outside();
+        let addresses = self
+            .dnstap
+            .iter()
+            .map(|port| SocketAddr::new(outside, *port));
+        let lines = addresses.map(|it| format!("dnstap tcp://{it} full"));
+        let corefile = PROCESS
+            .replace("ADDRESS", &ip.to_string())
+            .replace("DNSTAP", &lines.collect::<Vec<_>>().join("\n    "));
+        fs::write(folder.join("Corefile"), corefile).unwrap();
         let coredns = CoreDns::start_in(folder.path(), &self.networks[index]).await;
         self.coredns.push(coredns);
         let template = json!({
@@ -358,63 +360,12 @@ impl Installation {
         // The kubelet reaches ports of 127.0.0.1.
         let forward = Forward::start().await;
         forward.add(SocketAddr::new(ip, 9153));
-        self.dns_metrics.push(forward);
-        self.show_dns_metrics(index);
-    }
-
-    /// The metrics of a CoreDNS pod are its own.
-    pub(crate) fn show_dns_metrics(&self, index: usize) {
-        self.set_dns_metrics(index, self.dns_metrics[index].address().port());
-    }
-
-    /// Restarts a CoreDNS with its streams to the collectors, or without any.
-    pub(crate) async fn restart_coredns(&mut self, index: usize, streams: bool) {
-        self.write_corefile(index, streams);
-        self.coredns[index].restart().await;
-    }
-
-    /// Starts the process of an ovn-writer's pod anew, with more flags. The one before must have ended.
-    pub(crate) async fn replace_writer(&mut self, index: usize, more: &[String]) {
-        let nb = format!("--nb={}", self.databases[index].remote());
-        let more = [&[nb], more].concat();
-        let (program, ports) = self
-            .start_program(
-                (&self.writers[index].name, index),
-                &writer_template(),
-                (OVN_WRITER, 9093),
-                &more,
-            )
-            .await;
-        let pod = &mut self.writers[index];
-        (pod.program, pod.ports) = (program, ports);
-        self.kubelet.connect((NAMESPACE, &pod.name), &pod.ports);
-    }
-
-    /// The port with the metrics of a CoreDNS pod from now on.
-    pub(crate) fn set_dns_metrics(&self, index: usize, port: u16) {
         let ports = Ports {
-            ports: BTreeMap::from([(9153, port)]),
+            ports: BTreeMap::from([(9153, forward.address().port())]),
             logs: BTreeMap::new(),
         };
-        self.kubelet
-            .connect((DNS_NAMESPACE, DNS_PODS[index]), &ports);
-    }
-
-    fn write_corefile(&self, index: usize, streams: bool) {
-        let folder = &self.dns_folders[index];
-        let text = fs::read_to_string(folder.join("Corefile.without")).unwrap();
-        let outside = self.networks[index].outside();
-        let lines = self
-            .dnstap
-            .iter()
-            .map(|port| SocketAddr::new(outside, *port));
-        let lines: Vec<String> = lines.map(|it| format!("dnstap tcp://{it} full")).collect();
-        let lines = if streams {
-            lines.join("\n    ")
-        } else {
-            String::new()
-        };
-        fs::write(folder.join("Corefile"), text.replace("DNSTAP", &lines)).unwrap();
+        self.kubelet.connect(key, &ports);
+        self._dns_metrics.push(forward);
     }
 
     /// Waits until the address is in the sets of both nodes.

@@ -39,7 +39,6 @@ mod soak;
 mod sources;
 mod standby;
 mod status_writers;
-mod throttled;
 mod uninstall;
 mod watches;
 mod writes;

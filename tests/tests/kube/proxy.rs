@@ -1,11 +1,6 @@
-//! A proxy in front of the API server that can refuse writes or block all requests.
+//! A proxy in front of the API server that can block all requests.
 
-use std::{
-    net::SocketAddr,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Instant,
-};
+use std::{net::SocketAddr, path::PathBuf};
 
 use axum::{
     Router,
@@ -14,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::StreamExt;
-use http::{Method, StatusCode};
+use http::StatusCode;
 use kube::Client;
 use serde_json::json;
 use tests::{kube::ApiServer, workdir::Workdir};
@@ -23,44 +18,23 @@ use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 /// A proxy on a port of 127.0.0.1, without TLS, until it is dropped. Its clients have the rights of its own client.
 pub(crate) struct Proxy {
     address: SocketAddr,
-    script: Arc<Mutex<Script>>,
     hangs: watch::Sender<bool>,
     _task: JoinSet<()>,
-}
-
-#[derive(Default)]
-struct Script {
-    /// The answer to writes, instead of the API server's.
-    refusal: Option<StatusCode>,
-    refused: Vec<Asked>,
-}
-
-/// A refused write.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) at: Instant,
-    pub(crate) path: String,
 }
 
 #[derive(Clone)]
 struct Upstream {
     client: Client,
-    script: Arc<Mutex<Script>>,
     hangs: watch::Receiver<bool>,
 }
 
 impl Proxy {
     /// Its clients have all rights.
     pub(crate) async fn start(server: &ApiServer) -> Self {
-        Self::of(server.client().await).await
-    }
-
-    pub(crate) async fn of(client: Client) -> Self {
-        let script = Arc::<Mutex<Script>>::default();
+        let client = server.client().await;
         let (hangs, seen) = watch::channel(false);
         let upstream = Upstream {
             client,
-            script: Arc::clone(&script),
             hangs: seen,
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -70,7 +44,6 @@ impl Proxy {
         task.spawn(async move { axum::serve(listener, router).await.unwrap() });
         Self {
             address,
-            script,
             hangs,
             _task: task,
         }
@@ -91,36 +64,15 @@ impl Proxy {
         path
     }
 
-    /// Refuses writes with this code from now on.
-    pub(crate) fn refuse(&self, code: u16) {
-        self.script.lock().unwrap().refusal = Some(StatusCode::from_u16(code).unwrap());
-    }
-
     /// Blocks all traffic, requests and watch events, or unblocks it.
     pub(crate) fn hang(&self, yes: bool) {
         self.hangs.send_replace(yes);
-    }
-
-    /// Passes everything from now on.
-    pub(crate) fn pass(&self) {
-        self.script.lock().unwrap().refusal = None;
-    }
-
-    /// The refused requests so far, in order.
-    pub(crate) fn refused(&self) -> Vec<Asked> {
-        self.script.lock().unwrap().refused.clone()
     }
 }
 
 async fn pass(State(upstream): State<Upstream>, request: Request) -> Response {
     let mut hangs = upstream.hangs.clone();
     drop(hangs.wait_for(|hangs| !hangs).await);
-    if request.method() != Method::GET
-        && let Some(code) = upstream.refuse(request.uri().path())
-    {
-        // The API server also sends a plain text here, not a Status.
-        return (code, "please try again later").into_response();
-    }
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap();
     let request = http::Request::from_parts(parts, kube::client::Body::from(body.to_vec()));
@@ -136,18 +88,5 @@ async fn pass(State(upstream): State<Upstream>, request: Request) -> Response {
             }))
         }),
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
-    }
-}
-
-impl Upstream {
-    /// The refusal of a write, which is recorded.
-    fn refuse(&self, path: &str) -> Option<StatusCode> {
-        let script = &mut self.script.lock().unwrap();
-        let refusal = script.refusal?;
-        script.refused.push(Asked {
-            at: Instant::now(),
-            path: path.to_owned(),
-        });
-        Some(refusal)
     }
 }

@@ -71,42 +71,6 @@ async fn names_the_definition(collector: &Collector) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_of_both_sources_is_looked_up_once_and_written_twice() {
-    let (server, of_firewalls, of_resolvers) = cluster().await;
-    let flags = [&BOTH[..], &["--manage-objects", "always"]].concat();
-    let mut collector = Collector::start(&server.kubeconfig(), NAMESPACE, &flags).await;
-    let namespace = server.namespace().await;
-    allow(&server, &namespace, &["www.example.com"]).await;
-    let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);
-    let params = PostParams::default();
-    let made = resolver(&["WWW.example.com.", "only.example.com"]);
-    resolvers.create(&params, &made).await.unwrap();
-    for objects in [&of_firewalls, &of_resolvers] {
-        eventually("the name has an object", async || {
-            let found = objects.named("www.example.com.").await?;
-            (found.len() == 1)
-                .then_some(())
-                .ok_or_else(|| format!("{found:?}"))
-        })
-        .await;
-    }
-    let address = [[192, 0, 2, 1].into()];
-    collector.hears("www.example.com.", &address, 60).await;
-    collector.hears("only.example.com.", &address, 60).await;
-    for objects in [&of_firewalls, &of_resolvers] {
-        objects.expect("www.example.com.", &["192.0.2.1"]).await;
-    }
-    of_resolvers
-        .expect("only.example.com.", &["192.0.2.1"])
-        .await;
-    assert_eq!(of_firewalls.named("only.example.com.").await.unwrap(), []);
-
-    of_firewalls
-        .expect("www.example.com.", &["192.0.2.1"])
-        .await;
-}
-
 /// Kubernetes deletes the DNSResolvers with their definition. That may be an accident.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_stay_in_use_while_a_definition_is_away() {

@@ -119,47 +119,6 @@ async fn a_wildcard_takes_exactly_one_label() {
 }
 
 #[tokio::test]
-async fn a_name_may_stand_under_its_own_rule_and_a_wildcard() {
-    let world = world(&["*.example.com", "www.example.com"]).await;
-    world.look_up("www.example.com.").await;
-    let addresses = ["192.0.2.10", "192.0.2.11"];
-    world
-        .expect_set("www.example.com.", Family::V4, &addresses)
-        .await;
-    world
-        .expect_set("*.example.com.", Family::V4, &addresses)
-        .await;
-}
-
-#[tokio::test]
-async fn the_case_of_a_name_does_not_matter() {
-    let world = world(&["Other.Example.COM"]).await;
-    let reply = world.coredns.ask("oTHER.eXample.com.", RecordType::A).await;
-    assert_eq!(
-        reply.message.queries[0].name().to_ascii(),
-        "oTHER.eXample.com."
-    );
-    world
-        .expect_set("other.example.com.", Family::V4, &["192.0.2.50"])
-        .await;
-}
-
-#[tokio::test]
-async fn a_ttl_of_zero_is_raised_to_the_floor() {
-    let world = world(&["zero.example.com"]).await;
-    let [reply, _] = world.look_up("zero.example.com.").await;
-    assert_eq!(reply.message.answers[0].ttl, 0);
-    world
-        .expect_set("zero.example.com.", Family::V4, &["192.0.2.40"])
-        .await;
-    let entry = world
-        .store
-        .resolved("zero.example.com.", "zero.example.com.")
-        .unwrap();
-    assert_eq!(entry.resolved_addresses[0].ttl_seconds, 5 + 900);
-}
-
-#[tokio::test]
 async fn the_failures_of_a_search_path_change_nothing() {
     let world = world(&["www.example.com"]).await;
     let name = "www.example.com.";
@@ -199,34 +158,4 @@ async fn a_name_that_no_rule_names_leaves_no_trace() {
     names.sort();
     assert_eq!(names, ["*.fence.test.", "www.example.com."]);
     world.expect_no_rows("other.example.com.").await;
-}
-
-#[tokio::test]
-async fn an_ipv6_answer_does_not_touch_ipv4_addresses() {
-    let world = world(&["shared.example.com"]).await;
-    let name = "shared.example.com.";
-    world.look_up(name).await;
-    world.expect_set(name, Family::V4, &["192.0.2.32"]).await;
-    let history = world.monitor().await;
-    // NODATA: the name exists, without an IPv6 address.
-    let reply = world.coredns.ask(name, RecordType::AAAA).await;
-    assert_eq!(reply.message.metadata.response_code, ResponseCode::NoError);
-    assert!(reply.addresses().is_empty());
-    world.settle().await;
-    assert_eq!(history.departures().await, [""; 0]);
-    world.expect_set(name, Family::V4, &["192.0.2.32"]).await;
-}
-
-#[tokio::test]
-async fn object_names_are_those_of_ovn_kubernetes() {
-    let world = world(&["*.example.com", "www.example.com"]).await;
-    world.look_up("www.example.com.").await;
-    world
-        .expect_set("*.example.com.", Family::V6, &["2001:db8::10"])
-        .await;
-    for object in world.store.objects() {
-        let name = proto::api::DnsName::parse(&object.spec.name).unwrap();
-        assert_eq!(object.metadata.name, Some(object_name(&name, 0)));
-        assert_eq!(object.metadata.namespace.as_deref(), Some("ovn-kubernetes"));
-    }
 }

@@ -15,8 +15,6 @@ use tests::{
 
 const NAME: &str = "www.example.com.";
 
-const HOSTILE: &str = "<script>alert(1)</script>";
-
 /// The URL of a program's pages, for `--inspect` on a port.
 fn inspect_url(program: &Program) -> String {
     let messages = program.messages();
@@ -33,104 +31,6 @@ async fn json(program: &Program, path: &str) -> Value {
     let (code, body) = Admin::new(address).get(path).await.unwrap();
     assert_eq!(code, 200, "{path}: {body}");
     serde_json::from_str(&body).unwrap()
-}
-
-#[tokio::test]
-async fn the_status_page_says_what_is_refused_and_why_and_what_is_known() {
-    let workdir = tests::workdir::Workdir::new();
-    let socket = workdir.join("inspect.sock");
-    let inspect = format!("unix://{}", socket.display());
-    let world = World::start(Setup {
-        zone: "www IN A 192.0.2.10",
-        allow: &["localhost", HOSTILE, NAME],
-        collector: &["--inspect", &inspect],
-        ..Setup::default()
-    })
-    .await;
-    let mode = fs::metadata(&socket).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "{mode:o}");
-    world.look_up(NAME).await;
-    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
-    let bad = world.store.egress_firewall("bad");
-    fs::create_dir_all(bad.parent().unwrap()).unwrap();
-    fs::write(&bad, "kind: EgressFirewall\nspec: [\n").unwrap();
-
-    let status = eventually("the bad file is in the status", async || {
-        let (code, body) = get_over_unix(&socket, "/status.json").await.unwrap();
-        assert_eq!(code, 200, "{body}");
-        let status: Value = serde_json::from_str(&body).unwrap();
-        // One comes from the reader's task, the other from the controller.
-        let is_told = |what: &Value| !what.as_array().unwrap().is_empty();
-        (is_told(&status["badObjects"]) && is_told(&status["rules"][0]["unknown"]))
-            .then_some(status.clone())
-            .ok_or(body)
-    })
-    .await;
-    world
-        .collector
-        .counts(
-            "egress_store_undecodable_objects",
-            &["kind=\"EgressFirewall\""],
-            1.0,
-        )
-        .await;
-    assert_eq!(status["leader"], true);
-    assert_eq!(status["badObjects"][0]["kind"], "EgressFirewall");
-    assert_eq!(status["badObjects"][0]["place"], bad.to_str().unwrap());
-    assert_eq!(status["rules"][0]["unknown"][0], "bad/default");
-    for condition in status["conditions"].as_array().unwrap() {
-        assert_eq!(condition["holds"], true, "{condition}");
-        let reason = condition["reason"].as_str().unwrap_or_default();
-        let expected = match condition["name"].as_str() {
-            Some("egress-firewalls") => "1 cannot be read and never could, such as bad/default",
-            _ => "",
-        };
-        assert!(
-            reason.starts_with(expected) && reason.is_empty() == expected.is_empty(),
-            "{condition}"
-        );
-    }
-    let [fault] = status["faults"].as_array().unwrap().as_slice() else {
-        panic!("{}", status["faults"]);
-    };
-    assert_eq!(fault["kind"], "EgressFirewall");
-    assert_eq!(fault["object"], "team/default");
-    assert_eq!(fault["reason"], "NameRefused");
-    assert_eq!(fault["count"], 2);
-    let names = status["names"].as_array().unwrap();
-    let name = names.iter().find(|name| name["name"] == NAME).unwrap();
-    assert_eq!((&name["addresses"], &name["names"]), (&1.into(), &1.into()));
-    let object = world.store.object(NAME).unwrap().metadata.name.unwrap();
-    assert_eq!(name["objects"][0], format!("ovn-kubernetes/{object}"));
-    assert_eq!(
-        (&name["allowed"], &name["denied"]),
-        (&true.into(), &false.into())
-    );
-
-    let (code, page) = get_over_unix(&socket, "/").await.unwrap();
-    assert_eq!(code, 200, "{page}");
-    assert!(page.contains("src=\"/page.js\""), "{page}");
-    // Health and metrics are on another server, and neither has the other's pages.
-    assert_eq!(get_over_unix(&socket, "/metrics").await.unwrap().0, 404);
-    let admin = world.collector.admin();
-    assert_eq!(admin.get("/status.json").await.unwrap().0, 404);
-}
-
-#[tokio::test]
-async fn the_status_page_can_be_on_a_loopback_port() {
-    let world = World::start(Setup {
-        collector: &["--inspect", "tcp://127.0.0.1:0"],
-        ..Setup::default()
-    })
-    .await;
-    let messages = world.collector.messages();
-    let listening = |message: &&Value| message["message"] == "inspect listening";
-    let message = messages.iter().find(listening).expect("it is in the log");
-    let address = message["addr"].as_str().unwrap();
-    let address = address.strip_prefix("tcp://").unwrap().parse().unwrap();
-    let (code, page) = Admin::new(address).get("/").await.unwrap();
-    assert_eq!(code, 200, "{page}");
-    assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
 }
 
 #[tokio::test]
@@ -191,25 +91,6 @@ async fn names_and_sets_are_listed_and_a_lost_database_is_a_problem() {
         let is_told = subjects(&status) == ["northbound"];
         let is_lost = status["database"]["isConnected"] == false;
         (is_told && is_lost).then_some(()).ok_or(status.to_string())
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn idle_admin_connections_do_not_delay_the_answer_to_probes() {
-    let world = World::start(Setup::default()).await;
-    let admin = world.collector.admin();
-    let mut idle = Vec::new();
-    for _ in 0..100 {
-        idle.push(
-            tokio::net::TcpStream::connect(admin.address())
-                .await
-                .unwrap(),
-        );
-    }
-    eventually("it is alive", async || match admin.get("/livez").await {
-        Ok((200, _)) => Ok(()),
-        other => Err(format!("{other:?}")),
     })
     .await;
 }

@@ -81,55 +81,6 @@ fn the_page_of_metrics_is_current() {
     );
 }
 
-#[test]
-fn every_metric_is_named_by_the_conventions() {
-    for Metric {
-        name,
-        kind,
-        labels,
-        meaning,
-    } in all()
-    {
-        assert_eq!(
-            name.ends_with("_total"),
-            *kind == MetricKind::Counter,
-            "{name}"
-        );
-        assert_eq!(
-            *kind == MetricKind::Histogram,
-            name.ends_with("_seconds")
-                && !name.ends_with("_interval_seconds")
-                && !name.ends_with("_start_time_seconds")
-                && !name.ends_with("_timestamp_seconds"),
-            "{name}: other than histograms only intervals and timestamps are in seconds"
-        );
-        assert!(
-            !meaning.is_empty() && !meaning.ends_with('.') && !meaning.contains(" | "),
-            "{name}"
-        );
-        // Those of processes are named by Prometheus.
-        assert!(
-            name.starts_with("egress_") || name.starts_with("process_"),
-            "{name}"
-        );
-        for label in *labels {
-            assert!(!name.contains(&format!("_by_{}", label.name)), "{name}");
-            assert!(
-                !["le", "job", "instance", "pod", "namespace", PROGRAM].contains(&label.name),
-                "{name}"
-            );
-            if let Values::OneOf(values) = label.values {
-                assert!(
-                    values
-                        .iter()
-                        .all(|value| !value.contains([',', ';', '|', '`'])),
-                    "{name}"
-                );
-            }
-        }
-    }
-}
-
 /// `promtool check metrics` checks the conventions and the format.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exposed_metrics_match_the_documentation_and_pass_promtool() {

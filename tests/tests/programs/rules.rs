@@ -35,23 +35,6 @@ async fn an_object(world: &World, name: &str) {
 }
 
 #[tokio::test]
-async fn rules_in_any_file_of_the_folder_work() {
-    let world = world().await;
-    let file = world.store.path().join("more/rules.yml");
-    std::fs::create_dir(file.parent().unwrap()).unwrap();
-    let of = |namespace: &str, name: &str| {
-        format!(
-            "apiVersion: k8s.ovn.org/v1\nkind: EgressFirewall\nmetadata: {{name: default, namespace: {namespace}}}\nspec:\n  egress:\n  - {{type: Allow, to: {{dnsName: {name}}}}}\n"
-        )
-    };
-    let rules = [of("one", "www.example.com"), of("two", "late.example.com")];
-    std::fs::write(&file, rules.join("---\n")).unwrap();
-    world
-        .expect_flow("late.example.com.", Family::V4, "192.0.2.11")
-        .await;
-}
-
-#[tokio::test]
 async fn two_egress_firewalls_share_a_name() {
     let world = world().await;
     let name = "www.example.com.";
@@ -72,20 +55,6 @@ async fn two_egress_firewalls_share_a_name() {
     world.settle().await;
     world.expect_set(name, Family::V4, &["192.0.2.10"]).await;
     assert_eq!(history.departures().await, [""; 0]);
-}
-
-#[tokio::test]
-async fn a_name_added_by_an_edit_works() {
-    let world = world().await;
-    world.look_up("www.example.com.").await;
-    world
-        .expect_set("www.example.com.", Family::V4, &["192.0.2.10"])
-        .await;
-    world.store.allow("team", &["late.example.com"]);
-    an_object(&world, "late.example.com.").await;
-    world
-        .expect_flow("late.example.com.", Family::V4, "192.0.2.11")
-        .await;
 }
 
 #[tokio::test]

@@ -11,8 +11,8 @@ use tests::{node::running, or_skip};
 
 use super::{finds, is_well};
 use crate::installation::{
-    COREFILE, DNS_NAMESPACE, Installation, NAMESPACE, NODES, OBJECTS, OVNKUBE, SERVICES,
-    label, ovnkube, writer_template,
+    COREFILE, DNS_NAMESPACE, Installation, NAMESPACE, NODES, OBJECTS, OVNKUBE, SERVICES, label,
+    ovnkube, writer_template,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -28,54 +28,6 @@ pub(super) async fn define(world: &World, file: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_type_deletes_the_policy_with_an_event() {
-    let world = World::start(&[]).await;
-    world
-        .resolver("a", json!({"domainList": ["www.example.com"]}))
-        .await;
-    world.answer("www.example.com.", &["192.0.2.1"]).await;
-    world.has("a", &["192.0.2.1"]).await;
-    // A slip of the pen opens nothing.
-    world
-        .resolver(
-            "a",
-            json!({"domainList": ["www.example.com"], "generateType": "Networkpolicy"}),
-        )
-        .await;
-    let condition = world.becomes("a", "Written", "False").await;
-    assert_eq!(condition.reason, "UnknownGenerateType");
-    assert!(world.policy("a").await.is_some());
-    world
-        .resolver(
-            "a",
-            json!({"domainList": ["www.example.com"], "generateType": "IPMap"}),
-        )
-        .await;
-    eventually("the policy is deleted", async || {
-        world
-            .policy("a")
-            .await
-            .is_none()
-            .then_some(())
-            .ok_or_else(String::new)
-    })
-    .await;
-    assert!(world.map("a").await.is_some());
-    world.is_ready("a").await;
-    let events: Api<Event> = Api::namespaced(world.server.client().await, TEAM);
-    eventually("an Event", async || {
-        let events = events.list(&ListParams::default()).await.unwrap().items;
-        let reasons: Vec<_> = events
-            .into_iter()
-            .filter_map(|event| event.reason)
-            .collect();
-        let has = reasons.iter().any(|reason| reason == "PolicyRemoved");
-        has.then_some(()).ok_or_else(|| format!("{reasons:?}"))
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_network_set_is_made_in_the_group_that_is_served() {
     let mut world = World::start(&["--networkset-label-prefix", "egress.example.com/"]).await;
     let spec = json!({"domainList": ["www.example.com"], "generateType": "CalicoNetworkSet"});

@@ -1,12 +1,6 @@
 //! An API server of the test's own, a policy-writer, and writers of statuses.
 
-use std::{
-    collections::BTreeSet,
-    fmt::Debug,
-    net::IpAddr,
-    path::Path,
-    sync::Mutex,
-};
+use std::{collections::BTreeSet, fmt::Debug, net::IpAddr, path::Path, sync::Mutex};
 
 use k8s_openapi::{
     api::networking::v1::NetworkPolicy, apimachinery::pkg::apis::meta::v1::Condition,
@@ -19,12 +13,7 @@ use kube::{
 use proto::api::{DnsName, DnsNameResolver, DnsResolver, IpMap, object_name};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tests::{
-    kube::ApiServer,
-    programs::Program,
-    wait::eventually,
-    workdir::Workdir,
-};
+use tests::{kube::ApiServer, programs::Program, wait::eventually, workdir::Workdir};
 
 /// The namespace of the DNSNameResolver objects.
 pub(super) const NAMES: &str = "names";

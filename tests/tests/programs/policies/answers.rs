@@ -107,10 +107,6 @@ impl Policies {
     }
 }
 
-fn remove(path: &Path) {
-    fs::remove_file(path).unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_administrator_learns_which_policy_has_an_address() {
     let it = Policies::start(&["only.example.com."]).await;
@@ -167,51 +163,4 @@ async fn an_administrator_learns_which_policy_has_an_address() {
     let store = it.world.store.address();
     let folder = "1 DNSResolver, 2 NetworkPolicy, 1 IPMap";
     it.says(&["check", "--store", &store], 0, &[folder]).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_administrator_learns_why_a_policy_lacks_an_address() {
-    let it = Policies::start(&[]).await;
-    // A policy of people has the name of the DNSResolver.
-    it.allow_dns("taken");
-    it.resolve("taken", &["www.example.com"]);
-    let parts = [
-        "192.0.2.10: in the IPMap; not written",
-        "is not the controller of the object of its name: NetworkPolicy",
-    ];
-    it.says(&["explain", NAME], 1, &parts).await;
-    let differs = "NetworkPolicy team-a/taken: it has another owner";
-    it.says(&["verify"], 1, &[differs]).await;
-    let seen = "✗ DNSResolvers: team-a/taken: NameTaken: ";
-    let text = it
-        .says(&["check"], 1, &[seen, "rename the DNSResolver"])
-        .await;
-    assert!(!text.contains("DNSBlocked"), "{text}");
-    // The policy goes. Then the DNSResolver has its own, and no policy lets pods reach DNS.
-    remove(&it.file("networkpolicies", "taken"));
-    let reason =
-        "- the NetworkPolicy selects all pods of the namespace, and no NetworkPolicy there";
-    it.says(&["explain", NAME], 0, &[reason]).await;
-    let seen = "✗ DNSResolvers: team-a/taken: DNSBlocked: ";
-    it.says(&["check"], 1, &[seen, "policyWriter.dnsEgress=true"])
-        .await;
-    it.allow_dns("dns");
-    it.says(&["check"], 0, &["✓ DNSResolvers: 1 DNSResolver"])
-        .await;
-    it.says(&["verify"], 0, &["0 differ"]).await;
-    // A policy-writer that does not answer is named, and no fault.
-    let Policies {
-        mut policy_writer,
-        world: _world,
-        places,
-    } = it;
-    policy_writer.process().kill();
-    let args = ["check", &places[2]];
-    let output = programs::run("egress", &args).await;
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(
-        text.contains("? DNSResolvers: no policy-writer answers"),
-        "{text}"
-    );
 }

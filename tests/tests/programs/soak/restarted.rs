@@ -22,42 +22,6 @@ const WILDCARD: &str = "*.up.test.";
 
 const RULE: &str = "n1.up.test.";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn coredns_may_be_restarted_under_load_and_nothing_leaves() {
-    const NAMES: u32 = 50;
-    let upstream = numbered_upstream(2).await;
-    let mut world = looking_up(
-        &upstream,
-        &[WILDCARD, RULE],
-        &["--min-ttl", "1s", "--grace", "2s"],
-    )
-    .await;
-    let history = world.monitor().await;
-
-    let mut load = Load::start(world.coredns.address(), NAMES);
-    load.more(20 * NAMES).await;
-    for round in 0..soak::or_long(3, 30) {
-        if round % 2 == 0 {
-            world.coredns.process().kill();
-        } else {
-            world.coredns.process().terminate().await;
-        }
-        world.coredns.restart().await;
-        load.more(20 * NAMES).await;
-        // Later answers arrive.
-        let i = NAMES + round;
-        let new = address(i, false).to_string();
-        world
-            .expect_flow_through(WILDCARD, &numbered_name(i), Family::V4, &new)
-            .await;
-    }
-    println!("{} answers to pods", load.answers());
-    drop(load);
-    all_are_in(&world, WILDCARD, 0..NAMES).await;
-    world.expect_set(RULE, Family::V4, &["198.18.0.1"]).await;
-    assert_eq!(history.departures().await, [""; 0]);
-}
-
 /// Addresses have a TTL of five minutes, so that an expiry does not hide a missed answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reloads_of_coredns_and_restarts_of_the_collector_under_load_end_right() {
