@@ -62,30 +62,17 @@ fn length(bytes: &[u8]) -> [u8; 4] {
 
 /// A CLIENT_RESPONSE event with a DNS message, without a client's address.
 pub fn event(response: Vec<u8>) -> Vec<u8> {
-    encode(None, response)
+    event_for(None, response)
 }
 
-/// The same with this client's address, as it is: a mapped one has 16 octets.
-pub fn event_for(client: IpAddr, response: Vec<u8>) -> Vec<u8> {
-    encode(Some(client), response)
-}
-
-fn encode(client: Option<IpAddr>, response: Vec<u8>) -> Vec<u8> {
-    let (family, octets) = match client {
-        None => (None, None),
-        Some(IpAddr::V4(ip)) => (None, Some(ip.octets().to_vec())),
-        Some(IpAddr::V6(ip)) => {
-            let family = pb::SocketFamily::Inet6 as i32;
-            (Some(family), Some(ip.octets().to_vec()))
-        }
-    };
+/// The same with this client's address.
+pub fn event_for(client: Option<Ipv4Addr>, response: Vec<u8>) -> Vec<u8> {
     let event = pb::Dnstap {
         r#type: pb::dnstap::Type::Message as i32,
         message: Some(pb::Message {
             r#type: pb::message::Type::ClientResponse as i32,
             response_message: Some(response),
-            socket_family: family,
-            query_address: octets,
+            query_address: client.map(|client| client.octets().to_vec()),
             ..pb::Message::default()
         }),
         ..pb::Dnstap::default()

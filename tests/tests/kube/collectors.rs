@@ -77,7 +77,7 @@ impl Collector {
     /// Sends it an answer to a pod with these addresses for the name, with a TTL in seconds.
     pub(crate) async fn hears(&mut self, name: &str, ips: &[IpAddr], ttl: u32) {
         let client = Ipv4Addr::new(10, 0, 0, 9);
-        let event = event_for(client.into(), answer(name, ips, ttl));
+        let event = event_for(Some(client), answer(name, ips, ttl));
         let sent = self.stream.send(&data(&event)).await;
         sent.expect("the collector reads");
     }

@@ -9,7 +9,7 @@ use proto::api::DnsResolver;
 use serde_json::json;
 use tests::{kube::ApiServer, wait::eventually};
 
-use crate::collectors::{Collector, Objects, allow};
+use crate::collectors::{Collector, Objects};
 
 const NAMESPACE: &str = "ovn-kubernetes";
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use futures_util::StreamExt;
 use kube::{
     Api, Config, ResourceExt,
-    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, WatchEvent, WatchParams},
+    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use proto::api::DnsNameResolver;
@@ -14,7 +14,7 @@ use runtime::{
     cluster::KubeStore,
     store::{
         Event, ObjectKey, Precondition, Scope, Store, StoreError,
-        contract::{next, resolver, status, watch},
+        contract::{next, resolver, watch},
     },
 };
 use serde_json::json;

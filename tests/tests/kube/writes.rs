@@ -1,7 +1,6 @@
 //! Writes, and the server's errors.
 
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::{Api, api::PostParams, core::ObjectMeta};
+use kube::{Api, api::PostParams};
 use proto::api::DnsNameResolver;
 use runtime::{
     cluster::Cluster,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, address_set_name};
+use proto::api::Family;
 use tests::world::{Setup, World};
 
 const NAME: &str = "www.example.com.";

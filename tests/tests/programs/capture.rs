@@ -4,7 +4,7 @@ use std::{fs, io, process::Output};
 
 use proto::api::Family;
 use tests::{
-    or_skip, programs, skip,
+    programs,
     wait::eventually,
     world::{Setup, World},
 };

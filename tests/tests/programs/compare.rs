@@ -1,21 +1,17 @@
 //! The ovn-writer's reports without writes: `verify` and `--dry-run`.
 
-use std::{
-    fs,
-    process::{Output, Stdio},
-    time::Duration,
-};
+use std::fs;
 
 use proto::api::Family;
 use serde_json::Value;
 use tests::{
     northbound::remote,
-    programs::{Program, program, run},
+    programs::{Program, run},
     wait::eventually,
     workdir::Workdir,
     world::{Setup, World},
 };
-use tokio::{process::Command, time::timeout};
+use tokio::time::timeout;
 
 const NAME: &str = "www.example.com.";
 

@@ -5,9 +5,8 @@ use std::process::Output;
 use proto::api::Family;
 use serde_json::Value;
 use tests::{
-    dnstap::{Sender, answer, data, event},
+    dnstap::answer,
     programs,
-    wait::eventually,
     world::{Setup, World},
 };
 

@@ -1,60 +1,15 @@
-//! Inputs from the field, in `tests/fixtures/field`: answers of DNS servers, and manifests of people.
+//! Inputs from the field, in `tests/fixtures/field`: manifests that people put into the folder.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    net::IpAddr,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs, path::Path};
 
-use proto::api::Family;
 use serde_json::Value;
-use tests::{
-    dnstap::{Sender, data, event_for},
-    wait::eventually,
-    world::{Setup, World},
-};
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/field")
-}
-
-fn bytes(hex: &str) -> Vec<u8> {
-    let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-    (0..hex.len()).step_by(2).map(byte).collect()
-}
-
-#[tokio::test]
-async fn answers_of_the_field_fill_the_set_of_their_rule() {
-    let text = fs::read_to_string(folder().join("answers.json")).unwrap();
-    let cases: Vec<Value> = serde_json::from_str(&text).unwrap();
-    assert!(cases.len() >= 5);
-    for case in cases {
-        let rule = case["rule"].as_str().unwrap();
-        let world = World::start(Setup {
-            allow: &[rule],
-            ..Setup::default()
-        })
-        .await;
-        let mut sender = Sender::open(&world.dnstap_socket()).await;
-        // CoreDNS on a host with IPv6 gives a client's IPv4 address so.
-        let client: IpAddr = "::ffff:10.244.0.7".parse().unwrap();
-        let answer = bytes(case["answer_hex"].as_str().unwrap());
-        let sent = sender.send(&data(&event_for(client, answer))).await;
-        sent.unwrap();
-        println!("{}", case["id"]);
-        let addresses = case["addresses"].as_array().unwrap().iter();
-        let addresses: Vec<&str> = addresses.map(|it| it.as_str().unwrap()).collect();
-        world
-            .expect_set(&format!("{rule}."), Family::V4, &addresses)
-            .await;
-    }
-}
+use tests::{wait::eventually, world::World};
 
 #[tokio::test]
 async fn manifests_of_the_field_are_read_and_a_misspelt_field_is_named() {
-    let world = World::start(Setup::default()).await;
-    for entry in fs::read_dir(folder().join("manifests")).unwrap() {
+    let world = World::start(Default::default()).await;
+    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/field/manifests");
+    for entry in fs::read_dir(manifests).unwrap() {
         let file = entry.unwrap().path();
         let to = world.store.path().join(file.file_name().unwrap());
         fs::copy(&file, to).unwrap();

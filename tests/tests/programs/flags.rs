@@ -1,7 +1,7 @@
 //! The page of flags: what `--help` says, in tables.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},

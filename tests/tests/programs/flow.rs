@@ -1,7 +1,7 @@
 //! The path from a look-up to the address set.
 
-use hickory_proto::{op::ResponseCode, rr::RecordType};
-use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, object_name};
+use hickory_proto::op::ResponseCode;
+use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id};
 use tests::world::{Setup, World};
 
 const ZONE: &str = "

@@ -1,13 +1,9 @@
 //! `--inspect`: the state as a page and as JSON.
 
-mod browser;
-
-use std::{fs, os::unix::fs::PermissionsExt};
-
 use proto::api::Family;
 use serde_json::Value;
 use tests::{
-    admin::{Admin, get_over_unix},
+    admin::Admin,
     programs::Program,
     wait::eventually,
     world::{Setup, World},

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use proto::api::Family;
 use tests::{
-    dnstap::{Control, DNSTAP, Sender, control, data, event, response},
+    dnstap::{Sender, data, event, response},
     wait::eventually,
     world::{Setup, World},
 };

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, fs, process::Stdio};
 
-use runtime::metrics::{Label, Metric, MetricKind, PROGRAM, Values};
+use runtime::metrics::{Label, Metric, MetricKind, Values};
 use tests::{metrics, world::World};
 use tokio::{io::AsyncWriteExt, process::Command};
 

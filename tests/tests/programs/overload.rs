@@ -1,19 +1,15 @@
 //! Many senders, and senders over their limits: each is bounded, and the others are served as before.
 
 use std::{
-    fs,
     io::{Read, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream},
-    path::Path,
     time::Duration,
 };
 
 use tests::{
     coredns::free_port,
     dnstap::{Control, DNSTAP, Sender, answer, control, data, event, response},
-    or_skip,
     programs::Program,
-    skip,
     soak::{judge, or_long},
     store::Store,
     wait::{PATIENCE, eventually, eventually_within},

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use hickory_proto::{op::ResponseCode, rr::RecordType};
+use hickory_proto::rr::RecordType;
 use serde_json::Value;
 use tests::{
     admin::get_over_unix,
@@ -15,7 +15,6 @@ use tests::{
     or_skip,
     programs::Program,
     store::Store,
-    upstream::{Scripted, Speech},
     wait::eventually,
     workdir::Workdir,
     world::start_collector,

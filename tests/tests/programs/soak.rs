@@ -11,25 +11,19 @@ mod tenants;
 mod two_writers;
 
 use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr},
     ops::Range,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
-use hickory_proto::{op::ResponseCode, rr::RecordType};
+use hickory_proto::op::ResponseCode;
 use proto::api::Family;
 use tests::{
-    dns::ask,
-    dnstap::{answer, data, event},
     upstream::{Asked, Say, Scripted, Speech},
     wait::eventually,
     world::{Setup, World},
 };
-use tokio::{task::JoinSet, time::sleep};
 
 /// A unique number as an address: of 198.18.0.0/15, the network for benchmarks (RFC 2544), or of 2001:db8::/32.
 fn address(number: u32, v6: bool) -> IpAddr {

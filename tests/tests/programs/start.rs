@@ -2,12 +2,10 @@
 
 use std::{
     fs,
-    net::TcpListener,
     os::unix::{fs::PermissionsExt, net::UnixListener},
     process::Output,
 };
 
-use proto::api::Family;
 use tests::{
     dnstap::Sender,
     northbound::Northbound,
@@ -15,7 +13,7 @@ use tests::{
     store::Store,
     wait::eventually,
     workdir::Workdir,
-    world::{Setup, World, start_collector, start_ovn_writer},
+    world::{start_collector, start_ovn_writer},
 };
 
 /// Checks the exit status, and a single line that names the cause.

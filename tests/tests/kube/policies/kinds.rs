@@ -2,19 +2,13 @@
 
 use std::path::Path;
 
-use k8s_openapi::{
-    api::core::v1::Event,
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
-use kube::{
-    Api,
-    api::{DeleteParams, ListParams},
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, api::DeleteParams};
 use proto::api::{CrdNetworkSet, NetworkSet};
 use serde_json::json;
 use tests::wait::eventually;
 
-use super::world::{TEAM, World};
+use super::world::World;
 
 pub(super) async fn define(world: &World, file: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))

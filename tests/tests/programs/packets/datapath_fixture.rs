@@ -7,7 +7,9 @@ use std::{
 
 use tests::{
     coredns::{self, CoreDns},
-    datapath::{Datapath, Pod, create_namespace, create_others, pod_addresses, set_egress_firewall},
+    datapath::{
+        Datapath, Pod, create_namespace, create_others, pod_addresses, set_egress_firewall,
+    },
     network::Network,
     northbound::Northbound,
     programs::Program,

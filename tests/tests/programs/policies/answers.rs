@@ -1,7 +1,5 @@
 //! `egress` about policies: from answers of a stock CoreDNS to the files of NetworkPolicies.
 
-use std::{fs, path::Path};
-
 use serde_json::{Value, json};
 use tests::{
     programs::{self, Program},

@@ -1,9 +1,8 @@
 //! Answers that do not fit into a datagram, and slow answers.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use hickory_proto::{op::ResponseCode, rr::RecordType};
-use proto::api::Family;
+use hickory_proto::op::ResponseCode;
 use tests::{
     soak,
     upstream::{Say, Scripted, Speech},

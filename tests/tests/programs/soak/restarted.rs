@@ -16,7 +16,7 @@ use tests::{
 };
 use tokio::task::JoinSet;
 
-use super::{Load, address, all_are_in, looking_up, number, numbered_name, numbered_upstream};
+use super::{address, looking_up, number, numbered_name};
 
 const WILDCARD: &str = "*.up.test.";
 
