@@ -51,29 +51,3 @@ impl Row {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::path_latency::Legs;
-
-    #[test]
-    fn markdown_rows_have_the_quantiles_of_each_leg() {
-        let row = |change: Change, legs: [i64; LEGS.len()]| Row {
-            change,
-            samples: vec![Legs { legs, all: 20 }],
-        };
-        let text = markdown(&[
-            row(Change::Wildcard(1), [9, 2, 3, 4, 5]),
-            row(Change::Rule, [1, 2, 3, 4, 5]),
-        ]);
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(
-            lines[2..],
-            [
-                "| new name under a wildcard of 1 name | 9/9 | 2/2 | 3/3 | 4/4 | 5/5 | 20/20 |",
-                "| new address of a name in a rule | 1/1 | 2/2 | 3/3 | 4/4 | 5/5 | 20/20 |",
-            ]
-        );
-    }
-}

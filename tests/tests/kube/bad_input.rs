@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tests::{kube::ApiServer, wait::eventually};
 
 use crate::{
-    collectors::{Collector, NEVER, Objects, egress_firewall},
+    collectors::{Collector, NEVER, Objects},
     history::addresses,
 };
 

@@ -1,4 +1,4 @@
-//! The sources of names in a cluster: DNSResolvers beside EgressFirewalls, and kinds whose definition is missing.
+//! The sources of names in a cluster: the definition of a kind goes and comes back.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -20,17 +20,22 @@ const BOTH: [&str; 2] = ["--rules", "egressfirewall,dnsresolver"];
 const DEFINITION: &str = "dnsresolvers.dns.k8s.delta10.nl";
 
 fn resolver(names: &[&str]) -> DnsResolver {
-    resolver_named("whitelist", names)
+    let resolver = json!({
+        "apiVersion": "dns.k8s.delta10.nl/v1alpha1",
+        "kind": "DNSResolver",
+        "metadata": { "name": "whitelist" },
+        "spec": { "domainList": names },
+    });
+    serde_json::from_value(resolver).unwrap()
 }
 
-async fn cluster() -> (ApiServer, Objects, Objects) {
+async fn cluster() -> (ApiServer, Objects) {
     let server = ApiServer::start().await;
     for namespace in [NAMESPACE, RESOLVERS] {
         server.make_namespace(namespace).await;
     }
-    let of_firewalls = Objects::of(&server, NAMESPACE).await;
     let of_resolvers = Objects::of(&server, RESOLVERS).await;
-    (server, of_firewalls, of_resolvers)
+    (server, of_resolvers)
 }
 
 /// Deletes the definition of DNSResolver, and with it all DNSResolvers.
@@ -74,7 +79,7 @@ async fn names_the_definition(collector: &Collector) {
 /// Kubernetes deletes the DNSResolvers with their definition. That may be an accident.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_stay_in_use_while_a_definition_is_away() {
-    let (server, _, of_resolvers) = cluster().await;
+    let (server, of_resolvers) = cluster().await;
     let mut collector = Collector::start(&server.kubeconfig(), NAMESPACE, &BOTH).await;
     let namespace = server.namespace().await;
     let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);

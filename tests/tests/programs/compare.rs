@@ -1,17 +1,12 @@
 //! The ovn-writer's reports without writes: `verify` and `--dry-run`.
 
-use std::fs;
-
 use proto::api::Family;
 use serde_json::Value;
 use tests::{
-    northbound::remote,
     programs::{Program, run},
     wait::eventually,
-    workdir::Workdir,
     world::{Setup, World},
 };
-use tokio::time::timeout;
 
 const NAME: &str = "www.example.com.";
 
@@ -111,29 +106,4 @@ async fn verify_exits_by_what_it_finds_and_the_metrics_say_the_same() {
     world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
     world.ovn_writer.ready().await;
     assert_eq!(verify(&world).await.0, Some(0));
-}
-
-#[tokio::test]
-async fn what_cannot_be_compared_has_a_status_of_its_own() {
-    let workdir = Workdir::new();
-    let folder = workdir.join("store");
-    fs::create_dir(&folder).unwrap();
-    let store = format!("dir:{}", folder.display());
-    let nb = remote(workdir.path());
-    for (args, words) in [
-        (
-            &["--store", &store, "--nb", &nb, "--timeout", "500ms"][..],
-            "the northbound database was not read within 500ms",
-        ),
-        (&["--store", "dir:/nowhere", "--nb", &nb], "/nowhere"),
-        (&["--store", &store, "--nb", "nonsense"], "--nb"),
-    ] {
-        let output = run("egress", &[&["verify"], args].concat()).await;
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(
-            stderr.contains(words) && output.stdout.is_empty(),
-            "{stderr}"
-        );
-    }
 }

@@ -1,6 +1,5 @@
 //! The path from a look-up to the address set.
 
-use hickory_proto::op::ResponseCode;
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id};
 use tests::world::{Setup, World};
 
@@ -70,26 +69,6 @@ async fn ipv4_and_ipv6_addresses_reach_the_rows_that_ovn_kubernetes_would_make()
 }
 
 #[tokio::test]
-async fn addresses_at_the_end_of_a_cname_chain_belong_to_the_queried_name() {
-    let world = world(&["chain.example.com", "middle.example.com"]).await;
-    world.look_up("chain.example.com.").await;
-    world
-        .expect_set("chain.example.com.", Family::V4, &["192.0.2.20"])
-        .await;
-    world
-        .expect_set("chain.example.com.", Family::V6, &["2001:db8::20"])
-        .await;
-    // No client has queried the name in the middle.
-    world.settle().await;
-    assert!(
-        world
-            .store
-            .resolved("middle.example.com.", "middle.example.com.")
-            .is_none()
-    );
-}
-
-#[tokio::test]
 async fn a_wildcard_takes_exactly_one_label() {
     let world = world(&["*.apps.example.com"]).await;
     let set = "*.apps.example.com.";
@@ -116,32 +95,6 @@ async fn a_wildcard_takes_exactly_one_label() {
         .collect();
     names.sort();
     assert_eq!(names, ["one.apps.example.com.", "two.apps.example.com."]);
-}
-
-#[tokio::test]
-async fn the_failures_of_a_search_path_change_nothing() {
-    let world = world(&["www.example.com"]).await;
-    let name = "www.example.com.";
-    world.look_up(name).await;
-    world
-        .expect_set(name, Family::V4, &["192.0.2.10", "192.0.2.11"])
-        .await;
-    world.expect_set(name, Family::V6, &["2001:db8::10"]).await;
-    let before = world.store.object(name).unwrap();
-    let history = world.monitor().await;
-
-    for search in ["team.svc", "svc", ""] {
-        let suffixed = format!(
-            "{name}{search}{}cluster.local.",
-            if search.is_empty() { "" } else { "." }
-        );
-        for reply in world.look_up(&suffixed).await {
-            assert_eq!(reply.message.metadata.response_code, ResponseCode::NXDomain);
-        }
-    }
-    world.settle().await;
-    assert_eq!(history.departures().await, [""; 0]);
-    assert_eq!(world.store.object(name).unwrap().status, before.status);
 }
 
 #[tokio::test]

@@ -188,25 +188,6 @@ fn stored(world: &World) -> BTreeMap<(String, String), Vec<String>> {
 }
 
 #[tokio::test]
-async fn a_collector_that_starts_with_a_broken_egress_firewall_deletes_nothing() {
-    let mut world = world().await;
-    let history = world.monitor().await;
-    world.collector.process().kill();
-    let file = world.store.egress_firewall("team");
-    let whole = fs::read_to_string(&file).expect("the manifest");
-    fs::write(&file, "apiVersion: k8s.ovn.org/v1\nspec: [half").expect("a broken manifest");
-    world.collector.restart().await;
-    world.collector.ready().await;
-    // After a round through all programs the collector has deleted everything that it would delete.
-    world.settle().await;
-    assert_eq!(history.departures().await, [""; 0]);
-    expect_what_was_there(&world).await;
-    // Repaired, with another name.
-    fs::write(&file, whole.replace("www.example.com", LATE)).expect("a manifest");
-    world.expect_flow(LATE, Family::V4, "192.0.2.40").await;
-}
-
-#[tokio::test]
 async fn what_was_answered_while_the_collector_was_away_is_asked_for_again() {
     let mut world = world().await;
     world.restart_asking(&[]).await;

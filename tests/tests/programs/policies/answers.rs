@@ -13,7 +13,7 @@ const NAME: &str = "www.example.com.";
 
 /// CoreDNS, a collector, an ovn-writer and a policy-writer, with a folder. Fields are in the order in which they are dropped.
 struct Policies {
-    policy_writer: Program,
+    _policy_writer: Program,
     world: World,
     /// The flags that name the programs.
     places: Vec<String>,
@@ -53,7 +53,7 @@ impl Policies {
         ];
         let places = places.map(|(flag, program)| format!("{flag}={}", inspect_of(program)));
         Self {
-            policy_writer,
+            _policy_writer: policy_writer,
             world,
             places: places.to_vec(),
         }
