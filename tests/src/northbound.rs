@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, fs,
+    fmt,
     net::IpAddr,
     path::{Path, PathBuf},
     process::Command,

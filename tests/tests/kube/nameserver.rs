@@ -46,12 +46,6 @@ impl NameServer {
         records.insert(name.to_owned(), Some((addresses, ttl)));
     }
 
-    /// Answers further queries for the name with SERVFAIL.
-    pub(crate) fn fail(&self, name: &str) {
-        let mut records = self.records.lock().unwrap();
-        records.insert(name.to_owned(), None);
-    }
-
     /// The number of queries for the name.
     pub(crate) fn asked(&self, name: &str) -> usize {
         self.server.count(|asked| asked.name() == name)

@@ -5,7 +5,6 @@ use std::process::Output;
 use proto::api::Family;
 use serde_json::Value;
 use tests::{
-    dnstap::answer,
     programs,
     world::{Setup, World},
 };

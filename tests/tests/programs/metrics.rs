@@ -19,12 +19,6 @@ fn metrics_of(tables: &'static [&'static [Metric]]) -> impl Iterator<Item = &'st
     tables.iter().copied().flatten()
 }
 
-fn all() -> impl Iterator<Item = &'static Metric> {
-    metrics_of(collector::METRICS)
-        .chain(metrics_of(ovn_writer::METRICS))
-        .chain(metrics_of(policy_writer::METRICS))
-}
-
 /// A section of `docs/metrics.md`: its title, and a table of these metrics by name.
 fn section<'a>(title: &str, metrics: impl Iterator<Item = &'a Metric>) -> String {
     let mut metrics: Vec<&Metric> = metrics.collect();

@@ -139,7 +139,7 @@ async fn addresses_come_and_go_during(outage: Outage) {
     assert!(collector.is_the_process(pid), "it was never restarted");
 
     let mut left = history.departures().await;
-    left.retain(|departure| departure.name != CHURNING);
+    left.retain(|(name, _)| name != CHURNING);
     // A collector that leads again counts from the stored times, which are 15 minutes longer.
     assert!(left.is_empty(), "{left:?}");
     // A large object is written less often.

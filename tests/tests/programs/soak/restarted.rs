@@ -18,10 +18,6 @@ use tokio::task::JoinSet;
 
 use super::{address, looking_up, number, numbered_name};
 
-const WILDCARD: &str = "*.up.test.";
-
-const RULE: &str = "n1.up.test.";
-
 /// Addresses have a TTL of five minutes, so that an expiry does not hide a missed answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reloads_of_coredns_and_restarts_of_the_collector_under_load_end_right() {

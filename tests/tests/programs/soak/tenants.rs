@@ -1,6 +1,6 @@
 //! A pod that asks for thousands of random names, and the names of others under the same wildcard.
 
-use std::ops::Range;
+use std::{net::SocketAddr, ops::Range};
 
 use hickory_proto::rr::RecordType;
 use proto::api::Family;
@@ -28,7 +28,9 @@ struct Client(UdpSocket);
 
 impl Client {
     async fn new(world: &World, last: u8) -> Self {
-        let socket = UdpSocket::bind(([127, 0, 0, last], 0)).await.unwrap();
+        let socket = UdpSocket::bind(SocketAddr::from(([127, 0, 0, last], 0)))
+            .await
+            .unwrap();
         socket.connect(world.coredns.address()).await.unwrap();
         Self(socket)
     }
