@@ -15,27 +15,20 @@ mod switch;
 mod topology;
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::{Arc, atomic::AtomicUsize},
 };
 
 use self::{
-    commands::{
-        appctl, control, inside, ofctl, run, socket, start, start_network, tunnel_options, vsctl,
-    },
+    commands::{control, inside, run, socket, start, start_network, vsctl},
     pod::LINK,
     switch::Switch,
-    topology::{CHASSIS, GATEWAY, OUTSIDE, PHYSICAL, ROUTER, port_addresses},
+    topology::{CHASSIS, CLUSTER, GATEWAY, NODE, OUTSIDE, PHYSICAL, ROUTER, port_addresses},
 };
 pub use self::{
-    egress_firewall::{
-        AclChurn, OTHER_NAMESPACES, Others, create_address_sets, create_namespace,
-        set_egress_firewall, set_name,
-    },
+    egress_firewall::{create_namespace, create_others, set_egress_firewall},
     pod::Pod,
-    topology::{CLUSTER, NODE, pod_addresses},
+    topology::pod_addresses,
 };
 use crate::{northbound::Northbound, ovn, process::Process, skip, wait::eventually};
 
@@ -46,11 +39,9 @@ const IN_USER_SPACE: &str = "datapath_type=netdev";
 #[derive(Debug)]
 pub struct Datapath {
     hosts: Vec<Process>,
-    controller: Process,
-    northd: Process,
-    /// Always there but while it is replaced.
-    vswitchd: Option<Switch>,
-    switch_aborts: Arc<AtomicUsize>,
+    _controller: Process,
+    _northd: Process,
+    _vswitchd: Switch,
     /// Holds the switch's network open.
     network: Process,
     _databases: [Process; 2],
@@ -108,8 +99,7 @@ impl Datapath {
         ];
         vsctl(folder, &bridge).expect("a bridge to the outside");
         let network = start_network(folder, "switch").await;
-        let switch_aborts = Arc::<AtomicUsize>::default();
-        let vswitchd = Switch::start(folder, network.pid(), Arc::clone(&switch_aborts));
+        let vswitchd = Switch::start(folder, network.pid());
         let northd = start_northd(folder, northbound);
         let controller = start_controller(folder);
         topology::create(northbound);
@@ -121,10 +111,9 @@ impl Datapath {
         let (host, outside) = start_outside(folder, network.pid()).await;
         Ok(Self {
             hosts: vec![host],
-            controller,
-            northd,
-            vswitchd: Some(vswitchd),
-            switch_aborts,
+            _controller: controller,
+            _northd: northd,
+            _vswitchd: vswitchd,
             network,
             _databases: databases,
             folder: folder.to_owned(),
@@ -135,87 +124,6 @@ impl Datapath {
     /// The host outside of the cluster, with all servers.
     pub fn outside(&self) -> Pod {
         self.outside
-    }
-
-    /// Kills `ovn-northd` and starts it again.
-    pub fn restart_northd(&mut self, northbound: &Northbound) {
-        self.northd.kill();
-        self.northd = start_northd(&self.folder, northbound);
-    }
-
-    /// Kills `ovn-controller` and starts it again. Its flows stay in the switch until it has computed them again.
-    pub fn restart_controller(&mut self) {
-        self.controller.kill();
-        self.controller = start_controller(&self.folder);
-    }
-
-    /// Ends `ovs-vswitchd` and starts it again, as `ovs-ctl restart` does: it forwards nothing until it has its old
-    /// flows back. The user-space datapath ends with it, so there is no forwarding meanwhile.
-    pub async fn restart_switch(&mut self) {
-        let folder = &self.folder;
-        let dumped = |what: &str| {
-            let dumped = ofctl(folder, &[what, "--no-names", "--no-stats"]);
-            let lines = dumped.expect("what the switch was told");
-            // The first line may be a heading.
-            let lines: Vec<_> = lines
-                .lines()
-                .filter(|line| !line.starts_with("OFPST_") && is_readable(line))
-                .map(str::trim)
-                .collect();
-            let file = folder.join(what);
-            fs::write(&file, lines.join("\n")).expect("a file of it");
-            file.display().to_string()
-        };
-        let (groups, flows) = (dumped("dump-groups"), dumped("dump-flows"));
-        let options = tunnel_options(folder).expect("the options of its tunnels");
-
-        appctl(folder, "vswitchd", &["exit"]).expect("it ends");
-        if let Some(vswitchd) = &self.vswitchd {
-            vswitchd.wait().await;
-        }
-        let waits = "other_config:flow-restore-wait=true";
-        vsctl(folder, &["--no-wait", "set", "Open_vSwitch", ".", waits]).expect("it will wait");
-        self.start_switch();
-        let folder = &self.folder;
-        eventually("the switch knows the options of its tunnels", async || {
-            // ovn-controller may be back first.
-            if tunnel_options(folder)? != options {
-                ofctl(folder, &["add-tlv-map", &options.join(",")])?;
-            }
-            Ok::<_, String>(())
-        })
-        .await;
-        for told in [
-            ["add-groups", &groups, "--bundle"],
-            ["replace-flows", &flows, "--bundle"],
-        ] {
-            ofctl(folder, &told).expect("it is told all of it");
-        }
-        let waited = [
-            "remove",
-            "Open_vSwitch",
-            ".",
-            "other_config",
-            "flow-restore-wait",
-        ];
-        vsctl(folder, &waited).expect("it forwards");
-    }
-
-    /// Kills `ovs-vswitchd` and starts it again. It forwards nothing until `ovn-controller` has sent all flows again.
-    pub fn kill_switch(&mut self) {
-        self.start_switch();
-    }
-
-    /// Kills it if it runs: two cannot have one network.
-    fn start_switch(&mut self) {
-        self.vswitchd = None;
-        let aborts = Arc::clone(&self.switch_aborts);
-        self.vswitchd = Some(Switch::start(&self.folder, self.network.pid(), aborts));
-    }
-
-    /// How often `ovs-vswitchd` has aborted by itself, and forwarded nothing until it had its flows again.
-    pub fn switch_aborts(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.switch_aborts)
     }
 
     /// Adds a pod of a namespace to the node, and waits until its port is up. It has the [addresses](pod_addresses) of
@@ -290,15 +198,6 @@ impl Datapath {
         .await;
         pod
     }
-}
-
-/// Whether `ovs-ofctl` reads this flow that it wrote: it takes the IPv6 mask `80::` for the length 80. Such flows of the
-/// rule that denies all of IPv6 are back with `ovn-controller`.
-fn is_readable(flow: &str) -> bool {
-    flow.split('/').skip(1).all(|mask| {
-        let rest = mask.trim_start_matches(|c: char| c.is_ascii_digit());
-        rest.len() == mask.len() || !rest.starts_with(':')
-    })
 }
 
 /// Starts the host outside, on the bridge that leads there.

@@ -19,7 +19,6 @@ use k8s_openapi::{
         core::v1::{Namespace, ServiceAccount},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    jiff::Timestamp,
 };
 use kube::{
     Api, Client, Config, ResourceExt,
@@ -191,37 +190,6 @@ impl ApiServer {
     pub fn asked_by(&self, user: &str) -> BTreeSet<(String, String)> {
         let asked = self.audit(user).into_iter();
         asked.filter_map(|event| what(&event)).collect()
-    }
-
-    /// The times, objects and answer codes of this user's requests with this verb and resource, in order.
-    pub fn answers(&self, user: &str, asked: (&str, &str)) -> Vec<(Timestamp, String, u64)> {
-        let answer = |event: &serde_json::Value| {
-            let (verb, resource) = what(event)?;
-            if (verb.as_str(), resource.as_str()) != asked {
-                return None;
-            }
-            let at = event["requestReceivedTimestamp"].as_str()?;
-            let name = event["objectRef"]["name"].as_str()?;
-            let code = event["responseStatus"]["code"].as_u64()?;
-            Some((at.parse().ok()?, name.to_owned(), code))
-        };
-        let mut answers: Vec<_> = self.audit(user).iter().filter_map(answer).collect();
-        answers.sort();
-        answers
-    }
-
-    /// When each of this user's requests with this verb and resource began and ended, and the codes of their answers.
-    pub fn spans(&self, user: &str, asked: (&str, &str)) -> Vec<(Timestamp, Timestamp, u64)> {
-        let span = |event: &serde_json::Value| {
-            let (verb, resource) = what(event)?;
-            if (verb.as_str(), resource.as_str()) != asked {
-                return None;
-            }
-            let at = |field: &str| event[field].as_str()?.parse().ok();
-            let code = event["responseStatus"]["code"].as_u64()?;
-            Some((at("requestReceivedTimestamp")?, at("stageTimestamp")?, code))
-        };
-        self.audit(user).iter().filter_map(span).collect()
     }
 
     /// How often this user listed a resource.

@@ -7,18 +7,16 @@
 //!
 //! - [`world`]: all of them together; [`workdir`]: their common folder.
 //! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: their common base.
-//! - [`ovnkube`]: a stand-in for ovn-kubernetes' writes to address sets.
+//! - [`ovnkube`]: ovn-kubernetes' rules and sets, and a second writer of the sets.
 //! - [`surroundings`]: foreign rows in the northbound database.
 //! - [`datapath`]: OVN and Open vSwitch, for packets; [`ovn`]: their programs.
-//! - [`network`]: a separate network; [`pods`]: clients in networks of their own; [`pki`]: certificates; [`chart`]: the
-//!   Helm chart; [`openshift_scc`]: OpenShift's admission of pods; [`service`]: a Service.
-//! - [`upstream`]: a scripted DNS server; [`told`]: clients, and a check of their answers.
+//! - [`network`]: a separate network; [`pki`]: certificates; [`chart`]: the Helm chart; [`service`]: a Service.
+//! - [`upstream`]: a scripted DNS server.
 //! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]:
 //!   clients and checks.
 //! - [`wait`]: waiting for a condition; [`soak`]: the length of tests; [`cpu_wakeup`]: keeps processors awake during a
 //!   bench.
 //! - [`path_latency`]: the time of each leg from an answer to the first packet.
-//! - [`policy`]: the packets that NetworkPolicies let out of a pod.
 //! - [`skip`]: tests that cannot run on this machine.
 
 #![allow(
@@ -45,14 +43,11 @@ pub mod monitor;
 pub mod network;
 pub mod node;
 pub mod northbound;
-pub mod openshift_scc;
 pub mod ovn;
 pub mod ovnkube;
 pub mod ovsdb;
 pub mod path_latency;
 pub mod pki;
-pub mod pods;
-pub mod policy;
 pub mod process;
 pub mod programs;
 pub mod service;
@@ -60,7 +55,6 @@ pub mod skip;
 pub mod soak;
 pub mod store;
 pub mod surroundings;
-pub mod told;
 pub mod transaction_log;
 pub mod upstream;
 pub mod wait;

@@ -31,8 +31,7 @@ pub struct Update {
     pub comment: Option<String>,
     /// The rows after it; `None` for a deleted row.
     pub rows: BTreeMap<String, Option<Row>>,
-    /// The matches of ACLs after it, with [`Monitor::with_rules`]. A transaction that changes both tables is then two
-    /// updates, the rules first.
+    /// The matches of ACLs after it, if known: a monitor does not get them.
     pub rules: BTreeMap<String, Option<String>>,
 }
 
@@ -48,15 +47,6 @@ pub struct Monitor {
 impl Monitor {
     /// Starts to follow the database in the folder. Its current content is the first update.
     pub async fn start(folder: &Path) -> Self {
-        Self::of(folder, &["Address_Set", "name,addresses,external_ids"]).await
-    }
-
-    /// The same, with the rules that refer to the sets.
-    pub async fn with_rules(folder: &Path) -> Self {
-        Self::of(folder, &["ALL"]).await
-    }
-
-    async fn of(folder: &Path, tables: &[&str]) -> Self {
         let mut client = Command::new("setpriv")
             .args([
                 "--pdeathsig",
@@ -68,7 +58,7 @@ impl Monitor {
             ])
             .arg(remote(folder))
             .arg("OVN_Northbound")
-            .args(tables)
+            .args(["Address_Set", "name,addresses,external_ids"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .process_group(0)
@@ -81,9 +71,8 @@ impl Monitor {
         let reader = tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 let at = Instant::now();
-                if let Ok(table) = serde_json::from_str(&line)
-                    && let Some(update) = read_update(at, &table)
-                {
+                if let Ok(table) = serde_json::from_str(&line) {
+                    let update = read_update(at, &table);
                     sink.lock().expect("no panic under it").push(update);
                 }
             }
@@ -168,13 +157,8 @@ impl Drop for Monitor {
 }
 
 /// A modified row has two lines: `old`, with the uuid and the old values of changed columns, then `new`, with no uuid
-/// and all columns. `None` for another table.
-fn read_update(at: Instant, table: &Value) -> Option<Update> {
-    let rules = match table["caption"].as_str() {
-        None | Some("Address_Set") => false,
-        Some("ACL") => true,
-        Some(_) => return None,
-    };
+/// and all columns.
+fn read_update(at: Instant, table: &Value) -> Update {
     let mut update = Update {
         at,
         comment: None,
@@ -191,13 +175,8 @@ fn read_update(at: Instant, table: &Value) -> Option<Update> {
             Some("old") => continue,
             action => action != Some("delete"),
         };
-        if rules {
-            let text = || line["match"].as_str().unwrap_or_default().to_owned();
-            update.rules.insert(uuid.clone(), is_there.then(text));
-        } else {
-            let row = is_there.then(|| read_row(uuid.clone(), &line));
-            update.rows.insert(uuid.clone(), row);
-        }
+        let row = is_there.then(|| read_row(uuid.clone(), &line));
+        update.rows.insert(uuid.clone(), row);
     }
-    Some(update)
+    update
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, fs,
+    fmt,
     net::IpAddr,
     path::{Path, PathBuf},
     process::Command,
@@ -47,14 +47,6 @@ impl Northbound {
         self.process.kill();
         self.process = Self::serve(&self.folder);
         self.answers().await;
-    }
-
-    /// Replaces the database with an empty one.
-    pub async fn make_anew(&mut self) {
-        self.process.kill();
-        fs::remove_file(self.folder.join("nb.db")).expect("the database is there");
-        create(&self.folder);
-        self.restart().await;
     }
 
     /// The remote for `--nb` and `--db`.

@@ -14,7 +14,6 @@
 mod events;
 mod fixture;
 mod legs;
-mod load;
 mod packets;
 mod table;
 mod upstream;
@@ -23,7 +22,7 @@ use std::time::Duration;
 
 use tokio::{task::spawn_blocking, time::sleep};
 
-use self::{fixture::Fixture, load::Load};
+use self::fixture::Fixture;
 pub use self::{
     legs::{LEGS, Legs, Quantiles},
     table::markdown,
@@ -45,15 +44,6 @@ const PAUSE: Duration = Duration::from_millis(150);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The store between the programs.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Between {
-    /// `--store dir:`.
-    Folder,
-    /// A real API server and etcd.
-    ApiServer,
-}
-
 /// A change to follow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Change {
@@ -68,10 +58,6 @@ pub enum Change {
 pub struct Row {
     /// The change.
     pub change: Change,
-    /// The store between the programs.
-    pub between: Between,
-    /// Whether there was load.
-    pub is_loaded: bool,
     /// One for each change that was followed.
     pub samples: Vec<Legs>,
 }
@@ -79,12 +65,8 @@ pub struct Row {
 /// The rows to measure.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The stores.
-    pub between: Vec<Between>,
     /// The changes.
     pub changes: Vec<Change>,
-    /// Whether to measure again under load.
-    pub with_load: bool,
     /// The samples of each row.
     pub samples: usize,
 }
@@ -92,12 +74,11 @@ pub struct Plan {
 impl Plan {
     /// All names of the EgressFirewall.
     fn rules(&self) -> Vec<String> {
-        let rounds = 1 + usize::from(self.with_load);
         let mut rules = Vec::new();
         for change in &self.changes {
             match change {
                 Change::Wildcard(size) => {
-                    let count = rounds * self.samples.div_ceil(grows_by(*size));
+                    let count = self.samples.div_ceil(grows_by(*size));
                     rules.extend((0..count).map(|number| wildcard(*size, number)));
                 }
                 Change::Rule => rules.extend((0..RULES).map(rule)),
@@ -129,30 +110,19 @@ fn rule(number: usize) -> String {
 pub async fn measure(plan: &Plan) -> Result<Vec<Row>, String> {
     let rules = plan.rules();
     let names: Vec<&str> = rules.iter().map(String::as_str).collect();
+    let mut run = Run {
+        fixture: Fixture::start(&names).await?,
+        count: plan.samples,
+    };
+    run.all_rules_are_known(&rules).await;
     let mut rows = Vec::new();
-    for between in &plan.between {
-        let fixture = Fixture::start(*between, &names).await?;
-        let mut run = Run {
-            fixture,
-            count: plan.samples,
+    for change in &plan.changes {
+        let row = Row {
+            change: *change,
+            samples: run.measure(*change).await,
         };
-        run.all_rules_are_known(&rules).await;
-        for is_loaded in [false, true]
-            .into_iter()
-            .take(1 + usize::from(plan.with_load))
-        {
-            for change in &plan.changes {
-                let samples = run.measure(*change, is_loaded).await;
-                let row = Row {
-                    change: *change,
-                    between: *between,
-                    is_loaded,
-                    samples,
-                };
-                print!("{}", table::line(&row));
-                rows.push(row);
-            }
-        }
+        print!("{}", table::line(&row));
+        rows.push(row);
     }
     Ok(rows)
 }
@@ -181,36 +151,28 @@ impl Run {
         .await;
     }
 
-    async fn measure(&mut self, change: Change, is_loaded: bool) -> Vec<Legs> {
-        let round = usize::from(is_loaded);
+    async fn measure(&mut self, change: Change) -> Vec<Legs> {
         if let Change::Wildcard(size) = change {
-            self.fill(size, round).await;
+            self.fill(size).await;
         }
         // The last changes are over by then.
         sleep(Duration::from_secs(1)).await;
-        let folder = self.fixture.northbound.folder().to_owned();
-        let load = is_loaded.then(|| Load::start(self.fixture.dns(), folder));
-        let samples = self.new_addresses(change, round).await;
+        let samples = self.new_addresses(change).await;
         let (followed, count) = (samples.len(), self.count);
         println!("{change:?}: {followed} of {count} changes were followed");
-        if let Some(load) = load {
-            let (replies, queries) = (load.replies_a_second(), load::QUERIES);
-            println!("{change:?}: {replies:.0} replies a second to {queries} queries");
-        }
         samples
     }
 
     /// The wildcard for a sample, and the number of the new name under it.
-    fn place(&self, size: usize, round: usize, sample: usize) -> (String, usize) {
+    fn place(size: usize, sample: usize) -> (String, usize) {
         let each = grows_by(size);
-        let number = round * self.count.div_ceil(each) + sample / each;
-        (wildcard(size, number), size + sample % each)
+        (wildcard(size, sample / each), size + sample % each)
     }
 
     /// Fills the wildcards of this size.
-    async fn fill(&mut self, size: usize, round: usize) {
+    async fn fill(&mut self, size: usize) {
         let places = (0..self.count).step_by(grows_by(size));
-        let wildcards: Vec<_> = places.map(|it| self.place(size, round, it).0).collect();
+        let wildcards: Vec<_> = places.map(|it| Self::place(size, it).0).collect();
         let mut names = Vec::new();
         for wildcard in &wildcards {
             names.extend((0..size).map(|n| under(wildcard, n)));
@@ -240,13 +202,13 @@ impl Run {
     }
 
     /// Gives names new addresses, one after another.
-    async fn new_addresses(&mut self, change: Change, round: usize) -> Vec<Legs> {
+    async fn new_addresses(&mut self, change: Change) -> Vec<Legs> {
         let mut samples = Vec::new();
         for sample in 0..self.count {
             sleep(random_between(PAUSE, LONGEST_PAUSE)).await;
             let name = match change {
                 Change::Wildcard(size) => {
-                    let (wildcard, number) = self.place(size, round, sample);
+                    let (wildcard, number) = Self::place(size, sample);
                     under(&wildcard, number)
                 }
                 Change::Rule => rule(sample % RULES),

@@ -62,30 +62,3 @@ fn append(file: &Path, line: &str) {
     let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
     written.expect("the file of the skipped tests");
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_that_fails_is_the_reason() {
-        assert_eq!(needs(&["true"]), Ok(()));
-        let reason = needs(&["sh", "-c", "echo no >&2; exit 1"]);
-        assert_eq!(reason, Err("`sh -c echo no >&2; exit 1`: no".to_owned()));
-        let reason = needs(&["/no/such/program"]).unwrap_err();
-        assert!(reason.contains("No such file"), "{reason}");
-    }
-
-    #[test]
-    fn each_skipped_test_is_one_line() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("skipped");
-        append(&file, &line("kube", "peers::a", "no\naddress"));
-        append(&file, &line("servers", "b", "no root"));
-        let text = std::fs::read_to_string(file).unwrap();
-        assert_eq!(
-            text,
-            "skipped: kube peers::a: no address\nskipped: servers b: no root\n"
-        );
-    }
-}

@@ -77,17 +77,6 @@ impl Store {
         self.write_entry(name, &format!("resolvedAddresses:{addresses}"));
     }
 
-    /// Writes its `DNSNameResolver` with a status that has no address, for this reason.
-    pub fn write_no_address(&self, name: &str, reason: &str) {
-        let condition = format!(
-            "{{type: Degraded, status: 'True', reason: {reason}, message: m, lastTransitionTime: '2026-01-01T00:00:00Z'}}"
-        );
-        self.write_entry(
-            name,
-            &format!("resolvedAddresses: []\n    conditions: [{condition}]\n"),
-        );
-    }
-
     fn write_entry(&self, name: &str, rest: &str) {
         let entry = format!("  - dnsName: \"{name}\"\n    {rest}");
         self.write_object(name, &format!("status:\n  resolvedNames:\n{entry}"));

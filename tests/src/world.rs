@@ -112,20 +112,8 @@ impl World {
         northbound: Northbound,
         collector: &[&str],
     ) -> Self {
-        let published = store.clone();
-        Self::start_apart(workdir, store, &published, northbound, collector).await
-    }
-
-    /// The same, with an ovn-writer that reads another store than the collector writes.
-    pub async fn start_apart(
-        workdir: Workdir,
-        store: Store,
-        published: &Store,
-        northbound: Northbound,
-        collector: &[&str],
-    ) -> Self {
         let collector = start_collector(&workdir, &store, collector).await;
-        let ovn_writer = start_ovn_writer(&workdir, published).await;
+        let ovn_writer = start_ovn_writer(&workdir, &store).await;
         collector.ready().await;
         ovn_writer.ready().await;
         // Last, since CoreDNS dials the collector when it starts and then only every 10 seconds.

@@ -112,15 +112,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn a_mapped_address_is_spelt_as_ipv4() {
-    assert_eq!(
-        canonical("::ffff:1.2.3.4".parse().unwrap()).to_string(),
-        "1.2.3.4"
-    );
-    assert_eq!(
-        canonical("2001:DB8::1".parse().unwrap()).to_string(),
-        "2001:db8::1"
-    );
-}

@@ -58,27 +58,6 @@ pub(super) fn vsctl(folder: &Path, args: &[&str]) -> Result<String, String> {
     said(command.args(args))
 }
 
-/// Sends the bridge an OpenFlow command.
-pub(super) fn ofctl(folder: &Path, args: &[&str]) -> Result<String, String> {
-    let bridge = format!("unix:{}", folder.join("br-int.mgmt").display());
-    let mut command = Command::new(ovn::program("ovs-ofctl"));
-    command.args(["--protocols=OpenFlow15", "--timeout=30"]);
-    let (what, more) = args.split_first().expect("something to tell");
-    said(command.arg(what).arg(bridge).args(more))
-}
-
-/// The options of tunnels.
-pub(super) fn tunnel_options(folder: &Path) -> Result<Vec<String>, String> {
-    let map = ofctl(folder, &["dump-tlv-map"])?;
-    let option = |line: &str| match *line.split_whitespace().collect::<Vec<_>>() {
-        [class, kind, length, field] if class.starts_with("0x") => Some(format!(
-            "{{class={class},type={kind},len={length}}}->{field}"
-        )),
-        _ => None,
-    };
-    Ok(map.lines().filter_map(option).collect())
-}
-
 fn said(command: &mut Command) -> Result<String, String> {
     let output = command.output().expect("it runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -91,10 +70,4 @@ fn said(command: &mut Command) -> Result<String, String> {
 pub(super) fn run(command: &mut Command) {
     let said = said(command);
     assert!(said.is_ok(), "{command:?}: {said:?}");
-}
-
-/// Sends a process a command by its control socket.
-pub(super) fn appctl(folder: &Path, name: &str, args: &[&str]) -> Result<String, String> {
-    let mut command = Command::new(ovn::program("ovs-appctl"));
-    said(command.arg("-t").arg(control(folder, name)).args(args))
 }

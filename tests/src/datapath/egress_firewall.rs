@@ -7,16 +7,13 @@
 //! - `ovn/base_network_controller_policy.go`: `addHairpinAllowACL` and `addAllowACLFromNode`, whose `allow-related` ACLs
 //!   make the switch stateful.
 
-use std::{collections::VecDeque, fs};
+use std::fs;
 
-use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, address_set_name};
+use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_name};
 use serde_json::{Value, json};
 
 use super::topology::{CLUSTER, NODE, port_addresses};
-use crate::{northbound::Northbound, ovn, ovsdb::Client};
-
-/// The namespaces of a cluster beside those of the test.
-pub const OTHER_NAMESPACES: usize = 1_000;
+use crate::{northbound::Northbound, ovn, ovnkube::set_name, ovsdb::Client};
 
 /// The port group of all nodes' own ports.
 const CLUSTER_PORT_GROUP: &str = "clusterPortGroup";
@@ -30,80 +27,49 @@ const TIER: u8 = 2;
 /// The number of the first pod of another namespace.
 const FIRST_NUMBER: u8 = 100;
 
-/// The namespaces of a transaction.
-const BATCH: usize = 50;
+/// The namespaces of other EgressFirewalls. Each has a pod on this node, so that its rules make flows here.
+const OTHERS: u8 = 100;
 
-/// The EgressFirewalls of [`OTHER_NAMESPACES`] other namespaces. Each allows a network and denies all else.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Others {
-    /// How many of them have a pod on this node, at most 150. The rules of the rest make no flows here.
-    pub with_pod: u8,
-    /// The names that those with a pod also allow. Each has a set for IPv4 and one for IPv6, of an address each.
-    pub names_each: u8,
+/// The names that each of them allows, beside a network. All else is denied: that makes ten ACLs.
+const NAMES_EACH: u8 = 7;
+
+/// Writes the EgressFirewalls of other namespaces: 1,000 ACLs, and the sets of their names.
+///
+/// # Panics
+/// If the database refuses it.
+pub fn create_others(northbound: &Northbound) {
+    let mut client = client(northbound);
+    for number in 0..OTHERS {
+        transact(&mut client, other(number));
+    }
 }
 
-impl Others {
-    /// Writes them.
-    ///
-    /// # Panics
-    /// If the database refuses it.
-    pub fn create(self, northbound: &Northbound) {
-        let mut client = client(northbound);
-        let namespaces: Vec<usize> = (0..OTHER_NAMESPACES).collect();
-        for batch in namespaces.chunks(BATCH) {
-            let operations = batch.iter().flat_map(|n| self.namespace(*n));
-            transact(&mut client, operations.collect());
-        }
+fn other(number: u8) -> Vec<Value> {
+    let (namespace, port) = (format!("other{number}"), format!("port{number}"));
+    let mut operations = Vec::new();
+    let mut rules = vec![Rule::network("allow", "ip4", "192.88.99.0/24")];
+    for name in 0..NAMES_EACH {
+        let addresses = [
+            format!("198.19.{number}.{name}"),
+            format!("2001:db8:1:{number:x}::{name:x}"),
+        ];
+        let name = format!("n{name}.{namespace}.example.");
+        operations.extend(address_sets(&name, &addresses));
+        rules.push(Rule::name(&name));
     }
-
-    /// The ACLs that are in effect on this node.
-    pub fn acls(self) -> usize {
-        usize::from(self.with_pod) * (usize::from(self.names_each) + 3)
-    }
-
-    /// The names, with their addresses.
-    pub fn names(self) -> impl Iterator<Item = (String, [String; 2])> {
-        let namespaces = 0..self.with_pod;
-        namespaces.flat_map(move |n| {
-            (0..self.names_each).map(move |name| {
-                let v4 = format!("198.19.{n}.{name}");
-                let v6 = format!("2001:db8:1:{n:x}::{name:x}");
-                (format!("n{name}.other{n}.example."), [v4, v6])
-            })
-        })
-    }
-
-    fn namespace(self, n: usize) -> Vec<Value> {
-        let number = u8::try_from(n).ok().filter(|n| *n < self.with_pod);
-        let namespace = format!("other{n}");
-        let each = usize::from(self.names_each);
-        let names = number.map(|_| self.names().skip(n * each).take(each));
-        let mut operations = Vec::new();
-        let mut rules = vec![Rule::network("allow", "ip4", "192.88.99.0/24")];
-        for (name, addresses) in names.into_iter().flatten() {
-            let [v4, v6] = addresses.map(|address| [address]);
-            operations.extend(address_sets(&name, [&v4, &v6]));
-            rules.push(Rule::name(&name));
-        }
-        rules.extend(Rule::all_else());
-        let mut ports = json!(["set", []]);
-        if let Some(number) = number {
-            let port = format!("port{n}");
-            ports = json!(["named-uuid", port]);
-            let addresses = port_addresses(FIRST_NUMBER + number).join(" ");
-            let row = json!({
-                "name": format!("{namespace}_pod"), "addresses": addresses, "port_security": addresses,
-            });
-            operations.push(insert("Logical_Switch_Port", &port, row));
-            let new = json!([["ports", "insert", ["named-uuid", port]]]);
-            operations.push(mutate("Logical_Switch", NODE, new));
-        }
-        let acls = Acls::of(&namespace, &rules);
-        let uuids = acls.uuids();
-        operations.extend(acls.operations);
-        operations.push(port_group(&namespace, ports, uuids));
-        operations
-    }
+    rules.extend(Rule::all_else());
+    let addresses = port_addresses(FIRST_NUMBER + number).join(" ");
+    let row = json!({
+        "name": format!("{namespace}_pod"), "addresses": addresses, "port_security": addresses,
+    });
+    operations.push(insert("Logical_Switch_Port", &port, row));
+    let new = json!([["ports", "insert", ["named-uuid", port]]]);
+    operations.push(mutate("Logical_Switch", NODE, new));
+    let acls = Acls::of(&namespace, &rules);
+    let uuids = acls.uuids();
+    operations.extend(acls.operations);
+    operations.push(port_group(&namespace, json!(["named-uuid", port]), uuids));
+    operations
 }
 
 /// Creates a namespace without pods and rules.
@@ -143,58 +109,6 @@ pub fn set_egress_firewall(northbound: &Northbound, namespace: &str, names: &[&s
         "where": [["name", "==", port_group_name(namespace)]],
     }));
     transact(&mut client(northbound), operations);
-}
-
-/// Creates the sets of a name, as the ovn-writer does. Returns their `_uuid`.
-///
-/// # Panics
-/// If the database refuses it.
-pub fn create_address_sets(
-    northbound: &Northbound,
-    name: &str,
-    addresses: [&[String]; 2],
-) -> [Value; 2] {
-    let done = client(northbound).transact(address_sets(name, addresses));
-    let mut done = done.expect("the server accepts the rows");
-    let mut uuid = || done.remove(0)["uuid"].take();
-    [uuid(), uuid()]
-}
-
-/// ACLs of other namespaces that come and go, each in a transaction.
-#[derive(Debug, Default)]
-pub struct AclChurn {
-    changes: usize,
-    /// The namespaces and `_uuid` of those that are there, the oldest first.
-    there: VecDeque<(String, Value)>,
-}
-
-impl AclChurn {
-    /// The most that are there at once.
-    const MOST: usize = 100;
-
-    /// Adds an ACL to the EgressFirewall of a namespace that has a pod on this node. The oldest one goes.
-    ///
-    /// # Panics
-    /// If the database refuses it.
-    pub fn next(&mut self, client: &mut Client) {
-        let number = self.changes % Self::MOST;
-        self.changes += 1;
-        let namespace = format!("other{number}");
-        let group = port_group_name(&namespace);
-        let condition = format!("(ip4.dst == 198.51.100.{number}) && inport == @{group}");
-        let row = acl(FIRST_PRIORITY / 2, &condition, "allow", json!([]));
-        let new = json!([["acls", "insert", ["named-uuid", "new"]]]);
-        let mut operations = vec![insert("ACL", "new", row), mutate("Port_Group", &group, new)];
-        if self.there.len() == Self::MOST
-            && let Some((namespace, uuid)) = self.there.pop_front()
-        {
-            let old = json!([["acls", "delete", uuid]]);
-            operations.push(mutate("Port_Group", &port_group_name(&namespace), old));
-        }
-        let done = client.transact(operations);
-        let mut done = done.expect("the server accepts the rows");
-        self.there.push_back((namespace, done[0]["uuid"].take()));
-    }
 }
 
 /// Creates the ACLs of the node itself.
@@ -344,20 +258,16 @@ fn port_group_name(namespace: &str) -> String {
     ))
 }
 
-/// The name of the set of a DNS name.
-pub fn set_name(name: &str, family: Family) -> String {
-    address_set_name(&address_set_id(DEFAULT_NETWORK_CONTROLLER, name, family))
-}
-
-fn address_sets(name: &str, addresses: [&[String]; 2]) -> Vec<Value> {
+/// The sets of a name, with an address of each family.
+fn address_sets(name: &str, addresses: &[String; 2]) -> Vec<Value> {
     let sets = Family::ALL.into_iter().zip(addresses);
-    let sets = sets.map(|(family, addresses)| {
+    let sets = sets.map(|(family, address)| {
         let ids = ids(
             "EgressFirewallDNS",
             name,
             &[("ip-family", family.as_str().to_owned())],
         );
-        let row = json!({"name": set_name(name, family), "addresses": ["set", addresses], "external_ids": ["map", ids]});
+        let row = json!({"name": set_name(name, family), "addresses": address, "external_ids": ["map", ids]});
         json!({"op": "insert", "table": "Address_Set", "row": row})
     });
     sets.collect()

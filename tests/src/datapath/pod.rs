@@ -1,7 +1,7 @@
 //! A host of the network, whose packets pass the switch.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::fd::AsFd,
@@ -11,7 +11,7 @@ use std::{
 
 use hickory_proto::rr::RecordType;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use tokio::{net::TcpSocket, runtime::Builder};
+use tokio::runtime::Builder;
 
 use super::commands::inside;
 use crate::dns::{Reply, ask};
@@ -42,39 +42,6 @@ impl Pod {
         thread::spawn(move || listener.incoming().for_each(drop));
     }
 
-    /// Accepts connections on this port of all addresses and echoes their data, until the test ends.
-    ///
-    /// # Panics
-    /// If it cannot listen.
-    pub fn echo(self, port: u16) {
-        let listener = self
-            .enter(move || TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)))
-            .expect("a port to listen on");
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                thread::spawn(move || io::copy(&mut &stream, &mut &stream));
-            }
-        });
-    }
-
-    /// Echoes datagrams to this port of these addresses, each from the address that it was for, until the test ends.
-    ///
-    /// # Panics
-    /// If it cannot listen.
-    pub fn echo_datagrams(self, addresses: &[IpAddr], port: u16) {
-        for address in addresses {
-            let socket = self.enter(|| UdpSocket::bind((*address, port)));
-            let socket = socket.expect("a port to listen on");
-            thread::spawn(move || {
-                let mut bytes = [0; 64];
-                while let Ok((length, from)) = socket.recv_from(&mut bytes) {
-                    // The next datagram may still come through.
-                    let _lost = socket.send_to(&bytes[..length], from);
-                }
-            });
-        }
-    }
-
     /// Sends datagrams to this port of any address back from its own address, until the test ends.
     ///
     /// # Panics
@@ -91,17 +58,6 @@ impl Pod {
         });
     }
 
-    /// A socket that is not connected yet, for an address of the same family.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub fn tcp_socket(self, to: IpAddr) -> io::Result<TcpSocket> {
-        self.enter(|| match to {
-            IpAddr::V4(_) => TcpSocket::new_v4(),
-            IpAddr::V6(_) => TcpSocket::new_v6(),
-        })
-    }
-
     /// A datagram socket, for addresses of this family.
     ///
     /// # Errors
@@ -112,11 +68,6 @@ impl Pod {
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         self.enter(|| UdpSocket::bind((any, 0)))
-    }
-
-    /// Lets packets for a network disappear in the pod.
-    pub fn swallows(self, network: &str) {
-        inside(self.pid, "ip", &["route", "add", "blackhole", network]);
     }
 
     /// Makes all addresses of a network local to the pod.
@@ -142,24 +93,6 @@ impl Pod {
     /// [`io::ErrorKind::TimedOut`] if the packets are dropped.
     pub fn connect_within(self, to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
         self.enter(move || TcpStream::connect_timeout(&to, patience))
-    }
-
-    /// How many first packets of its connections were retransmitted: after a second without an answer.
-    ///
-    /// # Errors
-    /// If the counters cannot be read.
-    pub fn sent_again(self) -> io::Result<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/net/netstat", self.pid))?;
-        // Two lines each: the names, and the numbers.
-        let mut lines = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("TcpExt: "));
-        let (names, numbers) = (lines.next(), lines.next());
-        let mut counters = names.into_iter().flat_map(str::split_whitespace);
-        let place = counters.position(|name| name == "TCPSynRetrans");
-        let mut numbers = numbers.into_iter().flat_map(str::split_whitespace);
-        let number = place.and_then(|place| numbers.nth(place)?.parse().ok());
-        number.ok_or_else(|| io::Error::other("no TCPSynRetrans"))
     }
 
     /// Sends a DNS server a query for the IPv4 addresses of a name.

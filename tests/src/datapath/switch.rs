@@ -4,14 +4,14 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
 use super::commands::{control, socket, start};
-use crate::{ovn, process::Process, wait::eventually};
+use crate::{ovn, process::Process};
 
 /// How often its thread looks whether the switch runs.
 const LOOK: Duration = Duration::from_millis(20);
@@ -28,8 +28,7 @@ pub(super) struct Switch {
 
 impl Switch {
     /// Starts it in a network with the interfaces of the bridge and one end of each pod's link. The network outlasts it.
-    /// The number counts its aborts.
-    pub(super) fn start(folder: &Path, network: u32, aborts: Arc<AtomicUsize>) -> Self {
+    pub(super) fn start(folder: &Path, network: u32) -> Self {
         let folder = PathBuf::from(folder);
         let is_ending = Arc::<AtomicBool>::default();
         let (started, process) = std::sync::mpsc::sync_channel(1);
@@ -41,11 +40,7 @@ impl Switch {
             sent.expect("the caller waits for it");
             while !ending.load(Relaxed) {
                 let mut process = lock(&process);
-                if let Some(status) = process.ended() {
-                    if status.success() {
-                        return;
-                    }
-                    aborts.fetch_add(1, Relaxed);
+                if process.ended().is_some() {
                     *process = spawn(&folder, network);
                 }
                 drop(process);
@@ -57,18 +52,6 @@ impl Switch {
             is_ending,
             thread: Some(thread),
         }
-    }
-
-    /// Waits until the switch has ended, as after the command `exit`.
-    ///
-    /// # Panics
-    /// If it does not end.
-    pub(super) async fn wait(&self) {
-        eventually("the end of ovs-vswitchd", async || {
-            let ended = lock(&self.process).ended();
-            ended.map(drop).ok_or_else(|| "it runs".to_owned())
-        })
-        .await;
     }
 }
 

@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::northbound::Northbound;
 
 /// The node, its logical switch, and the suffix of its gateway router.
-pub const NODE: &str = "node";
+pub(super) const NODE: &str = "node";
 
 /// The chassis of the node.
 pub(super) const CHASSIS: &str = "node";
@@ -23,7 +23,7 @@ pub(super) const CHASSIS: &str = "node";
 pub(super) const ROUTER: [&str; 2] = ["172.18.0.2", "fc00:f853::2"];
 
 /// The pods of the cluster, which rules for the outside exclude.
-pub const CLUSTER: [&str; 2] = ["10.128.0.0/14", "fd01::/48"];
+pub(super) const CLUSTER: [&str; 2] = ["10.128.0.0/14", "fd01::/48"];
 
 /// The gateway of the pods.
 pub(super) const GATEWAY: [&str; 2] = ["10.128.0.1", "fd01::1"];

@@ -99,11 +99,6 @@ impl Northbound {
         uuids
     }
 
-    /// Makes an ACL refer to other sets, as ovn-kubernetes does with its own rules of another form.
-    pub fn turn_acl(&self, uuid: &str, sets: &[&str]) {
-        self.nbctl(&["set", "ACL", uuid, &match_of(sets)]).unwrap();
-    }
-
     pub fn remove_acl(&self, uuid: &str) {
         self.remove_acls(&[uuid.to_owned()]);
     }

@@ -1,4 +1,4 @@
-//! CoreDNS, the programs, OVN and a pod, with a folder or an API server between the programs.
+//! CoreDNS, the programs, OVN and a pod, with an API server between the programs.
 
 use std::{
     fs,
@@ -14,18 +14,16 @@ use kube::{
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use super::{
-    Between,
-    upstream::{Upstream, ZONE},
-};
+use super::upstream::{Upstream, ZONE};
 use crate::{
     coredns::CoreDns,
-    datapath::{Datapath, Others, Pod, create_namespace, pod_addresses, set_egress_firewall},
+    datapath::{
+        Datapath, Pod, create_namespace, create_others, pod_addresses, set_egress_firewall,
+    },
     kube::ApiServer,
     network::Network,
     northbound::Northbound,
     programs::Program,
-    store::Store,
     workdir::Workdir,
 };
 
@@ -36,12 +34,6 @@ const TEAM: &str = "team";
 const POD: u8 = 5;
 const DNS: u8 = 10;
 
-/// The EgressFirewalls of other namespaces.
-const OTHERS: Others = Others {
-    with_pod: 100,
-    names_each: 7,
-};
-
 /// How often the pod asks for a name, at most.
 const TRIES: usize = 5;
 
@@ -51,16 +43,12 @@ pub(super) const PORT: u16 = 7;
 /// The network of all addresses of names.
 const NETWORK: &str = "11.0.0.0/8";
 
-/// The zone of the load is answered by CoreDNS itself.
 const COREFILE: &str = "
 .:{$DNS_PORT} {
     errors
     dnstap unix://{$DNSTAP_SOCKET} full
     template ANY ANY cluster.local {
         rcode NXDOMAIN
-    }
-    template IN A load.test {
-        answer \"{{ .Name }} 300 IN A 192.0.2.1\"
     }
     forward ZONE UPSTREAM
 }
@@ -78,18 +66,18 @@ pub(super) struct Fixture {
     _network: Network,
     workdir: Workdir,
     _datapath: Datapath,
-    _server: Option<ApiServer>,
+    _server: ApiServer,
 }
 
 impl Fixture {
     /// Starts it with an EgressFirewall that allows the pod only these names. Each name that is no wildcard has an
     /// address. An error is the reason why this process may not create networks.
-    pub(super) async fn start(between: Between, names: &[&str]) -> Result<Self, String> {
+    pub(super) async fn start(names: &[&str]) -> Result<Self, String> {
         let workdir = Workdir::transient();
         let network = Network::new(workdir.path()).await?;
         let northbound = Northbound::start(workdir.path()).await;
         let mut datapath = Datapath::start(workdir.path(), &northbound).await?;
-        OTHERS.create(&northbound);
+        create_others(&northbound);
         create_namespace(&northbound, TEAM);
         let pod = datapath.pod(&northbound, TEAM, "pod", POD).await;
         let outside = datapath.outside();
@@ -107,33 +95,21 @@ impl Fixture {
         let corefile = corefile.replace("UPSTREAM", &upstream.server.address.to_string());
         fs::write(workdir.join("Corefile"), corefile).expect("a Corefile");
 
-        let (server, flags, resolver, environment) = match between {
-            Between::Folder => {
-                let store = Store::new(workdir.join("store"));
-                store.allow(TEAM, names);
-                let flags = vec![format!("--store={}", store.address())];
-                let resolver = vec![format!("--resolver={}:5353", network.inside())];
-                (None, flags, resolver, vec![])
-            }
-            Between::ApiServer => {
-                let server = ApiServer::start().await;
-                let namespace = server.namespace().await;
-                allow(&server, names).await;
-                make_endpoints(&server, &namespace, network.inside()).await;
-                let flags = vec![
-                    "--store=kube".to_owned(),
-                    format!("--objects-namespace={namespace}"),
-                ];
-                let kubeconfig = server.kubeconfig().display().to_string();
-                let service = format!("--resolver-service={namespace}/dns");
-                let resolver = vec!["--resolver=kube".to_owned(), service];
-                let environment = vec![("KUBECONFIG", kubeconfig)];
-                (Some(server), flags, resolver, environment)
-            }
-        };
+        let server = ApiServer::start().await;
+        let namespace = server.namespace().await;
+        allow(&server, names).await;
+        make_endpoints(&server, &namespace, network.inside()).await;
+        let flags = vec![
+            "--store=kube".to_owned(),
+            format!("--objects-namespace={namespace}"),
+        ];
+        let kubeconfig = server.kubeconfig().display().to_string();
+        let environment = vec![("KUBECONFIG", kubeconfig)];
         let unix = |name: &str| format!("unix://{}", workdir.join(name).display());
-        let mut of_collector = [flags.clone(), resolver].concat();
+        let mut of_collector = flags.clone();
         of_collector.extend([
+            "--resolver=kube".to_owned(),
+            format!("--resolver-service={namespace}/dns"),
             format!("--listen={}", unix("dnstap.sock")),
             format!("--inspect={}", unix(COLLECTOR)),
             "--manage-objects=always".to_owned(),
@@ -167,11 +143,6 @@ impl Fixture {
             _datapath: datapath,
             _server: server,
         })
-    }
-
-    /// CoreDNS, for this machine.
-    pub(super) fn dns(&self) -> SocketAddr {
-        self.coredns.address()
     }
 
     /// Asks CoreDNS from the pod, again if a datagram is lost. The collector has the address of this machine, and takes

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tests::{kube::ApiServer, wait::eventually};
 
 use crate::{
-    collectors::{Collector, NEVER, Objects, egress_firewall},
+    collectors::{Collector, NEVER, Objects},
     history::addresses,
 };
 
@@ -20,9 +20,6 @@ const NAME: &str = "www.example.com.";
 const OTHER: &str = "other.example.com.";
 
 const FUTURE: &str = "2099-01-31T12:00:00Z";
-
-/// The maximum number of addresses per name.
-const MAX_ADDRESSES: usize = 1000;
 
 fn address(ip: &str, ttl: i64, looked_up: &str) -> Value {
     json!({ "ip": ip, "ttlSeconds": ttl, "lastLookupTime": looked_up })
@@ -80,47 +77,6 @@ async fn a_status_that_the_crd_takes_is_believed_no_further_than_it_can_be() {
         assert!(address.last_lookup_time.0 <= now, "{address:?}");
     }
     println!("a status with times in the future was right after {put_right:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_10_000_addresses_in_a_status_a_thousand_are_kept() {
-    let server = ApiServer::shared().await;
-    let namespace = server.namespace().await;
-    let objects = Objects::of(&server, &namespace).await;
-    objects.make("a", NAME).await;
-    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &NEVER).await;
-    let kib = collector.resident_kib();
-    let now = k8s_openapi::jiff::Timestamp::now().to_string();
-    let addresses: Vec<_> = (0..10_000)
-        .map(|i| address(&format!("10.0.{}.{}", i / 250, i % 250), 600, &now))
-        .collect();
-    let status = json!({ "resolvedNames": [{ "dnsName": NAME, "resolvedAddresses": addresses }] });
-    write(&objects, "a", status).await.unwrap();
-    let written = Instant::now();
-    let count = async |what: &str, expected: usize| {
-        eventually(what, async || {
-            let found = objects.addresses(NAME).await?.len();
-            (found == expected)
-                .then_some(())
-                .ok_or_else(|| format!("{found}"))
-        })
-        .await;
-    };
-    count("the surplus is evicted", MAX_ADDRESSES).await;
-    let took = written.elapsed();
-    // The collector continues to work.
-    let new = "192.0.2.1".parse().unwrap();
-    collector.hears(NAME, &[new], 600).await;
-    eventually("a new address is there", async || {
-        let found = objects.addresses(NAME).await?;
-        let new = (NAME.to_owned(), new.to_string());
-        found.contains(&new).then_some(()).ok_or_else(String::new)
-    })
-    .await;
-    count("as many as before", MAX_ADDRESSES).await;
-    let more = collector.resident_kib().saturating_sub(kib);
-    assert!(more < 64 * 1024, "{more} KiB");
-    println!("10,000 addresses were 1,000 after {took:?}; {more} KiB more");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -211,57 +167,4 @@ async fn what_a_laxer_crd_takes_costs_itself_alone() {
         .await;
     assert_eq!(bad, 0.0);
     assert!(collector.is_the_process(pid));
-}
-
-/// The largest object that etcd accepts, approximately.
-const ETCD_LIMIT: usize = 1_500_000;
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_egress_firewall_of_8000_rules_or_of_etcds_limit_is_taken() {
-    let server = ApiServer::start().await;
-    let namespace = server.namespace().await;
-    let firewalls = async |namespace: &str| -> Api<EgressFirewall> {
-        Api::namespaced(server.client().await, namespace)
-    };
-    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &NEVER).await;
-    let (pid, kib) = (collector.program.process().pid(), collector.resident_kib());
-    let short: Vec<String> = (0..8001).map(|i| format!("n{i}.example.com.")).collect();
-    let long = "x".repeat(60);
-    let long: Vec<String> = (0..7_900)
-        .map(|i| format!("n{i}.{long}.{long}.example.com"))
-        .collect();
-    let mut took = Vec::new();
-    let mut expected = 0;
-    for (names, counted) in [(&short, 8000), (&long, 7900)] {
-        let team = server.namespace().await;
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let firewall = egress_firewall(&names);
-        let bytes = serde_json::to_vec(&firewall).unwrap().len();
-        let made = firewalls(&team)
-            .await
-            .create(&PostParams::default(), &firewall)
-            .await;
-        made.unwrap();
-        let made = Instant::now();
-        expected += counted;
-        collector
-            .program
-            .counts("egress_collector_names", &[], f64::from(expected))
-            .await;
-        took.push((bytes, made.elapsed()));
-    }
-    assert!(
-        took[1].0 > ETCD_LIMIT * 9 / 10 && took[1].0 < ETCD_LIMIT,
-        "{took:?}"
-    );
-    let names = collector.metric("egress_collector_names", &[]).await;
-    assert_eq!(
-        names,
-        f64::from(expected),
-        "the 8,001st rule is over the limit"
-    );
-    collector.program.ready().await;
-    assert!(collector.is_the_process(pid));
-    let more = collector.resident_kib().saturating_sub(kib);
-    println!("EgressFirewalls of {took:?}; {more} KiB more");
 }

@@ -328,13 +328,6 @@ async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
         let line = format!("    dnstap tcp://{address}:6000 full\n");
         assert!(patched[1].contains(&line), "{patched:?}");
     }
-    for notes in [&first, &again] {
-        let lines = printed_lines(&server, notes);
-        assert_eq!(lines.len(), 2, "{notes}");
-        for line in lines {
-            assert!(patched[1].contains(&format!("    {line}\n")), "{line}");
-        }
-    }
     guards_the_statuses(&server, "ovn-kubernetes", &[(NAMESPACE, COLLECTOR)]).await;
 
     // Learned addresses outlive the programs.
@@ -344,28 +337,8 @@ async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
     crds.get(firewalls).await.unwrap();
 }
 
-/// The lines of the Corefile, as the commands of the notes print them.
-fn printed_lines(server: &ApiServer, notes: &str) -> Vec<String> {
-    let commands = notes
-        .lines()
-        .filter(|line| line.contains("jsonpath=dnstap "));
-    let printed = commands.map(|command| {
-        let script = format!(
-            "kubectl() {{ command kubectl --kubeconfig {} \"$@\"; }}\n{command}",
-            server.kubeconfig().display()
-        );
-        let mut bash = Command::new("bash");
-        let output = bash
-            .args(["-c", &script])
-            .env("PATH", path_with_tools())
-            .output();
-        succeeded(command, &output.unwrap()).trim_end().to_owned()
-    });
-    printed.collect()
-}
-
 /// The programs and the tools before what the machine has.
-pub(crate) fn path_with_tools() -> String {
+fn path_with_tools() -> String {
     let folders = [program("collector"), tool("kubectl")];
     let folders = folders
         .iter()

@@ -44,29 +44,6 @@ fn values_that_cannot_be_are_refused_in_words_that_help() {
     assert!(older.contains("requires kubeVersion: >=1.30"), "{older}");
 }
 
-/// A Deployment of ovn-writers runs beside other pods, unless the values say otherwise.
-#[test]
-fn in_mode_central_only_tolerations_of_the_values_count() {
-    let values = chart::folder().join("ci/central-values.yaml");
-    let values = values.to_string_lossy();
-    for (flags, tolerations) in [
-        (&[][..], serde_json::Value::Null),
-        (
-            &["--set", "ovnWriter.tolerations[0].key=infra"],
-            serde_json::json!([{"key": "infra"}]),
-        ),
-    ] {
-        let flags = [&["--values", &values], flags].concat();
-        let objects = chart::render(NAMESPACE, &flags);
-        let name = format!("{NAMESPACE}-ovn-writer");
-        let writer = &chart::find(&objects, "Deployment", &name).data;
-        assert_eq!(
-            writer["spec"]["template"]["spec"]["tolerations"],
-            tolerations
-        );
-    }
-}
-
 #[test]
 fn the_alerts_are_those_of_the_installed_programs() {
     for (flags, has_ovn_writers, has_policy_writers) in [

@@ -1,13 +1,6 @@
 //! `egress check` names each fault of an installation, with its cure.
 
-mod administrator;
 mod fault_injection;
-mod helm_test;
-mod policy_writers;
-mod processes;
-mod rights;
-
-use std::path::Path;
 
 use tests::wait::eventually;
 
@@ -15,17 +8,8 @@ use crate::installation::Installation;
 
 /// Waits until a check ends with this status, and has a line with each text and its cure below.
 async fn finds(it: &Installation, status: i32, expected: &[(&str, &str)]) -> String {
-    finds_as(it, &it.server.kubeconfig(), status, expected).await
-}
-
-async fn finds_as(
-    it: &Installation,
-    kubeconfig: &Path,
-    status: i32,
-    expected: &[(&str, &str)],
-) -> String {
     eventually(&format!("{expected:?}"), async || {
-        let (ended, text) = it.egress_as(kubeconfig, &["check"]).await;
+        let (ended, text) = it.egress(&["check"]).await;
         let lines: Vec<&str> = text.lines().collect();
         let is_found = |(seen, cure): &(&str, &str)| {
             lines.windows(2).any(|pair| {

@@ -2,7 +2,7 @@
 
 use std::{
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::atomic::{AtomicU8, Ordering},
     time::Duration,
 };
@@ -26,7 +26,7 @@ const LAG: Duration = Duration::from_secs(1);
 const DELAY: &str = "collector.shutdownDelaySeconds=2";
 
 /// The first address on which a collector listens for streams.
-pub(crate) fn listens(program: &Program) -> SocketAddr {
+fn listens(program: &Program) -> SocketAddr {
     let messages = program.messages();
     let mut found = messages
         .iter()
@@ -37,26 +37,16 @@ pub(crate) fn listens(program: &Program) -> SocketAddr {
 
 /// The installed chart in a namespace.
 pub(crate) struct Release {
-    /// The name of the collectors' ServiceAccount.
-    pub(crate) account: String,
     /// At first no pod runs.
     pub(crate) deployments: Vec<Deployment>,
 }
 
 impl Release {
-    /// Installs the chart with this many instances of the collector, and these flags.
-    pub(crate) async fn install(
-        server: &ApiServer,
-        namespace: &str,
-        instances: usize,
-        collector: &[&str],
-    ) -> Self {
+    /// Installs the chart with two instances of the collector, and these flags.
+    pub(crate) async fn install(server: &ApiServer, namespace: &str, collector: &[&str]) -> Self {
         let args = format!("collector.extraArgs={{{}}}", collector.join(","));
-        let instances = format!("collector.instances={instances}");
         let fullname = format!("fullnameOverride={namespace}");
-        let flags = [
-            "--set", &instances, "--set", &fullname, "--set", DELAY, "--set", &args,
-        ];
+        let flags = ["--set", &fullname, "--set", DELAY, "--set", &args];
         server.grant(namespace, &flags).await;
         let account = format!("{namespace}-collector");
         server.config_of(namespace, &account).await;
@@ -78,10 +68,7 @@ impl Release {
                 });
             }
         }
-        Self {
-            account,
-            deployments,
-        }
+        Self { deployments }
     }
 
     pub(crate) async fn start(&mut self) {
@@ -112,8 +99,8 @@ pub(crate) struct Deployment {
     workdir: Workdir,
 }
 
-pub(crate) struct Pod {
-    pub(crate) program: Program,
+struct Pod {
+    program: Program,
     address: SocketAddr,
     /// The name of its EndpointSlice.
     slice: String,
@@ -124,16 +111,6 @@ pub(crate) struct Pod {
 static NUMBER: AtomicU8 = AtomicU8::new(1);
 
 impl Deployment {
-    /// Pods that start from now on use this kubeconfig.
-    pub(crate) fn reach_server_by(&mut self, kubeconfig: &Path) {
-        self.kubeconfig = kubeconfig.to_owned();
-    }
-
-    /// The running pods, the oldest first.
-    pub(crate) fn pods(&mut self) -> &mut [Pod] {
-        &mut self.pods
-    }
-
     /// Starts a pod, and adds it to the Service when it is ready.
     pub(crate) async fn start(&mut self) {
         let pod = &self.spec["template"]["spec"];
@@ -183,12 +160,6 @@ impl Deployment {
         self.slices.delete(&pod.slice, &params).await.unwrap();
     }
 
-    pub(crate) async fn kill(&mut self) {
-        let mut pod = self.pods.remove(0);
-        pod.program.process().kill();
-        self.forget(&pod).await;
-    }
-
     /// Ends its oldest pod like a kubelet.
     pub(crate) async fn end(&mut self) {
         let grace = &self.spec["template"]["spec"]["terminationGracePeriodSeconds"];
@@ -224,17 +195,14 @@ impl Deployment {
         }
     }
 
-    pub(crate) async fn sum(&self, metric: &str) -> Result<f64, String> {
-        let mut sum = 0.0;
-        for pod in &self.pods {
-            let metric = pod.program.admin().metric(metric, &[]).await;
-            sum += metric.map_err(|error| error.to_string())?;
-        }
-        Ok(sum)
-    }
-
     /// How many dnstap streams its pods read.
     pub(crate) async fn streams(&self) -> Result<f64, String> {
-        self.sum("egress_collector_connections").await
+        let mut sum = 0.0;
+        for pod in &self.pods {
+            let streams = pod.program.admin();
+            let streams = streams.metric("egress_collector_connections", &[]).await;
+            sum += streams.map_err(|error| error.to_string())?;
+        }
+        Ok(sum)
     }
 }

@@ -4,16 +4,12 @@
 //! Each section of a page that installs the chart has an API server of its own. If it does not make the namespace, the commands of the
 //! page's steps do so first. Programs that stand before the real ones do what needs a kubelet or a registry: `kubectl exec` runs the
 //! collector of this build, and a rollout is over at once. CoreDNS's own chart comes from a folder, which helm prefers to a registry.
-//! After the section of a platform, what it installed runs: see [`installed`].
-
-mod installed;
 
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::Command,
-    thread,
 };
 
 use k8s_openapi::{
@@ -31,14 +27,10 @@ use tests::{
     wait::eventually,
     workdir::Workdir,
 };
-use tokio::runtime::Runtime;
 
 fn docs() -> PathBuf {
     deploy("..").join("docs")
 }
-
-/// Where the pages install.
-const NAMESPACE: &str = "egress-by-name";
 
 /// What a section says that installs into a cluster without a release.
 const FROM_NOTHING: [&str; 2] = [
@@ -217,12 +209,9 @@ fn every_command_of_the_docs_is_marked() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_of_the_docs_works_as_it_stands() {
-    let (mut run, mut platforms) = (0, Vec::new());
+    let mut run = 0;
     let mut cluster = None;
     let pages = commands();
-    let mut blocks = pages.iter().flat_map(|(_, sections)| sections).flatten();
-    let is_rule = |block: &&String| block.contains("kind: EgressFirewall");
-    let rule = blocks.find(is_rule).unwrap().clone();
     for (page, sections) in pages {
         for section in sections {
             let is_new = is_from_nothing(&section);
@@ -232,6 +221,7 @@ async fn every_command_of_the_docs_works_as_it_stands() {
                 cluster = Some((server, workdir));
             }
             let (server, workdir) = cluster.as_ref().unwrap();
+            let is_whole = is_new && section.iter().any(|block| block.contains("corefile"));
             for block in section {
                 let page = page.display().to_string();
                 works(&page, &block, server, workdir);
@@ -240,28 +230,13 @@ async fn every_command_of_the_docs_works_as_it_stands() {
                 }
                 run += 1;
             }
-            let corefiles = match is_new {
-                true => installed::corefiles(server, workdir).await,
-                false => Vec::new(),
-            };
-            if !corefiles.is_empty() {
-                let (server, workdir) = cluster.take().unwrap();
-                let rule = rule.clone();
-                platforms.push(thread::spawn(move || {
-                    let runtime = Runtime::new().unwrap();
-                    runtime.block_on(installed::works_to_the_end(
-                        server, workdir, corefiles, rule,
-                    ));
-                }));
+            // A platform with its Corefile is complete: the next page begins anew.
+            if is_whole {
+                cluster = None;
             }
         }
     }
     assert!(run > 20, "{run} commands");
-    // The steps of the page, RKE2, k3s, the chart of CoreDNS, GitOps, and OpenShift.
-    assert_eq!(platforms.len(), 6);
-    for platform in platforms {
-        platform.join().unwrap();
-    }
 }
 
 fn works(page: &str, block: &str, server: &ApiServer, workdir: &Workdir) {

@@ -2,17 +2,12 @@
 
 use std::fs;
 
-use k8s_openapi::{
-    api::events::v1::Event, apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp,
-};
+use k8s_openapi::api::events::v1::Event;
 use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, PostParams},
 };
-use proto::api::{
-    DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus, EgressFirewall, ResolvedAddress,
-    ResolvedName,
-};
+use proto::api::EgressFirewall;
 use serde_json::json;
 use tests::{
     chart::COLLECTOR, kube::ApiServer, programs::Program, wait::eventually, workdir::Workdir,
@@ -65,23 +60,6 @@ async fn events(client: &Client, namespace: &str, least: usize) -> Vec<(String, 
         enough.then_some(all.clone()).ok_or(format!("{all:?}"))
     })
     .await
-}
-
-/// The status of a name with this many addresses, all just looked up.
-fn many(name: &str, addresses: u32) -> DnsNameResolverStatus {
-    let address = |i: u32| ResolvedAddress {
-        ip: std::net::Ipv4Addr::from(0xc612_0000 + i).to_string().into(),
-        ttl_seconds: 3600,
-        last_lookup_time: Time(Timestamp::now()),
-    };
-    DnsNameResolverStatus {
-        resolved_names: vec![ResolvedName {
-            conditions: Vec::new(),
-            dns_name: name.to_owned(),
-            resolved_addresses: (0..addresses).map(address).collect(),
-            resolution_failures: 0,
-        }],
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -144,32 +122,9 @@ async fn faults_of_rules_and_left_out_names_are_events_on_the_objects() {
     let expected = ("TooManyRules".to_owned(), over.to_owned(), other);
     assert_eq!(said, [expected]);
 
-    // The status of another writer has more addresses than the limit.
-    let resolvers: Api<DnsNameResolver> = Api::namespaced(client.clone(), NAMESPACE);
-    let name = "api.example.com.";
-    let spec = DnsNameResolverSpec {
-        name: name.to_owned(),
-    };
-    let object = DnsNameResolver::new("dns-x", spec);
-    let mut made = resolvers
-        .create(&PostParams::default(), &object)
-        .await
-        .unwrap();
-    made.status = Some(many(name, 1_100));
-    resolvers
-        .replace_status("dns-x", &PostParams::default(), &made)
-        .await
-        .unwrap();
-    let said = events(&client, NAMESPACE, 1).await;
-    assert_eq!(
-        (said[0].0.as_str(), &said[0].2),
-        ("AddressesEvicted", &made.uid().unwrap())
-    );
-    assert!(said[0].1.starts_with(name), "{said:?}");
-
     // The log has all of it, too, once.
     let log = collector.messages();
-    for reason in ["NameRefused", "TooManyRules", "AddressesEvicted"] {
+    for reason in ["NameRefused", "TooManyRules"] {
         let lines = log.iter().filter(|line| line["reason"] == reason);
         assert_eq!(lines.count(), 1, "{reason}");
     }

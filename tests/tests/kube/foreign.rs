@@ -1,94 +1,20 @@
-//! Other clients of the same objects: they write statuses, recreate objects, and have objects of their own.
+//! Other clients of the same objects: they recreate objects, and have objects of their own.
 
-use std::{
-    net::IpAddr,
-    time::{Duration, Instant, SystemTime},
-};
+use std::time::{Duration, Instant};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{ResourceExt, api::DeleteParams};
-use proto::api::{DnsNameResolver, ResolvedAddress, ResolvedName};
-use runtime::{
-    cluster::Cluster,
-    cluster::KubeStore,
-    store::{ObjectKey, Store, StoreError},
-};
 use tests::{
     kube::ApiServer,
     soak::{is_long, judge},
 };
 
-use crate::{
-    cluster::key,
-    collectors::{Collector, NEVER, Objects, allow},
-    history::History,
-};
-
-const NAME: &str = "www.example.com.";
+use crate::collectors::{Collector, NEVER, Objects, allow};
 
 /// In mode `auto` no object is created earlier.
 const CREATE_AFTER: Duration = Duration::from_secs(10);
 
-/// Adds an address to a status by compare-and-swap. Returns how often another writer was faster.
-pub(crate) async fn add(store: &KubeStore, key: &ObjectKey, ip: IpAddr, ttl: i32) -> usize {
-    let mut conflicts = 0;
-    loop {
-        let mut object: DnsNameResolver = store.get(key).await.unwrap();
-        let names = &mut object.status.get_or_insert_default().resolved_names;
-        if names.is_empty() {
-            names.push(ResolvedName {
-                conditions: Vec::new(),
-                dns_name: object.spec.name.clone(),
-                resolved_addresses: Vec::new(),
-                resolution_failures: 0,
-            });
-        }
-        names[0].resolved_addresses.push(ResolvedAddress {
-            ip: ip.to_string().into(),
-            ttl_seconds: ttl,
-            last_lookup_time: Time(k8s_openapi::jiff::Timestamp::now()),
-        });
-        match store.replace_status(&object).await {
-            Ok(_) => return conflicts,
-            Err(StoreError::Conflict(_)) => conflicts += 1,
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
-
-pub(crate) async fn somebody_else(server: &ApiServer) -> KubeStore {
-    KubeStore::new(Cluster::of(server.config().await, "somebody-else").unwrap())
-}
-
 mod soak {
     use super::*;
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_foreign_address_lives_for_its_ttl_and_grace() {
-        let server = ApiServer::shared().await;
-        let namespace = server.namespace().await;
-        let objects = Objects::of(&server, &namespace).await;
-        objects.make("a", NAME).await;
-        let collector = Collector::start(&server.kubeconfig(), &namespace, &NEVER).await;
-        collector.nameserver.set(NAME, &["192.0.2.1"], 1);
-        objects.expect(NAME, &["192.0.2.1"]).await;
-        let history = History::of(&server, &namespace).await;
-        let written = SystemTime::now();
-        let store = somebody_else(&server).await;
-        add(&store, &key(&namespace, "a"), [10, 1, 0, 1].into(), 3).await;
-        objects.expect(NAME, &["192.0.2.1", "10.1.0.1"]).await;
-        objects.expect(NAME, &["192.0.2.1"]).await;
-        let left = history.departures().await;
-        let [left] = left.as_slice() else {
-            panic!("{left:?}");
-        };
-        assert_eq!(left.ip, "10.1.0.1");
-        let lived = left.at.duration_since(written).unwrap();
-        // The API stores whole seconds; the grace is one.
-        assert!(!is_long() || lived >= Duration::from_secs(3), "{lived:?}");
-        let what = "a foreign address with a TTL of 3 s and 1 s of grace lived";
-        judge(what, lived, Duration::from_secs(10));
-    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn an_object_that_somebody_makes_again_has_its_addresses_at_once() {

@@ -2,7 +2,6 @@
 
 use k8s_openapi::api::{
     core::v1::Node, discovery::v1::EndpointSlice, events::v1::Event, networking::v1::ServiceCIDR,
-    rbac::v1::ClusterRole,
 };
 use kube::{
     Api,
@@ -10,7 +9,6 @@ use kube::{
 };
 use serde_json::json;
 use tests::{
-    chart::COLLECTOR,
     kube::{ADVERTISED, ApiServer},
     wait::eventually,
 };
@@ -50,7 +48,7 @@ async fn add_services(server: &ApiServer, name: &str, cidr: &str) {
     made.unwrap();
 }
 
-pub(crate) async fn add_node(server: &ApiServer, name: &str, cidr: &str) {
+async fn add_node(server: &ApiServer, name: &str, cidr: &str) {
     let nodes: Api<Node> = Api::all(server.client().await);
     let node = serde_json::from_value(json!({
         "metadata": { "name": name },
@@ -61,7 +59,7 @@ pub(crate) async fn add_node(server: &ApiServer, name: &str, cidr: &str) {
 }
 
 /// Sets a Node's own addresses, like its kubelet.
-pub(crate) async fn set_status(server: &ApiServer, name: &str, addresses: &[(&str, &str)]) {
+async fn set_status(server: &ApiServer, name: &str, addresses: &[(&str, &str)]) {
     let nodes: Api<Node> = Api::all(server.client().await);
     let address = |(kind, address): &(&str, &str)| json!({ "type": kind, "address": address });
     let status = json!({
@@ -72,16 +70,6 @@ pub(crate) async fn set_status(server: &ApiServer, name: &str, addresses: &[(&st
     let params = PatchParams::default();
     let patch = Patch::Merge(&status);
     nodes.patch_status(name, &params, &patch).await.unwrap();
-}
-
-async fn add_user_defined(server: &ApiServer, name: &str, network: serde_json::Value) {
-    let object = json!({
-        "apiVersion": "k8s.ovn.org/v1",
-        "kind": "ClusterUserDefinedNetwork",
-        "metadata": { "name": name },
-        "spec": { "namespaceSelector": {}, "network": network },
-    });
-    server.make(&serde_json::from_value(object).unwrap()).await;
 }
 
 async fn counts(collector: &Collector, metric: &str, reason: &str, wanted: f64) {
@@ -162,45 +150,7 @@ async fn no_answer_brings_in_an_address_of_the_clusters_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_collector_that_may_not_read_the_networks_does_without_them() {
-    let server = ApiServer::start().await;
-    let namespace = "ovn-kubernetes";
-    server.make_namespace(namespace).await;
-    server.grant(namespace, &[]).await;
-    server.config_of(namespace, COLLECTOR).await;
-    let roles: Api<ClusterRole> = Api::all(server.client().await);
-    let mut role = roles.get(COLLECTOR).await.unwrap();
-    role.rules.as_mut().unwrap().retain(|rule| {
-        let mut resources = rule.resources.iter().flatten();
-        let networks = ["nodes", "servicecidrs", "clusteruserdefinednetworks"];
-        !resources.any(|it| networks.contains(&it.as_str()))
-    });
-    assert_eq!(role.rules.iter().flatten().count(), 2);
-    let params = PostParams::default();
-    let replaced = roles.replace(COLLECTOR, &params, &role).await;
-    replaced.unwrap();
-    let kubeconfig = server.folder().join(format!("{COLLECTOR}.kubeconfig"));
-    let mut collector = Collector::start(&kubeconfig, namespace, &[]).await;
-    let objects = Objects::of(&server, namespace).await;
-    objects.make("www", NAME).await;
-    eventually("the answers are heard", async || {
-        let ips = ["10.96.0.1", ADVERTISED].map(|ip| ip.parse().unwrap());
-        collector.hears(NAME, &ips, TTL).await;
-        let found = objects.addresses(NAME).await?;
-        (found.len() == 1)
-            .then_some(())
-            .ok_or_else(|| format!("{found:?}"))
-    })
-    .await;
-    objects.expect(NAME, &["10.96.0.1"]).await;
-    for objects in ["ServiceCIDRs", "\"Nodes\"", "UserDefinedNetworks"] {
-        assert_eq!(lines(&collector, &["cannot be read", objects]), 1);
-    }
-    assert_eq!(lines(&collector, &["cannot be read", "EndpointSlices"]), 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_address_of_a_node_is_refused_unless_a_flag_allows_it() {
+async fn an_address_of_a_node_is_refused() {
     let server = ApiServer::start().await;
     let client = server.client().await;
     let namespace = server.namespace().await;
@@ -252,23 +202,6 @@ async fn an_address_of_a_node_is_refused_unless_a_flag_allows_it() {
     objects.expect(NAME, &["203.0.113.1"]).await;
     counts(&collector, REFUSED, "node", 3.0).await;
     assert_eq!(guarded(&collector).await, 3.0);
-
-    // With the flag Node addresses are allowed. Those of other purposes are not.
-    let flags = ["--allow-node-addresses"];
-    drop(collector);
-    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &flags).await;
-    let all = ["203.0.113.1", "198.51.100.1", "203.0.113.9", "10.244.1.7"];
-    eventually("the answers are heard", async || {
-        collector.hears(NAME, &ips(&all), TTL).await;
-        let found = objects.addresses(NAME).await?;
-        (found.len() == 3)
-            .then_some(())
-            .ok_or_else(|| format!("{found:?}"))
-    })
-    .await;
-    objects.expect(NAME, &all[..3]).await;
-    assert_eq!(guarded(&collector).await, 0.0);
-    assert_eq!(collector.metric(REFUSED, &["reason=\"node\""]).await, 0.0);
 }
 
 async fn guarded(collector: &Collector) -> f64 {
@@ -276,56 +209,4 @@ async fn guarded(collector: &Collector) -> f64 {
     collector
         .metric("egress_collector_guarded_networks", &labels)
         .await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_of_a_primary_user_defined_network_are_refused_once_known() {
-    let server = ApiServer::start().await;
-    let namespace = server.namespace().await;
-    let mut collector = Collector::start(&server.kubeconfig(), &namespace, &[]).await;
-    let objects = Objects::of(&server, &namespace).await;
-    objects.make("www", NAME).await;
-    allow(&server, &namespace, &[NAME]).await;
-    let all = ["10.100.0.7", "10.101.0.7", "10.102.0.7", "10.103.0.7"];
-    let ips = all.map(|ip| ip.parse().unwrap());
-    eventually("the answers are heard", async || {
-        collector.hears(NAME, &ips, TTL).await;
-        (objects.addresses(NAME).await?.len() == all.len())
-            .then_some(())
-            .ok_or_else(|| "not yet".to_owned())
-    })
-    .await;
-    let unreadable = ["cannot be read", "ClusterUserDefinedNetworks"];
-    assert_eq!(lines(&collector, &unreadable), 1);
-
-    // The CRD is added while the collector runs.
-    server.install_user_defined_networks().await;
-    let primary =
-        json!({ "role": "Primary", "subnets": [{ "cidr": "10.100.0.0/16", "hostSubnet": 24 }] });
-    let of_role = |role: &str, subnet: &str| json!({ "role": role, "subnets": [subnet] });
-    let mut localnet = of_role("Secondary", "10.103.0.0/16");
-    localnet["physicalNetworkName"] = json!("lan");
-    for (name, network) in [
-        (
-            "lan",
-            json!({ "topology": "Localnet", "localnet": localnet }),
-        ),
-        (
-            "storage",
-            json!({ "topology": "Layer2", "layer2": of_role("Secondary", "10.102.0.0/16") }),
-        ),
-        (
-            "blue",
-            json!({ "topology": "Layer2", "layer2": of_role("Primary", "10.101.0.0/16") }),
-        ),
-        ("red", json!({ "topology": "Layer3", "layer3": primary })),
-    ] {
-        add_user_defined(&server, name, network).await;
-    }
-    counts(&collector, REFUSED, "user-defined-network", 2.0).await;
-    objects.expect(NAME, &all[2..]).await;
-    collector.hears(NAME, &ips, TTL).await;
-    counts(&collector, REFUSED, "user-defined-network", 4.0).await;
-    objects.expect(NAME, &all[2..]).await;
-    assert_eq!(lines(&collector, &unreadable), 1, "it is said once");
 }

@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
-    time::SystemTime,
 };
 
 use futures_util::StreamExt;
@@ -28,15 +27,8 @@ pub(crate) struct History {
 #[derive(Default)]
 struct Seen {
     objects: BTreeMap<ObjectKey, DnsNameResolver>,
-    departures: Vec<Departure>,
-}
-
-/// An address that left an object.
-#[derive(Clone, Debug)]
-pub(crate) struct Departure {
-    pub(crate) name: String,
-    pub(crate) ip: String,
-    pub(crate) at: SystemTime,
+    /// The name and the address of each that left an object.
+    departures: Vec<(String, String)>,
 }
 
 impl History {
@@ -63,7 +55,7 @@ impl History {
 
     /// The departures so far. A deleted object does not count as a departure of its addresses. It first waits until it
     /// has the current state.
-    pub(crate) async fn departures(&self) -> Vec<Departure> {
+    pub(crate) async fn departures(&self) -> Vec<(String, String)> {
         eventually("the watch is up to date", async || {
             let listed = self.api.list(&ListParams::default()).await;
             let listed = listed.map_err(|error| error.to_string())?.items;
@@ -77,9 +69,9 @@ impl History {
         self.seen.lock().unwrap().departures.clone()
     }
 
-    pub(crate) async fn departures_of(&self, name: &str) -> Vec<Departure> {
+    pub(crate) async fn departures_of(&self, name: &str) -> Vec<(String, String)> {
         let mut departures = self.departures().await;
-        departures.retain(|departure| departure.name == name);
+        departures.retain(|(of, _)| of == name);
         departures
     }
 }
@@ -108,10 +100,8 @@ impl Seen {
             before.iter().flat_map(addresses).collect(),
             addresses(object),
         );
-        for (name, ip) in Addresses::difference(&before, &now).cloned() {
-            let at = SystemTime::now();
-            self.departures.push(Departure { name, ip, at });
-        }
+        self.departures
+            .extend(Addresses::difference(&before, &now).cloned());
     }
 }
 

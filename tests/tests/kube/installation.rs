@@ -1,15 +1,9 @@
 //! The chart, installed in a cluster: its pods and CoreDNS's are processes, on nodes that forward to their ports.
 
 mod objects;
-mod policy_writers;
 
 use std::{
-    collections::BTreeMap,
-    fs,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    process::Output,
-    sync::Mutex,
+    collections::BTreeMap, fs, net::SocketAddr, path::PathBuf, process::Output, sync::Mutex,
 };
 
 use hickory_proto::rr::RecordType;
@@ -24,7 +18,7 @@ use kube::{
 use proto::api::EgressFirewall;
 use serde_json::{Value, json};
 use tests::{
-    chart::{self, COLLECTOR, OVN_WRITER, POLICY_WRITER},
+    chart::{self, COLLECTOR, OVN_WRITER},
     coredns::{CoreDns, free_port, write_zone},
     kube::ApiServer,
     network::Network,
@@ -114,10 +108,9 @@ pub(crate) struct Installation {
     /// That of each CoreDNS: an EndpointSlice cannot have a loopback address.
     pub(crate) networks: Vec<Network>,
     /// The ports of 127.0.0.1 with their metrics.
-    dns_metrics: Vec<Forward>,
+    _dns_metrics: Vec<Forward>,
     pub(crate) collectors: Vec<Pod>,
     pub(crate) writers: Vec<Pod>,
-    pub(crate) policy_writers: Vec<Pod>,
     pub(crate) databases: Vec<Northbound>,
     pub(crate) kubelet: Kubelet,
     pub(crate) server: ApiServer,
@@ -133,11 +126,6 @@ impl Installation {
     /// # Errors
     /// The reason, if this process may not make networks.
     pub(crate) async fn start() -> Result<Self, String> {
-        Self::start_with(&[]).await
-    }
-
-    /// [`Installation::start`] with more values of the chart.
-    pub(crate) async fn start_with(values: &[&str]) -> Result<Self, String> {
         let dns_folders: Vec<_> = DNS_PODS.iter().map(|_| Workdir::new()).collect();
         let mut networks = Vec::new();
         for folder in &dns_folders {
@@ -159,7 +147,7 @@ impl Installation {
             let post = PostParams::default();
             accounts.create(&post, &account.unwrap()).await.unwrap();
         }
-        let objects = chart::render(NAMESPACE, &[&VALUES, values].concat());
+        let objects = chart::render(NAMESPACE, &VALUES);
         for object in &objects {
             server.make(object).await;
         }
@@ -192,10 +180,9 @@ impl Installation {
         let mut it = Self {
             coredns: Vec::new(),
             networks,
-            dns_metrics: Vec::new(),
+            _dns_metrics: Vec::new(),
             collectors: Vec::new(),
             writers: Vec::new(),
-            policy_writers: Vec::new(),
             databases: Vec::new(),
             kubelet,
             server,
@@ -236,9 +223,7 @@ impl Installation {
                 .await;
             self.writers.push(pod);
         }
-        self.run_policy_writers(objects).await;
-        let pods = self.collectors.iter().chain(&self.writers);
-        for pod in pods.chain(&self.policy_writers) {
+        for pod in self.collectors.iter().chain(&self.writers) {
             pod.program.ready().await;
         }
         for index in 0..DNS_PODS.len() {
@@ -326,7 +311,6 @@ impl Installation {
         let folder = Workdir::new();
         let command = match account {
             COLLECTOR => "collector",
-            POLICY_WRITER => "policy-writer",
             _ => "ovn-writer",
         };
         let program = Program::start_with(folder.path(), command, args, environment).await;
@@ -347,9 +331,16 @@ impl Installation {
             1,
             &format!("www IN A {ADDRESS}"),
         );
-        let corefile = PROCESS.replace("ADDRESS", &ip.to_string());
-        fs::write(folder.join("Corefile.without"), corefile).unwrap();
-        self.write_corefile(index, true);
+        let outside = self.networks[index].outside();
+        let addresses = self
+            .dnstap
+            .iter()
+            .map(|port| SocketAddr::new(outside, *port));
+        let lines = addresses.map(|it| format!("dnstap tcp://{it} full"));
+        let corefile = PROCESS
+            .replace("ADDRESS", &ip.to_string())
+            .replace("DNSTAP", &lines.collect::<Vec<_>>().join("\n    "));
+        fs::write(folder.join("Corefile"), corefile).unwrap();
         let coredns = CoreDns::start_in(folder.path(), &self.networks[index]).await;
         self.coredns.push(coredns);
         let template = json!({
@@ -369,63 +360,12 @@ impl Installation {
         // The kubelet reaches ports of 127.0.0.1.
         let forward = Forward::start().await;
         forward.add(SocketAddr::new(ip, 9153));
-        self.dns_metrics.push(forward);
-        self.show_dns_metrics(index);
-    }
-
-    /// The metrics of a CoreDNS pod are its own.
-    pub(crate) fn show_dns_metrics(&self, index: usize) {
-        self.set_dns_metrics(index, self.dns_metrics[index].address().port());
-    }
-
-    /// Restarts a CoreDNS with its streams to the collectors, or without any.
-    pub(crate) async fn restart_coredns(&mut self, index: usize, streams: bool) {
-        self.write_corefile(index, streams);
-        self.coredns[index].restart().await;
-    }
-
-    /// Starts the process of an ovn-writer's pod anew, with more flags. The one before must have ended.
-    pub(crate) async fn replace_writer(&mut self, index: usize, more: &[String]) {
-        let nb = format!("--nb={}", self.databases[index].remote());
-        let more = [&[nb], more].concat();
-        let (program, ports) = self
-            .start_program(
-                (&self.writers[index].name, index),
-                &writer_template(),
-                (OVN_WRITER, 9093),
-                &more,
-            )
-            .await;
-        let pod = &mut self.writers[index];
-        (pod.program, pod.ports) = (program, ports);
-        self.kubelet.connect((NAMESPACE, &pod.name), &pod.ports);
-    }
-
-    /// The port with the metrics of a CoreDNS pod from now on.
-    pub(crate) fn set_dns_metrics(&self, index: usize, port: u16) {
         let ports = Ports {
-            ports: BTreeMap::from([(9153, port)]),
+            ports: BTreeMap::from([(9153, forward.address().port())]),
             logs: BTreeMap::new(),
         };
-        self.kubelet
-            .connect((DNS_NAMESPACE, DNS_PODS[index]), &ports);
-    }
-
-    fn write_corefile(&self, index: usize, streams: bool) {
-        let folder = &self.dns_folders[index];
-        let text = fs::read_to_string(folder.join("Corefile.without")).unwrap();
-        let outside = self.networks[index].outside();
-        let lines = self
-            .dnstap
-            .iter()
-            .map(|port| SocketAddr::new(outside, *port));
-        let lines: Vec<String> = lines.map(|it| format!("dnstap tcp://{it} full")).collect();
-        let lines = if streams {
-            lines.join("\n    ")
-        } else {
-            String::new()
-        };
-        fs::write(folder.join("Corefile"), text.replace("DNSTAP", &lines)).unwrap();
+        self.kubelet.connect(key, &ports);
+        self._dns_metrics.push(forward);
     }
 
     /// Waits until the address is in the sets of both nodes.
@@ -445,21 +385,13 @@ impl Installation {
 
     /// Runs `egress` as an administrator of the cluster.
     pub(crate) async fn egress(&self, args: &[&str]) -> (Option<i32>, String) {
-        self.egress_as(&self.server.kubeconfig(), args).await
-    }
-
-    pub(crate) async fn egress_as(
-        &self,
-        kubeconfig: &Path,
-        args: &[&str],
-    ) -> (Option<i32>, String) {
         let Output {
             status,
             stdout,
             stderr,
         } = Command::new(programs::program("egress"))
             .args(args)
-            .env("KUBECONFIG", kubeconfig)
+            .env("KUBECONFIG", self.server.kubeconfig())
             .kill_on_drop(true)
             .output()
             .await

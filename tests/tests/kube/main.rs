@@ -9,7 +9,6 @@
     reason = "tests"
 )]
 
-mod absence;
 mod bad_input;
 mod chart;
 mod chart_readme;
@@ -22,9 +21,7 @@ mod databases;
 mod definitions;
 mod deployments;
 mod docs;
-mod endpoints;
 mod events;
-mod fairness;
 mod foreign;
 mod guards;
 mod history;
@@ -32,20 +29,16 @@ mod installation;
 mod kube_ovn;
 mod leader;
 mod nameserver;
-mod openshift_scc;
 mod peers;
 mod policies;
 mod port_forward;
-mod probes;
 mod programs;
 mod proxy;
 mod rbac;
-mod reports;
 mod soak;
 mod sources;
 mod standby;
 mod status_writers;
-mod throttled;
 mod uninstall;
 mod watches;
 mod writes;

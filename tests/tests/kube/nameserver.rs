@@ -6,7 +6,6 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use hickory_proto::op::ResponseCode;
 use tests::upstream::{Scripted, Speech};
 
 pub(crate) struct NameServer {
@@ -14,8 +13,8 @@ pub(crate) struct NameServer {
     records: Arc<Mutex<Records>>,
 }
 
-/// The addresses of a name, and the TTL in seconds; `None` if its queries fail.
-type Records = BTreeMap<String, Option<(Vec<IpAddr>, u32)>>;
+/// The addresses of a name, and the TTL in seconds.
+type Records = BTreeMap<String, (Vec<IpAddr>, u32)>;
 
 impl NameServer {
     /// At first every name exists and has no address.
@@ -24,9 +23,7 @@ impl NameServer {
         let told = Arc::clone(&records);
         let server = Scripted::start(move |asked| {
             let found = told.lock().unwrap().get(&asked.name()).cloned();
-            let Some((addresses, ttl)) = found.unwrap_or_else(|| Some(Default::default())) else {
-                return asked.reply(ResponseCode::ServFail).say();
-            };
+            let (addresses, ttl) = found.unwrap_or_default();
             asked.ips(&addresses, ttl).say()
         });
         Self {
@@ -43,13 +40,7 @@ impl NameServer {
     pub(crate) fn set(&self, name: &str, addresses: &[&str], ttl: u32) {
         let addresses = addresses.iter().map(|ip| ip.parse().unwrap()).collect();
         let mut records = self.records.lock().unwrap();
-        records.insert(name.to_owned(), Some((addresses, ttl)));
-    }
-
-    /// Answers further queries for the name with SERVFAIL.
-    pub(crate) fn fail(&self, name: &str) {
-        let mut records = self.records.lock().unwrap();
-        records.insert(name.to_owned(), None);
+        records.insert(name.to_owned(), (addresses, ttl));
     }
 
     /// The number of queries for the name.

@@ -1,4 +1,4 @@
-//! The sources of names in a cluster: DNSResolvers beside EgressFirewalls, and kinds whose definition is missing.
+//! The sources of names in a cluster: the definition of a kind goes and comes back.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -9,7 +9,7 @@ use proto::api::DnsResolver;
 use serde_json::json;
 use tests::{kube::ApiServer, wait::eventually};
 
-use crate::collectors::{Collector, Objects, allow};
+use crate::collectors::{Collector, Objects};
 
 const NAMESPACE: &str = "ovn-kubernetes";
 
@@ -20,27 +20,22 @@ const BOTH: [&str; 2] = ["--rules", "egressfirewall,dnsresolver"];
 const DEFINITION: &str = "dnsresolvers.dns.k8s.delta10.nl";
 
 fn resolver(names: &[&str]) -> DnsResolver {
-    resolver_named("whitelist", names)
-}
-
-fn resolver_named(name: &str, names: &[&str]) -> DnsResolver {
     let resolver = json!({
         "apiVersion": "dns.k8s.delta10.nl/v1alpha1",
         "kind": "DNSResolver",
-        "metadata": { "name": name },
+        "metadata": { "name": "whitelist" },
         "spec": { "domainList": names },
     });
     serde_json::from_value(resolver).unwrap()
 }
 
-async fn cluster() -> (ApiServer, Objects, Objects) {
+async fn cluster() -> (ApiServer, Objects) {
     let server = ApiServer::start().await;
     for namespace in [NAMESPACE, RESOLVERS] {
         server.make_namespace(namespace).await;
     }
-    let of_firewalls = Objects::of(&server, NAMESPACE).await;
     let of_resolvers = Objects::of(&server, RESOLVERS).await;
-    (server, of_firewalls, of_resolvers)
+    (server, of_resolvers)
 }
 
 /// Deletes the definition of DNSResolver, and with it all DNSResolvers.
@@ -81,131 +76,10 @@ async fn names_the_definition(collector: &Collector) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_of_both_sources_is_looked_up_once_and_written_twice() {
-    let (server, of_firewalls, of_resolvers) = cluster().await;
-    let flags = [&BOTH[..], &["--manage-objects", "always"]].concat();
-    let mut collector = Collector::start(&server.kubeconfig(), NAMESPACE, &flags).await;
-    let namespace = server.namespace().await;
-    allow(&server, &namespace, &["www.example.com"]).await;
-    let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);
-    let params = PostParams::default();
-    let made = resolver(&["WWW.example.com.", "only.example.com"]);
-    resolvers.create(&params, &made).await.unwrap();
-    for objects in [&of_firewalls, &of_resolvers] {
-        eventually("the name has an object", async || {
-            let found = objects.named("www.example.com.").await?;
-            (found.len() == 1)
-                .then_some(())
-                .ok_or_else(|| format!("{found:?}"))
-        })
-        .await;
-    }
-    let address = [[192, 0, 2, 1].into()];
-    collector.hears("www.example.com.", &address, 60).await;
-    collector.hears("only.example.com.", &address, 60).await;
-    for objects in [&of_firewalls, &of_resolvers] {
-        objects.expect("www.example.com.", &["192.0.2.1"]).await;
-    }
-    of_resolvers
-        .expect("only.example.com.", &["192.0.2.1"])
-        .await;
-    assert_eq!(of_firewalls.named("only.example.com.").await.unwrap(), []);
-
-    of_firewalls
-        .expect("www.example.com.", &["192.0.2.1"])
-        .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_definition_is_named_and_other_sources_go_on() {
-    let (server, of_firewalls, of_resolvers) = cluster().await;
-    let definition = take_definition(&server).await;
-    let flags = [&BOTH[..], &["--manage-objects", "always"]].concat();
-    let mut collector = Collector::start(&server.kubeconfig(), NAMESPACE, &flags).await;
-    let namespace = server.namespace().await;
-    allow(&server, &namespace, &["www.example.com"]).await;
-    let address = [[192, 0, 2, 1].into()];
-    eventually("the name is in use", async || {
-        let found = of_firewalls.named("www.example.com.").await?;
-        (found.len() == 1)
-            .then_some(())
-            .ok_or_else(|| format!("{found:?}"))
-    })
-    .await;
-    collector.hears("www.example.com.", &address, 60).await;
-    of_firewalls
-        .expect("www.example.com.", &["192.0.2.1"])
-        .await;
-    names_the_definition(&collector).await;
-
-    // Installed later, it is found.
-    bring_back(&server, definition).await;
-    let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);
-    eventually("a DNSResolver is made", async || {
-        let made = resolver(&["only.example.com"]);
-        let made = resolvers.create(&PostParams::default(), &made).await;
-        made.map(drop).map_err(|error| error.to_string())
-    })
-    .await;
-    eventually("its name has an object", async || {
-        let found = of_resolvers.named("only.example.com.").await?;
-        (found.len() == 1)
-            .then_some(())
-            .ok_or_else(|| format!("{found:?}"))
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_source_that_a_restart_takes_away_keeps_its_objects_and_comes_back() {
-    let (server, of_firewalls, of_resolvers) = cluster().await;
-    let (kubeconfig, name) = (server.kubeconfig(), "www.example.com.");
-    let manage = ["--manage-objects", "always"];
-    let both = [&BOTH[..], &manage].concat();
-    let namespace = server.namespace().await;
-    allow(&server, &namespace, &["www.example.com"]).await;
-    let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);
-    let made = resolver(&["www.example.com"]);
-    resolvers
-        .create(&PostParams::default(), &made)
-        .await
-        .unwrap();
-    let addresses = [[192, 0, 2, 1].into(), [192, 0, 2, 2].into()];
-    let uid = async || {
-        let found = of_resolvers.named(name).await.unwrap();
-        let uids = found.into_iter().map(|object| object.metadata.uid);
-        uids.collect::<Vec<_>>()
-    };
-
-    let mut collector = Collector::start(&kubeconfig, NAMESPACE, &both).await;
-    collector.hears(name, &addresses[..1], 3600).await;
-    for objects in [&of_firewalls, &of_resolvers] {
-        objects.expect(name, &["192.0.2.1"]).await;
-    }
-    let first = uid().await;
-    assert_eq!(first.len(), 1);
-    drop(collector);
-
-    // Its status is as the last collector left it.
-    let mut collector = Collector::start(&kubeconfig, NAMESPACE, &manage).await;
-    collector.hears(name, &addresses, 3600).await;
-    of_firewalls.expect(name, &["192.0.2.1", "192.0.2.2"]).await;
-    of_resolvers.expect(name, &["192.0.2.1"]).await;
-    drop(collector);
-
-    let mut collector = Collector::start(&kubeconfig, NAMESPACE, &both).await;
-    collector.hears(name, &addresses, 3600).await;
-    for objects in [&of_firewalls, &of_resolvers] {
-        objects.expect(name, &["192.0.2.1", "192.0.2.2"]).await;
-    }
-    assert_eq!(uid().await, first, "it is the same object");
-}
-
 /// Kubernetes deletes the DNSResolvers with their definition. That may be an accident.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_stay_in_use_while_a_definition_is_away() {
-    let (server, _, of_resolvers) = cluster().await;
+    let (server, of_resolvers) = cluster().await;
     let mut collector = Collector::start(&server.kubeconfig(), NAMESPACE, &BOTH).await;
     let namespace = server.namespace().await;
     let resolvers: Api<DnsResolver> = Api::namespaced(server.client().await, &namespace);

@@ -84,7 +84,7 @@ fn is_refused(program: &Program) -> bool {
     texts.any(|text| text.contains("forbidden"))
 }
 
-pub(crate) async fn is_not_ready(program: &Program) {
+async fn is_not_ready(program: &Program) {
     eventually("it is not ready", async || {
         match program.admin().ready().await {
             Ok(()) => Err("it still is".to_owned()),
@@ -116,7 +116,7 @@ async fn take_rights(server: &ApiServer) {
 }
 
 /// Deletes the CRD of a kind, and with it all objects of the kind.
-pub(crate) async fn take_crd<K: Resource<DynamicType = ()>>(server: &ApiServer) {
+async fn take_crd<K: Resource<DynamicType = ()>>(server: &ApiServer) {
     let definitions: Api<CustomResourceDefinition> = Api::all(server.client().await);
     let name = format!("{}.{}", K::plural(&()), K::group(&()));
     let gone = definitions.delete(&name, &DeleteParams::default()).await;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use futures_util::StreamExt;
 use kube::{
     Api, Config, ResourceExt,
-    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, WatchEvent, WatchParams},
+    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 use proto::api::DnsNameResolver;
@@ -14,7 +14,7 @@ use runtime::{
     cluster::KubeStore,
     store::{
         Event, ObjectKey, Precondition, Scope, Store, StoreError,
-        contract::{next, resolver, status, watch},
+        contract::{next, resolver, watch},
     },
 };
 use serde_json::json;
@@ -188,42 +188,6 @@ async fn what_a_restored_etcd_does_not_have_is_gone() {
     assert_eq!(next(&mut events).await, Event::Applied(late));
 }
 
-/// The tests of the watch cover both answers that a server may give; this shows the real one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_version_that_etcd_forgot_is_answered_with_410() {
-    let mut server = ApiServer::start().await;
-    let namespace = server.namespace().await;
-    let store = store(&server).await;
-    let old = store.create(&resolver(&namespace, "a")).await.unwrap();
-    for i in 0..10 {
-        store
-            .create(&resolver(&namespace, &format!("b{i}")))
-            .await
-            .unwrap();
-    }
-    server.compact().await;
-    // Its cache would still have the version.
-    server.stop();
-    server.start_again().await;
-    let api: Api<DnsNameResolver> = Api::namespaced(server.client().await, &namespace);
-    let version = old.resource_version().unwrap();
-    let code = match api.watch(&WatchParams::default(), &version).await {
-        Err(kube::Error::Api(status)) => status.code,
-        Err(other) => panic!("{other}"),
-        Ok(stream) => match Box::pin(stream).next().await {
-            Some(Ok(WatchEvent::Error(status))) => status.code,
-            other => panic!("{other:?}"),
-        },
-    };
-    assert_eq!(code, 410);
-    // The watch begins again.
-    let mut events = watch::<DnsNameResolver, _>(&store, Scope::Namespace(namespace));
-    let Event::Synced(objects) = next(&mut events).await else {
-        panic!("a list");
-    };
-    assert_eq!(objects.len(), 11);
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_that_the_crd_takes_and_we_do_not_costs_itself_alone() {
     let server = ApiServer::start().await;
@@ -268,26 +232,4 @@ async fn an_object_that_the_crd_takes_and_we_do_not_costs_itself_alone() {
     assert_eq!(next(&mut events).await, undecodable(&[]));
     assert_eq!(next(&mut late).await, Event::Applied(again));
     assert_eq!(next(&mut late).await, undecodable(&[]));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_that_is_made_again_is_seen_to_go_and_to_come() {
-    let server = ApiServer::shared().await;
-    let namespace = server.namespace().await;
-    let store = store(&server).await;
-    let mut first = store.create(&resolver(&namespace, "a")).await.unwrap();
-    let mut events = watch::<DnsNameResolver, _>(&store, Scope::Namespace(namespace.clone()));
-    assert_eq!(next(&mut events).await, Event::Synced(vec![first.clone()]));
-    let key = key(&namespace, "a");
-    for _ in 0..20 {
-        let any = Precondition::default();
-        store.delete::<DnsNameResolver>(&key, &any).await.unwrap();
-        let second = store.create(&resolver(&namespace, "a")).await.unwrap();
-        assert_eq!(next(&mut events).await, Event::Deleted(key.clone()));
-        assert_eq!(next(&mut events).await, Event::Applied(second.clone()));
-        first.status = Some(status(&["www.example.com."]));
-        let late = store.replace_status(&first).await;
-        assert!(matches!(&late, Err(StoreError::Conflict(_))), "{late:?}");
-        first = second;
-    }
 }

@@ -1,7 +1,6 @@
 //! Writes, and the server's errors.
 
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::{Api, api::PostParams, core::ObjectMeta};
+use kube::{Api, api::PostParams};
 use proto::api::DnsNameResolver;
 use runtime::{
     cluster::Cluster,
@@ -96,51 +95,6 @@ async fn what_is_too_large_is_so_whoever_says_it() {
     // A smaller status is accepted, from the same version.
     object.status = Some(status(&["www.example.com."]));
     store.replace_status(&object).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_refused_says_so_in_the_servers_words() {
-    let server = ApiServer::shared().await;
-    let namespace = server.namespace().await;
-    let accounts: Api<ServiceAccount> = Api::namespaced(server.client().await, &namespace);
-    let account = ServiceAccount {
-        metadata: ObjectMeta {
-            name: Some("nobody".to_owned()),
-            ..ObjectMeta::default()
-        },
-        ..ServiceAccount::default()
-    };
-    accounts
-        .create(&PostParams::default(), &account)
-        .await
-        .unwrap();
-    let nobody = Cluster::of(server.config_of(&namespace, "nobody").await, "nobody").unwrap();
-    let refused = KubeStore::new(nobody)
-        .create(&resolver(&namespace, "a"))
-        .await;
-    let Err(StoreError::Invalid { reason, .. }) = &refused else {
-        panic!("{refused:?}");
-    };
-    assert!(
-        reason.contains("nobody") && reason.contains("cannot create"),
-        "{reason}"
-    );
-
-    let store = store(&server).await;
-    let mut single = resolver(&namespace, "a");
-    single.spec.name = "localhost.".to_owned();
-    let refused = store.create(&single).await;
-    let Err(StoreError::Invalid { reason, .. }) = &refused else {
-        panic!("{refused:?}");
-    };
-    assert!(reason.contains("spec.name"), "{reason}");
-
-    // The missing part is the namespace, and not the object, so the error is temporary.
-    let refused = store.create(&resolver("no-such-namespace", "a")).await;
-    assert!(
-        matches!(&refused, Err(StoreError::Unavailable { .. })),
-        "{refused:?}"
-    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -250,14 +250,3 @@ async fn a_watch_joins_answer_status_and_rows_and_outlives_programs() {
     );
     assert_eq!(told["rows"].as_object().unwrap().len(), 1, "{line}");
 }
-
-#[tokio::test]
-async fn a_watch_ends_in_time_and_says_if_nothing_was_there() {
-    let args = ["watch", "--duration=2s", "--collector=unix:///nowhere.sock"];
-    let ended = programs::run("egress", &args).await;
-    let said = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!(ended.status.code(), Some(2), "{said}");
-    let outage = "the collector unix:///nowhere.sock does not answer: ";
-    assert_eq!(said.matches(outage).count(), 1, "{said}");
-    assert!(said.contains("no program could be reached"), "{said}");
-}

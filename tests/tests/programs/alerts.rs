@@ -73,25 +73,6 @@ fn the_alerts_fire_when_they_should_and_say_what_they_should() {
 }
 
 #[test]
-fn every_alert_is_tested_in_both_ways() {
-    let tests = yaml("tests/alerts.yaml");
-    let tests = tests["tests"].as_array().unwrap();
-    let cases = tests
-        .iter()
-        .flat_map(|test| test["alert_rule_test"].as_array().unwrap());
-    let (mut firing, mut silent) = (BTreeSet::new(), BTreeSet::new());
-    for case in cases {
-        let name = case["alertname"].as_str().unwrap();
-        let fires = !case["exp_alerts"].as_array().unwrap().is_empty();
-        if fires { &mut firing } else { &mut silent }.insert(name);
-    }
-    for alert in alerts() {
-        let name = alert["alert"].as_str().unwrap();
-        assert!(firing.contains(name) && silent.contains(name), "{name}");
-    }
-}
-
-#[test]
 fn every_alert_has_a_summary_a_description_and_a_troubleshooting_section() {
     let page = read("docs/troubleshooting.md");
     let sections: BTreeSet<_> = page

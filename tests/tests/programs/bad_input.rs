@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, address_set_name};
+use proto::api::Family;
 use tests::world::{Setup, World};
 
 const NAME: &str = "www.example.com.";
@@ -49,29 +49,6 @@ async fn a_rule_with_a_bad_name_costs_itself_alone() {
         .metric("egress_collector_rule_names_refused", &["EgressFirewall"])
         .await;
     assert_eq!(metric.unwrap(), 4.0);
-}
-
-#[tokio::test]
-async fn a_manifest_that_does_not_parse_is_named_and_the_others_used() {
-    let world = world(&[NAME]).await;
-    let bad = world.store.egress_firewall("bad");
-    fs::create_dir_all(bad.parent().unwrap()).unwrap();
-    fs::write(
-        &bad,
-        "apiVersion: k8s.ovn.org/v1\nkind: EgressFirewall\nspec: [this is\n",
-    )
-    .unwrap();
-    world.store.allow("good", &["late.example.com"]);
-    world
-        .expect_flow("late.example.com.", Family::V4, "192.0.2.11")
-        .await;
-    expect_in_log(&world.collector, bad.to_str().unwrap()).await;
-    world.look_up(NAME).await;
-    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
-    assert!(
-        fs::read_to_string(&bad).unwrap().contains("[this is"),
-        "it was overwritten"
-    );
 }
 
 #[tokio::test]
@@ -142,55 +119,4 @@ async fn a_store_that_vanishes_closes_nothing() {
     world.settle().await;
     assert_eq!(history.departures().await, [""; 0]);
     world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
-}
-
-#[tokio::test]
-async fn a_name_whose_rows_the_server_refuses_is_logged_and_harms_no_other() {
-    let world = world(&["late.example.com"]).await;
-    // The name of a row is unique, and a foreign row already has the one for the new set.
-    let id = address_set_id(DEFAULT_NETWORK_CONTROLLER, NAME, Family::V4);
-    let taken = address_set_name(&id);
-    let set = format!("name={taken}");
-    world
-        .northbound
-        .nbctl(&["create", "Address_Set", &set])
-        .unwrap();
-    world.store.allow("team", &["late.example.com", NAME]);
-    world.look_up(NAME).await;
-    world
-        .ovn_writer
-        .counts("egress_ovn_writer_refused_names", &[], 1.0)
-        .await;
-    expect_in_log(&world.ovn_writer, "the server refuses").await;
-    world
-        .expect_flow("late.example.com.", Family::V4, "192.0.2.11")
-        .await;
-    let admin = world.ovn_writer.admin();
-    tests::wait::eventually("/readyz says so and is ready", async || {
-        match admin.get("/readyz").await {
-            Ok((200, body)) if body.contains("northbound: ok, but not in sync") => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
-    assert_eq!(
-        admin
-            .metric("egress_ovn_writer_in_sync", &[])
-            .await
-            .unwrap(),
-        0.0
-    );
-
-    world
-        .northbound
-        .nbctl(&["destroy", "Address_Set", &taken])
-        .unwrap();
-    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
-    tests::wait::eventually("all is well again", async || {
-        match admin.get("/readyz").await {
-            Ok((200, body)) if body.contains("northbound: ok\n") => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
 }

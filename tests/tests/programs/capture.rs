@@ -4,7 +4,7 @@ use std::{fs, io, process::Output};
 
 use proto::api::Family;
 use tests::{
-    or_skip, programs, skip,
+    programs,
     wait::eventually,
     world::{Setup, World},
 };
@@ -64,39 +64,6 @@ async fn a_capture_has_the_answers_and_replaces_no_file() {
         "{}",
         text(&again.stderr)
     );
-}
-
-/// As in the pods of the chart, whose root file system is read-only.
-#[tokio::test]
-async fn a_capture_to_stdout_needs_no_file_system_to_write_to() {
-    or_skip!(skip::needs(&["unshare", "--mount", "true"]));
-    let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("inspect.sock").display().to_string();
-    let world = world(&socket).await;
-    let script = "mount -o remount,bind,ro / && mount -o remount,bind,ro \"$(findmnt --noheadings --output TARGET --target \"$0\")\" && \
-                  ! touch \"$0/x\" 2>/dev/null && cd / && exec \"$@\"";
-    let captured = tokio::process::Command::new("unshare")
-        .args(["--mount", "--", "sh", "-c", script])
-        .arg(folder.path())
-        .arg(programs::program("egress"))
-        .args(["capture", "-", "--duration=3s", "--collector"])
-        .arg(format!("unix://{socket}"))
-        .output();
-    let (captured, ()) = tokio::join!(captured, async {
-        world.expect_flow(NAME, Family::V4, "192.0.2.10").await;
-    });
-    let captured = captured.unwrap();
-    let said = text(&captured.stderr);
-    assert!(captured.status.success(), "{said}");
-    assert!(
-        said.contains(" bytes of Frame Streams of the collector"),
-        "{said}"
-    );
-    // The content type of dnstap in START, and STOP.
-    let start = b"protobuf:dnstap.Dnstap";
-    assert!(captured.stdout.windows(start.len()).any(|it| it == start));
-    assert!(captured.stdout.ends_with(&[0, 0, 0, 4, 0, 0, 0, 3]));
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 #[tokio::test]

@@ -1,21 +1,12 @@
 //! The ovn-writer's reports without writes: `verify` and `--dry-run`.
 
-use std::{
-    fs,
-    process::{Output, Stdio},
-    time::Duration,
-};
-
 use proto::api::Family;
 use serde_json::Value;
 use tests::{
-    northbound::remote,
-    programs::{Program, program, run},
+    programs::{Program, run},
     wait::eventually,
-    workdir::Workdir,
     world::{Setup, World},
 };
-use tokio::{process::Command, time::timeout};
 
 const NAME: &str = "www.example.com.";
 
@@ -115,151 +106,4 @@ async fn verify_exits_by_what_it_finds_and_the_metrics_say_the_same() {
     world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
     world.ovn_writer.ready().await;
     assert_eq!(verify(&world).await.0, Some(0));
-}
-
-#[tokio::test]
-async fn a_set_that_cannot_be_made_is_counted_alike_everywhere() {
-    let mut world = world().await;
-    world.ovn_writer.process().kill();
-    let set = world.northbound.sets(NAME, Family::V4).unwrap().remove(0);
-    let column = format!("name={}", set.name);
-    for args in [
-        &["destroy", "Address_Set", &set.uuid][..],
-        &["create", "Address_Set", &column],
-    ] {
-        world.northbound.nbctl(args).unwrap();
-    }
-    let (status, said) = verify(&world).await;
-    assert_eq!(status, Some(1), "{said}");
-    assert_eq!(said["differences"]["name_clash"], 1, "{said}");
-    assert_eq!(said["differences"]["missing_row"], 0, "{said}");
-    world.ovn_writer.restart().await;
-    for (metric, labels, count) in [
-        ("egress_ovn_writer_name_clashes", &[][..], 1.0),
-        (
-            "egress_ovn_writer_differences",
-            &["kind=\"name_clash\""],
-            1.0,
-        ),
-        (
-            "egress_ovn_writer_differences",
-            &["kind=\"missing_row\""],
-            0.0,
-        ),
-        (
-            "egress_ovn_writer_differences",
-            &["kind=\"missing_address\""],
-            0.0,
-        ),
-    ] {
-        eventually("the metrics say the same", async || {
-            let found = world.ovn_writer.admin().metric(metric, labels).await;
-            let found = found.map_err(|error| error.to_string())?;
-            (found == count)
-                .then_some(())
-                .ok_or(format!("{metric} {labels:?}: {found}"))
-        })
-        .await;
-    }
-}
-
-/// Runs `egress` with this stdout.
-async fn run_into(stdout: Stdio, args: &[&str]) -> Output {
-    let child = Command::new(program("egress"))
-        .args(args)
-        .stdout(stdout)
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let ended = timeout(Duration::from_secs(30), child.wait_with_output());
-    ended.await.expect("it ends").unwrap()
-}
-
-#[tokio::test]
-async fn a_reader_that_has_enough_does_not_change_what_verify_found() {
-    let mut world = world().await;
-    world.ovn_writer.process().kill();
-    let (store, nb) = (world.store.address(), world.northbound.remote());
-    for expected in [0, 1] {
-        if expected == 1 {
-            spoil(&world);
-        }
-        for format in ["text", "json"] {
-            // The reader is closed from the start.
-            let (reader, writer) = std::io::pipe().unwrap();
-            drop(reader);
-            let args = ["verify", "--store", &store, "--nb", &nb, "-o", format];
-            let output = run_into(writer.into(), &args).await;
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(expected), "{stderr}");
-            assert!(!stderr.contains("stdout"), "{stderr}");
-        }
-    }
-    // If the output fails, the exit status must not pretend a result.
-    let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let args = ["verify", "--store", &store, "--nb", &nb];
-    let output = run_into(full.into(), &args).await;
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("cannot write to stdout"), "{stderr}");
-}
-
-#[tokio::test]
-async fn what_cannot_be_compared_has_a_status_of_its_own() {
-    let workdir = Workdir::new();
-    let folder = workdir.join("store");
-    fs::create_dir(&folder).unwrap();
-    let store = format!("dir:{}", folder.display());
-    let nb = remote(workdir.path());
-    for (args, words) in [
-        (
-            &["--store", &store, "--nb", &nb, "--timeout", "500ms"][..],
-            "the northbound database was not read within 500ms",
-        ),
-        (&["--store", "dir:/nowhere", "--nb", &nb], "/nowhere"),
-        (&["--store", &store, "--nb", "nonsense"], "--nb"),
-    ] {
-        let output = run("egress", &[&["verify"], args].concat()).await;
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(
-            stderr.contains(words) && output.stdout.is_empty(),
-            "{stderr}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn an_ovn_writer_that_stands_by_takes_over_from_one_that_is_killed() {
-    let mut world = world().await;
-    world.ovn_writer.process().kill();
-    let (store, nb) = (world.store.address(), world.northbound.remote());
-    let args = ["--store", &store, "--nb", &nb, "--leader-elect"]
-        .map(str::to_owned)
-        .to_vec();
-    let mut first = Program::start(world.workdir.path(), "ovn-writer", args.clone()).await;
-    first.counts("egress_replica_leading", &[], 1.0).await;
-    let mut second = Program::start(world.workdir.path(), "ovn-writer", args).await;
-    second.ready().await;
-    assert_eq!(
-        second
-            .admin()
-            .metric("egress_replica_leading", &[])
-            .await
-            .unwrap(),
-        0.0
-    );
-    spoil(&world);
-    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
-    let changed = second
-        .admin()
-        .metric("egress_ovn_writer_transactions_total", &[])
-        .await;
-    assert_eq!(changed.unwrap(), 0.0, "who stands by writes nothing");
-    first.process().kill();
-    spoil(&world);
-    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
-    world.expect_set(NAME, Family::V6, &["2001:db8::10"]).await;
-    assert_eq!(second.process().terminate().await.code(), Some(0));
 }

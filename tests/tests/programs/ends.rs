@@ -48,14 +48,6 @@ mod soak {
 }
 
 #[tokio::test]
-async fn sigterm_ends_an_ovn_writer_whose_database_does_not_answer() {
-    let mut world = world().await;
-    world.northbound.process().signal(Signal::STOP);
-    let status = world.ovn_writer.process().terminate().await;
-    assert_eq!(status.code(), Some(0));
-}
-
-#[tokio::test]
 async fn what_was_observed_is_written_before_the_end() {
     let mut world = world().await;
     let name = "www.example.com.";
@@ -73,13 +65,6 @@ async fn what_was_observed_is_written_before_the_end() {
     let entry = world.store.resolved(name, name).expect("an entry");
     assert_eq!(entry.resolved_addresses[0].ip, "192.0.2.10");
     world.expect_set(name, Family::V4, &["192.0.2.10"]).await;
-}
-
-#[tokio::test]
-async fn the_socket_is_removed_at_the_end() {
-    let mut world = world().await;
-    world.collector.process().terminate().await;
-    assert!(!world.dnstap_socket().exists());
 }
 
 /// What is in the files that a folder's writers prepare before they take its lock.

@@ -1,7 +1,7 @@
 //! The page of flags: what `--help` says, in tables.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
@@ -166,54 +166,6 @@ fn row(arg: &Arg, variable: Option<String>) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// A variable that is left over in the environment must not turn a patch into a removal.
-#[test]
-fn subcommands_take_no_variable_for_what_they_do() {
-    use runtime::args::SUBCOMMAND_VARIABLES;
-    fn variables<'a>(command: &'a Command, found: &mut BTreeSet<&'a str>) {
-        for subcommand in command.get_subcommands() {
-            let args = subcommand.get_arguments();
-            let flags = args.filter(|arg| help(arg).1.is_some());
-            found.extend(flags.filter_map(Arg::get_long));
-            variables(subcommand, found);
-        }
-    }
-    let commands = commands();
-    let mut found = BTreeSet::new();
-    for command in &commands {
-        variables(command, &mut found);
-    }
-    assert_eq!(found, BTreeSet::from(SUBCOMMAND_VARIABLES));
-}
-
-/// Otherwise a variable for one command breaks another one.
-#[test]
-fn a_variable_has_one_type_in_all_commands() {
-    fn look(command: &Command, types: &mut BTreeMap<String, (String, String)>) {
-        for arg in command.get_arguments() {
-            let Some(variable) = help(arg).1 else {
-                continue;
-            };
-            let kind = (arg.get_action().takes_values(), arg.get_value_delimiter());
-            let values = (arg.get_value_parser().type_id(), arg.get_value_names());
-            let kind = format!("{kind:?} {values:?}");
-            let name = command.get_name().to_owned();
-            let (known, first) = types
-                .entry(variable.clone())
-                .or_insert_with(|| (kind.clone(), name.clone()));
-            assert_eq!(*known, kind, "{variable} in {first} and in {name}");
-        }
-        for subcommand in command.get_subcommands() {
-            look(subcommand, types);
-        }
-    }
-    for command in commands() {
-        let mut types = BTreeMap::new();
-        look(&command, &mut types);
-        assert!(types.len() > 3, "{types:?}");
-    }
-}
-
 /// The long help of a flag without the note about its variable, and the variable.
 fn help(arg: &Arg) -> (String, Option<String>) {
     let help = arg.get_long_help().or(arg.get_help()).unwrap().to_string();
@@ -231,53 +183,4 @@ fn text(help: &str) -> String {
     let line = help.split_whitespace().collect::<Vec<_>>().join(" ");
     let end = if line.ends_with('.') { "" } else { "." };
     line.replace('|', "\\|") + end
-}
-
-#[test]
-fn the_short_help_shows_few_flags() {
-    for command in commands() {
-        let shown = command
-            .get_arguments()
-            .filter(|arg| !arg.is_hide_short_help_set());
-        // `--help` and `--version` come on top.
-        assert!(shown.count() + 2 < 20, "{}", command.get_name());
-    }
-}
-
-/// What an administrator reads first at night: short sentences about named things.
-#[test]
-fn every_help_text_is_plain() {
-    const LONGEST: usize = 20;
-    let vague: BTreeSet<&str> = [
-        "who",
-        "whom",
-        "whoever",
-        "nobody",
-        "somebody",
-        "anybody",
-        "everybody",
-    ]
-    .into();
-    fn check(command: &Command, check_text: &impl Fn(&str, &str)) {
-        let name = command.get_name();
-        let about = command.get_long_about().or(command.get_about()).unwrap();
-        check_text(name, &about.to_string());
-        for arg in command.get_arguments() {
-            check_text(&format!("{name} {}", arg.get_id()), &help(arg).0);
-        }
-        command
-            .get_subcommands()
-            .for_each(|it| check(it, check_text));
-    }
-    for command in commands() {
-        check(&command, &|of, help| {
-            for sentence in text(help).split(". ") {
-                let words: Vec<&str> = sentence.split_whitespace().collect();
-                assert!(words.len() <= LONGEST, "{of}: {sentence}");
-                let is_vague =
-                    |word: &&&str| vague.contains(word.trim_matches(',').to_lowercase().as_str());
-                assert_eq!(words.iter().find(is_vague), None, "{of}: {sentence}");
-            }
-        });
-    }
 }

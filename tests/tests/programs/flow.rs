@@ -1,7 +1,6 @@
 //! The path from a look-up to the address set.
 
-use hickory_proto::{op::ResponseCode, rr::RecordType};
-use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, object_name};
+use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id};
 use tests::world::{Setup, World};
 
 const ZONE: &str = "
@@ -70,26 +69,6 @@ async fn ipv4_and_ipv6_addresses_reach_the_rows_that_ovn_kubernetes_would_make()
 }
 
 #[tokio::test]
-async fn addresses_at_the_end_of_a_cname_chain_belong_to_the_queried_name() {
-    let world = world(&["chain.example.com", "middle.example.com"]).await;
-    world.look_up("chain.example.com.").await;
-    world
-        .expect_set("chain.example.com.", Family::V4, &["192.0.2.20"])
-        .await;
-    world
-        .expect_set("chain.example.com.", Family::V6, &["2001:db8::20"])
-        .await;
-    // No client has queried the name in the middle.
-    world.settle().await;
-    assert!(
-        world
-            .store
-            .resolved("middle.example.com.", "middle.example.com.")
-            .is_none()
-    );
-}
-
-#[tokio::test]
 async fn a_wildcard_takes_exactly_one_label() {
     let world = world(&["*.apps.example.com"]).await;
     let set = "*.apps.example.com.";
@@ -119,73 +98,6 @@ async fn a_wildcard_takes_exactly_one_label() {
 }
 
 #[tokio::test]
-async fn a_name_may_stand_under_its_own_rule_and_a_wildcard() {
-    let world = world(&["*.example.com", "www.example.com"]).await;
-    world.look_up("www.example.com.").await;
-    let addresses = ["192.0.2.10", "192.0.2.11"];
-    world
-        .expect_set("www.example.com.", Family::V4, &addresses)
-        .await;
-    world
-        .expect_set("*.example.com.", Family::V4, &addresses)
-        .await;
-}
-
-#[tokio::test]
-async fn the_case_of_a_name_does_not_matter() {
-    let world = world(&["Other.Example.COM"]).await;
-    let reply = world.coredns.ask("oTHER.eXample.com.", RecordType::A).await;
-    assert_eq!(
-        reply.message.queries[0].name().to_ascii(),
-        "oTHER.eXample.com."
-    );
-    world
-        .expect_set("other.example.com.", Family::V4, &["192.0.2.50"])
-        .await;
-}
-
-#[tokio::test]
-async fn a_ttl_of_zero_is_raised_to_the_floor() {
-    let world = world(&["zero.example.com"]).await;
-    let [reply, _] = world.look_up("zero.example.com.").await;
-    assert_eq!(reply.message.answers[0].ttl, 0);
-    world
-        .expect_set("zero.example.com.", Family::V4, &["192.0.2.40"])
-        .await;
-    let entry = world
-        .store
-        .resolved("zero.example.com.", "zero.example.com.")
-        .unwrap();
-    assert_eq!(entry.resolved_addresses[0].ttl_seconds, 5 + 900);
-}
-
-#[tokio::test]
-async fn the_failures_of_a_search_path_change_nothing() {
-    let world = world(&["www.example.com"]).await;
-    let name = "www.example.com.";
-    world.look_up(name).await;
-    world
-        .expect_set(name, Family::V4, &["192.0.2.10", "192.0.2.11"])
-        .await;
-    world.expect_set(name, Family::V6, &["2001:db8::10"]).await;
-    let before = world.store.object(name).unwrap();
-    let history = world.monitor().await;
-
-    for search in ["team.svc", "svc", ""] {
-        let suffixed = format!(
-            "{name}{search}{}cluster.local.",
-            if search.is_empty() { "" } else { "." }
-        );
-        for reply in world.look_up(&suffixed).await {
-            assert_eq!(reply.message.metadata.response_code, ResponseCode::NXDomain);
-        }
-    }
-    world.settle().await;
-    assert_eq!(history.departures().await, [""; 0]);
-    assert_eq!(world.store.object(name).unwrap().status, before.status);
-}
-
-#[tokio::test]
 async fn a_name_that_no_rule_names_leaves_no_trace() {
     let world = world(&["www.example.com"]).await;
     world.look_up("other.example.com.").await;
@@ -199,34 +111,4 @@ async fn a_name_that_no_rule_names_leaves_no_trace() {
     names.sort();
     assert_eq!(names, ["*.fence.test.", "www.example.com."]);
     world.expect_no_rows("other.example.com.").await;
-}
-
-#[tokio::test]
-async fn an_ipv6_answer_does_not_touch_ipv4_addresses() {
-    let world = world(&["shared.example.com"]).await;
-    let name = "shared.example.com.";
-    world.look_up(name).await;
-    world.expect_set(name, Family::V4, &["192.0.2.32"]).await;
-    let history = world.monitor().await;
-    // NODATA: the name exists, without an IPv6 address.
-    let reply = world.coredns.ask(name, RecordType::AAAA).await;
-    assert_eq!(reply.message.metadata.response_code, ResponseCode::NoError);
-    assert!(reply.addresses().is_empty());
-    world.settle().await;
-    assert_eq!(history.departures().await, [""; 0]);
-    world.expect_set(name, Family::V4, &["192.0.2.32"]).await;
-}
-
-#[tokio::test]
-async fn object_names_are_those_of_ovn_kubernetes() {
-    let world = world(&["*.example.com", "www.example.com"]).await;
-    world.look_up("www.example.com.").await;
-    world
-        .expect_set("*.example.com.", Family::V6, &["2001:db8::10"])
-        .await;
-    for object in world.store.objects() {
-        let name = proto::api::DnsName::parse(&object.spec.name).unwrap();
-        assert_eq!(object.metadata.name, Some(object_name(&name, 0)));
-        assert_eq!(object.metadata.namespace.as_deref(), Some("ovn-kubernetes"));
-    }
 }

@@ -1,28 +1,33 @@
-//! The content of the image: statically linked programs, and no other files.
+//! The image that scripts/image assembles: in short from files that stand for the programs, in scripts/soak from those that it builds.
 
 use std::{
-    env, fs,
-    os::unix::fs::PermissionsExt,
+    fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, Output},
 };
 
 use serde_json::Value;
-use tests::{or_skip, skip, soak::is_long, wait::eventually, workdir::Workdir};
-use tokio::{net::TcpListener, time::timeout};
+use tests::{soak::is_long, workdir::Workdir};
 
 /// This machine's architecture, as images call it.
-pub(super) const HOST: &str = if cfg!(target_arch = "aarch64") {
+const HOST: &str = if cfg!(target_arch = "aarch64") {
     "arm64"
 } else {
     "amd64"
 };
 
-pub(super) fn root() -> PathBuf {
+const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
+
+const PROGRAMS: [&str; 4] = ["collector", "egress", "ovn-writer", "policy-writer"];
+
+/// The largest image, without the list of layers.
+const LARGEST: u64 = 40_000_000;
+
+fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-pub(super) fn run(what: &str, command: &mut Command) -> Output {
+fn run(what: &str, command: &mut Command) -> Output {
     let output = command
         .output()
         .unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -31,238 +36,109 @@ pub(super) fn run(what: &str, command: &mut Command) -> Output {
     output
 }
 
-/// The workspace's libraries that cargo built for the programs, by name, and the folder of their dependencies.
-fn libraries() -> Vec<(String, PathBuf)> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args([
-        "build",
-        "--locked",
-        "--offline",
-        "--workspace",
-        "--bins",
-        "--message-format=json",
-    ]);
-    // With cargo's variables for this test, cargo would rebuild the programs, which other tests use at this moment.
-    for (variable, _) in env::vars_os() {
-        let of_package = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_"];
-        let name = variable.to_string_lossy();
-        if of_package.iter().any(|prefix| name.starts_with(prefix)) {
-            cargo.env_remove(&variable);
+fn write_archive(archive: &Path, workdir: &Workdir) {
+    let mut command = Command::new(root().join("scripts/image"));
+    command.env("SOURCE_COMMIT", "0123456789ab");
+    command.env("SOURCE_DATE_EPOCH", "1700000000");
+    if !is_long() {
+        let given = workdir.join("given");
+        for arch in ARCHITECTURES {
+            fs::create_dir_all(given.join(arch)).unwrap();
+            for name in PROGRAMS {
+                fs::write(given.join(arch).join(name), format!("{name} {arch}\n")).unwrap();
+            }
         }
+        command.arg("--from").arg(given);
     }
-    let output = run("cargo build", cargo.current_dir(root()));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let messages = text
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let library = |message: Value| {
-        let name = message["target"]["name"].as_str()?.to_owned();
-        let mut files = message["filenames"]
-            .as_array()?
-            .iter()
-            .filter_map(Value::as_str);
-        let file = files.find(|file| file.ends_with(".rlib"))?;
-        Some((name, PathBuf::from(file)))
-    };
-    messages.filter_map(library).collect()
+    run("scripts/image", command.arg("--output").arg(archive));
 }
 
-/// Links the programs in the folder like those of an image, without compiling the whole workspace again.
-fn link(folder: &Path) {
-    let libraries = libraries();
-    let of = |name: &str| {
-        let found = libraries.iter().find(|(library, _)| library == name);
-        found
-            .unwrap_or_else(|| panic!("there is no {name} in {libraries:?}"))
-            .1
-            .clone()
-    };
-    for name in ["collector", "egress", "ovn-writer"] {
-        let crate_name = name.replace('-', "_");
-        let mut rustc = Command::new("rustc");
-        rustc.args(["--edition=2024", "-C", "target-feature=+crt-static"]);
-        rustc
-            .arg(root().join(name).join("src/main.rs"))
-            .arg("--crate-name")
-            .arg(&crate_name);
-        for library in [crate_name.as_str(), "runtime"] {
-            let file = of(library);
-            rustc
-                .arg("-L")
-                .arg(format!("dependency={}", file.parent().unwrap().display()));
-            rustc.arg("-L").arg(format!(
-                "dependency={}",
-                file.with_file_name("deps").display()
-            ));
-            rustc
-                .arg("--extern")
-                .arg(format!("{library}={}", file.display()));
-        }
-        run("rustc", rustc.arg("-o").arg(folder.join(name)));
-    }
-}
-
-/// A program with this folder as root directory, as an unprivileged user.
-fn alone(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new("chroot");
-    command
-        .args(["--userspec=65532:65532"])
-        .arg(folder)
-        .args(args)
-        .env_clear()
-        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+fn skopeo(arch: &str) -> Command {
+    let mut command = Command::new("skopeo");
+    command.args(["--insecure-policy", "--override-arch", arch]);
     command
 }
 
-/// Copies the programs, and checks how they are linked.
-fn copy(programs: &Path, root: &Path) {
-    for name in ["collector", "egress", "ovn-writer"] {
-        let linked = Command::new("ldd")
-            .arg(programs.join(name))
-            .output()
-            .unwrap();
-        let said = [linked.stdout, linked.stderr].concat();
-        let said = String::from_utf8_lossy(&said).into_owned();
-        assert!(
-            said.contains("statically linked") || said.contains("not a dynamic"),
-            "{said}"
-        );
-        fs::copy(programs.join(name), root.join(name)).unwrap();
-    }
-}
-
-async fn runs_alone(root: &Path) {
-    for name in ["collector", "egress", "ovn-writer"] {
-        let version = run(name, &mut alone(root, &[&format!("/{name}"), "--version"]));
-        let version = String::from_utf8(version.stdout).unwrap();
-        assert!(
-            version.starts_with(&format!("{name} {}", env!("CARGO_PKG_VERSION"))),
-            "{version}"
-        );
-    }
-    // The hosts file names the database: no other part of the C library's resolver exists there.
-    fs::create_dir_all(root.join("etc")).unwrap();
-    fs::write(root.join("etc/hosts"), "127.0.0.1 northbound.test\n").unwrap();
-    fs::create_dir_all(root.join("store")).unwrap();
-    for path in [root.to_owned(), root.join("store")] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
-    }
-    let database = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let remote = format!(
-        "tcp:northbound.test:{}",
-        database.local_addr().unwrap().port()
+/// Copies the layers of an image into a folder, and returns their files.
+fn layers(image: &str, arch: &str, folder: &Path) -> Vec<PathBuf> {
+    let to = format!("dir:{}", folder.display());
+    run(
+        "skopeo copy",
+        skopeo(arch).args(["copy", "--quiet", image, &to]),
     );
-    let args = [
-        "/ovn-writer",
-        "--store=dir:/store",
-        "--admin=127.0.0.1:0",
-        "--nb",
-        &remote,
-    ];
-    let mut writer = alone(root, &args).spawn().unwrap();
-    let dialled = timeout(tests::wait::PATIENCE, database.accept()).await;
-    writer.kill().unwrap();
-    writer.wait().unwrap();
-    dialled.expect("it finds the database").unwrap();
-    // The collector works there.
-    let args = [
-        "/collector",
-        "--store=dir:/store",
-        "--listen=unix:///dnstap.sock",
-        "--admin=127.0.0.1:0",
-        "--resolver=none",
-    ];
-    let mut collector = alone(root, &args).spawn().unwrap();
-    eventually("it listens", async || {
-        let exists = root.join("dnstap.sock").exists();
-        exists
-            .then_some(())
-            .ok_or_else(|| "there is no socket".to_owned())
-    })
-    .await;
-    collector.kill().unwrap();
-    collector.wait().unwrap();
+    let manifest = File::open(folder.join("manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_reader(manifest).unwrap();
+    let layers = manifest["layers"].as_array().unwrap().iter();
+    let digests = layers.map(|layer| layer["digest"].as_str().unwrap());
+    digests
+        .map(|digest| folder.join(digest.split_once(':').unwrap().1))
+        .collect()
+}
+
+fn unpack(layers: &[PathBuf], folder: &Path) {
+    fs::create_dir(folder).unwrap();
+    for layer in layers {
+        let mut tar = Command::new("tar");
+        tar.args(["--extract", "--gzip", "--directory"]).arg(folder);
+        run("tar", tar.arg("--file").arg(layer));
+    }
+}
+
+/// The programs of this architecture run, and need nothing beside them.
+fn programs_run(folder: &Path) {
+    for name in PROGRAMS {
+        let program = folder.join("usr/local/bin").join(name);
+        let said = run(name, Command::new(&program).arg("--version"));
+        let said = String::from_utf8(said.stdout).unwrap();
+        assert!(said.contains("0123456789ab"), "{said}");
+        let linked = Command::new("ldd").arg(&program).output().unwrap();
+        let said = [linked.stdout, linked.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        let is_static = ["statically linked", "not a dynamic"];
+        assert!(is_static.iter().any(|it| said.contains(it)), "{said}");
+    }
 }
 
 mod soak {
     use super::*;
 
-    /// The short version uses the tests' programs, linked again; scripts/soak uses those of scripts/image.
-    #[tokio::test]
-    async fn the_programs_of_the_image_need_nothing_beside_them() {
-        let (folder, root_folder) = (Workdir::new(), Workdir::new());
-        let mut programs = folder.path().to_owned();
-        if is_long() {
-            let mut image = Command::new(root().join("scripts/image"));
-            image.args(["--arch", HOST, "--programs"]).arg(&programs);
-            run("scripts/image", &mut image);
-            programs.push(HOST);
-        } else {
-            link(&programs);
+    #[test]
+    fn image_has_the_programs_and_their_licences_for_both_architectures() {
+        let workdir = Workdir::new();
+        let archive = workdir.join("image.tar");
+        write_archive(&archive, &workdir);
+        let archive = format!("oci-archive:{}", archive.display());
+        for arch in ARCHITECTURES {
+            let inspect = run(
+                "skopeo inspect",
+                skopeo(arch).args(["inspect", "--config", &archive]),
+            );
+            let config: Value = serde_json::from_slice(&inspect.stdout).unwrap();
+            assert_eq!(config["architecture"], arch);
+            assert_eq!(config["config"]["User"], "65532:65532");
+            let folder = workdir.join(arch);
+            let layers = layers(&archive, arch, &folder);
+            let size = layers.iter().map(|it| fs::metadata(it).unwrap().len());
+            let size: u64 = size.sum();
+            println!("{arch}: {size} bytes");
+            assert!(size <= LARGEST, "{arch}: {size} bytes");
+            let unpacked = folder.join("unpacked");
+            unpack(&layers, &unpacked);
+            for name in PROGRAMS {
+                assert!(unpacked.join("usr/local/bin").join(name).is_file());
+            }
+            let documents = unpacked.join("usr/share/doc/egress-by-name");
+            let notices = documents.join("third-party-notices.txt");
+            let notices = fs::read_to_string(notices).unwrap();
+            assert!(notices.contains("\ntokio 1.") && notices.contains("Rich Felker"));
+            let sbom = fs::read(documents.join("sbom.cdx.json")).unwrap();
+            let sbom: Value = serde_json::from_slice(&sbom).unwrap();
+            let components = sbom["components"].as_array().unwrap();
+            let has = |name: &str| components.iter().any(|it| it["name"] == name);
+            assert!(has("tokio") && !has("rcgen"), "a crate of tests is no part");
+            if is_long() && arch == HOST {
+                programs_run(&unpacked);
+            }
         }
-        copy(&programs, root_folder.path());
-        or_skip!(skip::needs(&[
-            "chroot",
-            "--userspec=65532:65532",
-            "/",
-            "true"
-        ]));
-        runs_alone(root_folder.path()).await;
     }
-}
-
-/// Runs the build script of the commit alone.
-#[test]
-fn the_version_has_the_commit_and_does_without_git() {
-    let workdir = Workdir::new();
-    let script = workdir.join("build");
-    let mut rustc = Command::new("rustc");
-    rustc
-        .args(["--edition=2024", "--crate-name=build"])
-        .arg(root().join("runtime/build.rs"));
-    run("rustc", rustc.arg("-o").arg(&script));
-    let says = |folder: &Path, profile: &str, told: &str| {
-        let mut command = Command::new(&script);
-        command
-            .current_dir(folder)
-            .env("PROFILE", profile)
-            .env("SOURCE_COMMIT", told);
-        // A parent folder may be a repository.
-        command
-            .env("CARGO_PKG_VERSION", "1.2.3")
-            .env("GIT_CEILING_DIRECTORIES", "/");
-        let output = run("the build script", &mut command);
-        let text = String::from_utf8(output.stdout).unwrap();
-        let mut lines = text.lines();
-        let shown =
-            lines.find_map(|line| line.strip_prefix("cargo::rustc-env=VERSION_AND_COMMIT="));
-        shown.unwrap().to_owned()
-    };
-    assert_eq!(says(workdir.path(), "release", ""), "1.2.3");
-    assert_eq!(
-        says(workdir.path(), "debug", "abc-dirty"),
-        "1.2.3 (abc-dirty)"
-    );
-    let repository = workdir.join("repository");
-    let git = |args: &[&str]| {
-        let mut command = Command::new("git");
-        command.args(["-c", "user.name=x", "-c", "user.email=x@example.com"]);
-        run(
-            "git",
-            command
-                .args(["-c", "init.defaultBranch=main", "-C"])
-                .arg(&repository)
-                .args(args),
-        )
-    };
-    fs::create_dir(&repository).unwrap();
-    git(&["init", "--quiet"]);
-    git(&["commit", "--quiet", "--allow-empty", "--message=x"]);
-    let head = git(&["rev-parse", "--short=12", "HEAD"]);
-    let head = String::from_utf8(head.stdout).unwrap();
-    assert_eq!(
-        says(&repository, "release", ""),
-        format!("1.2.3 ({})", head.trim())
-    );
-    assert_eq!(says(&repository, "debug", ""), "1.2.3");
 }

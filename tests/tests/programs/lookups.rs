@@ -66,23 +66,6 @@ async fn an_address_that_is_still_answered_stays_and_one_that_is_not_leaves() {
 }
 
 #[tokio::test]
-async fn a_name_found_under_a_wildcard_is_looked_up_when_it_expires() {
-    let world = world("*.apps 2 IN A 192.0.2.30").await;
-    let set = "*.apps.example.com.";
-    // The wildcard itself is also a name; the zone answers it like any other.
-    world.expect_set(set, Family::V4, &["192.0.2.30"]).await;
-    world
-        .expect_flow_through(set, "one.apps.example.com.", Family::V4, "192.0.2.30")
-        .await;
-    let history = world.monitor().await;
-    world
-        .collector
-        .counts("egress_collector_lookups_total", &[], 8.0)
-        .await;
-    assert!(history.departures().await.is_empty());
-}
-
-#[tokio::test]
 async fn a_dead_upstream_empties_no_set_and_is_told() {
     let mut world = world("www 1 IN A 192.0.2.10").await;
     world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;

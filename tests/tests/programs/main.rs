@@ -9,25 +9,19 @@
     reason = "tests"
 )]
 
-mod absence;
 mod addresses;
 mod alerts;
-mod archive;
 mod bad_input;
 mod capture;
 mod check;
-mod clock;
 mod compare;
 mod corefile;
-mod dashboard;
 mod ends;
-mod expiry;
 mod explain;
+mod field;
 mod flags;
 mod flow;
 mod image;
-mod inspect;
-mod loads;
 mod lookups;
 mod malformed_input;
 mod metrics;
@@ -38,12 +32,7 @@ mod path;
 mod peers;
 mod policies;
 mod probes;
-mod release;
 mod replicas;
 mod restarts;
-mod rules;
-mod senders;
 mod soak;
-mod sources;
 mod start;
-mod versions;

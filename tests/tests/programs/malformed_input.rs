@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use proto::api::Family;
 use tests::{
-    dnstap::{Control, DNSTAP, Sender, control, data, event, response},
+    dnstap::{Sender, data, event, response},
     wait::eventually,
     world::{Setup, World},
 };
@@ -37,20 +37,6 @@ async fn expect_others_unharmed(world: &World) {
 }
 
 #[tokio::test]
-async fn a_frame_over_the_limit_closes_the_connection() {
-    let world = world().await;
-    let mut sender = Sender::open(&world.dnstap_socket()).await;
-    let length = 1_u32 << 20;
-    sender.send(&length.to_be_bytes()).await.unwrap();
-    sender.closed().await;
-    world
-        .collector
-        .counts(ERRORS, &["reason=\"frame\""], 1.0)
-        .await;
-    expect_others_unharmed(&world).await;
-}
-
-#[tokio::test]
 async fn a_frame_of_the_largest_length_there_is_takes_no_memory() {
     let world = world().await;
     let mut sender = Sender::open(&world.dnstap_socket()).await;
@@ -61,111 +47,6 @@ async fn a_frame_of_the_largest_length_there_is_takes_no_memory() {
         .counts(ERRORS, &["reason=\"frame\""], 1.0)
         .await;
     expect_others_unharmed(&world).await;
-}
-
-#[tokio::test]
-async fn a_control_frame_over_the_limit_closes_the_connection() {
-    let world = world().await;
-    let mut sender = Sender::connect(&world.dnstap_socket()).await;
-    sender
-        .send(&control(Control::Ready, Some(&[b'x'; 600])))
-        .await
-        .unwrap();
-    sender.closed().await;
-    world
-        .collector
-        .counts(ERRORS, &["reason=\"frame\""], 1.0)
-        .await;
-    expect_others_unharmed(&world).await;
-}
-
-#[tokio::test]
-async fn another_content_type_is_refused() {
-    let world = world().await;
-    let mut sender = Sender::connect(&world.dnstap_socket()).await;
-    sender
-        .send(&control(Control::Ready, Some(b"protobuf:other")))
-        .await
-        .unwrap();
-    assert_eq!(sender.closed().await, b"", "nothing is accepted");
-    world
-        .collector
-        .counts(ERRORS, &["reason=\"handshake\""], 1.0)
-        .await;
-    expect_others_unharmed(&world).await;
-}
-
-#[tokio::test]
-async fn a_control_frame_in_the_middle_of_data_closes_the_connection() {
-    let world = world().await;
-    let mut sender = Sender::open(&world.dnstap_socket()).await;
-    let good = data(&event(response(NAME, Ipv4Addr::new(203, 0, 113, 1))));
-    sender.send(&good).await.unwrap();
-    sender
-        .send(&control(Control::Ready, Some(DNSTAP)))
-        .await
-        .unwrap();
-    sender.closed().await;
-    world
-        .collector
-        .counts(ERRORS, &["reason=\"handshake\""], 1.0)
-        .await;
-    // Earlier frames count.
-    world.expect_set(NAME, Family::V4, &["203.0.113.1"]).await;
-    world.look_up(NAME).await;
-    world
-        .expect_set(NAME, Family::V4, &["192.0.2.10", "203.0.113.1"])
-        .await;
-}
-
-#[tokio::test]
-async fn data_without_a_handshake_closes_the_connection() {
-    let world = world().await;
-    let mut sender = Sender::connect(&world.dnstap_socket()).await;
-    sender
-        .send(&data(&event(response(NAME, Ipv4Addr::new(203, 0, 113, 1)))))
-        .await
-        .unwrap();
-    sender.closed().await;
-    world
-        .collector
-        .counts(ERRORS, &["reason=\"handshake\""], 1.0)
-        .await;
-    expect_others_unharmed(&world).await;
-}
-
-#[tokio::test]
-async fn a_stream_that_ends_in_the_middle_of_a_frame_is_counted() {
-    let world = world().await;
-    let mut sender = Sender::open(&world.dnstap_socket()).await;
-    sender.send(&[0, 0, 1, 0, b'x']).await.unwrap();
-    drop(sender);
-    world
-        .collector
-        .counts(ERRORS, &["reason=\"truncated\""], 1.0)
-        .await;
-    expect_others_unharmed(&world).await;
-}
-
-#[tokio::test]
-async fn one_byte_a_second_is_too_slow_for_a_handshake_and_holds_up_nobody() {
-    let world = world().await;
-    let mut slow = Sender::connect(&world.dnstap_socket()).await;
-    let ready = control(Control::Ready, Some(DNSTAP));
-    let trickle = tokio::spawn(async move {
-        for byte in ready {
-            if slow.send(&[byte]).await.is_err() {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        }
-    });
-    expect_others_unharmed(&world).await;
-    world
-        .collector
-        .counts(ERRORS, &["reason=\"handshake_timeout\""], 1.0)
-        .await;
-    trickle.abort();
 }
 
 #[tokio::test]
@@ -279,50 +160,6 @@ async fn addresses_that_no_answer_may_open_are_refused() {
         .send(&data(&event(response(NAME, Ipv4Addr::new(203, 0, 113, 1)))))
         .await
         .unwrap();
-    world.expect_set(NAME, Family::V4, &["203.0.113.1"]).await;
-}
-
-#[tokio::test]
-async fn a_name_that_no_object_can_hold_is_counted_and_the_rest_written() {
-    let world = world().await;
-    let set = "*.apps.example.com.";
-    world.look_up("a_b.apps.example.com.").await;
-    world
-        .collector
-        .counts(EVENTS, &["outcome=\"bad_name\""], 1.0)
-        .await;
-    world.look_up("ab.apps.example.com.").await;
-    world.expect_set(set, Family::V4, &["192.0.2.30"]).await;
-    let names: Vec<String> = world
-        .store
-        .object(set)
-        .unwrap()
-        .status
-        .unwrap()
-        .resolved_names
-        .into_iter()
-        .map(|entry| entry.dns_name)
-        .collect();
-    assert_eq!(names, ["ab.apps.example.com."]);
-}
-
-#[tokio::test]
-async fn a_writer_that_ends_in_order_is_answered() {
-    let world = world().await;
-    let mut sender = Sender::open(&world.dnstap_socket()).await;
-    sender.send(&control(Control::Stop, None)).await.unwrap();
-    assert_eq!(sender.closed().await, control(Control::Finish, None));
-    let errors = world.collector.admin().metric(ERRORS, &[]).await.unwrap();
-    assert_eq!(errors, 0.0);
-}
-
-#[tokio::test]
-async fn a_unidirectional_writer_is_read() {
-    let world = world().await;
-    let mut sender = Sender::connect(&world.dnstap_socket()).await;
-    let start = control(Control::Start, Some(DNSTAP));
-    let good = data(&event(response(NAME, Ipv4Addr::new(203, 0, 113, 1))));
-    sender.send(&[start, good].concat()).await.unwrap();
     world.expect_set(NAME, Family::V4, &["203.0.113.1"]).await;
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, fs, process::Stdio};
 
-use runtime::metrics::{Label, Metric, MetricKind, PROGRAM, Values};
+use runtime::metrics::{Label, Metric, MetricKind, Values};
 use tests::{metrics, world::World};
 use tokio::{io::AsyncWriteExt, process::Command};
 
@@ -17,12 +17,6 @@ The chart's value `podMonitor.enabled` lets the Prometheus operator read them. `
 
 fn metrics_of(tables: &'static [&'static [Metric]]) -> impl Iterator<Item = &'static Metric> {
     tables.iter().copied().flatten()
-}
-
-fn all() -> impl Iterator<Item = &'static Metric> {
-    metrics_of(collector::METRICS)
-        .chain(metrics_of(ovn_writer::METRICS))
-        .chain(metrics_of(policy_writer::METRICS))
 }
 
 /// A section of `docs/metrics.md`: its title, and a table of these metrics by name.
@@ -79,55 +73,6 @@ fn the_page_of_metrics_is_current() {
         fs::read_to_string(metrics::path()).unwrap_or_default() == generated,
         "docs/metrics.md is not what the programs give; run this test with {UPDATE}=1"
     );
-}
-
-#[test]
-fn every_metric_is_named_by_the_conventions() {
-    for Metric {
-        name,
-        kind,
-        labels,
-        meaning,
-    } in all()
-    {
-        assert_eq!(
-            name.ends_with("_total"),
-            *kind == MetricKind::Counter,
-            "{name}"
-        );
-        assert_eq!(
-            *kind == MetricKind::Histogram,
-            name.ends_with("_seconds")
-                && !name.ends_with("_interval_seconds")
-                && !name.ends_with("_start_time_seconds")
-                && !name.ends_with("_timestamp_seconds"),
-            "{name}: other than histograms only intervals and timestamps are in seconds"
-        );
-        assert!(
-            !meaning.is_empty() && !meaning.ends_with('.') && !meaning.contains(" | "),
-            "{name}"
-        );
-        // Those of processes are named by Prometheus.
-        assert!(
-            name.starts_with("egress_") || name.starts_with("process_"),
-            "{name}"
-        );
-        for label in *labels {
-            assert!(!name.contains(&format!("_by_{}", label.name)), "{name}");
-            assert!(
-                !["le", "job", "instance", "pod", "namespace", PROGRAM].contains(&label.name),
-                "{name}"
-            );
-            if let Values::OneOf(values) = label.values {
-                assert!(
-                    values
-                        .iter()
-                        .all(|value| !value.contains([',', ';', '|', '`'])),
-                    "{name}"
-                );
-            }
-        }
-    }
 }
 
 /// `promtool check metrics` checks the conventions and the format.

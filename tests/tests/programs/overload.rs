@@ -1,19 +1,15 @@
 //! Many senders, and senders over their limits: each is bounded, and the others are served as before.
 
 use std::{
-    fs,
     io::{Read, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream},
-    path::Path,
     time::Duration,
 };
 
 use tests::{
     coredns::free_port,
     dnstap::{Control, DNSTAP, Sender, answer, control, data, event, response},
-    or_skip,
     programs::Program,
-    skip,
     soak::{judge, or_long},
     store::Store,
     wait::{PATIENCE, eventually, eventually_within},
@@ -163,37 +159,6 @@ mod soak {
     }
 }
 
-/// New names cost more to handle than to read.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_does_not_keep_what_is_known_from_being_written_at_the_end() {
-    let (workdir, store, mut collector) = start(&[]).await;
-    store.allow("team", &[QUIET, "*.wild.example.com."]);
-    let wild = frame("n00000000.wild.example.com.", Ipv4Addr::new(203, 0, 113, 9));
-    let digits = wild.windows(8).position(|part| part == b"00000000");
-    let digits = digits.expect("the name");
-    let numbered = move |i: u32| {
-        let mut frame = wild.clone();
-        frame[digits..digits + 8].copy_from_slice(format!("{i:08}").as_bytes());
-        frame
-    };
-    let frames = (0_u32..).step_by(256);
-    let frames = frames.map(move |i| (i..i + 256).flat_map(&numbered).collect());
-    let sender = Sender::open(&workdir.join("dnstap.sock")).await;
-    let _flood = tokio::spawn(flood(sender, frames));
-    let names = ["what=\"name\""];
-    collector
-        .counts("egress_collector_evictions_total", &names, 1000.0)
-        .await;
-    collector
-        .counts(LOST, &["reason=\"peer_share\""], 1.0)
-        .await;
-    let status = collector.process().terminate().await;
-    assert!(status.success(), "{status}");
-    let all = collector.messages();
-    let mut lines = all.iter().map(ToString::to_string);
-    assert!(!lines.any(|line| line.contains("aborted")), "{all:?}");
-}
-
 fn many(base: u32, count: u32) -> Vec<IpAddr> {
     let addresses = (0..count).map(|i| Ipv4Addr::from_bits(base + i).into());
     addresses.collect()
@@ -226,58 +191,4 @@ fn everything(number: u32, senders: u32) -> impl Iterator<Item = Vec<u8>> {
             frame
         }
     })
-}
-
-#[tokio::test]
-async fn a_socket_for_which_there_is_no_room_is_one_clear_line() {
-    let workdir = Workdir::new();
-    let store = Store::new(workdir.join("store")).address();
-    for (folder, cause) in [("/proc", "cannot listen"), ("/sys/kernel", "cannot listen")] {
-        let listen = format!("unix://{folder}/collector.sock");
-        expect_refusal(&store, &listen, cause).await;
-    }
-}
-
-#[tokio::test]
-async fn a_socket_on_a_full_disk_is_one_clear_line() {
-    or_skip!(skip::needs(&["unshare", "--mount", "true"]));
-    let workdir = Workdir::new();
-    let store = Store::new(workdir.join("store")).address();
-    // A file system with space for its root only, visible to the program alone.
-    let full = workdir.join("full");
-    fs::create_dir(&full).unwrap();
-    let program = tests::programs::program("collector");
-    let listen = format!("unix://{}", full.join("x.sock").display());
-    let script = "mount -t tmpfs -o nr_inodes=1 tmpfs \"$1\" && shift && exec \"$@\"";
-    let words = ["--mount", "--", "sh", "-c", script, "sh"];
-    let output = tokio::process::Command::new("unshare")
-        .args(words)
-        .arg(&full)
-        .arg(program)
-        .args(["--store", &store, "--admin", "127.0.0.1:0"])
-        .args(["--listen", &listen])
-        .output();
-    let output = output.await.unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        error.contains(&listen) && error.contains("No space left"),
-        "{error}"
-    );
-}
-
-async fn expect_refusal(store: &str, listen: &str, cause: &str) {
-    let flags = [
-        "--store",
-        store,
-        "--admin",
-        "127.0.0.1:0",
-        "--listen",
-        listen,
-    ];
-    let output = tests::programs::run("collector", &flags).await;
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(error.contains(listen) && error.contains(cause), "{error}");
-    assert!(!Path::new(listen.trim_start_matches("unix://")).exists());
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use tests::{
-    datapath::{Datapath, Pod, create_namespace, set_egress_firewall},
+    datapath::{Datapath, Pod, create_namespace, create_others, set_egress_firewall},
     northbound::Northbound,
     or_skip,
     store::Store,
@@ -18,7 +18,7 @@ use tests::{
     world::start_ovn_writer,
 };
 
-use self::datapath_fixture::{OTHERS, POD, TEAM};
+use self::datapath_fixture::{POD, TEAM};
 
 const NAME: &str = "www.example.com.";
 const NETWORK: &str = "192.0.2.0/24";
@@ -51,7 +51,7 @@ async fn a_pod_reaches_only_the_addresses_in_the_set_of_an_allowed_name() {
     let workdir = Workdir::new();
     let northbound = Northbound::start(workdir.path()).await;
     let mut datapath = or_skip!(Datapath::start(workdir.path(), &northbound).await);
-    OTHERS.create(&northbound);
+    create_others(&northbound);
     create_namespace(&northbound, TEAM);
     let pod = datapath.pod(&northbound, TEAM, "pod", POD).await;
     let outside = datapath.outside();

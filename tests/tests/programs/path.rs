@@ -2,16 +2,14 @@
 
 use tests::{
     or_skip,
-    path_latency::{Between, Change, Plan, markdown, measure},
+    path_latency::{Change, Plan, markdown, measure},
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_leg_from_the_answer_to_the_packet_is_told_in_order() {
     let changes = vec![Change::Wildcard(1), Change::Rule];
     let plan = Plan {
-        between: vec![Between::Folder],
         changes: changes.clone(),
-        with_load: false,
         samples: 3,
     };
     let rows = or_skip!(measure(&plan).await);

@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use hickory_proto::{op::ResponseCode, rr::RecordType};
+use hickory_proto::rr::RecordType;
 use serde_json::Value;
 use tests::{
     admin::get_over_unix,
@@ -15,7 +15,6 @@ use tests::{
     or_skip,
     programs::Program,
     store::Store,
-    upstream::{Scripted, Speech},
     wait::eventually,
     workdir::Workdir,
     world::start_collector,
@@ -98,11 +97,6 @@ impl Probing {
         .await
     }
 
-    async fn expect_more_probes(&self, count: f64) {
-        let before = self.collector.admin().metric(PROBES, &[]).await.unwrap();
-        self.collector.counts(PROBES, &[], before + count).await;
-    }
-
     /// The number of log lines about a server and a name.
     fn said(&self, server: SocketAddr, name: &str, words: &str) -> usize {
         let messages = self.collector.messages();
@@ -141,57 +135,6 @@ async fn streams_are_flushed_before_any_rule_and_after_a_coredns_restart() {
     coredns.restart().await;
     let before = probing.collector.admin().metric(delay, &[]).await.unwrap();
     probing.collector.counts(delay, &[], before + 50.0).await;
-}
-
-#[tokio::test]
-async fn without_an_interval_nothing_is_sent() {
-    let probing = Probing::start(&["--flush-probe", "0"]).await;
-    let coredns = probing.coredns(&block(".", LOOPBACK, DNSTAP, "")).await;
-    eventually("an answer arrives", async || {
-        coredns.ask(NAME, RecordType::A).await;
-        probing
-            .store
-            .resolved(NAME, NAME)
-            .ok_or("no entry".to_owned())
-    })
-    .await;
-    assert!(probing.blocks().await.is_empty());
-    assert_eq!(
-        probing.collector.admin().metric(PROBES, &[]).await.unwrap(),
-        0.0
-    );
-}
-
-#[tokio::test]
-async fn a_block_that_forwards_probes_gets_no_more() {
-    const ON: &str = "flush.up.test.";
-    let upstream = Scripted::start(|asked| asked.reply(ResponseCode::NXDomain).say()).await;
-    let forward = format!("forward up.test {}", upstream.address);
-    let flags = [
-        "--flush-probe",
-        "10ms",
-        "--flush-name",
-        "flush.cluster.local,flush.up.test",
-    ];
-    let probing = Probing::start(&flags).await;
-    let mut coredns = probing
-        .coredns(&block(".", LOOPBACK, DNSTAP, &forward))
-        .await;
-    probing.expect(probing.server, ON, "forwards").await;
-    probing.expect(probing.server, LOCAL, "streaming").await;
-    let asked = || upstream.count(|asked| asked.name() == ON);
-    let forwarded = asked();
-    assert!(forwarded > 0);
-    probing.expect_more_probes(100.0).await;
-    coredns.restart().await;
-    probing.expect_more_probes(100.0).await;
-    probing.expect(probing.server, ON, "forwards").await;
-    probing.expect(probing.server, LOCAL, "streaming").await;
-    assert_eq!(asked(), forwarded);
-    assert_eq!(
-        probing.said(probing.server, ON, "forwards the flush probe"),
-        1
-    );
 }
 
 #[tokio::test]

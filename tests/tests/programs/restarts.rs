@@ -60,15 +60,6 @@ async fn coredns_is_killed_and_starts_again() {
 }
 
 #[tokio::test]
-async fn coredns_is_restarted_in_order() {
-    let mut world = world().await;
-    let history = world.monitor().await;
-    world.coredns.process().terminate().await;
-    world.coredns.restart().await;
-    expect_flow_and_no_loss(&world, &history).await;
-}
-
-#[tokio::test]
 async fn the_collector_is_killed_and_starts_again() {
     let mut world = world().await;
     let history = world.monitor().await;
@@ -98,18 +89,6 @@ async fn the_ovn_writer_is_killed_and_starts_again() {
     let history = world.monitor().await;
     world.ovn_writer.process().kill();
     // Answers meanwhile are in the store, and in the database as soon as a writer runs.
-    world.look_up(LATE).await;
-    world.ovn_writer.restart().await;
-    world.ovn_writer.ready().await;
-    world.expect_set(LATE, Family::V4, &["192.0.2.40"]).await;
-    expect_flow_and_no_loss(&world, &history).await;
-}
-
-#[tokio::test]
-async fn the_ovn_writer_is_restarted_in_order() {
-    let mut world = world().await;
-    let history = world.monitor().await;
-    world.ovn_writer.process().terminate().await;
     world.look_up(LATE).await;
     world.ovn_writer.restart().await;
     world.ovn_writer.ready().await;
@@ -206,25 +185,6 @@ fn stored(world: &World) -> BTreeMap<(String, String), Vec<String>> {
         }
     }
     stored
-}
-
-#[tokio::test]
-async fn a_collector_that_starts_with_a_broken_egress_firewall_deletes_nothing() {
-    let mut world = world().await;
-    let history = world.monitor().await;
-    world.collector.process().kill();
-    let file = world.store.egress_firewall("team");
-    let whole = fs::read_to_string(&file).expect("the manifest");
-    fs::write(&file, "apiVersion: k8s.ovn.org/v1\nspec: [half").expect("a broken manifest");
-    world.collector.restart().await;
-    world.collector.ready().await;
-    // After a round through all programs the collector has deleted everything that it would delete.
-    world.settle().await;
-    assert_eq!(history.departures().await, [""; 0]);
-    expect_what_was_there(&world).await;
-    // Repaired, with another name.
-    fs::write(&file, whole.replace("www.example.com", LATE)).expect("a manifest");
-    world.expect_flow(LATE, Family::V4, "192.0.2.40").await;
 }
 
 #[tokio::test]

@@ -2,42 +2,28 @@
 //! long version, see [`tests::soak`].
 
 mod burst;
-mod churn;
 mod completeness;
 mod dead;
 mod first;
-mod foreign;
-mod instances;
-mod migration;
-mod missing_sets;
-mod ovnkube;
 mod restarted;
 mod rotating;
-mod shutdown;
 mod tenants;
 mod two_writers;
-mod wildcard;
 
 use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr},
     ops::Range,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
-use hickory_proto::{op::ResponseCode, rr::RecordType};
+use hickory_proto::op::ResponseCode;
 use proto::api::Family;
 use tests::{
-    dns::ask,
-    dnstap::{answer, data, event},
     upstream::{Asked, Say, Scripted, Speech},
     wait::eventually,
     world::{Setup, World},
 };
-use tokio::{task::JoinSet, time::sleep};
 
 /// A unique number as an address: of 198.18.0.0/15, the network for benchmarks (RFC 2544), or of 2001:db8::/32.
 fn address(number: u32, v6: bool) -> IpAddr {
@@ -118,69 +104,4 @@ async fn all_are_in(world: &World, rule: &str, numbers: Range<u32>) {
         whole.ok_or_else(|| format!("{missing:?} are missing"))
     })
     .await;
-}
-
-/// Pods that query the names of [`numbered_upstream`] in turn, as fast as they are answered, until this is dropped.
-struct Load {
-    answers: Arc<AtomicU32>,
-    pods: JoinSet<()>,
-}
-
-impl Load {
-    fn start(server: SocketAddr, names: u32) -> Self {
-        let answers = Arc::new(AtomicU32::new(0));
-        let mut pods = JoinSet::new();
-        for pod in 0..8 {
-            let answers = Arc::clone(&answers);
-            pods.spawn(async move {
-                for i in (0..names).cycle().skip(pod) {
-                    match ask(server, &numbered_name(i), RecordType::A).await {
-                        Ok(reply)
-                            if reply.message.metadata.response_code == ResponseCode::NoError =>
-                        {
-                            assert_eq!(reply.addresses(), [address(i, false)]);
-                            answers.fetch_add(1, Ordering::SeqCst);
-                        }
-                        // CoreDNS is down, or a busy machine keeps the upstream from answering.
-                        _ => sleep(Duration::from_millis(10)).await,
-                    }
-                }
-            });
-        }
-        Self { answers, pods }
-    }
-
-    async fn more(&mut self, answers: u32) {
-        let wanted = self.answers() + answers;
-        eventually("pods are answered", async || {
-            let count = self.answers();
-            (count >= wanted)
-                .then_some(())
-                .ok_or_else(|| count.to_string())
-        })
-        .await;
-        if let Some(ended) = self.pods.try_join_next() {
-            ended.expect("a pod was told something wrong");
-        }
-    }
-
-    fn answers(&self) -> u32 {
-        self.answers.load(Ordering::SeqCst)
-    }
-}
-
-/// One less than the maximum of a name.
-const ADDRESSES: u32 = 999;
-
-fn large_name(number: u32) -> String {
-    format!("n{number:03}.example.com.")
-}
-
-/// The frame of an answer for such a name with this many addresses.
-fn large_answer(number: u32, first: u32, count: u32) -> Vec<u8> {
-    let base = Ipv4Addr::new(11, 0, 0, 0).to_bits() + first;
-    let addresses: Vec<_> = (base..base + count)
-        .map(|bits| Ipv4Addr::from_bits(bits).into())
-        .collect();
-    data(&event(answer(&large_name(number), &addresses, 300)))
 }

@@ -2,12 +2,10 @@
 
 use std::{
     fs,
-    net::TcpListener,
     os::unix::{fs::PermissionsExt, net::UnixListener},
     process::Output,
 };
 
-use proto::api::Family;
 use tests::{
     dnstap::Sender,
     northbound::Northbound,
@@ -15,7 +13,7 @@ use tests::{
     store::Store,
     wait::eventually,
     workdir::Workdir,
-    world::{Setup, World, start_collector, start_ovn_writer},
+    world::{start_collector, start_ovn_writer},
 };
 
 /// Checks the exit status, and a single line that names the cause.
@@ -114,17 +112,6 @@ async fn an_unusable_flag_is_a_usage_error() {
 }
 
 #[tokio::test]
-async fn help_and_version_are_no_errors() {
-    for name in ["collector", "ovn-writer"] {
-        for flag in ["--help", "--version"] {
-            let output = run(name, &[flag]).await;
-            assert_eq!(output.status.code(), Some(0));
-            assert!(String::from_utf8_lossy(&output.stdout).contains(name));
-        }
-    }
-}
-
-#[tokio::test]
 async fn a_missing_folder_is_one_clear_line() {
     let workdir = Workdir::new();
     let missing = workdir.join("missing");
@@ -159,36 +146,6 @@ async fn a_missing_folder_is_one_clear_line() {
 }
 
 #[tokio::test]
-async fn an_address_in_use_is_an_error() {
-    let workdir = Workdir::new();
-    let store = Store::new(workdir.join("store")).address();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    let listen = format!("tcp://{address}");
-    let usual = ["--store", &store];
-    let free = ["--admin", "127.0.0.1:0"];
-    let output = run(
-        "collector",
-        &[&usual[..], &free, &["--listen", &listen]].concat(),
-    )
-    .await;
-    assert_refusal(&output, 1, &address);
-    let listen = ["--listen", "tcp://127.0.0.1:0"];
-    let output = run(
-        "collector",
-        &[&usual[..], &["--admin", &address], &listen].concat(),
-    )
-    .await;
-    assert_refusal(&output, 1, &address);
-    let output = run(
-        "ovn-writer",
-        &[&usual[..], &["--admin", &address, "--nb", "unix:/nowhere"]].concat(),
-    )
-    .await;
-    assert_refusal(&output, 1, &address);
-}
-
-#[tokio::test]
 async fn a_stale_socket_file_is_replaced_and_has_a_user_and_a_group_mode() {
     let workdir = Workdir::new();
     let store = Store::new(workdir.join("store"));
@@ -202,48 +159,6 @@ async fn a_stale_socket_file_is_replaced_and_has_a_user_and_a_group_mode() {
     Sender::open(&socket).await;
     let mode = fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o660, "{mode:o}");
-}
-
-#[tokio::test]
-async fn a_socket_that_another_program_listens_on_is_left_alone() {
-    let workdir = Workdir::new();
-    let store = Store::new(workdir.join("store"));
-    let _first = start_collector(&workdir, &store, &[]).await;
-    let socket = workdir.join("dnstap.sock");
-    eventually("the collector listens", async || {
-        std::os::unix::net::UnixStream::connect(&socket).map_err(|error| error.to_string())
-    })
-    .await;
-    let listen = format!("unix://{}", socket.display());
-    let args = [
-        "--store",
-        &store.address(),
-        "--admin",
-        "127.0.0.1:0",
-        "--listen",
-        &listen,
-    ];
-    assert_refusal(&run("collector", &args).await, 1, &listen);
-    Sender::open(&socket).await;
-}
-
-#[tokio::test]
-async fn a_file_in_the_place_of_the_socket_is_left_alone() {
-    let workdir = Workdir::new();
-    let store = Store::new(workdir.join("store")).address();
-    let file = workdir.join("precious");
-    fs::write(&file, "data").unwrap();
-    let listen = format!("unix://{}", file.display());
-    let args = [
-        "--store",
-        &store,
-        "--admin",
-        "127.0.0.1:0",
-        "--listen",
-        &listen,
-    ];
-    assert_refusal(&run("collector", &args).await, 1, &listen);
-    assert_eq!(fs::read_to_string(&file).unwrap(), "data");
 }
 
 #[tokio::test]
@@ -262,43 +177,4 @@ async fn the_northbound_database_may_come_later_and_readyz_says_what_is_awaited(
     assert_eq!(writer.admin().get("/livez").await.unwrap().0, 200);
     let _northbound = Northbound::start(workdir.path()).await;
     writer.ready().await;
-}
-
-#[tokio::test]
-async fn several_senders_and_listeners_work_at_once() {
-    let world = World::start(Setup {
-        zone: "www IN A 192.0.2.10",
-        allow: &["www.example.com"],
-        collector: &["--listen", "tcp://127.0.0.1:0"],
-        ..Setup::default()
-    })
-    .await;
-    let mut senders = Vec::new();
-    for _ in 0..20 {
-        senders.push(Sender::open(&world.dnstap_socket()).await);
-    }
-    world.look_up("www.example.com.").await;
-    world
-        .expect_set("www.example.com.", Family::V4, &["192.0.2.10"])
-        .await;
-    let open = world
-        .collector
-        .admin()
-        .metric("egress_collector_connections", &[])
-        .await
-        .unwrap();
-    assert_eq!(open, 21.0);
-    let listening = |message: &&serde_json::Value| {
-        message["listen"]
-            .as_str()
-            .is_some_and(|listen| listen.starts_with("tcp://127.0.0.1:"))
-    };
-    let messages = world.collector.messages();
-    let tcp = messages.iter().find(listening).expect("the port is logged");
-    let address = tcp["listen"]
-        .as_str()
-        .unwrap()
-        .trim_start_matches("tcp://")
-        .to_owned();
-    tokio::net::TcpStream::connect(address).await.unwrap();
 }

@@ -1,5 +1,3 @@
-use std::{collections::HashMap, hash::BuildHasher};
-
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
@@ -68,15 +66,6 @@ fn octets_that_are_not_printable_are_escaped() {
     assert_eq!(name.to_string(), "a\\.b\\\\.\\032\\007\\255_*.");
     assert_eq!(format!("{name:?}"), "\"a\\.b\\\\.\\032\\007\\255_*.\"");
     assert_eq!(text(".").to_string(), ".");
-}
-
-#[test]
-fn names_are_compared_and_hashed_by_their_octets() {
-    let state = std::hash::RandomState::new();
-    assert_eq!(state.hash_one(text("A.b")), state.hash_one(text("a.B.")));
-    assert_ne!(of_labels(&["a.b"]).unwrap(), text("a.b"));
-    let map = HashMap::from([(text("a.b"), 1)]);
-    assert_eq!(map.get(&text("A.B.")), Some(&1));
 }
 
 #[test]

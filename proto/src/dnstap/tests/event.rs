@@ -92,32 +92,6 @@ fn an_address_of_any_other_length_is_no_address() {
 }
 
 #[test]
-fn the_length_of_an_address_counts_and_not_the_socket_family() {
-    let event = with_message(|m| {
-        m.socket_family = Some(pb::SocketFamily::Inet.into());
-        m.query_address = Some(vec![0; 16]);
-    });
-    assert_eq!(
-        parsed(&event).client(),
-        Some(IpAddr::from(Ipv6Addr::UNSPECIFIED))
-    );
-}
-
-#[test]
-fn a_port_beyond_16_bits_is_no_port() {
-    for (port, expected) in [(0, Some(0)), (65_535, Some(65_535)), (65_536, None)] {
-        let event = with_message(|m| m.query_port = Some(port));
-        assert_eq!(parsed(&event).port(), expected);
-    }
-}
-
-#[test]
-fn nanoseconds_without_seconds_are_no_time() {
-    let event = with_message(|m| m.response_time_sec = None);
-    assert_eq!(parsed(&event).time(), None);
-}
-
-#[test]
 fn an_event_cut_short_or_with_a_wrong_byte_is_left_or_read_as_by_prost() {
     let bytes = client_response().encode_to_vec();
     for cut in 0..bytes.len() {

@@ -57,14 +57,6 @@ fn refused(buf: &[u8]) -> FrameError {
 }
 
 #[test]
-fn an_empty_buffer_needs_a_length() {
-    assert_eq!(
-        parse(&[], &Limits::default()),
-        Ok(Parsed::Incomplete { needed: 4 })
-    );
-}
-
-#[test]
 fn a_data_frame_is_read_in_place_and_leaves_what_follows() {
     let mut buf = data(b"hello");
     buf.extend_from_slice(b"next");
@@ -138,11 +130,6 @@ fn a_data_frame_at_the_limit_is_accepted_and_a_byte_more_is_refused() {
 }
 
 #[test]
-fn the_largest_dns_message_fits_the_default_limit() {
-    assert!(Limits::default().data_frame >= 65_535 + 1024);
-}
-
-#[test]
 fn a_control_frame_over_the_limit_is_refused_by_its_length_alone() {
     let kind = FrameErrorKind::ControlTooLong {
         length: 513,
@@ -157,27 +144,6 @@ fn a_control_frame_over_the_limit_is_refused_by_its_length_alone() {
         parse(&at_the_limit, &Limits::default()),
         Ok(Parsed::Incomplete { needed: 512 })
     );
-}
-
-#[test]
-fn a_content_type_at_the_limit_is_taken() {
-    let longest = vec![b'x'; 256];
-    let bytes = control(&[&2u32, &1u32, &longest.as_slice()]);
-    let start = Control::with_content_type(ControlKind::Start, longest.into());
-    assert_eq!(whole(&bytes), (FrameRef::Control(start), bytes.len()));
-}
-
-#[test]
-fn a_control_frame_without_room_for_its_type_is_refused() {
-    for length in 0..4 {
-        let kind = FrameErrorKind::ControlTooShort {
-            length: usize::from(length),
-        };
-        assert_eq!(
-            refused(&[0, 0, 0, 0, 0, 0, 0, length]),
-            FrameError { offset: 4, kind }
-        );
-    }
 }
 
 #[test]
@@ -247,15 +213,6 @@ fn a_malformed_control_frame_is_refused_where_it_is_wrong() {
     let kind = FrameErrorKind::FieldTruncated { needed: 4, left: 3 };
     let bytes = [0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 1];
     assert_eq!(refused(&bytes), FrameError { offset: 12, kind });
-}
-
-#[test]
-fn an_error_says_what_and_where() {
-    let text = refused(&[0, 2, 0, 0]).to_string();
-    assert_eq!(
-        text,
-        "data frame of 131072 bytes, at most 69632 are taken (byte 0)"
-    );
 }
 
 #[test]
@@ -446,46 +403,5 @@ proptest! {
             return Err(TestCaseError::fail("a part of a frame is a frame"));
         };
         prop_assert!((1..=stream.len() - cut).contains(&needed));
-    }
-
-    #[test]
-    fn pieces_of_any_size_give_the_same_frames_and_the_same_error(
-        frames in vec(any_frame(), 0..6),
-        flips in vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
-        pieces in vec(1usize..40, 1..20),
-    ) {
-        let mut stream = encoded(&frames);
-        for (index, value) in flips.iter().filter(|_| !stream.is_empty()).collect::<Vec<_>>() {
-            let position = index.index(stream.len());
-            stream[position] = *value;
-        }
-        let limits = Limits { data_frame: 4096, ..Limits::default() };
-        let (expected, error) = parse_all(&stream, &limits);
-
-        let (mut codec, mut buf) = (Codec::new(limits), BytesMut::new());
-        let (mut read, mut found) = (Vec::new(), None);
-        let (mut rest, mut sizes) = (stream.as_slice(), pieces.iter().cycle());
-        'stream: while !rest.is_empty() {
-            let (piece, after) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
-            buf.extend_from_slice(piece);
-            rest = after;
-            loop {
-                match codec.decode(&mut buf) {
-                    Ok(Some(frame)) => read.push(frame),
-                    Ok(None) => break,
-                    Err(Error::Frame(error)) => {
-                        found = Some(error);
-                        break 'stream;
-                    }
-                    Err(other) => return Err(TestCaseError::fail(other.to_string())),
-                }
-            }
-        }
-        prop_assert_eq!((read, found), (expected, error));
-    }
-
-    #[test]
-    fn no_bytes_make_it_panic(stream in vec(prop_oneof![Just(0u8), 0u8..6, any::<u8>()], 0..600)) {
-        parse_all(&stream, &Limits::default());
     }
 }

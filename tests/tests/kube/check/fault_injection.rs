@@ -1,15 +1,6 @@
 //! Faults of objects in the cluster.
 
-use std::{
-    io::{Read, Write},
-    net::TcpListener,
-    thread,
-};
-
-use k8s_openapi::api::{
-    core::v1::{ConfigMap, Event, Pod, Service},
-    networking::v1::NetworkPolicy,
-};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Service};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
@@ -20,8 +11,8 @@ use tests::{node::running, or_skip};
 
 use super::{finds, is_well};
 use crate::installation::{
-    COREFILE, DNS_NAMESPACE, DNS_PODS, Installation, NAMESPACE, NODES, OBJECTS, OVNKUBE, SERVICES,
-    label, ovnkube, writer_template,
+    COREFILE, DNS_NAMESPACE, Installation, NAMESPACE, NODES, OBJECTS, OVNKUBE, SERVICES, label,
+    ovnkube, writer_template,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,8 +29,6 @@ async fn each_fault_of_an_object_is_named_with_its_cure() {
     );
     corefiles(&it, &client).await;
     services(&it, &client).await;
-    coredns(&it).await;
-    policies(&it, &client).await;
     pods(&it, &client).await;
     definitions(&it, &client).await;
 }
@@ -68,30 +57,6 @@ async fn corefiles(it: &Installation, client: &Client) {
     put(&COREFILE.replace("10.96.0.54", "10.96.0.99")).await;
     let seen = "no `dnstap` line of ConfigMap kube-system/coredns names it; other lines name tcp://10.96.0.99:6000";
     finds(it, 1, &[(seen, patch)]).await;
-    put(&format!(
-        "{COREFILE}corp.example:53 {{\n    forward . 192.0.2.1\n}}\n"
-    ))
-    .await;
-    let seen = "✗ Corefile: ConfigMap kube-system/coredns, line 11: the collector does not receive the answers of `corp.example:53`";
-    finds(
-        it,
-        1,
-        &[(
-            seen,
-            "add the `dnstap` line of each collector to this block",
-        )],
-    )
-    .await;
-    put(".:53 {\n    forward . /etc/resolv.conf\n").await;
-    finds(
-        it,
-        1,
-        &[(
-            "✗ Corefile: ConfigMap kube-system/coredns: line ",
-            "mend this line",
-        )],
-    )
-    .await;
     put(COREFILE).await;
     is_well(it).await;
 }
@@ -127,97 +92,6 @@ async fn services(it: &Installation, client: &Client) {
     )
     .await;
     move_to(ip).await;
-    is_well(it).await;
-}
-
-/// An old CoreDNS is not a fault, since flush probes make it send.
-async fn coredns(it: &Installation) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let metrics = |version: &str| {
-        format!(
-            "coredns_build_info{{goversion=\"go1.21\",revision=\"\",version=\"{version}\"}} 1\n"
-        )
-    };
-    let body = metrics("1.11.3");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let mut stream = stream;
-            let _ = stream.read(&mut [0; 4096]);
-            let head = format!(
-                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                body.len()
-            );
-            let _ = stream.write_all((head + &body).as_bytes());
-        }
-    });
-    it.set_dns_metrics(0, port);
-    let seen = format!(
-        "! CoreDNS: version 1.11.3 is older than 1.13.2: it sends late, and may not dial again by itself (pods {})",
-        DNS_PODS[0]
-    );
-    finds(it, 0, &[(&seen, "upgrade CoreDNS to 1.13.2 or newer")]).await;
-    it.show_dns_metrics(0);
-    is_well(it).await;
-}
-
-async fn policies(it: &Installation, client: &Client) {
-    let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), DNS_NAMESPACE);
-    let dns_alone = json!({ "metadata": { "name": "dns-alone" }, "spec": {
-        "podSelector": { "matchLabels": { "k8s-app": "kube-dns" } },
-        "policyTypes": ["Egress"],
-        "egress": [{ "ports": [{ "port": 53, "protocol": "UDP" }] }],
-    }});
-    let policy = serde_json::from_value(dns_alone).unwrap();
-    policies
-        .create(&PostParams::default(), &policy)
-        .await
-        .unwrap();
-    let seen = "✗ NetworkPolicies: NetworkPolicy kube-system/dns-alone: no rule of it lets CoreDNS connect";
-    finds(
-        it,
-        1,
-        &[(seen, "add an egress rule to the pods of the collectors")],
-    )
-    .await;
-    policies
-        .delete("dns-alone", &DeleteParams::default())
-        .await
-        .unwrap();
-    is_well(it).await;
-    // The chart's own policy, with other labels of CoreDNS.
-    let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), NAMESPACE);
-    let name = SERVICES[0].0;
-    let mut own = policies.get(name).await.unwrap();
-    policies
-        .delete(name, &DeleteParams::default())
-        .await
-        .unwrap();
-    own.metadata.resource_version = None;
-    let mut other = serde_json::to_value(&own).unwrap();
-    other["spec"]["ingress"][0]["from"][0]["podSelector"] =
-        json!({ "matchLabels": { "k8s-app": "coredns" } });
-    policies
-        .create(
-            &PostParams::default(),
-            &serde_json::from_value(other).unwrap(),
-        )
-        .await
-        .unwrap();
-    let seen = format!(
-        "✗ NetworkPolicies: NetworkPolicy {NAMESPACE}/{name}: no rule of it lets CoreDNS's pods"
-    );
-    finds(
-        it,
-        1,
-        &[(&seen, "name CoreDNS's namespace and labels in dns.pods")],
-    )
-    .await;
-    policies
-        .delete(name, &DeleteParams::default())
-        .await
-        .unwrap();
-    policies.create(&PostParams::default(), &own).await.unwrap();
     is_well(it).await;
 }
 
@@ -287,18 +161,6 @@ async fn pods(it: &Installation, client: &Client) {
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
     let delete = DeleteParams::default();
     events.delete("restricted", &delete).await.unwrap();
-
-    let constraints = format!(
-        "pods \"{name}\" is forbidden: unable to validate against any security context constraint: [provider \"restricted-v2\": Forbidden: not usable by user or serviceaccount, spec.volumes[1]: Invalid value: \"hostPath\": hostPath volumes are not allowed to be used]"
-    );
-    tell(client, "constraints", &constraints).await;
-    let seen = "✗ Admission of pods: OpenShift refuses the pods of egress-by-name-ovn-writer: ";
-    finds(
-        it,
-        1,
-        &[without, (seen, "install the chart with openshift=true")],
-    )
-    .await;
 
     it.kubelet.run(key, NODES[1], &template, "10.244.1.3").await;
     is_well(it).await;

@@ -2,19 +2,13 @@
 
 use std::path::Path;
 
-use k8s_openapi::{
-    api::core::v1::Event,
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
-use kube::{
-    Api,
-    api::{DeleteParams, ListParams},
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, api::DeleteParams};
 use proto::api::{CrdNetworkSet, NetworkSet};
 use serde_json::json;
 use tests::wait::eventually;
 
-use super::world::{TEAM, World};
+use super::world::World;
 
 pub(super) async fn define(world: &World, file: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -25,54 +19,6 @@ pub(super) async fn define(world: &World, file: &str) {
         .server
         .define(&serde_saphyr::from_str(&text).unwrap())
         .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_type_deletes_the_policy_with_an_event() {
-    let world = World::start(&[]).await;
-    world
-        .resolver("a", json!({"domainList": ["www.example.com"]}))
-        .await;
-    world.answer("www.example.com.", &["192.0.2.1"]).await;
-    world.has("a", &["192.0.2.1"]).await;
-    // A slip of the pen opens nothing.
-    world
-        .resolver(
-            "a",
-            json!({"domainList": ["www.example.com"], "generateType": "Networkpolicy"}),
-        )
-        .await;
-    let condition = world.becomes("a", "Written", "False").await;
-    assert_eq!(condition.reason, "UnknownGenerateType");
-    assert!(world.policy("a").await.is_some());
-    world
-        .resolver(
-            "a",
-            json!({"domainList": ["www.example.com"], "generateType": "IPMap"}),
-        )
-        .await;
-    eventually("the policy is deleted", async || {
-        world
-            .policy("a")
-            .await
-            .is_none()
-            .then_some(())
-            .ok_or_else(String::new)
-    })
-    .await;
-    assert!(world.map("a").await.is_some());
-    world.is_ready("a").await;
-    let events: Api<Event> = Api::namespaced(world.server.client().await, TEAM);
-    eventually("an Event", async || {
-        let events = events.list(&ListParams::default()).await.unwrap().items;
-        let reasons: Vec<_> = events
-            .into_iter()
-            .filter_map(|event| event.reason)
-            .collect();
-        let has = reasons.iter().any(|reason| reason == "PolicyRemoved");
-        has.then_some(()).ok_or_else(|| format!("{reasons:?}"))
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

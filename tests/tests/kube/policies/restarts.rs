@@ -1,20 +1,8 @@
 //! `kill -9`, and objects that come back from a backup.
 
-use std::{
-    net::IpAddr,
-    pin::pin,
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
-
-use futures_util::StreamExt;
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::api::{WatchEvent, WatchParams};
 use serde_json::json;
-use tests::soak::or_long;
-use tokio::time::timeout;
 
-use super::world::{World, addresses_of, is_open};
+use super::world::World;
 
 /// A cluster in which the objects of the DNSResolver `a` have an address of each of two names.
 async fn world_of_two_names() -> World {
@@ -53,108 +41,4 @@ async fn names_that_come_back_without_statuses_make_no_policy_smaller() {
         .await;
     world.answer("one.example.com.", &["192.0.2.5"]).await;
     world.has("a", &["192.0.2.4", "192.0.2.5"]).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_restore_of_etcd_policies_follow_the_names_again() {
-    let mut world = world_of_two_names().await;
-    world.server.back_up().await;
-    world.reconnect().await;
-    for last in 10..20 {
-        let address = format!("192.0.2.{last}");
-        world.answer("one.example.com.", &[&address]).await;
-        world.has("a", &[&address, "192.0.2.2"]).await;
-    }
-    let before = world.versions("a").await;
-    world.server.restore().await;
-    world.reconnect().await;
-    // The names have their old addresses again, and lower versions.
-    world.has("a", &["192.0.2.1", "192.0.2.2"]).await;
-    let number = |versions: &[Option<String>]| {
-        let version = versions[0].as_deref().unwrap();
-        version.parse::<u64>().unwrap()
-    };
-    assert!(number(&world.versions("a").await) < number(&before));
-    for last in 30..33 {
-        let address = format!("192.0.2.{last}");
-        world.answer("one.example.com.", &[&address]).await;
-        world.has("a", &[&address, "192.0.2.2"]).await;
-    }
-    world.is_ready("a").await;
-}
-
-/// Each version of the policy, until the end.
-async fn versions(world: &World, ended: &AtomicBool) -> Vec<NetworkPolicy> {
-    let policies = world.api::<NetworkPolicy>();
-    let params = WatchParams::default().fields("metadata.name=a");
-    let mut version = world
-        .policy("a")
-        .await
-        .unwrap()
-        .metadata
-        .resource_version
-        .unwrap();
-    let mut versions = Vec::new();
-    while !ended.load(Ordering::Relaxed) {
-        let mut watch = pin!(policies.watch(&params, &version).await.unwrap());
-        while let Ok(Some(event)) = timeout(Duration::from_secs(2), watch.next()).await {
-            match event.unwrap() {
-                WatchEvent::Added(policy) | WatchEvent::Modified(policy) => {
-                    version = policy.metadata.resource_version.clone().unwrap();
-                    versions.push(policy);
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-    versions
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_writer_that_is_killed_again_and_again_loses_no_current_address() {
-    let mut world = world_of_two_names().await;
-    let mut program = world.another(&[]).await;
-    world.program.process().kill();
-    let ended = AtomicBool::new(false);
-    let rounds: u8 = or_long(8, 60);
-    // Each round has one new address, and one leaves that four rounds had.
-    let of_round = |round: u8| (round..round + 4).map(|last| format!("198.51.100.{last}"));
-    let load = async {
-        for round in 0..rounds {
-            let kept: Vec<_> = of_round(round).collect();
-            let texts: Vec<_> = kept.iter().map(String::as_str).collect();
-            world.answer("one.example.com.", &texts).await;
-            program.restart().await;
-            world.has_at_least("a", &texts).await;
-        }
-        ended.store(true, Ordering::Relaxed);
-    };
-    let (seen, ()) = tokio::join!(versions(&world, &ended), load);
-    assert!(!seen.iter().any(is_open));
-    let two: IpAddr = "192.0.2.2".parse().unwrap();
-    let number = |address: &IpAddr| {
-        address
-            .to_string()
-            .strip_prefix("198.51.100.")?
-            .parse::<u8>()
-            .ok()
-    };
-    for policy in &seen {
-        let addresses = addresses_of(policy);
-        assert!(addresses.contains(&two));
-        // An address leaves no earlier than the status of its round says.
-        let numbers: Vec<_> = addresses.iter().filter_map(number).collect();
-        let newest = numbers.iter().max().copied().unwrap_or(0);
-        for last in newest.saturating_sub(3)..=newest {
-            assert!(
-                numbers.contains(&last),
-                "{last} is missing in {addresses:?}"
-            );
-        }
-    }
-    let last: Vec<_> = of_round(rounds - 1)
-        .chain(["192.0.2.2".to_owned()])
-        .collect();
-    let last: Vec<_> = last.iter().map(String::as_str).collect();
-    world.has("a", &last).await;
 }

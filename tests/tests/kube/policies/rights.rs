@@ -354,32 +354,4 @@ async fn an_author_without_the_right_to_network_sets_gets_none() {
         })
         .await;
     }
-    // The policy-writer writes its status.
-    world.answer("www.example.com.", &["192.0.2.1"]).await;
-    world.is_ready("with-old").await;
-    // Its names and labels say which addresses are in which set. Under an unknown type the set stays.
-    for patch in [
-        json!({"spec": {"domainList": ["www.example.org"]}}),
-        json!({"spec": {"domainList": ["www.example.org"], "generateType": "unknown"}}),
-        json!({"metadata": {"labels": {"set": "partners"}}}),
-    ] {
-        let refused = merge(&without, "with-old", patch).await.unwrap_err();
-        assert!(refused.contains(WORDS), "{refused}");
-    }
-    let with = apis("with-again", "projectcalico.org").await;
-    let other = json!({"spec": {"domainList": ["www.example.org"]}});
-    eventually("the right is known", async || {
-        merge(&with, "with-old", other.clone()).await
-    })
-    .await;
-    // Changes that make no other set pass, as those of the garbage collector, and the end of the set.
-    for patch in [
-        json!({"metadata": {"finalizers": ["example.com/waits"]}}),
-        json!({"metadata": {"finalizers": []}}),
-        json!({"spec": {"generateType": "IPMap"}}),
-    ] {
-        merge(&without, "with-old", patch).await.unwrap();
-    }
-    let deleted = without.delete("with-new", &DeleteParams::default()).await;
-    deleted.map(drop).unwrap();
 }

@@ -1,35 +1,19 @@
 //! An API server of the test's own, a policy-writer, and writers of statuses.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
-    net::IpAddr,
-    path::Path,
-    pin::pin,
-    sync::Mutex,
-    time::Instant,
-};
+use std::{collections::BTreeSet, fmt::Debug, net::IpAddr, path::Path, sync::Mutex};
 
-use futures_util::StreamExt;
 use k8s_openapi::{
     api::networking::v1::NetworkPolicy, apimachinery::pkg::apis::meta::v1::Condition,
 };
 use kube::{
     Api, Client, Resource,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
     core::NamespaceResourceScope,
 };
 use proto::api::{DnsName, DnsNameResolver, DnsResolver, IpMap, object_name};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tests::{
-    kube::ApiServer,
-    policy::{Packet, passes},
-    programs::Program,
-    wait::{PATIENCE, eventually},
-    workdir::Workdir,
-};
-use tokio::time::timeout;
+use tests::{kube::ApiServer, programs::Program, wait::eventually, workdir::Workdir};
 
 /// The namespace of the DNSNameResolver objects.
 pub(super) const NAMES: &str = "names";
@@ -60,11 +44,6 @@ impl World {
             client,
             known: Mutex::default(),
         }
-    }
-
-    /// A new client, after the server was away.
-    pub(super) async fn reconnect(&mut self) {
-        self.client = self.server.client().await;
     }
 
     /// Another policy-writer.
@@ -177,17 +156,6 @@ impl World {
         self.read(name).await
     }
 
-    /// Whether the policies of the namespace let any pod send a packet there, to HTTPS and to DNS.
-    pub(super) async fn passes(&self, to: &str) -> [bool; 2] {
-        let policies = self.api::<NetworkPolicy>();
-        let policies = policies.list(&ListParams::default()).await.unwrap().items;
-        [("TCP", 443), ("UDP", 53)].map(|(protocol, port)| {
-            let to = to.parse().unwrap();
-            let packet = Packet { to, protocol, port };
-            passes(&policies, &BTreeMap::new(), packet)
-        })
-    }
-
     pub(super) async fn map(&self, name: &str) -> Option<IpMap> {
         self.read(name).await
     }
@@ -233,32 +201,6 @@ impl World {
             has_all.then_some(()).ok_or(format!("{found:?}"))
         })
         .await;
-    }
-
-    /// Waits by a watch until the policy has an address, and returns when the event came.
-    pub(super) async fn sees(&self, name: &str, address: &str) -> Instant {
-        let policies = self.api::<NetworkPolicy>();
-        let address = address.parse().unwrap();
-        let params = WatchParams::default().fields(&format!("metadata.name={name}"));
-        let policy = policies.get(name).await.unwrap();
-        if addresses_of(&policy).contains(&address) {
-            return Instant::now();
-        }
-        let version = policy.metadata.resource_version.unwrap();
-        let mut watch = pin!(policies.watch(&params, &version).await.unwrap());
-        while let Some(event) = timeout(PATIENCE, watch.next()).await.unwrap() {
-            if let WatchEvent::Modified(policy) = event.unwrap()
-                && addresses_of(&policy).contains(&address)
-            {
-                return Instant::now();
-            }
-        }
-        panic!("the watch ended");
-    }
-
-    /// The memory of the program.
-    pub(super) fn memory(&mut self) -> [u64; 2] {
-        self.program.process().memory()
     }
 
     pub(super) async fn condition(&self, name: &str, kind: &str) -> Condition {

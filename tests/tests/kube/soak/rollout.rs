@@ -2,12 +2,12 @@
 
 use std::{
     fs,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use hickory_proto::rr::RecordType;
@@ -22,7 +22,7 @@ use tests::{
     coredns::{CoreDns, free_port},
     dns::ask,
     kube::ApiServer,
-    soak::{is_long, or_long},
+    soak::or_long,
     upstream::{Scripted, Speech},
     wait::eventually,
     workdir::Workdir,
@@ -33,11 +33,11 @@ use crate::deployments::{Deployment, Release};
 
 /// A cluster with the chart, and a CoreDNS that streams to its Services.
 struct Cluster {
-    server: Arc<ApiServer>,
+    server: ApiServer,
     namespace: String,
     release: Release,
     coredns: CoreDns,
-    /// The number of queried names. The upstream has [`NEW`] for these, and [`OLD`] for the others.
+    /// The number of queried names.
     asked: Arc<AtomicUsize>,
     _upstream: Scripted,
     /// Queries that make CoreDNS write, so that it redials after a failure.
@@ -45,11 +45,8 @@ struct Cluster {
     _workdir: Workdir,
 }
 
-/// A name's address until a client's only query for it.
-const OLD: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-
-/// Its address from then on: a collector that missed the client's answer can learn it by look-ups only.
-const NEW: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+/// The address of every name.
+const ADDRESS: &str = "192.0.2.2";
 
 /// The names queried per second.
 fn rate() -> usize {
@@ -65,32 +62,15 @@ fn name(i: usize) -> String {
     format!("n{i}.load.test.")
 }
 
-fn number(name: &str) -> Option<usize> {
-    let number = name.strip_prefix('n')?.strip_suffix(".load.test.")?;
-    number.parse().ok()
-}
-
 impl Cluster {
-    /// Installs the chart in a namespace of its own.
-    async fn start(server: &Arc<ApiServer>, instances: usize, resolves: bool) -> Self {
+    /// Installs the chart with two collectors, in a namespace of its own. They look nothing up.
+    async fn start() -> Self {
+        let server = ApiServer::start().await;
+        allow(&server).await;
         let (workdir, namespace) = (Workdir::new(), server.namespace().await);
-        let asked = Arc::<AtomicUsize>::default();
-        let so_far = Arc::clone(&asked);
-        let upstream = Scripted::start(move |query| {
-            let so_far = so_far.load(Ordering::Relaxed);
-            let is_new = number(&query.name()).is_some_and(|number| number < so_far);
-            let ip = if is_new { NEW } else { OLD };
-            query.ips(&[IpAddr::V4(ip)], 300).say()
-        })
-        .await;
-        let dns = free_port();
-        let resolver = if resolves {
-            dns.to_string()
-        } else {
-            "none".to_owned()
-        };
-        let flags = ["--manage-objects=always", &format!("--resolver={resolver}")];
-        let mut release = Release::install(server, &namespace, instances, &flags).await;
+        let upstream = Scripted::start(|query| query.addresses(&[ADDRESS], 300).say()).await;
+        let flags = ["--manage-objects=always", "--resolver=none"];
+        let mut release = Release::install(&server, &namespace, &flags).await;
         release.start().await;
         let lines = release.dnstap();
         let corefile = format!(
@@ -98,17 +78,17 @@ impl Cluster {
             upstream.address
         );
         fs::write(workdir.join("Corefile"), corefile).unwrap();
-        let coredns = CoreDns::start_at(workdir.path(), dns).await;
+        let coredns = CoreDns::start_at(workdir.path(), free_port()).await;
         let mut noise = JoinSet::new();
         for client in 0..4 {
             noise.spawn(ask_for_others(coredns.address(), client));
         }
         let cluster = Self {
-            server: Arc::clone(server),
+            server,
             namespace,
             release,
             coredns,
-            asked,
+            asked: Arc::default(),
             _upstream: upstream,
             _noise: noise,
             _workdir: workdir,
@@ -130,16 +110,15 @@ impl Cluster {
         Ok(listed.map_err(|error| error.to_string())?.items)
     }
 
-    /// The names among the first `asked` that lack this address.
-    async fn missing(&self, asked: usize, ip: Ipv4Addr) -> Result<Vec<String>, String> {
-        let ip = ip.to_string();
+    /// The names among the first `asked` that lack their address.
+    async fn missing(&self, asked: usize) -> Result<Vec<String>, String> {
         let has_it = |object: &DnsNameResolver| {
             let names = object
                 .status
                 .iter()
                 .flat_map(|status| &status.resolved_names);
             let mut addresses = names.flat_map(|name| &name.resolved_addresses);
-            addresses.any(|address| address.ip == ip)
+            addresses.any(|address| address.ip == ADDRESS)
         };
         let objects = self.objects().await?;
         let found: Vec<&str> = objects
@@ -179,7 +158,6 @@ impl Cluster {
     }
 }
 
-/// The test's clusters share one API server, so all of them read it.
 async fn allow(server: &ApiServer) {
     let namespace = server.namespace().await;
     let rule = |i| json!({"type": "Allow", "to": {"dnsName": name(i)}});
@@ -212,17 +190,6 @@ async fn ask_for_others(server: SocketAddr, client: usize) {
     }
 }
 
-async fn expect_all(cluster: &Cluster, asked: usize, ip: Ipv4Addr) {
-    eventually("every address", async || {
-        let missing = cluster.missing(asked, ip).await?;
-        missing
-            .is_empty()
-            .then_some(())
-            .ok_or_else(|| format!("{missing:?} of {asked}"))
-    })
-    .await;
-}
-
 /// The standby has streamed for a while, as in every cluster that is not being installed.
 async fn expect_report(cluster: &Cluster) {
     let leases: Api<Lease> = Api::namespaced(cluster.server.client().await, &cluster.namespace);
@@ -240,55 +207,16 @@ async fn expect_report(cluster: &Cluster) {
 }
 
 /// Two `dnstap` lines and no look-ups: the collectors know only the streams, and must not miss an answer.
-async fn two_instances(server: &Arc<ApiServer>) {
-    let mut cluster = Cluster::start(server, 2, false).await;
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rollout_with_two_lines_loses_no_event() {
+    let mut cluster = Cluster::start().await;
     expect_report(&cluster).await;
-    let began = Instant::now();
     let asked = cluster.roll().await;
-    let took = began.elapsed();
-    expect_all(&cluster, asked, NEW).await;
-    println!("two instances: none of {asked} events lost in a rollout of {took:.1?}");
-}
-
-/// One line and no look-ups: a missing answer was lost.
-async fn one_instance(server: &Arc<ApiServer>) {
-    let mut cluster = Cluster::start(server, 1, false).await;
-    let asked = cluster.roll().await;
-    // At most, for each of two streams, CoreDNS's buffer of one second, and its writes to a closed connection in
-    // another.
-    let most = 2 * 2 * rate();
-    let lost = eventually("all but a few addresses", async || {
-        let lost = cluster.missing(asked, NEW).await?.len();
-        (lost <= most)
-            .then_some(lost)
-            .ok_or_else(|| lost.to_string())
+    eventually("every address", async || {
+        let missing = cluster.missing(asked).await?;
+        let all = missing.is_empty().then_some(());
+        all.ok_or_else(|| format!("{missing:?} of {asked}"))
     })
     .await;
-    println!("one instance: {lost} of {asked} events lost");
-}
-
-/// One line, and the collectors backfill: they look up addresses that changed during the rollout.
-async fn one_instance_that_asks(server: &Arc<ApiServer>) {
-    let mut cluster = Cluster::start(server, 1, true).await;
-    expect_all(&cluster, names(), OLD).await;
-    let asked = cluster.roll().await;
-    expect_all(&cluster, asked, NEW).await;
-    println!("one instance, with look-ups: none of {asked} addresses missing");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollout_with_two_lines_loses_nothing_and_with_one_backfills() {
-    let server = Arc::new(ApiServer::start().await);
-    allow(&server).await;
-    if is_long() {
-        two_instances(&server).await;
-        one_instance(&server).await;
-        one_instance_that_asks(&server).await;
-    } else {
-        tokio::join!(
-            two_instances(&server),
-            one_instance(&server),
-            one_instance_that_asks(&server)
-        );
-    }
+    println!("none of {asked} events lost");
 }

@@ -7,7 +7,9 @@ use std::{
 
 use tests::{
     coredns::{self, CoreDns},
-    datapath::{Datapath, Others, Pod, create_namespace, pod_addresses, set_egress_firewall},
+    datapath::{
+        Datapath, Pod, create_namespace, create_others, pod_addresses, set_egress_firewall,
+    },
     network::Network,
     northbound::Northbound,
     programs::Program,
@@ -24,17 +26,8 @@ pub(crate) const TEAM: &str = "team";
 pub(crate) const POD: u8 = 5;
 const DNS: u8 = 10;
 
-/// The EgressFirewalls of other namespaces.
-pub(crate) const OTHERS: Others = Others {
-    with_pod: 100,
-    names_each: 0,
-};
-
 /// The port of every server outside.
 pub(crate) const PORT: u16 = 443;
-
-/// The port of the echo servers.
-pub(crate) const ECHO: u16 = 7;
 
 /// The servers outside have all addresses of these networks.
 const NETWORKS: [&str; 2] = ["192.0.2.0/24", "198.51.0.0/16"];
@@ -62,7 +55,7 @@ pub(crate) struct DatapathFixture {
     pub(crate) coredns: CoreDns,
     pub(crate) collector: Program,
     pub(crate) ovn_writer: Program,
-    pub(crate) datapath: Datapath,
+    _datapath: Datapath,
     pub(crate) pod: Pod,
     pub(crate) northbound: Northbound,
     pub(crate) store: Store,
@@ -82,7 +75,7 @@ impl DatapathFixture {
         let network = Network::new(workdir.path()).await?;
         let northbound = Northbound::start(workdir.path()).await;
         let mut datapath = Datapath::start(workdir.path(), &northbound).await?;
-        OTHERS.create(&northbound);
+        create_others(&northbound);
         create_namespace(&northbound, TEAM);
         let pod = datapath.pod(&northbound, TEAM, "pod", POD).await;
         let servers = datapath.outside();
@@ -90,7 +83,6 @@ impl DatapathFixture {
             .into_iter()
             .for_each(|network| servers.owns(network));
         servers.serve(PORT);
-        servers.echo(ECHO);
         datapath
             .attach(&northbound, "dns", network.pid(), DNS)
             .await;
@@ -109,7 +101,7 @@ impl DatapathFixture {
             coredns,
             collector,
             ovn_writer,
-            datapath,
+            _datapath: datapath,
             pod,
             northbound,
             store,

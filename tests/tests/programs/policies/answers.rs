@@ -1,7 +1,5 @@
 //! `egress` about policies: from answers of a stock CoreDNS to the files of NetworkPolicies.
 
-use std::{fs, path::Path};
-
 use serde_json::{Value, json};
 use tests::{
     programs::{self, Program},
@@ -15,7 +13,7 @@ const NAME: &str = "www.example.com.";
 
 /// CoreDNS, a collector, an ovn-writer and a policy-writer, with a folder. Fields are in the order in which they are dropped.
 struct Policies {
-    policy_writer: Program,
+    _policy_writer: Program,
     world: World,
     /// The flags that name the programs.
     places: Vec<String>,
@@ -55,7 +53,7 @@ impl Policies {
         ];
         let places = places.map(|(flag, program)| format!("{flag}={}", inspect_of(program)));
         Self {
-            policy_writer,
+            _policy_writer: policy_writer,
             world,
             places: places.to_vec(),
         }
@@ -105,10 +103,6 @@ impl Policies {
         })
         .await
     }
-}
-
-fn remove(path: &Path) {
-    fs::remove_file(path).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -167,51 +161,4 @@ async fn an_administrator_learns_which_policy_has_an_address() {
     let store = it.world.store.address();
     let folder = "1 DNSResolver, 2 NetworkPolicy, 1 IPMap";
     it.says(&["check", "--store", &store], 0, &[folder]).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_administrator_learns_why_a_policy_lacks_an_address() {
-    let it = Policies::start(&[]).await;
-    // A policy of people has the name of the DNSResolver.
-    it.allow_dns("taken");
-    it.resolve("taken", &["www.example.com"]);
-    let parts = [
-        "192.0.2.10: in the IPMap; not written",
-        "is not the controller of the object of its name: NetworkPolicy",
-    ];
-    it.says(&["explain", NAME], 1, &parts).await;
-    let differs = "NetworkPolicy team-a/taken: it has another owner";
-    it.says(&["verify"], 1, &[differs]).await;
-    let seen = "✗ DNSResolvers: team-a/taken: NameTaken: ";
-    let text = it
-        .says(&["check"], 1, &[seen, "rename the DNSResolver"])
-        .await;
-    assert!(!text.contains("DNSBlocked"), "{text}");
-    // The policy goes. Then the DNSResolver has its own, and no policy lets pods reach DNS.
-    remove(&it.file("networkpolicies", "taken"));
-    let reason =
-        "- the NetworkPolicy selects all pods of the namespace, and no NetworkPolicy there";
-    it.says(&["explain", NAME], 0, &[reason]).await;
-    let seen = "✗ DNSResolvers: team-a/taken: DNSBlocked: ";
-    it.says(&["check"], 1, &[seen, "policyWriter.dnsEgress=true"])
-        .await;
-    it.allow_dns("dns");
-    it.says(&["check"], 0, &["✓ DNSResolvers: 1 DNSResolver"])
-        .await;
-    it.says(&["verify"], 0, &["0 differ"]).await;
-    // A policy-writer that does not answer is named, and no fault.
-    let Policies {
-        mut policy_writer,
-        world: _world,
-        places,
-    } = it;
-    policy_writer.process().kill();
-    let args = ["check", &places[2]];
-    let output = programs::run("egress", &args).await;
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(
-        text.contains("? DNSResolvers: no policy-writer answers"),
-        "{text}"
-    );
 }

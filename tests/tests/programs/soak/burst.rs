@@ -1,7 +1,7 @@
 //! Many names at once.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs,
     sync::atomic::{AtomicU32, Ordering},
     time::{Duration, SystemTime},
@@ -62,44 +62,6 @@ async fn a_hundred_names_first_asked_within_a_second_are_written_within_two() {
     let slowest = soak::print_delays("answered, until its status is written", written);
     soak::print_delays("answered, until in its set", in_sets);
     soak::judge("the last status", slowest, Duration::from_secs(2));
-}
-
-#[tokio::test]
-async fn fifty_names_under_one_wildcard_answered_at_once_are_all_kept() {
-    const NAMES: u32 = 50;
-    const WILDCARD: &str = "*.up.test.";
-    // As many as fit into an object of the default size, with both families.
-    let rounds = soak::or_long(2, 10);
-    let upstream = numbered_upstream(300).await;
-    let world = World::start(Setup {
-        allow: &[WILDCARD],
-        upstream: Some(upstream.address),
-        ..Setup::default()
-    })
-    .await;
-    let history = world.monitor().await;
-    let mut wanted = BTreeSet::new();
-    for round in 0..rounds {
-        let numbers = round * NAMES..(round + 1) * NAMES;
-        join_all(
-            numbers
-                .clone()
-                .map(async |i| world.look_up(&numbered_name(i)).await),
-        )
-        .await;
-        wanted.extend(numbers);
-        for family in Family::ALL {
-            let addresses: Vec<String> = wanted
-                .iter()
-                .map(|i| address(*i, family == Family::V6).to_string())
-                .collect();
-            let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-            world.expect_set(WILDCARD, family, &addresses).await;
-        }
-    }
-    assert_eq!(history.departures().await, [""; 0]);
-    let status = world.store.object(WILDCARD).unwrap().status.unwrap();
-    assert_eq!(status.resolved_names.len(), wanted.len());
 }
 
 #[tokio::test]

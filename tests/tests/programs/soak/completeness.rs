@@ -1,9 +1,8 @@
 //! Answers that do not fit into a datagram, and slow answers.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use hickory_proto::{op::ResponseCode, rr::RecordType};
-use proto::api::Family;
+use hickory_proto::op::ResponseCode;
 use tests::{
     soak,
     upstream::{Say, Scripted, Speech},
@@ -13,43 +12,6 @@ use tests::{
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::{address, looking_up, number, numbered_name};
-
-const WILDCARD: &str = "*.up.test.";
-
-#[tokio::test]
-async fn an_answer_that_was_cut_off_for_a_pod_is_completed_over_tcp() {
-    const ADDRESSES: u32 = 100;
-    // As many as fit into an object of the default size.
-    let names = soak::or_long(2, 20);
-    // Each name has a hundred addresses of its own, of which three fit into a datagram.
-    let upstream = Scripted::start(|asked| {
-        let Some(number) = number(&asked.name()).filter(|_| asked.is_v4()) else {
-            return asked.reply(ResponseCode::NoError).say();
-        };
-        let whole: Vec<IpAddr> = (0..ADDRESSES)
-            .map(|i| address(number * ADDRESSES + i, false))
-            .collect();
-        if asked.tcp {
-            asked.ips(&whole, 300).say()
-        } else {
-            asked.ips(&whole[..3], 300).say_truncated()
-        }
-    })
-    .await;
-    let world = looking_up(&upstream, &[WILDCARD], &[]).await;
-    // The collector does not know these names before a pod queries them.
-    for i in 0..names {
-        let reply = world.coredns.ask(&numbered_name(i), RecordType::A).await;
-        assert!(reply.message.metadata.truncation);
-        assert_eq!(reply.addresses().len(), 3);
-    }
-    let whole: Vec<String> = (0..names * ADDRESSES)
-        .map(|i| address(i, false).to_string())
-        .collect();
-    let whole: Vec<&str> = whole.iter().map(String::as_str).collect();
-    world.expect_set(WILDCARD, Family::V4, &whole).await;
-    assert!(upstream.count(|asked| asked.tcp) >= names as usize);
-}
 
 #[tokio::test]
 async fn names_that_are_answered_slowly_delay_no_other() {

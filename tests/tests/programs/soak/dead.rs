@@ -162,11 +162,6 @@ async fn nothing_is_lost_while_the_upstream_fails_for_longer_than_every_ttl() {
 }
 
 #[tokio::test]
-async fn nothing_is_lost_while_the_upstream_refuses_for_longer_than_every_ttl() {
-    dies_and_comes_back(Death::Code(ResponseCode::Refused), soak::or_long(2, 7)).await;
-}
-
-#[tokio::test]
 async fn nothing_is_lost_while_the_upstream_is_silent_for_longer_than_every_ttl() {
     dies_and_comes_back(Death::Silence, soak::or_long(2, 7)).await;
 }

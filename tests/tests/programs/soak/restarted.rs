@@ -16,47 +16,7 @@ use tests::{
 };
 use tokio::task::JoinSet;
 
-use super::{Load, address, all_are_in, looking_up, number, numbered_name, numbered_upstream};
-
-const WILDCARD: &str = "*.up.test.";
-
-const RULE: &str = "n1.up.test.";
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn coredns_may_be_restarted_under_load_and_nothing_leaves() {
-    const NAMES: u32 = 50;
-    let upstream = numbered_upstream(2).await;
-    let mut world = looking_up(
-        &upstream,
-        &[WILDCARD, RULE],
-        &["--min-ttl", "1s", "--grace", "2s"],
-    )
-    .await;
-    let history = world.monitor().await;
-
-    let mut load = Load::start(world.coredns.address(), NAMES);
-    load.more(20 * NAMES).await;
-    for round in 0..soak::or_long(3, 30) {
-        if round % 2 == 0 {
-            world.coredns.process().kill();
-        } else {
-            world.coredns.process().terminate().await;
-        }
-        world.coredns.restart().await;
-        load.more(20 * NAMES).await;
-        // Later answers arrive.
-        let i = NAMES + round;
-        let new = address(i, false).to_string();
-        world
-            .expect_flow_through(WILDCARD, &numbered_name(i), Family::V4, &new)
-            .await;
-    }
-    println!("{} answers to pods", load.answers());
-    drop(load);
-    all_are_in(&world, WILDCARD, 0..NAMES).await;
-    world.expect_set(RULE, Family::V4, &["198.18.0.1"]).await;
-    assert_eq!(history.departures().await, [""; 0]);
-}
+use super::{address, looking_up, number, numbered_name};
 
 /// Addresses have a TTL of five minutes, so that an expiry does not hide a missed answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,78 +1,114 @@
-//! One tenant's load, and its effect on others.
+//! A pod that asks for thousands of random names, and the names of others under the same wildcard.
 
-use std::net::Ipv4Addr;
+use std::{net::SocketAddr, ops::Range};
 
+use hickory_proto::rr::RecordType;
 use proto::api::Family;
 use tests::{
-    dnstap::{Sender, answer, data, event},
+    dns::ask_over,
+    monitor::Monitor,
     soak,
     wait::eventually,
     world::{Setup, World},
 };
+use tokio::net::UdpSocket;
 
-use super::{ADDRESSES, large_answer, large_name};
+use super::{address, all_are_in, numbered_name, numbered_upstream};
 
-/// The addresses of regular names that a namespace may have.
-const MOST: f64 = 20_000.0;
+const WILDCARD: &str = "*.up.test.";
 
-const OTHER: &str = "www.other.example.com.";
+/// The names that honest pods use.
+const HONEST: u32 = 200;
 
-#[tokio::test]
-async fn a_tenant_with_names_of_a_thousand_addresses_takes_no_room_of_others() {
-    let count = soak::or_long(40, 800);
-    let names: Vec<String> = (0..count).map(large_name).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let world = World::start(Setup {
-        allow: &names,
+/// The names under a wildcard, at most.
+const CAP: u32 = 1_000;
+
+/// A pod with an address of its own.
+struct Client(UdpSocket);
+
+impl Client {
+    async fn new(world: &World, last: u8) -> Self {
+        let socket = UdpSocket::bind(SocketAddr::from(([127, 0, 0, last], 0)))
+            .await
+            .unwrap();
+        socket.connect(world.coredns.address()).await.unwrap();
+        Self(socket)
+    }
+
+    async fn asks_for(&self, numbers: Range<u32>) {
+        for number in numbers {
+            let name = numbered_name(number);
+            let asked = ask_over(&self.0, &name, RecordType::A).await;
+            asked.unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+    }
+}
+
+/// The pod asks for these names; all but one of them is evicted, or more.
+async fn attack(world: &World, pod: &Client, numbers: Range<u32>) {
+    let least = (numbers.len() as u32 + HONEST - CAP - 1).into();
+    pod.asks_for(numbers).await;
+    let names = ["what=\"name\""];
+    let evictions = "egress_collector_evictions_total";
+    world.collector.counts(evictions, &names, least).await;
+}
+
+/// The addresses of honest pods' names that left the set.
+async fn lost(history: &Monitor) -> Vec<String> {
+    let mut left = history.departures().await;
+    let honest: Vec<_> = (0..HONEST).map(|number| address(number, false)).collect();
+    let is_honest = |left: &String| {
+        let (_, ip) = left.split_once(' ').unwrap();
+        honest.contains(&ip.parse().unwrap())
+    };
+    left.retain(is_honest);
+    left
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_names_of_one_pod_evict_no_name_of_others() {
+    let count = soak::or_long(1_500, 20_000);
+    let upstream = numbered_upstream(3600).await;
+    let mut world = World::start(Setup {
+        allow: &[WILDCARD],
+        upstream: Some(upstream.address),
         ..Setup::default()
     })
     .await;
-    world.store.allow("other", &[OTHER]);
-    // Two more, for another tenant's name and the wildcard of the fences.
-    world.expect_objects(names.len() + 2).await;
-    let mut sender = Sender::open(&world.dnstap_socket()).await;
-    // As many at once as the queue holds.
-    for part in (0..count).collect::<Vec<_>>().chunks(40) {
-        for number in part {
-            sender
-                .send(&large_answer(*number, number * ADDRESSES, ADDRESSES))
-                .await
-                .unwrap();
-        }
-        let observed = ["outcome=\"observed\""];
-        let so_far = f64::from(part[0] + part.len() as u32);
-        world
-            .collector
-            .counts("egress_collector_events_total", &observed, so_far)
-            .await;
-    }
-    let admin = world.collector.admin();
-    let addresses = eventually("the tenant has as many addresses as it may", async || {
-        let addresses = admin.metric("egress_collector_addresses", &[]).await;
-        let addresses = addresses.map_err(|error| error.to_string())?;
-        (addresses >= MOST)
-            .then_some(addresses)
-            .ok_or_else(|| format!("{addresses} addresses"))
-    })
-    .await;
-    // The last answer before the cap may have had a thousand.
-    assert!(addresses <= MOST + f64::from(ADDRESSES), "{addresses}");
-    let first = Ipv4Addr::new(11, 0, 0, 0);
-    world
-        .expect_flow(names[0], Family::V4, &first.to_string())
-        .await;
-    eventually("the authors of the rules are told", async || {
-        let messages = world.collector.messages();
-        let told = messages.iter().filter(|it| it["reason"] == "LimitExceeded");
-        let count = told.count();
-        (1..=3)
-            .contains(&count)
+    let (honest, bad) = (Client::new(&world, 2).await, Client::new(&world, 3).await);
+    honest.asks_for(0..HONEST).await;
+    all_are_in(&world, WILDCARD, 0..HONEST).await;
+    let history = world.monitor().await;
+
+    attack(&world, &bad, 20_000..20_000 + count).await;
+    // A new name of another pod has room.
+    honest.asks_for(HONEST..HONEST + 1).await;
+    all_are_in(&world, WILDCARD, 0..HONEST + 1).await;
+    assert_eq!(lost(&history).await, [""; 0]);
+
+    // A restarted collector does not know who asked for which name.
+    world.collector.process().terminate().await;
+    world.collector.restart().await;
+    world.collector.ready().await;
+    world.coredns.restart().await;
+    eventually("CoreDNS streams", async || {
+        let connections = "egress_collector_connections";
+        let streams = world.collector.admin().metric(connections, &[]).await;
+        streams
+            .is_ok_and(|it| it > 0.5)
             .then_some(())
-            .ok_or_else(|| format!("{count} Events"))
+            .ok_or(connections)
+            .map_err(str::to_owned)
     })
     .await;
-    // The answers to another tenant's pod arrive as usual.
-    let other = data(&event(answer(OTHER, &[[192, 0, 2, 1].into()], 300)));
-    sender.send(&other).await.unwrap();
-    world.expect_set(OTHER, Family::V4, &["192.0.2.1"]).await;
+    attack(&world, &bad, 60_000..60_000 + count).await;
+    assert_eq!(lost(&history).await, [""; 0]);
+    world
+        .expect_flow_through(
+            WILDCARD,
+            &numbered_name(HONEST + 1),
+            Family::V4,
+            &address(HONEST + 1, false).to_string(),
+        )
+        .await;
 }

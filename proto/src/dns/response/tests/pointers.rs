@@ -72,24 +72,6 @@ fn pointers_into_one_long_name_cost_no_more_than_it_may_take() {
 }
 
 #[test]
-fn the_longest_chain_of_the_longest_names_is_read() {
-    let names: Vec<_> = (0..=MAX_ALIASES)
-        .map(|n| format!("{}{}.", "x.".repeat(126), char::from(b'a' + n as u8)))
-        .collect();
-    let mut records: Vec<_> = names
-        .windows(2)
-        .map(|pair| cname(&pair[0], 60, &pair[1]))
-        .collect();
-    records.reverse();
-    let addresses = (0..2_000_u16).map(|n| {
-        let [high, low] = n.to_be_bytes();
-        a(&names[MAX_ALIASES], 60, [10, 0, high, low])
-    });
-    records.extend(addresses);
-    assert_eq!(answer(&names[0], TYPE_A, &records).len(), 2_000);
-}
-
-#[test]
 fn a_name_has_at_most_255_octets_with_what_its_pointers_lead_to() {
     let label = |length: u8| [&[length][..], &vec![b'x'; usize::from(length)]].concat();
     let owner = |last: u8| {

@@ -1,7 +1,0 @@
-module registry.tools
-
-go 1.26.0
-
-tool github.com/google/go-containerregistry/cmd/registry
-
-require github.com/google/go-containerregistry v0.22.1 // indirect
