@@ -94,6 +94,9 @@ func apply(ctx context.Context, database client.Client, events []event) error {
 		}
 		operations = append(operations, ofSet...)
 	}
+	if len(operations) == 0 {
+		return nil
+	}
 	results, err := database.Transact(ctx, operations...)
 	if err != nil {
 		return err
