@@ -198,8 +198,8 @@ impl Case {
 
     fn content(&self, has: [bool; 3]) -> BTreeSet<String> {
         let addresses = self.addresses.iter().zip(has);
-        let addresses = addresses.filter_map(|(address, has)| has.then(|| address.clone()));
-        addresses.collect()
+        let addresses = addresses.filter(|(_, has)| *has);
+        addresses.map(|(address, _)| address.clone()).collect()
     }
 }
 
