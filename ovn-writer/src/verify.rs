@@ -226,7 +226,6 @@ async fn ask(
                 };
             }
             (Event::Down { error, .. }, _) => return Err(VerifyError::Lost(Some(error))),
-            (Event::Responsive(_), _) => {}
             (Event::Up { .. } | Event::Changed(_) | Event::Ended { .. }, _) => {
                 return Err(VerifyError::Lost(None));
             }
@@ -271,7 +270,7 @@ async fn read_database(
         loop {
             match client.next().await {
                 Event::Up { .. } => return,
-                Event::Changed(_) | Event::Ended { .. } | Event::Responsive(_) => {}
+                Event::Changed(_) | Event::Ended { .. } => {}
                 Event::Down { remote, error, .. } => reason = Some(format!("{remote}: {error}")),
             }
         }

@@ -236,8 +236,6 @@ impl Writer {
                 }
             }
             ovsdb_replica::Event::Ended { id, outcome } => self.transaction_ended(id, outcome),
-            // The next report has it.
-            ovsdb_replica::Event::Responsive(_) => {}
             ovsdb_replica::Event::Up { remote, resumed } => {
                 if let Some(replica) = self.client.replica() {
                     let rows = replica.0.len();
@@ -321,18 +319,13 @@ impl Writer {
 
     fn report(&self) {
         let rows = self.client.replica().map(|replica| replica.0.len());
-        let is_responsive = self.client.is_responsive();
-        let is_read = self.store_problem.is_none() && rows.is_some() && is_responsive;
+        let is_read = self.store_problem.is_none() && rows.is_some();
         let state = self.sync.state();
         match &self.store_problem {
             Some(problem) => self.store_gate.not_ready(problem.clone()),
             None => self.store_gate.ready(),
         }
-        if !is_responsive {
-            self.database_gate.not_ready(
-                "the server does not answer: changes wait, and the connection stays open",
-            );
-        } else if is_read && self.sync.is_idle() {
+        if is_read && self.sync.is_idle() {
             match self.sync.refused() {
                 0 => self.database_gate.ready(),
                 // One refused name must not take the pod out of service.

@@ -32,7 +32,7 @@ pub async fn follow(
             Event::Up { remote, resumed } => println!("{remote} leads; resumed: {resumed}"),
             Event::Down { remote, error, .. } => println!("{remote}: {error}"),
             Event::Changed(names) => println!("changed: {names:?}"),
-            Event::Responsive(_) | Event::Ended { .. } => {}
+            Event::Ended { .. } => {}
         }
         if client.replica().is_some_and(|sets| is_enough(sets.len())) {
             return Ok(());

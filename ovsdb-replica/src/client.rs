@@ -58,8 +58,6 @@ pub enum Event<C> {
         /// Its outcome.
         outcome: Outcome,
     },
-    /// The server of a unix socket stopped to answer, or answers again: [`Client::is_responsive`]. The replica stays.
-    Responsive(bool),
     /// There is no replica, until the next [`Event::Up`].
     Down {
         /// The remote that was lost, or not reached.
@@ -141,14 +139,6 @@ impl<T: Tables> Client<T> {
         match &self.state {
             ClientState::Connecting(remote, _) => remote,
             ClientState::Up(link) => &link.remote,
-        }
-    }
-
-    /// Whether the server answered the last probe. Meaningless while the client is [down](Event::Down).
-    pub fn is_responsive(&self) -> bool {
-        match &self.state {
-            ClientState::Connecting(..) => true,
-            ClientState::Up(link) => link.session.is_responsive(),
         }
     }
 
@@ -286,7 +276,6 @@ impl<T: Tables> Link<T> {
         let notification = match self.session.next().await? {
             SessionEvent::Notification(notification) => notification,
             SessionEvent::Ended(id, outcome) => return Ok(Some(Event::Ended { id, outcome })),
-            SessionEvent::Responsive(responsive) => return Ok(Some(Event::Responsive(responsive))),
         };
         let mut changes = T::Changes::default();
         let replica = &mut self.monitored.replica;

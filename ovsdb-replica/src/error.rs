@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_of_the_server_are_kept_in_every_form() {
+    fn server_error_keeps_words_in_every_form() {
         let words = |json| ServerError::parse(json).to_string();
         assert_eq!(words(r#""unknown method""#), "unknown method");
         assert_eq!(
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_not_made_to_write_what_is_too_long_again_and_again() {
+    fn least_delay_after_too_long_message_is_long() {
         let too_long = FramingError::TooLong {
             length: 2,
             is_whole: true,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_whether_another_attempt_may_succeed() {
+    fn next_step_says_whether_another_attempt_may_succeed() {
         let step = |error: Error| error.next_step();
         assert_eq!(step(Error::TooOld { found: None }), NextStep::Refuse);
         assert_eq!(step(Error::NotLeader), NextStep::Reconnect);

@@ -30,7 +30,7 @@
 //! - [`Outcome::Unknown`]: call [`Client::restart`], and compute it again from the replica that [`Event::Up`] brings.
 //!
 //! Tasks of the tokio runtime in which [`Client::next`] is called own the connection: they write, read, and answer the
-//! server's `echo`. While [`Client::next`] is not called, at most 64 KiB are read ahead, and then the server has to
+//! server's `echo`. While [`Client::next`] is not called, at most 4 MiB are read ahead, and then the server has to
 //! wait. A runtime of one thread is the fastest. It must not be blocked for long, since a server disconnects a client
 //! that is silent for 10 s.
 //!
@@ -63,7 +63,6 @@
 //!         Event::Up { remote, .. } => println!("{remote}: {:?} bridges", client.replica().map(|r| r.len())),
 //!         Event::Changed(names) => println!("changed: {names:?}"),
 //!         Event::Ended { outcome, .. } => println!("a transaction ended: {outcome:?}"),
-//!         Event::Responsive(responsive) => println!("the server answers: {responsive}"),
 //!         Event::Down { remote, error, .. } => println!("{remote}: {error}"),
 //!     }
 //! }

@@ -1,22 +1,25 @@
 //! The order of the remotes, and the waits between attempts.
 
-use std::time::Duration;
+use std::{
+    iter::{Chain, Once, once},
+    time::Duration,
+};
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
 use super::remote::{Remote, Remotes};
 
-/// The wait between two rounds of attempts: first and maximum. Each round doubles it.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// The longest wait between two rounds of attempts.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
 /// The order of attempts. Every round tries each remote once, in an order that differs between clients. The waits
 /// between rounds grow.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct ReconnectSchedule {
     remotes: Remotes,
     /// The rest of this round.
     left: Vec<Remote>,
-    /// The number of started rounds.
-    rounds: u32,
+    waits: Chain<Once<Duration>, ExponentialBackoff>,
 }
 
 impl ReconnectSchedule {
@@ -24,7 +27,7 @@ impl ReconnectSchedule {
         Self {
             remotes: remotes.clone(),
             left: Vec::new(),
-            rounds: 0,
+            waits: waits(),
         }
     }
 
@@ -37,26 +40,26 @@ impl ReconnectSchedule {
             }
             self.left = self.remotes.iter().cloned().collect();
             fastrand::shuffle(&mut self.left);
-            delay = self.delay();
-            self.rounds = self.rounds.saturating_add(1);
+            delay = self.waits.next().unwrap_or(LONGEST_WAIT);
         }
     }
 
     /// The connection was good: the next attempt is made at once.
     pub(super) fn succeeded(&mut self) {
-        self.rounds = 0;
+        self.waits = waits();
     }
+}
 
-    fn delay(&self) -> Duration {
-        let Some(doublings) = self.rounds.checked_sub(1) else {
-            return Duration::ZERO;
-        };
-        let full = FIRST_WAIT.saturating_mul(1 << doublings.min(20));
-        let full = full.min(LONGEST_WAIT);
-        // At least half of the wait, at random, so that many clients do not return to a recovered server at the same
-        // moment.
-        full.mul_f64(0.5 + fastrand::f64() / 2.0)
-    }
+/// The waits of each round: none at first, then 50 ms to 1.5 s. Each is up to twice as long, at random, so that many
+/// clients do not return to a recovered server at the same moment.
+fn waits() -> Chain<Once<Duration>, ExponentialBackoff> {
+    let growing = ExponentialBuilder::new()
+        .with_min_delay(Duration::from_millis(50))
+        .with_max_delay(LONGEST_WAIT / 2)
+        .without_max_times()
+        .with_jitter()
+        .with_jitter_seed(fastrand::u64(..));
+    once(Duration::ZERO).chain(growing.build())
 }
 
 #[cfg(test)]
@@ -64,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_remote_is_tried_before_any_is_waited_for() {
+    fn next_tries_every_remote_before_a_wait() {
         let remotes: Remotes = "tcp:a:1,tcp:b:1,tcp:c:1".parse().unwrap();
         let mut reconnect = ReconnectSchedule::new(&remotes);
         let round: Vec<_> = (0..3).map(|_| reconnect.next()).collect();
@@ -80,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_to_the_limit_and_start_over_after_success() {
+    fn next_waits_longer_until_success() {
         let remotes: Remotes = "unix:/a".parse().unwrap();
         let mut reconnect = ReconnectSchedule::new(&remotes);
         let waits: Vec<_> = (0..200).map(|_| reconnect.next().1).collect();

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn remotes_are_read_as_ovsdb_writes_them() {
+    fn remote_is_parsed_as_ovsdb_writes_it() {
         assert_eq!(
             "unix:/run/ovn/ovnnb_db.sock".parse(),
             Ok(Remote::Unix("/run/ovn/ovnnb_db.sock".into()))
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remote_that_cannot_be_used_says_why() {
+    fn remote_that_cannot_be_used_says_why() {
         let error = |text: &str| text.parse::<Remote>().unwrap_err();
         assert_eq!(error(""), RemoteError::Empty);
         assert_eq!(error("unix:"), RemoteError::NoPath("unix:".into()));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_written_as_it_was_read() {
+    fn remotes_are_written_as_they_were_parsed() {
         let text = "unix:/a,tcp:[::1]:6641,ssl:h:1";
         let remotes = text.parse::<Remotes>().unwrap();
         assert_eq!(remotes.to_string(), text);

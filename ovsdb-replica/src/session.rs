@@ -24,11 +24,6 @@ use super::{
 /// Longer replies, in bytes, are parsed on a separate thread: a megabyte takes about 10 ms.
 const LONG_REPLY: usize = 1 << 20;
 
-/// The limit in bytes of notifications that may arrive before the reply to a request, and the minimum size that each
-/// counts for.
-const QUEUED_BYTES: usize = 16 << 20;
-const LEAST_BYTES: usize = 256;
-
 /// The options of a connection, and its time-outs.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
@@ -81,8 +76,6 @@ pub(super) enum SessionEvent {
     Notification(Notification),
     /// A transaction ended. Its updates were returned before.
     Ended(TransactionId, Outcome),
-    /// The server stopped to answer although the connection exists, or answers again.
-    Responsive(bool),
 }
 
 impl Session {
@@ -150,11 +143,6 @@ impl Session {
         id
     }
 
-    /// Whether the server answered the last probe.
-    pub(super) fn is_responsive(&self) -> bool {
-        self.connection.is_responsive()
-    }
-
     /// The transactions without an outcome yet.
     pub(super) fn under_way(&self) -> Vec<TransactionId> {
         self.transactions.iter().map(|sent| sent.id).collect()
@@ -182,9 +170,6 @@ impl Session {
                     return Ok(SessionEvent::Notification(notification));
                 }
                 Some(Received::Reply(reply)) => return self.replied(reply),
-                Some(Received::Responsive(responsive)) => {
-                    return Ok(SessionEvent::Responsive(responsive));
-                }
                 None => {}
             }
         }
@@ -255,7 +240,7 @@ impl Session {
         spawn_blocking(move || since_reply(&reply, replica, requests)).await?
     }
 
-    /// Sends a request and waits for its reply. Other messages are kept for later.
+    /// Sends a request and waits for its reply.
     async fn call(
         &mut self,
         method: &'static str,
@@ -263,24 +248,10 @@ impl Session {
         deadline: Duration,
     ) -> Result<Text, Error> {
         let id = self.send(method, params)?;
-        let until = Instant::now() + deadline;
-        let mut room = QUEUED_BYTES;
-        loop {
-            match self.connection.receive(Some(until)).await? {
-                Some(Received::Reply(reply)) if reply.id == id => return result(method, reply),
-                Some(Received::Reply(reply)) => return Err(no_request(&reply)),
-                Some(Received::Notification(notification)) => {
-                    let length = notification.params.len().max(LEAST_BYTES);
-                    room = room.checked_sub(length).ok_or_else(|| {
-                        Error::Unexpected(format!("too many before the reply to {method}"))
-                    })?;
-                    self.pending_events
-                        .push_back(SessionEvent::Notification(notification));
-                }
-                // The deadline covers this case.
-                Some(Received::Responsive(_)) => {}
-                None => return Err(Error::Deadline { method, deadline }),
-            }
+        match self.connection.reply(Instant::now() + deadline).await? {
+            Some(reply) if reply.id == id => result(method, reply),
+            Some(reply) => Err(no_request(&reply)),
+            None => Err(Error::Deadline { method, deadline }),
         }
     }
 

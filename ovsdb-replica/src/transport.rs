@@ -1,29 +1,23 @@
 //! The connection under a session: a socket, jsonrpsee on it, and `echo`.
 //!
-//! jsonrpsee's two tasks write requests to the socket and read it; jsonrpsee matches replies to requests. OVSDB uses
-//! version 1.0 of JSON-RPC, so requests and replies are translated. Other messages bypass jsonrpsee.
-//!
-//! The session gets everything in the order of the socket: messages before a reply are taken before it. While the
-//! session takes nothing, nothing is read. The server then merges its updates instead of sending each one.
+//! jsonrpsee writes the requests, and knows which replies are due. OVSDB uses version 1.0 of JSON-RPC, so requests and
+//! replies are translated. The session gets the messages themselves in the order of the socket, since a reply must not
+//! overtake the updates before it.
 
 mod connect;
 mod connection;
 mod framing;
-mod inbox;
-mod liveness;
-mod local;
 pub(crate) mod message;
-mod output;
 mod pem;
+mod receiver;
 mod tls;
-mod wire;
+mod writer;
 
 use std::{io, time::Duration};
 
 pub(crate) use self::{
     connect::connect,
-    connection::Connection,
-    inbox::Received,
+    connection::{Connection, Received},
     message::{Notification, Reply, Text},
 };
 pub use self::{
@@ -33,8 +27,7 @@ pub use self::{
     tls::{TlsError, TlsIdentity, TlsOptions},
 };
 
-/// Longer messages, in bytes, leave the buffer together with their memory, and are parsed on a separate thread: a
-/// megabyte takes some milliseconds.
+/// Longer messages, in bytes, leave the buffer together with their memory.
 const LONG_MESSAGE: usize = 1 << 20;
 
 /// Why a connection ended or could not be made.
@@ -67,12 +60,6 @@ pub enum TransportError {
     /// The server was silent for the probe's interval, and again as long after the probe.
     #[error("the server does not answer: nothing came for {0:?}")]
     Inactive(Duration),
-    /// The server sends echo requests and does not read the replies.
-    #[error("the server sends echo requests and does not read the replies")]
-    EchoFlood,
-    /// A thread that parses a long message failed.
-    #[error("a worker thread failed: {0}")]
-    Worker(#[from] tokio::task::JoinError),
 }
 
 /// The options of a connection, and its limits.
@@ -83,25 +70,21 @@ pub struct TransportOptions {
     /// The time-out of each step of a connection: the look-up of a name, the socket to one of its addresses, the TLS
     /// handshake.
     pub connect_timeout: Duration,
-    /// On TCP and TLS: the silence after which the server is probed; it then has as long again to answer. `None`
-    /// disables probes.
-    pub inactivity_probe: Option<Duration>,
-    /// On unix sockets: the silence after which the server is probed. Without an answer for a third of this time it
-    /// counts as unresponsive until a message comes. The connection is kept: the kernel reports the end of the server.
-    pub local_probe: Duration,
+    /// The silence after which the server is probed; it then has as long again to answer. On a unix socket it is six
+    /// times as long: the kernel reports the end of a local server, and a busy one is no better after a new connection.
+    pub inactivity_probe: Duration,
     /// For `ssl:` remotes.
     pub tls: Option<TlsOptions>,
 }
 
 impl Default for TransportOptions {
-    /// [`Limits::default`], 30 s for unix sockets, 5 s for the other times, and no TLS.
+    /// [`Limits::default`], 5 s for each time, and no TLS.
     fn default() -> Self {
         let five = Duration::from_secs(5);
         Self {
             limits: Limits::default(),
             connect_timeout: five,
-            inactivity_probe: Some(five),
-            local_probe: Duration::from_secs(30),
+            inactivity_probe: five,
             tls: None,
         }
     }

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_value_is_read_and_written_back() {
+    fn datum_of_each_kind_is_read_and_written_back() {
         for json in [
             r#"3"#,
             r#"-3"#,
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_refused() {
+    fn datum_of_other_json_is_refused() {
         for json in [
             r#"null"#,
             r#"{}"#,
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_atom_is_a_set_of_one() {
+    fn into_set_of_atom_has_one_element() {
         let one = datum(r#""10.0.0.1""#).unwrap().into_set().unwrap();
         assert_eq!(one, [Atom::String("10.0.0.1".into())]);
         assert_eq!(
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_set_is_an_empty_map_too() {
+    fn into_map_of_empty_set_is_empty() {
         assert_eq!(datum(r#"["set",[]]"#).unwrap().into_map(), Ok(vec![]));
         assert_eq!(datum(r#""x""#).unwrap().into_map(), Err(TypeError("a map")));
     }

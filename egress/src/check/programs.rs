@@ -91,7 +91,6 @@ pub(crate) struct WriterStatus {
 pub(crate) struct Database {
     pub(crate) remote: String,
     pub(crate) is_connected: bool,
-    pub(crate) is_responsive: bool,
 }
 
 /// The parts of an ovn-writer's `/verify.json`.

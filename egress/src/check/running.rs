@@ -84,24 +84,18 @@ fn writer<'a>(faults: &mut Faults<'a>, program: &'a str, status: &WriterStatus) 
     let Database {
         remote,
         is_connected,
-        is_responsive,
     } = &status.database;
-    let has_database = *is_connected && *is_responsive;
-    if !has_database {
-        let what = if *is_connected {
-            "no answer of the database"
-        } else {
-            "no connection to the database"
-        };
+    if !is_connected {
         let remedy = "see that this database runs; in a cluster ovnWriter.interconnect.runDir and .socket (or \
                       ovnWriter.central.remotes) name it, elsewhere --nb";
-        faults.add(program, format!("{what} {remote}"), remedy.to_owned());
+        let what = format!("no connection to the database {remote}");
+        faults.add(program, what, remedy.to_owned());
     }
     let problems = status.problems.iter();
     // The topic of address sets tells which ones differ.
     let problems = problems.filter(|it| it.reason != "SetDiffers");
     // Without its database the writer lists that as a problem, too.
-    for problem in problems.filter(|it| has_database || it.reason != "Condition") {
+    for problem in problems.filter(|it| *is_connected || it.reason != "Condition") {
         faults.add_problem(program, problem);
     }
 }

@@ -5,6 +5,7 @@ use std::{net::IpAddr, ops::Range, time::Instant};
 use crate::{
     Bench,
     figures::{Limit, Times},
+    libovsdb::Libovsdb,
     objects::{object, v4},
     raw::{Raw, mutate},
     writer::{RunningWriter, Server},
@@ -13,7 +14,7 @@ use crate::{
 const SETS: usize = 10_000;
 /// Addresses per set, before and new.
 const EACH: usize = 10;
-/// Rows per transaction, as in the writer.
+/// Rows per transaction, as in the writer and in the program with libovsdb.
 const BATCH: usize = 1_000;
 const ROUNDS: usize = 7;
 
@@ -28,7 +29,7 @@ pub(crate) fn run(bench: &mut Bench) {
     let objects =
         |each| (0..SETS).map(move |set| object(&format!("set{set}"), addresses(set, 0..each)));
     let (writer, ..) = RunningWriter::start(&server.remote(), objects(EACH).collect(), signals);
-    let mut raw = Raw::connect(&server.remote()).monitor();
+    let mut raw = Raw::connect(&server.remote());
     let rows: Vec<_> = (0..SETS).map(|set| addresses(set, 0..EACH)).collect();
     let uuids = raw.make_rows("raw", &rows);
     let prepared = |mutator| {
@@ -43,11 +44,21 @@ pub(crate) fn run(bench: &mut Bench) {
             .collect::<Vec<_>>()
     };
     let (insert, delete) = (prepared("insert"), prepared("delete"));
-    let (mut raw_times, mut our_times) = (Times::default(), Times::default());
+    let mut libovsdb = Libovsdb::start(&server.remote());
+    let events = |each| {
+        let event = |set| Libovsdb::event(&format!("libovsdb{set}"), addresses(set, 0..each));
+        Libovsdb::prepare((0..SETS).map(event))
+    };
+    let (more, less) = (events(2 * EACH), events(EACH));
+    libovsdb.apply(&less);
+    let (mut raw_times, mut libovsdb_times) = (Times::default(), Times::default());
+    let mut our_times = Times::default();
     let mut transactions = 0;
     for _ in 0..rounds {
         raw_times.push(raw.pipeline(&insert));
         raw.pipeline(&delete);
+        libovsdb_times.push(libovsdb.apply(&more));
+        libovsdb.apply(&less);
         let [grown, back] = [2 * EACH, EACH].map(|each| objects(each).collect::<Vec<_>>());
         let before = signals.transactions();
         signals.clear();
@@ -72,10 +83,11 @@ pub(crate) fn run(bench: &mut Bench) {
         );
     };
     line("raw socket, pipelined", &mut raw_times, insert.len() as u64);
+    line("libovsdb", &mut libovsdb_times, insert.len() as u64);
     line("writer", &mut our_times, transactions);
-    let share = raw_times.median() / our_times.median();
-    let what = "writer's throughput to raw socket's";
-    bench.verdicts.judge(what, share, Limit::AtLeast(0.7));
+    let ratio = our_times.median() / libovsdb_times.median();
+    let what = "writer's time to libovsdb's";
+    bench.verdicts.judge(what, ratio, Limit::AtMost(1.0));
 }
 
 fn addresses(set: usize, numbers: Range<usize>) -> Vec<IpAddr> {

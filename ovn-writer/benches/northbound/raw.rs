@@ -1,4 +1,4 @@
-//! The lower bound: prepared bytes, a socket, and the reply.
+//! The lower bound for any client: prepared bytes, a socket, and the reply.
 
 use std::{
     fmt::Write as _,
@@ -9,11 +9,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use ovn_writer::references::Northbound;
-use ovsdb_replica::{
-    Tables,
-    transport::{Framing, Limits},
-};
+use ovsdb_replica::transport::{Framing, Limits};
 use serde_json::{Value, json};
 use tokio_util::codec::Decoder;
 
@@ -30,29 +26,6 @@ impl Raw {
             buffer: BytesMut::new(),
             framing: Framing::new(Limits::default()),
         }
-    }
-
-    /// Monitors the writer's columns of the rows that [`Raw::make_rows`] makes. The server then reports each change to
-    /// this client as it does to the writer. It computes an update once for all clients that monitor the same columns.
-    pub(crate) fn monitor(mut self) -> Self {
-        let params = json!(["OVN_Northbound"]);
-        let message = json!({ "method": "get_schema", "params": params, "id": 0 });
-        self.socket
-            .write_all(message.to_string().as_bytes())
-            .unwrap();
-        let mut reply: Value = serde_json::from_slice(&self.reply()).unwrap();
-        let schema = serde_json::from_value(reply["result"].take()).unwrap();
-        let mut request = json!(Northbound::requests(&schema).unwrap());
-        request["Address_Set"][0]["where"] = json!([["external_ids", "includes", external_ids()]]);
-        let zero = "00000000-0000-0000-0000-000000000000";
-        let params = json!(["OVN_Northbound", ["raw", "OVN_Northbound"], request, zero]);
-        let message = json!({ "method": "monitor_cond_since", "params": params, "id": 0 });
-        self.socket
-            .write_all(message.to_string().as_bytes())
-            .unwrap();
-        let reply: Value = serde_json::from_slice(&self.reply()).unwrap();
-        assert!(reply["error"].is_null(), "{reply}");
-        self
     }
 
     /// Encodes a transaction.
@@ -119,10 +92,6 @@ impl Raw {
         let mut chunk = [0; 64 << 10];
         loop {
             if let Some(message) = self.framing.decode(&mut self.buffer).unwrap() {
-                // Updates of the monitor are ignored.
-                if message.starts_with(br#"{"id":null,"#) {
-                    continue;
-                }
                 return message;
             }
             let read = self.socket.read(&mut chunk).unwrap();

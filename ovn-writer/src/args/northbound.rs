@@ -1,17 +1,13 @@
 //! The northbound database, and how to connect to it. The flags of keys and
 //! certificates have the names that they have in OVN's programs.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use clap::Args;
 use ovsdb_replica::{ClientOptions, Limits, Remotes, TlsIdentity, TlsOptions};
 use runtime::{UsageError, certificate_expiry::Role, memory};
 
 use crate::address_set::NORTHBOUND;
-
-/// How long a `tcp:` or `ssl:` remote may be silent before it is asked for a sign of life; after as long again the session
-/// ends. OVN's programs have the same default.
-const INACTIVITY_PROBE: Duration = Duration::from_secs(5);
 
 /// The reply that holds the whole database must fit; `_Server` alone needs some hundred bytes.
 const SMALLEST_MESSAGE: usize = 64 << 10;
@@ -76,7 +72,6 @@ impl NorthboundArgs {
         let mut options = ClientOptions::new(NORTHBOUND);
         let transport = &mut options.session.transport;
         transport.limits.max_message = longest_message(memory::limit());
-        transport.inactivity_probe = Some(INACTIVITY_PROBE);
         transport.tls = self
             .ca_cert
             .clone()
@@ -154,7 +149,6 @@ mod tests {
             transport.limits.max_message,
             longest_message(memory::limit())
         );
-        assert_eq!(transport.inactivity_probe, Some(Duration::from_secs(5)));
         assert_eq!(transport.tls, None);
 
         let told = options(&[

@@ -36,8 +36,6 @@ pub struct Database {
     /// The server of the session, or the one that is tried next.
     pub remote: String,
     pub is_connected: bool,
-    /// Whether the server answered the last probe.
-    pub is_responsive: bool,
     /// The number of address sets of names; `None` without a session.
     pub rows: Option<usize>,
     /// Whether ovn-kubernetes manages the address sets, as far as known.
@@ -45,8 +43,8 @@ pub struct Database {
 }
 
 impl Snapshot {
-    /// Summarizes the state. `remote` and `is_responsive` are of the connection.
-    pub fn new(sides: Sides<'_>, remote: String, is_responsive: bool) -> Self {
+    /// Summarizes the state. `remote` is of the connection.
+    pub fn new(sides: Sides<'_>, remote: String) -> Self {
         let state = sides.state();
         let query = SetsQuery {
             selection: Selection::Differing,
@@ -59,7 +57,6 @@ impl Snapshot {
             database: Database {
                 remote,
                 is_connected: sides.replica.is_some(),
-                is_responsive: sides.replica.is_some() && is_responsive,
                 rows: sides.replica.map(|replica| replica.0.len()),
                 is_managed: state.is_managed(),
             },

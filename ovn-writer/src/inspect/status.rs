@@ -120,7 +120,6 @@ mod tests {
             database: Database {
                 remote: "unix:/run/nb.sock".to_owned(),
                 is_connected: true,
-                is_responsive: true,
                 rows: Some(2),
                 is_managed: false,
             },

@@ -1,14 +1,7 @@
 //! Decides the action for each difference of a name's sets. It is a pure function.
 //!
-//! | the name | our row, or a row without a mark | a row under the name as written, or of another store |
-//! |---|---|---|
-//! | has an object that lists its addresses | made equal | gets the missing addresses, loses those that this program added |
-//! | has an object that does not speak | gets the last addresses, loses nothing | the same |
-//! | has no object, and a rule refers to the row | gets the last addresses, loses nothing | the same |
-//! | has no object, and no rule refers to the row | deleted after a minute if it is ours, unless ovn-kubernetes manages the database | left as it is |
-//! | never had an object here, and no row of ours | left as it is | left as it is |
-//!
-//! Absence is never a reason to remove an address. `foreign` decides about changes of other clients.
+//! `docs/design.md` has the table of all combinations of object, rule and row. Absence is never a reason to remove an
+//! address. `foreign` decides about changes of other clients.
 
 mod foreign;
 

@@ -32,7 +32,7 @@ impl Writer {
             WriterQuery::Sets(query, sender) => sender.send(Sets::new(&query, sides)).is_err(),
             WriterQuery::Snapshot(sender) => {
                 let remote = self.client.remote().to_string();
-                let snapshot = Snapshot::new(sides, remote, self.client.is_responsive());
+                let snapshot = Snapshot::new(sides, remote);
                 sender.send(snapshot).is_err()
             }
             WriterQuery::NewAddresses(sender) => sender.send(self.new_addresses()).is_err(),

@@ -1,5 +1,7 @@
 //! Objects that are absent: no set that a rule uses loses an address because of them.
 
+mod table;
+
 use std::{fs, path::PathBuf, process::Command};
 
 use proto::api::Family::V4;
@@ -36,25 +38,31 @@ impl Fixture {
     /// Starts with `count` names. Each has its address in the folder and in its set, and a rule that refers to the set.
     /// Also returns the uuids of the rules.
     async fn start(count: usize, is_managed: bool) -> (Self, Vec<String>) {
+        let mut fixture = Self::empty(is_managed).await;
+        for n in 0..count {
+            fixture.store.write_status(&name(n), &[&address(n)]);
+        }
+        let names: Vec<_> = (0..count).map(name).collect();
+        let acls = fixture.database.northbound.create_acls(&names, false);
+        fixture.start_writer();
+        fixture.fence().await;
+        fixture.expect(0..count).await;
+        (fixture, acls)
+    }
+
+    /// A folder without objects and a database, without a writer.
+    async fn empty(is_managed: bool) -> Self {
         let database = Database::start().await;
         let store = Store::new(database.workdir.join("store"));
-        for n in 0..count {
-            store.write_status(&name(n), &[&address(n)]);
-        }
-        let mut names: Vec<_> = (0..count).map(name).collect();
-        names.push(FENCE.to_owned());
-        let acls = database.northbound.create_acls(&names, false);
-        let mut fixture = Self {
+        let fence = [FENCE.to_owned()];
+        database.northbound.create_acls(&fence, false);
+        Self {
             writer: None,
             store,
             database,
             is_managed,
             fences: 0,
-        };
-        fixture.start_writer();
-        fixture.fence().await;
-        fixture.expect(0..count).await;
-        (fixture, acls)
+        }
     }
 
     fn start_writer(&mut self) {
@@ -131,38 +139,8 @@ impl Fixture {
     }
 }
 
-/// A deleted CRD, an emptied store, and objects that are deleted one by one look the same.
 #[tokio::test(flavor = "multi_thread")]
-async fn sets_in_use_without_objects_keep_their_addresses() {
-    for is_managed in [false, true] {
-        let (mut fixture, _) = Fixture::start(5, is_managed).await;
-        for n in 0..5 {
-            fixture.store.remove_object(&name(n));
-        }
-        fixture.outlast().await;
-        fixture.kill_writer().await;
-        fixture.start_writer();
-        fixture.outlast().await;
-        fixture.expect(0..5).await;
-        // Another client takes their addresses out, and deletes a set.
-        let nbctl = |args: &[&str]| fixture.database.northbound.nbctl(args).unwrap();
-        let row = |n| fixture.database.row(&name(n), V4).uuid;
-        nbctl(&["clear", "Address_Set", &row(0), "addresses"]);
-        nbctl(&["destroy", "Address_Set", &row(1)]);
-        fixture.expect(0..5).await;
-        assert_eq!(fixture.closings().len(), 2, "those of the other client");
-        // The objects return.
-        for n in 0..5 {
-            fixture.store.write_status(&name(n), &[&address(n)]);
-        }
-        fixture.fence().await;
-        fixture.writer.as_ref().unwrap().ready().await;
-        fixture.expect(0..5).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_vanishes_takes_nothing_out() {
+async fn folder_that_vanishes_takes_nothing_out() {
     for is_restarted in [false, true] {
         let (mut fixture, _) = Fixture::start(3, false).await;
         let aside = fixture.put_folder_aside();
@@ -187,7 +165,7 @@ async fn a_folder_that_vanishes_takes_nothing_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_object_that_cannot_be_read_keeps_the_addresses_of_its_name() {
+async fn unreadable_object_keeps_addresses_of_its_name() {
     let (mut fixture, _) = Fixture::start(2, false).await;
     fixture.store.write_garbage(&name(0));
     fixture.outlast().await;
@@ -211,7 +189,7 @@ enum Restore {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_restored_beside_an_empty_store_keeps_the_addresses_of_sets_in_use() {
+async fn restored_database_beside_empty_store_keeps_sets_in_use() {
     for restore in [Restore::AtWork, Restore::Replaced, Restore::AllKilled] {
         let (mut fixture, _) = Fixture::start(3, false).await;
         let remote = fixture.database.northbound.remote();
@@ -261,30 +239,7 @@ async fn a_database_restored_beside_an_empty_store_keeps_the_addresses_of_sets_i
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_set_without_object_and_rule_is_deleted() {
-    let (mut fixture, acls) = Fixture::start(2, false).await;
-    // Without its object alone, and without its rule alone, it stays.
-    fixture.store.remove_object(&name(0));
-    fixture.database.northbound.remove_acl(&acls[1]);
-    fixture.outlast().await;
-    fixture.expect(0..2).await;
-    // A rule that returns in time ends the delay.
-    fixture.database.northbound.remove_acl(&acls[0]);
-    let again = fixture.database.northbound.create_acls(&[name(0)], false);
-    fixture.outlast().await;
-    fixture.expect(0..2).await;
-    fixture.database.northbound.remove_acls(&again);
-    fixture.expect_no_row(&name(0)).await;
-    // The other one goes while no writer runs.
-    fixture.kill_writer().await;
-    fixture.store.remove_object(&name(1));
-    fixture.start_writer();
-    fixture.expect_no_row(&name(1)).await;
-    assert_eq!(fixture.closings(), NONE);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_set_to_which_a_nat_row_or_a_qos_rule_or_a_policy_refers_is_in_use() {
+async fn set_that_nat_or_qos_or_policy_refers_to_is_in_use() {
     let (mut fixture, acls) = Fixture::start(3, false).await;
     let nbctl = |args: &[&str]| fixture.database.northbound.nbctl(args).unwrap();
     let rows = [0, 1, 2].map(|n| fixture.database.row(&name(n), V4));
@@ -296,7 +251,7 @@ async fn a_set_to_which_a_nat_row_or_a_qos_rule_or_a_policy_refers_is_in_use() {
     nbctl(&["set", "NAT", &nat, &ips]);
     nbctl(&["qos-add", "switch", "to-lport", "10", &matches[0], "dscp=1"]);
     nbctl(&["lr-policy-add", "r", "10", &matches[1], "allow"]);
-    fixture.database.northbound.remove_acls(&acls[..3]);
+    fixture.database.northbound.remove_acls(&acls);
     for n in 0..3 {
         fixture.store.remove_object(&name(n));
     }
@@ -310,15 +265,4 @@ async fn a_set_to_which_a_nat_row_or_a_qos_rule_or_a_policy_refers_is_in_use() {
     for n in 0..3 {
         fixture.expect_no_row(&name(n)).await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn names_that_no_object_ever_had_here_are_left_alone() {
-    let (mut fixture, _) = Fixture::start(1, false).await;
-    let stranger = "stranger.example.";
-    let northbound = &fixture.database.northbound;
-    northbound.create_set("astranger", stranger, V4, "10.9.9.9");
-    fixture.outlast().await;
-    fixture.database.expect(stranger, V4, &["10.9.9.9"]).await;
-    fixture.writer.as_ref().unwrap().ready().await;
 }

@@ -2,61 +2,52 @@
 
 use std::time::Duration;
 
-use ovn_writer::address_set::{AddressSet, NORTHBOUND};
+use ovn_writer::address_set::NORTHBOUND;
 use ovsdb_replica::{
     Client, ClientOptions, Condition, Error, Event, Operation, Outcome, Row, Until,
     transport::TransportError,
 };
-use runtime::store::Event as StoreEvent;
 use rustix::process::Signal;
 use tests::workdir::Workdir;
 use tokio::time::timeout;
 
 use crate::{
-    follow::{Follower, add, addresses, client, down, event, insert, make_row, transact, up},
-    harness::{Database, RunningWriter, policy},
+    follow::{add, addresses, client, client_with, down, event, insert, make_row, transact, up},
+    harness::Database,
     server::{Server, create},
 };
 
 #[tokio::test]
-async fn a_transaction_result_comes_after_the_replica_has_its_rows() {
+async fn refused_transaction_names_operation_and_changes_nothing() {
     let database = Database::start().await;
     let mut client = client(&database.northbound.remote());
     up(&mut client).await;
-    let uuid = make_row(&mut client, "a1").await;
-    for n in 0..300 {
-        let address = format!("10.0.{}.{}", n / 250, n % 250);
-        match transact(&mut client, vec![add(uuid, &address)]).await {
-            Outcome::Done(results) => assert_eq!(results[0].count, Some(1)),
-            other => panic!("{other:?}"),
-        }
-        let row = client.replica().unwrap().get(uuid).unwrap();
-        assert!(row.holds(&address.parse().unwrap()), "{n}");
-        assert_eq!(row.addresses().len(), n + 1);
-    }
-    match transact(&mut client, vec![insert("a2"), insert("a1")]).await {
-        Outcome::Refused(refusal) => {
-            assert_eq!(refusal.operation, None);
-            assert!(
-                refusal.to_string().contains("constraint violation"),
-                "{refusal}"
-            );
-        }
-        other => panic!("{other:?}"),
-    }
+    make_row(&mut client, "a1").await;
     let nonsense = Operation::Delete {
         table: "Address_Set".into(),
         filter: vec![Condition::has_pair("no_such_column", "a", "b")],
     };
-    match transact(&mut client, vec![insert("a3"), nonsense]).await {
-        Outcome::Refused(refusal) => assert_eq!(refusal.operation, Some(1), "{refusal}"),
-        other => panic!("{other:?}"),
+    for (operations, failed, words) in [
+        (
+            vec![insert("a2"), insert("a1")],
+            None,
+            "constraint violation",
+        ),
+        (vec![insert("a3"), nonsense], Some(1), "no_such_column"),
+    ] {
+        match transact(&mut client, operations).await {
+            Outcome::Refused(refusal) => {
+                assert_eq!(refusal.operation, failed);
+                assert!(refusal.to_string().contains(words), "{refusal}");
+            }
+            other => panic!("{other:?}"),
+        }
     }
     assert_eq!(client.replica().unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn rows_that_are_not_asked_for_do_not_come() {
+async fn rows_beside_conditions_do_not_come() {
     let database = Database::start().await;
     let other = [
         "create",
@@ -85,60 +76,32 @@ async fn rows_that_are_not_asked_for_do_not_come() {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_is_left_and_found_again() {
+async fn server_that_hangs_is_left_and_found_again() {
     let mut database = Database::start().await;
-    let remote = database.listen("127.0.0.1").await;
-    let mut options = ClientOptions::new(NORTHBOUND);
-    options.session.transport.inactivity_probe = Some(Duration::from_millis(200));
-    let mut client = Client::<AddressSet>::new(&remote.parse().unwrap(), options);
-    up(&mut client).await;
-    // Silent, but alive: the session continues.
-    assert!(
-        timeout(Duration::from_secs(1), client.next())
-            .await
-            .is_err()
-    );
-    database.northbound.process().signal(Signal::STOP);
-    let error = down(&mut client).await;
-    let inactive = TransportError::Inactive(Duration::from_millis(400)).to_string();
-    assert!(error.to_string().contains(&inactive), "{error}");
-    database.northbound.process().signal(Signal::CONT);
-    up(&mut client).await;
-}
-
-async fn until_responsive(client: &mut Follower, responsive: bool) {
-    while client.is_responsive() != responsive {
-        let told = event(client).await;
-        assert!(matches!(told, Event::Responsive(_)), "{told:?}");
+    let remotes = [
+        (database.listen("127.0.0.1").await, 400),
+        // A local server gets six times as long.
+        (database.northbound.remote(), 2400),
+    ];
+    for (remote, silence) in remotes {
+        let mut options = ClientOptions::new(NORTHBOUND);
+        options.session.transport.inactivity_probe = Duration::from_millis(200);
+        let mut client = client_with(&remote, options);
+        up(&mut client).await;
+        // Silent, but alive: the session continues.
+        let quiet = timeout(Duration::from_secs(3), client.next()).await;
+        assert!(quiet.is_err(), "{quiet:?}");
+        database.northbound.process().signal(Signal::STOP);
+        let error = down(&mut client).await;
+        let inactive = TransportError::Inactive(Duration::from_millis(silence)).to_string();
+        assert!(error.to_string().contains(&inactive), "{error}");
+        database.northbound.process().signal(Signal::CONT);
+        up(&mut client).await;
     }
 }
 
 #[tokio::test]
-async fn a_local_server_that_hangs_is_told_of_and_kept() {
-    let mut database = Database::start().await;
-    let mut options = ClientOptions::new(NORTHBOUND);
-    options.session.transport.local_probe = Duration::from_millis(300);
-    let remote = database.northbound.remote();
-    let writer = RunningWriter::connected(&remote, options.clone(), policy(), |writer| writer);
-    writer.store(StoreEvent::Synced(Vec::new())).await;
-    writer.ready().await;
-    let mut client = Client::<AddressSet>::new(&remote.parse().unwrap(), options);
-    up(&mut client).await;
-    database.northbound.process().signal(Signal::STOP);
-    until_responsive(&mut client, false).await;
-    assert!(client.replica().is_some());
-    writer.not_ready("the server does not answer").await;
-    database.northbound.process().signal(Signal::CONT);
-    until_responsive(&mut client, true).await;
-    // The same session continues.
-    writer.ready().await;
-    make_row(&mut client, "a1").await;
-    assert_eq!(client.replica().unwrap().len(), 1);
-    writer.stop().await;
-}
-
-#[tokio::test]
-async fn a_transaction_that_is_not_answered_is_unknown() {
+async fn transaction_without_answer_is_unknown() {
     let mut database = Database::start().await;
     let mut options = ClientOptions::new(NORTHBOUND);
     options.transact_deadline = Duration::from_millis(200);
@@ -159,7 +122,7 @@ async fn a_transaction_that_is_not_answered_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_transaction_whose_server_dies_is_unknown() {
+async fn transaction_of_server_that_dies_is_unknown() {
     let mut database = Database::start().await;
     let mut client = client(&database.northbound.remote());
     up(&mut client).await;
@@ -185,7 +148,7 @@ async fn complaint(change: impl FnOnce(&mut serde_json::Value)) -> String {
 }
 
 #[tokio::test]
-async fn a_database_that_cannot_be_worked_with_is_one_clear_line() {
+async fn schema_that_does_not_fit_is_one_clear_line() {
     let missing = complaint(|schema| {
         schema["version"] = "7.0.0".into();
         schema["tables"]["Address_Set"]["columns"]
@@ -206,7 +169,7 @@ async fn a_database_that_cannot_be_worked_with_is_one_clear_line() {
 }
 
 #[tokio::test]
-async fn a_guard_refuses_what_relies_on_something_that_has_changed() {
+async fn wait_refuses_transaction_after_other_change() {
     let database = Database::start().await;
     let mut client = client(&database.northbound.remote());
     up(&mut client).await;

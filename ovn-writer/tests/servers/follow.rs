@@ -36,8 +36,7 @@ pub(crate) async fn up(client: &mut Follower) -> (String, bool) {
     loop {
         match event(client).await {
             Event::Up { remote, resumed } => return (remote.to_string(), resumed),
-            Event::Down { .. } | Event::Changed(_) | Event::Ended { .. } | Event::Responsive(_) => {
-            }
+            Event::Down { .. } | Event::Changed(_) | Event::Ended { .. } => {}
         }
     }
 }

@@ -123,20 +123,6 @@ impl RunningWriter {
         .await;
     }
 
-    /// Waits until it is not ready for this reason.
-    pub(crate) async fn not_ready(&self, words: &str) {
-        eventually(words, async || {
-            let conditions = self.health.conditions();
-            let is_it = |condition: &Condition| {
-                let reason = condition.reason.as_deref().unwrap_or_default();
-                !condition.holds && reason.contains(words)
-            };
-            let any = conditions.iter().any(is_it);
-            any.then_some(()).ok_or_else(|| format!("{conditions:?}"))
-        })
-        .await;
-    }
-
     /// Waits until it reports that its store cannot be read.
     pub(crate) async fn is_out_of_sync(&self) {
         self.says("the store cannot be read", |condition| {

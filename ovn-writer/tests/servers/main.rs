@@ -21,7 +21,6 @@ mod namespace;
 mod network;
 mod pki;
 mod program;
-mod proxy;
 mod raft;
 mod restarts;
 mod server;

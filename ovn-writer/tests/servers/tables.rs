@@ -3,15 +3,10 @@
 use foldhash::HashSet;
 use ovn_writer::address_set::{AddressSet, NORTHBOUND};
 use ovsdb_replica::{Client, ClientOptions, Column, ColumnProblem, Datum, Event, Record};
-use tests::workdir::Workdir;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use crate::{
-    follow::PATIENCE,
-    harness::Database,
-    server::{Server, create},
-};
+use crate::{follow::PATIENCE, harness::Database};
 
 ovsdb_replica::table! {
     /// A row of `ACL`, with its action as key.
@@ -42,7 +37,7 @@ async fn changed(client: &mut Client<All>) -> (bool, bool, bool) {
 }
 
 #[tokio::test]
-async fn rows_of_several_tables_are_read_at_once_and_change_together() {
+async fn tables_are_read_at_once_and_change_together() {
     let database = Database::start().await;
     let nbctl = |args: &[&str]| {
         let printed = database.northbound.nbctl(args).unwrap();
@@ -127,22 +122,6 @@ async fn rows_of_several_tables_are_read_at_once_and_change_together() {
     assert_eq!(allowed(&client), None);
 }
 
-#[tokio::test]
-async fn a_column_that_an_older_schema_lacks_is_done_without() {
-    let workdir = Workdir::new();
-    create(workdir.path(), "nb", |schema| {
-        let columns = &mut schema["tables"]["NAT"]["columns"];
-        columns.as_object_mut().unwrap().remove("exempted_ext_ips");
-    });
-    let server = Server::start(workdir.path(), "nb", &[]).await;
-    let mut client = Client::<All>::new(
-        &server.remote().parse().unwrap(),
-        ClientOptions::new(NORTHBOUND),
-    );
-    let first = timeout(PATIENCE, client.next()).await.unwrap();
-    assert!(matches!(first, Event::Up { .. }), "{first:?}");
-}
-
 /// An ACL of which only the number is used.
 #[derive(Default)]
 struct Counted;
@@ -166,7 +145,7 @@ impl Record for Counted {
 }
 
 #[tokio::test]
-async fn of_rows_that_are_counted_the_first_and_the_last_are_told() {
+async fn counted_rows_raise_event_for_first_and_last() {
     let database = Database::start().await;
     let nbctl = |args: &[&str]| drop(database.northbound.nbctl(args).unwrap());
     nbctl(&["ls-add", "sw"]);

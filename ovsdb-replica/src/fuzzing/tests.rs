@@ -44,7 +44,7 @@ fn changed(target: &str) -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[test]
-fn the_corpora_hold_what_must() {
+fn targets_accept_their_corpora() {
     corpus("json_stream")
         .iter()
         .for_each(|file| json_stream(file));
@@ -53,14 +53,14 @@ fn the_corpora_hold_what_must() {
 
 proptest! {
     #[test]
-    fn any_stream_is_cut_the_same_way(
+    fn json_stream_accepts_any_bytes(
         data in prop_oneof![changed("json_stream"), prop::collection::vec(any::<u8>(), 0..300)],
     ) {
         json_stream(&data);
     }
 
     #[test]
-    fn any_reply_is_read_as_a_parser_reads_it(data in changed("json_rpc")) {
+    fn json_rpc_accepts_changed_corpus(data in changed("json_rpc")) {
         json_rpc(&data);
     }
 }

@@ -50,32 +50,3 @@ impl<K: Eq + Hash> ByKey<K> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn many_rows_of_one_key_come_and_go_like_few() {
-        let mut by_key = ByKey::default();
-        let mut expected = BTreeSet::new();
-        for n in 0..1000_u128 {
-            // In no order.
-            let uuid = Uuid::from_u128(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 1009);
-            by_key.insert("x", uuid);
-            expected.insert(uuid);
-        }
-        by_key.insert("y", Uuid::nil());
-        let rows = |by_key: &ByKey<_>| by_key.rows(&"x").collect::<BTreeSet<_>>();
-        assert_eq!(rows(&by_key), expected);
-        while let Some(uuid) = expected.pop_last() {
-            by_key.remove(&"x", uuid);
-            by_key.remove(&"x", uuid);
-            assert_eq!(by_key.rows(&"x").count(), expected.len());
-        }
-        assert!(!by_key.contains(&"x") && by_key.contains(&"y"));
-        assert_eq!(by_key.keys().collect::<Vec<_>>(), [&"y"]);
-    }
-}

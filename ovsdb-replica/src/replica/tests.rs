@@ -1,4 +1,4 @@
-//! Updates in the form of ovsdb-server, applied to books.
+//! Updates that do not fit. Those that do are in [`random`].
 
 mod random;
 
@@ -37,56 +37,8 @@ fn with_one_book() -> Replica<Book> {
     replica
 }
 
-fn book(replica: &Replica<Book>) -> Book {
-    replica.get(A.parse().unwrap()).unwrap().clone()
-}
-
 #[test]
-fn rows_come_change_and_go() {
-    let mut replica = with_one_book();
-    let insert = format!(r#"{{"Book":{{"{B}":{{"insert":{{"title":"x","authors":"c"}}}}}}}}"#);
-    assert_eq!(apply(&mut replica, &insert).unwrap(), ["x"]);
-    assert_eq!(replica.len(), 2);
-    assert_eq!(replica.with_key(&"x".into()).count(), 2);
-    let change =
-        format!(r#"{{"Book":{{"{A}":{{"modify":{{"title":"y"}}}},"{B}":{{"delete":null}}}}}}"#);
-    assert_eq!(apply(&mut replica, &change).unwrap(), ["x", "y"]);
-    assert_eq!(replica.with_key(&"x".into()).count(), 0);
-    assert_eq!(replica.with_key(&"y".into()).count(), 1);
-    assert_eq!(apply(&mut replica, &one("delete", "null")).unwrap(), ["y"]);
-    assert!(replica.is_empty() && replica.keys().next().is_none());
-}
-
-#[test]
-fn a_difference_is_the_exclusive_or() {
-    let mut replica = with_one_book();
-    let row = r#"{"authors":["set",["b","c"]],"ids":["map",[["k","9"],["l","2"],["n","3"]]]}"#;
-    apply(&mut replica, &one("modify", row)).unwrap();
-    let expected = Book {
-        title: "x".into(),
-        authors: ["a".into(), "c".into()].into(),
-        ids: [("k".into(), "9".into()), ("n".into(), "3".into())].into(),
-    };
-    assert_eq!(book(&replica), expected);
-    apply(&mut replica, &one("modify", r#"{"authors":"a"}"#)).unwrap();
-    assert_eq!(book(&replica).authors, ["c".to_owned()].into());
-}
-
-#[test]
-fn columns_that_are_left_out_have_their_default_or_their_value() {
-    let mut replica = Replica::default();
-    assert_eq!(
-        apply(&mut replica, &one("insert", "{}")).unwrap(),
-        Vec::<String>::new()
-    );
-    assert_eq!(book(&replica), Book::default());
-    apply(&mut replica, &one("modify", r#"{"title":"x"}"#)).unwrap();
-    apply(&mut replica, &one("modify", r#"{"authors":"a"}"#)).unwrap();
-    assert_eq!(book(&replica).title, "x");
-}
-
-#[test]
-fn what_does_not_fit_is_refused() {
+fn apply_update_that_does_not_fit_is_refused() {
     for (json, expected) in [
         (one("insert", r#"{"title":"z"}"#), "exists already"),
         (one("delete", "null").replace(A, B), "does not exist"),
@@ -116,7 +68,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_row_that_stands_twice_in_one_message_is_not_lost() {
+fn apply_row_twice_in_one_message_is_refused() {
     let mut replica = Replica::default();
     let twice = format!(r#"{{"Book":{{"{A}":{{"insert":{{}}}},"{A}":{{"insert":{{}}}}}}}}"#);
     assert!(

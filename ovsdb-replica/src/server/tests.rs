@@ -39,7 +39,7 @@ fn said(progress: &mut Progress, server: &Replica<ServedDatabase>, leader_only: 
 }
 
 #[test]
-fn a_server_without_its_cluster_is_left() {
+fn check_server_without_its_cluster_is_refused() {
     let said = |row| said(&mut Progress::default(), &server(row), true);
     let standalone = json!({"name": "Library", "model": "standalone", "connected": true});
     assert_eq!(said(standalone), "it will do");
@@ -55,7 +55,7 @@ fn a_server_without_its_cluster_is_left() {
 }
 
 #[test]
-fn a_follower_is_left_if_only_the_leader_will_do() {
+fn check_follower_is_refused_if_leader_is_needed() {
     let follower = clustered(CLUSTER, 7, false);
     let said = |leader_only| said(&mut Progress::default(), &follower, leader_only);
     assert_eq!(said(true), "the server does not lead its cluster");
@@ -63,7 +63,7 @@ fn a_follower_is_left_if_only_the_leader_will_do() {
 }
 
 #[test]
-fn a_server_that_changes_is_followed() {
+fn check_follows_changes_of_server() {
     let mut progress = Progress::default();
     let mut server = clustered(CLUSTER, 7, true);
     assert_eq!(said(&mut progress, &server, true), "it will do");
@@ -88,7 +88,7 @@ fn a_server_that_changes_is_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_behind_is_left_until_all_have_been_for_long() {
+async fn check_server_behind_is_refused_until_all_were_for_long() {
     let mut progress = Progress::default();
     let ahead = clustered(CLUSTER, 9, true);
     let behind = clustered(CLUSTER, 8, true);
@@ -107,7 +107,7 @@ async fn a_server_that_is_behind_is_left_until_all_have_been_for_long() {
 }
 
 #[test]
-fn another_cluster_counts_from_its_own_beginning() {
+fn check_other_cluster_starts_anew() {
     let mut progress = Progress::default();
     for (cluster, index) in [(CLUSTER, 9), (OTHER, 2), (OTHER, 3)] {
         let server = clustered(cluster, index, true);
@@ -117,7 +117,7 @@ fn another_cluster_counts_from_its_own_beginning() {
 }
 
 #[test]
-fn servers_since_open_vswitch_2_16_are_new_enough() {
+fn is_new_enough_since_open_vswitch_2_16() {
     for version in ["1.2.0", "1.2.1", "1.10.0", "2.0.0"] {
         assert!(is_new_enough(version), "{version}");
     }

@@ -11,44 +11,8 @@ const A: &str = "b487b549-9d01-481e-aaf8-d194f26edc55";
 
 type Library = (Book, Shelf);
 
-pub(crate) fn schema(tables: Value) -> Schema {
-    let schema = json!({"name": "Library", "version": "1.0.0", "tables": tables});
-    serde_json::from_value(schema).unwrap()
-}
-
-pub(crate) fn books() -> Value {
-    let strings = json!({"key": "string", "min": 0, "max": "unlimited"});
-    let map = json!({"key": "string", "value": "string", "min": 0, "max": "unlimited"});
-    json!({"columns": {
-        "title": {"type": "string"}, "authors": {"type": strings}, "ids": {"type": map},
-    }})
-}
-
 #[test]
-fn everything_is_asked_for_that_the_schema_has() {
-    let asked = |tables: Value| {
-        let requests = Library::requests(&schema(tables)).map_err(|error| error.to_string())?;
-        let requests = serde_json::to_value(requests).unwrap();
-        Ok::<_, String>(requests["Shelf"].clone())
-    };
-    let shelves = json!({"columns": {"place": {"type": "string"}}});
-    assert_eq!(
-        asked(json!({"Book": books(), "Shelf": shelves})),
-        Ok(json!([{"columns": ["place"]}]))
-    );
-    assert_eq!(
-        asked(json!({"Book": books(), "Shelf": {"columns": {}}})),
-        Ok(json!([{"columns": []}]))
-    );
-    assert_eq!(asked(json!({"Book": books()})), Ok(Value::Null));
-    assert_eq!(
-        asked(json!({"Shelf": shelves})),
-        Err("the schema of Library 1.0.0 has no column Book.title".to_owned())
-    );
-}
-
-#[test]
-fn each_table_has_its_own_rows_and_changes() {
+fn apply_to_each_table_its_own_rows() {
     let (mut replica, mut changes) = Default::default();
     let mut apply = |updates: Value| {
         let json = to_raw_value(&updates).unwrap();

@@ -1,4 +1,4 @@
-//! The encoding of operations, and the parsing of replies.
+//! The parsing of replies. Real servers show the encoding of operations.
 
 use super::*;
 
@@ -28,59 +28,7 @@ fn outcome_of(operations: &str, json: &str) -> Outcome {
 }
 
 #[test]
-fn operations_are_written_as_the_rfc_has_them() {
-    let uuid: Uuid = "b487b549-9d01-481e-aaf8-d194f26edc55".parse().unwrap();
-    let table = || "Book".into();
-    for (operation, json) in [
-        (
-            Operation::insert("Book", Row::from([("title".into(), "x".into())])),
-            r#"{"op":"insert","table":"Book","row":{"title":"x"}}"#,
-        ),
-        (
-            Operation::Mutate {
-                table: table(),
-                filter: vec![Condition::uuid(uuid)],
-                mutations: vec![Mutation(
-                    "authors".into(),
-                    Mutator::Insert,
-                    Datum::strings(["a"]),
-                )],
-            },
-            r#"{"op":"mutate","table":"Book","where":[["_uuid","==",["uuid","b487b549-9d01-481e-aaf8-d194f26edc55"]]],"mutations":[["authors","insert",["set",["a"]]]]}"#,
-        ),
-        (
-            Operation::Delete {
-                table: table(),
-                filter: vec![Condition::has_pair("ids", "k", "v")],
-            },
-            r#"{"op":"delete","table":"Book","where":[["ids","includes",["map",[["k","v"]]]]]}"#,
-        ),
-        (
-            Operation::Wait {
-                table: table(),
-                filter: vec![],
-                columns: vec!["title".into()],
-                until: Until::NotEqual,
-                rows: vec![],
-                timeout: 0,
-            },
-            r#"{"op":"wait","table":"Book","where":[],"columns":["title"],"until":"!=","rows":[],"timeout":0}"#,
-        ),
-        (
-            Operation::Select {
-                table: table(),
-                filter: vec![],
-                columns: vec!["title".into()],
-            },
-            r#"{"op":"select","table":"Book","where":[],"columns":["title"]}"#,
-        ),
-    ] {
-        assert_eq!(serde_json::to_string(&operation).unwrap(), json);
-    }
-}
-
-#[test]
-fn results_are_told_apart_operation_by_operation() {
+fn outcome_done_has_result_of_each_operation() {
     let json = r#"[{"uuid":["uuid","b487b549-9d01-481e-aaf8-d194f26edc55"]},{"count":1},{"count":0},{},{"rows":[{"title":"x"}]}]"#;
     match outcome_of("imdws", json) {
         Outcome::Done(results) => {
@@ -104,7 +52,7 @@ fn results_are_told_apart_operation_by_operation() {
 }
 
 #[test]
-fn the_failed_operation_is_named() {
+fn outcome_refused_names_failed_operation() {
     let refusal = |operations, json| match outcome_of(operations, json) {
         Outcome::Refused(refusal) => (refusal.operation, refusal.to_string()),
         other => panic!("{other:?}"),
@@ -122,7 +70,7 @@ fn the_failed_operation_is_named() {
 }
 
 #[test]
-fn a_reply_that_makes_no_sense_leaves_the_outcome_unknown() {
+fn outcome_of_other_reply_is_unknown() {
     for (operations, json) in [
         ("w", "{}"),
         ("w", "[]"),
@@ -158,7 +106,7 @@ fn a_reply_that_makes_no_sense_leaves_the_outcome_unknown() {
 }
 
 #[test]
-fn an_outcome_says_what_comes_next() {
+fn next_step_follows_outcome() {
     let step = |json| outcome_of("m", json).next_step();
     assert_eq!(step(r#"[{"count":1}]"#), None);
     assert_eq!(step(r#"[{"error":"timed out"}]"#), Some(NextStep::Retry));

@@ -1,8 +1,7 @@
 //! From a remote to an open socket, with a time-out for each step.
 
-use std::{future::Future, io, net::SocketAddr, time::Duration};
+use std::{future::Future, net::SocketAddr, time::Duration};
 
-use rustix::net::sockopt::set_socket_send_buffer_size;
 use tokio::{
     net::{TcpStream, UnixStream, lookup_host},
     time::timeout,
@@ -11,14 +10,11 @@ use tokio::{
 use super::{
     super::remote::{HostPort, Remote},
     Connection, TransportError, TransportOptions,
-    liveness::Probe,
-    local::Local,
     tls::{Handshake, TlsError},
 };
 
-/// The bytes that the kernel buffers for a unix socket before the server reads them; the system's default maximum is
-/// 416 KiB.
-const SEND_BUFFER: usize = 1 << 20;
+/// How many times longer a local server may be silent.
+const LOCAL_PATIENCE: u32 = 6;
 
 /// The maximum number of addresses to try per name.
 const MOST_ADDRESSES: usize = 16;
@@ -29,19 +25,13 @@ pub(crate) async fn connect(
     options: &TransportOptions,
 ) -> Result<Connection, TransportError> {
     let limit = options.connect_timeout;
-    let network_probe = options.inactivity_probe.map(Probe::of_network);
+    let (probe, limits) = (options.inactivity_probe, options.limits);
     match remote {
         Remote::Unix(path) => {
-            let stream = Local::new(within(limit, UnixStream::connect(path)).await??)?;
-            // Bytes that do not fit wait until this side is idle, and the server would wait for them.
-            set_socket_send_buffer_size(stream.socket(), SEND_BUFFER).map_err(io::Error::from)?;
-            let probe = Probe::of_local_socket(options.local_probe);
-            Connection::new(stream, Some(probe), options)
+            let stream = within(limit, UnixStream::connect(path)).await??;
+            Connection::new(stream, LOCAL_PATIENCE * probe, limits)
         }
-        Remote::Tcp(address) => {
-            let stream = tcp(address, limit).await?;
-            Connection::new(stream, network_probe, options)
-        }
+        Remote::Tcp(address) => Connection::new(tcp(address, limit).await?, probe, limits),
         Remote::Ssl(address) => {
             let tls = options.tls.as_ref().ok_or(TlsError::NotConfigured)?;
             let handshake = within(limit, Handshake::prepare(tls, &address.host)).await??;
@@ -49,7 +39,7 @@ pub(crate) async fn connect(
             let stream = within(limit, handshake.make(stream))
                 .await?
                 .map_err(TransportError::Handshake)?;
-            Connection::new(stream, network_probe, options)
+            Connection::new(stream, probe, limits)
         }
     }
 }

@@ -22,8 +22,8 @@ pub enum MessageError {
     /// It is not a JSON-RPC object.
     #[error("a message that is not JSON-RPC: {0}")]
     Json(#[from] serde_json::Error),
-    /// jsonrpsee rejects it, with this message.
-    #[error("a message that is not JSON-RPC: {0}")]
+    /// jsonrpsee does something else than this client expects.
+    #[error("{0}")]
     Rpc(String),
     /// It is neither a request, a reply nor a notification.
     #[error("a message with neither a method nor an id")]
@@ -57,7 +57,7 @@ pub(crate) enum Incoming {
 pub(crate) struct Reply {
     /// The request's id.
     pub(crate) id: u64,
-    /// The result, or the error; an empty text if the reply has neither.
+    /// The result, or the error.
     pub(crate) result: Result<Text, Text>,
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn incoming(message: BytesMut) -> Result<Incoming, MessageError> {
             let result = match (members.error, members.result) {
                 (Some(error), _) => Err(text(error)),
                 (None, Some(result)) => Ok(text(result)),
-                (None, None) => Err(Text(Bytes::new())),
+                (None, None) => return Err(MessageError::Empty(id)),
             };
             Ok(Incoming::Reply(Reply { id, result }))
         }

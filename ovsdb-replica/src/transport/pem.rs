@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_without_what_it_should_hold_is_named() {
+    fn file_without_expected_pem_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ca.pem");
         let words = |error: FileError| error.to_string();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_too_long_is_not_read() {
+    fn file_that_is_too_long_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ca.pem");
         let length = usize::try_from(LONGEST_FILE).unwrap() + 1;

@@ -7,7 +7,7 @@ use ovsdb_replica::{
     Outcome, Row,
 };
 
-use crate::server::{DATABASE, standalone, within};
+use crate::server::{DATABASE, Server, within};
 
 const TRANSACTIONS: usize = 10_000;
 
@@ -72,8 +72,8 @@ fn add(name: &str, address: &str) -> Operation {
 }
 
 #[tokio::test]
-async fn the_replica_knows_10000_transactions_before_their_results_under_load() {
-    let (_folder, server) = standalone(&[]);
+async fn replica_has_10000_transactions_before_their_outcomes_under_load() {
+    let server = Server::start();
     let remote = server.remote();
     // Each client is the load of the other: every change is an update for both.
     tokio::join!(fill_set(&remote, "a"), fill_set(&remote, "b"));

@@ -1,7 +1,6 @@
-//! Real `ovsdb-server`s with a small database.
+//! A real `ovsdb-server` with a small database.
 
 use std::{
-    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -11,10 +10,13 @@ use tempfile::TempDir;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// The name of the database.
+pub(crate) const DATABASE: &str = "OVN_Northbound";
+
 /// A server that is killed on drop.
 pub(crate) struct Server {
     process: Child,
-    socket: PathBuf,
+    folder: TempDir,
 }
 
 impl Drop for Server {
@@ -25,80 +27,48 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Serves a database file of this folder, with these options, and returns once the database can be read.
-    pub(crate) fn start(folder: &Path, name: &str, options: &[String]) -> Self {
-        let socket = folder.join(format!("{name}.sock"));
+    /// Makes a database, serves it, and returns once it can be read.
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let columns = json!({
+            "name": {"type": "string"},
+            "addresses": {"type": {"key": "string", "min": 0, "max": "unlimited"}},
+        });
+        let table = json!({"columns": columns, "indexes": [["name"]], "isRoot": true});
+        let schema =
+            json!({"name": DATABASE, "version": "1.0.0", "tables": {"Address_Set": table}});
+        std::fs::write(path("schema"), schema.to_string()).unwrap();
+        assert!(ran("ovsdb-tool", &["create", &path("db"), &path("schema")]));
         let process = Command::new("ovsdb-server")
-            .arg(format!("--remote=punix:{}", socket.display()))
-            .arg(format!(
-                "--unixctl={}",
-                folder.join(format!("{name}.ctl")).display()
-            ))
-            .arg(format!(
-                "--log-file={}",
-                folder.join(format!("{name}.log")).display()
-            ))
-            .args(options)
-            .arg(folder.join(format!("{name}.db")))
+            .arg(format!("--remote=punix:{}", path("sock")))
+            .arg(format!("--unixctl={}", path("ctl")))
+            .arg(path("db"))
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let server = Self { process, socket };
+        let server = Self { process, folder };
+        let start = Instant::now();
         let remote = server.remote();
-        until("the server serves its database", || {
-            ran(Command::new("ovsdb-client").args(["get-schema-version", &remote, DATABASE]))
-        });
+        while !ran("ovsdb-client", &["get-schema-version", &remote, DATABASE]) {
+            assert!(start.elapsed() < DEADLINE, "not served within {DEADLINE:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
         server
     }
 
     pub(crate) fn remote(&self) -> String {
-        format!("unix:{}", self.socket.display())
+        format!("unix:{}", self.folder.path().join("sock").display())
     }
 }
 
-/// The name of the database.
-pub(crate) const DATABASE: &str = "OVN_Northbound";
-
-/// Writes the schema, and returns its path.
-pub(crate) fn schema(folder: &Path) -> PathBuf {
-    let set = |kind: &str| json!({"type": {"key": kind, "min": 0, "max": "unlimited"}});
-    let columns = json!({
-        "name": {"type": "string"}, "addresses": set("string"), "version": {"type": "integer"},
-    });
-    let table = json!({"columns": columns, "indexes": [["name"]], "isRoot": true});
-    let schema = json!({"name": DATABASE, "version": "1.0.0", "tables": {"Address_Set": table}});
-    let path = folder.join("schema.json");
-    std::fs::write(&path, schema.to_string()).unwrap();
-    path
-}
-
-/// A server of a database of its own.
-pub(crate) fn standalone(options: &[String]) -> (TempDir, Server) {
-    let folder = tempfile::tempdir().unwrap();
-    let database = folder.path().join("nb.db");
-    let mut tool = Command::new("ovsdb-tool");
-    assert!(ran(tool
-        .arg("create")
-        .arg(&database)
-        .arg(schema(folder.path()))));
-    let server = Server::start(folder.path(), "nb", options);
-    (folder, server)
-}
-
-pub(crate) fn ran(command: &mut Command) -> bool {
-    let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+fn ran(program: &str, args: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    let command = command
+        .args(args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command.status().unwrap().success()
-}
-
-pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(
-            start.elapsed() < DEADLINE,
-            "not within {DEADLINE:?}: {what}"
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// The result of the future; panics if that takes too long.

@@ -367,7 +367,7 @@ fn a_set_tells_the_namespaces_of_its_rules_and_a_snapshot_what_differs() {
     world.tell();
     world.work();
     let remote = || "unix:/run/nb.sock".to_owned();
-    let snapshot = |world: &World| Snapshot::new(sides(world), remote(), true);
+    let snapshot = |world: &World| Snapshot::new(sides(world), remote());
     let before = snapshot(&world);
     assert!(before.sets.is_empty() && before.database.is_connected);
     assert_eq!((before.names, before.objects, before.more_names), (1, 1, 0));
@@ -388,6 +388,6 @@ fn a_set_tells_the_namespaces_of_its_rules_and_a_snapshot_what_differs() {
         idle: Some(Idle::DryRun),
         ..sides(&world)
     };
-    let snapshot = Snapshot::new(dry_run, remote(), true);
+    let snapshot = Snapshot::new(dry_run, remote());
     assert!(!snapshot.sets[0].is_being_written);
 }

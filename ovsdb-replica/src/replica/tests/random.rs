@@ -143,7 +143,7 @@ fn any_row() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn a_replica_is_as_the_server_says(states in prop::collection::vec(model(), 1..8)) {
+    fn apply_any_updates_gives_rows_of_server(states in prop::collection::vec(model(), 1..8)) {
         let mut replica = Replica::default();
         let mut before = Model::new();
         for after in states {
@@ -170,7 +170,7 @@ proptest! {
     }
 
     #[test]
-    fn updates_that_make_no_sense_are_refused_and_nothing_worse(
+    fn apply_any_json_never_panics(
         updates in prop::collection::vec(prop_oneof![any_json(), any_row()], 0..4),
     ) {
         let mut replica = Replica::default();
