@@ -231,6 +231,12 @@ fn names_who_publishes_it(chart: &Path, workdir: &Workdir) {
         .unwrap();
     let image = format!("image: registry.test/team/egress-by-name:{}", version());
     assert!(images.contains(&image), "{images}");
+    let changes = about["annotations"]["artifacthub.io/changes"]
+        .as_str()
+        .unwrap();
+    let changes: serde_json::Value = serde_saphyr::from_str(changes).unwrap();
+    let first = serde_json::json!({"kind": "added", "description": "Collector"});
+    assert_eq!(changes[0], first);
     let values: serde_json::Value = serde_saphyr::from_str(&read("values.yaml")).unwrap();
     assert_eq!(
         values["image"]["repository"],
