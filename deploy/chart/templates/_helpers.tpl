@@ -16,10 +16,16 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{- define "egress.labels" -}}
-{{ include "egress.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- $ours := include "egress.selector" . | fromYaml -}}
+{{- $_ := set $ours "app.kubernetes.io/version" .Chart.AppVersion -}}
+{{- $_ := set $ours "app.kubernetes.io/managed-by" .Release.Service -}}
+{{- $_ := set $ours "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_") -}}
+{{ merge $ours .Values.commonLabels | toYaml }}
+{{- end -}}
+
+{{/* The labels of pods. Those of a component win over those of all objects. */}}
+{{- define "egress.podLabels" -}}
+{{ merge (include "egress.selector" .root | fromYaml) .component.podLabels (include "egress.labels" .root | fromYaml) | toYaml }}
 {{- end -}}
 
 {{/* The namespace of DNSNameResolvers of names in DNSResolvers. */}}
@@ -52,22 +58,50 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "egress.fullname" . }}-collector
 {{- end -}}
 
+{{- define "egress.collectorAccount" -}}
+{{ .Values.collector.serviceAccountName | default (include "egress.collector" .) }}
+{{- end -}}
+
 {{- define "egress.ovn-writer" -}}
 {{ include "egress.fullname" . }}-ovn-writer
+{{- end -}}
+
+{{- define "egress.ovnWriterAccount" -}}
+{{ .Values.ovnWriter.serviceAccountName | default (include "egress.ovn-writer" .) }}
 {{- end -}}
 
 {{- define "egress.policy-writer" -}}
 {{ include "egress.fullname" . }}-policy-writer
 {{- end -}}
 
+{{- define "egress.policyWriterAccount" -}}
+{{ .Values.policyWriter.serviceAccountName | default (include "egress.policy-writer" .) }}
+{{- end -}}
+
+{{/* imageRegistry replaces the registry of the repository: its first part, if that has a dot or a port. */}}
 {{- define "egress.image" -}}
+{{- $repository := .Values.image.repository -}}
+{{- with .Values.imageRegistry -}}
+{{- $repository = printf "%s/%s" . (regexReplaceAll "^[^/]*[.:][^/]*/" $repository "") -}}
+{{- end -}}
 {{- with .Values.image -}}
 {{- if .digest -}}
-{{ .repository }}@{{ .digest }}
+{{ $repository }}@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{ $repository }}:{{ .tag | default $.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* The networks of Services, as JSON: those of the values, or the ServiceCIDRs of the API server, which Kubernetes has since 1.33. */}}
+{{- define "egress.serviceNetworks" -}}
+{{- $networks := .Values.cluster.serviceNetworks -}}
+{{- if and (not $networks) (.Capabilities.APIVersions.Has "networking.k8s.io/v1/ServiceCIDR") -}}
+{{- range (lookup "networking.k8s.io/v1" "ServiceCIDR" "" "").items -}}
+{{- $networks = concat $networks .spec.cidrs -}}
+{{- end -}}
+{{- end -}}
+{{ $networks | toJson }}
 {{- end -}}
 
 {{/* The names of the collectors' Deployments and Services; the first has no number. */}}
@@ -144,11 +178,11 @@ readinessProbe:
 {{- define "egress.spread" -}}
 {{- $term := dict "labelSelector" (dict "matchLabels" .labels) "topologyKey" "kubernetes.io/hostname" -}}
 affinity:
-  {{- if .affinity }}
-  {{- toYaml .affinity | nindent 2 }}
+  {{- with .component.affinity }}
+  {{- toYaml . | nindent 2 }}
   {{- else }}
   podAntiAffinity:
-    {{- if eq .antiAffinity "required" }}
+    {{- if eq (.component.antiAffinity | default "preferred") "required" }}
     requiredDuringSchedulingIgnoredDuringExecution:
     - {{ toYaml $term | nindent 6 | trim }}
     {{- else }}
@@ -159,12 +193,16 @@ affinity:
     {{- end }}
   {{- end }}
 topologySpreadConstraints:
+{{- with .component.topologySpreadConstraints }}
+{{- toYaml . | nindent 0 }}
+{{- else }}
 - maxSkew: 1
   topologyKey: topology.kubernetes.io/zone
   whenUnsatisfiable: ScheduleAnyway
   labelSelector:
     matchLabels:
       {{- toYaml .labels | nindent 6 }}
+{{- end }}
 {{- end -}}
 
 {{- /* Splits NAMESPACE/NAME into JSON with namespace and name; empty JSON for "none". */}}

@@ -8,7 +8,10 @@ use std::{
 };
 
 use k8s_openapi::{
-    api::core::v1::{ConfigMap, Pod, Service, ServiceAccount},
+    api::{
+        apps::v1::DaemonSet,
+        core::v1::{ConfigMap, Pod, Service, ServiceAccount},
+    },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
@@ -18,7 +21,7 @@ use kube::{
 use proto::api::DnsNameResolver;
 use serde_json::json;
 use tests::{
-    chart::{self, COLLECTOR, RELEASE, kind_of},
+    chart::{self, COLLECTOR, OVN_WRITER, RELEASE, kind_of},
     kube::{ApiServer, deploy},
     programs::{program, tool},
     wait::eventually,
@@ -312,22 +315,29 @@ async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
     )
     .await
     .unwrap();
-    // Before the notes know the addresses, and after.
-    let again = helm(&server, &install);
+    let (_, notes) = first.split_once("NOTES:\n").unwrap();
+    assert!(notes.lines().count() <= 25, "{notes}");
     let mut patched = Vec::new();
-    for notes in [&first, &again] {
-        follow(&server, notes);
+    for _ in 0..2 {
+        run_of_notes(&server, notes, "get configmap");
         let map = maps.get("coredns").await.unwrap();
         patched.push(map.data.unwrap()["Corefile"].clone());
     }
     assert_eq!(patched[0], patched[1], "the second time changes nothing");
+    let lines = run_of_notes(&server, notes, "get service");
+    assert_eq!(lines.lines().count(), 2, "{lines}");
     let services: Api<Service> = Api::namespaced(client.clone(), NAMESPACE);
     for instance in [COLLECTOR.to_owned(), format!("{COLLECTOR}-2")] {
         let service = services.get(&instance).await.unwrap();
         let address = service.spec.and_then(|spec| spec.cluster_ip).unwrap();
-        let line = format!("    dnstap tcp://{address}:6000 full\n");
-        assert!(patched[1].contains(&line), "{patched:?}");
+        let line = format!("dnstap tcp://{address}:6000 full\n");
+        assert!(patched[1].contains(&format!("    {line}")), "{patched:?}");
+        assert!(lines.contains(&line), "{lines}");
     }
+    let writers: Api<DaemonSet> = Api::namespaced(client.clone(), NAMESPACE);
+    let writer = serde_json::to_value(writers.get(OVN_WRITER).await.unwrap()).unwrap();
+    let args = writer["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
+    assert!(args.contains("--deny-answer=10.96.0.0/16"), "{args}");
     guards_the_statuses(&server, "ovn-kubernetes", &[(NAMESPACE, COLLECTOR)]).await;
 
     // Learned addresses outlive the programs.
@@ -337,24 +347,14 @@ async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
     crds.get(firewalls).await.unwrap();
 }
 
-/// The programs and the tools before what the machine has.
-fn path_with_tools() -> String {
-    let folders = [program("collector"), tool("kubectl")];
-    let folders = folders
-        .iter()
-        .map(|path| path.parent().unwrap().display().to_string());
-    let folders: Vec<String> = folders.chain(std::env::var("PATH")).collect();
-    folders.join(":")
-}
-
-/// Runs the command that the notes give for the Corefile; there is no kubelet for `kubectl exec`.
-fn follow(server: &ApiServer, notes: &str) {
+/// The command of the notes that begins with a line with these words, where there is no kubelet for `kubectl exec`.
+fn run_of_notes(server: &ApiServer, notes: &str, words: &str) -> String {
     let commands: Vec<&str> = notes
         .lines()
-        .skip_while(|line| !line.starts_with("    kubectl") || !line.contains("configmap"))
+        .skip_while(|line| !line.starts_with("    kubectl") || !line.contains(words))
         .take_while(|line| line.starts_with("    "))
         .collect();
-    assert!(commands.len() == 5, "{notes}");
+    assert!(!commands.is_empty(), "{words}: {notes}");
     let script = format!(
         "set -euo pipefail
         kubectl() {{
@@ -366,10 +366,20 @@ fn follow(server: &ApiServer, notes: &str) {
         server.folder().join("kubectl").display(),
         commands.join("\n"),
     );
-    let output = Command::new("bash")
-        .arg("-c")
-        .arg(&script)
+    let mut bash = Command::new("bash");
+    let output = bash
+        .args(["-c", &script])
         .env("PATH", path_with_tools())
         .output();
-    succeeded(&script, &output.unwrap());
+    succeeded(&script, &output.unwrap())
+}
+
+/// The programs and the tools before what the machine has.
+fn path_with_tools() -> String {
+    let folders = [program("collector"), tool("kubectl")];
+    let folders = folders
+        .iter()
+        .map(|path| path.parent().unwrap().display().to_string());
+    let folders: Vec<String> = folders.chain(std::env::var("PATH")).collect();
+    folders.join(":")
 }

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use kube::ResourceExt;
 use tests::{chart, programs::program};
 
 /// Where the release is.
@@ -12,9 +13,10 @@ fn values_that_cannot_be_are_refused_in_words_that_help() {
     for (flags, words) in [
         (&["collector.instances=0"][..], "/collector/instances"),
         (&["collector.replica=3"], "'replica' not allowed"),
-        (&["podMonitor.enabled=true"], "networkPolicy.metricsFrom"),
+        (&["monitor.enabled=true"], "networkPolicy.metricsFrom"),
         (&["dnstap.tcp.enabled=false"], "neither tcp nor tls"),
         (&["dnstap.tls.enabled=true"], "dnstap.tls.secretName"),
+        (&["dnstap.tls.issuerRef.name=ca"], "dnstap.clusterIPs"),
         (
             &[
                 "rules.sources={egressfirewall,dnsresolver}",
@@ -64,6 +66,7 @@ fn the_alerts_are_those_of_the_installed_programs() {
         let rules = &chart::find(&objects, "PrometheusRule", NAMESPACE).data["spec"]["groups"];
         let text = rules.to_string();
         assert!(text.contains("EgressDNSCollectorsAbsent"), "{flags:?}");
+        assert!(!text.contains("runbook_url"), "a link to no page: {text}");
         for (alert, expected) in [
             ("EgressDNSOvnWritersAbsent", has_ovn_writers),
             ("EgressDNSPolicyWritersAbsent", has_policy_writers),
@@ -101,6 +104,34 @@ fn the_programs_know_the_flags_of_their_pods() {
             }
         }
     }
+}
+
+/// The accounts of the programs are those that roles and admission policies name.
+#[test]
+fn accounts_with_names_of_the_values_have_the_rights() {
+    let values = chart::folder().join("ci/overrides-values.yaml");
+    let objects = chart::render(NAMESPACE, &["--values", &values.to_string_lossy()]);
+    let mut accounts: Vec<_> = objects
+        .iter()
+        .filter(|it| chart::kind_of(it) == "ServiceAccount")
+        .map(ResourceExt::name_any)
+        .collect();
+    accounts.sort();
+    assert_eq!(accounts, ["names", "sets"]);
+    let bindings = objects
+        .iter()
+        .filter(|it| chart::kind_of(it).ends_with("RoleBinding"));
+    for binding in bindings {
+        let subject = &binding.data["subjects"][0]["name"];
+        assert!(accounts.iter().any(|it| subject == it), "{subject}");
+    }
+    let name = format!("{NAMESPACE}-status-writers");
+    let policy = chart::find(&objects, "ValidatingAdmissionPolicy", &name);
+    let writers = policy.data["spec"]["variables"].to_string();
+    assert!(
+        writers.contains("serviceaccount:egress-by-name:names"),
+        "{writers}"
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ const UPDATE: &str = "UPDATE_GENERATED";
 const HEAD: &str = "<!-- Generated from the programs; see tests/tests/programs/metrics.rs. -->\n\n# Metrics\n\n\
 All programs show their metrics at `/metrics` of `--admin`. Every series has the label `program`, which is `collector`, `ovn-writer` or \
 `policy-writer`. The port of `--admin` is 9090 for the collector, 9091 for the ovn-writer and 9094 for the policy-writer by default. \
-The chart's value `podMonitor.enabled` lets the Prometheus operator read them. `networkPolicy.metricsFrom` must then admit Prometheus. \
+The chart's value `monitor.enabled` lets the Prometheus operator read them. `networkPolicy.metricsFrom` must then admit Prometheus. \
 [troubleshooting.md](troubleshooting.md) has the alerts, and [limits.md](limits.md) says what *left out* means. A later version may rename or remove a metric; the changelog says so.\n";
 
 fn metrics_of(tables: &'static [&'static [Metric]]) -> impl Iterator<Item = &'static Metric> {
