@@ -52,15 +52,9 @@ enum Socket {
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Peer {
-    /// The process at the other end of a unix socket, by the kernel's data.
-    Process {
-        /// Its process; `None` if it is invisible from here, as from another PID namespace.
-        pid: Option<i32>,
-        /// Its user.
-        uid: u32,
-        /// Its group.
-        gid: u32,
-    },
+    /// The process at the other end of a unix socket, by the kernel's data; `None` if it is invisible from here, as from
+    /// another PID namespace.
+    Process(Option<i32>),
     /// The other end of a TCP connection.
     Address(SocketAddr),
 }
@@ -69,7 +63,7 @@ impl Peer {
     /// Its address, as IPv4 if it is IPv4-mapped.
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
-            Self::Process { .. } => None,
+            Self::Process(_) => None,
             Self::Address(address) => Some(address.ip().to_canonical()),
         }
     }
@@ -78,16 +72,8 @@ impl Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Process {
-                pid: Some(pid),
-                uid,
-                gid,
-            } => write!(f, "pid {pid} uid {uid} gid {gid}"),
-            Self::Process {
-                pid: None,
-                uid,
-                gid,
-            } => write!(f, "uid {uid} gid {gid}"),
+            Self::Process(Some(pid)) => write!(f, "process {pid}"),
+            Self::Process(None) => f.write_str("a process in another PID namespace"),
             Self::Address(address) => address.fmt(f),
         }
     }
@@ -162,24 +148,9 @@ impl Listener {
             }
             Socket::Unix { listener, .. } => {
                 let (stream, _) = listener.accept().await?;
-                let who = stream.peer_cred()?;
-                let peer = Peer::Process {
-                    pid: who.pid(),
-                    uid: who.uid(),
-                    gid: who.gid(),
-                };
+                let peer = Peer::Process(stream.peer_cred()?.pid());
                 Ok((Box::pin(stream), peer))
             }
-        }
-    }
-
-    /// Whether the URL lets this peer connect. The caller of [`accept`](Self::accept) must check it.
-    pub fn admits(&self, peer: &Peer) -> bool {
-        match (&self.address, peer) {
-            (ListenAddress::Unix(address), Peer::Process { uid, gid, .. }) => {
-                address.admits(*uid, *gid)
-            }
-            _ => true,
         }
     }
 }
@@ -201,8 +172,8 @@ async fn bind_unix(address: &UnixAddress, access: Access) -> anyhow::Result<Unix
         Access::User => 0o600,
         Access::Group => 0o660,
     });
-    if address.uid.is_some() || address.gid.is_some() {
-        chown(path, address.uid, address.gid).context("the socket cannot be given to its owner")?;
+    if address.gid.is_some() {
+        chown(path, None, address.gid).context("the socket cannot be given to its group")?;
     }
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     Ok(listener)

@@ -4,15 +4,12 @@
 //! Names follow <https://prometheus.io/docs/practices/naming/>: base units, the unit at the end, `_total` for counters.
 
 pub mod process;
-pub(crate) mod series;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, histogram};
-
-pub use self::series::Series;
 
 /// The label that every series has: the name of the program.
 pub const PROGRAM: &str = "program";

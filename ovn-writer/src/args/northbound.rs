@@ -5,9 +5,9 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use ovsdb_replica::{ClientOptions, Limits, Remotes, TlsIdentity, TlsOptions};
-use runtime::{UsageError, certificate_expiry::Role, memory};
+use runtime::{UsageError, certificate_expiry::Role};
 
-use crate::address_set::NORTHBOUND;
+use crate::{address_set::NORTHBOUND, memory};
 
 /// How long a `tcp:` or `ssl:` remote may be silent before it is asked for a sign of life; after as long again the session
 /// ends. OVN's programs have the same default.

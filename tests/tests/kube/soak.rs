@@ -4,6 +4,7 @@
 mod crd;
 mod failover;
 mod instances;
+mod large_objects;
 mod log;
 pub(crate) mod openshift;
 mod outage;

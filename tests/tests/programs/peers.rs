@@ -202,28 +202,6 @@ async fn over_tcp_only_allowed_addresses_may_speak() {
 }
 
 #[tokio::test]
-async fn over_a_unix_socket_only_named_users_may_stream_if_any_are_named() {
-    let workdir = Workdir::new();
-    let store = wanting(&workdir);
-    let uid = rustix::process::geteuid().as_raw();
-    let (open, closed) = (workdir.join("open.sock"), workdir.join("closed.sock"));
-    let url = |path: &Path, uid: u32| format!("unix://{}?mode=0666&peer-uid={uid}", path.display());
-    let flags = [
-        "--listen",
-        &url(&open, uid),
-        "--listen",
-        &url(&closed, uid + 1),
-    ];
-    let collector = start_collector(&workdir, &store, &flags).await;
-    collector.ready().await;
-    assert_eq!(Sender::connect(&closed).await.closed().await, b"");
-    refused(&collector, "peer_credentials", 1.0).await;
-    let mut sender = Sender::open(&open).await;
-    sender.send(&frame([203, 0, 113, 1])).await.unwrap();
-    eventually("it counts", async || expect_known(&store, "203.0.113.1")).await;
-}
-
-#[tokio::test]
 async fn a_sender_that_never_reads_is_read() {
     let workdir = Workdir::new();
     let store = wanting(&workdir);

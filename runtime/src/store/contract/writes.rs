@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
-    super::{ObjectKey, Precondition, Replace, Store, StoreError},
+    super::{ObjectKey, Precondition, Store, StoreError},
     DEADLINE, add_name, addresses, key, resolver, status,
 };
 
@@ -105,7 +105,7 @@ pub async fn a_status_is_replaced_and_nothing_else(store: &impl Store, namespace
 
 /// Labels, annotations, owners and spec. The fields of the status in the given object are ignored.
 pub async fn all_but_the_status_is_replaced_if_the_version_is_the_stored_one(
-    store: &impl Replace,
+    store: &impl Store,
     namespace: &str,
 ) {
     let mut object = resolver(namespace, "a");
