@@ -6,8 +6,8 @@ use std::{
     fmt, fs,
     io::{self, ErrorKind},
     net::{IpAddr, SocketAddr},
-    os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown},
-    path::{Path, PathBuf},
+    os::unix::fs::{FileTypeExt, PermissionsExt, chown},
+    path::Path,
     pin::Pin,
     time::Duration,
 };
@@ -33,7 +33,7 @@ pub enum Access {
     Group,
 }
 
-/// A bound socket. Its file is removed on drop.
+/// A bound socket. Its file stays, and the next bind replaces it.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
@@ -42,10 +42,7 @@ pub struct Listener {
 
 #[derive(Debug)]
 enum Socket {
-    Unix {
-        listener: UnixListener,
-        _file: SocketFile,
-    },
+    Unix(UnixListener),
     Tcp(TcpListener),
 }
 
@@ -105,8 +102,7 @@ impl Listener {
             }
             ListenAddress::Unix(unix) => {
                 let listener = bind_unix(unix, access).await?;
-                let _file = SocketFile::new(&unix.path)?;
-                (Socket::Unix { listener, _file }, address.clone())
+                (Socket::Unix(listener), address.clone())
             }
         };
         Ok(Self { socket, address })
@@ -146,7 +142,7 @@ impl Listener {
                 let (stream, peer) = listener.accept().await?;
                 Ok((Box::pin(stream), Peer::Address(peer)))
             }
-            Socket::Unix { listener, .. } => {
+            Socket::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
                 let peer = Peer::Process(stream.peer_cred()?.pid());
                 Ok((Box::pin(stream), peer))
@@ -177,31 +173,6 @@ async fn bind_unix(address: &UnixAddress, access: Access) -> anyhow::Result<Unix
     }
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     Ok(listener)
-}
-
-/// Removes the socket's file on drop, unless another program has replaced it.
-#[derive(Debug)]
-struct SocketFile {
-    path: PathBuf,
-    inode: u64,
-}
-
-impl SocketFile {
-    fn new(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            path: path.to_owned(),
-            inode: fs::symlink_metadata(path)?.ino(),
-        })
-    }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
-            // A remaining file is harmless: the next start replaces it.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+use std::os::unix::fs::MetadataExt;
+
 use super::*;
 
 #[test]
@@ -75,7 +77,6 @@ async fn a_socket_file_that_nobody_listens_on_is_replaced() {
     );
     UnixStream::connect(&path).await.unwrap();
     drop(listener);
-    assert!(!path.exists(), "it cleans up after itself");
 }
 
 #[tokio::test]

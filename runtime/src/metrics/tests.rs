@@ -1,11 +1,20 @@
 use super::*;
 
+const fn counter(name: &'static str, labels: &'static [Label]) -> Metric {
+    Metric {
+        name,
+        kind: MetricKind::Counter,
+        labels,
+        meaning: "Seen",
+    }
+}
+
 #[test]
 fn a_counter_of_known_series_has_them_all_at_once() {
     const KIND: Label = Label::one_of("kind", &["a", "b"]);
     const OUTCOME: Label = Label::one_of("outcome", &["x", "y"]);
     const ANY: Label = Label::any("what", "a thing");
-    let series = |labels| Metric::counter("seen_total", labels, "Seen").series();
+    let series = |labels| counter("seen_total", labels).series();
     let known = series(&[KIND, OUTCOME]);
     assert_eq!(known.len(), 4);
     assert!(known.contains(&vec![("kind", "b"), ("outcome", "x")]));
@@ -15,7 +24,7 @@ fn a_counter_of_known_series_has_them_all_at_once() {
 
 #[test]
 fn the_unit_stands_in_the_name() {
-    let unit = |name| Metric::counter(name, &[], "").unit();
+    let unit = |name| counter(name, &[]).unit();
     assert_eq!(unit("received_bytes_total"), Some(Unit::Bytes));
     assert_eq!(unit("delay_seconds"), Some(Unit::Seconds));
     assert_eq!(unit("events_total"), None);

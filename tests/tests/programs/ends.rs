@@ -75,13 +75,6 @@ async fn what_was_observed_is_written_before_the_end() {
     world.expect_set(name, Family::V4, &["192.0.2.10"]).await;
 }
 
-#[tokio::test]
-async fn the_socket_is_removed_at_the_end() {
-    let mut world = world().await;
-    world.collector.process().terminate().await;
-    assert!(!world.dnstap_socket().exists());
-}
-
 /// What is in the files that a folder's writers prepare before they take its lock.
 fn prepared(store: &Path) -> Vec<String> {
     let objects = store.join("ovn-kubernetes/dnsnameresolvers");

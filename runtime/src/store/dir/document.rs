@@ -14,13 +14,11 @@ use serde_saphyr::{
 
 use super::file::MAX_SIZE;
 
-/// A document of a file, or an item of a list in it.
+/// A document of a file.
 pub(super) struct Document<'a> {
     /// The file before it.
     before: &'a str,
     text: &'a str,
-    /// Where the item is, such as `items.0`.
-    path: String,
 }
 
 /// The documents of a file, without those that have only comments and directives.
@@ -34,7 +32,6 @@ pub(super) fn documents(text: &str) -> Vec<Document<'_>> {
     let documents = documents.map(|(start, end)| Document {
         before: text.get(..start).unwrap_or_default(),
         text: text.get(start..end).unwrap_or_default(),
-        path: String::new(),
     });
     let is_empty = |line: &str| line.trim().is_empty() || line.starts_with(['#', '%']);
     documents
@@ -43,21 +40,12 @@ pub(super) fn documents(text: &str) -> Vec<Document<'_>> {
 }
 
 impl Document<'_> {
-    /// An item of the list that the document is.
-    pub(super) fn item(&self, index: usize) -> Self {
-        let path = format!("items.{index}");
-        Self { path, ..*self }
-    }
-
     pub(super) fn parse(&self) -> Result<Value, Error> {
         serde_saphyr::from_str_with_options(self.text, options())
     }
 
-    /// Why it is no `T`, with the line. An item of a list has its first line.
+    /// Why it is no `T`, with the line.
     pub(super) fn fault_of<T: for<'de> Deserialize<'de>>(&self) -> Option<String> {
-        if !self.path.is_empty() {
-            return None;
-        }
         let error = serde_saphyr::from_str_with_options::<T>(self.text, options()).err()?;
         Some(self.fault(&error))
     }
@@ -83,8 +71,7 @@ impl Document<'_> {
     }
 
     fn find(&self, field: &str) -> Option<u64> {
-        let path = self.path.split('.').chain(field.split('.'));
-        let path: Vec<&str> = path.filter(|it| !it.is_empty()).collect();
+        let path: Vec<&str> = field.split('.').filter(|it| !it.is_empty()).collect();
         let options = options();
         let found = with_deserializer_from_str_with_options(self.text, options, |it| {
             LineOf(&path).deserialize(it)

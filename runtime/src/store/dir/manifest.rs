@@ -59,11 +59,11 @@ impl<K: Kind> Manifest<K> {
                 Ok(mut value) if value.get("kind").is_some_and(|it| it == "List") => {
                     let items = value.get_mut("items").and_then(Value::as_array_mut);
                     for (index, item) in items.into_iter().flatten().enumerate() {
-                        manifest.add(&document.item(index), item, own);
+                        manifest.add(document, &format!("items.{index}."), item, own);
                     }
                 }
                 Ok(mut value) => {
-                    manifest.add(document, &mut value, own);
+                    manifest.add(document, "", &mut value, own);
                     manifest.document = Some(value).filter(|_| documents.len() == 1);
                 }
                 Err(error) => manifest.fail(None, || document.fault(&error)),
@@ -89,16 +89,22 @@ impl<K: Kind> Manifest<K> {
         object.ok_or_else(|| anyhow!(self.faults.join("; ")))
     }
 
-    /// Adds an object of a file, if it is of this kind.
-    fn add(&mut self, document: &Document<'_>, value: &mut Value, own: Option<&ObjectKey>) {
-        let first_line = || document.line_of("");
+    /// Adds an object of a file, if it is of this kind. `part` is the part of the document that has it, such as `items.0.`.
+    fn add(
+        &mut self,
+        document: &Document<'_>,
+        part: &str,
+        value: &mut Value,
+        own: Option<&ObjectKey>,
+    ) {
+        let line_of = |field: &str| document.line_of(&format!("{part}{field}"));
         let key = match key_of::<K>(value, own) {
             Ok(Some(key)) => key,
             Ok(None) => return,
-            Err(fault) => return self.fail(None, || format!("line {}: {fault}", first_line())),
+            Err(fault) => return self.fail(None, || format!("line {}: {fault}", line_of(""))),
         };
         if self.objects.contains_key(&key) {
-            return self.fault(|| format!("line {}: {key} is here twice", first_line()));
+            return self.fault(|| format!("line {}: {key} is here twice", line_of("")));
         }
         let has_metadata = value.get("metadata").is_some_and(|it| !it.is_null());
         if !has_metadata {
@@ -106,30 +112,28 @@ impl<K: Kind> Manifest<K> {
         }
         set_field(value, "/metadata", "resourceVersion", None);
         let mut unknown = Vec::new();
-        match serde_ignored::deserialize(&*value, |field| unknown.push(field.to_string())) {
-            Ok(object) => {
-                self.warn(document, &object, &unknown);
-                self.objects.insert(key, Some(object));
+        let decoded = serde_ignored::deserialize(&*value, |field| unknown.push(field.to_string()));
+        let object: K = match decoded {
+            Ok(object) => object,
+            Err(error) => {
+                return self.fail(Some(key), || {
+                    // JSON has no lines. Without `metadata` the type would miss that first.
+                    let located = document.fault_of::<K>();
+                    let located = located.filter(|_| has_metadata && part.is_empty());
+                    located.unwrap_or_else(|| format!("line {}: {error}", line_of("")))
+                });
             }
-            Err(error) => self.fail(Some(key), || {
-                // JSON has no lines. Without `metadata` the type would miss that first.
-                let located = document.fault_of::<K>().filter(|_| has_metadata);
-                located.unwrap_or_else(|| format!("line {}: {error}", first_line()))
-            }),
-        }
-    }
-
-    /// Adds the faults of an object that decodes.
-    fn warn(&mut self, document: &Document<'_>, object: &K, unknown: &[String]) {
+        };
         if let Some((field, reason)) = object.lint() {
-            self.fault(|| format!("line {}: {reason}", document.line_of(&field)));
+            self.fault(|| format!("line {}: {reason}", line_of(&field)));
         }
         let is_checked = |field: &&String| !UNCHECKED.iter().any(|it| field.starts_with(it));
         if let Some(field) = unknown.iter().find(is_checked) {
             let field = field.replace(".?", "");
-            let line = || document.line_of(&field);
+            let line = || line_of(&field);
             self.fault(|| format!("line {}: unknown field `{field}` has no effect", line()));
         }
+        self.objects.insert(key, Some(object));
     }
 
     /// Adds the fault of an object that does not decode. Its key may be unknown.

@@ -75,9 +75,9 @@ async fn hold_lease(leases: Api<Lease>) {
     leases.create(&PostParams::default(), &lease).await.unwrap();
     loop {
         let renewed = json!({ "spec": { "renewTime": MicroTime(Timestamp::now()) } });
-        let params = PatchParams::default();
-        let renewed = leases.patch("ovn-writer", &params, &Patch::Merge(renewed));
-        renewed.await.unwrap();
+        let (params, renewed) = (PatchParams::default(), Patch::Merge(renewed));
+        let renewed = leases.patch("ovn-writer", &params, &renewed).await;
+        renewed.unwrap();
         sleep(Duration::from_secs(2)).await;
     }
 }
