@@ -78,6 +78,10 @@ impl Store for Scripted {
     async fn replace_status<K: Kind>(&self, _object: &K) -> Result<K, StoreError> {
         unreachable!("nothing is written")
     }
+
+    async fn replace<K: Kind>(&self, _object: &K) -> Result<K, StoreError> {
+        unreachable!("nothing is written")
+    }
 }
 
 /// The EgressFirewall of a namespace, after so many edits that each replace a name.

@@ -27,7 +27,7 @@ pub use self::{
     task::run,
 };
 
-use runtime::metrics::{Label, Metric};
+use runtime::metrics::Label;
 
 runtime::metrics! {
     pub const METRICS;
@@ -39,15 +39,7 @@ runtime::metrics! {
     histogram "egress_collector_flush_delay_seconds" "From a probe to the arrival of the events that the DNS server had buffered";
     gauge "egress_collector_dns_blocks" [Label::one_of("state", BlockState::WORDS)]
         "Server blocks of DNS servers, by the results of their flush probes. Good: `streaming` (probes come back). For less than 30 s: `trying` (waits for the first probe). Bad: `not_streaming` (no probe came back for 30 s: answers are not seen), `forwards` (the block forwards probes, so answers come up to a second late)";
-    + NOT_STREAMING;
+    gauge NOT_STREAMING = "egress_collector_dns_block_not_streaming"
+        [Label::any("server", "its address and port"), Label::any("name", "the name by which the block is probed")]
+        "1 for a server block none of whose flush probes came back as a dnstap event for 30 s; 0 for the others. Its answers are not seen";
 }
-
-/// Its series are removed with the blocks.
-const NOT_STREAMING: Metric = Metric::gauge(
-    "egress_collector_dns_block_not_streaming",
-    &[
-        Label::any("server", "its address and port"),
-        Label::any("name", "the name by which the block is probed"),
-    ],
-    "1 for a server block none of whose flush probes came back as a dnstap event for 30 s; 0 for the others. Its answers are not seen",
-);

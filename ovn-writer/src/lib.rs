@@ -20,6 +20,7 @@ mod external_ids;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod inspect;
+mod memory;
 mod metrics;
 pub mod references;
 pub mod report;

@@ -207,18 +207,13 @@ impl Names {
     }
 }
 
-/// Whether the object is among those that exist but cannot be read, alone or with its whole namespace.
-pub fn covers(unreadable: &BTreeSet<ObjectKey>, key: &ObjectKey) -> bool {
-    unreadable.contains(key) || unreadable.contains(&ObjectKey::all_in(&key.namespace))
-}
-
 /// The known objects that a list does not have, and that are not unreadable.
 pub fn absent<'a>(
     known: impl Iterator<Item = &'a ObjectKey>,
     listed: &BTreeSet<ObjectKey>,
     unreadable: &BTreeSet<ObjectKey>,
 ) -> Vec<ObjectKey> {
-    let is_there = |key: &ObjectKey| listed.contains(key) || covers(unreadable, key);
+    let is_there = |key: &ObjectKey| listed.contains(key) || unreadable.contains(key);
     known.filter(|key| !is_there(key)).cloned().collect()
 }
 

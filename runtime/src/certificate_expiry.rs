@@ -1,12 +1,12 @@
 //! The expiry of a program's certificates as a metric, so that an alert can warn before connections fail.
 
 use std::{
-    collections::BTreeMap,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use anyhow::Context;
+use metrics::gauge;
 use tokio::{
     task::spawn_blocking,
     time::{MissedTickBehavior, interval},
@@ -16,24 +16,20 @@ use tracing::debug;
 use x509_parser::parse_x509_certificate;
 
 use crate::{
-    metrics::{Label, Metric, Series},
+    metrics::Label,
     tls::{certificates, read},
 };
 
 /// The interval between two reads of the files.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// The metrics of certificates.
-pub const METRICS: &[Metric] = &[EXPIRATION];
+crate::metrics! {
+    /// The metrics of certificates.
+    pub const METRICS;
 
-const EXPIRATION: Metric = Metric::gauge(
-    "egress_certificate_expiration_timestamp_seconds",
-    &[Label::one_of(
-        "certificate",
-        &["listener", "client", "authority"],
-    )],
-    "When a certificate file expires, in seconds since 1970. `listener`: `--certificate` of the collector. `client`: `--certificate` of the ovn-writer. `authority`: `--ca-cert` of the ovn-writer. Of a certificate chain the earliest expiry, of a file with authorities (CAs) the latest",
-);
+    gauge EXPIRATION = "egress_certificate_expiration_timestamp_seconds" [Label::one_of("certificate", &["listener", "client", "authority"])]
+        "When a certificate file expires, in seconds since 1970. `listener`: `--certificate` of the collector. `client`: `--certificate` of the ovn-writer. `authority`: `--ca-cert` of the ovn-writer. Of a certificate chain the earliest expiry, of a file with authorities (CAs) the latest";
+}
 
 /// The use of a file of certificates.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -62,27 +58,19 @@ impl Role {
 /// # Errors
 /// A thread that reads files failed.
 pub async fn run(files: Vec<(Role, PathBuf)>, token: CancellationToken) -> anyhow::Result<()> {
-    let series = Series::of(&EXPIRATION);
-    let mut known = BTreeMap::new();
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while token.run_until_cancelled(ticks.tick()).await.is_some() {
-        let files = files.clone();
-        let look = move || -> Vec<(Role, Option<i64>)> {
-            let look = |(role, path): (Role, PathBuf)| (role, expiration(role, &path));
-            files.into_iter().map(look).collect()
-        };
-        let found = spawn_blocking(look)
-            .await
-            .context("a thread that reads files failed")?;
-        known.extend(found.into_iter().filter_map(|(role, at)| Some((role, at?))));
-        // Seconds since 1970: far below 2^52.
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-        series.replace(
-            known
-                .iter()
-                .map(|(role, at)| ([role.as_str().to_owned()], *at as f64)),
-        );
+        for (role, path) in files.clone() {
+            let expiration = spawn_blocking(move || expiration(role, &path))
+                .await
+                .context("a thread that reads files failed")?;
+            if let Some(at) = expiration {
+                // Seconds since 1970: far below 2^52.
+                #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+                gauge!(EXPIRATION, "certificate" => role.as_str()).set(at as f64);
+            }
+        }
     }
     Ok(())
 }
@@ -107,6 +95,8 @@ fn expiration(role: Role, path: &Path) -> Option<i64> {
 mod tests {
     use std::fs;
 
+    use metrics::set_default_local_recorder;
+    use metrics_exporter_prometheus::PrometheusBuilder;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
     use super::*;
@@ -132,18 +122,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_renewed_certificate_is_seen_and_a_broken_file_changes_nothing() {
+    async fn renewed_certificate_is_seen_and_broken_file_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c.pem");
         fs::write(&path, certificate((2030, 1, 1))).unwrap();
         let token = CancellationToken::new();
-        let files = vec![(Role::Listener, path.clone())];
-        let running = tokio::spawn(run(files, token.clone()));
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let _recording = set_default_local_recorder(&recorder);
+        let running = tokio::spawn(run(vec![(Role::Listener, path.clone())], token.clone()));
         let shows = async |seconds: &str| {
-            let series = format!(
-                "egress_certificate_expiration_timestamp_seconds{{program=\"x\",certificate=\"listener\"}} {seconds}\n"
-            );
-            while !crate::metrics::series::render("x").contains(&series) {
+            let series = format!("{EXPIRATION}{{certificate=\"listener\"}} {seconds}\n");
+            while !recorder.handle().render().contains(&series) {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         };

@@ -8,13 +8,9 @@ mod watch;
 
 use std::{env, error::Error, time::Duration};
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use futures_util::Stream;
-use kube::{
-    Client, Config,
-    api::PostParams,
-    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
-};
+use kube::{Client, Config, api::PostParams, config::KubeConfigOptions};
 
 use crate::{
     UsageError,
@@ -25,10 +21,7 @@ pub use self::{
     store::KubeStore,
     watch::{KindScope, Object},
 };
-pub(crate) use self::{
-    store::answer,
-    watch::{Watching, watch},
-};
+pub(crate) use self::{store::answer, watch::watch};
 
 /// The time-out of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,7 +47,7 @@ impl Cluster {
     /// `manager` names this process in `managedFields` and in Events.
     ///
     /// # Errors
-    /// [`UsageError`]: no configuration names a cluster. Other errors: the configuration cannot be used.
+    /// [`UsageError`]: no configuration names a cluster, or it cannot be used.
     pub async fn find(manager: &'static str) -> anyhow::Result<Self> {
         Self::find_context(None, manager).await
     }
@@ -62,7 +55,7 @@ impl Cluster {
     /// As [`Cluster::find`]; `context` is one of the kubeconfig's contexts instead of the current one.
     ///
     /// # Errors
-    /// Those of [`Cluster::find`]; the kubeconfig has no such context.
+    /// Those of [`Cluster::find`].
     pub async fn find_context(
         context: Option<&str>,
         manager: &'static str,
@@ -124,11 +117,7 @@ impl Cluster {
         scope: Scope,
         labels: Option<String>,
     ) -> impl Stream<Item = Event<K>> + Send + 'static {
-        watch(
-            self.client(),
-            Watching { scope, labels },
-            self.bad_objects(),
-        )
+        watch(self.client(), scope, labels, self.bad_objects())
     }
 
     /// Whether the API server serves a resource, such as `networksets` of `projectcalico.org/v3`.
@@ -148,32 +137,22 @@ impl Cluster {
 }
 
 async fn configuration(context: Option<&str>) -> anyhow::Result<Config> {
-    let unusable =
-        |error: KubeconfigError| anyhow!("the kubeconfig cannot be used: {}", in_words(&error));
-    let kubeconfig = match Kubeconfig::from_env().map_err(unusable)? {
-        Some(kubeconfig) => kubeconfig,
-        None if context.is_none() && env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
-            return Config::incluster().map_err(|error| {
-                anyhow!(
-                    "the pod's service account cannot be used: {}",
-                    in_words(&error)
-                )
-            });
-        }
-        None => {
-            let path = env::home_dir().map(|home| home.join(".kube/config"));
-            let path = path.filter(|path| path.exists()).ok_or_else(|| {
-                UsageError("no Kubernetes cluster is known: KUBECONFIG is not set, there is no ~/.kube/config, and this is not a pod".to_owned())
-            })?;
-            Kubeconfig::read_from(path).map_err(unusable)?
-        }
-    };
+    let is_set = |name| env::var_os(name).is_some();
+    if context.is_none() && !is_set("KUBECONFIG") && is_set("KUBERNETES_SERVICE_HOST") {
+        let config = Config::incluster();
+        return config.context("the pod's service account cannot be used");
+    }
     let options = KubeConfigOptions {
         context: context.map(str::to_owned),
         ..KubeConfigOptions::default()
     };
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    config.map_err(unusable)
+    Config::from_kubeconfig(&options).await.map_err(|error| {
+        let words = in_words(&error);
+        UsageError(format!(
+            "the kubeconfig cannot be used, and this is not a pod: {words}"
+        ))
+        .into()
+    })
 }
 
 /// An error and its causes in one line, without repetitions.

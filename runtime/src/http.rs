@@ -117,12 +117,8 @@ async fn accept(
 ) -> io::Result<(Stream, OwnedSemaphorePermit)> {
     let permit = Arc::clone(permits).acquire_owned().await;
     let permit = permit.map_err(io::Error::other)?;
-    loop {
-        let (stream, peer) = listener.accept().await?;
-        if listener.admits(&peer) {
-            return Ok((stream, permit));
-        }
-    }
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, permit))
 }
 
 async fn answer(stream: Stream, router: Router, limits: Limits, _permit: OwnedSemaphorePermit) {

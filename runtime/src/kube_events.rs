@@ -238,7 +238,7 @@ impl Report {
         let (object, reason) = self.key();
         let id = rapidhash_v3(format!("{object}/{reason}").as_bytes());
         let namespace = self.about.namespace.as_deref().unwrap_or("default");
-        let now = Time(Timestamp::now());
+        let now = Some(Time(Timestamp::now()));
         Event {
             metadata: ObjectMeta {
                 name: Some(format!("{}.{id:016x}", name.trim_end_matches(['.', '-']))),
@@ -254,8 +254,8 @@ impl Report {
                 host: None,
             }),
             reporting_component: Some(manager.to_owned()),
-            first_timestamp: Some(now.clone()),
-            last_timestamp: Some(now),
+            first_timestamp: now.clone(),
+            last_timestamp: now,
             count: Some(1),
             ..Event::default()
         }

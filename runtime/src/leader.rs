@@ -5,8 +5,8 @@
 //!   killed leader is replaced within 17 s and the time of the requests. A leader that ends in order clears the holder,
 //!   so it is replaced at once. Of the collectors, one that receives fewer DNS servers hands the lead over
 //!   (`coverage`).
-//! - With a folder the leader holds `flock` on `PATH/.leader` (the collector) or `PATH/.NAME-leader` (any other
-//!   program) for life. The lock ends with its process.
+//! - With a folder the leader holds `flock` on `PATH/.NAME-leader` for life, where NAME is the program's. The lock ends with
+//!   its process.
 
 mod coverage;
 mod folder;
@@ -77,13 +77,15 @@ impl Leadership {
     /// For the programs that share a store: the Lease of this name in a namespace, or the folder's lock.
     pub fn of(store: &OpenStore, namespace: &str, name: &str) -> Self {
         Self::new(match store {
-            OpenStore::Dir(store) => Contest::Folder(Folder(store.path().join(file(name)))),
-            OpenStore::Kube(store) => Contest::Lease(Box::new(Candidate::new(
-                store.cluster(),
-                namespace,
-                name,
-                identity(),
-            ))),
+            OpenStore::Dir(store) => {
+                let file = format!(".{name}-leader");
+                Contest::Folder(Folder(store.path().join(file)))
+            }
+            OpenStore::Kube(store) => {
+                let cluster = store.cluster();
+                let candidate = Candidate::new(cluster, namespace, name, identity());
+                Contest::Lease(Box::new(candidate))
+            }
         })
     }
 
@@ -194,29 +196,14 @@ impl Drop for Holder {
     }
 }
 
-/// The file that the program of this name locks.
-fn file(name: &str) -> String {
-    match name {
-        // The collector came first, without a name in the file.
-        "collector" => ".leader".to_owned(),
-        name => format!(".{name}-leader"),
-    }
-}
-
-/// [`host`], with a suffix that differs between processes on the same host.
+/// The pod's name (`POD_NAME`) or the host's, with a suffix that differs between processes.
 fn identity() -> String {
-    let process = Uuid::new_v4().simple().to_string();
-    let process: String = process.chars().take(8).collect();
-    format!("{}_{process}", host())
-}
-
-/// The pod's name (`POD_NAME`) or the host's.
-pub(crate) fn host() -> String {
     let pod = env::var("POD_NAME").ok().filter(|name| !name.is_empty());
-    pod.unwrap_or_else(|| {
+    let host = pod.unwrap_or_else(|| {
         let system = rustix::system::uname();
         system.nodename().to_string_lossy().into_owned()
-    })
+    });
+    format!("{host}_{:.8}", Uuid::new_v4().simple().to_string())
 }
 
 #[cfg(test)]

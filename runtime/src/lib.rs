@@ -12,7 +12,6 @@
 //! - [`inspect`]: the state of a program, for administrators.
 //! - [`instance`]: the pod and the node of the process.
 //! - [`leader`]: leader election.
-//! - [`memory`]: the memory limit of the process.
 //! - [`mod@metrics`]: the descriptions of metrics.
 //! - [`reload`]: files that are read again when they change; [`tls`]: keys and certificates.
 //! - [`kube_events`]: Kubernetes Events on users' objects.
@@ -40,7 +39,6 @@ pub mod leader;
 pub mod listen;
 mod lock;
 pub mod log_rate_limiter;
-pub mod memory;
 pub mod metrics;
 mod open_store;
 mod program;

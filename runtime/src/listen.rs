@@ -6,8 +6,8 @@ use std::{
     fmt, fs,
     io::{self, ErrorKind},
     net::{IpAddr, SocketAddr},
-    os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown},
-    path::{Path, PathBuf},
+    os::unix::fs::{FileTypeExt, PermissionsExt, chown},
+    path::Path,
     pin::Pin,
     time::Duration,
 };
@@ -33,7 +33,7 @@ pub enum Access {
     Group,
 }
 
-/// A bound socket. Its file is removed on drop.
+/// A bound socket. Its file stays, and the next bind replaces it.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
@@ -42,25 +42,16 @@ pub struct Listener {
 
 #[derive(Debug)]
 enum Socket {
-    Unix {
-        listener: UnixListener,
-        _file: SocketFile,
-    },
+    Unix(UnixListener),
     Tcp(TcpListener),
 }
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Peer {
-    /// The process at the other end of a unix socket, by the kernel's data.
-    Process {
-        /// Its process; `None` if it is invisible from here, as from another PID namespace.
-        pid: Option<i32>,
-        /// Its user.
-        uid: u32,
-        /// Its group.
-        gid: u32,
-    },
+    /// The process at the other end of a unix socket, by the kernel's data; `None` if it is invisible from here, as from
+    /// another PID namespace.
+    Process(Option<i32>),
     /// The other end of a TCP connection.
     Address(SocketAddr),
 }
@@ -69,7 +60,7 @@ impl Peer {
     /// Its address, as IPv4 if it is IPv4-mapped.
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
-            Self::Process { .. } => None,
+            Self::Process(_) => None,
             Self::Address(address) => Some(address.ip().to_canonical()),
         }
     }
@@ -78,16 +69,8 @@ impl Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Process {
-                pid: Some(pid),
-                uid,
-                gid,
-            } => write!(f, "pid {pid} uid {uid} gid {gid}"),
-            Self::Process {
-                pid: None,
-                uid,
-                gid,
-            } => write!(f, "uid {uid} gid {gid}"),
+            Self::Process(Some(pid)) => write!(f, "process {pid}"),
+            Self::Process(None) => f.write_str("a process in another PID namespace"),
             Self::Address(address) => address.fmt(f),
         }
     }
@@ -119,8 +102,7 @@ impl Listener {
             }
             ListenAddress::Unix(unix) => {
                 let listener = bind_unix(unix, access).await?;
-                let _file = SocketFile::new(&unix.path)?;
-                (Socket::Unix { listener, _file }, address.clone())
+                (Socket::Unix(listener), address.clone())
             }
         };
         Ok(Self { socket, address })
@@ -160,26 +142,11 @@ impl Listener {
                 let (stream, peer) = listener.accept().await?;
                 Ok((Box::pin(stream), Peer::Address(peer)))
             }
-            Socket::Unix { listener, .. } => {
+            Socket::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
-                let who = stream.peer_cred()?;
-                let peer = Peer::Process {
-                    pid: who.pid(),
-                    uid: who.uid(),
-                    gid: who.gid(),
-                };
+                let peer = Peer::Process(stream.peer_cred()?.pid());
                 Ok((Box::pin(stream), peer))
             }
-        }
-    }
-
-    /// Whether the URL lets this peer connect. The caller of [`accept`](Self::accept) must check it.
-    pub fn admits(&self, peer: &Peer) -> bool {
-        match (&self.address, peer) {
-            (ListenAddress::Unix(address), Peer::Process { uid, gid, .. }) => {
-                address.admits(*uid, *gid)
-            }
-            _ => true,
         }
     }
 }
@@ -201,36 +168,11 @@ async fn bind_unix(address: &UnixAddress, access: Access) -> anyhow::Result<Unix
         Access::User => 0o600,
         Access::Group => 0o660,
     });
-    if address.uid.is_some() || address.gid.is_some() {
-        chown(path, address.uid, address.gid).context("the socket cannot be given to its owner")?;
+    if address.gid.is_some() {
+        chown(path, None, address.gid).context("the socket cannot be given to its group")?;
     }
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     Ok(listener)
-}
-
-/// Removes the socket's file on drop, unless another program has replaced it.
-#[derive(Debug)]
-struct SocketFile {
-    path: PathBuf,
-    inode: u64,
-}
-
-impl SocketFile {
-    fn new(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            path: path.to_owned(),
-            inode: fs::symlink_metadata(path)?.ino(),
-        })
-    }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
-            // A remaining file is harmless: the next start replaces it.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,18 @@
 //! A rate limit for log lines that outside input or an outage can cause, with the number of dropped lines.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    mem,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 /// Allows one line of its kind in a second, or another interval. Use one for each place that logs.
 #[derive(Debug)]
 pub struct LogRateLimiter {
     interval: Duration,
-    state: Mutex<LimiterState>,
+    /// The time of the last line, and the number of dropped lines since then.
+    last: Mutex<(Option<Instant>, u64)>,
 }
 
 impl Default for LogRateLimiter {
@@ -18,18 +21,12 @@ impl Default for LogRateLimiter {
     }
 }
 
-#[derive(Debug, Default)]
-struct LimiterState {
-    last: Option<Instant>,
-    left_out: u64,
-}
-
 impl LogRateLimiter {
     /// A limiter of one line per interval.
     pub fn every(interval: Duration) -> Self {
         Self {
             interval,
-            state: Mutex::default(),
+            last: Mutex::default(),
         }
     }
 
@@ -39,16 +36,13 @@ impl LogRateLimiter {
     }
 
     fn allow_at(&self, now: Instant) -> Option<u64> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state
-            .last
-            .is_some_and(|last| now.duration_since(last) < self.interval)
-        {
-            state.left_out += 1;
+        let (last, dropped) = &mut *self.last.lock();
+        if last.is_some_and(|last| now.duration_since(last) < self.interval) {
+            *dropped += 1;
             return None;
         }
-        state.last = Some(now);
-        Some(std::mem::take(&mut state.left_out))
+        *last = Some(now);
+        Some(mem::take(dropped))
     }
 }
 

@@ -4,7 +4,6 @@
 //! Names follow <https://prometheus.io/docs/practices/naming/>: base units, the unit at the end, `_total` for counters.
 
 pub mod process;
-pub(crate) mod series;
 #[cfg(test)]
 mod tests;
 
@@ -12,27 +11,31 @@ use std::fmt;
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, histogram};
 
-pub use self::series::Series;
-
 /// The label that every series has: the name of the program.
 pub const PROGRAM: &str = "program";
 
 /// Declares a table of metrics. Each has a type, a name, labels in brackets (if any), and a meaning. `NAME =` also
-/// defines a constant with the name of the metric. `+ METRIC` adds one that is declared elsewhere.
+/// defines a constant with the name of the metric.
 #[macro_export]
 macro_rules! metrics {
     (
         $(#[$about:meta])* $visibility:vis const $table:ident;
         $($kind:ident $($constant:ident =)? $name:literal $([$($label:expr),+])? $meaning:literal;)*
-        $(+ $metric:ident;)*
     ) => {
         $($(const $constant: &str = $name;)?)*
         $(#[$about])*
         $visibility const $table: &[$crate::metrics::Metric] = &[
-            $($crate::metrics::Metric::$kind($name, &[$($($label),+)?], $meaning),)*
-            $($metric,)*
+            $($crate::metrics::Metric {
+                name: $name,
+                kind: $crate::metrics!(@kind $kind),
+                labels: &[$($($label),+)?],
+                meaning: $meaning,
+            },)*
         ];
     };
+    (@kind counter) => { $crate::metrics::MetricKind::Counter };
+    (@kind gauge) => { $crate::metrics::MetricKind::Gauge };
+    (@kind histogram) => { $crate::metrics::MetricKind::Histogram };
 }
 
 /// A metric.
@@ -78,47 +81,6 @@ pub enum Values {
 }
 
 impl Metric {
-    /// A counter.
-    pub const fn counter(
-        name: &'static str,
-        labels: &'static [Label],
-        meaning: &'static str,
-    ) -> Self {
-        Self::new(name, MetricKind::Counter, labels, meaning)
-    }
-
-    /// A gauge.
-    pub const fn gauge(
-        name: &'static str,
-        labels: &'static [Label],
-        meaning: &'static str,
-    ) -> Self {
-        Self::new(name, MetricKind::Gauge, labels, meaning)
-    }
-
-    /// A histogram.
-    pub const fn histogram(
-        name: &'static str,
-        labels: &'static [Label],
-        meaning: &'static str,
-    ) -> Self {
-        Self::new(name, MetricKind::Histogram, labels, meaning)
-    }
-
-    const fn new(
-        name: &'static str,
-        kind: MetricKind,
-        labels: &'static [Label],
-        meaning: &'static str,
-    ) -> Self {
-        Self {
-            name,
-            kind,
-            labels,
-            meaning,
-        }
-    }
-
     /// The unit at the end of the name; `None` for counts and booleans.
     pub fn unit(&self) -> Option<Unit> {
         let name = self.name.strip_suffix("_total").unwrap_or(self.name);

@@ -7,8 +7,7 @@ use crate::{
     args::StoreAddress,
     cluster::{Cluster, KubeStore},
     store::{
-        BadObjects, Event, Kind, ObjectKey, Precondition, Replace, Scope, Store, StoreError,
-        dir::DirStore,
+        BadObjects, Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, dir::DirStore,
     },
 };
 
@@ -86,9 +85,7 @@ impl Store for OpenStore {
             Self::Kube(store) => store.replace_status(object).await,
         }
     }
-}
 
-impl Replace for OpenStore {
     async fn replace<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         match self {
             Self::Dir(store) => store.replace(object).await,

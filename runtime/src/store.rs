@@ -71,14 +71,6 @@ impl ObjectKey {
             name: String::new(),
         }
     }
-
-    /// A key for all objects of a namespace whose names cannot even be read. No object has such a key.
-    pub fn all_in(namespace: &str) -> Self {
-        Self {
-            namespace: namespace.to_owned(),
-            name: "*".to_owned(),
-        }
-    }
 }
 
 /// Reduces an object's metadata to name, namespace, uid and version, to save memory.
@@ -151,6 +143,16 @@ pub enum Scope {
     Namespace(String),
 }
 
+impl Scope {
+    /// Whether a namespace is in the scope.
+    pub(crate) fn has(&self, namespace: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Namespace(only) => only == namespace,
+        }
+    }
+}
+
 /// `*` for every namespace.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -172,8 +174,8 @@ pub enum Event<K> {
     Applied(K),
     /// An object was deleted; it may never have been decodable.
     Deleted(ObjectKey),
-    /// All objects that exist but cannot be read now. They do not decode, are being written, or are in an unreadable
-    /// namespace. [`ObjectKey::all_in`] stands for those of an unreadable namespace that are not known.
+    /// All objects that exist but cannot be read now. They do not decode, are being written, or are in a folder that
+    /// cannot be read.
     ///
     /// The last known state of these objects stays valid. If there is none, their absence means nothing.
     ///
@@ -293,10 +295,7 @@ pub trait Store: Clone + Send + Sync + 'static {
         &self,
         object: &K,
     ) -> impl Future<Output = Result<K, StoreError>> + Send;
-}
 
-/// A store that also replaces whole objects.
-pub trait Replace: Store {
     /// Replaces labels, annotations, owners, and all fields of the object but `status`, by compare-and-swap like
     /// [`Store::replace_status`]. Returns the object as stored. Durable when it returns.
     ///

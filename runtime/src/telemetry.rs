@@ -13,7 +13,7 @@ use tracing_subscriber::{
 
 use crate::{
     args::LogFormat,
-    metrics::{Metric, PROGRAM, describe, process, series},
+    metrics::{Metric, PROGRAM, describe, process},
 };
 
 /// Bounds for every histogram whose name ends in `_seconds`: 100 µs to 1 min.
@@ -52,25 +52,22 @@ fn filter(chosen: &str) -> EnvFilter {
 
 /// The metrics of the process, as Prometheus reads them. The admin server shows it and does its upkeep.
 #[derive(Clone)]
-pub struct Exporter {
-    recorded: PrometheusHandle,
-    program: &'static str,
-}
+pub struct Exporter(PrometheusHandle);
 
 impl Exporter {
-    pub(crate) fn new(recorded: PrometheusHandle, program: &'static str) -> Self {
-        Self { recorded, program }
+    pub(crate) fn new(recorded: PrometheusHandle) -> Self {
+        Self(recorded)
     }
 
     /// All metrics in the Prometheus text format.
     pub(crate) fn render(&self) -> String {
         process::record_process();
-        self.recorded.render() + &series::render(self.program)
+        self.0.render()
     }
 
     /// Folds histograms, so that they do not grow while no client asks for them.
     pub(crate) fn run_upkeep(&self) {
-        self.recorded.run_upkeep();
+        self.0.run_upkeep();
     }
 }
 
@@ -87,7 +84,7 @@ pub fn init_metrics(program: &'static str, tables: &[&[Metric]]) -> anyhow::Resu
         .context("metrics cannot be set up")?;
     describe(tables);
     process::record_build();
-    Ok(Exporter::new(recorded, program))
+    Ok(Exporter::new(recorded))
 }
 
 #[cfg(test)]

@@ -22,9 +22,8 @@ const PEERS: &str = "Peers that may stream";
 pub struct ListenArgs {
     /// The URL to listen on for dnstap streams of CoreDNS; repeatable.
     ///
-    /// `unix:///run/collector.sock`, `tcp://127.0.0.1:6000` or `tls://0.0.0.0:6000`. A unix socket has mode 0660. Options behind its path
-    /// change that: `?mode=0660&uid=N&gid=N`. `&peer-uid=N` and `&peer-gid=N` admit only processes of these users or groups; both are
-    /// repeatable.
+    /// `unix:///run/collector.sock`, `tcp://127.0.0.1:6000` or `tls://0.0.0.0:6000`. A unix socket has mode 0660. `?mode=0660&gid=N`
+    /// behind its path changes that, and its group.
     #[arg(long, value_name = "URL", required = true, value_delimiter = ',', help_heading = LISTENING)]
     pub listen: Vec<ListenAddress>,
 

@@ -9,7 +9,6 @@ use std::{
 
 use anyhow::bail;
 use metrics::{counter, gauge, histogram};
-use runtime::metrics::Series;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -67,7 +66,6 @@ pub async fn run(
         own: inputs.own,
         answers,
         blocks,
-        not_streaming: Series::of(&super::NOT_STREAMING),
     };
     let mut ticks = interval(PUBLISH);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -111,7 +109,6 @@ struct Task {
     own: OwnQueries,
     answers: mpsc::Sender<ProbeAnswer>,
     blocks: watch::Sender<Arc<Vec<BlockView>>>,
-    not_streaming: Series,
 }
 
 impl Task {
@@ -160,12 +157,14 @@ impl Task {
             let those = blocks.iter().filter(|block| block.state.as_str() == *state);
             gauge!("egress_collector_dns_blocks", "state" => *state).set(those.count() as f64);
         }
-        self.not_streaming.replace(blocks.iter().map(|block| {
-            let is_not_streaming = block.state == BlockState::NotStreaming;
-            let labels = [block.server.to_string(), block.name.clone()];
-            (labels, f64::from(u8::from(is_not_streaming)))
-        }));
         let before = self.blocks.send_replace(Arc::new(blocks.clone()));
+        for block in &blocks {
+            record(block, block.state == BlockState::NotStreaming);
+        }
+        let is_there = |gone: &BlockView| blocks.iter().any(|block| key(block) == key(gone));
+        for gone in before.iter().filter(|block| !is_there(block)) {
+            record(gone, false);
+        }
         let before: BTreeMap<_, _> = before
             .iter()
             .map(|block| (key(block), block.state))
@@ -181,6 +180,12 @@ impl Task {
 
 fn key(block: &BlockView) -> (SocketAddr, &str) {
     (block.server, &block.name)
+}
+
+fn record(block: &BlockView, is_not_streaming: bool) {
+    let (server, name) = (block.server.to_string(), block.name.clone());
+    let gauge = gauge!(super::NOT_STREAMING, "server" => server, "name" => name);
+    gauge.set(f64::from(u8::from(is_not_streaming)));
 }
 
 fn log(block: &BlockView, before: BlockState) {

@@ -140,9 +140,6 @@ impl Listener {
         peer: &Peer,
         ingest: &Ingest,
     ) -> Result<(ConnectionPermit, PeerStatus), &'static str> {
-        if !self.socket.admits(peer) {
-            return Err("peer_credentials");
-        }
         let status = ingest.peer_acl.status(self.socket.address(), peer);
         if !status.is_known() && !status.may_change() {
             return Err("unknown_peer");
@@ -172,7 +169,6 @@ async fn read_tls(
 /// What the log says of a refused connection, by its metric label.
 fn refusal(reason: &'static str) -> &'static str {
     match reason {
-        "peer_credentials" => "the process runs as another user or group than this socket allows",
         "unknown_peer" => {
             "no EndpointSlice of --resolver-service and no --allow-peer has the address"
         }

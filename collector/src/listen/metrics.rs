@@ -111,7 +111,7 @@ runtime::metrics! {
     counter "egress_collector_events_total" [Label::one_of("outcome", LABELS)] "dnstap events. `observed`: used. `collector`: answer to a collector's own look-up. `repeated`: same answer within 0.1 s. `not_wanted`: no rule has the name. `other_kind`: no response to a client. `other_type`: neither A nor AAAA. `failure`: not NOERROR. `no_address`: NOERROR without an address. All others are answers that are lost by a fault. `wrong_secret`: no valid secret. `no_message`: the `dnstap` line lacks `full`. `bad_event`: no dnstap. `bad_message`: no valid DNS message. `bad_name`: no DNSNameResolver can have the name";
     counter "egress_collector_connections_accepted_total" [Label::any("listener", "the URL")] "Connections from dnstap senders";
     gauge "egress_collector_connections" "Open connections from dnstap senders";
-    counter "egress_collector_connection_errors_total" [Label::one_of(REASON, ERRORS)] "Connections that were refused, or ended with an error. `unknown_peer`: no EndpointSlice and no `--allow-peer` has the address. `host_network`: a DNS server with the address of a Node, without `--secret-file` and `--allow-peer`. `peer_credentials`: a process of another user or group at a unix socket. `too_many`: more than 1,000 in all. `too_many_of_peer`: more than 64 of one peer. `too_many_unknown`: unknown peers have half of all connections. `handshake_timeout`: the peer began no stream in time. `frame_timeout`: a frame took longer than 30 s. `handshake`, `frame`: not valid as Frame Streams. `truncated`: the stream ended within a frame. `tls`, `read`, `write`: an error of TLS or of the network. `accept`: no connection could be accepted, as without free file descriptors";
+    counter "egress_collector_connection_errors_total" [Label::one_of(REASON, ERRORS)] "Connections that were refused, or ended with an error. `unknown_peer`: no EndpointSlice and no `--allow-peer` has the address. `host_network`: a DNS server with the address of a Node, without `--secret-file` and `--allow-peer`. `too_many`: more than 1,000 in all. `too_many_of_peer`: more than 64 of one peer. `too_many_unknown`: unknown peers have half of all connections. `handshake_timeout`: the peer began no stream in time. `frame_timeout`: a frame took longer than 30 s. `handshake`, `frame`: not valid as Frame Streams. `truncated`: the stream ended within a frame. `tls`, `read`, `write`: an error of TLS or of the network. `accept`: no connection could be accepted, as without free file descriptors";
     counter "egress_collector_received_bytes_total" "Bytes read from dnstap senders";
     counter "egress_collector_observations_lost_total" [Label::one_of(REASON, &["queue", "peer_share"])]
         "Answers that were dropped; their names are looked up at once. `queue`: the queue was full. `peer_share`: the quarter of the queue for one sender was full";
@@ -137,7 +137,6 @@ const ERRORS: &[&str] = &[
     "frame_timeout",
     "unknown_peer",
     "host_network",
-    "peer_credentials",
     "too_many",
     "too_many_of_peer",
     "too_many_unknown",

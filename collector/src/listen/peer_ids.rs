@@ -18,7 +18,7 @@ pub(super) enum PeerKey {
 impl From<&Peer> for PeerKey {
     fn from(peer: &Peer) -> Self {
         match peer {
-            Peer::Process { pid, .. } => Self::Process(*pid),
+            Peer::Process(pid) => Self::Process(*pid),
             Peer::Address(address) => Self::Address(address.ip().to_canonical()),
         }
     }

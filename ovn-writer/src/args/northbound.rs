@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ovsdb_replica::{ClientOptions, Limits, Remotes, TlsIdentity, TlsOptions};
-use runtime::{UsageError, certificate_expiry::Role, memory};
+use runtime::{UsageError, certificate_expiry::Role};
 
-use crate::address_set::NORTHBOUND;
+use crate::{address_set::NORTHBOUND, memory};
 
 /// The reply that holds the whole database must fit; `_Server` alone needs some hundred bytes.
 const SMALLEST_MESSAGE: usize = 64 << 10;

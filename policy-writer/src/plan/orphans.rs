@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use runtime::store::ObjectKey;
 
 use super::{InFlight, Job, Now, Operation, Output, Planner, resolver::TOGETHER};
-use crate::names::covers;
 
 impl Planner {
     /// Deletes marked objects whose `DNSResolver` is gone. A namespace without any `DNSResolver` since the start is left
@@ -34,7 +33,7 @@ impl Planner {
                 let owner = owner.filter(|it| stored.controller.as_ref() == Some(&it.request.uid));
                 let is_orphan = stored.controller.is_some() && stored.is_marked && owner.is_none();
                 if !is_orphan
-                    || covers(&self.unreadable, key)
+                    || self.unreadable.contains(key)
                     || !self.seen_namespaces.contains(&key.namespace)
                     || self.in_flight.contains_key(key)
                 {

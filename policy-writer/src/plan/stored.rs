@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use runtime::store::ObjectKey;
 
 use super::{Observed, Output};
-use crate::names::covers;
 
 /// The stored objects of one kind.
 #[derive(Debug, Default)]
@@ -18,7 +17,7 @@ pub struct StoredKind {
 impl StoredKind {
     /// Whether an object of this key exists that does not decode.
     pub fn is_unreadable(&self, key: &ObjectKey) -> bool {
-        covers(&self.unreadable, key)
+        self.unreadable.contains(key)
     }
 }
 

@@ -4,7 +4,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use proto::api::{CrdNetworkSet, CrdNetworkSetSpec, IpMap, NetworkSet, NetworkSetSpec};
 use runtime::{
     leader::Leader,
-    store::{Kind, ObjectKey, Precondition, Replace, Store, StoreError},
+    store::{Kind, ObjectKey, Precondition, Store, StoreError},
 };
 
 use crate::plan::{Body, Done, Job, Object, Observed, Operation, OperationResult, Output, Written};
@@ -21,7 +21,7 @@ pub(super) enum SetApi {
 
 /// Carries a job out, one write after the other. An object is deleted only after all writes before it are done, since
 /// they replace it. Without the lead the job stops.
-pub(super) async fn carry_out<S: Replace>(store: S, job: Job, api: SetApi, leader: Leader) -> Done {
+pub(super) async fn carry_out<S: Store>(store: S, job: Job, api: SetApi, leader: Leader) -> Done {
     let mut results = Vec::new();
     let (mut is_complete, mut may_delete) = (true, true);
     for operation in job.operations {
@@ -59,7 +59,7 @@ pub(super) async fn carry_out<S: Replace>(store: S, job: Job, api: SetApi, leade
 }
 
 async fn put(
-    store: &impl Replace,
+    store: &impl Store,
     Object { metadata, body }: Object,
     api: SetApi,
 ) -> OperationResult {
@@ -91,7 +91,7 @@ pub(super) fn of_crd(CrdNetworkSet { metadata, spec }: CrdNetworkSet) -> Network
 
 /// Replaces the version in the object's metadata, or creates the object.
 async fn put_object<K: Kind, W: Written>(
-    store: &impl Replace,
+    store: &impl Store,
     object: &K,
     written: fn(K) -> W,
 ) -> OperationResult {

@@ -20,7 +20,7 @@ async fn server() -> Server {
     let (health, token) = (Health::new(), CancellationToken::new());
     let recorder = PrometheusBuilder::new().build_recorder();
     metrics::with_local_recorder(&recorder, || metrics::counter!("seen_total").increment(3));
-    let exporter = Exporter::new(recorder.handle(), "x");
+    let exporter = Exporter::new(recorder.handle());
     let task = tokio::spawn(admin.serve(health.clone(), exporter, token.clone()));
     Server {
         addr,

@@ -15,13 +15,9 @@ use kube::{
 };
 use tokio::time::timeout;
 
-use super::{
-    Cluster, REQUEST_TIMEOUT, Watching, in_words, watch,
-    watch::{KindScope, stripped},
-};
+use super::{Cluster, REQUEST_TIMEOUT, in_words, watch::KindScope};
 use crate::store::{
-    Event, Kind, ObjectKey, Precondition, Replace, Scope, Store, StoreError, metrics, names,
-    to_be_made,
+    Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics, names, to_be_made,
 };
 
 /// The longest text of an error, such as a proxy's page, in characters.
@@ -93,8 +89,7 @@ impl KubeStore {
 
 impl Store for KubeStore {
     fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static {
-        let watching = Watching::of(scope);
-        watch(self.0.client(), watching, self.0.bad_objects())
+        self.0.watch(scope, None)
     }
 
     async fn get<K: Kind>(&self, key: &ObjectKey) -> Result<K, StoreError> {
@@ -119,9 +114,7 @@ impl Store for KubeStore {
     async fn replace_status<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         metrics::timed::<K, _>("replace_status", self.try_replace_status(object)).await
     }
-}
 
-impl Replace for KubeStore {
     async fn replace<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         metrics::timed::<K, _>("replace", self.try_replace(object)).await
     }
@@ -137,6 +130,12 @@ fn versioned<K: Kind>(object: &K) -> Result<ObjectKey, StoreError> {
             reason: "it has no resourceVersion to compare".to_owned(),
         }),
     }
+}
+
+/// Removes `managedFields`: nothing here reads them, and they are half of a large object.
+fn stripped<K: Kind>(mut object: K) -> K {
+    object.meta_mut().managed_fields = None;
+    object
 }
 
 /// The answer to a request, in time.

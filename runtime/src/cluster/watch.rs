@@ -11,23 +11,23 @@ use std::{
     fmt::Debug,
     mem,
     pin::pin,
-    sync::{
-        LazyLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
-use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use backon::{BackoffBuilder, ExponentialBuilder};
 use futures_util::{Stream, StreamExt};
 use kube::{
     Api, Client, Resource,
     api::ListParams,
     core::{ClusterResourceScope, DeserializeGuard, NamespaceResourceScope},
-    runtime::watcher::{
-        self,
-        InitialListStrategy::{ListWatch, StreamingList},
-        watcher,
+    runtime::{
+        WatchStreamExt,
+        watcher::{
+            self,
+            InitialListStrategy::{ListWatch, StreamingList},
+            watcher,
+        },
     },
 };
 use serde::de::DeserializeOwned;
@@ -35,9 +35,8 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use super::{answer, in_words};
-use crate::{
-    log_rate_limiter::LogRateLimiter,
-    store::{BadObjects, Event, ObjectKey, Scope, undecodable::Undecodable, watched::Watched},
+use crate::store::{
+    BadObjects, Event, ObjectKey, Scope, undecodable::Undecodable, watched::Watched,
 };
 
 /// The requested duration of one watch, in seconds: shorter than the silence after which a connection is closed.
@@ -53,17 +52,16 @@ const CHECK: Duration = Duration::from_secs(60);
 const CHECK_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// After this many failures in a row the content counts as unknown.
-const FAILURES: u32 = 5;
+const FAILURES: usize = 5;
+
+/// The pauses after failures in a row.
+const WAITS: ExponentialBuilder = ExponentialBuilder::new()
+    .with_min_delay(Duration::from_millis(100))
+    .with_max_delay(Duration::from_secs(5))
+    .without_max_times();
 
 /// Failures further apart than this are not in a row. Longer than the longest duration of one failure.
 const IN_A_ROW: Duration = Duration::from_secs(150);
-
-/// How many undecodable objects the log names between two lists.
-const MAX_WARNINGS: usize = 20;
-
-/// An outage ends every watch of the program. The gauge of watches in sync tells which ones.
-static LOST: LazyLock<LogRateLimiter> =
-    LazyLock::new(|| LogRateLimiter::every(Duration::from_secs(30)));
 
 /// Whether objects of a kind are in namespaces.
 pub trait KindScope: Sized {
@@ -113,70 +111,43 @@ impl<K> Object for K where
 {
 }
 
-/// The selection of objects to watch.
-#[derive(Clone, Debug)]
-pub(crate) struct Watching {
-    pub(crate) scope: Scope,
-    /// A label selector.
-    pub(crate) labels: Option<String>,
-}
-
-impl Watching {
-    /// All objects of a scope.
-    pub(crate) fn of(scope: Scope) -> Self {
-        Self {
-            scope,
-            labels: None,
-        }
-    }
-
-    /// A text that distinguishes the selection from others of the same kind.
-    fn scope(&self) -> String {
-        let mut text = self.scope.to_string();
-        if let Some(selector) = &self.labels {
-            text.push(' ');
-            text.push_str(selector);
-        }
-        text
-    }
-
-    pub(super) fn api<K: Resource<DynamicType = (), Scope: KindScope>>(
-        &self,
-        client: Client,
-    ) -> Api<K> {
-        match &self.scope {
-            Scope::All => Api::all(client),
-            Scope::Namespace(namespace) => K::Scope::api(client, namespace),
-        }
-    }
-
-    fn config(&self) -> watcher::Config {
-        watcher::Config {
-            label_selector: self.labels.clone(),
-            timeout: Some(WATCH_SECONDS),
-            page_size: Some(PAGE),
-            ..watcher::Config::default()
-        }
+/// The requests for the objects of a scope.
+fn api_of<K: Resource<DynamicType = (), Scope: KindScope>>(
+    client: Client,
+    scope: &Scope,
+) -> Api<K> {
+    match scope {
+        Scope::All => Api::all(client),
+        Scope::Namespace(namespace) => K::Scope::api(client, namespace),
     }
 }
 
-/// All objects of a kind, then their changes, without end, like [`crate::store::Store::watch`]. `bad` has the objects
-/// that do not decode.
+/// All objects of a kind, then their changes, without end, like [`crate::store::Store::watch`]. `labels` is a label
+/// selector. `bad` gets the objects that do not decode.
 pub(crate) fn watch<K: Object>(
     client: Client,
-    watching: Watching,
+    scope: Scope,
+    labels: Option<String>,
     bad: BadObjects,
 ) -> impl Stream<Item = Event<K>> + Send + 'static {
-    let watched = Watched::new::<K>(watching.scope(), bad);
+    let selected = labels.as_deref().map(|labels| format!("{scope} {labels}"));
+    let watched = Watched::new::<K>(selected.unwrap_or_else(|| scope.to_string()), bad);
+    let mut config = watcher::Config {
+        label_selector: labels,
+        timeout: Some(WATCH_SECONDS),
+        page_size: Some(PAGE),
+        ..watcher::Config::default()
+    }
+    .streaming_lists();
     async_stream::stream! {
-        let api: Api<DeserializeGuard<K>> = watching.api(client.clone());
-        let metadata: Api<K> = watching.api(client);
-        let mut config = watching.config().streaming_lists();
+        let api: Api<DeserializeGuard<K>> = api_of(client.clone(), &scope);
+        let metadata: Api<K> = api_of(client, &scope);
         let mut content = Content::new(watched);
-        let mut failures = Failures::default();
+        let (mut failures, mut last_failure) = (0, Instant::now());
         let newest = AtomicU64::new(0);
         'anew: loop {
-            let mut changes = pin!(watcher(api.clone(), config.clone()));
+            let changes = watcher(api.clone(), config.clone());
+            let mut changes = pin!(changes.modify(|it| it.meta_mut().managed_fields = None));
             let mut check = pin!(is_restored(&metadata, &newest, CHECK));
             let mut is_listed = false;
             loop {
@@ -191,13 +162,9 @@ pub(crate) fn watch<K: Object>(
                     }
                 };
                 let error = match change {
-                    Ok(watcher::Event::Init) => {
-                        content.listed = Listed::default();
-                        continue;
-                    }
                     Ok(change) => {
-                        if !matches!(change, watcher::Event::InitApply(_)) {
-                            failures = Failures::default();
+                        if !matches!(change, watcher::Event::Init | watcher::Event::InitApply(_)) {
+                            failures = 0;
                         }
                         is_listed |= matches!(change, watcher::Event::InitDone);
                         newest.fetch_max(version_of(&change), Relaxed);
@@ -214,8 +181,12 @@ pub(crate) fn watch<K: Object>(
                     continue 'anew;
                 }
                 check.set(is_restored(&metadata, &newest, CHECK_AFTER_FAILURE));
-                let wait = failures.add(Instant::now());
-                if failures.count == FAILURES && let Some(event) = content.lost(reason::<K>(&error)) {
+                if last_failure.elapsed() > IN_A_ROW {
+                    failures = 0;
+                }
+                let wait = WAITS.build().nth(failures.min(10)).unwrap_or_default();
+                (failures, last_failure) = (failures + 1, Instant::now());
+                if failures == FAILURES && let Some(event) = content.lost(reason::<K>(&error)) {
                     yield event;
                 }
                 sleep(wait).await;
@@ -290,56 +261,6 @@ fn reason<K: Object>(error: &watcher::Error) -> String {
     }
 }
 
-/// Failures in a row.
-#[derive(Debug)]
-struct Failures {
-    count: u32,
-    last: Option<Instant>,
-    waits: ExponentialBackoff,
-}
-
-/// None: the first wait is 100 ms, and the longest 5 s.
-impl Default for Failures {
-    fn default() -> Self {
-        let waits = ExponentialBuilder::default()
-            .with_min_delay(Duration::from_millis(100))
-            .with_max_delay(Duration::from_secs(5))
-            .without_max_times();
-        Self {
-            count: 0,
-            last: None,
-            waits: waits.build(),
-        }
-    }
-}
-
-impl Failures {
-    /// Counts a failure, and returns how long to wait after it.
-    fn add(&mut self, now: Instant) -> Duration {
-        if self.last.is_some_and(|last| now - last > IN_A_ROW) {
-            *self = Self::default();
-        }
-        self.last = Some(now);
-        self.count = self.count.saturating_add(1);
-        self.waits.next().unwrap_or_default()
-    }
-}
-
-/// All objects of a list so far, and the errors of those that do not decode.
-struct Listed<K> {
-    objects: Vec<K>,
-    faults: BTreeMap<ObjectKey, String>,
-}
-
-impl<K> Default for Listed<K> {
-    fn default() -> Self {
-        Self {
-            objects: Vec::new(),
-            faults: BTreeMap::new(),
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum WatchState {
     /// Nothing has been delivered yet.
@@ -353,62 +274,51 @@ enum WatchState {
 struct Content<K> {
     state: WatchState,
     /// The list in progress.
-    listed: Listed<K>,
+    listed: Vec<DeserializeGuard<K>>,
     /// Why objects do not decode now.
     faults: BTreeMap<ObjectKey, String>,
     /// The same objects, as last reported.
     undecodable: Undecodable,
-    /// Undecodable objects since the last list.
-    complaints: usize,
     watched: Watched,
-    /// Undecodable objects that were found and not yet counted.
-    found: usize,
 }
 
 impl<K: Object> Content<K> {
     fn new(watched: Watched) -> Self {
         Self {
-            watched,
-            found: 0,
             state: WatchState::default(),
-            listed: Listed::default(),
+            listed: Vec::new(),
             faults: BTreeMap::new(),
             undecodable: Undecodable::default(),
-            complaints: 0,
+            watched,
         }
     }
 
     /// Converts a change to events, and keeps track of undecodable objects.
     fn events(&mut self, change: watcher::Event<DeserializeGuard<K>>) -> Vec<Event<K>> {
-        let mut mended = BTreeSet::new();
+        let mut decoded = BTreeSet::new();
         let mut events = Vec::new();
         match change {
-            watcher::Event::Init => return events,
-            watcher::Event::InitApply(DeserializeGuard(decoded)) => {
-                match decoded {
-                    Ok(object) => self.listed.objects.push(stripped(object)),
-                    Err(invalid) => {
-                        let key = ObjectKey::of_meta(&invalid.metadata);
-                        self.listed.faults.insert(key, invalid.error);
-                    }
-                }
+            watcher::Event::Init => {
+                self.listed.clear();
+                return events;
+            }
+            watcher::Event::InitApply(object) => {
+                self.listed.push(object);
                 return events;
             }
             watcher::Event::InitDone => {
-                let listed = mem::take(&mut self.listed);
-                let keys = listed.objects.iter().map(ObjectKey::of);
-                mended.extend(keys.filter(|key| self.undecodable.has(key)));
-                events.push(self.synced(listed));
+                let objects = self.take_list();
+                let keys = objects.iter().map(ObjectKey::of);
+                decoded.extend(keys.filter(|key| self.undecodable.has(key)));
+                events.push(Event::Synced(objects));
             }
             watcher::Event::Apply(DeserializeGuard(Ok(object))) => {
-                let key = ObjectKey::of(&object);
-                if self.faults.remove(&key).is_some() {
-                    info!(kind = %K::kind(&()), %key, "decodes again");
-                }
-                events.push(Event::Applied(stripped(object)));
+                self.faults.remove(&ObjectKey::of(&object));
+                events.push(Event::Applied(object));
             }
             watcher::Event::Apply(DeserializeGuard(Err(invalid))) => {
-                self.faulty(ObjectKey::of_meta(&invalid.metadata), invalid.error);
+                let key = ObjectKey::of_meta(&invalid.metadata);
+                self.faults.insert(key, invalid.error);
             }
             watcher::Event::Delete(object) => {
                 let key = ObjectKey::of(&object);
@@ -416,77 +326,50 @@ impl<K: Object> Content<K> {
                 events.push(Event::Deleted(key));
             }
         }
-        self.report();
+        self.watched.in_sync(self.state == WatchState::InSync);
+        let faults = self.faults.iter();
+        let faults = faults.map(|(key, fault)| (key.to_string(), fault.clone()));
+        self.watched.set_faults(faults.collect());
         if self.state == WatchState::InSync {
             let now = self.faults.keys().cloned().collect();
             self.undecodable
-                .around(&mut events, now, |key| mended.contains(key));
+                .around(&mut events, now, |key| decoded.contains(key));
         }
         events
     }
 
-    fn synced(&mut self, listed: Listed<K>) -> Event<K> {
-        let faults_before = mem::take(&mut self.faults);
-        self.complaints = 0;
-        for (key, fault) in listed.faults {
-            if faults_before.get(&key) == Some(&fault) {
-                self.faults.insert(key, fault);
-            } else {
-                self.faulty(key, fault);
+    /// The objects of the list that decode.
+    fn take_list(&mut self) -> Vec<K> {
+        let mut objects = Vec::new();
+        self.faults.clear();
+        for DeserializeGuard(decoded) in mem::take(&mut self.listed) {
+            match decoded {
+                Ok(object) => objects.push(object),
+                Err(invalid) => {
+                    let key = ObjectKey::of_meta(&invalid.metadata);
+                    self.faults.insert(key, invalid.error);
+                }
             }
         }
-        match self.state {
-            WatchState::InSync => {
-                info!(kind = %K::kind(&()), "changes were missed: everything was listed again");
-                self.watched.gap();
-            }
-            WatchState::Starting | WatchState::OutOfSync => {
-                info!(kind = %K::kind(&()), objects = listed.objects.len(), "in sync with the cluster");
-            }
+        if self.state == WatchState::InSync {
+            info!(kind = %K::kind(&()), "changes were missed: everything was listed again");
+            self.watched.gap();
+        } else {
+            info!(kind = %K::kind(&()), objects = objects.len(), "in sync with the cluster");
         }
         self.state = WatchState::InSync;
-        Event::Synced(listed.objects)
+        objects
     }
 
     fn lost(&mut self, reason: String) -> Option<Event<K>> {
         if self.state == WatchState::OutOfSync {
             return None;
         }
-        if let Some(others) = LOST.allow() {
-            warn!(kind = %K::kind(&()), others, "lost the watch, objects may be outdated: {reason}");
-        }
+        warn!(kind = %K::kind(&()), "lost the watch, objects may be outdated: {reason}");
         self.state = WatchState::OutOfSync;
         self.watched.in_sync(false);
         Some(Event::OutOfSync(reason))
     }
-
-    fn faulty(&mut self, key: ObjectKey, fault: String) {
-        self.complaints += 1;
-        match self.complaints {
-            ..=MAX_WARNINGS => warn!(kind = %K::kind(&()), %key, "does not decode: {fault}"),
-            n if n == MAX_WARNINGS + 1 => {
-                warn!(kind = %K::kind(&()), "further objects that do not decode are counted, not named");
-            }
-            _ => {}
-        }
-        self.faults.insert(key, fault);
-        self.found += 1;
-    }
-
-    fn report(&mut self) {
-        let found = mem::take(&mut self.found);
-        self.watched.bad(self.faults.len(), found, || {
-            let faults = self.faults.iter();
-            faults.map(|(key, fault)| (key.to_string(), fault.clone()))
-        });
-        self.watched.in_sync(self.state == WatchState::InSync);
-    }
-}
-
-/// Removes `managedFields`: nothing here reads them, and they are half of a large object.
-pub(super) fn stripped<K: Resource>(mut object: K) -> K {
-    object.meta_mut().managed_fields = None;
-    object
 }
 
 #[cfg(test)]

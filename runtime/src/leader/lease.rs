@@ -8,14 +8,11 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::MicroTime,
     jiff::Timestamp,
 };
-use kube::{
-    Api, Error,
-    api::{ObjectMeta, PostParams},
-};
+use kube::{Api, Error, api::PostParams};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tracing::warn;
 
-use super::{Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, coverage::Coverage};
+use super::{Heard, Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, coverage::Coverage};
 use crate::cluster::{Cluster, answer, in_words};
 
 /// The time-out of the requests of a turn, short enough for a second turn before the deadline.
@@ -31,9 +28,16 @@ const PAUSE: Duration = Duration::from_secs(30);
 pub(super) struct Candidate {
     api: Api<Lease>,
     params: PostParams,
-    election: Election,
-    /// Why the last turn failed. Logged when it changes.
-    failure: Option<String>,
+    name: String,
+    identity: String,
+    /// The record that was last seen, and since when it has not changed.
+    seen: (LeaseSpec, Instant),
+    /// When the last turn began in which this process wrote that it holds the Lease.
+    renewed: Option<Instant>,
+    /// This process takes no Lease before that.
+    not_before: Instant,
+    /// How many DNS servers the replicas receive, if the lead depends on it.
+    coverage: Option<Coverage>,
 }
 
 impl Candidate {
@@ -41,94 +45,77 @@ impl Candidate {
         Self {
             api: Api::namespaced(cluster.client(), namespace),
             params: cluster.post_params(),
-            election: Election::new(name, identity),
-            failure: None,
+            name: name.to_owned(),
+            identity,
+            seen: (LeaseSpec::default(), Instant::now()),
+            renewed: None,
+            not_before: Instant::now(),
+            coverage: None,
         }
     }
 
     /// Hands the lead over to a replica that receives more DNS servers.
-    pub(super) fn compare(&mut self, heard: super::Heard) {
-        self.election.coverage = Some(Coverage::new(heard));
+    pub(super) fn compare(&mut self, heard: Heard) {
+        self.coverage = Some(Coverage::new(self.identity.clone(), heard));
     }
 
     /// Contends without end.
     pub(super) async fn contend(&mut self, holder: &Holder) {
+        let mut last_failure = None;
         loop {
             let began = Instant::now();
             // Early enough to publish that the lead is lost.
-            let leads = self.election.leads_until().filter(|until| began < *until);
             let latest = began + TURN_TIMEOUT;
-            let deadline = leads.map_or(latest, |until| until.min(latest));
-            let failed = match timeout_at(deadline, self.turn(began)).await {
-                Ok(Ok(())) => None,
-                Ok(Err(refusal)) => Some(in_words(&refusal)),
+            let deadline = self.leads_until(began).unwrap_or(latest).min(latest);
+            let failure = match timeout_at(deadline, self.turn(began)).await {
+                Ok(done) => done.err().map(|error| in_words(&error)),
                 Err(_) => Some("no answer in time".to_owned()),
             };
+            if failure != last_failure
+                && let Some(reason) = &failure
+            {
+                warn!("the Lease cannot be read or written: {reason}");
+            }
             let now = Instant::now();
-            if self.election.hands_over(now) {
+            let leads = self.renewed.is_some();
+            if let Some(coverage) = &mut self.coverage
+                && coverage.is_behind_for_long(leads, now)
+            {
                 // This process must stop before others lead.
                 holder.follow("another replica receives more DNS servers");
+                self.not_before = now + PAUSE;
                 self.release().await;
             }
-            let leads = self.election.leads_until().filter(|until| now < *until);
-            match (leads, &failed) {
+            let leads_until = self.leads_until(now);
+            match (leads_until, &failure) {
                 (Some(until), _) => holder.lead(Some(until)),
                 (None, Some(reason)) => holder.follow(reason),
                 (None, None) => holder.follow("another process holds the Lease"),
             }
-            if failed != self.failure
-                && let Some(reason) = &failed
-            {
-                warn!("the Lease cannot be read or written: {reason}");
-            }
-            self.failure = failed;
+            last_failure = failure;
             let next = began + RETRY_PERIOD;
-            sleep_until(leads.map_or(next, |until| next.min(until))).await;
-        }
-    }
-
-    /// Reads the Lease, and writes it if it may be taken or renewed, or if this replica reports what it receives.
-    async fn turn(&mut self, began: Instant) -> kube::Result<()> {
-        let found = answer(self.api.get_opt(&self.election.name)).await?;
-        let next = self.election.next(found, Instant::now(), Timestamp::now());
-        let Some(lease) = next else {
-            return Ok(());
-        };
-        match self.write(&lease).await {
-            Ok(stored) => self.election.wrote(stored, began, Instant::now()),
-            // Another replica was faster, or the Lease was deleted. The next turn reads it.
-            Err(Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    /// Compare-and-swap.
-    async fn write(&self, lease: &Lease) -> kube::Result<Lease> {
-        match lease.metadata.resource_version {
-            None => answer(self.api.create(&self.params, lease)).await,
-            Some(_) => answer(self.api.replace(&self.election.name, &self.params, lease)).await,
+            sleep_until(leads_until.unwrap_or(next).min(next)).await;
         }
     }
 
     /// Clears the holder, so that others can lead at once.
     pub(super) async fn release(&mut self) {
-        if !self.election.may_hold() {
+        if self.renewed.take().is_none() {
             return;
         }
-        self.election.renewed = None;
         let releasing = async {
-            loop {
-                let found = answer(self.api.get_opt(&self.election.name)).await?;
-                let Some(lease) = found.and_then(|it| self.election.released(it)) else {
-                    return Ok(());
+            while let Some(mut lease) = answer(self.api.get_opt(&self.name)).await? {
+                let Some(spec) = lease.spec.as_mut().filter(|spec| self.holds(spec)) else {
+                    break;
                 };
+                spec.holder_identity = None;
                 match self.write(&lease).await {
                     // A standby wrote its report.
                     Err(Error::Api(status)) if status.code == 409 => {}
                     written => return written.map(drop),
                 }
             }
+            Ok(())
         };
         let reason = match timeout(RELEASE_TIMEOUT, releasing).await {
             Ok(Ok(())) => return,
@@ -137,151 +124,113 @@ impl Candidate {
         };
         warn!("cannot release the Lease, so other replicas wait until it expires: {reason}");
     }
-}
 
-/// The state of a candidate, and its decisions.
-struct Election {
-    name: String,
-    identity: String,
-    /// The record that was last seen, and since when it has not changed.
-    seen: Option<(LeaseSpec, Instant)>,
-    /// When the last turn began in which this process wrote that it holds the Lease.
-    renewed: Option<Instant>,
-    /// This process takes no Lease before that.
-    not_before: Option<Instant>,
-    /// How many DNS servers the replicas receive, if the lead depends on it.
-    coverage: Option<Coverage>,
-}
+    /// Until when this process leads, if no other took the Lease.
+    fn leads_until(&self, now: Instant) -> Option<Instant> {
+        let until = self.renewed? + RENEW_DEADLINE;
+        (now < until).then_some(until)
+    }
 
-impl Election {
-    fn new(name: &str, identity: String) -> Self {
-        Self {
-            name: name.to_owned(),
-            identity,
-            seen: None,
-            renewed: None,
-            not_before: None,
-            coverage: None,
+    /// Reads the Lease, and writes it if it may be taken or renewed, or if this replica reports what it receives.
+    async fn turn(&mut self, began: Instant) -> kube::Result<()> {
+        let found = answer(self.api.get_opt(&self.name)).await?;
+        let Some(lease) = self.next(found, Instant::now()) else {
+            return Ok(());
+        };
+        match self.write(&lease).await {
+            Ok(stored) => {
+                let spec = stored.spec.unwrap_or_default();
+                self.renewed = self.holds(&spec).then_some(began);
+                self.see(&spec, Instant::now());
+                Ok(())
+            }
+            // Another replica was faster, or the Lease was deleted. The next turn reads it.
+            Err(Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
-    /// Until when this process leads, if no other took the Lease. May be in the past.
-    fn leads_until(&self) -> Option<Instant> {
-        self.renewed.map(|renewed| renewed + RENEW_DEADLINE)
+    /// Compare-and-swap.
+    async fn write(&self, lease: &Lease) -> kube::Result<Lease> {
+        match lease.metadata.resource_version {
+            None => answer(self.api.create(&self.params, lease)).await,
+            Some(_) => answer(self.api.replace(&self.name, &self.params, lease)).await,
+        }
     }
 
     /// Takes in the Lease that was read. Returns the one to write, if any.
-    fn next(&mut self, found: Option<Lease>, now: Instant, clock: Timestamp) -> Option<Lease> {
-        let mut lease = found.unwrap_or_else(|| Lease {
-            metadata: ObjectMeta {
-                name: Some(self.name.clone()),
-                ..ObjectMeta::default()
-            },
-            spec: None,
-        });
-        let spec = lease.spec.clone().unwrap_or_default();
+    fn next(&mut self, found: Option<Lease>, now: Instant) -> Option<Lease> {
+        let mut lease = found.unwrap_or_default();
+        lease.metadata.name = Some(self.name.clone());
+        let spec = lease.spec.take().unwrap_or_default();
         self.see(&spec, now);
         let is_ours = self.holds(&spec);
         if !is_ours {
             self.renewed = None;
         }
         if let Some(coverage) = &mut self.coverage {
-            coverage.read(&lease.metadata, &self.identity, now);
+            coverage.read(&lease.metadata, now);
         }
-        if is_ours && self.not_before > Some(now) {
-            // The release failed.
-            return self.released(lease);
-        }
-        if is_ours || now >= self.may_take(now) {
-            lease.spec = Some(self.claimed(&spec, clock));
+        if now >= self.not_before && (is_ours || now >= self.free_at(now)) {
+            lease.spec = Some(self.claimed(spec));
             return Some(lease);
         }
-        let coverage = self.coverage.as_mut()?;
-        // A Lease that does not exist needs no report.
-        lease.metadata.resource_version.as_ref()?;
-        coverage
-            .report(&mut lease.metadata, &self.identity, now, clock)
-            .then_some(lease)
+        if is_ours {
+            // The release failed.
+            let holder_identity = None;
+            lease.spec = Some(LeaseSpec {
+                holder_identity,
+                ..spec
+            });
+            return Some(lease);
+        }
+        // The reports from before a release decide who takes the Lease.
+        let coverage = self.coverage.as_ref().filter(|_| is_held(&spec))?;
+        lease.spec = Some(spec);
+        coverage.report(&mut lease.metadata, now).then_some(lease)
     }
 
-    fn claimed(&self, spec: &LeaseSpec, clock: Timestamp) -> LeaseSpec {
-        let is_ours = self.holds(spec);
+    fn claimed(&self, spec: LeaseSpec) -> LeaseSpec {
+        let is_ours = self.holds(&spec);
+        let now = || MicroTime(Timestamp::now());
         let transitions = spec.lease_transitions.unwrap_or(0);
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
             lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
-            acquire_time: match spec.acquire_time {
-                Some(ref time) if is_ours => Some(time.clone()),
-                _ => Some(MicroTime(clock)),
-            },
-            renew_time: Some(MicroTime(clock)),
+            acquire_time: Some(spec.acquire_time.filter(|_| is_ours).unwrap_or_else(now)),
+            renew_time: Some(now()),
             lease_transitions: Some(transitions.saturating_add(i32::from(!is_ours))),
-            ..spec.clone()
+            ..spec
         }
-    }
-
-    /// Records a stored Lease, whose turn began at `began`.
-    fn wrote(&mut self, stored: Lease, began: Instant, now: Instant) {
-        if let Some(coverage) = &mut self.coverage {
-            coverage.wrote();
-        }
-        let spec = stored.spec.unwrap_or_default();
-        self.renewed = self.holds(&spec).then_some(began);
-        self.see(&spec, now);
-    }
-
-    /// Records a record, and since when it has not changed.
-    fn see(&mut self, spec: &LeaseSpec, now: Instant) {
-        if self.seen.as_ref().is_none_or(|(seen, _)| seen != spec) {
-            self.seen = Some((spec.clone(), now));
-        }
-    }
-
-    /// Whether this process leads, and must release the lead now to a replica that receives more DNS servers.
-    fn hands_over(&mut self, now: Instant) -> bool {
-        let leads = self.renewed.is_some();
-        let Some(coverage) = self.coverage.as_mut() else {
-            return false;
-        };
-        if !coverage.is_behind_for_long(leads, now) {
-            return false;
-        }
-        self.not_before = Some(now + PAUSE);
-        true
-    }
-
-    /// Whether this process holds the Lease, as far as it knows.
-    fn may_hold(&self) -> bool {
-        self.seen.as_ref().is_some_and(|(spec, _)| self.holds(spec))
-    }
-
-    /// The Lease without its holder, if that is this process.
-    fn released(&mut self, mut lease: Lease) -> Option<Lease> {
-        let spec = lease.spec.as_mut().filter(|spec| self.holds(spec))?;
-        spec.holder_identity = None;
-        self.seen = Some((spec.clone(), Instant::now()));
-        Some(lease)
     }
 
     /// When this process may take the Lease of another, if it does not change. A released one goes to the replica that
     /// receives most DNS servers.
-    fn may_take(&self, now: Instant) -> Instant {
+    fn free_at(&self, now: Instant) -> Instant {
+        let (spec, since) = &self.seen;
         let yields = self.coverage.as_ref().is_some_and(|it| it.yields(now));
-        let over = self.seen.as_ref().map_or(now, |(spec, since)| {
-            let holder = spec.holder_identity.as_deref();
-            if yields || holder.is_some_and(|it| !it.is_empty()) {
-                *since + LEASE_DURATION
-            } else {
-                *since
-            }
-        });
-        self.not_before
-            .map_or(over, |not_before| over.max(not_before))
+        if yields || is_held(spec) {
+            *since + LEASE_DURATION
+        } else {
+            *since
+        }
+    }
+
+    fn see(&mut self, spec: &LeaseSpec, now: Instant) {
+        if self.seen.0 != *spec {
+            self.seen = (spec.clone(), now);
+        }
     }
 
     fn holds(&self, spec: &LeaseSpec) -> bool {
         spec.holder_identity.as_ref() == Some(&self.identity)
     }
+}
+
+fn is_held(spec: &LeaseSpec) -> bool {
+    spec.holder_identity
+        .as_ref()
+        .is_some_and(|it| !it.is_empty())
 }
 
 #[cfg(test)]

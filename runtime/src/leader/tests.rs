@@ -68,7 +68,7 @@ async fn who_holds_a_file_that_was_removed_does_not_lead() {
     let mut second = Replica::start(&dir);
     assert!(!second.stays().await);
     // Others would lock a new file of this name.
-    fs::remove_file(dir.path().join(".leader")).unwrap();
+    fs::remove_file(dir.path().join(".collector-leader")).unwrap();
     assert!(!first.changes().await);
     tokio::select! {
         leads = first.changes() => assert!(leads),

@@ -1,12 +1,6 @@
 //! The address to listen on, as a URL.
 
-use std::{
-    fmt::{self, Write},
-    net::SocketAddr,
-    os::unix::ffi::OsStrExt,
-    path::PathBuf,
-    str::FromStr,
-};
+use std::{fmt, net::SocketAddr, os::unix::ffi::OsStrExt, path::PathBuf, str::FromStr};
 
 use anyhow::{Context, anyhow, bail, ensure};
 
@@ -24,50 +18,33 @@ pub enum ListenAddress {
     Tls(SocketAddr),
 }
 
-/// The path of a unix socket, and its access rules: `unix:///run/x.sock?mode=0660&gid=53&peer-uid=0`.
+/// The path of a unix socket, and its access: `unix:///run/x.sock?mode=0660&gid=53`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct UnixAddress {
     /// The absolute path. It cannot contain a `?`.
     pub path: PathBuf,
     /// `mode`: the permissions of its file, at most 0777.
     pub mode: Option<u32>,
-    /// `uid`: the owner of its file.
-    pub uid: Option<u32>,
     /// `gid`: the group of its file.
     pub gid: Option<u32>,
-    /// `peer-uid`, repeatable: the users whose processes may connect, by the kernel's data (SO_PEERCRED of unix(7)).
-    pub peer_uids: Vec<u32>,
-    /// `peer-gid`, repeatable: a process may connect if one of these is its group.
-    pub peer_gids: Vec<u32>,
 }
 
 impl UnixAddress {
-    /// Whether a process of this user and group may connect. Any may, unless the URL restricts them.
-    pub fn admits(&self, uid: u32, gid: u32) -> bool {
-        (self.peer_uids.is_empty() && self.peer_gids.is_empty())
-            || self.peer_uids.contains(&uid)
-            || self.peer_gids.contains(&gid)
-    }
-
     fn parameter(&mut self, text: &str) -> Option<()> {
         let (key, value) = text.split_once('=')?;
-        // `parse` alone would accept a sign.
-        if !value.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
-        let number = || value.parse().ok();
-        match key {
-            "mode" => {
-                let mode = u32::from_str_radix(value, 8).ok();
-                self.mode = Some(mode.filter(|mode| *mode <= 0o777)?);
-            }
-            "uid" => self.uid = Some(number()?),
-            "gid" => self.gid = Some(number()?),
-            "peer-uid" => self.peer_uids.push(number()?),
-            "peer-gid" => self.peer_gids.push(number()?),
+        let field = match key {
+            "mode" => &mut self.mode,
+            "gid" => &mut self.gid,
             _ => return None,
-        }
-        Some(())
+        };
+        // The parser alone would accept a sign.
+        let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+        let radix = if key == "mode" { 8 } else { 10 };
+        let number = u32::from_str_radix(value, radix)
+            .ok()
+            .filter(|_| is_number)?;
+        *field = Some(number);
+        (key != "mode" || number <= 0o777).then_some(())
     }
 }
 
@@ -98,7 +75,7 @@ impl FromStr for UnixAddress {
         );
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
             address.parameter(parameter).with_context(|| {
-                format!("`{parameter}` is no parameter of a unix socket: mode=0660, uid=N, gid=N, peer-uid=N and peer-gid=N are")
+                format!("`{parameter}` is no parameter of a unix socket: mode=0660 and gid=N are")
             })?;
         }
         Ok(address)
@@ -107,25 +84,14 @@ impl FromStr for UnixAddress {
 
 impl fmt::Display for UnixAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut query = String::new();
-        let all = |key, numbers: &[u32]| {
-            let numbers = numbers.iter();
-            numbers.fold(String::new(), |text, number| {
-                text + &format!("&{key}={number}")
-            })
-        };
-        if let Some(mode) = self.mode {
-            write!(query, "&mode={mode:04o}")?;
+        let mode = self.mode.map(|mode| format!("mode={mode:04o}"));
+        let gid = self.gid.map(|gid| format!("gid={gid}"));
+        let query: Vec<String> = mode.into_iter().chain(gid).collect();
+        write!(f, "{}", self.path.display())?;
+        if query.is_empty() {
+            return Ok(());
         }
-        query += &all("uid", self.uid.as_slice());
-        query += &all("gid", self.gid.as_slice());
-        query += &all("peer-uid", &self.peer_uids);
-        query += &all("peer-gid", &self.peer_gids);
-        f.write_str(&self.path.to_string_lossy())?;
-        match query.strip_prefix('&') {
-            Some(query) => write!(f, "?{query}"),
-            None => Ok(()),
-        }
+        write!(f, "?{}", query.join("&"))
     }
 }
 

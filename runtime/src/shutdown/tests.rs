@@ -1,12 +1,6 @@
 //! Signals are real and reach every `Tasks` of this process, so these tests run one at a time.
 
-use std::{
-    future::pending,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::future::pending;
 
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::Mutex;
@@ -16,31 +10,21 @@ use super::*;
 static TURN: Mutex<()> = Mutex::const_new(());
 
 #[tokio::test]
-async fn the_error_of_a_task_ends_the_run_and_names_it() {
+async fn task_that_ends_early_ends_the_run_and_is_named() {
+    type Task = fn() -> anyhow::Result<()>;
+    let cases: [(Task, &str); 3] = [
+        (|| Err(anyhow!("no luck")), "task x: no luck"),
+        (|| Ok(()), "task x ended"),
+        (|| panic!("at {}", "noon"), "task x: panicked: at noon"),
+    ];
     let _turn = TURN.lock().await;
-    let mut tasks = Tasks::new();
-    tasks.spawn("patient", pending_until(tasks.token()));
-    tasks.spawn("hasty", async { Err(anyhow!("no luck")) });
-    let error = tasks.run().await.unwrap_err();
-    assert_eq!(format!("{error:#}"), "task hasty: no luck");
-}
-
-#[tokio::test]
-async fn a_task_that_ends_by_itself_is_an_error() {
-    let _turn = TURN.lock().await;
-    let mut tasks = Tasks::new();
-    tasks.spawn("short", async { Ok(()) });
-    let error = tasks.run().await.unwrap_err();
-    assert_eq!(format!("{error:#}"), "task short ended");
-}
-
-#[tokio::test]
-async fn a_panic_in_a_task_is_an_error_that_names_it() {
-    let _turn = TURN.lock().await;
-    let mut tasks = Tasks::new();
-    tasks.spawn("wild", async { panic!("at {}", "noon") });
-    let error = tasks.run().await.unwrap_err();
-    assert_eq!(format!("{error:#}"), "task wild: panicked: at noon");
+    for (ends, expected) in cases {
+        let mut tasks = Tasks::new();
+        tasks.spawn("patient", pending_until(tasks.token()));
+        tasks.spawn("x", async move { ends() });
+        let error = tasks.run().await.unwrap_err();
+        assert_eq!(format!("{error:#}"), expected);
+    }
 }
 
 #[tokio::test]
@@ -67,25 +51,6 @@ async fn a_task_on_a_thread_of_its_own_ends_as_any_other() {
     tasks.spawn_alone("drains", pending_until(token.clone()));
     token.cancel();
     tasks.run().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_cancelled_token_drains_the_tasks() {
-    let _turn = TURN.lock().await;
-    let mut tasks = Tasks::new();
-    let token = tasks.token();
-    let drained = Arc::new(AtomicBool::new(false));
-    tasks.spawn("drains", {
-        let (token, drained) = (token.clone(), Arc::clone(&drained));
-        async move {
-            token.cancelled().await;
-            drained.store(true, Ordering::Relaxed);
-            Ok(())
-        }
-    });
-    token.cancel();
-    tasks.run().await.unwrap();
-    assert!(drained.load(Ordering::Relaxed));
 }
 
 #[tokio::test]
@@ -163,21 +128,6 @@ async fn a_signal_runs_the_preparation_then_ends_tasks() {
     tasks.run_after(before).await.unwrap();
     assert!(token.is_cancelled());
     assert_eq!(start.elapsed(), Duration::from_secs(10));
-}
-
-#[tokio::test]
-async fn a_second_signal_skips_the_preparation() {
-    let _turn = TURN.lock().await;
-    let kill = || kill_process(getpid(), Signal::TERM).unwrap();
-    let mut tasks = Tasks::new();
-    tasks.spawn("polite", pending_until(tasks.token()));
-    let before = async {
-        kill();
-        pending().await
-    };
-    kill();
-    let error = tasks.run_after(before).await.unwrap_err();
-    assert_eq!(error.to_string(), "ended at once by a second SIGTERM");
 }
 
 #[tokio::test]

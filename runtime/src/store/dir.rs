@@ -7,18 +7,17 @@
 //! - Programs create and write objects in their own places only. Objects elsewhere are read.
 //! - Of several manifests of an object the one in its own place counts, or else the first in order of paths. The others
 //!   are reported.
-//! - A watch of a kind parses the files in `<namespace>/<plural kind>/` and those that have the kind's name in
-//!   their text.
+//! - A watch of a kind parses the objects' own places, and other files that have the kind's name in their text.
 //! - A document that does not decode is reported with its line. The last known object stays valid ([`Event::Undecodable`]),
 //!   and no program overwrites or deletes it.
 //! - An unknown field outside of the status is reported, and so is what the kind's [`Lint`] finds. The object is used
 //!   nevertheless.
 //! - A file that is renamed to its place is read at once. A file that is written in place is read when its writer closes
-//!   it, or after a second without a write. An object that vanishes is deleted 100 ms later if it is still gone.
+//!   it, or after a second without a write. The objects of a file that vanishes are deleted 100 ms later if it is still gone.
 //! - inotify only says where to look. All files are listed when folders change, when notifications are lost, and every
 //!   10 s, or every second without inotify. A list reads the files with another inode, size or time.
-//! - While the root is gone or cannot be read, the watch sends [`Event::OutOfSync`]. So it does for the folder of the only
-//!   namespace in scope, if that had objects. The objects in other unreadable folders are [`Event::Undecodable`].
+//! - While the root is gone or cannot be read, the watch sends [`Event::OutOfSync`]. So it does at its start while another folder
+//!   cannot be read. Later the known objects of such a folder are [`Event::Undecodable`].
 //! - Symbolic links are followed when reading; such an object is never written.
 //! - A write syncs `.<name>.tmp`, renames it, and syncs the folder. It holds `flock` on `PATH/.lock` over compare and
 //!   rename, and waits at most 10 s for it. A status write keeps the rest of the document, but not its comments.
@@ -38,23 +37,16 @@ use std::{fs, io, path::Path, sync::Arc};
 
 use anyhow::Context;
 use futures_util::Stream;
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 
 use self::{folder::Folder, notifications::Notifications, watch::Watch};
 use super::{
-    BadObjects, Event, Kind, ObjectKey, Precondition, Replace, Scope, Store, StoreError, metrics,
-    names,
+    BadObjects, Event, Kind, ObjectKey, Precondition, Scope, Store, StoreError, metrics, names,
 };
-
-/// How many writes are under way at once. They mostly wait for the disk, which handles many requests in parallel.
-const WRITES: usize = 16;
 
 /// A store in a folder. Clones share it.
 #[derive(Clone)]
-pub struct DirStore {
-    folder: Arc<Folder>,
-    permits: Arc<Semaphore>,
-}
+pub struct DirStore(Arc<Folder>);
 
 impl DirStore {
     /// Opens the store in a folder, which must exist.
@@ -66,27 +58,23 @@ impl DirStore {
         let root = fs::read_dir(path).and_then(|_| std::path::absolute(path));
         let root = root
             .with_context(|| format!("cannot open the folder {} of the store", path.display()))?;
-        let bad_objects = BadObjects::default();
-        Ok(Self {
-            folder: Arc::new(Folder { root, bad_objects }),
-            permits: Arc::new(Semaphore::new(WRITES)),
-        })
+        Ok(Self(Arc::new(Folder::new(root))))
     }
 
     /// The files that a watch could not read.
     pub fn bad_objects(&self) -> BadObjects {
-        self.folder.bad_objects.clone()
+        self.0.bad_objects.clone()
     }
 
     /// The folder, as an absolute path.
     pub fn path(&self) -> &Path {
-        &self.folder.root
+        &self.0.root
     }
 }
 
 impl Store for DirStore {
     fn watch<K: Kind>(&self, scope: Scope) -> impl Stream<Item = Event<K>> + Send + 'static {
-        let folder = Arc::clone(&self.folder);
+        let folder = Arc::clone(&self.0);
         async_stream::stream! {
             let mut watch = Watch::<K>::new(folder, scope, Notifications::new());
             loop {
@@ -132,9 +120,7 @@ impl Store for DirStore {
         let write = move |it: &Folder, _: &_| it.rewrite(&object, edit::with_status);
         self.write::<K, _>("replace_status", key, write).await
     }
-}
 
-impl Replace for DirStore {
     async fn replace<K: Kind>(&self, object: &K) -> Result<K, StoreError> {
         let (key, object) = (ObjectKey::of(object), object.clone());
         let write = move |it: &Folder, _: &_| it.rewrite(&object, edit::with_content);
@@ -150,7 +136,7 @@ impl DirStore {
         key: ObjectKey,
         write: impl FnOnce(&Folder, &ObjectKey) -> anyhow::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let _permit = self.permits.acquire().await;
+        let _permit = self.0.permits.acquire().await;
         metrics::timed::<K, T>(operation, self.run::<K, T>(key, write)).await
     }
 
@@ -159,7 +145,7 @@ impl DirStore {
         key: ObjectKey,
         work: impl FnOnce(&Folder, &ObjectKey) -> anyhow::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let folder = Arc::clone(&self.folder);
+        let folder = Arc::clone(&self.0);
         let work = move || {
             let checked = names::check(&key).map_err(anyhow::Error::msg);
             let done = checked.and_then(|()| work(&folder, &key));

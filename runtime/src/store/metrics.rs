@@ -35,7 +35,7 @@ crate::metrics! {
 
     gauge IN_SYNC = "egress_store_in_sync" [KIND, SCOPE] "1 while the program has read all of these objects and receives their changes, else 0. If it stays 0 for minutes, the log has the reason";
     gauge BAD = "egress_store_undecodable_objects" [KIND, SCOPE] "Objects that exist and cannot be decoded. In a folder these are files, also those with a part that has no effect. The log names them";
-    counter BAD_TOTAL = "egress_store_decode_failures_total" [KIND, SCOPE] "Times that an object could not be decoded. Each change of such an object counts again";
+    counter BAD_TOTAL = "egress_store_decode_failures_total" [KIND, SCOPE] "Faults of objects that could not be decoded. Each new fault of an object counts again";
     counter GAPS = "egress_store_watch_gaps_total" [KIND, SCOPE] "Times that a watch lost changes, so that the program read all of these objects again";
     counter WRITES = "egress_store_writes_total" [KIND, OPERATION, OUTCOME] "Requested writes, by outcome. `conflict`: another writer changed the object first, and the write is repeated. `invalid`, `too_large`: the store refuses the object. `unavailable`: the store cannot be reached, and the write is repeated. `not_found`, `already_exists`: another writer deleted or created the object first";
     histogram WRITE_DURATION = "egress_store_write_duration_seconds" [KIND, OPERATION] "The duration of a write at the store, without the time that it waited in the program";

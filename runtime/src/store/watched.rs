@@ -1,17 +1,19 @@
 //! The observability of a watch: its metrics, and its undecodable objects.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kube::Resource;
+use parking_lot::Mutex;
 use serde::Serialize;
+use tracing::warn;
 
 use super::metrics;
 
 /// How many objects of each watch are named.
 const MAX_NAMED: usize = 100;
+
+/// How many faults the log names at once.
+const MAX_WARNINGS: usize = 20;
 
 /// The objects that do not decode now, of all watches of a store. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -37,14 +39,9 @@ pub struct BadObject {
 impl BadObjects {
     /// At most 100 of each watch, sorted. An object that two watches of one kind see is listed twice.
     pub fn list(&self) -> Vec<BadObject> {
-        let mut all: Vec<_> = self.locked().named.values().flatten().cloned().collect();
+        let mut all: Vec<_> = self.0.lock().named.values().flatten().cloned().collect();
         all.sort_unstable();
         all
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Watches> {
-        // Each change is a single assignment, so a panic elsewhere leaves no half-done change.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -55,15 +52,15 @@ pub(crate) struct Watched {
     scope: String,
     bad: BadObjects,
     id: u64,
-    /// The last reported number of undecodable objects.
-    count: Option<usize>,
+    /// The last reported faults.
+    faults: Option<BTreeMap<String, String>>,
 }
 
 impl Watched {
     /// A watch of a kind; `scope` distinguishes it from others of the kind.
     pub(crate) fn new<K: Resource<DynamicType = ()>>(scope: String, bad: BadObjects) -> Self {
         let id = {
-            let mut watches = bad.locked();
+            let mut watches = bad.0.lock();
             watches.next += 1;
             watches.next
         };
@@ -72,7 +69,7 @@ impl Watched {
             scope,
             bad,
             id,
-            count: None,
+            faults: None,
         }
     }
 
@@ -85,45 +82,46 @@ impl Watched {
         metrics::gap(&self.kind, &self.scope);
     }
 
-    /// Records how many objects do not decode now, and how many were found since the last call. `named` has their
-    /// places and faults.
-    pub(crate) fn bad<N: Iterator<Item = (String, String)>>(
-        &mut self,
-        count: usize,
-        found: usize,
-        named: impl FnOnce() -> N,
-    ) {
-        if found == 0 && self.count == Some(count) {
+    /// Takes the faults of all objects that cannot be read now, by their places. New ones are logged and counted.
+    pub(crate) fn set_faults(&mut self, faults: BTreeMap<String, String>) {
+        if self.faults.as_ref() == Some(&faults) {
             return;
         }
-        self.count = Some(count);
-        let kind = || self.kind.clone();
-        let named = named().take(MAX_NAMED).map(|(place, fault)| BadObject {
-            kind: kind(),
-            place,
-            fault,
+        let before = self.faults.take().unwrap_or_default();
+        let is_new = |(place, fault): &(_, _)| before.get(*place) != Some(*fault);
+        let new = faults.iter().filter(is_new);
+        for (place, fault) in new.clone().take(MAX_WARNINGS) {
+            warn!("bad {} {place}: {fault}", self.kind);
+        }
+        metrics::bad_objects(&self.kind, &self.scope, faults.len(), new.count());
+        let named = faults.iter().take(MAX_NAMED);
+        let named = named.map(|(place, fault)| BadObject {
+            kind: self.kind.clone(),
+            place: place.clone(),
+            fault: fault.clone(),
         });
-        let named = named.collect();
-        self.bad.locked().named.insert(self.id, named);
-        metrics::bad_objects(&self.kind, &self.scope, count, found);
+        self.bad.0.lock().named.insert(self.id, named.collect());
+        self.faults = Some(faults);
     }
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.bad.locked().named.remove(&self.id);
+        self.bad.0.lock().named.remove(&self.id);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ::metrics::with_local_recorder;
+    use metrics_exporter_prometheus::PrometheusBuilder;
     use proto::api::{DnsNameResolver, EgressFirewall};
 
     use super::*;
 
-    fn say(watched: &mut Watched, places: &[&str], found: usize) {
-        let fault = |place: &&str| ((*place).to_owned(), "bad".to_owned());
-        watched.bad(places.len(), found, || places.iter().map(fault));
+    fn faults<'a>(places: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, String> {
+        let fault = |place: &str| (place.to_owned(), "bad".to_owned());
+        places.into_iter().map(fault).collect()
     }
 
     fn places(bad: &BadObjects) -> Vec<String> {
@@ -131,49 +129,39 @@ mod tests {
     }
 
     #[test]
-    fn what_each_watch_cannot_read_is_listed_until_it_can_or_the_watch_ends() {
+    fn object_that_a_watch_cannot_read_is_listed_until_it_can_or_the_watch_ends() {
         let bad = BadObjects::default();
         let mut one = Watched::new::<EgressFirewall>(String::new(), bad.clone());
         let mut other = Watched::new::<DnsNameResolver>(String::new(), bad.clone());
-        say(&mut one, &["b", "a"], 2);
-        say(&mut other, &["c"], 1);
+        one.set_faults(faults(["b", "a"]));
+        other.set_faults(faults(["c"]));
         assert_eq!(places(&bad), ["c", "a", "b"]);
-        say(&mut one, &["b"], 0);
+        one.set_faults(faults(["b"]));
         assert_eq!(places(&bad), ["c", "b"]);
         drop(other);
         assert_eq!(places(&bad), ["b"]);
     }
 
     #[test]
-    fn watches_of_one_kind_are_told_apart_by_their_scope() {
-        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
-        ::metrics::with_local_recorder(&recorder, || {
-            for (scope, in_sync) in [("kube-system", true), ("openshift-dns", false)] {
-                let watched =
-                    Watched::new::<EgressFirewall>(scope.to_owned(), BadObjects::default());
-                watched.in_sync(in_sync);
-            }
-        });
-        let text = recorder.handle().render();
-        for sample in ["scope=\"kube-system\"} 1\n", "scope=\"openshift-dns\"} 0\n"] {
-            let sample = format!("egress_store_in_sync{{kind=\"EgressFirewall\",{sample}");
-            assert!(text.contains(&sample), "{text}");
-        }
-    }
-
-    #[test]
-    fn so_many_are_named_and_all_are_counted() {
-        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
-        ::metrics::with_local_recorder(&recorder, || {
+    fn faults_are_counted_for_each_scope_and_named_up_to_a_limit() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let names: Vec<String> = (0..500).map(|i| i.to_string()).collect();
+        with_local_recorder(&recorder, || {
             let bad = BadObjects::default();
-            let mut watched = Watched::new::<EgressFirewall>("*".to_owned(), bad.clone());
-            let names: Vec<String> = (0..500).map(|i| i.to_string()).collect();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            say(&mut watched, &names, 500);
+            let watch = |scope: &str| Watched::new::<EgressFirewall>(scope.to_owned(), bad.clone());
+            let (mut all, mut one) = (watch("*"), watch("kube-system"));
+            all.set_faults(faults(names.iter().map(String::as_str)));
+            all.set_faults(faults(names.iter().take(499).map(String::as_str)));
+            one.set_faults(faults([]));
             assert_eq!(bad.list().len(), MAX_NAMED);
         });
         let text = recorder.handle().render();
-        let gauge = "egress_store_undecodable_objects{kind=\"EgressFirewall\",scope=\"*\"} 500\n";
-        assert!(text.contains(gauge), "{text}");
+        for sample in [
+            "undecodable_objects{kind=\"EgressFirewall\",scope=\"*\"} 499\n",
+            "decode_failures_total{kind=\"EgressFirewall\",scope=\"*\"} 500\n",
+            "undecodable_objects{kind=\"EgressFirewall\",scope=\"kube-system\"} 0\n",
+        ] {
+            assert!(text.contains(sample), "{text}");
+        }
     }
 }

@@ -2,5 +2,6 @@
 //! [`tests::soak`].
 
 mod failover;
+mod large_objects;
 mod outage;
 mod rollout;

@@ -41,11 +41,7 @@ fn found(addresses: &[&str]) -> watch::Receiver<Option<Arc<Networks>>> {
 fn without_a_rule_whoever_reaches_the_socket_may_speak() {
     let none = PeerAcl::default();
     assert!(is_known(&none, "tcp://0.0.0.0:6000", "192.0.2.1:5"));
-    let process = Peer::Process {
-        pid: None,
-        uid: 1,
-        gid: 1,
-    };
+    let process = Peer::Process(None);
     let strict = PeerAcl {
         allowed: Arc::new(["192.0.2.0/24".parse().unwrap()]),
         ..PeerAcl::default()

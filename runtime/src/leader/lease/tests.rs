@@ -1,232 +1,341 @@
-//! The rules, without a clock and a server.
+//! Replicas with a small API server, in paused time. The wall clock of another replica is two hours off.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    convert::Infallible,
+    future::pending,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
 };
 
+use http::{Method, Request, Response};
 use http_body_util::BodyExt;
+use k8s_openapi::jiff::SignedDuration;
+use kube::client::Body;
+use tokio::{
+    task::JoinHandle,
+    time::{advance, sleep},
+};
+use tokio_util::sync::CancellationToken;
 
-use super::*;
+use super::{
+    super::{Contest, Leader, Leadership},
+    *,
+};
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn election(identity: &str) -> Election {
-    Election::new("collector", identity.to_owned())
-}
+/// The Lease in an API server.
+#[derive(Clone, Default)]
+struct Server(Arc<Mutex<Option<Lease>>>);
 
-impl Election {
-    fn try_next(&mut self, found: Option<Lease>, now: Instant) -> Option<Lease> {
-        self.next(found, now, Timestamp::UNIX_EPOCH)
+impl Server {
+    fn lease(&self) -> Option<Lease> {
+        self.0.lock().unwrap().clone()
     }
-}
 
-/// As a server stores it.
-fn stored(mut lease: Lease, version: u32) -> Lease {
-    lease.metadata.resource_version = Some(version.to_string());
-    lease
-}
-
-fn holder(lease: &Lease) -> Option<&str> {
-    lease.spec.as_ref()?.holder_identity.as_deref()
-}
-
-/// A Lease that another process has claimed at this second.
-fn of_another(version: u32, second: i64) -> Lease {
-    let clock = Timestamp::from_second(second).unwrap();
-    let claim = election("other").next(None, Instant::now(), clock);
-    stored(claim.unwrap(), version)
-}
-
-#[test]
-fn lease_that_does_not_exist_is_made_and_counts_from_the_start_of_the_turn() {
-    let now = Instant::now();
-    let mut us = election("us");
-    let claim = us.try_next(None, now).unwrap();
-    assert_eq!(claim.metadata.resource_version, None);
-    let spec = claim.spec.clone().unwrap();
-    assert_eq!(spec.holder_identity.as_deref(), Some("us"));
-    assert_eq!(spec.lease_duration_seconds, Some(15));
-    assert_eq!(us.leads_until(), None, "it is not written yet");
-    us.wrote(stored(claim.clone(), 1), now, now + seconds(1));
-    assert_eq!(us.leads_until(), Some(now + seconds(10)));
-    let renewal = us
-        .try_next(Some(stored(claim, 1)), now + seconds(6))
-        .unwrap();
-    assert_eq!(renewal.metadata.resource_version.as_deref(), Some("1"));
-    let transitions = renewal.spec.clone().unwrap().lease_transitions;
-    assert_eq!(transitions, Some(1), "no one else had it between");
-    us.wrote(stored(renewal, 2), now + seconds(6), now + seconds(6));
-    assert_eq!(us.leads_until(), Some(now + seconds(16)));
-}
-
-#[test]
-fn lease_of_another_is_taken_when_its_record_did_not_change_for_its_duration() {
-    let now = Instant::now();
-    let mut us = election("us");
-    let at =
-        |us: &mut Election, lease: Lease, second| us.try_next(Some(lease), now + seconds(second));
-    assert_eq!(at(&mut us, of_another(1, 0), 0), None);
-    assert_eq!(at(&mut us, of_another(1, 0), 14), None);
-    // The other replica renews it, and the count begins again.
-    assert_eq!(at(&mut us, of_another(2, 14), 14), None);
-    // A standby writes its annotation, which is no renewal.
-    let mut annotated = of_another(3, 14);
-    annotated.metadata.annotations = Some([("x".to_owned(), "y".to_owned())].into());
-    assert_eq!(at(&mut us, annotated.clone(), 28), None);
-    let claim = at(&mut us, annotated, 29).unwrap();
-    assert_eq!(holder(&claim), Some("us"));
-    assert_eq!(claim.metadata.resource_version.as_deref(), Some("3"));
-    assert_eq!(claim.spec.unwrap().lease_transitions, Some(2));
-}
-
-#[test]
-fn lease_without_a_holder_is_taken_at_once() {
-    let now = Instant::now();
-    for nobody in [None, Some(String::new())] {
-        let mut free = of_another(1, 0);
-        free.spec.as_mut().unwrap().holder_identity = nobody;
-        let claim = election("us").try_next(Some(free), now).unwrap();
-        assert_eq!(holder(&claim), Some("us"));
+    fn holder(&self) -> String {
+        let spec = self.lease().and_then(|lease| lease.spec);
+        spec.and_then(|it| it.holder_identity).unwrap_or_default()
     }
-    let empty = stored(Lease::default(), 1);
-    assert!(election("us").try_next(Some(empty), now).is_some());
-}
 
-#[test]
-fn leader_that_finds_another_in_its_place_leads_no_more() {
-    let now = Instant::now();
-    let mut us = election("us");
-    let claim = us.try_next(None, now).unwrap();
-    us.wrote(stored(claim, 1), now, now);
-    let theirs = of_another(2, 0);
-    assert_eq!(us.try_next(Some(theirs.clone()), now + seconds(1)), None);
-    assert_eq!(us.leads_until(), None);
-    assert!(!us.may_hold());
-    assert_eq!(us.released(theirs), None, "it is not ours");
-}
+    /// Stores a Lease, whatever is there.
+    fn put(&self, mut lease: Lease) -> Lease {
+        let mut stored = self.0.lock().unwrap();
+        let version = |it: &Lease| it.metadata.resource_version.clone()?.parse::<u32>().ok();
+        let version = stored.as_ref().and_then(version).unwrap_or(0) + 1;
+        lease.metadata.resource_version = Some(version.to_string());
+        *stored = Some(lease.clone());
+        lease
+    }
 
-#[test]
-fn release_clears_the_holder() {
-    let now = Instant::now();
-    let mut us = election("us");
-    assert!(!us.may_hold());
-    let claim = stored(us.try_next(None, now).unwrap(), 7);
-    us.wrote(claim.clone(), now, now);
-    assert!(us.may_hold());
-    let released = us.released(claim).unwrap();
-    assert_eq!(holder(&released), None);
-    assert_eq!(released.metadata.resource_version.as_deref(), Some("7"));
-    assert!(!us.may_hold());
-}
+    /// Another replica claims or renews the Lease by its own clock.
+    fn renew(&self, holder: &str, clock: SignedDuration) {
+        let mut lease = self.lease().unwrap_or_default();
+        let spec = lease.spec.get_or_insert_default();
+        spec.holder_identity = Some(holder.to_owned());
+        spec.lease_duration_seconds = Some(15);
+        spec.renew_time = Some(MicroTime(Timestamp::now() + clock));
+        self.put(lease);
+    }
 
-#[test]
-fn leader_that_receives_fewer_dns_servers_hands_over_and_does_not_compete_for_a_while() {
-    let now = Instant::now();
-    let mut deaf = election("deaf");
-    deaf.coverage = Some(Coverage::new(Box::new(|| 0)));
-    let mut standby = election("standby");
-    standby.coverage = Some(Coverage::new(Box::new(|| 2)));
-    let mut lease = stored(deaf.try_next(None, now).unwrap(), 1);
-    deaf.wrote(lease.clone(), now, now);
-    let mut handed_over = None;
-    for second in (0..120).step_by(2) {
-        let at = now + seconds(second);
-        let clock = Timestamp::from_second(i64::try_from(second).unwrap()).unwrap();
-        if let Some(next) = standby.next(Some(lease.clone()), at, clock) {
-            assert_eq!(holder(&next), Some("deaf"), "it writes its report only");
-            lease = next;
-        }
-        lease = deaf.next(Some(lease), at, clock).unwrap();
-        deaf.wrote(lease.clone(), at, at);
-        if deaf.hands_over(at) {
-            handed_over = Some(at);
-            lease = deaf.released(lease).unwrap();
-            break;
+    fn answer(&self, method: &Method, sent: &[u8]) -> Result<Lease, u16> {
+        let stored = self.lease();
+        let version = |it: Option<&Lease>| it?.metadata.resource_version.clone();
+        match *method {
+            Method::GET => stored.ok_or(404),
+            _ => {
+                let sent: Lease = serde_json::from_slice(sent).unwrap();
+                let is_next = version(Some(&sent)) == version(stored.as_ref());
+                is_next.then(|| self.put(sent)).ok_or(409)
+            }
         }
     }
-    let at = handed_over.unwrap();
-    assert_eq!(at, now + seconds(60));
-    // No standby writes it: then this replica takes it again after its pause.
-    let at_most =
-        |us: &mut Election, second| us.try_next(Some(lease.clone()), at + seconds(second));
-    assert!(at_most(&mut standby, 1).is_some());
-    let next = at_most(&mut deaf, 28);
-    assert!(next.is_none_or(|it| holder(&it).is_none()));
-    let next = at_most(&mut deaf, 31).unwrap();
-    assert_eq!(holder(&next), Some("deaf"));
 }
 
-#[test]
-fn released_lease_goes_to_the_standby_that_reported_most_dns_servers() {
-    let now = Instant::now();
-    let clock = Timestamp::from_second(0).unwrap();
-    let heard = Arc::new(AtomicUsize::new(0));
-    let read = Arc::clone(&heard);
-    let mut new = election("new");
-    new.coverage = Some(Coverage::new(Box::new(move || read.load(Relaxed))));
-    let mut old = election("old");
-    old.coverage = Some(Coverage::new(Box::new(|| 1)));
-    let mut lease = of_another(1, 0);
-    for standby in [&mut new, &mut old] {
-        lease = standby.next(Some(lease), now, clock).unwrap();
-        standby.wrote(lease.clone(), now, now);
-    }
-    // Its stream opens after the other standby heard the answers before it.
-    heard.store(1, Relaxed);
-    lease.spec.as_mut().unwrap().holder_identity = None;
-    let reported = new.next(Some(lease.clone()), now + seconds(6), clock);
-    lease = reported.unwrap();
-    assert_eq!(holder(&lease), None, "it writes its report only");
-    new.wrote(lease.clone(), now, now + seconds(6));
-    let taken = old.try_next(Some(lease.clone()), now + seconds(7)).unwrap();
-    assert_eq!(holder(&taken), Some("old"));
-    // If the other has ended, too.
-    let taken = new.try_next(Some(lease), now + seconds(8)).unwrap();
-    assert_eq!(holder(&taken), Some("new"));
+struct Replica {
+    leader: Leader,
+    /// The API server does not answer it.
+    hangs: Arc<AtomicBool>,
+    /// How many of its writes meet one of another replica.
+    conflicts: Arc<AtomicUsize>,
+    heard: Arc<AtomicUsize>,
+    token: CancellationToken,
+    task: JoinHandle<anyhow::Result<()>>,
 }
 
-/// Another replica wrote between the read and the write.
-#[tokio::test]
-async fn lease_is_released_although_a_standby_wrote_at_the_same_time() {
-    let lease = Arc::new(Mutex::new(stored(Lease::default(), 1)));
-    let (server, conflicts) = (Arc::clone(&lease), Arc::new(AtomicUsize::new(0)));
-    let met = Arc::clone(&conflicts);
-    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-        let (server, met) = (Arc::clone(&server), Arc::clone(&met));
-        async move {
-            let is_write = request.method() == http::Method::PUT;
-            let sent = request.into_body().collect().await.unwrap().to_bytes();
-            let mut current = server.lock().unwrap();
-            let (status, body) = if is_write && met.load(Relaxed) == 0 {
-                met.store(1, Relaxed);
-                (
-                    409,
-                    r#"{"kind": "Status", "code": 409, "reason": "Conflict"}"#.to_owned(),
-                )
-            } else {
-                if is_write {
-                    *current = serde_json::from_slice(&sent).unwrap();
+impl Replica {
+    /// Starts a replica that receives so many DNS servers.
+    fn start(server: &Server, identity: &str, servers: usize) -> Self {
+        let hangs = Arc::<AtomicBool>::default();
+        let conflicts = Arc::<AtomicUsize>::default();
+        let heard = Arc::new(AtomicUsize::new(servers));
+        let parts = (server.clone(), Arc::clone(&hangs), Arc::clone(&conflicts));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (server, hangs, conflicts) = parts.clone();
+            async move {
+                if hangs.load(Relaxed) {
+                    return pending().await;
                 }
-                (200, serde_json::to_string(&*current).unwrap())
-            };
-            let answer = http::Response::builder().status(status);
-            let body = kube::client::Body::from(body.into_bytes());
-            Ok::<_, std::convert::Infallible>(answer.body(body).unwrap())
+                let method = request.method().clone();
+                let sent = request.into_body().collect().await.unwrap().to_bytes();
+                let meets = |left: usize| left.checked_sub(1);
+                let answer = if method != Method::GET
+                    && conflicts.fetch_update(Relaxed, Relaxed, meets).is_ok()
+                {
+                    Err(409)
+                } else {
+                    server.answer(&method, &sent)
+                };
+                let (code, body) = match answer {
+                    Ok(lease) => (200, serde_json::to_string(&lease).unwrap()),
+                    Err(code) => (code, json_status(code)),
+                };
+                let answer = Response::builder().status(code);
+                Ok::<_, Infallible>(answer.body(Body::from(body.into_bytes())).unwrap())
+            }
+        });
+        let cluster = Cluster::with_client(kube::Client::new(service, "default"), "test");
+        let mut candidate = Candidate::new(&cluster, "default", "test", identity.to_owned());
+        let read = Arc::clone(&heard);
+        candidate.compare(Box::new(move || read.load(Relaxed)));
+        let leadership = Leadership::new(Contest::Lease(Box::new(candidate)));
+        let (leader, token) = (leadership.leader(), CancellationToken::new());
+        Self {
+            leader,
+            hangs,
+            conflicts,
+            heard,
+            task: tokio::spawn(leadership.run(token.clone())),
+            token,
         }
-    });
-    let cluster = Cluster::with_client(kube::Client::new(service, "default"), "test");
-    let mut us = Candidate::new(&cluster, "default", "test", "us".to_owned());
-    let now = Instant::now();
-    let ours = us
-        .election
-        .try_next(Some(lease.lock().unwrap().clone()), now)
-        .unwrap();
-    us.election.wrote(stored(ours.clone(), 1), now, now);
-    *lease.lock().unwrap() = stored(ours, 1);
-    us.release().await;
-    assert_eq!(conflicts.load(Relaxed), 1);
-    assert_eq!(holder(&lease.lock().unwrap()), None);
+    }
+
+    /// How long it takes until the replica leads, or does not.
+    async fn leads(&mut self, leads: bool) -> Duration {
+        let began = Instant::now();
+        let changed = async {
+            while self.leader.is_leading() != leads {
+                self.leader.changed().await;
+            }
+        };
+        timeout(seconds(600), changed).await.expect("a change");
+        began.elapsed()
+    }
+
+    async fn end(self) {
+        self.token.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+fn json_status(code: u16) -> String {
+    let reason = if code == 404 { "NotFound" } else { "Conflict" };
+    serde_json::json!({ "kind": "Status", "code": code, "reason": reason }).to_string()
+}
+
+/// Lets two replicas meet in every order.
+async fn between_turns() {
+    sleep(Duration::from_millis(700)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_that_does_not_exist_is_made_and_renewed() {
+    let server = Server::default();
+    let mut us = Replica::start(&server, "us", 0);
+    us.leads(true).await;
+    let spec = || server.lease().unwrap().spec.unwrap();
+    let first = spec();
+    assert_eq!(first.holder_identity.as_deref(), Some("us"));
+    assert_eq!(first.lease_duration_seconds, Some(15));
+    let led = timeout(seconds(60), us.leads(false)).await;
+    assert!(led.is_err(), "it renews the Lease");
+    assert_ne!(spec().renew_time, first.renew_time);
+    assert_eq!(spec().acquire_time, first.acquire_time);
+    assert_eq!(spec().lease_transitions, Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lease_of_a_replica_with_another_clock_is_taken_15_s_after_its_last_renewal() {
+    for skew in [-2, 0, 2].map(SignedDuration::from_hours) {
+        let server = Server::default();
+        server.renew("other", skew);
+        let mut us = Replica::start(&server, "us", 0);
+        for _ in 0..20 {
+            sleep(seconds(2)).await;
+            server.renew("other", skew);
+            assert!(!us.leader.is_leading(), "{skew}");
+        }
+        let after = us.leads(true).await;
+        assert!(after >= seconds(15) && after <= seconds(18), "{after:?}");
+        assert_eq!(server.holder(), "us");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn report_of_a_standby_is_no_renewal() {
+    let server = Server::default();
+    server.renew("dead", SignedDuration::ZERO);
+    let standby = Replica::start(&server, "standby", 1);
+    let mut us = Replica::start(&server, "us", 1);
+    for servers in 2..10 {
+        between_turns().await;
+        standby.heard.store(servers, Relaxed);
+        us.heard.store(servers, Relaxed);
+    }
+    standby.task.abort();
+    let after = us.leads(true).await;
+    assert!(after <= seconds(15), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn leader_whose_lease_is_stolen_leads_no_more_and_takes_it_back_when_it_expires() {
+    let server = Server::default();
+    let mut us = Replica::start(&server, "us", 0);
+    us.leads(true).await;
+    server.renew("thief", SignedDuration::ZERO);
+    let after = us.leads(false).await;
+    assert!(after <= RETRY_PERIOD, "{after:?}");
+    assert_eq!(server.holder(), "thief");
+    let after = us.leads(true).await;
+    assert!(after >= seconds(15) && after <= seconds(18), "{after:?}");
+    server.renew("thief", SignedDuration::ZERO);
+    us.end().await;
+    assert_eq!(
+        server.holder(),
+        "thief",
+        "a Lease of another is not released"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn leader_whose_api_server_hangs_stops_before_another_leads() {
+    let server = Server::default();
+    let mut us = Replica::start(&server, "us", 0);
+    us.leads(true).await;
+    let mut other = Replica::start(&server, "other", 0);
+    between_turns().await;
+    us.hangs.store(true, Relaxed);
+    let after = us.leads(false).await;
+    assert!(after >= seconds(8) && after <= RENEW_DEADLINE, "{after:?}");
+    assert!(!other.leader.is_leading());
+    let after = other.leads(true).await;
+    assert!(after >= seconds(3) && after <= seconds(9), "{after:?}");
+    us.hangs.store(false, Relaxed);
+    let led = timeout(seconds(60), us.leads(true)).await;
+    assert!(led.is_err() && other.leader.is_leading());
+    // A release that hangs delays the end by a second.
+    other.hangs.store(true, Relaxed);
+    let ending = Instant::now();
+    other.end().await;
+    assert!(ending.elapsed() <= RELEASE_TIMEOUT);
+    us.leads(true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn process_that_was_suspended_does_not_lead_after_the_deadline() {
+    let server = Server::default();
+    let mut us = Replica::start(&server, "us", 0);
+    us.leads(true).await;
+    us.hangs.store(true, Relaxed);
+    advance(RENEW_DEADLINE).await;
+    assert!(!us.leader.is_leading());
+}
+
+#[tokio::test(start_paused = true)]
+async fn leader_that_ends_releases_the_lease_although_a_standby_writes_at_the_same_time() {
+    let server = Server::default();
+    let mut us = Replica::start(&server, "us", 0);
+    us.leads(true).await;
+    let mut other = Replica::start(&server, "other", 0);
+    sleep(seconds(5)).await;
+    us.conflicts.store(3, Relaxed);
+    us.end().await;
+    assert_eq!(server.holder(), "");
+    let after = other.leads(true).await;
+    assert!(after <= RETRY_PERIOD, "{after:?}");
+    assert_eq!(
+        server.lease().unwrap().spec.unwrap().lease_transitions,
+        Some(2)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn leader_that_receives_fewer_dns_servers_for_60_s_hands_over_and_pauses_for_30_s() {
+    let server = Server::default();
+    let mut deaf = Replica::start(&server, "deaf", 2);
+    deaf.leads(true).await;
+    let mut other = Replica::start(&server, "other", 2);
+    let led = timeout(seconds(100), deaf.leads(false)).await;
+    assert!(led.is_err(), "it receives as many");
+    deaf.heard.store(0, Relaxed);
+    let after = deaf.leads(false).await;
+    assert!(after >= seconds(60) && after <= seconds(63), "{after:?}");
+    assert!(other.leads(true).await <= RETRY_PERIOD);
+    // The report of a replica that ended counts for a minute.
+    other.task.abort();
+    let _aborted = (&mut other.task).await;
+    server.renew("", SignedDuration::ZERO);
+    let after = deaf.leads(true).await;
+    assert!(after >= seconds(26) && after <= seconds(33), "{after:?}");
+    let led = timeout(seconds(100), deaf.leads(false)).await;
+    assert!(led.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn released_lease_goes_to_the_standby_that_reported_most_dns_servers() {
+    for (servers, first) in [([1, 2], "two"), ([2, 1], "one")] {
+        let server = Server::default();
+        let mut us = Replica::start(&server, "us", 2);
+        us.leads(true).await;
+        let mut standbys = Vec::new();
+        for (name, servers) in ["one", "two"].into_iter().zip(servers) {
+            between_turns().await;
+            standbys.push(Replica::start(&server, name, servers));
+        }
+        sleep(seconds(5)).await;
+        us.end().await;
+        // A stream that opens now has missed the answers before.
+        standbys.iter().for_each(|it| it.heard.store(9, Relaxed));
+        sleep(RETRY_PERIOD).await;
+        assert_eq!(server.holder(), first);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn malformed_reports_count_as_none() {
+    let server = Server::default();
+    server.renew("dead", SignedDuration::ZERO);
+    let mut lease = server.lease().unwrap();
+    let annotations = lease.metadata.annotations.get_or_insert_default();
+    annotations.insert(
+        "egress-by-name/dns-servers".to_owned(),
+        "{\"a\": 7".to_owned(),
+    );
+    server.put(lease);
+    let mut us = Replica::start(&server, "us", 0);
+    us.leads(true).await;
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::{
-    super::{ObjectKey, Precondition, Replace, Store, StoreError},
+    super::{ObjectKey, Precondition, Store, StoreError},
     DEADLINE, add_name, addresses, key, resolver, status,
 };
 
@@ -105,7 +105,7 @@ pub async fn a_status_is_replaced_and_nothing_else(store: &impl Store, namespace
 
 /// Labels, annotations, owners and spec. The fields of the status in the given object are ignored.
 pub async fn all_but_the_status_is_replaced_if_the_version_is_the_stored_one(
-    store: &impl Replace,
+    store: &impl Store,
     namespace: &str,
 ) {
     let mut object = resolver(namespace, "a");
@@ -253,48 +253,22 @@ pub async fn text_of_any_kind_comes_back(store: &impl Store, namespace: &str) {
         "",
         " ",
         "yes",
-        "null",
         "~",
-        "1",
-        "0x1f",
         "1e3",
-        ".nan",
-        "-",
         "- a",
         "a: b",
-        "a #b",
         "#",
-        "'",
-        "\"",
-        "\\",
-        "{}",
+        "'\"\\",
         "[a",
         "*a",
-        "&a",
-        "!a",
-        "|",
-        ">",
-        "%a",
-        "@a",
-        "`",
         "---",
-        "...",
         "2026-01-31",
-        "12:30:45",
-        "a\nb\n",
-        "\n",
-        "a\r\nb",
-        "\ttab",
-        " lead",
-        "trail ",
-        "ü",
-        "名前",
-        "🦀",
+        "a\r\nb\n",
+        "\ttab ",
+        "名前🦀",
         "\u{feff}x",
-        "\u{2028}",
-        "\u{85}",
+        "\u{2028}\u{85}",
         "<<",
-        "=",
     ];
     let mut object = resolver(namespace, "a");
     for (i, text) in texts.iter().enumerate() {

@@ -55,16 +55,11 @@ pub(super) fn set_field(document: &mut Value, part: &str, field: &str, value: Op
 
 /// Fills in the metadata of an object in a file. The version is of the content and the file, so that a replaced file
 /// counts as changed.
-pub(super) fn fill_metadata<K: Kind>(
-    object: &mut K,
-    key: &ObjectKey,
-    bytes: &[u8],
-    fingerprint: u64,
-) {
+pub(super) fn fill_metadata<K: Kind>(object: &mut K, key: &ObjectKey, text: &str, file: u64) {
     let meta = object.meta_mut();
     meta.namespace = Some(key.namespace.clone());
     meta.name = Some(key.name.clone());
-    meta.resource_version = Some(format!("{fingerprint:x}-{:x}", rapidhash_v3(bytes)));
+    meta.resource_version = Some(format!("{file:x}-{:x}", rapidhash_v3(text.as_bytes())));
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use rustix::fs::OFlags;
 
 /// The largest file that is read or written, in bytes: 40,000 addresses.
@@ -16,7 +16,7 @@ pub(super) const MAX_SIZE: usize = 4 << 20;
 
 /// A file's content.
 pub(super) struct Content {
-    pub(super) bytes: Vec<u8>,
+    pub(super) text: String,
     pub(super) permissions: Permissions,
     pub(super) fingerprint: u64,
 }
@@ -29,13 +29,9 @@ pub(super) fn fingerprint_of(file: &Metadata) -> u64 {
     hasher.finish()
 }
 
-/// The file's fingerprint, `None` if there is no such file. Follows a symbolic link.
-pub(super) fn fingerprint(path: &Path) -> io::Result<Option<u64>> {
-    match fs::metadata(path) {
-        Ok(metadata) => Ok(Some(fingerprint_of(&metadata))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+/// The file's fingerprint; `None` if there is no such file. Follows a symbolic link.
+pub(super) fn fingerprint(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().map(|file| fingerprint_of(&file))
 }
 
 /// Makes the names in a folder durable.
@@ -63,7 +59,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Option<Content>> {
     let is_whole = fingerprint == fingerprint_of(&file.metadata()?);
     ensure!(is_whole, io::Error::other("it is being written"));
     Ok(Some(Content {
-        bytes,
+        text: String::from_utf8(bytes).context("not UTF-8")?,
         permissions: metadata.permissions(),
         fingerprint,
     }))

@@ -7,14 +7,11 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::Context;
-use memchr::memmem;
+use anyhow::{Context, ensure};
+use tokio::sync::Semaphore;
 
 use super::{
-    super::{
-        BadObjects, Kind, ObjectKey,
-        names::{self, is_namespace},
-    },
+    super::{BadObjects, Kind, ObjectKey, names},
     file::{self, Content},
     manifest::Manifest,
 };
@@ -25,17 +22,22 @@ pub(super) struct Folder {
     pub(super) root: PathBuf,
     /// The files that a watch could not read.
     pub(super) bad_objects: BadObjects,
+    /// Of the writes that are under way at once. They mostly wait for the disk, which handles many requests in parallel.
+    pub(super) permits: Semaphore,
 }
 
-/// The names of files, without their content.
-#[derive(Default)]
-pub(super) struct Listing {
-    pub(super) files: BTreeSet<Arc<Path>>,
-    /// The folders that cannot be read, and why.
-    pub(super) unreadable: BTreeMap<Arc<Path>, String>,
-}
+/// The names of files without their content, and the folders that cannot be read, with the reason.
+pub(super) type Listing = (BTreeSet<Arc<Path>>, BTreeMap<Arc<Path>, String>);
 
 impl Folder {
+    pub(super) fn new(root: PathBuf) -> Self {
+        Self {
+            root,
+            bad_objects: BadObjects::default(),
+            permits: Semaphore::new(16),
+        }
+    }
+
     /// The folder of a kind in a namespace.
     pub(super) fn folder_of<K: Kind>(&self, namespace: &str) -> PathBuf {
         self.root.join(namespace).join(&*K::plural(&()))
@@ -59,49 +61,43 @@ impl Folder {
         is_own.then_some(key)
     }
 
-    /// The namespace whose objects of this kind may be in a folder.
-    pub(super) fn namespace_of<K: Kind>(&self, folder: &Path) -> Option<String> {
-        let is_of_kind = self.is_of_kind::<K>(folder);
-        let namespace = if is_of_kind { folder.parent()? } else { folder };
-        let name = namespace.file_name()?.to_str()?;
-        let is_in_root = namespace.parent() == Some(&self.root);
-        (is_in_root && is_namespace(name)).then(|| name.to_owned())
-    }
-
-    /// Whether it is the folder of this kind in a namespace.
-    fn is_of_kind<K: Kind>(&self, folder: &Path) -> bool {
-        folder.ends_with(&*K::plural(&())) && folder.ancestors().nth(2) == Some(&self.root)
-    }
-
     /// Lists the files that may be manifests. `visit` is called with each folder before it is read.
     ///
     /// # Errors
-    /// The root is missing or cannot be read.
-    pub(super) fn list<K: Kind>(&self, mut visit: impl FnMut(&Path)) -> anyhow::Result<Listing> {
+    /// The root cannot be read, or another folder, if all are needed.
+    pub(super) fn list(
+        &self,
+        needs_all: bool,
+        mut visit: impl FnMut(&Path),
+    ) -> anyhow::Result<Listing> {
         fs::read_dir(&self.root).with_context(|| self.root.display().to_string())?;
-        let mut listing = Listing::default();
+        let (mut files, mut unreadable) = Listing::default();
         let mut folders = vec![(self.root.clone(), 0)];
         while let Some((folder, depth)) = folders.pop() {
             visit(&folder);
-            let paths = match paths_in(&folder) {
-                Ok(paths) => paths,
+            let entries = fs::read_dir(&folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+            let entries = match entries {
+                Ok(entries) => entries,
                 Err(error) => {
+                    // A link to nothing may be that of a mount which comes back.
                     let is_file = error.kind() == io::ErrorKind::NotADirectory;
-                    if !is_absent(&folder) && (!is_file || self.is_of_kind::<K>(&folder)) {
-                        listing.unreadable.insert(folder.into(), error.to_string());
+                    if !is_file && fs::symlink_metadata(&folder).is_ok() {
+                        ensure!(!needs_all, "{}: {error}", folder.display());
+                        unreadable.insert(folder.into(), error.to_string());
                     }
                     continue;
                 }
             };
-            for path in paths.into_iter().filter(|path| !is_hidden(path)) {
+            let paths = entries.into_iter().map(|entry| entry.path());
+            for path in paths.filter(|path| !is_hidden(path)) {
                 if is_manifest(&path) {
-                    listing.files.insert(path.into());
+                    files.insert(path.into());
                 } else if depth < 2 {
                     folders.push((path, depth + 1));
                 }
             }
         }
-        Ok(listing)
+        Ok((files, unreadable))
     }
 
     /// Reads the objects of a kind in a file; `None` if there is no such file.
@@ -110,28 +106,10 @@ impl Folder {
         path: &Path,
     ) -> anyhow::Result<Option<(Content, Manifest<K>)>> {
         let Some(content) = file::read(path)? else {
-            self.check_folders_of(path)?;
             return Ok(None);
         };
-        let is_of_kind = path.parent().is_some_and(|it| self.is_of_kind::<K>(it));
-        let manifest =
-            if is_of_kind || memmem::find(&content.bytes, K::kind(&()).as_bytes()).is_some() {
-                Manifest::parse(&content, self.key_of::<K>(path).as_ref())
-            } else {
-                Manifest::default()
-            };
+        let manifest = Manifest::parse(&content, self.key_of::<K>(path).as_ref());
         Ok(Some((content, manifest)))
-    }
-
-    /// Fails if a file may be missing only because a folder above it cannot be read.
-    fn check_folders_of(&self, path: &Path) -> io::Result<()> {
-        for folder in path.ancestors().skip(1) {
-            match fs::read_dir(folder) {
-                Err(_) if folder != self.root && is_absent(folder) => {}
-                read => return read.map(drop),
-            }
-        }
-        Ok(())
     }
 }
 
@@ -145,17 +123,6 @@ pub(super) fn is_manifest(path: &Path) -> bool {
 pub(super) fn is_hidden(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     name.starts_with(b".") || name == b"lost+found"
-}
-
-fn paths_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder)?;
-    entries.map(|entry| entry.map(|it| it.path())).collect()
-}
-
-/// Whether there is nothing at a path. A symbolic link is something: its target may come back, such as a mount.
-pub(super) fn is_absent(path: &Path) -> bool {
-    use io::ErrorKind::{NotADirectory, NotFound};
-    fs::symlink_metadata(path).is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
 }
 
 #[cfg(test)]

@@ -30,17 +30,6 @@ pub(super) struct Manifest<K> {
     pub(super) document: Option<Value>,
 }
 
-impl<K> Default for Manifest<K> {
-    fn default() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            is_whole: true,
-            faults: Vec::new(),
-            document: None,
-        }
-    }
-}
-
 impl<K: Kind> Manifest<K> {
     /// A file that cannot be read. `own` is the object whose place it has.
     pub(super) fn unreadable(fault: String, own: Option<ObjectKey>) -> Self {
@@ -54,30 +43,32 @@ impl<K: Kind> Manifest<K> {
 
     /// Reads a file. `own` is the object whose place it has.
     pub(super) fn parse(content: &Content, own: Option<&ObjectKey>) -> Self {
-        let Ok(text) = std::str::from_utf8(&content.bytes) else {
-            return Self::unreadable("not UTF-8".to_owned(), own.cloned());
+        let mut manifest = Self {
+            objects: BTreeMap::new(),
+            is_whole: true,
+            faults: Vec::new(),
+            document: None,
         };
-        let mut manifest = Self::default();
-        let mut count = 0;
-        for document in documents(text) {
+        if own.is_none() && !content.text.contains(&*K::kind(&())) {
+            return manifest;
+        }
+        let documents = documents(&content.text);
+        for document in &documents {
             match document.parse() {
                 Ok(Value::Null) => {}
                 Ok(mut value) if value.get("kind").is_some_and(|it| it == "List") => {
-                    count += 2;
                     let items = value.get_mut("items").and_then(Value::as_array_mut);
                     for (index, item) in items.into_iter().flatten().enumerate() {
-                        manifest.add(&document.item(index), item, own);
+                        manifest.add(document, &format!("items.{index}."), item, own);
                     }
                 }
                 Ok(mut value) => {
-                    count += 1;
-                    manifest.add(&document, &mut value, own);
-                    manifest.document = Some(value);
+                    manifest.add(document, "", &mut value, own);
+                    manifest.document = Some(value).filter(|_| documents.len() == 1);
                 }
                 Err(error) => manifest.fail(None, || document.fault(&error)),
             }
         }
-        manifest.document.take_if(|_| count > 1);
         if let Some(own) = own.filter(|own| !manifest.objects.contains_key(own)) {
             manifest.objects.insert(own.clone(), None);
             if manifest.faults.is_empty() {
@@ -86,7 +77,7 @@ impl<K: Kind> Manifest<K> {
         }
         for (key, object) in &mut manifest.objects {
             if let Some(object) = object {
-                fill_metadata(object, key, &content.bytes, content.fingerprint);
+                fill_metadata(object, key, &content.text, content.fingerprint);
             }
         }
         manifest
@@ -98,16 +89,22 @@ impl<K: Kind> Manifest<K> {
         object.ok_or_else(|| anyhow!(self.faults.join("; ")))
     }
 
-    /// Adds an object of a file, if it is of this kind.
-    fn add(&mut self, document: &Document<'_>, value: &mut Value, own: Option<&ObjectKey>) {
-        let first_line = || document.line_of("");
+    /// Adds an object of a file, if it is of this kind. `part` is the part of the document that has it, such as `items.0.`.
+    fn add(
+        &mut self,
+        document: &Document<'_>,
+        part: &str,
+        value: &mut Value,
+        own: Option<&ObjectKey>,
+    ) {
+        let line_of = |field: &str| document.line_of(&format!("{part}{field}"));
         let key = match key_of::<K>(value, own) {
             Ok(Some(key)) => key,
             Ok(None) => return,
-            Err(fault) => return self.fail(None, || format!("line {}: {fault}", first_line())),
+            Err(fault) => return self.fail(None, || format!("line {}: {fault}", line_of(""))),
         };
         if self.objects.contains_key(&key) {
-            return self.fault(|| format!("line {}: {key} is here twice", first_line()));
+            return self.fault(|| format!("line {}: {key} is here twice", line_of("")));
         }
         let has_metadata = value.get("metadata").is_some_and(|it| !it.is_null());
         if !has_metadata {
@@ -115,30 +112,28 @@ impl<K: Kind> Manifest<K> {
         }
         set_field(value, "/metadata", "resourceVersion", None);
         let mut unknown = Vec::new();
-        match serde_ignored::deserialize(&*value, |field| unknown.push(field.to_string())) {
-            Ok(object) => {
-                self.warn(document, &object, &unknown);
-                self.objects.insert(key, Some(object));
+        let decoded = serde_ignored::deserialize(&*value, |field| unknown.push(field.to_string()));
+        let object: K = match decoded {
+            Ok(object) => object,
+            Err(error) => {
+                return self.fail(Some(key), || {
+                    // JSON has no lines. Without `metadata` the type would miss that first.
+                    let located = document.fault_of::<K>();
+                    let located = located.filter(|_| has_metadata && part.is_empty());
+                    located.unwrap_or_else(|| format!("line {}: {error}", line_of("")))
+                });
             }
-            Err(error) => self.fail(Some(key), || {
-                // JSON has no lines. Without `metadata` the type would miss that first.
-                let located = document.fault_of::<K>().filter(|_| has_metadata);
-                located.unwrap_or_else(|| format!("line {}: {error}", first_line()))
-            }),
-        }
-    }
-
-    /// Adds the faults of an object that decodes.
-    fn warn(&mut self, document: &Document<'_>, object: &K, unknown: &[String]) {
+        };
         if let Some((field, reason)) = object.lint() {
-            self.fault(|| format!("line {}: {reason}", document.line_of(&field)));
+            self.fault(|| format!("line {}: {reason}", line_of(&field)));
         }
         let is_checked = |field: &&String| !UNCHECKED.iter().any(|it| field.starts_with(it));
         if let Some(field) = unknown.iter().find(is_checked) {
             let field = field.replace(".?", "");
-            let line = || document.line_of(&field);
+            let line = || line_of(&field);
             self.fault(|| format!("line {}: unknown field `{field}` has no effect", line()));
         }
+        self.objects.insert(key, Some(object));
     }
 
     /// Adds the fault of an object that does not decode. Its key may be unknown.
@@ -158,42 +153,32 @@ impl<K: Kind> Manifest<K> {
 /// The key of an object of this kind; `None` if it is of another kind. `own` is the object whose place the file has.
 fn key_of<K: Kind>(value: &Value, own: Option<&ObjectKey>) -> Result<Option<ObjectKey>, String> {
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
-    let (version, kind) = (K::api_version(&()), K::kind(&()));
-    match (text("/apiVersion"), text("/kind")) {
-        (Some(found), Some(other)) if found == version && other == kind => {}
-        (Some(found), Some(other)) if own.is_none() && !is_of::<K>(found, other) => {
+    let (version, kind) = (text("/apiVersion"), text("/kind").unwrap_or_default());
+    let (own_version, own_kind) = (K::api_version(&()), K::kind(&()));
+    if version != Some(&*own_version) || kind != own_kind {
+        // It may be the kind in another version.
+        let group = version.and_then(|version| version.split('/').next());
+        if own.is_none() && (kind != own_kind || group != Some(&*K::group(&()))) {
             return Ok(None);
         }
-        _ => {
-            return Err(format!(
-                "`apiVersion` and `kind` are not {version} and {kind}"
-            ));
-        }
+        let fault = format!("`apiVersion` and `kind` are not {own_version} and {own_kind}");
+        return Err(fault);
     }
-    let namespace = text("/metadata/namespace").or(own.map(|own| &*own.namespace));
-    let name = text("/metadata/name").or(own.map(|own| &*own.name));
-    let (Some(namespace), Some(name)) = (namespace, name) else {
-        let place = format!("<namespace>/{}/<name>.yaml", K::plural(&()));
-        return Err(format!(
-            "`metadata` has no `namespace` or no `name`; only a file {place} may leave them out"
-        ));
+    let part = |field: &str, own: Option<&String>| {
+        let found = text(field).or(own.map(String::as_str));
+        found.unwrap_or_default().to_owned()
     };
     let key = ObjectKey {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
+        namespace: part("/metadata/namespace", own.map(|it| &it.namespace)),
+        name: part("/metadata/name", own.map(|it| &it.name)),
     };
     match own {
         Some(own) if *own != key => Err(format!("`metadata` names {key}, and the path {own}")),
-        _ => names::check(&key)
-            .map(|()| Some(key.clone()))
-            .map_err(|fault| format!("{key}: {fault}")),
+        _ => match names::check(&key) {
+            Ok(()) => Ok(Some(key)),
+            Err(fault) => Err(format!("`metadata` does not name an object: {fault}")),
+        },
     }
-}
-
-/// Whether a kind is this one, perhaps in another version.
-fn is_of<K: Kind>(version: &str, kind: &str) -> bool {
-    let group = version.split_once('/').map_or("", |(group, _)| group);
-    kind == K::kind(&()) && group == K::group(&())
 }
 
 #[cfg(test)]

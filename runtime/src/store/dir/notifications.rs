@@ -38,8 +38,6 @@ pub(super) struct Notifications {
     inotify: Option<AsyncFd<OwnedFd>>,
     /// The watched folders by watch descriptor.
     folders: HashMap<i32, PathBuf>,
-    /// inotify is unavailable, or a folder could not be watched.
-    pub(super) is_incomplete: bool,
     /// When to look at a file.
     pub(super) due: BTreeMap<Arc<Path>, Instant>,
     /// When to list everything.
@@ -57,7 +55,6 @@ impl Notifications {
             .and_then(register)
             .inspect_err(|error| warn!("no notifications of changed files: {error}"));
         Self {
-            is_incomplete: inotify.is_err(),
             inotify: inotify.ok(),
             folders: HashMap::new(),
             due: BTreeMap::new(),
@@ -72,9 +69,8 @@ impl Notifications {
         };
         match inotify::add_watch(inotify, path, WATCHED) {
             Ok(id) => drop(self.folders.insert(id, path.to_owned())),
-            Err(errno @ (Errno::NOSPC | Errno::NOMEM)) if !self.is_incomplete => {
+            Err(errno @ (Errno::NOSPC | Errno::NOMEM)) => {
                 warn!("no notifications of changes in {}: {errno}", path.display());
-                self.is_incomplete = true;
             }
             // The next list tries again.
             Err(_) => {}

@@ -4,7 +4,6 @@ use std::{
     fs,
     io::{self, Write},
     path::Path,
-    sync::Arc,
     time::Duration,
 };
 
@@ -27,14 +26,11 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 10
 pub(super) const LOCK: &str = ".lock";
 
 impl Folder {
-    /// The object, wherever it is.
+    /// The object in its own place.
     pub(super) fn get<K: Kind>(&self, key: &ObjectKey) -> anyhow::Result<K> {
-        if let Some((_, manifest)) = self.read_own::<K>(key)? {
-            return manifest.take(key);
-        }
-        let (path, manifest) = self.find_elsewhere::<K>(key)?;
-        let object = manifest.take(key);
-        object.with_context(|| path.display().to_string())
+        let found = self.read_own::<K>(key)?;
+        let (_, manifest) = found.ok_or_else(|| StoreError::NotFound(key.clone()))?;
+        manifest.take(key)
     }
 
     pub(super) fn create<K: Kind>(&self, object: &K) -> anyhow::Result<K> {
@@ -55,12 +51,14 @@ impl Folder {
 
     /// Writes a new document, which `edit` makes of the stored one and the object.
     pub(super) fn rewrite<K: Kind>(&self, object: &K, edit: Edit<K>) -> anyhow::Result<K> {
-        let key = ObjectKey::of(object);
-        let meta = object.meta();
-        let version = meta.resource_version.as_deref();
-        let version = version.context("it has no resourceVersion to compare")?;
-        let (content, stored, before) =
-            self.read_for_write::<K>(&key, meta.uid.as_deref(), Some(version))?;
+        let (key, meta) = (ObjectKey::of(object), object.meta());
+        let condition = Precondition {
+            uid: meta.uid.clone(),
+            resource_version: meta.resource_version.clone(),
+        };
+        let is_versioned = condition.resource_version.is_some();
+        ensure!(is_versioned, "it has no resourceVersion to compare");
+        let (content, stored, before) = self.read_for_write::<K>(&key, &condition)?;
         let document = edit(before.clone(), object)?;
         if document == before {
             return Ok(stored);
@@ -71,50 +69,32 @@ impl Folder {
     pub(super) fn delete<K: Kind>(
         &self,
         key: &ObjectKey,
-        precondition: &Precondition,
+        condition: &Precondition,
     ) -> anyhow::Result<()> {
-        let (uid, version) = (&precondition.uid, &precondition.resource_version);
-        let (content, ..) = self.read_for_write::<K>(key, uid.as_deref(), version.as_deref())?;
+        let (content, ..) = self.read_for_write::<K>(key, condition)?;
         self.compare_and_change::<K>(key, Some(&content), |path| fs::remove_file(path))
     }
 
     /// The file in the object's own place; `None` if there is none.
     fn read_own<K: Kind>(&self, key: &ObjectKey) -> anyhow::Result<Option<(Content, Manifest<K>)>> {
+        fs::read_dir(&self.root)?;
         self.read(&self.file_of::<K>(key))
     }
 
-    /// The first file, in order of paths, that has the object elsewhere than in its own place.
-    fn find_elsewhere<K: Kind>(&self, key: &ObjectKey) -> anyhow::Result<(Arc<Path>, Manifest<K>)> {
-        for path in self.list::<K>(|_| {})?.files {
-            // The fault of a file that does not name the object is that of another object.
-            if let Ok(Some((_, manifest))) = self.read::<K>(&path)
-                && manifest.objects.contains_key(key)
-            {
-                return Ok((path, manifest));
-            }
-        }
-        bail!(StoreError::NotFound(key.clone()))
-    }
-
-    /// The file, the object and the document, if it has this uid and version, and the file may be written.
+    /// The file, the object and the document, if the condition holds and the file may be written.
     fn read_for_write<K: Kind>(
         &self,
         key: &ObjectKey,
-        uid: Option<&str>,
-        version: Option<&str>,
+        condition: &Precondition,
     ) -> anyhow::Result<(Content, K, Value)> {
-        let Some((content, mut manifest)) = self.read_own::<K>(key)? else {
-            let (path, _) = self.find_elsewhere::<K>(key)?;
-            let path = path.display();
-            bail!("the object is in {path}, which no program writes: move it to its own file");
-        };
+        let found = self.read_own::<K>(key)?;
+        let (content, mut manifest) = found.ok_or_else(|| StoreError::NotFound(key.clone()))?;
         let document = manifest.document.take();
         let object = manifest.take(key)?;
-        let meta = object.meta();
-        for (expected, found) in [(uid, &meta.uid), (version, &meta.resource_version)] {
-            let is_right = expected.is_none() || expected == found.as_deref();
-            ensure!(is_right, StoreError::Conflict(key.clone()));
-        }
+        let (uid, version) = (&object.meta().uid, &object.meta().resource_version);
+        let is_same = |wanted: &Option<String>, found| wanted.is_none() || wanted == found;
+        let holds = is_same(&condition.uid, uid) && is_same(&condition.resource_version, version);
+        ensure!(holds, StoreError::Conflict(key.clone()));
         let is_link = self.file_of::<K>(key).is_symlink();
         ensure!(!is_link, "a symbolic link is read but never written");
         let document = document.context("a file with several objects is read but never written")?;
@@ -154,7 +134,7 @@ impl Folder {
             return Err(error);
         }
         let fingerprint = file::fingerprint_of(&lock.0.metadata()?);
-        fill_metadata(&mut object, key, text.as_bytes(), fingerprint);
+        fill_metadata(&mut object, key, &text, fingerprint);
         Ok(object)
     }
 
@@ -169,7 +149,7 @@ impl Folder {
         let lock = Lock::acquire(&self.root.join(LOCK), LOCK_TIMEOUT).context(LOCK)?;
         let key = key.clone();
         match before {
-            _ if file::fingerprint(&path)? == before.map(|it| it.fingerprint) => change(&path)?,
+            _ if file::fingerprint(&path) == before.map(|it| it.fingerprint) => change(&path)?,
             Some(_) => bail!(StoreError::Conflict(key)),
             None => bail!(StoreError::AlreadyExists(key)),
         }

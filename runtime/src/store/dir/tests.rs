@@ -6,11 +6,9 @@ use std::{
     path::PathBuf,
     pin::Pin,
     process::{Command, Stdio},
-    thread,
     time::Duration,
 };
 
-use futures_util::StreamExt;
 use kube::ResourceExt;
 use proto::api::DnsNameResolver;
 use tempfile::TempDir;

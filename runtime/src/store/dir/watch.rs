@@ -2,30 +2,25 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, mem,
+    mem,
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use anyhow::Context;
 use kube::ResourceExt;
-use rapidhash::v3::rapidhash_v3;
 use tracing::{info, warn};
 
 use super::{
     super::{Event, Kind, ObjectKey, Scope, undecodable::Undecodable, watched::Watched},
     file,
-    folder::{Folder, Listing, is_absent},
+    folder::{Folder, Listing},
     manifest::Manifest,
     notifications::Notifications,
 };
 
 /// A file is deleted once it has been gone for this long: editors move a file away before they write the new one.
 const GONE_AFTER: Duration = Duration::from_millis(100);
-
-/// How many faulty files the log names at once.
-const MAX_WARNINGS: usize = 20;
 
 /// One watch. Its methods block.
 pub(super) struct Watch<K> {
@@ -34,16 +29,12 @@ pub(super) struct Watch<K> {
     pub(super) notifications: Notifications,
     files: BTreeMap<Arc<Path>, KnownFile>,
     objects: BTreeMap<ObjectKey, KnownObject>,
-    /// The objects that may be in several files.
-    duplicates: BTreeSet<ObjectKey>,
     /// Why the content is unknown.
     out_of_sync: Option<String>,
-    /// The faults of files and folders, and the objects that cannot be read.
-    faults: BTreeMap<Arc<Path>, (String, BTreeSet<ObjectKey>)>,
+    /// The faults of files and folders.
+    faults: BTreeMap<Arc<Path>, String>,
     events: Vec<Event<K>>,
     undecodable: Undecodable,
-    /// All faults as last reported.
-    reported: BTreeMap<String, String>,
     watched: Watched,
 }
 
@@ -52,15 +43,17 @@ pub(super) struct Watch<K> {
 struct KnownFile {
     /// The fingerprint at the last read.
     fingerprint: Option<u64>,
-    /// Its objects, and since when one is missing in it.
-    keys: Vec<(ObjectKey, Option<Instant>)>,
+    /// Its objects.
+    keys: Vec<ObjectKey>,
+    /// Since when it is missing, or has no object any more.
+    gone_since: Option<Instant>,
 }
 
 /// An object of the scope.
 #[derive(Default)]
 struct KnownObject {
-    /// The hash of the version that was last delivered.
-    version: Option<u64>,
+    /// The version that was last delivered; `None` if the object does not decode.
+    version: Option<String>,
     /// The files that have it, and whether each is not its own place. The first one counts.
     files: BTreeSet<(bool, Arc<Path>)>,
 }
@@ -75,12 +68,10 @@ impl<K: Kind> Watch<K> {
             notifications,
             files: BTreeMap::new(),
             objects: BTreeMap::new(),
-            duplicates: BTreeSet::new(),
             out_of_sync: Some("it is not read yet".to_owned()),
             faults: BTreeMap::new(),
             events: Vec::new(),
             undecodable: Undecodable::default(),
-            reported: BTreeMap::new(),
             watched,
         }
     }
@@ -97,10 +88,15 @@ impl<K: Kind> Watch<K> {
             for (path, _) in due.collect::<Vec<_>>() {
                 self.reconcile_file(path, true);
             }
-            let unread = self.faults.values().flat_map(|(_, objects)| objects);
-            let (unread, objects) = (unread.cloned().collect(), &self.objects);
+            let objects = &self.objects;
+            let undecodable = objects
+                .iter()
+                .filter(|(_, object)| object.version.is_none());
+            let undecodable = undecodable.map(|(key, _)| key.clone()).collect();
             self.undecodable
-                .around(&mut self.events, unread, |key| objects.contains_key(key));
+                .around(&mut self.events, undecodable, |key| {
+                    objects.contains_key(key)
+                });
         }
         self.report();
         self.watched.in_sync(self.out_of_sync.is_none());
@@ -110,32 +106,17 @@ impl<K: Kind> Watch<K> {
     /// Lists all files, and reads those that changed.
     fn scan(&mut self) {
         let notifications = &mut self.notifications;
-        let listing = self.folder.list::<K>(|folder| notifications.watch(folder));
-        match listing.and_then(|listing| self.check_sole_folder().map(|()| listing)) {
+        // At the start missing objects count as deleted, and those of a folder that cannot be read are not known.
+        let needs_all = self.out_of_sync.is_some();
+        match self
+            .folder
+            .list(needs_all, |folder| notifications.watch(folder))
+        {
             Ok(listing) => self.apply_listing(listing),
             Err(error) => self.set_out_of_sync(format!("{error:#}")),
         }
-        let is_blind = self.notifications.is_incomplete || self.out_of_sync.is_some();
-        let interval = Duration::from_secs(if is_blind { 1 } else { 10 });
+        let interval = Duration::from_secs(if self.out_of_sync.is_some() { 1 } else { 10 });
         self.notifications.next_list = Instant::now() + interval;
-    }
-
-    /// Fails if the folder of the only namespace in scope cannot be read, or is gone with its objects.
-    fn check_sole_folder(&self) -> anyhow::Result<()> {
-        let Scope::Namespace(only) = &self.scope else {
-            return Ok(());
-        };
-        let folder = self.folder.folder_of::<K>(only);
-        let has_objects = || {
-            let mut files = self.files.iter();
-            files.any(|(path, file)| path.starts_with(&folder) && !file.keys.is_empty())
-        };
-        match fs::read_dir(&folder) {
-            Err(_) if is_absent(&folder) && !has_objects() => Ok(()),
-            read => read
-                .map(drop)
-                .with_context(|| format!("put back {}", folder.display())),
-        }
     }
 
     /// Missing files mean nothing until the next list.
@@ -148,7 +129,7 @@ impl<K: Kind> Watch<K> {
         }
     }
 
-    fn apply_listing(&mut self, listing: Listing) {
+    fn apply_listing(&mut self, (mut paths, unreadable): Listing) {
         let is_resync = self.out_of_sync.take().is_some();
         if is_resync {
             // Consumers may not have the current objects, so all are delivered.
@@ -158,13 +139,7 @@ impl<K: Kind> Watch<K> {
             self.objects.clear();
         }
         self.faults.retain(|path, _| self.files.contains_key(path));
-        for (folder, fault) in listing.unreadable {
-            let namespace = self.folder.namespace_of::<K>(&folder);
-            let namespace = namespace.filter(|it| self.is_in_scope(it));
-            let objects = namespace.iter().map(|it| ObjectKey::all_in(it));
-            self.faults.insert(folder, (fault, objects.collect()));
-        }
-        let mut paths = listing.files;
+        self.faults.extend(unreadable);
         // A list may lack a file that is renamed meanwhile.
         paths.extend(self.files.keys().cloned());
         for path in paths {
@@ -188,77 +163,77 @@ impl<K: Kind> Watch<K> {
     /// notified change is read in any case.
     fn reconcile_file(&mut self, path: Arc<Path>, is_notified: bool) {
         let known = self.files.get(&path).and_then(|file| file.fingerprint);
-        let is_known = || file::fingerprint(&path).is_ok_and(|now| now == known);
-        if !is_notified && known.is_some() && is_known() {
+        if !is_notified && known.is_some() && known == file::fingerprint(&path) {
             return;
         }
-        let own = self.folder.key_of::<K>(&path);
-        if own
-            .as_ref()
-            .is_some_and(|own| !self.is_in_scope(&own.namespace))
-        {
-            return;
-        }
-        let (fingerprint, mut manifest) = match self.folder.read::<K>(&path) {
-            Ok(Some((content, manifest))) => (Some(content.fingerprint), manifest),
-            Ok(None) => (None, Manifest::default()),
-            Err(error) => (None, Manifest::unreadable(format!("{error:#}"), own)),
+        let mut above = path.ancestors().skip(1);
+        let fault = match self.folder.read::<K>(&path) {
+            Ok(Some((content, manifest))) => {
+                return self.apply(path, Some(content.fingerprint), manifest);
+            }
+            Ok(None) if !above.any(|it| self.faults.contains_key(it)) => {
+                return self.apply_absence(path);
+            }
+            Ok(None) => "its folder cannot be read".to_owned(),
+            Err(error) => format!("{error:#}"),
         };
-        let objects = &mut manifest.objects;
-        objects.retain(|key, _| self.is_in_scope(&key.namespace));
-        self.apply(path, fingerprint, manifest);
+        let own = self.folder.key_of::<K>(&path);
+        self.apply(path, None, Manifest::unreadable(fault, own));
     }
 
-    fn is_in_scope(&self, namespace: &str) -> bool {
-        match &self.scope {
-            Scope::All => true,
-            Scope::Namespace(only) => only == namespace,
-        }
-    }
-
-    /// Takes in what a file has. An object that is no longer in it is deleted once it has been missing for long enough.
+    /// Takes in what a file has. A file that had objects and has none now may be in the middle of a write.
     fn apply(&mut self, path: Arc<Path>, fingerprint: Option<u64>, mut manifest: Manifest<K>) {
-        let now = Instant::now();
-        let is_gone = fingerprint.is_none() && manifest.is_whole;
-        let mut keys = Vec::new();
-        for (key, missing_since) in self.files.remove(&path).unwrap_or_default().keys {
-            let missing_since = missing_since.unwrap_or(now);
-            let due = missing_since + GONE_AFTER;
+        let objects = &mut manifest.objects;
+        objects.retain(|key, _| self.scope.has(&key.namespace));
+        let before = self.files.get(&path).map(|file| file.keys.clone());
+        let before = before.unwrap_or_default();
+        if manifest.is_whole && manifest.objects.is_empty() && !before.is_empty() {
+            return self.apply_absence(path);
+        }
+        for key in before {
             if manifest.objects.contains_key(&key) {
                 // It is added below.
-            } else if !manifest.is_whole {
-                manifest.objects.insert(key, None);
-            } else if now < due {
-                self.notifications.due.insert(Arc::clone(&path), due);
-                keys.push((key, Some(missing_since)));
-            } else {
+            } else if manifest.is_whole {
                 self.release(key, &path);
-            }
-        }
-        let mut undecodable = BTreeSet::new();
-        for (key, object) in manifest.objects {
-            let known = self.hold(&key, &path);
-            if let Some(object) = object {
-                let version = object.resource_version();
-                let version = version.map(|version| rapidhash_v3(version.as_bytes()));
-                if known.is_some_and(|it| mem::replace(&mut it.version, version) != version) {
-                    self.events.push(Event::Applied(object));
-                }
             } else {
-                undecodable.insert(key.clone());
+                manifest.objects.insert(key, None);
             }
-            keys.push((key, None));
         }
-        // The fault of a file that is gone lasts as long as its objects.
-        if !is_gone || keys.is_empty() {
-            self.faults.remove(&path);
+        let keys = manifest.objects.keys().cloned().collect();
+        for (key, object) in manifest.objects {
+            let version = object.as_ref().and_then(ResourceExt::resource_version);
+            let known = self.hold(&key, &path);
+            if known.is_some_and(|it| mem::replace(&mut it.version, version.clone()) != version) {
+                self.events.extend(object.map(Event::Applied));
+            }
         }
+        self.faults.remove(&path);
         if !manifest.faults.is_empty() {
-            let fault = (manifest.faults.join("; "), undecodable);
+            let fault = manifest.faults.join("; ");
             self.faults.insert(Arc::clone(&path), fault);
         }
-        if fingerprint.is_some() || !keys.is_empty() {
-            self.files.insert(path, KnownFile { fingerprint, keys });
+        let file = KnownFile {
+            fingerprint,
+            keys,
+            gone_since: None,
+        };
+        self.files.insert(path, file);
+    }
+
+    /// The objects of a file that is gone are deleted once it has been gone for long enough.
+    fn apply_absence(&mut self, path: Arc<Path>) {
+        let now = Instant::now();
+        if let Some(file) = self.files.get_mut(&path).filter(|it| !it.keys.is_empty()) {
+            let due = *file.gone_since.get_or_insert(now) + GONE_AFTER;
+            if now < due {
+                self.notifications.due.insert(path, due);
+                return;
+            }
+        }
+        self.faults.remove(&path);
+        let file = self.files.remove(&path).unwrap_or_default();
+        for key in file.keys {
+            self.release(key, &path);
         }
     }
 
@@ -268,9 +243,6 @@ impl<K: Kind> Watch<K> {
         let file = (is_elsewhere, Arc::clone(path));
         let object = self.objects.entry(key.clone()).or_default();
         object.files.insert(file.clone());
-        if object.files.len() > 1 {
-            self.duplicates.insert(key.clone());
-        }
         (object.files.first() == Some(&file)).then_some(object)
     }
 
@@ -289,32 +261,20 @@ impl<K: Kind> Watch<K> {
         }
     }
 
-    /// Reports new faults of files and folders in the log and the metrics.
+    /// Reports the faults of files and folders, and the files that are not used.
     fn report(&mut self) {
         let faults = self.faults.iter();
-        let faults = faults.map(|(path, (fault, _))| (path.display().to_string(), fault.clone()));
-        let mut now: BTreeMap<String, String> = faults.collect();
-        let files = |key: &ObjectKey| {
-            let files = self.objects.get(key).into_iter();
-            files.flat_map(|object| object.files.iter().map(|(_, path)| path.display()))
-        };
-        self.duplicates.retain(|key| files(key).count() > 1);
-        for key in &self.duplicates {
-            let mut files = files(key);
+        let faults = faults.map(|(path, fault)| (path.display().to_string(), fault.clone()));
+        let mut faults: BTreeMap<String, String> = faults.collect();
+        for (key, object) in &self.objects {
+            let mut files = object.files.iter().map(|(_, path)| path.display());
             let Some(first) = files.next() else { continue };
             for other in files {
                 let place = format!("{other} ({} {key})", K::kind(&()));
-                now.insert(place, format!("not used: the object is in {first}, too"));
+                faults.insert(place, format!("not used: the object is in {first}, too"));
             }
         }
-        let before = mem::replace(&mut self.reported, now);
-        let now = self.reported.iter();
-        let new = now.filter(|(path, fault)| before.get(*path) != Some(*fault));
-        for (path, fault) in new.clone().take(MAX_WARNINGS) {
-            warn!("bad manifest {path}: {fault}");
-        }
-        let named = || self.reported.clone().into_iter();
-        self.watched.bad(self.reported.len(), new.count(), named);
+        self.watched.set_faults(faults);
     }
 }
 

@@ -62,30 +62,6 @@ fn line_of_a_part_is_that_of_its_key() {
     assert_eq!(of(last, "spec"), 11);
 }
 
-#[derive(Debug, Deserialize)]
-struct Item<T> {
-    #[serde(rename = "spec")]
-    _spec: Name<T>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Name<T> {
-    #[serde(rename = "name")]
-    _name: T,
-}
-
-#[test]
-fn fault_of_a_part_has_the_line_in_the_file() {
-    let documents = documents(TEXT);
-    let last = documents.last().unwrap();
-    let fault = last.item(0).fault_of::<Item<u32>>().unwrap();
-    assert!(fault.contains(" at line 13, "), "{fault}");
-    assert_eq!(last.item(0).fault_of::<Item<String>>(), None);
-    let bad = super::documents("a: 1\n---\nb: ]\n");
-    let fault = bad[1].fault(&bad[1].parse().unwrap_err());
-    assert!(fault.contains(" at line 3, "), "{fault}");
-}
-
 #[test]
 fn bomb_is_at_fault() {
     let mut laughs = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
@@ -96,14 +72,6 @@ fn bomb_is_at_fault() {
     for bomb in [laughs, "[".repeat(100_000), "{a: ".repeat(100_000)] {
         assert!(documents(&bomb)[0].parse().is_err());
     }
-}
-
-#[test]
-fn documents_of_a_file_share_its_limits() {
-    let text = |size: usize| format!("a: &a [{}]\nb: [*a, *a, *a, *a]\n", "x, ".repeat(size));
-    let is_read = |text: &str| documents(text).iter().all(|it| it.parse().is_ok());
-    assert!(is_read(&text(10_000)));
-    assert!(!is_read(&[text(10_000), text(1), text(1)].join("---\n")));
 }
 
 fn any_document() -> impl Strategy<Value = Value> {

@@ -1,4 +1,3 @@
-use proto::api::DnsNameResolver;
 use serde_json::json;
 
 use super::*;
@@ -18,17 +17,4 @@ fn status_write_keeps_what_the_type_does_not_know() {
     assert_eq!(names[0]["dnsName"], "other.example.com.");
     object.status = None;
     assert_eq!(with_status(document, &object).unwrap(), stored);
-}
-
-#[test]
-fn version_follows_content_and_file() {
-    let of = |bytes: &[u8], fingerprint| {
-        let mut object: DnsNameResolver = resolver("ns", "a");
-        let key = ObjectKey::of(&object);
-        fill_metadata(&mut object, &key, bytes, fingerprint);
-        object.metadata.resource_version.unwrap()
-    };
-    assert_eq!(of(b"a", 7), of(b"a", 7));
-    assert_ne!(of(b"a", 7), of(b"a", 8));
-    assert_ne!(of(b"a", 7), of(b"b", 7));
 }

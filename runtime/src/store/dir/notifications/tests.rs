@@ -8,7 +8,6 @@ impl Notifications {
         Self {
             inotify: None,
             folders: HashMap::new(),
-            is_incomplete: false,
             due: BTreeMap::new(),
             next_list: Instant::now(),
         }
@@ -93,18 +92,6 @@ async fn name_that_is_no_manifest_leads_to_a_list_if_it_may_matter() {
 }
 
 #[tokio::test]
-async fn reads_are_not_notified() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("a.yaml");
-    fs::write(&path, "text").unwrap();
-    let subject = &mut subject(dir.path());
-    fs::read(&path).unwrap();
-    fs::read_dir(dir.path()).unwrap();
-    assert_eq!(changes(subject), (vec![], false));
-    assert!(!subject.is_incomplete);
-}
-
-#[tokio::test]
 async fn overflow_of_the_kernels_queue_leads_to_a_list() {
     let dir = tempfile::tempdir().unwrap();
     let subject = &mut subject(dir.path());
@@ -117,35 +104,4 @@ async fn overflow_of_the_kernels_queue_leads_to_a_list() {
     }
     assert!(changes(subject).1);
     assert_eq!(changes(subject), (vec![], false));
-}
-
-#[tokio::test]
-async fn folder_that_replaces_another_one_is_watched() {
-    let dir = tempfile::tempdir().unwrap();
-    let (folder, aside) = (dir.path().join("things"), dir.path().join("aside"));
-    let subject = &mut subject(&folder);
-    // The next list notices a missing folder.
-    assert!(!subject.is_incomplete);
-    fs::create_dir(&folder).unwrap();
-    subject.watch(&folder);
-    fs::rename(&folder, &aside).unwrap();
-    assert_eq!(changes(subject), (vec![], true));
-    fs::create_dir(&folder).unwrap();
-    subject.watch(&folder);
-    fs::write(folder.join("a.yaml"), "").unwrap();
-    assert_eq!(changes(subject), file("a.yaml", true));
-    fs::remove_dir_all(&aside).unwrap();
-    fs::remove_dir_all(&folder).unwrap();
-    changes(subject);
-    assert!(subject.folders.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn wait_without_notifications_ends_when_something_is_due() {
-    let mut subject = Notifications::none();
-    subject.next_list += LONG;
-    let soon = Instant::now() + Duration::from_millis(50);
-    subject.due.insert(Path::new("a").into(), soon);
-    let wait = tokio::time::timeout(LONG / 2, subject.wait());
-    wait.await.unwrap();
 }

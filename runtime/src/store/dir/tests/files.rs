@@ -2,23 +2,6 @@
 
 use super::*;
 
-#[test]
-fn missing_folder_is_one_clear_error() {
-    let dir = tempfile::tempdir().unwrap();
-    let missing = dir.path().join("missing");
-    let error = DirStore::open(&missing).err().unwrap();
-    let text = format!("{error:#}");
-    assert!(
-        text.contains(missing.to_str().unwrap()) && text.contains("No such file"),
-        "{text}"
-    );
-    let file = dir.path().join("file");
-    fs::write(&file, "").unwrap();
-    let error = DirStore::open(&file).err().unwrap();
-    let error = error.downcast::<std::io::Error>().unwrap();
-    assert_eq!(error.kind(), std::io::ErrorKind::NotADirectory);
-}
-
 #[tokio::test]
 async fn object_is_a_file_that_people_can_read() {
     let dir = Dir::new();
@@ -83,17 +66,6 @@ async fn status_write_keeps_the_rest_of_the_file_and_its_mode() {
         "{text}"
     );
     assert_eq!(fs::metadata(dir.file("a")).unwrap().mode() & 0o777, 0o640);
-}
-
-#[tokio::test]
-async fn status_that_is_there_already_is_not_written_again() {
-    let dir = Dir::new();
-    let mut object = dir.store.create(&resolver("ns", "a")).await.unwrap();
-    object.status = Some(status(&["www.example.com."]));
-    let first = dir.store.replace_status(&object).await.unwrap();
-    let inode = fs::metadata(dir.file("a")).unwrap().ino();
-    assert_eq!(dir.store.replace_status(&first).await.unwrap(), first);
-    assert_eq!(fs::metadata(dir.file("a")).unwrap().ino(), inode);
 }
 
 #[tokio::test]

@@ -15,33 +15,6 @@ async fn file_of_a_killed_writer_is_neither_read_nor_in_the_way() {
     assert_eq!(applied(&mut watch).await.name_any(), "b");
 }
 
-#[test]
-fn processes_that_race_lose_no_update() {
-    let dir = Dir::new();
-    Runtime::new()
-        .unwrap()
-        .block_on(dir.store.create(&resolver("ns", "a")))
-        .unwrap();
-    let writers: Vec<_> = ["x", "y"]
-        .into_iter()
-        .map(|writer| {
-            let store = DirStore::open(dir.dir.path()).unwrap();
-            thread::spawn(move || {
-                Runtime::new().unwrap().block_on(async {
-                    for i in 0..100 {
-                        add_name(&store, &key("a"), &format!("{writer}{i}.example.com.")).await;
-                    }
-                });
-            })
-        })
-        .collect();
-    for writer in writers {
-        writer.join().unwrap();
-    }
-    let object = Runtime::new().unwrap().block_on(dir.get("a")).unwrap();
-    assert_eq!(object.status.unwrap().resolved_names.len(), 200);
-}
-
 #[tokio::test]
 async fn process_that_keeps_the_lock_stops_no_read_and_no_program() {
     let Dir { dir, store } = Dir::new();
@@ -63,15 +36,6 @@ async fn process_that_keeps_the_lock_stops_no_read_and_no_program() {
         matches!(&error, StoreError::Unavailable { reason, .. } if reason.contains(".lock is held")),
         "{error}"
     );
-}
-
-#[tokio::test]
-async fn read_needs_no_right_to_write() {
-    let dir = Dir::new();
-    dir.write("a", &manifest("a.example.com."));
-    dir.get("a").await.unwrap();
-    assert_eq!(synced(&mut dir.watch()).await.len(), 1);
-    assert!(!dir.dir.path().join(LOCK).exists());
 }
 
 /// The writer of the next test, as a process of its own that gets the folder from its environment.

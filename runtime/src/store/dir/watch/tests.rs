@@ -11,7 +11,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use proto::api::DnsNameResolver;
 use tempfile::TempDir;
 
-use super::{super::super::BadObjects, *};
+use super::*;
 
 mod elsewhere;
 mod namespaces;
@@ -29,10 +29,7 @@ fn text_of(name: &str) -> String {
 
 /// A watch without notifications.
 fn watch(root: &Path, scope: Scope) -> Watch<DnsNameResolver> {
-    let folder = Folder {
-        root: root.to_owned(),
-        bad_objects: BadObjects::default(),
-    };
+    let folder = Folder::new(root.to_owned());
     Watch::new(Arc::new(folder), scope, Notifications::none())
 }
 
@@ -111,9 +108,7 @@ impl Subject {
     /// Lets pass the time after which a missing file counts as deleted.
     fn let_gone_files_age(&mut self) {
         for file in self.watch.files.values_mut() {
-            for (_, missing_since) in &mut file.keys {
-                *missing_since = missing_since.and_then(|it| it.checked_sub(GONE_AFTER));
-            }
+            file.gone_since = file.gone_since.and_then(|it| it.checked_sub(GONE_AFTER));
         }
         for due in self.watch.notifications.due.values_mut() {
             *due = due.checked_sub(GONE_AFTER).unwrap();
@@ -146,21 +141,6 @@ fn missing_file_counts_as_deleted_once_it_is_gone_for_a_while() {
     subject.let_gone_files_age();
     assert_eq!(subject.reconcile(), ["deleted a"]);
     assert!(subject.reconcile().is_empty());
-}
-
-#[test]
-fn file_moved_away_and_written_anew_was_never_deleted() {
-    let mut subject = subject();
-    fs::rename(subject.path("a.yaml"), subject.path("a.yaml~")).unwrap();
-    assert!(subject.reconcile_file("a").is_empty());
-    subject.write("a", &text_of("two.example.com."));
-    subject.let_gone_files_age();
-    assert_eq!(subject.reconcile(), ["applied a two.example.com."]);
-    subject.remove("a");
-    assert!(
-        subject.reconcile_file("a").is_empty(),
-        "a new absence begins anew"
-    );
 }
 
 #[test]
@@ -231,24 +211,6 @@ fn root_that_goes_deletes_nothing_however_long_ago_a_file_went() {
 }
 
 #[test]
-fn warning_is_reported_and_the_object_counts() {
-    let mut subject = subject();
-    subject.write("a", &(text_of("two.example.com.") + "  extra: 1\n"));
-    assert_eq!(subject.reconcile_file("a"), ["applied a two.example.com."]);
-    let bad = || subject.watch.folder.bad_objects.list();
-    assert_eq!(bad().len(), 1);
-    assert_eq!(bad()[0].place, subject.path("a.yaml").to_str().unwrap());
-    assert!(
-        bad()[0]
-            .fault
-            .contains("line 5: unknown field `spec.extra` ")
-    );
-    subject.write("a", &text_of("two.example.com."));
-    assert_eq!(subject.reconcile_file("a"), ["applied a two.example.com."]);
-    assert!(subject.watch.folder.bad_objects.list().is_empty());
-}
-
-#[test]
 fn bad_files_are_counted_and_named() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let expect = |name, value| {
@@ -260,7 +222,7 @@ fn bad_files_are_counted_and_named() {
         let mut subject = subject();
         let root = subject.dir.path().to_owned();
         subject.write("a", "half");
-        subject.write("Upper", "half");
+        subject.write("Upper", &text_of("one.example.com."));
         fs::write(root.join("rules.yml"), "[DNSNameResolver").unwrap();
         fs::write(root.join("README.md"), "DNSNameResolver").unwrap();
         fs::write(root.join("other.yaml"), "[another kind").unwrap();

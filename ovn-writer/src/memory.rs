@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 /// The memory limit of the process's container or service, in bytes (cgroups(7)). Above it the kernel kills the
 /// process.
-pub fn limit() -> Option<u64> {
+pub(crate) fn limit() -> Option<u64> {
     let cgroups = fs::read_to_string("/proc/self/cgroup").ok()?;
     limit_in(Path::new("/sys/fs/cgroup"), &cgroups)
 }
