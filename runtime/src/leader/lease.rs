@@ -18,6 +18,9 @@ use crate::cluster::{Cluster, answer, in_words};
 /// The time-out of the requests of a turn, short enough for a second turn before the deadline.
 const TURN_TIMEOUT: Duration = Duration::from_secs(4);
 
+/// How much longer a replica waits that receives fewer DNS servers than another: two turns of the other.
+const YIELD: Duration = Duration::from_secs(5);
+
 /// The time-out of the release at the end.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -204,16 +207,18 @@ impl Candidate {
         }
     }
 
-    /// When this process may take the Lease of another, if it does not change. A released one goes to the replica that
-    /// receives most DNS servers.
+    /// When this process may take the Lease of another, if it does not change. The replica that receives most DNS servers
+    /// comes first.
     fn free_at(&self, now: Instant) -> Instant {
         let (spec, since) = &self.seen;
-        let yields = self.coverage.as_ref().is_some_and(|it| it.yields(now));
-        if yields || is_held(spec) {
-            *since + LEASE_DURATION
-        } else {
-            *since
+        let mut free_at = *since;
+        if is_held(spec) {
+            free_at += LEASE_DURATION;
         }
+        if self.coverage.as_ref().is_some_and(|it| it.yields(now)) {
+            free_at += YIELD;
+        }
+        free_at
     }
 
     fn see(&mut self, spec: &LeaseSpec, now: Instant) {
