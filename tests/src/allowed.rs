@@ -1,36 +1,12 @@
 //! The addresses that left sets while rules referred to the sets: only these close something.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{monitor::Update, northbound::Row};
 
-/// An address that left a set while a rule referred to the set, before and after.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Closing {
-    /// The DNS name of the set.
-    pub name: String,
-    pub address: String,
-    /// The comment of the client that took it out.
-    pub comment: Option<String>,
-}
-
-impl fmt::Display for Closing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.address)
-    }
-}
-
-/// All closings, in their order, as `NAME ADDRESS`. The updates are those of [`crate::transaction_log`].
+/// The addresses that left a set while a rule referred to it, before and after, in their order, as `NAME ADDRESS`. The updates are
+/// those of [`crate::transaction_log`].
 pub fn closings(updates: &[Update]) -> Vec<String> {
-    let all = all_closings(updates).into_iter();
-    all.map(|closing| closing.to_string()).collect()
-}
-
-/// All closings, in their order.
-pub fn all_closings(updates: &[Update]) -> Vec<Closing> {
     let mut tables = Tables::default();
     let closings = updates.iter().flat_map(|update| tables.apply(update));
     closings.collect()
@@ -51,7 +27,7 @@ impl Tables {
     }
 
     /// Applies the next update, and returns the addresses that left sets to which a rule refers.
-    fn apply(&mut self, update: &Update) -> Vec<Closing> {
+    fn apply(&mut self, update: &Update) -> Vec<String> {
         // If an update changes both tables, the rule must exist before and after it.
         let mut old: Vec<Row> = update
             .rows
@@ -81,11 +57,8 @@ impl Tables {
             let is_there =
                 |address: &String| now.is_some_and(|row| row.addresses.contains(address));
             let gone = old.addresses.iter().filter(|address| !is_there(address));
-            closings.extend(gone.map(|address| Closing {
-                name: old.dns_name().unwrap_or(&old.name).to_owned(),
-                address: address.clone(),
-                comment: update.comment.clone(),
-            }));
+            let name = old.dns_name().unwrap_or(&old.name);
+            closings.extend(gone.map(|address| format!("{name} {address}")));
         }
         closings
     }

@@ -7,7 +7,7 @@
 //!
 //! - [`world`]: all of them together; [`workdir`]: their common folder.
 //! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: their common base.
-//! - [`ovnkube`]: ovn-kubernetes' rules and sets, and a second writer of the sets.
+//! - [`ovnkube`]: rules and sets in ovn-kubernetes' form.
 //! - [`surroundings`]: foreign rows in the northbound database.
 //! - [`datapath`]: OVN and Open vSwitch, for packets; [`ovn`]: their programs.
 //! - [`network`]: a separate network; [`pki`]: certificates; [`chart`]: the Helm chart; [`service`]: a Service.

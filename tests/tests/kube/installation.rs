@@ -108,7 +108,7 @@ pub(crate) struct Installation {
     /// That of each CoreDNS: an EndpointSlice cannot have a loopback address.
     pub(crate) networks: Vec<Network>,
     /// The ports of 127.0.0.1 with their metrics.
-    _dns_metrics: Vec<Forward>,
+    dns_metrics: Vec<Forward>,
     pub(crate) collectors: Vec<Pod>,
     pub(crate) writers: Vec<Pod>,
     pub(crate) databases: Vec<Northbound>,
@@ -180,7 +180,7 @@ impl Installation {
         let mut it = Self {
             coredns: Vec::new(),
             networks,
-            _dns_metrics: Vec::new(),
+            dns_metrics: Vec::new(),
             collectors: Vec::new(),
             writers: Vec::new(),
             databases: Vec::new(),
@@ -365,7 +365,7 @@ impl Installation {
             logs: BTreeMap::new(),
         };
         self.kubelet.connect(key, &ports);
-        self._dns_metrics.push(forward);
+        self.dns_metrics.push(forward);
     }
 
     /// Waits until the address is in the sets of both nodes.

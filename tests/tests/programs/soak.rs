@@ -8,7 +8,6 @@ mod first;
 mod restarted;
 mod rotating;
 mod tenants;
-mod two_writers;
 
 use std::{
     net::{IpAddr, Ipv4Addr},
