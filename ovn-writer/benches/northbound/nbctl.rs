@@ -16,10 +16,11 @@ pub(crate) struct NbctlDaemon {
 
 impl NbctlDaemon {
     pub(crate) fn start(server: &Server) -> Self {
-        let pidfile = server.workdir.join("nbctl.pid");
+        let path = |name: &str| server.workdir.join(name).display().to_string();
         let output = Command::new(ovn::program("ovn-nbctl"))
             .args(["--detach", "--no-leader-only"])
-            .arg(format!("--pidfile={}", pidfile.display()))
+            .arg(format!("--pidfile={}", path("nbctl.pid")))
+            .arg(format!("--unixctl={}", path("nbctl.ctl")))
             .arg(format!("--db={}", server.remote()))
             .output()
             .unwrap();
