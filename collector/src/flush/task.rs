@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::bail;
 use metrics::{counter, gauge, histogram};
+use proto::facts::StreamState;
 use runtime::metrics::Series;
 use tokio::{
     sync::{mpsc, watch},
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    block::{BlockState, BlockView},
+    block::BlockView,
     plan::{Plan, Probe},
     probe::{SeenProbe, Template},
     prober::{ProbeAnswer, Prober},
@@ -164,12 +165,12 @@ impl Task {
         let now = Instant::now();
         self.plan.expire(now);
         let blocks: Vec<_> = self.plan.view(now).collect();
-        for state in BlockState::WORDS {
+        for state in StreamState::WORDS {
             let those = blocks.iter().filter(|block| block.state.as_str() == *state);
             gauge!("egress_collector_dns_blocks", "state" => *state).set(those.count() as f64);
         }
         self.not_streaming.replace(blocks.iter().map(|block| {
-            let is_not_streaming = block.state == BlockState::NotStreaming;
+            let is_not_streaming = block.state == StreamState::NotStreaming;
             let labels = [block.server.to_string(), block.name.clone()];
             (labels, f64::from(u8::from(is_not_streaming)))
         }));
@@ -191,7 +192,7 @@ fn key(block: &BlockView) -> (SocketAddr, &str) {
     (block.server, &block.name)
 }
 
-fn log(block: &BlockView, before: BlockState) {
+fn log(block: &BlockView, before: StreamState) {
     let BlockView {
         server,
         name,
@@ -199,16 +200,16 @@ fn log(block: &BlockView, before: BlockState) {
         ..
     } = block;
     match (before, state) {
-        (_, BlockState::Forwards) => warn!(
+        (_, StreamState::Forwards) => warn!(
             %server, %name,
             "the DNS server forwards the flush probe: it gets no more of them, and its stream may be a second late. \
              Give a name that it answers by itself (--flush-name)"
         ),
-        (_, BlockState::NotStreaming) => warn!(
+        (_, StreamState::NotStreaming) => warn!(
             %server, %name,
             "a DNS server does not stream to this collector: no probe came back for 30 s, so its answers are missing; check its `dnstap` line"
         ),
-        (BlockState::NotStreaming, BlockState::Trying | BlockState::Streaming) => {
+        (StreamState::NotStreaming, StreamState::Trying | StreamState::Streaming) => {
             info!(%server, %name, "the DNS server streams again");
         }
         _ => {}

@@ -29,5 +29,4 @@ mod size;
 mod soak;
 mod tables;
 mod tls;
-mod verify;
 mod writer;

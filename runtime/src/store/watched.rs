@@ -6,7 +6,6 @@ use std::{
 };
 
 use kube::Resource;
-use serde::Serialize;
 
 use super::metrics;
 
@@ -24,7 +23,7 @@ struct Watches {
 }
 
 /// An object that does not decode. It is skipped, and its last known state stays valid.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct BadObject {
     /// Its kind.
     pub kind: String,

@@ -113,8 +113,6 @@ pub(crate) struct Installation {
     pub(crate) coredns: Vec<CoreDns>,
     /// That of each CoreDNS: an EndpointSlice cannot have a loopback address.
     pub(crate) networks: Vec<Network>,
-    /// The ports of 127.0.0.1 with their metrics.
-    dns_metrics: Vec<Forward>,
     pub(crate) collectors: Vec<Pod>,
     pub(crate) writers: Vec<Pod>,
     pub(crate) policy_writers: Vec<Pod>,
@@ -192,7 +190,6 @@ impl Installation {
         let mut it = Self {
             coredns: Vec::new(),
             networks,
-            dns_metrics: Vec::new(),
             collectors: Vec::new(),
             writers: Vec::new(),
             policy_writers: Vec::new(),
@@ -367,15 +364,6 @@ impl Installation {
         let ip_text = ip.to_string();
         self.kubelet.run(key, node, &template, &ip_text).await;
         // The kubelet reaches ports of 127.0.0.1.
-        let forward = Forward::start().await;
-        forward.add(SocketAddr::new(ip, 9153));
-        self.dns_metrics.push(forward);
-        self.show_dns_metrics(index);
-    }
-
-    /// The metrics of a CoreDNS pod are its own.
-    pub(crate) fn show_dns_metrics(&self, index: usize) {
-        self.set_dns_metrics(index, self.dns_metrics[index].address().port());
     }
 
     /// Restarts a CoreDNS with its streams to the collectors, or without any.
@@ -399,16 +387,6 @@ impl Installation {
         let pod = &mut self.writers[index];
         (pod.program, pod.ports) = (program, ports);
         self.kubelet.connect((NAMESPACE, &pod.name), &pod.ports);
-    }
-
-    /// The port with the metrics of a CoreDNS pod from now on.
-    pub(crate) fn set_dns_metrics(&self, index: usize, port: u16) {
-        let ports = Ports {
-            ports: BTreeMap::from([(9153, port)]),
-            logs: BTreeMap::new(),
-        };
-        self.kubelet
-            .connect((DNS_NAMESPACE, DNS_PODS[index]), &ports);
     }
 
     fn write_corefile(&self, index: usize, streams: bool) {

@@ -65,7 +65,7 @@ impl Collector {
         let socket = self.folder.join("inspect.sock");
         let (_, body) = get_over_unix(&socket, "/status.json").await.unwrap();
         let status: Value = serde_json::from_str(&body).unwrap();
-        let blocks = status["dnsBlocks"].as_array().unwrap();
+        let blocks = status["collector"]["streams"].as_array().unwrap();
         let state = blocks.first().and_then(|block| block["state"].as_str());
         state.map(str::to_owned).ok_or(body)
     }

@@ -9,10 +9,8 @@ use std::{
 use proto::api::Family;
 use serde_json::Value;
 use tests::{
-    northbound::remote,
     programs::{Program, program, run},
     wait::eventually,
-    workdir::Workdir,
     world::{Setup, World},
 };
 use tokio::{process::Command, time::timeout};
@@ -32,14 +30,34 @@ async fn world() -> World {
     world
 }
 
-/// The output and exit status of `verify`.
-async fn verify(world: &World) -> (Option<i32>, Value) {
+/// An ovn-writer that writes nothing.
+async fn dry_run(world: &World) -> Program {
     let (store, nb) = (world.store.address(), world.northbound.remote());
-    let args = ["verify", "--store", &store, "--nb", &nb, "-o", "json"];
-    let output = run("egress", &args).await;
-    let said = serde_json::from_slice(&output.stdout);
-    let said = said.unwrap_or_else(|error| panic!("{error}: {output:?}"));
-    (output.status.code(), said)
+    let inspect = "--inspect=tcp://127.0.0.1:0";
+    let args = ["--store", &store, "--nb", &nb, "--dry-run", inspect].map(str::to_owned);
+    let program = Program::start(world.workdir.path(), "ovn-writer", args.to_vec()).await;
+    program.ready().await;
+    program
+}
+
+/// Where a program serves its facts.
+fn inspect(program: &Program) -> String {
+    let messages = program.messages();
+    let mut messages = messages.iter();
+    let listening = messages.find(|it| it["message"] == "inspect listening");
+    listening.unwrap()["addr"].as_str().unwrap().to_owned()
+}
+
+/// The output and exit status of `verify`.
+async fn verify(writer: &Program) -> (Option<i32>, Value) {
+    let output = run(
+        "egress",
+        &["verify", "--ovn-writer", &inspect(writer), "-o", "json"],
+    )
+    .await;
+    let said: Result<Value, _> = serde_json::from_slice(&output.stdout);
+    let mut said = said.unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    (output.status.code(), said["ovnWriters"][0]["answer"].take())
 }
 
 fn spoil(world: &World) {
@@ -61,16 +79,17 @@ fn spoil(world: &World) {
 #[tokio::test]
 async fn verify_exits_by_what_it_finds_and_the_metrics_say_the_same() {
     let mut world = world().await;
-    let (status, said) = verify(&world).await;
+    let (status, said) = verify(&world.ovn_writer).await;
     assert_eq!(
-        (status, &said["names"]),
+        (status, &said["differences"]),
         (Some(0), &serde_json::json!([])),
         "{said}"
     );
 
     world.ovn_writer.process().kill();
     spoil(&world);
-    let (status, said) = verify(&world).await;
+    let mut dry = dry_run(&world).await;
+    let (status, said) = verify(&dry).await;
     assert_eq!(status, Some(1), "{said}");
     let kinds = [
         ("missing_row", 1),
@@ -80,15 +99,9 @@ async fn verify_exits_by_what_it_finds_and_the_metrics_say_the_same() {
         ("unwanted_row", 0),
     ];
     for (kind, count) in kinds {
-        assert_eq!(said["differences"][kind], count, "{said}");
+        assert_eq!(said["counts"][kind], count, "{said}");
     }
-    assert_eq!(said["names"][0]["name"], NAME);
-
-    // This does not write either.
-    let (store, nb) = (world.store.address(), world.northbound.remote());
-    let args = ["--store", &store, "--nb", &nb, "--dry-run"].map(str::to_owned);
-    let mut dry = Program::start(world.workdir.path(), "ovn-writer", args.to_vec()).await;
-    dry.ready().await;
+    assert_eq!(said["differences"][0]["name"], NAME);
     for (kind, count) in kinds {
         let label = format!("kind=\"{kind}\"");
         eventually("the metrics say the same", async || {
@@ -105,16 +118,15 @@ async fn verify_exits_by_what_it_finds_and_the_metrics_say_the_same() {
     }
     let log = dry.process().log();
     let said = format!(
-        "{NAME}\n  a4029995183407368296 v4 of default-network-controller: +192.0.2.10 -192.0.2.66 -192.0.2.67\n"
+        "no rule:\n  {NAME} a4029995183407368296 v4 of default-network-controller: +192.0.2.10 -192.0.2.66 -192.0.2.67\n"
     );
     assert!(log.contains(&said), "{log}");
-    assert_eq!(verify(&world).await.0, Some(1));
     assert_eq!(dry.process().terminate().await.code(), Some(0));
 
     world.ovn_writer.restart().await;
     world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
     world.ovn_writer.ready().await;
-    assert_eq!(verify(&world).await.0, Some(0));
+    assert_eq!(verify(&world.ovn_writer).await.0, Some(0));
 }
 
 #[tokio::test]
@@ -129,10 +141,12 @@ async fn a_set_that_cannot_be_made_is_counted_alike_everywhere() {
     ] {
         world.northbound.nbctl(args).unwrap();
     }
-    let (status, said) = verify(&world).await;
+    let mut dry = dry_run(&world).await;
+    let (status, said) = verify(&dry).await;
     assert_eq!(status, Some(1), "{said}");
-    assert_eq!(said["differences"]["name_clash"], 1, "{said}");
-    assert_eq!(said["differences"]["missing_row"], 0, "{said}");
+    assert_eq!(said["counts"]["name_clash"], 1, "{said}");
+    assert_eq!(said["counts"]["missing_row"], 0, "{said}");
+    dry.process().kill();
     world.ovn_writer.restart().await;
     for (metric, labels, count) in [
         ("egress_ovn_writer_name_clashes", &[][..], 1.0),
@@ -180,16 +194,22 @@ async fn run_into(stdout: Stdio, args: &[&str]) -> Output {
 async fn a_reader_that_has_enough_does_not_change_what_verify_found() {
     let mut world = world().await;
     world.ovn_writer.process().kill();
-    let (store, nb) = (world.store.address(), world.northbound.remote());
+    let dry = dry_run(&world).await;
+    let inspect = inspect(&dry);
     for expected in [0, 1] {
         if expected == 1 {
             spoil(&world);
+            eventually("it differs", async || {
+                let (status, said) = verify(&dry).await;
+                (status == Some(1)).then_some(()).ok_or(said.to_string())
+            })
+            .await;
         }
         for format in ["text", "json"] {
             // The reader is closed from the start.
             let (reader, writer) = std::io::pipe().unwrap();
             drop(reader);
-            let args = ["verify", "--store", &store, "--nb", &nb, "-o", format];
+            let args = ["verify", "--ovn-writer", &inspect, "-o", format];
             let output = run_into(writer.into(), &args).await;
             let stderr = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(expected), "{stderr}");
@@ -198,36 +218,18 @@ async fn a_reader_that_has_enough_does_not_change_what_verify_found() {
     }
     // If the output fails, the exit status must not pretend a result.
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let args = ["verify", "--store", &store, "--nb", &nb];
-    let output = run_into(full.into(), &args).await;
+    let output = run_into(full.into(), &["verify", "--ovn-writer", &inspect]).await;
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("cannot write to stdout"), "{stderr}");
-}
-
-#[tokio::test]
-async fn what_cannot_be_compared_has_a_status_of_its_own() {
-    let workdir = Workdir::new();
-    let folder = workdir.join("store");
-    fs::create_dir(&folder).unwrap();
-    let store = format!("dir:{}", folder.display());
-    let nb = remote(workdir.path());
-    for (args, words) in [
-        (
-            &["--store", &store, "--nb", &nb, "--timeout", "500ms"][..],
-            "the northbound database was not read within 500ms",
-        ),
-        (&["--store", "dir:/nowhere", "--nb", &nb], "/nowhere"),
-        (&["--store", &store, "--nb", "nonsense"], "--nb"),
-    ] {
-        let output = run("egress", &[&["verify"], args].concat()).await;
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(
-            stderr.contains(words) && output.stdout.is_empty(),
-            "{stderr}"
-        );
-    }
+    // The URL of another program is refused by name.
+    let output = run("egress", &["explain", NAME, "--collector", &inspect]).await;
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{stdout}");
+    assert!(
+        stdout.contains("it is no collector, but the ovn-writer"),
+        "{stdout}"
+    );
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@
 mod absence;
 mod addresses;
 mod alerts;
+mod api;
 mod archive;
 mod bad_input;
 mod capture;

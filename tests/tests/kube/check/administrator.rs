@@ -14,7 +14,7 @@ use tokio::task::spawn_blocking;
 use super::{finds, is_well};
 use crate::{
     chart::path_with_tools,
-    installation::{ADDRESS, COREFILE, DNS_NAMESPACE, Installation, NAME, NAMESPACE, label},
+    installation::{ADDRESS, COREFILE, DNS_NAMESPACE, Installation, NAME},
 };
 
 /// The text below the line of a check that begins so.
@@ -76,17 +76,6 @@ async fn the_cures_that_a_check_prints_mend_what_broke() {
     }
     is_well(&it).await;
 
-    // A policy of the cluster sets a level of Pod Security for every namespace.
-    label(&client, NAMESPACE, "baseline").await;
-    let seen = "✗ Admission of pods: namespace egress-by-name enforces Pod Security baseline";
-    let text = finds(
-        &it,
-        1,
-        &[(seen, "kubectl label --overwrite namespace egress-by-name")],
-    )
-    .await;
-    follow(&it, cure(&text, seen)).await;
-    is_well(&it).await;
     eventually("a name is listed with its address", async || {
         let (status, text) = it.egress(&["list"]).await;
         let is_listed = status == Some(0) && text.contains(ADDRESS);

@@ -1,27 +1,19 @@
 //! Faults of objects in the cluster.
 
-use std::{
-    io::{Read, Write},
-    net::TcpListener,
-    thread,
-};
-
 use k8s_openapi::api::{
+    apps::v1::DaemonSet,
     core::v1::{ConfigMap, Event, Pod, Service},
-    networking::v1::NetworkPolicy,
 };
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use tests::{node::running, or_skip};
+use tests::{chart::OVN_WRITER, node::running, or_skip};
 
 use super::{finds, is_well};
 use crate::installation::{
-    COREFILE, DNS_NAMESPACE, DNS_PODS, Installation, NAMESPACE, NODES, OBJECTS, OVNKUBE, SERVICES,
-    label, ovnkube, writer_template,
+    COREFILE, DNS_NAMESPACE, Installation, NAMESPACE, NODES, SERVICES, label, writer_template,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,10 +30,7 @@ async fn each_fault_of_an_object_is_named_with_its_cure() {
     );
     corefiles(&it, &client).await;
     services(&it, &client).await;
-    coredns(&it).await;
-    policies(&it, &client).await;
     pods(&it, &client).await;
-    definitions(&it, &client).await;
 }
 
 async fn corefiles(it: &Installation, client: &Client) {
@@ -130,102 +119,10 @@ async fn services(it: &Installation, client: &Client) {
     is_well(it).await;
 }
 
-/// An old CoreDNS is not a fault, since flush probes make it send.
-async fn coredns(it: &Installation) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let metrics = |version: &str| {
-        format!(
-            "coredns_build_info{{goversion=\"go1.21\",revision=\"\",version=\"{version}\"}} 1\n"
-        )
-    };
-    let body = metrics("1.11.3");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let mut stream = stream;
-            let _ = stream.read(&mut [0; 4096]);
-            let head = format!(
-                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                body.len()
-            );
-            let _ = stream.write_all((head + &body).as_bytes());
-        }
-    });
-    it.set_dns_metrics(0, port);
-    let seen = format!(
-        "! CoreDNS: version 1.11.3 is older than 1.13.2: it sends late, and may not dial again by itself (pods {})",
-        DNS_PODS[0]
-    );
-    finds(it, 0, &[(&seen, "upgrade CoreDNS to 1.13.2 or newer")]).await;
-    it.show_dns_metrics(0);
-    is_well(it).await;
-}
-
-async fn policies(it: &Installation, client: &Client) {
-    let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), DNS_NAMESPACE);
-    let dns_alone = json!({ "metadata": { "name": "dns-alone" }, "spec": {
-        "podSelector": { "matchLabels": { "k8s-app": "kube-dns" } },
-        "policyTypes": ["Egress"],
-        "egress": [{ "ports": [{ "port": 53, "protocol": "UDP" }] }],
-    }});
-    let policy = serde_json::from_value(dns_alone).unwrap();
-    policies
-        .create(&PostParams::default(), &policy)
-        .await
-        .unwrap();
-    let seen = "✗ NetworkPolicies: NetworkPolicy kube-system/dns-alone: no rule of it lets CoreDNS connect";
-    finds(
-        it,
-        1,
-        &[(seen, "add an egress rule to the pods of the collectors")],
-    )
-    .await;
-    policies
-        .delete("dns-alone", &DeleteParams::default())
-        .await
-        .unwrap();
-    is_well(it).await;
-    // The chart's own policy, with other labels of CoreDNS.
-    let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), NAMESPACE);
-    let name = SERVICES[0].0;
-    let mut own = policies.get(name).await.unwrap();
-    policies
-        .delete(name, &DeleteParams::default())
-        .await
-        .unwrap();
-    own.metadata.resource_version = None;
-    let mut other = serde_json::to_value(&own).unwrap();
-    other["spec"]["ingress"][0]["from"][0]["podSelector"] =
-        json!({ "matchLabels": { "k8s-app": "coredns" } });
-    policies
-        .create(
-            &PostParams::default(),
-            &serde_json::from_value(other).unwrap(),
-        )
-        .await
-        .unwrap();
-    let seen = format!(
-        "✗ NetworkPolicies: NetworkPolicy {NAMESPACE}/{name}: no rule of it lets CoreDNS's pods"
-    );
-    finds(
-        it,
-        1,
-        &[(&seen, "name CoreDNS's namespace and labels in dns.pods")],
-    )
-    .await;
-    policies
-        .delete(name, &DeleteParams::default())
-        .await
-        .unwrap();
-    policies.create(&PostParams::default(), &own).await.unwrap();
-    is_well(it).await;
-}
-
 /// Faults of the ovn-writer's pod on the second node.
 async fn pods(it: &Installation, client: &Client) {
     let (name, template) = (it.writers[1].name.as_str(), writer_template());
     let key = (NAMESPACE, name);
-    let image = template["spec"]["containers"][0]["image"].as_str().unwrap();
     let waiting =
         json!({ "waiting": { "reason": "ImagePullBackOff", "message": "Back-off pulling image" } });
     let mut status = running(&template, "10.244.1.3");
@@ -233,7 +130,7 @@ async fn pods(it: &Installation, client: &Client) {
     status["containerStatuses"][0]["ready"] = false.into();
     status["conditions"] = json!([{ "type": "Ready", "status": "False" }]);
     it.kubelet.set_status(key, status).await;
-    let seen = format!("✗ Pods: {name}: the image {image} cannot be pulled: ImagePullBackOff");
+    let seen = format!("✗ Pods: {name}: ImagePullBackOff: Back-off pulling image");
     finds(
         it,
         1,
@@ -246,22 +143,18 @@ async fn pods(it: &Installation, client: &Client) {
     is_well(it).await;
 
     it.kubelet.delete(key).await;
-    let without = (
-        "✗ ovn-writer on each node: nodes without one: node-b",
-        "rules with names do not work there",
-    );
-    finds(
-        it,
-        1,
-        &[
-            without,
-            (
-                "? Admission of pods: egress-by-name-ovn-writer lacks pods, and no Event says why",
-                "get events",
-            ),
-        ],
-    )
-    .await;
+    let sets: Api<DaemonSet> = Api::namespaced(client.clone(), NAMESPACE);
+    let wanted = async |desired: usize| {
+        let status = json!({ "currentNumberScheduled": 1, "desiredNumberScheduled": desired, "numberMisscheduled": 0, "numberReady": 1 });
+        let patch = Patch::Merge(json!({ "status": status }));
+        let params = PatchParams::default();
+        sets.patch_status(OVN_WRITER, &params, &patch)
+            .await
+            .unwrap();
+    };
+    wanted(2).await;
+    let without = ("✗ Pods: egress-by-name-ovn-writer has 1 pods of 2", "");
+    finds(it, 1, &[without]).await;
 
     // The controller of the DaemonSet repeats the API server's words in an Event.
     label(client, NAMESPACE, "restricted").await;
@@ -279,10 +172,8 @@ async fn pods(it: &Installation, client: &Client) {
     };
     tell(client, "restricted", &refused.message).await;
     let cure = "kubectl label --overwrite namespace egress-by-name pod-security.kubernetes.io/enforce=privileged";
-    let enforces = "✗ Admission of pods: namespace egress-by-name enforces Pod Security restricted, which refuses the pods of egress-by-name-ovn-writer";
-    let refuses =
-        "✗ Admission of pods: Pod Security refuses the pods of egress-by-name-ovn-writer: ";
-    finds(it, 1, &[without, (enforces, cure), (refuses, cure)]).await;
+    let seen = "✗ Pods: egress-by-name-ovn-writer has 1 pods of 2: Error creating: ";
+    finds(it, 1, &[(seen, cure)]).await;
     label(client, NAMESPACE, "privileged").await;
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
     let delete = DeleteParams::default();
@@ -292,13 +183,8 @@ async fn pods(it: &Installation, client: &Client) {
         "pods \"{name}\" is forbidden: unable to validate against any security context constraint: [provider \"restricted-v2\": Forbidden: not usable by user or serviceaccount, spec.volumes[1]: Invalid value: \"hostPath\": hostPath volumes are not allowed to be used]"
     );
     tell(client, "constraints", &constraints).await;
-    let seen = "✗ Admission of pods: OpenShift refuses the pods of egress-by-name-ovn-writer: ";
-    finds(
-        it,
-        1,
-        &[without, (seen, "install the chart with openshift=true")],
-    )
-    .await;
+    finds(it, 1, &[(seen, "install the chart with openshift=true")]).await;
+    wanted(2).await;
 
     it.kubelet.run(key, NODES[1], &template, "10.244.1.3").await;
     is_well(it).await;
@@ -318,30 +204,4 @@ async fn tell(client: &Client, name: &str, message: &str) {
     });
     let event = serde_json::from_value(event).unwrap();
     events.create(&PostParams::default(), &event).await.unwrap();
-}
-
-/// The CRD goes, and then ovn-kubernetes gets its flag. Both are named at once.
-async fn definitions(it: &Installation, client: &Client) {
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let name = "dnsnameresolvers.network.openshift.io";
-    definitions
-        .delete(name, &DeleteParams::default())
-        .await
-        .unwrap();
-    let missing = (
-        "✗ CRDs: the API server has no dnsnameresolvers.network.openshift.io",
-        "crds.dnsNameResolvers=true",
-    );
-    let text = finds(it, 1, &[missing]).await;
-    assert!(
-        text.contains("✓ ovn-kubernetes: --enable-dns-name-resolver is off"),
-        "{text}"
-    );
-    it.kubelet.delete((OBJECTS, OVNKUBE)).await;
-    it.kubelet
-        .run((OBJECTS, OVNKUBE), NODES[0], &ovnkube(true), "10.244.0.9")
-        .await;
-    let seen = "✗ ovn-kubernetes: --enable-dns-name-resolver is on, and there is no CRD of DNSNameResolver";
-    let text = finds(it, 1, &[missing, (seen, "install the CRD at once")]).await;
-    println!("{text}");
 }

@@ -21,7 +21,7 @@ async fn faults_of_programs_are_named_one_by_one_and_two_at_once() {
 
     it.databases[0].process().kill();
     let seen =
-        format!("✗ ovn-writers: no connection to the database {database} (says the {place})");
+        format!("✗ ovn-writers: {database}: no connection to the database (says the {place})");
     let lost = (seen.as_str(), "see that this database runs");
     finds(&it, 1, &[lost]).await;
 
@@ -65,7 +65,7 @@ async fn no_leader(it: &Installation) {
         it,
         1,
         &[(
-            "✗ Lease: no collector leads: ",
+            "✗ Collectors: none leads",
             "docs/troubleshooting.md#egressdnsnoleader",
         )],
     )
@@ -89,8 +89,8 @@ async fn differing_rows(it: &mut Installation, place: &str) {
             &format!("\"{ADDRESS}\""),
         ])
         .unwrap();
-    let differs = "✗ Address sets: they differ from the statuses: www.example.com.; ";
-    let said = format!("(says the {place})");
+    let differs = "✗ Address sets: www.example.com. ";
+    let said = format!("the set differs from the statuses (says the {place})");
     let idle = format!("! ovn-writers: the {place} writes nothing: --dry-run");
     finds(
         it,

@@ -22,8 +22,8 @@ const DARK: &str = "0";
 const LIGHT: &str = "1";
 
 /// The width and height of a window on a desk, and of one on a phone.
-const DESK: [u32; 2] = [1_200, 1_100];
-const PHONE: [u32; 2] = [500, 900];
+const DESK: [u32; 2] = [1_400, 1_100];
+const PHONE: [u32; 2] = [390, 900];
 
 /// Runs Chromium until the page has shown its first answers. Its clock stands still while it waits for an answer.
 async fn chromium<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Vec<u8> {
