@@ -1,14 +1,10 @@
-//! The status at `/status.json`, all addresses at `/names.json`, new ones at `/new-addresses.json`, and captures at
-//! `/capture`.
+//! The facts of the collector, as JSON, and captures at `/capture`.
 //!
-//! The publisher is asked for a [`View`] at most once a second, however many requests there are. It hands over a copy
-//! and never waits for a reader.
+//! The publisher hands over a copy, and never waits for a reader.
 
 mod capture;
 mod explain;
-mod names;
 mod problems;
-mod status;
 #[cfg(test)]
 mod tests;
 
@@ -21,35 +17,33 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use proto::facts::{LONGEST_CAPTURE, NEW_ADDRESSES, NameAddresses};
+use proto::facts::{
+    Asked, Explanation, LONGEST_CAPTURE, Query, QueryError, Status, Subject, Verification,
+};
 use runtime::{
-    admin::Health,
     clock::Clock,
     http::Exchange,
-    inspect::{Inspect, busy, explain::QueryPacer, json, refusal},
-    instance::Instance,
-    store::BadObjects,
+    inspect::{
+        Process, QueryPacer, Source as Facts,
+        history::{History, Plot},
+        refusal,
+    },
 };
 use tokio::{
-    sync::{Mutex, mpsc, oneshot, watch},
-    time::{Instant, timeout},
+    sync::{mpsc, oneshot, watch},
+    time::timeout,
 };
-use tokio_util::sync::CancellationToken;
 
-pub use self::status::Status;
 use crate::{
     flush::BlockView,
     listen::{CaptureSubscribers, ConnectionTable, PeerIds},
     matching::answer_cache::AnswerCache,
-    publish::{InspectRequest, NewAddresses, View},
+    publish::{InspectRequest, NewAddresses},
     rules::{BySource, Overview, ReferencesRequest},
 };
 
 /// The most requests that wait for the publisher; further ones wait at the sender.
 pub const QUEUE: usize = 4;
-
-/// How long a status is reused for other requests.
-const REUSED_FOR: Duration = Duration::from_secs(1);
 
 /// The time-out of the publisher's answer.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
@@ -57,33 +51,39 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 /// How much longer than its duration a capture may take.
 const CAPTURE_EXTRA_TIME: Duration = Duration::from_secs(10);
 
-const PROGRAM: &str = "collector";
+/// The values of the last hour.
+pub fn history() -> History {
+    History::new([
+        Plot::Rate("dnstap events/s", "egress_collector_events_total"),
+        Plot::MeanMillis(
+            "ms from an answer to its status",
+            "egress_collector_status_lag_seconds",
+        ),
+        Plot::Gauge("addresses", "egress_collector_addresses"),
+        Plot::Rate("writes to the store/s", "egress_store_writes_total"),
+    ])
+}
 
 /// The sources of the answers.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct InspectSources {
+    pub process: Process,
     /// The publisher of the statuses.
     pub publisher: mpsc::Sender<InspectRequest>,
     pub rules: RuleSources,
-    pub dns: DnsSources,
+    /// The server blocks of DNS servers.
+    pub blocks: watch::Receiver<Arc<Vec<BlockView>>>,
     /// Cached answers for names without a rule.
     pub remembered: AnswerCache,
     /// The peers by their numbers.
     pub peers: PeerIds,
-    /// The connected peers, and the dropped observations.
+    /// The connected peers.
     pub connections: ConnectionTable,
-    /// Where the process runs.
-    pub instance: Instance,
-    /// The time of facts without their own.
     pub clock: Clock,
-    /// Where captures subscribe.
-    pub captures: CaptureSubscribers,
     /// The latest new addresses.
     pub new_addresses: NewAddresses,
-    /// The conditions of readiness.
-    pub health: Health,
-    /// Objects that cannot be decoded.
-    pub bad_objects: BadObjects,
+    /// A query may search all names, and must not delay the publisher.
+    pub pacer: QueryPacer,
 }
 
 /// The sources about rules.
@@ -94,98 +94,79 @@ pub struct RuleSources {
     pub overview: watch::Receiver<BySource<Arc<Overview>>>,
 }
 
-/// The sources about the cluster's DNS.
-#[derive(Clone, Debug)]
-pub struct DnsSources {
-    /// The server blocks of DNS servers.
-    pub blocks: watch::Receiver<Arc<Vec<BlockView>>>,
-}
-
-/// Serves until the token is cancelled.
-///
-/// # Errors
-/// Those of [`Inspect::serve`].
-pub async fn serve(
-    inspect: Inspect,
-    sources: InspectSources,
-    token: CancellationToken,
-) -> anyhow::Result<()> {
-    inspect.serve(router(sources), token).await
-}
-
-fn router(sources: InspectSources) -> Router {
-    Router::new()
-        .route("/status.json", get(in_json))
-        .route("/names.json", get(names::in_json))
-        .route("/explain.json", get(explain::in_json))
-        .route(NEW_ADDRESSES, get(new_addresses))
-        .route("/capture/{milliseconds}/{bytes}", get(captured))
-        .with_state(Arc::new(Inspector {
-            sources,
-            shown: Mutex::default(),
-            pacer: QueryPacer::default(),
-        }))
-}
-
-/// Asks the publisher, and caches its answer for a moment.
-#[derive(Debug)]
-struct Inspector {
-    sources: InspectSources,
-    shown: Mutex<Option<(Instant, Arc<Status>)>>,
-    pacer: QueryPacer,
-}
-
-impl Inspector {
-    /// The current status; `None` if the publisher does not answer.
-    async fn status(&self) -> Option<Arc<Status>> {
-        // Concurrent requests wait here and get the same answer.
-        let mut shown = self.shown.lock().await;
-        if let Some((at, status)) = &*shown
-            && at.elapsed() < REUSED_FOR
-        {
-            return Some(Arc::clone(status));
-        }
+impl Facts for InspectSources {
+    async fn status(&self, mut query: Query) -> Result<Option<Status>, QueryError> {
+        query.after = query.after_name()?.map(|it| it.to_string());
+        let recent = query.recent;
         let asked = async {
             let (sender, answer) = oneshot::channel();
-            let question = InspectRequest::View(sender);
-            self.sources.publisher.send(question).await.ok()?;
+            let question = InspectRequest::Status(Box::new(query), sender);
+            self.publisher.send(question).await.ok()?;
             answer.await.ok()
         };
-        let view = timeout(ANSWER_DEADLINE, asked).await.ok().flatten()?;
-        let status = Arc::new(with_problems(view, &self.sources));
-        *shown = Some((Instant::now(), Arc::clone(&status)));
-        Some(status)
+        let names = timeout(ANSWER_DEADLINE, self.pacer.ask(asked)).await;
+        let Some(names) = names.ok().flatten() else {
+            return Ok(None);
+        };
+        let mut status = self.process.status(names.leader, self.clock.now());
+        let mut facts = names.facts;
+        let blocks = self.blocks.borrow().clone();
+        facts.streams = blocks.iter().map(problems::stream).collect();
+        facts.peers = self.connections.view();
+        facts.new_addresses = self.new_addresses.facts(&self.peers, recent);
+        let streams = facts.streams.iter().filter_map(problems::of_stream);
+        status.problems.extend(streams);
+        for (kind, overview) in self.rules.overview.borrow().iter() {
+            facts.sources.push(problems::source(kind, overview));
+            status.problems.extend(problems::of_rules(kind, overview));
+        }
+        status.problems.more += names.problems.more;
+        status.problems.extend(names.problems.listed);
+        status.collector = Some(facts);
+        Ok(Some(status))
+    }
+
+    async fn explain(&self, asked: Asked) -> Option<Explanation> {
+        let facts = async {
+            let facts = self.facts(&asked);
+            match asked.subject {
+                // Explaining an address searches all names, so only one such request runs at a
+                // time.
+                Ok(Subject::Address(_)) => self.pacer.ask(facts).await,
+                _ => facts.await,
+            }
+        };
+        let facts = timeout(ANSWER_DEADLINE, facts).await.ok().flatten();
+        let (facts, leader) = facts?;
+        Some(Explanation {
+            head: self.process.head(leader, self.clock.now()),
+            collector: Some(facts),
+            ..Explanation::default()
+        })
+    }
+
+    /// Writers compare, and a collector only says that it is none.
+    async fn verify(&self) -> Option<Verification> {
+        Some(Verification {
+            head: self.process.head(false, self.clock.now()),
+            ..Verification::default()
+        })
     }
 }
 
-/// The status with its problems.
-fn with_problems(view: View, sources: &InspectSources) -> Status {
-    let mut status = Status::new(view, sources);
-    status.problems = problems::find(&status);
-    status
-}
-
-async fn in_json(State(inspector): State<Arc<Inspector>>) -> Response {
-    match inspector.status().await {
-        Some(status) => json(&*status),
-        None => busy(PROGRAM),
-    }
-}
-
-async fn new_addresses(State(inspector): State<Arc<Inspector>>) -> Response {
-    let sources = &inspector.sources;
-    json(&NameAddresses {
-        now: sources.clock.now(),
-        new_addresses: sources.new_addresses.facts(&sources.peers),
-    })
+/// The route of captures.
+pub fn captures(captures: CaptureSubscribers) -> Router {
+    Router::new()
+        .route("/capture/{milliseconds}/{bytes}", get(captured))
+        .with_state(captures)
 }
 
 async fn captured(
-    State(inspector): State<Arc<Inspector>>,
+    State(captures): State<CaptureSubscribers>,
     Extension(exchange): Extension<Exchange>,
     Path((milliseconds, bytes)): Path<(u64, usize)>,
 ) -> Response {
-    let Some(capture) = inspector.sources.captures.open() else {
+    let Some(capture) = captures.open() else {
         let words = "too many captures are running: try again when one has ended";
         return refusal(StatusCode::SERVICE_UNAVAILABLE, words);
     };

@@ -18,7 +18,7 @@ use runtime::{clock::Clock, log_rate_limiter::LogRateLimiter};
 
 pub use self::{
     captures::CaptureSubscribers,
-    connection_table::{ConnectionTable, Drops, MAX_CONNECTIONS, PeerView},
+    connection_table::{ConnectionTable, Drops, MAX_CONNECTIONS},
     listener::{Acceptor, Listener},
     peer_acl::{DnsServers, PeerAcl},
     peer_ids::PeerIds,

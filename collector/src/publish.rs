@@ -29,13 +29,12 @@ mod updates;
 mod view;
 pub mod write;
 
+#[cfg(test)]
+pub(crate) use self::{metrics::Census, objects::MAX_IN_FLIGHT};
 pub use self::{
-    listing::NamesQuery,
     metrics::METRICS,
     policy::{Config, ManageObjects, ObjectPolicy, Shared, SourcePolicy, WRITE_BYTES},
     publisher::Publisher,
     recent::NewAddresses,
-    view::{InspectRequest, NameView, View},
+    view::{InspectRequest, NamesStatus},
 };
-#[cfg(test)]
-pub(crate) use self::{metrics::Census, objects::MAX_IN_FLIGHT};

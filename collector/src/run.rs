@@ -12,7 +12,7 @@ use runtime::{
     args::StoreAddress,
     certificate_expiry,
     clock::Clock,
-    inspect::Inspect,
+    inspect::{Inspect, Process, QueryPacer},
     instance::Instance,
     kube_events::Reporter,
     reload::Reloaded,
@@ -32,7 +32,7 @@ use crate::{
     METRICS,
     args::{Args, Following},
     cluster::{networks::Networks, reading::Reading},
-    facts::{self, DnsSources, InspectSources, RuleSources},
+    facts::{self, InspectSources, RuleSources},
     listen::{
         ConnectionTable, DnsServers, Ingest, Listener, MAX_CONNECTIONS, PeerAcl, secret::Secrets,
     },
@@ -111,7 +111,19 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     };
     program.publish(channels, &mut tasks);
     if let Some(inspect) = sockets.inspect {
-        program.inspect(inspect, questions, rules, blocks, &ingest, &mut tasks);
+        let history = facts::history();
+        let sampling = history.clone().run(exporter.clone(), tasks.token());
+        tasks.spawn("history", sampling);
+        let process = Process {
+            instance: Instance::from_env(proto::facts::Program::Collector),
+            health: program.health.clone(),
+            bad_objects: program.store.bad_objects(),
+            history,
+        };
+        let sources = program.inspect_sources(process, questions, rules, blocks, &ingest);
+        let captures = facts::captures(ingest.captures.clone());
+        let serving = inspect.serve(sources, captures, tasks.token());
+        tasks.spawn("inspect", serving);
     }
     for listener in sockets.dnstap {
         tasks.spawn("listener", listener.run(ingest.clone(), tasks.token()));
@@ -255,31 +267,27 @@ impl Program {
         );
     }
 
-    /// The status page, which asks the publisher and the tasks of the rules.
-    fn inspect(
+    /// The sources of the facts.
+    fn inspect_sources(
         &self,
-        socket: Inspect,
+        process: Process,
         publisher: mpsc::Sender<InspectRequest>,
         rules: RuleSources,
         blocks: Blocks,
         ingest: &Ingest,
-        tasks: &mut Tasks,
-    ) {
-        let sources = InspectSources {
+    ) -> InspectSources {
+        InspectSources {
+            process,
             publisher,
             rules,
-            dns: DnsSources { blocks },
+            blocks,
             remembered: self.shared.remembered.clone(),
             peers: self.shared.peers.clone(),
             connections: ingest.connections.clone(),
-            instance: Instance::from_env(),
             clock: self.clock.clone(),
-            captures: ingest.captures.clone(),
             new_addresses: self.shared.new_addresses.clone(),
-            health: self.health.clone(),
-            bad_objects: self.store.bad_objects(),
-        };
-        tasks.spawn("inspect", facts::serve(socket, sources, tasks.token()));
+            pacer: QueryPacer::default(),
+        }
     }
 }
 

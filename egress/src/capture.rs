@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Args;
 use http_body_util::BodyExt;
-use proto::facts::LONGEST_CAPTURE;
+use proto::facts::{LONGEST_CAPTURE, Program};
 use runtime::{
     UsageError,
     args::{parse_duration, parse_size},
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use crate::{
     output,
-    targets::{Kind, Target, TargetArgs, Targets},
+    targets::{Target, TargetArgs, Targets},
 };
 
 /// STOP, the last frame of a complete file.
@@ -96,7 +96,7 @@ pub(crate) async fn run(args: CaptureArgs) -> anyhow::Result<()> {
 }
 
 fn chosen<'a>(targets: &'a Targets, pod: Option<&str>) -> Result<&'a Target, UsageError> {
-    let mut collectors = targets.of(Kind::Collector);
+    let mut collectors = targets.of(Program::Collector);
     let chosen = match pod {
         Some(pod) => collectors.find(|it| it.pod() == Some(pod)),
         None => collectors.next(),

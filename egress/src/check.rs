@@ -2,39 +2,26 @@
 //!
 //! - `gather`: asks the API server and the programs. `facts`, `programs`, `workloads`: their answers. `seen`:
 //!   an answer, or why there is none.
-//! - A module for each topic makes findings of the facts. [`TOPICS`] has them in order.
-//! - `folder`: the topic of a store in a folder.
-//! - `pre`: the topics before an installation. `report`: the findings as text and JSON.
+//! - A function for each topic makes findings of the facts. [`TOPICS`] has them in order.
+//! - `report`: the findings as text and JSON.
 
-mod admission;
 mod api_server;
 mod dns_servers;
 mod facts;
-mod folder;
 mod gather;
-mod lease;
 mod name_servers;
-mod names;
-mod nodes;
 mod ovn_kubernetes;
 mod pods;
-mod policies;
-mod policy_writers;
-mod pre;
 mod programs;
 mod report;
 mod running;
 mod seen;
-mod sets;
 mod streaming;
 mod workloads;
 
 use clap::Args;
-use runtime::{
-    args::{StoreAddress, parse_namespace},
-    inspect::{client::Output, text::json},
-    store::ObjectKey,
-};
+use proto::text::json;
+use runtime::{args::parse_namespace, inspect::client::Output, store::ObjectKey};
 
 use self::{
     facts::Facts,
@@ -57,14 +44,8 @@ use crate::{
 #[derive(Args, Clone, Debug)]
 pub struct CheckArgs {
     /// Check a cluster before the installation.
-    #[arg(long, conflicts_with_all = ["collector", "ovn_writer", "policy_writer", "store"])]
+    #[arg(long, conflicts_with_all = ["collector", "ovn_writer", "policy_writer"])]
     pub pre: bool,
-
-    /// The folder with the objects, as `dir:PATH`, for programs outside of a cluster.
-    ///
-    /// With this flag the command asks no cluster. Default: none.
-    #[arg(long, value_name = "STORE", value_parser = parse_folder, conflicts_with = "context")]
-    pub store: Option<StoreAddress>,
 
     /// The format of the output.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
@@ -129,13 +110,6 @@ pub struct CheckedCorefileArgs {
     pub scope: ScopeArgs,
 }
 
-fn parse_folder(text: &str) -> Result<StoreAddress, &'static str> {
-    match text.parse()? {
-        StoreAddress::Kube => Err("give a folder as `dir:PATH`; a cluster needs no --store"),
-        folder @ StoreAddress::Dir(_) => Ok(folder),
-    }
-}
-
 impl ClusterArgs {
     fn settings(&self, corefiles: &CheckedCorefileArgs) -> Settings {
         Settings {
@@ -163,6 +137,16 @@ pub(crate) async fn run(args: CheckArgs) -> anyhow::Result<bool> {
     Ok(report.outcome()?)
 }
 
+async fn findings(args: &CheckArgs) -> anyhow::Result<Vec<Finding>> {
+    if args.targets.are_local() {
+        let programs = Programs::ask(&args.targets.find_local()).await;
+        return Ok(local(&args.targets, &programs));
+    }
+    let access = Access::new(&args.targets).await?;
+    let facts = gather::cluster(&access, args.cluster.settings(&args.corefiles)).await;
+    Ok(found(&facts, if args.pre { BEFORE } else { TOPICS }))
+}
+
 /// The findings of some topics. Without an API server nothing else can be seen.
 fn found(facts: &Facts, topics: &[Check]) -> Vec<Finding> {
     if facts.version.is_err() {
@@ -171,46 +155,32 @@ fn found(facts: &Facts, topics: &[Check]) -> Vec<Finding> {
     topics.iter().flat_map(|check| check(facts)).collect()
 }
 
-async fn findings(args: &CheckArgs) -> anyhow::Result<Vec<Finding>> {
-    if !args.pre && (args.targets.are_local() || args.store.is_some()) {
-        let mut findings = Vec::new();
-        if let Some(StoreAddress::Dir(path)) = &args.store {
-            findings.extend(folder::folder(path).await);
-        }
-        let programs = Programs::ask(&args.targets.find_local()).await;
-        findings.extend(local(&args.targets, &programs));
-        return Ok(findings);
-    }
-    let access = Access::new(&args.targets).await?;
-    let facts = gather::cluster(&access, args.cluster.settings(&args.corefiles), args.pre).await;
-    Ok(found(&facts, if args.pre { pre::TOPICS } else { TOPICS }))
-}
-
 /// A topic: from facts to findings.
 type Check = fn(&Facts) -> Vec<Finding>;
 
 /// The chain in a cluster, in the order of an address's way.
 const TOPICS: &[Check] = &[
     api_server::api_server,
-    api_server::resources,
     pods::pods,
-    admission::admission,
-    nodes::writers_of_nodes,
     |facts| running::collectors(&facts.programs),
-    lease::lease,
     streaming::corefile,
     streaming::node_local,
     name_servers::name_servers,
     dns_servers::coredns,
-    policies::policies,
-    dns_servers::streams,
+    |facts| dns_servers::streams(&facts.programs),
     ovn_kubernetes::ovn_kubernetes,
     |facts| running::writers(&facts.programs, facts.no_writer()),
-    |facts| names::names(&facts.programs),
-    |facts| names::limits(&facts.programs),
-    |facts| sets::sets(&facts.programs, facts.no_writer()),
-    policy_writers::policy_writers,
-    policy_writers::dns_resolvers,
+    |facts| running::names(&facts.programs),
+    |facts| running::sets(&facts.programs, facts.no_writer()),
+    running::policy_writers,
+];
+
+/// Before an installation: which values it needs.
+const BEFORE: &[Check] = &[
+    api_server::api_server,
+    ovn_kubernetes::before,
+    dns_servers::coredns,
+    name_servers::name_servers,
 ];
 
 /// The chain of programs at local sockets.
@@ -218,17 +188,15 @@ fn local(targets: &TargetArgs, programs: &Programs) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !targets.collector.is_empty() {
         findings.extend(running::collectors(programs));
-        findings.extend(lease::local(programs));
-        findings.extend(dns_servers::local_streams(programs));
-        findings.extend(names::names(programs));
-        findings.extend(names::limits(programs));
+        findings.extend(dns_servers::streams(programs));
+        findings.extend(running::names(programs));
     }
     if !targets.ovn_writer.is_empty() {
         findings.extend(running::writers(programs, None));
-        findings.extend(sets::sets(programs, None));
+        findings.extend(running::sets(programs, None));
     }
     if !targets.policy_writer.is_empty() {
-        findings.extend(policy_writers::local(programs));
+        findings.extend(running::local_policy_writers(programs));
     }
     findings
 }

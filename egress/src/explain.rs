@@ -1,25 +1,29 @@
 //! `egress explain`: why an address is allowed, or is not, in one answer of the collector, the ovn-writers and the policy-writer.
 
+mod policies;
 mod reasons;
+mod sets;
 #[cfg(test)]
 mod tests;
 mod text;
 
 use clap::Args;
-use proto::facts::{ExplainedName, RuleReference, SubjectFacts};
-use runtime::{
-    UsageError,
-    args::parse_namespace,
-    inspect::{Asked, client::Output, text::json},
+use proto::{
+    facts::{
+        Asked, ExplainedName, Explanation, PoliciesExplained, Program, RuleReference,
+        SetsExplained, SubjectFacts,
+    },
+    text::json,
+    timestamp::Timestamp,
 };
+use runtime::{UsageError, args::parse_namespace, inspect::client::Output};
 use serde::Serialize;
-use serde_json::Value;
 
 use self::reasons::Reason;
 use crate::{
-    nodes::{Group, OfPolicyWriter, field, groups, items, leading},
+    nodes::{Group, groups, leading},
     output,
-    targets::{Kind, TargetArgs, Targets, Unreachable},
+    targets::{TargetArgs, Targets, Unreachable},
 };
 
 /// Prints why an address is allowed, or why a name has none.
@@ -50,11 +54,11 @@ pub struct ExplainArgs {
 /// The answers.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Explanation {
+struct Answers {
     /// The leading collector's, or else that of another one.
     collector: Option<OfCollector>,
     /// Those of the ovn-writers.
-    ovn_writers: Vec<Group>,
+    ovn_writers: Vec<Group<SetsExplained>>,
     policy_writer: Option<OfPolicyWriter>,
     unreachable: Vec<Unreachable>,
 }
@@ -67,6 +71,10 @@ struct OfCollector {
     about: String,
     /// Only the rules of this namespace count.
     namespace: Option<String>,
+    /// The time of the facts.
+    now: Timestamp,
+    /// Whether this replica leads.
+    leader: bool,
     /// Whether a rule uses the name, and an address is known.
     is_there: bool,
     #[serde(flatten)]
@@ -75,14 +83,26 @@ struct OfCollector {
     reasons: Vec<Reason>,
 }
 
+#[derive(Serialize)]
+struct OfPolicyWriter {
+    #[serde(skip)]
+    place: String,
+    /// Whether it leads.
+    leader: bool,
+    #[serde(flatten)]
+    answer: PoliciesExplained,
+}
+
 impl OfCollector {
-    fn new(asked: &Asked, facts: SubjectFacts) -> Self {
+    fn new(asked: &Asked, (now, leader): (Timestamp, bool), facts: SubjectFacts) -> Self {
         let has_both =
             |it: &ExplainedName| !it.facts.addresses.is_empty() && !it.references.rules.is_empty();
         let is_there = facts.names.iter().any(has_both);
         Self {
             about: asked.text(),
             namespace: asked.namespace.clone(),
+            now,
+            leader,
             is_there,
             reasons: reasons::reasons(asked, &facts, is_there),
             facts,
@@ -96,43 +116,48 @@ impl OfCollector {
 /// [`UsageError`]: no cluster or no program answers, or stdout cannot be written.
 pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<bool> {
     let targets = args.targets.find().await?;
-    let path = path(&args);
     let asked = Asked::new(&args.about, args.namespace.clone());
+    let path = asked.path();
     let (collectors, writers, policy_writers) = tokio::join!(
-        targets.ask::<SubjectFacts>(Kind::Collector, &path),
-        targets.ask::<Value>(Kind::OvnWriter, &path),
-        targets.ask::<Value>(Kind::PolicyWriter, &path)
+        targets.ask::<Explanation>(Program::Collector, &path),
+        targets.ask::<Explanation>(Program::OvnWriter, &path),
+        targets.ask::<Explanation>(Program::PolicyWriter, &path)
     );
     let (collectors, mut unreachable) = Unreachable::split(collectors);
     let (writers, more) = Unreachable::split(writers);
     unreachable.extend(more);
     let (policy_writers, more) = Unreachable::split(policy_writers);
     unreachable.extend(more);
-    let explanation = Explanation {
-        collector: leading(collectors, |facts| facts.leader)
-            .map(|(_, facts)| OfCollector::new(&asked, facts)),
-        ovn_writers: groups(writers),
-        policy_writer: OfPolicyWriter::of(policy_writers),
+    let writers = writers.into_iter();
+    let writers = writers.filter_map(|(target, it)| Some((target, it.ovn_writer?)));
+    let answers = Answers {
+        collector: leading(collectors).and_then(|(_, it)| {
+            let facts = it.collector?;
+            Some(OfCollector::new(
+                &asked,
+                (it.head.now, it.head.leader),
+                facts,
+            ))
+        }),
+        ovn_writers: groups(writers.collect())?,
+        policy_writer: leading(policy_writers).and_then(|(target, it)| {
+            Some(OfPolicyWriter {
+                place: target.place.clone(),
+                leader: it.head.leader,
+                answer: it.policy_writer?,
+            })
+        }),
         unreachable,
     };
     let text = match args.output {
-        Output::Json => json(&explanation)?,
-        Output::Text => explanation.text(&asked, &targets),
+        Output::Json => json(&answers)?,
+        Output::Text => answers.text(&asked, &targets),
     };
     output::line(&text)?;
-    explanation.outcome(&targets)
+    answers.outcome(&targets)
 }
 
-fn path(args: &ExplainArgs) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("about", &args.about);
-    if let Some(namespace) = &args.namespace {
-        query.append_pair("namespace", namespace);
-    }
-    format!("/explain.json?{}", query.finish())
-}
-
-impl Explanation {
+impl Answers {
     fn text(&self, asked: &Asked, targets: &Targets) -> String {
         let mut lines = Vec::new();
         if let Some(collector) = &self.collector {
@@ -142,9 +167,11 @@ impl Explanation {
         for group in self.ovn_writers.iter().filter(|_| counts.ovn_writers) {
             separate(&mut lines);
             lines.push(format!("In OVN's database, ovn-writer {}:", group.named()));
-            lines.extend(group.text().map(|line| format!("  {line}")));
+            let of_group = sets::lines(&group.answer, asked);
+            lines.extend(of_group.iter().map(|line| format!("  {line}")));
         }
-        let has_none = targets.of(Kind::OvnWriter).next().is_none() && self.policy_writer.is_none();
+        let has_none =
+            targets.of(Program::OvnWriter).next().is_none() && self.policy_writer.is_none();
         if has_none && counts.ovn_writers && self.collector.is_some() {
             lines.push(
                 "No ovn-writer is asked: see the address sets in OVN's database by ovn-nbctl."
@@ -152,9 +179,11 @@ impl Explanation {
             );
         }
         let policy_writer = self.policy_writer.as_ref();
-        if let Some(policy_writer) = policy_writer.filter(|_| counts.policy_writer) {
+        if let Some(it) = policy_writer.filter(|_| counts.policy_writer) {
             separate(&mut lines);
-            lines.extend(policy_writer.lines("In policies, "));
+            lines.push(format!("In policies, policy-writer {}:", it.place));
+            let of_policies = policies::lines(&it.answer, asked);
+            lines.extend(of_policies.iter().map(|line| format!("  {line}")));
         }
         if !self.unreachable.is_empty() {
             separate(&mut lines);
@@ -169,14 +198,11 @@ impl Explanation {
         let rules: Vec<&RuleReference> = names.flat_map(|name| &name.references.rules).collect();
         let of_kind = |kind: &str| rules.iter().any(|rule| rule.kind == kind);
         // A policy may have an address that no name has any more.
-        let is_wanted = self
-            .policy_writer
-            .iter()
-            .any(|it| field(&it.answer, "isWanted") == true);
+        let is_wanted = self.policy_writer.iter().any(|it| it.answer.is_wanted);
         let is_known = self
             .ovn_writers
             .iter()
-            .any(|it| items(&it.answer, "names").next().is_some());
+            .any(|it| !it.answer.names.is_empty());
         let policy_writer = is_wanted || of_kind("DNSResolver");
         let ovn_writers = is_known || of_kind("EgressFirewall");
         Counts {
@@ -188,16 +214,16 @@ impl Explanation {
     /// Whether it is there, everywhere.
     fn outcome(&self, targets: &Targets) -> anyhow::Result<bool> {
         let counts = self.counts();
-        let writers = self.ovn_writers.iter().filter(|_| counts.ovn_writers);
-        let policies = self.policy_writer.iter().filter(|_| counts.policy_writer);
-        let policies = policies.map(|it| &it.answer);
-        let mut explained = writers.map(|it| &it.answer).chain(policies);
+        let mut writers = self.ovn_writers.iter().filter(|_| counts.ovn_writers);
+        let mut policies = self.policy_writer.iter().filter(|_| counts.policy_writer);
         if self.collector.as_ref().is_some_and(|it| !it.is_there)
-            || explained.any(|it| field(it, "isThere") != true)
+            || writers.any(|it| !it.answer.is_there)
+            || policies.any(|it| !it.answer.is_there)
         {
             return Ok(false);
         }
-        let is_missing = self.collector.is_none() && targets.of(Kind::Collector).next().is_some();
+        let is_missing =
+            self.collector.is_none() && targets.of(Program::Collector).next().is_some();
         if is_missing || !self.unreachable.is_empty() || targets.all.is_empty() {
             return Err(UsageError("unknown: not every program answers".to_owned()).into());
         }
@@ -216,5 +242,14 @@ struct Counts {
 fn separate(lines: &mut Vec<String>) {
     if !lines.is_empty() {
         lines.push(String::new());
+    }
+}
+
+/// The number of things that are not listed, as a line.
+fn more(lines: &mut Vec<String>, indent: &str, count: usize, what: &str) {
+    if count > 0 {
+        lines.push(format!(
+            "{indent}and {count} more {what}: `-o json` has more"
+        ));
     }
 }

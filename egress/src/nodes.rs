@@ -1,31 +1,39 @@
 //! Answers of several programs: of ovn-writers, with nodes together that say the same, and of replicas, of which one leads.
 
-use runtime::inspect::text::{few, printable};
+use proto::{
+    facts::Answer,
+    text::{few, printable},
+};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::targets::Target;
 
-/// Fields that differ between nodes although they say the same: times, row numbers, and the text made of them.
-const OF_A_NODE: [&str; 5] = ["millisAgo", "secondsAgo", "sinceSeconds", "text", "uuid"];
+/// Fields that differ between nodes although they say the same: times and row numbers.
+const OF_A_NODE: [&str; 2] = ["sinceSeconds", "uuid"];
 
 /// The most nodes named in a line.
 const MOST_NAMED: usize = 5;
 
 /// Nodes with the same answer.
 #[derive(Serialize)]
-pub(crate) struct Group {
+pub(crate) struct Group<T> {
     /// Where the programs are, at least one.
     pub(crate) nodes: Vec<String>,
     /// The answer of the first.
-    pub(crate) answer: Value,
+    pub(crate) answer: T,
 }
 
 /// Puts targets together whose answers differ in no more than times.
-pub(crate) fn groups(answers: Vec<(&Target, Value)>) -> Vec<Group> {
-    let mut groups: Vec<(Value, Group)> = Vec::new();
+///
+/// # Errors
+/// An answer has no JSON form.
+pub(crate) fn groups<T: Serialize>(
+    answers: Vec<(&Target, T)>,
+) -> serde_json::Result<Vec<Group<T>>> {
+    let mut groups: Vec<(Value, Group<T>)> = Vec::new();
     for (target, answer) in answers {
-        let mut essence = answer.clone();
+        let mut essence = serde_json::to_value(&answer)?;
         strip(&mut essence);
         match groups.iter_mut().find(|(known, _)| *known == essence) {
             Some((_, group)) => group.nodes.push(target.place.clone()),
@@ -35,72 +43,26 @@ pub(crate) fn groups(answers: Vec<(&Target, Value)>) -> Vec<Group> {
             }
         }
     }
-    groups.into_iter().map(|(_, group)| group).collect()
+    Ok(groups.into_iter().map(|(_, group)| group).collect())
 }
 
-impl Group {
+impl<T> Group<T> {
     /// The nodes in a few words.
     pub(crate) fn named(&self) -> String {
         printable(&few(self.nodes.iter(), MOST_NAMED))
     }
-
-    /// The lines of its text.
-    pub(crate) fn text(&self) -> impl Iterator<Item = String> {
-        text_of(&self.answer)
-    }
-}
-
-/// A field of an answer; null if there is none.
-pub(crate) fn field<'a>(answer: &'a Value, name: &str) -> &'a Value {
-    answer.get(name).unwrap_or(&Value::Null)
-}
-
-/// The items of a list in an answer.
-pub(crate) fn items<'a>(answer: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
-    field(answer, name).as_array().into_iter().flatten()
 }
 
 /// The answer of the program that leads, or else the first one.
-pub(crate) fn leading<T>(
-    answers: Vec<(&Target, T)>,
-    leads: impl Fn(&T) -> bool,
-) -> Option<(&Target, T)> {
-    let leading = answers.iter().position(|(_, answer)| leads(answer));
+pub(crate) fn leading<T: Answer>(answers: Vec<(&Target, T)>) -> Option<(&Target, T)> {
+    let mut all = answers.iter();
+    let leading = all.position(|(_, answer)| answer.head().leader);
     answers.into_iter().nth(leading.unwrap_or(0))
 }
 
-/// Whether the program of an answer leads.
-pub(crate) fn leads(answer: &Value) -> bool {
-    field(answer, "leader") == true
-}
-
-/// The answer of the policy-writer that leads, or else of another one.
-#[derive(Serialize)]
-#[serde(transparent)]
-pub(crate) struct OfPolicyWriter {
-    #[serde(skip)]
-    pub(crate) place: String,
-    pub(crate) answer: Value,
-}
-
-impl OfPolicyWriter {
-    pub(crate) fn of(answers: Vec<(&Target, Value)>) -> Option<Self> {
-        let (target, answer) = leading(answers, leads)?;
-        let place = target.place.clone();
-        Some(Self { place, answer })
-    }
-
-    /// The lines of its text, below its place.
-    pub(crate) fn lines(&self, before: &str) -> impl Iterator<Item = String> {
-        let head = format!("{before}policy-writer {}:", printable(&self.place));
-        std::iter::once(head).chain(text_of(&self.answer).map(|line| format!("  {line}")))
-    }
-}
-
-/// The lines of an answer, which may come from another program than expected.
-pub(crate) fn text_of(answer: &Value) -> impl Iterator<Item = String> {
-    let lines = items(answer, "text");
-    lines.filter_map(Value::as_str).map(printable)
+/// Lines with two spaces before each.
+pub(crate) fn indented(text: &str) -> impl Iterator<Item = String> {
+    text.lines().map(|line| format!("  {}", printable(line)))
 }
 
 fn strip(value: &mut Value) {
@@ -122,30 +84,21 @@ fn strip(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use proto::facts::Program;
     use serde_json::json;
 
     use super::*;
-    use crate::targets::{Kind, Target};
 
     #[test]
     fn nodes_with_the_same_rows_in_another_order_are_one_group() {
-        let targets = ["a", "b"].map(|it| Target::test(Kind::OvnWriter, it));
-        let row = |name: &str, uuid: u64| json!({"name": name, "uuid": uuid});
-        let said = [
+        let targets = ["a", "b", "c"].map(|it| Target::test(Program::OvnWriter, it));
+        let row = |name: &str, uuid: u64| json!({"name": name, "uuid": uuid, "sinceSeconds": uuid});
+        let answers = [
             json!({"rows": [row("x", 1), row("y", 2)]}),
+            json!({"rows": [row("y", 3)]}),
             json!({"rows": [row("y", 3), row("x", 4)]}),
         ];
-        assert_eq!(groups(targets.iter().zip(said).collect()).len(), 1);
-    }
-
-    #[test]
-    fn nodes_that_differ_in_times_alone_are_one_group() {
-        let targets = ["a", "b", "c"].map(|it| Target::test(Kind::OvnWriter, it));
-        let said = |seconds: u64, there: bool| json!({"isThere": there, "names": [{"rows": [{"uuid": seconds, "sinceSeconds": seconds}]}], "text": [seconds]});
-        let answers = targets
-            .iter()
-            .zip([said(1, true), said(2, false), said(3, true)]);
-        let groups = groups(answers.collect());
+        let groups = groups(targets.iter().zip(answers).collect()).unwrap();
         let places: Vec<String> = groups.iter().map(Group::named).collect();
         assert_eq!(places, ["a, c", "b"]);
     }

@@ -4,21 +4,25 @@ mod cluster;
 
 use std::fmt;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use futures_util::{StreamExt, stream};
 use hyper::body::Incoming;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
+use proto::{
+    facts::{Head, Program, SCHEMA},
+    text::printable,
+};
 use runtime::{
     args::parse_namespace,
-    inspect::client::{ANSWER_TIMEOUT, connect, get, get_json},
+    inspect::client::{ANSWER_TIMEOUT, connect, get, get_bytes},
     listen::{ListenAddress, parse_local},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
-pub(crate) use self::cluster::{Access, COMPONENT, forwarded_text, has_ended, of_chart};
+pub(crate) use self::cluster::{Access, COMPONENT, has_ended, of_chart};
 
 /// How many programs are asked at once.
 pub(crate) const AT_ONCE: usize = 32;
@@ -61,38 +65,18 @@ pub struct TargetArgs {
     pub release_namespace: String,
 }
 
-/// The kind of a running program.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Kind {
-    Collector,
-    OvnWriter,
-    PolicyWriter,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Collector, Self::OvnWriter, Self::PolicyWriter];
-
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Collector => "collector",
-            Self::OvnWriter => "ovn-writer",
-            Self::PolicyWriter => "policy-writer",
-        }
-    }
-
-    /// Its `--inspect` port in the chart.
-    const fn port(self) -> u16 {
-        match self {
-            Self::Collector => 9092,
-            Self::OvnWriter => 9093,
-            Self::PolicyWriter => 9095,
-        }
+/// The `--inspect` port of a program in the chart.
+const fn port(program: Program) -> u16 {
+    match program {
+        Program::Collector => 9092,
+        Program::OvnWriter => 9093,
+        Program::PolicyWriter => 9095,
     }
 }
 
 /// A running program.
 pub(crate) struct Target {
-    pub(crate) kind: Kind,
+    pub(crate) kind: Program,
     /// The URL of its socket, or its pod and node.
     pub(crate) place: String,
     route: Route,
@@ -110,7 +94,7 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    fn socket(kind: Kind, address: &ListenAddress) -> Self {
+    fn socket(kind: Program, address: &ListenAddress) -> Self {
         Self {
             kind,
             place: address.to_string(),
@@ -119,7 +103,7 @@ impl Target {
     }
 
     #[cfg(test)]
-    pub(crate) fn test(kind: Kind, place: &str) -> Self {
+    pub(crate) fn test(kind: Program, place: &str) -> Self {
         Self {
             place: place.to_owned(),
             ..Self::socket(kind, &"tcp://127.0.0.1:1".parse().unwrap())
@@ -134,22 +118,40 @@ impl Target {
         }
     }
 
-    /// The JSON answer to a GET.
+    /// The answer to a GET.
     ///
     /// # Errors
-    /// The program cannot be reached, or does not answer in time.
+    /// The program cannot be reached, does not answer in time, or is another one.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let asked = async {
             match &self.route {
-                Route::Socket(address) => get_json(connect(address).await?, path).await,
+                Route::Socket(address) => get_bytes(connect(address).await?, path).await,
                 Route::Forward { pods, pod } => {
-                    let forwarded = cluster::forward(pods, pod, self.kind.port()).await?;
-                    let answer = get_json(forwarded.connection, path).await;
+                    let forwarded = cluster::forward(pods, pod, port(self.kind)).await?;
+                    let answer = get_bytes(forwarded.connection, path).await;
                     forwarded.failure.explain(answer).await
                 }
             }
         };
-        in_time(asked).await
+        self.read(&in_time(asked).await?)
+    }
+
+    /// The answer, if it is one of this kind of program.
+    fn read<T: DeserializeOwned>(&self, answer: &[u8]) -> anyhow::Result<T> {
+        let head = serde_json::from_slice::<Head>(answer);
+        let head = head.context("the answer is not the expected JSON")?;
+        let (found, wanted) = (head.program, self.kind);
+        if found != wanted {
+            let (found, wanted) = (found.as_str(), wanted.as_str());
+            bail!("it is no {wanted}, but the {found}: give its URL by --{found}");
+        }
+        if head.schema != SCHEMA {
+            let (schema, version) = (head.schema, head.version);
+            bail!(
+                "its facts have schema {schema}, and this command reads schema {SCHEMA}: use egress {version}"
+            );
+        }
+        serde_json::from_slice(answer).context("the answer is not the expected JSON")
     }
 
     /// The body of the answer to a GET. It begins within the time-out of short answers.
@@ -161,7 +163,7 @@ impl Target {
             match &self.route {
                 Route::Socket(address) => get(connect(address).await?, path).await,
                 Route::Forward { pods, pod } => {
-                    let forwarded = cluster::forward(pods, pod, self.kind.port()).await?;
+                    let forwarded = cluster::forward(pods, pod, port(self.kind)).await?;
                     let answer = get(forwarded.connection, path).await;
                     forwarded.failure.explain(answer).await
                 }
@@ -195,7 +197,7 @@ impl TargetArgs {
 
     /// The programs at the sockets that are given.
     pub(crate) fn find_local(&self) -> Targets {
-        let all = Kind::ALL.into_iter().flat_map(|kind| {
+        let all = Program::ALL.into_iter().flat_map(|kind| {
             let sockets = self.sockets(kind).iter();
             sockets.map(move |it| Target::socket(kind, it))
         });
@@ -204,25 +206,31 @@ impl TargetArgs {
 
     /// Whether sockets are given, so that no cluster is asked.
     pub(crate) fn are_local(&self) -> bool {
-        Kind::ALL.iter().any(|kind| !self.sockets(*kind).is_empty())
+        Program::ALL
+            .iter()
+            .any(|kind| !self.sockets(*kind).is_empty())
     }
 
-    fn sockets(&self, kind: Kind) -> &[ListenAddress] {
+    fn sockets(&self, kind: Program) -> &[ListenAddress] {
         match kind {
-            Kind::Collector => &self.collector,
-            Kind::OvnWriter => &self.ovn_writer,
-            Kind::PolicyWriter => &self.policy_writer,
+            Program::Collector => &self.collector,
+            Program::OvnWriter => &self.ovn_writer,
+            Program::PolicyWriter => &self.policy_writer,
         }
     }
 }
 
 impl Targets {
-    pub(crate) fn of(&self, kind: Kind) -> impl Iterator<Item = &Target> {
+    pub(crate) fn of(&self, kind: Program) -> impl Iterator<Item = &Target> {
         self.all.iter().filter(move |target| target.kind == kind)
     }
 
     /// Asks all programs of a kind, 32 at a time. The answers are in their order.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, kind: Kind, path: &str) -> Answers<'_, T> {
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        kind: Program,
+        path: &str,
+    ) -> Answers<'_, T> {
         let asked = self.of(kind);
         let asked = asked.map(|target| async move { (target, target.ask(path).await) });
         stream::iter(asked).buffered(AT_ONCE).collect().await
@@ -244,7 +252,7 @@ impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { program, error } = self;
         let line = format!("the {program} does not answer: {error}");
-        f.write_str(&runtime::inspect::text::printable(&line))
+        f.write_str(&printable(&line))
     }
 }
 
@@ -267,5 +275,46 @@ impl Unreachable {
             }
         }
         (reached, unreachable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn answer_of_another_program_or_schema_is_refused_by_name() {
+        let collector = Target::test(Program::Collector, "a");
+        let read = |head: serde_json::Value| {
+            let answer = head.to_string();
+            collector
+                .read::<Head>(answer.as_bytes())
+                .map_err(|it| format!("{it:#}"))
+        };
+        let head = json!({
+            "schema": SCHEMA, "program": "collector", "version": "1.2.3", "pod": null, "node": null, "namespace": null,
+            "started": "2026-01-01T00:00:00Z", "now": "2026-01-01T00:00:00Z", "leader": true,
+        });
+        let mut other = head.clone();
+        other["program"] = "ovn-writer".into();
+        let mut newer = head.clone();
+        newer["schema"] = 99.into();
+        assert!(read(head).is_ok());
+        assert_eq!(
+            read(other).unwrap_err(),
+            "it is no collector, but the ovn-writer: give its URL by --ovn-writer"
+        );
+        let error = read(newer).unwrap_err();
+        assert!(
+            error.contains("schema 99") && error.contains("egress 1.2.3"),
+            "{error}"
+        );
+        let error = read(json!({"x": 1})).unwrap_err();
+        assert!(
+            error.starts_with("the answer is not the expected JSON"),
+            "{error}"
+        );
     }
 }

@@ -1,28 +1,32 @@
 //! `egress verify`: whether the address sets of OVN, and the policies of DNSResolvers, are those of the statuses.
 
-use std::time::Duration;
-
 use clap::Args;
-use ovn_writer::{NorthboundArgs, SetsArgs, Verification};
-use runtime::{
-    UsageError,
-    args::{StoreAddress, parse_duration, parse_namespace},
-    inspect::{client::Output, text::json},
+use proto::{
+    facts::{Comparison, ObjectReport, PolicyComparison, Program, VERIFY, Verification},
+    text::{few, json, printable},
 };
+use runtime::{UsageError, inspect::client::Output};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::{
-    nodes::{Group, OfPolicyWriter, field, groups, items},
+    nodes::{Group, groups, indented, leading},
     output,
-    targets::{Kind, TargetArgs, Unreachable},
+    targets::{TargetArgs, Unreachable},
 };
+
+/// The most objects that are listed; the rest is counted. The JSON has more.
+const MOST: usize = 40;
+
+/// The most addresses in a line.
+const MOST_NAMED: usize = 5;
 
 /// Compares the statuses with OVN's databases and with the objects of DNSResolvers once, and prints the differences.
 ///
-/// Every ovn-writer and the leading policy-writer compare what they have read. With `--store` and `--nb` the command reads them itself, and asks no ovn-writer.
+/// Every ovn-writer and the leading policy-writer compare what they have read. Without a running ovn-writer, `ovn-writer --dry-run` prints the
+/// same and writes nothing.
 ///
-/// Exit status 0: there are no differences. 1: there are differences. 2: a writer, the store or the database cannot be read.
+/// Exit status 0: there are no differences. 1: there are differences. 2: a writer does not answer, or has not read the store or the
+/// database.
 #[derive(Args, Clone, Debug)]
 pub struct VerifyArgs {
     /// The format of the differences.
@@ -31,50 +35,23 @@ pub struct VerifyArgs {
 
     #[command(flatten)]
     pub targets: TargetArgs,
-
-    #[command(flatten)]
-    pub direct: DirectArgs,
-}
-
-/// What is compared without an ovn-writer.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Without an ovn-writer")]
-pub struct DirectArgs {
-    /// The store of the objects: `dir:PATH` or `kube`.
-    ///
-    /// `dir:PATH` is a folder with YAML manifests. `kube` is the Kubernetes API server. Default: none, the ovn-writers are asked.
-    #[arg(long, value_name = "STORE", conflicts_with_all = ["collector", "ovn_writer", "policy_writer", "context"])]
-    pub store: Option<StoreAddress>,
-
-    /// The namespace of the DNSNameResolver objects.
-    #[arg(
-        long,
-        value_name = "NAMESPACE",
-        default_value = "ovn-kubernetes",
-        value_parser = parse_namespace
-    )]
-    pub objects_namespace: String,
-
-    /// How long the store and the database may take to be read.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
-    pub timeout: Duration,
-
-    /// The database, and how to connect to it.
-    #[command(flatten)]
-    pub northbound: NorthboundArgs,
-
-    /// The contents of the address sets.
-    #[command(flatten)]
-    pub sets: SetsArgs,
 }
 
 /// The comparisons of the writers.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Comparisons {
-    ovn_writers: Vec<Group>,
+    ovn_writers: Vec<Group<Comparison>>,
     policy_writer: Option<OfPolicyWriter>,
     unreachable: Vec<Unreachable>,
+}
+
+#[derive(Serialize)]
+struct OfPolicyWriter {
+    #[serde(skip)]
+    place: String,
+    #[serde(flatten)]
+    answer: PolicyComparison,
 }
 
 /// Prints the differences. Returns whether there are none.
@@ -82,25 +59,26 @@ struct Comparisons {
 /// # Errors
 /// [`UsageError`]: a side cannot be read, or stdout cannot be written.
 pub(crate) async fn run(args: VerifyArgs) -> anyhow::Result<bool> {
-    if let Some(store) = args.direct.store.clone() {
-        return directly(args.direct, store, args.output).await;
-    }
     let targets = args.targets.find().await?;
     let (answers, of_policies) = tokio::join!(
-        targets.ask::<Value>(Kind::OvnWriter, "/verify.json"),
-        targets.ask::<Value>(Kind::PolicyWriter, "/verify.json"),
+        targets.ask::<Verification>(Program::OvnWriter, VERIFY),
+        targets.ask::<Verification>(Program::PolicyWriter, VERIFY),
     );
     if answers.is_empty() && of_policies.is_empty() {
-        let error =
-            "there is no writer to ask: give --store and --nb, --ovn-writer, or --policy-writer";
+        let error = "there is no writer to ask: give --ovn-writer or --policy-writer";
         return Err(UsageError(error.to_owned()).into());
     }
     let (answers, mut unreachable) = Unreachable::split(answers);
     let (of_policies, more) = Unreachable::split(of_policies);
     unreachable.extend(more);
+    let answers = answers.into_iter();
+    let answers = answers.filter_map(|(target, it)| Some((target, it.ovn_writer?)));
     let comparisons = Comparisons {
-        ovn_writers: groups(answers),
-        policy_writer: OfPolicyWriter::of(of_policies),
+        ovn_writers: groups(answers.collect())?,
+        policy_writer: leading(of_policies).and_then(|(target, it)| {
+            let (place, answer) = (target.place.clone(), it.policy_writer?);
+            Some(OfPolicyWriter { place, answer })
+        }),
         unreachable,
     };
     let text = match args.output {
@@ -108,41 +86,7 @@ pub(crate) async fn run(args: VerifyArgs) -> anyhow::Result<bool> {
         Output::Text => comparisons.text(),
     };
     output::line(&text)?;
-    let of_sets = comparisons.ovn_writers.iter().map(|it| &it.answer);
-    let of_policies = comparisons.policy_writer.iter().map(|it| &it.answer);
-    let mut all = of_sets.chain(of_policies.clone());
-    if all.any(|answer| field(answer, "isSame") != true) {
-        return Ok(false);
-    }
-    if !comparisons.unreachable.is_empty() {
-        return Err(UsageError("unknown: not every writer answers".to_owned()).into());
-    }
-    if of_policies.into_iter().any(has_unread) {
-        let error = "unknown: the policy-writer has not read all kinds of objects";
-        return Err(UsageError(error.to_owned()).into());
-    }
-    Ok(true)
-}
-
-/// Whether a policy-writer has not read some kind of objects, which it then compares with nothing.
-fn has_unread(answer: &Value) -> bool {
-    items(answer, "reasons").any(|reason| field(reason, "reason") == "NotRead")
-}
-
-async fn directly(args: DirectArgs, store: StoreAddress, output: Output) -> anyhow::Result<bool> {
-    let verification = Verification {
-        objects_namespace: args.objects_namespace,
-        northbound: args.northbound,
-        sets: args.sets,
-        timeout: args.timeout,
-    };
-    let verified = verification.run(&store).await?;
-    let text = match output {
-        Output::Json => json(&verified)?,
-        Output::Text => verified.to_string(),
-    };
-    output::line(&text)?;
-    Ok(verified.is_same())
+    comparisons.outcome()
 }
 
 impl Comparisons {
@@ -150,25 +94,117 @@ impl Comparisons {
         let mut lines = Vec::new();
         for group in &self.ovn_writers {
             lines.push(format!("ovn-writer {}:", group.named()));
-            lines.extend(group.text().map(|line| format!("  {line}")));
+            lines.extend(indented(&group.answer.to_string()));
         }
-        lines.extend(self.policy_writer.iter().flat_map(|it| it.lines("")));
+        if let Some(OfPolicyWriter { place, answer }) = &self.policy_writer {
+            lines.push(format!("policy-writer {}:", printable(place)));
+            lines.extend(indented(&of_policies(answer)));
+        }
         lines.extend(self.unreachable.iter().map(|it| format!("? {it}")));
         lines.join("\n")
     }
+
+    /// Whether there are no differences.
+    fn outcome(&self) -> anyhow::Result<bool> {
+        let sets = || self.ovn_writers.iter().map(|it| &it.answer);
+        let mut policies = self.policy_writer.iter().map(|it| &it.answer);
+        if sets().any(|it| !it.differences.is_empty()) || policies.clone().any(|it| !it.is_same) {
+            return Ok(false);
+        }
+        let unknown = |why: &str| Err(UsageError(format!("unknown: {why}")).into());
+        if !self.unreachable.is_empty() {
+            return unknown("not every writer answers");
+        }
+        if let Some(why) = sets().find_map(|it| it.not_compared.as_ref()) {
+            return unknown(why);
+        }
+        // It compares objects that it has not read with nothing.
+        if policies.any(|it| it.reasons.iter().any(|reason| reason.code == "NotRead")) {
+            return unknown("the policy-writer has not read all kinds of objects");
+        }
+        Ok(true)
+    }
+}
+
+fn of_policies(comparison: &PolicyComparison) -> String {
+    let shown = comparison.differences.iter().take(MOST);
+    let mut lines: Vec<String> = shown.flat_map(of_object).collect();
+    let differing = comparison.differences.len() + comparison.more_differences;
+    let more = differing.saturating_sub(MOST);
+    if more > 0 {
+        lines.push(format!(
+            "and {more} more objects that differ: `-o json` has more"
+        ));
+    }
+    let reasons = comparison.reasons.iter();
+    lines.extend(reasons.map(|it| format!("- {}", it.sentence)));
+    let mut last = format!(
+        "{} DNSResolvers, {} objects: {differing} differ from the statuses",
+        comparison.dns_resolvers, comparison.objects
+    );
+    if comparison.left_out > 0 {
+        let left_out = comparison.left_out;
+        last += &format!("; addresses left out at a limit: {left_out}");
+    }
+    lines.push(last);
+    lines.join("\n")
+}
+
+fn of_object(report: &ObjectReport) -> Vec<String> {
+    let mut parts = Vec::from_iter(report.fault.clone());
+    for (what, addresses) in [("missing", &report.missing), ("too many", &report.surplus)] {
+        if !addresses.is_empty() {
+            let addresses = few(addresses.iter(), MOST_NAMED);
+            parts.push(format!("{what}: {addresses}"));
+        }
+    }
+    let (namespace, name, parts) = (&report.namespace, &report.name, parts.join("; "));
+    let mut lines = vec![format!("{} {namespace}/{name}: {parts}", report.kind)];
+    let reasons = report.reasons.iter();
+    lines.extend(reasons.map(|it| format!("  - {}", it.sentence)));
+    lines
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use proto::facts::Reason;
 
     use super::*;
 
+    fn outcome(
+        set: Option<Comparison>,
+        policies: Option<PolicyComparison>,
+    ) -> Result<bool, String> {
+        let comparisons = Comparisons {
+            ovn_writers: Vec::from_iter(set.map(|answer| Group {
+                nodes: vec!["a".to_owned()],
+                answer,
+            })),
+            policy_writer: policies.map(|answer| OfPolicyWriter {
+                place: "p".to_owned(),
+                answer,
+            }),
+            unreachable: Vec::new(),
+        };
+        comparisons.outcome().map_err(|error| error.to_string())
+    }
+
     #[test]
-    fn what_a_policy_writer_has_not_read_is_not_the_same() {
-        let with = |reason: &str| json!({ "isSame": true, "reasons": [{ "reason": reason, "words": "" }] });
-        assert!(has_unread(&with("NotRead")));
-        assert!(!has_unread(&with("NotLeading")));
-        assert!(!has_unread(&json!({ "isSame": true, "reasons": [] })));
+    fn what_was_not_read_is_not_the_same() {
+        assert_eq!(outcome(Some(Comparison::default()), None), Ok(true));
+        let unread = Comparison {
+            not_compared: Some("the store cannot be read".to_owned()),
+            ..Comparison::default()
+        };
+        let error = outcome(Some(unread), None).unwrap_err();
+        assert!(error.contains("the store cannot be read"), "{error}");
+        let with = |code: &str, is_same| PolicyComparison {
+            is_same,
+            reasons: vec![Reason::new(code, "")],
+            ..PolicyComparison::default()
+        };
+        assert!(outcome(None, Some(with("NotRead", true))).is_err());
+        assert_eq!(outcome(None, Some(with("NotLeading", true))), Ok(true));
+        assert_eq!(outcome(None, Some(with("NotRead", false))), Ok(false));
     }
 }

@@ -14,13 +14,15 @@ use std::{
 use anyhow::Context;
 use clap::Args;
 use futures_util::{StreamExt, stream};
-use proto::facts::{NEW_ADDRESSES, NameAddresses, RowAddresses};
+use proto::{
+    facts::{MOST_NEW_ADDRESSES, Program, Query, Status},
+    text::printable,
+};
 use runtime::{
     UsageError,
     args::{parse_duration, parse_namespace},
-    inspect::{client::Output, text::printable},
+    inspect::client::Output,
 };
-use serde::{Deserialize, de::DeserializeOwned};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout, timeout_at};
 
 use self::{
@@ -30,7 +32,7 @@ use self::{
 use crate::{
     output,
     pattern::NamePattern,
-    targets::{AT_ONCE, Kind, Target, TargetArgs, Targets},
+    targets::{AT_ONCE, Target, TargetArgs, Targets},
 };
 
 /// The pause between two polls.
@@ -117,17 +119,8 @@ struct Watch<'a> {
     answered: HashMap<String, bool>,
     /// Those that are not asked before the programs are listed again.
     skipped: HashSet<String>,
-    /// The ovn-writers that write nothing.
-    idle: HashSet<String>,
     was_reached: bool,
     joiner: Joiner,
-}
-
-/// A part of an ovn-writer's `/status.json`.
-#[derive(Deserialize)]
-struct WriterState {
-    /// Why it writes nothing, if so.
-    idle: Option<String>,
 }
 
 impl<'a> Watch<'a> {
@@ -136,18 +129,15 @@ impl<'a> Watch<'a> {
             name: args.name.clone(),
             namespace: args.namespace.clone(),
         };
-        let mut watch = Self {
+        Ok(Self {
             args: &args.targets,
             targets: args.targets.find().await?,
             listed_at: Instant::now(),
             answered: HashMap::new(),
             skipped: HashSet::new(),
-            idle: HashSet::new(),
             was_reached: false,
             joiner: Joiner::new(selection, Instant::now()),
-        };
-        watch.find_idle().await;
-        Ok(watch)
+        })
     }
 
     /// Asks all programs, and returns the lines to print.
@@ -161,36 +151,33 @@ impl<'a> Watch<'a> {
                 self.targets = targets;
             }
             self.skipped.clear();
-            self.find_idle().await;
         }
-        let (collectors, writers) = tokio::join!(
-            self.ask::<NameAddresses>(Kind::Collector, NEW_ADDRESSES),
-            self.ask::<RowAddresses>(Kind::OvnWriter, NEW_ADDRESSES),
-        );
-        let collectors = self.note(Kind::Collector, collectors);
-        let mut writers = self.note(Kind::OvnWriter, writers);
-        writers.retain(|place, _| !self.idle.contains(place));
+        let (collectors, writers) =
+            tokio::join!(self.ask(Program::Collector), self.ask(Program::OvnWriter),);
+        let collectors = self.note(Program::Collector, collectors).into_values();
+        let collectors =
+            collectors.filter_map(|it| Some((it.head.now, it.collector?.new_addresses)));
+        let writers = self.note(Program::OvnWriter, writers).into_iter();
+        let writers = writers.filter_map(|(place, it)| {
+            // A standby, and one with `--dry-run`, never get a row.
+            let facts = it.ovn_writer.filter(|it| it.idle.is_none())?;
+            Some((place, (it.head.now, facts.new_addresses)))
+        });
         let polled = Polled {
-            collectors: collectors.into_values().collect(),
-            writers,
+            collectors: collectors.collect(),
+            writers: writers.collect(),
         };
         self.joiner.join(polled, Instant::now())
     }
 
-    /// Finds the ovn-writers that never get a row: standbys, and those with `--dry-run`.
-    async fn find_idle(&mut self) {
-        let states = self.ask::<WriterState>(Kind::OvnWriter, "/status.json");
-        let states = states.await.into_iter();
-        let idle = states.filter(|(_, state)| state.as_ref().is_ok_and(|it| it.idle.is_some()));
-        self.idle = idle.map(|(place, _)| place).collect();
-    }
-
     /// Asks the programs of a kind that are not known to be down.
-    async fn ask<T: DeserializeOwned>(
-        &self,
-        kind: Kind,
-        path: &str,
-    ) -> Vec<(String, anyhow::Result<T>)> {
+    async fn ask(&self, kind: Program) -> Vec<(String, anyhow::Result<Status>)> {
+        let query = Query {
+            limit: 0,
+            recent: MOST_NEW_ADDRESSES,
+            ..Query::all()
+        };
+        let path = &query.path();
         let asked = self.targets.of(kind);
         let asked = asked.filter(|target| !self.skipped.contains(&target.place));
         let asked = asked.map(|target: &Target| async move {
@@ -206,7 +193,7 @@ impl<'a> Watch<'a> {
     /// Tells on stderr which programs went away or returned. Returns the answers by place.
     fn note<T>(
         &mut self,
-        kind: Kind,
+        kind: Program,
         answers: Vec<(String, anyhow::Result<T>)>,
     ) -> BTreeMap<String, T> {
         let mut reached = BTreeMap::new();

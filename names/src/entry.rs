@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use proto::{api::DnsName, timestamp::Timestamp};
 
-use crate::{Limits, NameList, NameState, Namespace, UpdateEffect};
+use crate::{Limits, NameList, NameState, Namespace, NoAddress, UpdateEffect};
 
 /// How long a name stays after its last rule went, since the rule may come back: an edit that replaces objects, a
 /// CustomResourceDefinition that is deleted, or a store during a restore.
@@ -23,6 +23,8 @@ pub struct Entry {
     pub(crate) is_left_out: bool,
     /// It did not get the addresses that pods use already.
     pub(crate) is_new: bool,
+    /// Why the last look-up or answer gave no address.
+    pub(crate) no_address: Option<NoAddress>,
     /// `None` for most names.
     pub(crate) evicted: Option<Box<Evictions>>,
     /// Its time in the table's [`Wakes`](crate::wakes::Wakes).
@@ -30,7 +32,7 @@ pub struct Entry {
 }
 
 /// Evicted addresses and names since the start of the process.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Evictions {
     /// Addresses of names that stayed, or of an object that was too large.
     pub addresses: u64,
@@ -54,6 +56,7 @@ impl Entry {
             unused_since: None,
             is_left_out: false,
             is_new: true,
+            no_address: None,
             evicted: None,
             wake: None,
         }
@@ -87,6 +90,13 @@ impl Entry {
     /// Whether it is left out, because its namespaces have too many names.
     pub fn is_left_out(&self) -> bool {
         self.is_left_out
+    }
+
+    /// Why the name itself has no address, if it has none and the reason is known.
+    pub fn no_address(&self) -> Option<NoAddress> {
+        let is_empty = self.list().addresses() == 0;
+        let left_out = self.is_left_out.then_some(NoAddress::LimitExceeded);
+        left_out.or(self.no_address).filter(|_| is_empty)
     }
 
     /// What was evicted since the start of the process.

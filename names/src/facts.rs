@@ -38,7 +38,11 @@ pub fn address_facts<'a>(
             expires: address.expiry(),
             removed_at: removal.unwrap_or_else(|| address.earliest_removal(limits)),
             removed_after_lookup: removal.is_none(),
-            in_object: in_object(&name.dns_name, address.ip),
+            in_object: in_object(&name.dns_name, address.ip)
+                || in_object(&list.rule_name, address.ip),
+            // The wildcard's own entry has it, so the status needs none of the name.
+            is_covered: !in_object(&name.dns_name, address.ip)
+                && in_object(&list.rule_name, address.ip),
         }
     })
 }

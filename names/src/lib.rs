@@ -40,7 +40,7 @@ pub use self::{
     facts::{address_facts, failing_names},
     failure::Failure,
     limits::{Limits, MAX_TTL},
-    lookup::{FamilyOutcome, FamilyResult, LookupResult, LookupSummary, Request},
+    lookup::{FamilyOutcome, FamilyResult, LookupResult, LookupSummary, NoAddress, Request},
     name_list::{NameList, NameSnapshot},
     name_state::{NameState, UpdateEffect},
     names::{Added, Names},

@@ -89,6 +89,23 @@ impl LookupResult {
         Some(v4.weightier(v6))
     }
 
+    /// Why there is no address; `None` if there is one.
+    pub fn no_address(&self) -> Option<NoAddress> {
+        let outcomes = [&self.v4, &self.v6];
+        let has_addresses = outcomes.iter().any(|it| it.has_addresses());
+        let why = match self.failed() {
+            Some(failure) => NoAddress::Failed(failure),
+            None if outcomes
+                .iter()
+                .any(|it| **it == FamilyOutcome::Inconclusive) =>
+            {
+                NoAddress::Inconclusive
+            }
+            None => NoAddress::NoData,
+        };
+        (!has_addresses).then_some(why)
+    }
+
     pub fn family(&self, family: Family) -> &FamilyOutcome {
         match family {
             Family::V4 => &self.v4,
@@ -139,6 +156,21 @@ impl LookupResult {
     pub fn duration(&self) -> Duration {
         self.finished.since(self.started)
     }
+}
+
+/// Why a name has no address.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NoAddress {
+    /// No server said NOERROR.
+    Failed(Failure),
+    /// The servers said NOERROR without an address.
+    NoData,
+    /// This guard refuses the addresses of the last answer.
+    Guarded(&'static str),
+    /// An answer was cut off, or servers contradict each other.
+    Inconclusive,
+    /// Its namespaces are at a cap.
+    LimitExceeded,
 }
 
 /// After this many failures in a row, addresses are no longer extended.

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::api::DnsName;
+use proto::{api::DnsName, facts::Comparison};
 
-use crate::{sync::Plan, verify::Verified};
+use crate::sync::Plan;
 
 /// The text to print, and what was printed before.
 pub struct DryRun {
@@ -57,8 +57,8 @@ impl DryRun {
     }
 
     /// Prints the comparison if it changed.
-    pub(crate) fn print(&mut self, verified: &Verified) -> io::Result<()> {
-        let text = verified.to_string();
+    pub(crate) fn print(&mut self, comparison: &Comparison) -> io::Result<()> {
+        let text = comparison.to_string();
         if text == self.last {
             return Ok(());
         }

@@ -1,29 +1,29 @@
 //! Explains why an address is in a set, or is not, from the writer's current state.
 
-mod render_text;
 mod sets;
-mod snapshot;
+mod status;
 
 use std::{collections::BTreeSet, net::IpAddr, time::Instant};
 
-use proto::api::DnsName;
-use runtime::inspect::{Asked, Subject};
-use serde::Serialize;
+use proto::{
+    api::DnsName,
+    facts::{
+        AddressExplained, Asked, Idle, NameExplained, Reason, RowExplained, RuleInDatabase,
+        SetsExplained, Subject,
+    },
+    text::few,
+};
 use uuid::Uuid;
 
 use crate::{
     address_set::AddressSet,
     desired::Skip,
     references::{NorthboundReplica, SetName},
-    report::{NameReport, RuleReport},
+    report::{differences, rules},
     sync::{Reconciler, SyncState},
-    verify::Absent,
 };
 
-pub use self::{
-    sets::{Selection, SetShown, Sets, SetsQuery},
-    snapshot::{Database, Snapshot},
-};
+pub use self::status::WriterStatus;
 
 /// The maximum number of names, and of addresses per set; the rest is counted.
 const MOST: usize = 1_000;
@@ -43,237 +43,112 @@ pub struct Sides<'a> {
     pub now: Instant,
 }
 
-/// Why a process writes nothing.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Idle {
-    /// It has `--dry-run`.
-    DryRun,
-    /// Another one writes.
-    Standby,
-}
-
-impl Idle {
-    /// The reason, for people.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::DryRun => "this process writes nothing: --dry-run",
-            Self::Standby => "this process stands by: another one writes",
-        }
-    }
-}
-
-/// The explanation of a name or an address.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Explanation {
-    /// The name with its trailing dot, or the address; the original text if it is neither.
-    pub about: String,
-    /// The namespace whose rules count; `None` for all.
-    pub namespace: Option<String>,
-    /// Whether a set with it is in use by a rule.
-    pub is_there: bool,
-    /// The names whose sets are affected, at most 1,000.
-    pub names: Vec<NameExplained>,
-    /// The number of other names.
-    pub more_names: usize,
-    /// Why it is not in a set, and other problems.
-    pub reasons: Vec<Reason>,
-    /// The explanation as lines of text.
-    pub text: Vec<String>,
-}
-
-/// The reason while there is no session with the northbound database.
-const NO_DATABASE: &str = "NoDatabase";
-
-/// A name in the store or the database.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NameExplained {
-    pub name: String,
-    /// Its objects, `NAMESPACE/NAME`.
-    pub objects: Vec<String>,
-    /// Whether the store wants the address, or any address of the name.
-    pub is_wanted: bool,
-    /// The rows of the name that have the address; all its rows for a name.
-    pub rows: Vec<RowExplained>,
-    /// The differences between store and database, as in `egress verify`.
-    pub differences: Option<NameReport>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RowExplained {
-    pub uuid: Uuid,
-    /// `name`.
-    pub set: String,
-    /// `k8s.ovn.org/owner-controller`.
-    pub controller: String,
-    pub family: &'static str,
-    /// The matching addresses, at most 1,000.
-    pub addresses: Vec<AddressExplained>,
-    /// The number of others.
-    pub more_addresses: usize,
-    /// The rules that refer to it, at most 100.
-    pub rules: Vec<RuleReport>,
-    /// The number of others.
-    pub more_rules: usize,
-    /// The number of rules left out because they belong to other namespaces.
-    pub rules_elsewhere: usize,
-}
-
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AddressExplained {
-    pub address: String,
-    /// For how many seconds, if it is one of the last new addresses.
-    pub since_seconds: Option<u64>,
-    /// Whether the store wants it.
-    pub is_wanted: bool,
-}
-
-/// Why it is not in a set, or another problem.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Reason {
-    /// A word for programs.
-    pub reason: &'static str,
-    /// A sentence for people.
-    pub words: String,
-}
-
-impl Explanation {
-    /// The explanation for a query.
-    pub fn new(asked: &Asked, sides: Sides<'_>) -> Self {
-        let mut explanation = Self {
-            about: asked.text(),
-            namespace: asked.namespace.clone(),
-            is_there: false,
-            names: Vec::new(),
-            more_names: 0,
-            reasons: Vec::new(),
-            text: Vec::new(),
-        };
+impl Sides<'_> {
+    /// What is known of a name or an address, and why.
+    pub fn explain(&self, asked: &Asked) -> SetsExplained {
+        let mut explained = SetsExplained::default();
         match &asked.subject {
-            Ok(subject) => explanation.fill(subject, sides),
+            Ok(subject) => self.fill(&mut explained, subject, asked.namespace.as_deref()),
             Err((_, why)) => {
-                let words = format!("no object can have this name: {why}");
-                explanation.reason("InvalidName", words);
+                let sentence = format!("no object can have this name: {why}");
+                explained.reasons.push(Reason::new("InvalidName", sentence));
             }
         }
-        let mut rows = explanation.names.iter().flat_map(|name| &name.rows);
-        explanation.is_there = rows.any(|row| !row.addresses.is_empty() && !row.rules.is_empty());
-        explanation.judge(asked, sides);
-        explanation.text = render_text::lines(&explanation, asked);
-        explanation
+        let mut rows = explained.names.iter().flat_map(|name| &name.rows);
+        explained.is_there = rows.any(|row| !row.addresses.is_empty() && !row.rules.is_empty());
+        explained.reasons.extend(self.reasons(asked, &explained));
+        explained
     }
 
-    fn fill(&mut self, subject: &Subject, sides: Sides<'_>) {
-        let mut names = match subject {
-            Subject::Name(name) => [Some(name.clone()), name.wildcard()]
-                .into_iter()
-                .flatten()
-                .filter(|name| sides.knows(name))
-                .collect(),
-            Subject::Address(address) => sides.names_with_address(*address),
+    fn fill(&self, explained: &mut SetsExplained, subject: &Subject, namespace: Option<&str>) {
+        let (mut names, address): (Vec<DnsName>, _) = match subject {
+            Subject::Name(name) => {
+                let both = [Some(name.clone()), name.wildcard()].into_iter().flatten();
+                (both.filter(|name| self.knows(name)).collect(), None)
+            }
+            Subject::Address(address) => (self.names_with_address(*address), Some(*address)),
         };
         names.sort_unstable();
         names.dedup();
-        self.more_names = names.len().saturating_sub(MOST);
+        explained.more_names = names.len().saturating_sub(MOST);
         names.truncate(MOST);
-        let address = match subject {
-            Subject::Address(address) => Some(*address),
-            Subject::Name(_) => None,
-        };
-        let namespace = self.namespace.as_deref();
-        let names = names
-            .iter()
-            .map(|name| sides.name(name, address, namespace));
-        self.names = names.collect();
+        let names = names.iter().map(|name| self.name(name, address, namespace));
+        explained.names = names.collect();
     }
 
-    fn judge(&mut self, asked: &Asked, sides: Sides<'_>) {
-        let sync = sides.sync;
-        self.reasons.extend(sides.conditions());
-        let skips = sides.skips(asked, &self.names);
+    /// Why it is not in a set, and other problems.
+    fn reasons(&self, asked: &Asked, explained: &SetsExplained) -> Vec<Reason> {
+        let names = &explained.names;
+        let mut reasons = self.conditions();
+        let skips = self.skips(asked, names);
         if !skips.is_empty() {
-            let words = match asked.subject {
+            let sentence = match asked.subject {
                 Ok(Subject::Address(_)) => "no set may have it, whatever statuses say",
                 _ => "the objects have addresses that no set may have",
             };
-            self.reason("Skipped", format!("{words}: {}", skips.join("; ")));
+            let sentence = format!("{sentence}: {}", skips.join("; "));
+            reasons.push(Reason::new("Skipped", sentence));
         }
         // A skipped address is neither wanted nor unknown.
-        let is_explained = !skips.is_empty() && !self.names.iter().any(|name| name.is_wanted);
-        if !self.is_there && !is_explained && asked.subject.is_ok() && sides.replica.is_some() {
-            self.absent(asked);
+        let is_wanted = names.iter().any(|name| name.is_wanted);
+        let is_explained = !skips.is_empty() && !is_wanted;
+        if !explained.is_there && !is_explained && asked.subject.is_ok() && self.replica.is_some() {
+            reasons.push(absence(asked, names));
         }
-        if self.is_there && !self.names.iter().any(|name| name.is_wanted) {
-            let words = "the store does not want it, or no longer: see the differences";
-            self.reason("Surplus", words);
+        if explained.is_there && !is_wanted {
+            let sentence = "the store does not want it, or no longer: see the differences";
+            reasons.push(Reason::new("Surplus", sentence));
         }
-        let refused = self.names.iter().filter_map(|name| {
+        reasons.extend(names.iter().filter_map(|name| {
             let name = DnsName::parse(&name.name).ok()?;
-            let wait = sync.refused_for(&name, sides.now)?;
-            Some((name, wait.as_secs()))
-        });
-        for (name, seconds) in refused.collect::<Vec<_>>() {
-            let words = format!(
-                "the server refused to change the sets of {name}: the log says why; again in {seconds} s"
+            let wait = self.sync.refused_for(&name, self.now)?;
+            let sentence = format!(
+                "the server refused to change the sets of {name}: the log says why; again in {} s",
+                wait.as_secs()
             );
-            self.reason("Refused", words);
-        }
-    }
-
-    fn absent(&mut self, asked: &Asked) {
-        let rows = || self.names.iter().flat_map(|name| &name.rows);
-        let whose = asked.whose();
-        let is_address = matches!(asked.subject, Ok(Subject::Address(_)));
-        if self.names.is_empty() {
-            let words = if is_address {
-                "no status and no set has it"
-            } else {
-                "no object has the name, and no set is for it"
-            };
-            self.reason("Unknown", words);
-        } else if !self.names.iter().any(|name| name.is_wanted) {
-            let words = if is_address {
-                "no status has it, or none has it any more"
-            } else {
-                "no object of the name has an address, or none has one any more"
-            };
-            self.reason("NotWanted", words);
-        } else if !rows().any(|row| !row.addresses.is_empty()) {
-            if self.names.iter().any(|name| name.differences.is_some()) {
-                let words = "the store wants it, and no set has it: see the differences";
-                self.reason("NotWritten", words);
-            } else {
-                let words = "the store wants it, and there is no set for its family (IPv4 or IPv6): no rule refers to one, and \
-                             ovn-kubernetes makes none in a cluster without that family";
-                self.reason("NoSet", words);
-            }
-        } else if !rows().any(|row| !row.rules.is_empty()) {
-            let words =
-                format!("no rule{whose} refers to the sets that have it, so they pass no packets");
-            self.reason("NoRule", words);
-        } else {
-            self.reason(
-                "OtherSet",
-                "the sets that rules refer to have no address of it",
-            );
-        }
-    }
-
-    fn reason(&mut self, reason: &'static str, words: impl Into<String>) {
-        self.reasons.push(Reason::new(reason, words));
+            Some(Reason::new("Refused", sentence))
+        }));
+        reasons
     }
 }
 
-impl Reason {
-    fn new(reason: &'static str, words: impl Into<String>) -> Self {
-        let words = words.into();
-        Self { reason, words }
-    }
+/// Why no set that a rule refers to has it.
+fn absence(asked: &Asked, names: &[NameExplained]) -> Reason {
+    let rows = || names.iter().flat_map(|name| &name.rows);
+    let is_address = matches!(asked.subject, Ok(Subject::Address(_)));
+    let (code, sentence) = if names.is_empty() {
+        let sentence = if is_address {
+            "no status and no set has it"
+        } else {
+            "no object has the name, and no set is for it"
+        };
+        ("Unknown", sentence)
+    } else if !names.iter().any(|name| name.is_wanted) {
+        let sentence = if is_address {
+            "no status has it, or none has it any more"
+        } else {
+            "no object of the name has an address, or none has one any more"
+        };
+        ("NotWanted", sentence)
+    } else if !rows().any(|row| !row.addresses.is_empty()) {
+        if names.iter().any(|name| !name.differences.is_empty()) {
+            let sentence = "the store wants it, and no set has it: see the differences";
+            ("NotWritten", sentence)
+        } else {
+            let sentence = "the store wants it, and there is no set for its family (IPv4 or IPv6): no rule refers to one, and \
+                            ovn-kubernetes makes none in a cluster without that family";
+            ("NoSet", sentence)
+        }
+    } else if !rows().any(|row| !row.rules.is_empty()) {
+        let whose = asked.whose();
+        let sentence =
+            format!("no rule{whose} refers to the sets that have it, so they pass no packets");
+        return Reason::new("NoRule", sentence);
+    } else {
+        let sentence = "the sets that rules refer to have no address of it";
+        ("OtherSet", sentence)
+    };
+    Reason::new(code, sentence)
 }
 
 impl<'a> Sides<'a> {
@@ -316,11 +191,13 @@ impl<'a> Sides<'a> {
         }
         if self.replica.is_none() {
             let words = "there is no session with the northbound database";
-            conditions.push(Reason::new(NO_DATABASE, words));
+            conditions.push(Reason::new("NoDatabase", words));
         }
         conditions.extend(self.idle.map(|idle| Reason::new("Idle", idle.as_str())));
-        let absent = Absent::of(self.state());
-        conditions.extend(absent.map(|it| Reason::new("AbsentObjects", it.to_string())));
+        let absent = self.state().absent();
+        if !absent.is_empty() {
+            conditions.push(Reason::new("AbsentObjects", absent_sentence(absent)));
+        }
         conditions
     }
 
@@ -363,11 +240,9 @@ impl<'a> Sides<'a> {
         let rows = rows
             .map(|(replica, (uuid, row))| self.row(name, (uuid, row), replica, address, namespace));
         let rows = rows.collect();
-        let differences = self.replica.and_then(|replica| {
+        let differences = self.replica.map(|replica| {
             let plan = self.state().look(name, replica, self.now);
-            let references = &self.state().references;
-            let report = NameReport::of(name, &plan, replica, references);
-            (!report.sets.is_empty()).then_some(report)
+            differences(name, &plan, replica, &self.state().references)
         });
         let objects = self.state().desired.objects_of(name);
         NameExplained {
@@ -375,7 +250,7 @@ impl<'a> Sides<'a> {
             objects: objects.map(ToString::to_string).collect(),
             is_wanted,
             rows,
-            differences,
+            differences: differences.unwrap_or_default(),
         }
     }
 
@@ -395,7 +270,7 @@ impl<'a> Sides<'a> {
         let told = members.by_ref().take(MOST).map(|address| {
             let written = self.sync.new_addresses.committed(row.name(), address);
             AddressExplained {
-                address: address.to_string(),
+                address,
                 since_seconds: written.map(|at| self.now.saturating_duration_since(at).as_secs()),
                 is_wanted: self.wants(name, address),
             }
@@ -403,17 +278,17 @@ impl<'a> Sides<'a> {
         let addresses = told.collect();
         let more_addresses = members.count();
         let set = SetName::from(row.name());
-        let all = RuleReport::all(&set, replica, &self.state().references);
+        let all = rules(&set, replica, &self.state().references);
         let is_asked =
-            |rule: &&RuleReport| namespace.is_none_or(|it| rule.owner.as_deref() == Some(it));
+            |rule: &&RuleInDatabase| namespace.is_none_or(|it| rule.owner.as_deref() == Some(it));
         let counting = all.iter().filter(is_asked);
         let rules: Vec<_> = counting.clone().take(MOST_RULES).cloned().collect();
         let counted = counting.count();
         RowExplained {
-            uuid,
+            uuid: uuid.to_string(),
             set: row.name().to_owned(),
             controller: row.controller().unwrap_or_default().to_owned(),
-            family: family.map_or("", proto::api::Family::as_str),
+            family: family.map_or("", proto::api::Family::as_str).to_owned(),
             addresses,
             more_addresses,
             more_rules: counted - rules.len(),
@@ -421,4 +296,13 @@ impl<'a> Sides<'a> {
             rules,
         }
     }
+}
+
+/// That names in use have no object.
+fn absent_sentence(absent: &BTreeSet<DnsName>) -> String {
+    format!(
+        "{} names in use have no DNSNameResolver object, and their address sets keep their addresses: {}",
+        absent.len(),
+        few(absent.iter(), 3)
+    )
 }

@@ -7,12 +7,12 @@
 //!   ([`references`]), and plans changes.
 //! - [`ovsdb_replica`], an OVSDB client, keeps the replica of the rows and carries the changes out.
 //!
-//! [`Writer`] is the loop around them. [`verify()`] compares once, and [`report`] renders differences as text.
-//! [`explain`] tells why a name or address is there, over [`inspect`].
+//! [`Writer`] is the loop around them. [`explain`] has the facts about names and addresses, which [`inspect`] serves.
 
 pub mod address_set;
 pub mod addresses;
 mod args;
+mod comparison;
 pub mod desired;
 mod dry_run;
 pub mod explain;
@@ -23,23 +23,23 @@ pub mod inspect;
 mod memory;
 mod metrics;
 pub mod references;
-pub mod report;
+mod report;
 pub mod sync;
 #[cfg(test)]
 mod testing;
-mod verification;
-mod verify;
 mod writer;
 
 use std::{io, pin::pin};
 
 use anyhow::Context;
+use axum::Router;
 use futures_util::{Stream, StreamExt, stream};
+use proto::facts::Program;
 use runtime::{
     OpenStore, UsageError,
     admin::{Admin, Health},
     certificate_expiry,
-    inspect::Inspect,
+    inspect::{Inspect, Process, QueryPacer},
     instance::Instance,
     leader::{Leader, Leadership},
     shutdown::Tasks,
@@ -50,13 +50,11 @@ use runtime::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::inspect::Inspector;
 pub use self::{
-    args::{ADMIN, Args, NorthboundArgs, PREFIX, SetsArgs},
+    args::{ADMIN, Args, PREFIX},
     dry_run::DryRun,
     metrics::METRICS,
-    sync::Differences,
-    verification::Verification,
-    verify::{Comparison, Verified, VerifyError, verify},
     writer::Writer,
 };
 
@@ -104,12 +102,20 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let (asked, questions) = mpsc::channel(inspect::QUEUE);
     let writer = writer.inspected(questions);
     if let Some(listener) = inspect {
-        let sources = inspect::StatusSources {
-            instance: Instance::from_env(),
-            health: health.clone(),
-            bad_objects: store.bad_objects(),
+        let history = inspect::history();
+        let sampling = history.clone().run(exporter.clone(), tasks.token());
+        tasks.spawn("history", sampling);
+        let inspector = Inspector {
+            writer: asked,
+            process: Process {
+                instance: Instance::from_env(Program::OvnWriter),
+                health: health.clone(),
+                bad_objects: store.bad_objects(),
+                history,
+            },
+            pacer: QueryPacer::default(),
         };
-        let serving = inspect::serve(listener, asked, sources, tasks.token());
+        let serving = listener.serve(inspector, Router::new(), tasks.token());
         tasks.spawn("inspect", serving);
     }
     // The objects are read on other threads than the writer's.

@@ -19,12 +19,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
+    comparison::compare,
     dry_run::DryRun,
     inspect::WriterQuery,
     metrics,
     references::{Northbound, NorthboundChanges},
     sync::{Finished, Policy, Reconciler, StartOver, SyncEvent},
-    verify::Verified,
 };
 
 /// How long the end waits for a pending transaction; the program has 5 s in all.
@@ -189,7 +189,7 @@ impl Writer {
                         let state = self.sync.state();
                         if state.is_compared && self.store_problem.is_none() {
                             dry_run
-                                .print(&Verified::known(state, replica, now()))
+                                .print(&compare(state, replica, now()))
                                 .context("cannot write the planned changes")?;
                         }
                         None

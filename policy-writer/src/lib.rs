@@ -19,11 +19,13 @@ pub mod writer;
 use std::sync::Arc;
 
 use anyhow::Context;
+use axum::Router;
 use parking_lot::Mutex;
+use proto::facts::Program;
 use runtime::{
     OpenStore,
     admin::{Admin, Health},
-    inspect::Inspect,
+    inspect::{Inspect, Process, QueryPacer},
     instance::Instance,
     kube_events::Reporter,
     leader::{Leader, Leadership},
@@ -60,13 +62,21 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let planner = Arc::new(Mutex::new(Planner::new(options)));
     if let Some(address) = &inspect {
         let listener = Inspect::bind(address).await.context("--inspect")?;
-        let inspector = Inspector::new(
-            planner.clone(),
-            Instance::from_env(),
-            health.clone(),
-            store.bad_objects(),
-        );
-        tasks.spawn("inspect", inspector.serve(listener, tasks.token()));
+        let history = inspect::history();
+        let sampling = history.clone().run(exporter.clone(), tasks.token());
+        tasks.spawn("history", sampling);
+        let inspector = Inspector {
+            planner: planner.clone(),
+            process: Process {
+                instance: Instance::from_env(Program::PolicyWriter),
+                health: health.clone(),
+                bad_objects: store.bad_objects(),
+                history,
+            },
+            pacer: QueryPacer::default(),
+        };
+        let serving = listener.serve(inspector, Router::new(), tasks.token());
+        tasks.spawn("inspect", serving);
     }
     let leadership = leader_elect.then(|| Leadership::of(&store, &namespace, PROGRAM));
     let leader = leadership

@@ -6,6 +6,7 @@
 //! - [`address`]: canonical addresses, and addresses that never go into OVN.
 //! - [`api`]: the Kubernetes objects and the names of OVN rows.
 //! - [`facts`]: what the programs serve as JSON.
+//! - [`text`]: foreign texts, safe for a terminal and for JSON.
 //! - [`timestamp`]: the time of day.
 
 #![deny(missing_docs)]
@@ -18,4 +19,5 @@ pub mod facts;
 pub mod frame_stream;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+pub mod text;
 pub mod timestamp;

@@ -15,7 +15,7 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use serde::Serialize;
+use proto::facts::Condition;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -36,17 +36,6 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default)]
 pub struct Health(Arc<Mutex<Vec<Condition>>>);
 
-/// The state of a [`Gate`].
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct Condition {
-    /// Its name.
-    pub name: &'static str,
-    /// Whether it holds.
-    pub holds: bool,
-    /// Why it does not hold, or a warning although it does.
-    pub reason: Option<String>,
-}
-
 impl Health {
     /// Ready, since it has no gates.
     pub fn new() -> Self {
@@ -57,7 +46,7 @@ impl Health {
     pub fn gate(&self, name: &'static str, reason: impl Into<String>) -> Gate {
         let mut conditions = self.locked();
         conditions.push(Condition {
-            name,
+            name: name.to_owned(),
             holds: false,
             reason: Some(reason.into()),
         });
@@ -131,9 +120,9 @@ impl Gate {
             return;
         }
         match &reason {
-            None => info!(gate = condition.name, "ready"),
-            Some(reason) if holds => warn!(gate = condition.name, reason, "ready, but impaired"),
-            Some(reason) => warn!(gate = condition.name, reason, "not ready"),
+            None => info!(gate = %condition.name, "ready"),
+            Some(reason) if holds => warn!(gate = %condition.name, reason, "ready, but impaired"),
+            Some(reason) => warn!(gate = %condition.name, reason, "not ready"),
         }
         condition.holds = holds;
         condition.reason = reason;

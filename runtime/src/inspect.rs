@@ -1,44 +1,48 @@
 //! The state of a program, for administrators. It has every tenant's names, so its listener is separate and cannot be
 //! reached from other hosts.
 //!
-//! - [`client`]: the subcommands that query it; their arguments are in [`Asked`].
-//! - [`explain`]: the answers to them.
-//! - `page`: the same state as a page.
-//! - [`problems`]: the faults that need an administrator.
-//! - [`text`]: foreign texts, safe for a terminal and for JSON.
+//! A program is a [`Source`] of facts; the server has the paths, the page, and what all programs tell of themselves
+//! ([`Process`]).
+//!
+//! - [`client`]: the client of these facts.
+//! - [`history`]: values of the last hour.
 
-mod asked;
 pub mod client;
-pub mod explain;
-mod page;
-pub mod problems;
-pub mod text;
+pub mod history;
+mod pacer;
+mod process;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use axum::{
     Router,
-    body::Body,
+    extract::{RawQuery, State},
     http::{
         HeaderName, HeaderValue, StatusCode,
         header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS},
     },
     response::{IntoResponse, Response},
+    routing::get,
 };
-use proto::api::{DnsName, NameError};
+use proto::{
+    facts::{Asked, EXPLAIN, Explanation, Query, QueryError, STATUS, Status, VERIFY, Verification},
+    text,
+};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
+use uuid::Uuid;
 
-pub use self::asked::{Asked, Subject};
+pub use self::{pacer::QueryPacer, process::Process};
 use crate::{
     http,
     listen::{Access, ListenAddress, Listener},
 };
 
-/// The page runs and loads only what this server has, beside the icon in its URL, and cannot be framed.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; frame-ancestors 'none'";
+/// The page.
+const PAGE: &str = include_str!("inspect/page.html");
 
 /// The limits of clients. Each client that does not read a large answer holds all of it in memory.
 const LIMITS: http::Limits = http::Limits {
@@ -47,8 +51,26 @@ const LIMITS: http::Limits = http::Limits {
     exchange: Duration::from_secs(20),
 };
 
-/// The longest text in a query, in bytes: four times the longest name.
-const MAX_ASKED: usize = 1024;
+/// The longest query, in bytes: a name of four times the longest one, whose octets take three characters each.
+const MAX_QUERY: usize = 3 * 1024;
+
+/// The facts of a program.
+pub trait Source: Send + Sync + 'static {
+    /// The status; `None` if the task that has the facts does not answer.
+    ///
+    /// # Errors
+    /// A parameter is wrong.
+    fn status(
+        &self,
+        query: Query,
+    ) -> impl Future<Output = Result<Option<Status>, QueryError>> + Send;
+
+    /// The facts about a name or an address; `None` if the task that has them does not answer.
+    fn explain(&self, asked: Asked) -> impl Future<Output = Option<Explanation>> + Send;
+
+    /// What is written, compared with the statuses; `None` if the task that knows does not answer.
+    fn verify(&self) -> impl Future<Output = Option<Verification>> + Send;
+}
 
 /// The bound server.
 #[derive(Debug)]
@@ -68,81 +90,109 @@ impl Inspect {
         Ok(Self(listener))
     }
 
-    /// Serves these routes and the page until the token is cancelled: twelve requests at once, each within 20 s unless
-    /// its handler extends that.
+    /// Serves the facts, the page and these other routes until the token is cancelled: twelve requests at once, each within 20 s
+    /// unless its handler extends that.
     ///
     /// # Errors
     /// The errors of [`http::serve`].
-    pub async fn serve(self, router: Router, token: CancellationToken) -> anyhow::Result<()> {
-        http::serve(self.0, router.merge(page::router()), LIMITS, token).await
+    pub async fn serve(
+        self,
+        source: impl Source,
+        others: Router,
+        token: CancellationToken,
+    ) -> anyhow::Result<()> {
+        http::serve(self.0, router(source).merge(others), LIMITS, token).await
     }
 }
 
-/// The values of a query string; the last one of each key counts.
-///
-/// # Errors
-/// The query string is longer than any valid one.
-pub fn query<const N: usize>(
-    query: Option<&str>,
-    keys: [&str; N],
-) -> Result<[Option<String>; N], QueryError> {
-    let query = query.unwrap_or_default();
-    // Each octet may take three characters.
-    if query.len() > 3 * MAX_ASKED {
-        return Err(QueryError::TooLong);
-    }
-    let mut values = [const { None }; N];
-    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
-        let place = keys.iter().position(|known| *known == key);
-        if let Some(slot) = place.and_then(|place| values.get_mut(place)) {
-            *slot = Some(value.trim().to_owned()).filter(|value| !value.is_empty());
-        }
-    }
-    Ok(values)
+fn router<S: Source>(source: S) -> Router {
+    Router::new()
+        .route(STATUS, get(status::<S>))
+        .route(EXPLAIN, get(explain::<S>))
+        .route(VERIFY, get(verify::<S>))
+        .with_state(Arc::new(source))
+        .route("/", get(page))
 }
 
-/// The name after which a list goes on.
-///
-/// # Errors
-/// It is no DNS name.
-pub fn list_after(after: Option<&str>) -> Result<Option<DnsName>, QueryError> {
-    let after = after.map(DnsName::parse).transpose();
-    after.map_err(QueryError::After)
-}
-
-/// A query cannot be answered.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum QueryError {
-    /// It is longer than any valid one.
-    #[error("the query is too long")]
-    TooLong,
-    /// The parameter `after` is no DNS name.
-    #[error("after: {0}")]
-    After(NameError),
-}
-
-impl IntoResponse for QueryError {
-    fn into_response(self) -> Response {
-        let status = match self {
-            Self::TooLong => StatusCode::URI_TOO_LONG,
-            Self::After(_) => StatusCode::BAD_REQUEST,
-        };
-        refusal(status, &self.to_string())
+async fn status<S: Source>(State(source): State<Arc<S>>, RawQuery(text): RawQuery) -> Response {
+    let Some(parameters) = parameters(text.as_deref()) else {
+        return too_long();
+    };
+    let parameters = parameters.iter().map(|(key, value)| (&**key, &**value));
+    let status = match Query::new(parameters) {
+        Ok(query) => source.status(query).await,
+        Err(error) => Err(error),
+    };
+    match status {
+        Ok(status) => answer(status.as_ref()),
+        Err(error) => refusal(StatusCode::BAD_REQUEST, &error.to_string()),
     }
 }
 
-/// JSON in printable ASCII.
-pub fn json(value: &impl Serialize) -> Response {
+async fn explain<S: Source>(State(source): State<Arc<S>>, RawQuery(text): RawQuery) -> Response {
+    let Some(parameters) = parameters(text.as_deref()) else {
+        return too_long();
+    };
+    let value = |key: &str| {
+        let mut of_key = parameters.iter().rev().filter(|(known, _)| known == key);
+        let value = of_key.next().map(|(_, value)| value.trim().to_owned());
+        value.filter(|value| !value.is_empty())
+    };
+    match value("about") {
+        Some(about) => answer(
+            source
+                .explain(Asked::new(&about, value("namespace")))
+                .await
+                .as_ref(),
+        ),
+        None => refusal(
+            StatusCode::BAD_REQUEST,
+            "say what: ?about=NAME or ?about=ADDRESS",
+        ),
+    }
+}
+
+async fn verify<S: Source>(State(source): State<Arc<S>>) -> Response {
+    answer(source.verify().await.as_ref())
+}
+
+/// The parameters of a URL, decoded; `None` if it is longer than any valid one.
+fn parameters(text: Option<&str>) -> Option<Vec<(String, String)>> {
+    let text = text.unwrap_or_default();
+    let parameters = form_urlencoded::parse(text.as_bytes()).into_owned();
+    (text.len() <= MAX_QUERY).then(|| parameters.collect())
+}
+
+fn too_long() -> Response {
+    refusal(StatusCode::URI_TOO_LONG, "the query is too long")
+}
+
+/// The page. Its script and its style have a number that no other text can know; nothing else runs, and it cannot be framed.
+async fn page() -> Response {
+    let nonce = Uuid::new_v4().simple().to_string();
+    let policy = format!(
+        "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data:; connect-src 'self'; frame-ancestors 'none'"
+    );
+    let body = PAGE.replace("NONCE", &nonce);
+    let mut response = with_type("text/html; charset=utf-8", body);
+    if let Ok(policy) = HeaderValue::try_from(policy) {
+        response
+            .headers_mut()
+            .insert(CONTENT_SECURITY_POLICY, policy);
+    }
+    response
+}
+
+/// JSON in printable ASCII, or an error if there is no answer.
+fn answer(value: Option<&impl Serialize>) -> Response {
+    let Some(value) = value else {
+        let words = "the program is too busy, or about to end";
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, words);
+    };
     match text::json(value) {
-        Ok(text) => answer("application/json", text),
+        Ok(text) => with_type("application/json", text),
         Err(error) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
-}
-
-/// An error answer: the task that has the data did not reply.
-pub fn busy(program: &str) -> Response {
-    let words = format!("the {program} is too busy, or about to end");
-    refusal(StatusCode::SERVICE_UNAVAILABLE, &words)
 }
 
 /// An error answer with its reason.
@@ -150,38 +200,16 @@ pub fn refusal(status: StatusCode, words: &str) -> Response {
     (status, format!("{words}\n")).into_response()
 }
 
-fn answer(content_type: &'static str, body: impl Into<Body>) -> Response {
+fn with_type(content_type: &'static str, body: String) -> Response {
     let header = |name: HeaderName, value| (name, HeaderValue::from_static(value));
     let headers = [
         header(CONTENT_TYPE, content_type),
-        header(CONTENT_SECURITY_POLICY, POLICY),
+        header(CONTENT_SECURITY_POLICY, "default-src 'none'"),
         header(X_CONTENT_TYPE_OPTIONS, "nosniff"),
         header(CACHE_CONTROL, "no-store"),
     ];
-    (headers, body.into()).into_response()
+    (headers, body).into_response()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_query_gives_the_last_value_of_each_key_and_an_empty_one_is_none() {
-        let keys = ["about", "namespace"];
-        let some = |text: &str| Some(text.to_owned());
-        for (asked, expected) in [
-            (None, [None, None]),
-            (Some("about=a.b&namespace="), [some("a.b"), None]),
-            (Some("about=a&about=+%2A.b%20&x=y"), [some("*.b"), None]),
-            (
-                Some("about=%1b%ff&namespace=n"),
-                [some("\u{1b}\u{fffd}"), some("n")],
-            ),
-            (Some("&&=&about"), [None, None]),
-        ] {
-            assert_eq!(query(asked, keys), Ok(expected), "{asked:?}");
-        }
-        let long = "x".repeat(3 * MAX_ASKED + 1);
-        assert_eq!(query(Some(&long), keys), Err(QueryError::TooLong));
-    }
-}
+mod tests;

@@ -1,22 +1,15 @@
-//! `/explain.json`: what is known of a name or an address.
+//! What is known of a name or an address.
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{
-    extract::{RawQuery, State},
-    response::Response,
-};
 use proto::{
     api::DnsName,
-    facts::{AnswerFacts, RuleFault, RuleFaultKind, SubjectFacts},
+    facts::{AnswerFacts, Asked, RuleFault, RuleFaultKind, Subject, SubjectFacts},
 };
-use runtime::{
-    inspect::{Asked, Subject, explain},
-    store::ObjectKey,
-};
-use tokio::{sync::oneshot, time::timeout};
+use runtime::store::ObjectKey;
+use tokio::sync::oneshot;
 
-use crate::facts::{ANSWER_DEADLINE, InspectSources, Inspector, PROGRAM};
+use crate::facts::InspectSources;
 use crate::{
     publish::InspectRequest,
     rules::{BySource, Overview, ReferencesRequest, Source, validation::Fault},
@@ -25,48 +18,22 @@ use crate::{
 /// The most objects of a kind in an answer.
 const MOST: usize = 10;
 
-pub(super) async fn in_json(
-    State(inspector): State<Arc<Inspector>>,
-    RawQuery(query): RawQuery,
-) -> Response {
-    let explain = |asked| async move { inspector.explain(&asked).await };
-    explain::in_json(PROGRAM, query.as_deref(), explain).await
-}
-
-impl Inspector {
-    /// `None` if a task does not answer.
-    pub(super) async fn explain(&self, asked: &Asked) -> Option<SubjectFacts> {
-        let facts = async {
-            let facts = self.sources.facts(asked);
-            match asked.subject {
-                // Explaining an address searches all names, so only one such request runs at a
-                // time.
-                Ok(Subject::Address(_)) => self.pacer.ask(facts).await,
-                _ => facts.await,
-            }
-        };
-        timeout(ANSWER_DEADLINE, facts).await.ok().flatten()
-    }
-}
-
 impl InspectSources {
-    async fn facts(&self, asked: &Asked) -> Option<SubjectFacts> {
-        let mut facts = match &asked.subject {
+    /// The facts, and whether this replica leads; `None` if a task does not answer.
+    pub(super) async fn facts(&self, asked: &Asked) -> Option<(SubjectFacts, bool)> {
+        let (mut facts, leader) = match &asked.subject {
             Ok(subject) => self.facts_of(subject, asked).await?,
-            Err(_) => SubjectFacts {
-                at: self.clock.now(),
-                ..SubjectFacts::default()
-            },
+            Err(_) => (SubjectFacts::default(), false),
         };
         facts.rule_faults = rule_faults(&self.rules.overview.borrow(), asked);
-        Some(facts)
+        Some((facts, leader))
     }
 
-    async fn facts_of(&self, subject: &Subject, asked: &Asked) -> Option<SubjectFacts> {
+    async fn facts_of(&self, subject: &Subject, asked: &Asked) -> Option<(SubjectFacts, bool)> {
         let (sender, facts) = oneshot::channel();
         let question = InspectRequest::Facts(subject.clone(), sender);
         self.publisher.send(question).await.ok()?;
-        let mut facts = facts.await.ok()?;
+        let (mut facts, leader) = facts.await.ok()?;
         // Other namespaces are not revealed.
         if let Some(namespace) = &asked.namespace {
             for name in &mut facts.names {
@@ -98,7 +65,9 @@ impl InspectSources {
         if let Subject::Name(name) = subject
             && !facts.names.iter().any(|it| it.facts.wanted)
         {
-            let answers = self.remembered.recall(name, facts.at, Duration::ZERO);
+            let answers = self
+                .remembered
+                .recall(name, self.clock.now(), Duration::ZERO);
             let answers = answers.into_iter().take(MOST).map(|answer| AnswerFacts {
                 name: answer.name,
                 addresses: answer.addresses.iter().map(|(ip, _)| *ip).collect(),
@@ -106,7 +75,7 @@ impl InspectSources {
             });
             facts.unwanted = answers.collect();
         }
-        Some(facts)
+        Some((facts, leader))
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use runtime::inspect::text::seconds;
-use serde::Serialize;
+use proto::facts::StreamState;
 use tokio::time::Instant;
 
 /// A block none of whose probes came back for this time is not streaming.
@@ -12,49 +11,16 @@ pub const NOT_STREAMING_AFTER: Duration = Duration::from_secs(30);
 /// The time between probes while none comes back. The block may forward them, which it cannot show without a stream.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The state of a block.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BlockState {
-    /// No probe has come back yet.
-    #[default]
-    Trying,
-    /// Probes come back.
-    Streaming,
-    /// No probe came back for [`NOT_STREAMING_AFTER`].
-    NotStreaming,
-    /// It forwards probes, and gets no more.
-    Forwards,
-}
-
-impl BlockState {
-    /// Every value of [`BlockState::as_str`].
-    pub const WORDS: &[&str] = &["trying", "streaming", "not_streaming", "forwards"];
-
-    /// The value in metric labels and `/status.json`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Trying => "trying",
-            Self::Streaming => "streaming",
-            Self::NotStreaming => "not_streaming",
-            Self::Forwards => "forwards",
-        }
-    }
-}
-
 /// A block, as the status shows it.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BlockView {
     pub server: SocketAddr,
     /// The name by which its block is probed.
     pub name: String,
-    pub state: BlockState,
+    pub state: StreamState,
     /// How long ago a probe last came back.
-    #[serde(rename = "reportedSeconds", serialize_with = "seconds")]
     pub reported: Option<Duration>,
     /// The time from that probe to the flush.
-    #[serde(rename = "delaySeconds", serialize_with = "seconds")]
     pub delay: Option<Duration>,
     /// The response code of the last answer to a probe.
     pub rcode: Option<u8>,
@@ -116,15 +82,15 @@ impl Block {
     }
 
     /// The state while names are wanted.
-    fn state(&self, now: Instant) -> BlockState {
+    fn state(&self, now: Instant) -> StreamState {
         if self.is_forwarding {
-            BlockState::Forwards
+            StreamState::Forwards
         } else if self.is_not_streaming(now) {
-            BlockState::NotStreaming
+            StreamState::NotStreaming
         } else if self.is_streaming {
-            BlockState::Streaming
+            StreamState::Streaming
         } else {
-            BlockState::Trying
+            StreamState::Trying
         }
     }
 

@@ -5,7 +5,9 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use crate::flush::{BlockState, BlockView};
+use proto::facts::StreamState;
+
+use crate::flush::BlockView;
 
 /// The DNS servers that stream to this collector.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -74,11 +76,11 @@ impl RecentCoverage {
 /// one over a unix socket, which has no address.
 fn is_streaming(server: IpAddr, peers: &BTreeSet<Option<IpAddr>>, blocks: &[BlockView]) -> bool {
     let own = blocks.iter().filter(|block| block.server.ip() == server);
-    let states: Vec<BlockState> = own.map(|block| block.state).collect();
-    if states.contains(&BlockState::NotStreaming) {
+    let states: Vec<StreamState> = own.map(|block| block.state).collect();
+    if states.contains(&StreamState::NotStreaming) {
         return false;
     }
-    states.contains(&BlockState::Streaming)
+    states.contains(&StreamState::Streaming)
         || peers.contains(&Some(server))
         || peers.contains(&None)
 }
@@ -97,7 +99,7 @@ mod tests {
             .collect()
     }
 
-    fn block(last: u8, state: BlockState) -> BlockView {
+    fn block(last: u8, state: StreamState) -> BlockView {
         BlockView {
             server: server(last),
             name: "flush.test.".to_owned(),
@@ -122,20 +124,20 @@ mod tests {
         let both = [Some(1), Some(2)];
         assert_eq!(coverage(&both, &[]), (2, false));
         // The network drops packets while the streams stay open.
-        let silent = [block(2, BlockState::NotStreaming)];
+        let silent = [block(2, StreamState::NotStreaming)];
         assert_eq!(coverage(&both, &silent), (1, true));
         // One of its blocks is not seen.
         let half = [
-            block(2, BlockState::NotStreaming),
-            block(2, BlockState::Streaming),
+            block(2, StreamState::NotStreaming),
+            block(2, StreamState::Streaming),
         ];
         assert_eq!(coverage(&both, &half), (1, true));
         // Streams over a unix socket have no address.
         assert_eq!(coverage(&[None], &[]), (2, false));
         // Streams come from another address than the server's.
-        let probed = [1, 2].map(|last| block(last, BlockState::Streaming));
+        let probed = [1, 2].map(|last| block(last, StreamState::Streaming));
         assert_eq!(coverage(&[Some(9)], &probed), (2, false));
-        for state in [BlockState::Trying, BlockState::Forwards] {
+        for state in [StreamState::Trying, StreamState::Forwards] {
             let unknown = [1, 2].map(|last| block(last, state));
             assert_eq!(coverage(&[Some(1)], &unknown), (1, true));
         }

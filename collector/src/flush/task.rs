@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::bail;
 use metrics::{counter, gauge, histogram};
+use proto::facts::StreamState;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    block::{BlockState, BlockView},
+    block::BlockView,
     plan::{Plan, Probe},
     probe::{SeenProbe, Template},
     prober::{ProbeAnswer, Prober},
@@ -153,13 +154,13 @@ impl Task {
         let now = Instant::now();
         self.plan.expire(now);
         let blocks: Vec<_> = self.plan.view(now).collect();
-        for state in BlockState::WORDS {
+        for state in StreamState::WORDS {
             let those = blocks.iter().filter(|block| block.state.as_str() == *state);
             gauge!("egress_collector_dns_blocks", "state" => *state).set(those.count() as f64);
         }
         let before = self.blocks.send_replace(Arc::new(blocks.clone()));
         for block in &blocks {
-            record(block, block.state == BlockState::NotStreaming);
+            record(block, block.state == StreamState::NotStreaming);
         }
         let is_there = |gone: &BlockView| blocks.iter().any(|block| key(block) == key(gone));
         for gone in before.iter().filter(|block| !is_there(block)) {
@@ -188,7 +189,7 @@ fn record(block: &BlockView, is_not_streaming: bool) {
     gauge.set(f64::from(u8::from(is_not_streaming)));
 }
 
-fn log(block: &BlockView, before: BlockState) {
+fn log(block: &BlockView, before: StreamState) {
     let BlockView {
         server,
         name,
@@ -196,16 +197,16 @@ fn log(block: &BlockView, before: BlockState) {
         ..
     } = block;
     match (before, state) {
-        (_, BlockState::Forwards) => warn!(
+        (_, StreamState::Forwards) => warn!(
             %server, %name,
             "the DNS server forwards the flush probe: it gets no more of them, and its stream may be a second late. \
              Give a name that it answers by itself (--flush-name)"
         ),
-        (_, BlockState::NotStreaming) => warn!(
+        (_, StreamState::NotStreaming) => warn!(
             %server, %name,
             "a DNS server does not stream to this collector: no probe came back for 30 s, so its answers are missing; check its `dnstap` line"
         ),
-        (BlockState::NotStreaming, BlockState::Trying | BlockState::Streaming) => {
+        (StreamState::NotStreaming, StreamState::Trying | StreamState::Streaming) => {
             info!(%server, %name, "the DNS server streams again");
         }
         _ => {}

@@ -10,8 +10,8 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use proto::facts::PeerFacts;
 use runtime::listen::Peer;
-use serde::Serialize;
 
 use crate::{listen::peer_ids::PeerKey, matching::queue};
 
@@ -43,8 +43,6 @@ struct Table {
     peers: HashMap<(PeerKey, bool), PeerState>,
     /// The number of peers at which the next sweep runs.
     sweep_at: usize,
-    /// Observations dropped since the start of the process.
-    drops: Drops,
 }
 
 impl Table {
@@ -74,29 +72,12 @@ impl Table {
 }
 
 /// Dropped observations, by reason.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Drops {
     /// The queue was full.
     pub queue: u64,
     /// The peer's share of the queue was full.
     pub share: u64,
-}
-
-/// A connected peer, as the status page shows it.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PeerView {
-    /// The address, or the process.
-    pub peer: String,
-    /// Whether it may stream. Frames of an unknown peer are not read.
-    pub is_known: bool,
-    /// The number of its connections.
-    pub connections: usize,
-    /// Data frames read since it connected.
-    pub frames: u64,
-    /// Its observations that were dropped.
-    pub lost: u64,
 }
 
 /// A peer, over all its connections.
@@ -142,10 +123,10 @@ impl ConnectionTable {
     }
 
     /// The connected peers, sorted by name.
-    pub fn view(&self) -> Vec<PeerView> {
+    pub fn view(&self) -> Vec<PeerFacts> {
         let table = self.table.lock();
         let here = table.peers.iter().filter(|(_, peer)| peer.connections > 0);
-        let view = |((key, is_known), peer): (&(PeerKey, bool), &PeerState)| PeerView {
+        let view = |((key, is_known), peer): (&(PeerKey, bool), &PeerState)| PeerFacts {
             peer: key.to_string(),
             is_known: *is_known,
             connections: peer.connections,
@@ -171,11 +152,6 @@ impl ConnectionTable {
                 PeerKey::Process(_) => None,
             })
             .collect()
-    }
-
-    /// Observations dropped so far.
-    pub fn drops(&self) -> Drops {
-        self.table.lock().drops
     }
 
     pub(super) fn observations(&self) -> &queue::Sender {
@@ -228,9 +204,6 @@ impl ConnectionPermit {
         self.counts.frames.fetch_add(frames, Relaxed);
         if lost != Drops::default() {
             self.counts.lost.fetch_add(lost.queue + lost.share, Relaxed);
-            let mut table = self.connections.table.lock();
-            table.drops.queue += lost.queue;
-            table.drops.share += lost.share;
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::{collections::HashSet, net::IpAddr};
 
-use names::{Entry, address_facts, failing_names};
+use names::{Entry, NoAddress, address_facts, failing_names};
 use proto::{
     api::DnsName,
-    facts::{Guard, NameFacts, SubjectFacts},
+    facts::{Guard, NameFacts, Reason, Subject, SubjectFacts},
 };
-use runtime::{clock::Timestamp, inspect::Subject};
+use runtime::clock::Timestamp;
 
 use super::{
     guards::advice,
@@ -25,8 +25,6 @@ impl Publisher {
     /// What is known of a subject, without its rules.
     pub(crate) fn facts(&self, subject: &Subject, now: Timestamp) -> SubjectFacts {
         let mut facts = SubjectFacts {
-            at: now,
-            leader: self.names.leads(),
             lookups: self.names.limits().lookups,
             ..SubjectFacts::default()
         };
@@ -64,6 +62,45 @@ impl Publisher {
             }
         }
         facts
+    }
+
+    /// Why a name in use has no address; `None` if it has one.
+    pub(super) fn no_address(&self, name: &DnsName, entry: &Entry) -> Option<Reason> {
+        if !entry.is_used() || entry.list().addresses() > 0 {
+            return None;
+        }
+        let lookups = self.names.limits().lookups;
+        Some(match entry.no_address() {
+            Some(NoAddress::Guarded(guard)) => {
+                let advice = advice(guard).map_or(String::new(), |advice| format!(" ({advice})"));
+                let sentence = format!("the guard `{guard}` refuses its addresses{advice}");
+                Reason::new("Guarded", sentence)
+            }
+            Some(NoAddress::LimitExceeded) => {
+                let sentence = "it is left out: its namespaces have too many names or addresses";
+                Reason::new("LimitExceeded", sentence)
+            }
+            _ if name.is_wildcard() => {
+                Reason::new("NotAsked", "no pod asked for a name under it yet")
+            }
+            _ if !lookups => Reason::new(
+                "NoLookups",
+                "the collector does not look it up (--resolver none), and no pod asked for it yet",
+            ),
+            _ if !self.names.leads() => Reason::new(
+                "NotLeader",
+                "this replica does not lead, and only the leader looks names up",
+            ),
+            Some(NoAddress::Failed(failure)) => Reason::new(failure.reason(), failure.to_string()),
+            Some(NoAddress::NoData) => {
+                Reason::new("NoData", "the DNS servers answer without an address")
+            }
+            Some(NoAddress::Inconclusive) => Reason::new(
+                "Inconclusive",
+                "answers were cut off, or the DNS servers contradict each other",
+            ),
+            None => Reason::new("NotLookedUp", "it was not looked up yet"),
+        })
     }
 
     /// `asked`: consider only this name of those under a wildcard. `most`: list at most so many
@@ -119,6 +156,7 @@ impl Publisher {
             more_addresses: count.saturating_sub(most),
             next_lookup: due.map(|due| due.max(now)),
             fruitless_lookups: self.names.fruitless_lookups(asked.unwrap_or(rule_name)),
+            no_address: self.no_address(rule_name, entry),
             failures: failing.take(MAX_FAILING).collect(),
             left_out: if entry.is_used() && entry.rule_use().denied {
                 entry.evicted().addresses

@@ -1,10 +1,10 @@
-//! Lists of names with their addresses, for `/names.json`.
+//! Pages of names with their addresses.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
 use proto::{
     api::DnsName,
-    facts::{ListedName, NameList},
+    facts::{ListedName, Query},
 };
 use runtime::clock::Timestamp;
 
@@ -15,35 +15,22 @@ use super::{
     publisher::Publisher,
 };
 
-/// The most names of a list.
-const MOST: usize = 500;
-
 /// The most addresses of all names together. A single name may exceed it.
 const MOST_ADDRESSES: usize = 10_000;
+
+/// The most addresses of each name; further ones are counted.
+const MOST_OF_NAME: usize = 1_000;
 
 /// The most clients of a listed name.
 const MOST_CLIENTS: usize = 100;
 
-/// Which names are asked for.
-#[derive(Clone, Debug)]
-pub struct NamesQuery {
-    /// Only names that contain this text, ignoring case, or whose objects do, or the names under them.
-    pub filter: String,
-    /// Only names in rules of this namespace.
-    pub namespace: Option<String>,
-    /// Only names after this one.
-    pub after: Option<DnsName>,
-    /// The most addresses for each name; further ones are counted.
-    pub addresses: usize,
-}
-
 impl Publisher {
-    /// The names that are asked for, with their addresses.
-    pub(crate) fn list_names(&self, query: &NamesQuery, now: Timestamp) -> NameList {
+    /// A page of the names that are asked for, with their addresses, and its last name if more follow.
+    pub(super) fn page(&self, query: &Query, now: Timestamp) -> (Vec<ListedName>, Option<DnsName>) {
         let (selected, has_more) = self.matching(query);
         let (mut names, mut addresses) = (Vec::with_capacity(selected.len()), 0);
         for (name, entry) in &selected {
-            let listed = self.listed(name, entry, query.addresses, now);
+            let listed = self.listed(name, entry, now);
             addresses += listed.facts.addresses.len();
             if addresses > MOST_ADDRESSES && !names.is_empty() {
                 break;
@@ -52,18 +39,14 @@ impl Publisher {
         }
         let has_more = has_more || names.len() < selected.len();
         let last = names.last().filter(|_| has_more);
-        NameList {
-            at: now,
-            leader: self.names.leads(),
-            next: last.map(|last| last.facts.name.clone()),
-            names,
-        }
+        let next = last.map(|last| last.facts.name.clone());
+        (names, next)
     }
 
     /// The first names, sorted, and whether there are more.
-    fn matching(&self, query: &NamesQuery) -> (Vec<(&DnsName, &Entry)>, bool) {
-        let filter = query.filter.to_ascii_lowercase();
-        let holds = |text: &str| text.to_ascii_lowercase().contains(&filter);
+    fn matching(&self, query: &Query) -> (Vec<(&DnsName, &Entry)>, bool) {
+        let after = query.after.as_deref();
+        let holds = |text: &str| query.matches(text);
         // A namespace without a number has no rule.
         let namespace = query
             .namespace
@@ -90,27 +73,26 @@ impl Publisher {
         let mut found: Vec<_> = self
             .names
             .iter()
-            .filter(|(name, _)| query.after.as_ref().is_none_or(|after| after < *name))
+            .filter(|(name, _)| after.is_none_or(|after| after < name.as_str()))
             .filter(|(_, entry)| of_namespace(entry))
             .filter(|(name, entry)| {
-                filter.is_empty()
-                    || holds(name.as_str())
+                holds(name.as_str())
                     || is_object_held(name)
                     || entry.list().names().any(|it| holds(it.as_str()))
             })
             .collect();
-        let has_more = found.len() > MOST;
+        let has_more = found.len() > query.limit;
         // Sorting all of them would take long.
         if has_more {
-            found.select_nth_unstable_by_key(MOST, |(name, _)| *name);
-            found.truncate(MOST);
+            found.select_nth_unstable_by_key(query.limit, |(name, _)| *name);
+            found.truncate(query.limit);
         }
         found.sort_unstable_by_key(|(name, _)| *name);
         (found, has_more)
     }
 
-    fn listed(&self, name: &DnsName, entry: &Entry, most: usize, now: Timestamp) -> ListedName {
-        let facts = self.name_facts(name, entry, None, most, now, |_, _| true);
+    fn listed(&self, name: &DnsName, entry: &Entry, now: Timestamp) -> ListedName {
+        let facts = self.name_facts(name, entry, None, MOST_OF_NAME, now, |_, _| true);
         let list = entry.list();
         let mut listed: Vec<&DnsName> = facts.addresses.iter().map(|it| &it.name).collect();
         listed.dedup();

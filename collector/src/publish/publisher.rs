@@ -183,12 +183,13 @@ impl Publisher {
     }
 
     /// Counts refused addresses, and reports them once to the authors of the rules.
-    fn report_refused(&self, name: &DnsName, refused: &[(IpAddr, &'static str)]) {
+    fn report_refused(&mut self, name: &DnsName, refused: &[(IpAddr, &'static str)]) {
         for (_, reason) in refused {
             count_refused(reason);
         }
         if let Some((_, reason)) = refused.last() {
             counter!("egress_collector_rebinding_attempts_total").increment(1);
+            self.names.note_refused(name, reason);
             self.notices.notify(Notice::Refused(name.clone(), reason));
         }
     }

@@ -1,4 +1,4 @@
-//! The latest new addresses, for `/new-addresses.json`.
+//! The latest new addresses.
 
 use std::{collections::VecDeque, net::IpAddr, sync::Arc};
 
@@ -51,8 +51,11 @@ impl NewAddress {
 }
 
 impl NewAddresses {
-    pub(crate) fn facts(&self, peers: &PeerIds) -> Vec<NameAddress> {
-        self.0.lock().iter().map(|it| it.fact(peers)).collect()
+    /// The latest ones, at most so many.
+    pub(crate) fn facts(&self, peers: &PeerIds, most: usize) -> Vec<NameAddress> {
+        let all = self.0.lock();
+        let skipped = all.len().saturating_sub(most);
+        all.iter().skip(skipped).map(|it| it.fact(peers)).collect()
     }
 
     /// Records the addresses that an answer brought to an entry.

@@ -1,100 +1,62 @@
-//! A summary of all names, for `/status.json`, and the requests of other tasks for this and other views.
-
-use std::iter::once;
+//! The status of all names, and the requests of other tasks for it.
 
 use proto::{
     api::DnsName,
-    facts::{CapFacts, FailingName, NameList, SubjectFacts},
+    facts::{
+        CapFacts, CollectorFacts, FailingName, Problem, Problems, Query, Subject, SubjectFacts,
+    },
 };
-use runtime::{clock::Timestamp, inspect::Subject, store::ObjectKey};
-use serde::Serialize;
+use runtime::{clock::Timestamp, store::ObjectKey};
 use tokio::sync::oneshot;
 
-use super::{listing::NamesQuery, publisher::Publisher};
-use names::{Entry, Evictions, NamespaceAtCap, Namespaces, failing_names};
+use super::publisher::Publisher;
+use crate::rules::is_policy;
+use names::{Entry, NamespaceAtCap, Namespaces, failing_names};
 
 /// The most failing names listed for each name in use.
 pub(crate) const MAX_FAILING: usize = 10;
 
+/// The most namespaces at a cap, and the most names without a rule, that are listed.
+const MOST: usize = 1_000;
+
+const LIMITS: &str = "see docs/limits.md#a-namespace-over-its-limits";
+const FULL: &str = "see docs/troubleshooting.md#egressdnslimitnear";
+const NO_ADDRESS: &str =
+    "see `egress explain NAME` and docs/troubleshooting.md#egressdnsnamewithoutaddresses";
+
 /// A request, with the channel for the answer.
 #[derive(Debug)]
 pub enum InspectRequest {
-    /// A summary of all names.
-    View(oneshot::Sender<View>),
-    /// The details of one subject.
-    Facts(Subject, oneshot::Sender<SubjectFacts>),
-    /// Names with their addresses.
-    Names(NamesQuery, oneshot::Sender<NameList>),
+    /// The status.
+    Status(Box<Query>, oneshot::Sender<NamesStatus>),
+    /// The details of one subject, and whether this replica leads.
+    Facts(Subject, oneshot::Sender<(SubjectFacts, bool)>),
+}
+
+/// The publisher's part of the status.
+#[derive(Debug)]
+pub struct NamesStatus {
+    /// Whether this replica looks names up, removes addresses, and creates and deletes objects.
+    pub leader: bool,
+    /// Names in trouble, and namespaces at a cap.
+    pub problems: Problems,
+    /// What is known of names.
+    pub facts: CollectorFacts,
 }
 
 impl InspectRequest {
     /// Answers the request. The receiver may be gone.
     pub(crate) fn answer(self, publisher: &Publisher, now: Timestamp) {
         match self {
-            Self::View(sender) => {
-                let _gone = sender.send(publisher.view(now));
+            Self::Status(query, sender) => {
+                let _gone = sender.send(publisher.status(&query, now));
             }
             Self::Facts(subject, sender) => {
-                let _gone = sender.send(publisher.facts(&subject, now));
-            }
-            Self::Names(query, sender) => {
-                let _gone = sender.send(publisher.list_names(&query, now));
+                let leader = publisher.names.leads();
+                let _gone = sender.send((publisher.facts(&subject, now), leader));
             }
         }
     }
-}
-
-/// A summary of all names.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct View {
-    /// The time of the snapshot.
-    pub at: Timestamp,
-    /// Whether this replica looks names up, removes addresses, and creates and deletes objects.
-    pub leader: bool,
-    /// Evictions since the start of the process.
-    pub evictions: Evictions,
-    /// Names that wait for a look-up or are being looked up, including those found under wildcards.
-    pub lookups: usize,
-    /// The namespaces at a cap, whose names or addresses are left out in part.
-    #[serde(rename = "namespacesAtCap")]
-    pub namespaces: Vec<CapFacts>,
-    /// The names in use, and those of objects, sorted by name.
-    pub names: Vec<NameView>,
-}
-
-/// The summary of one name.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NameView {
-    pub name: DnsName,
-    /// Its objects: usually one.
-    pub objects: Vec<ObjectKey>,
-    /// An Allow rule uses it.
-    pub allowed: bool,
-    /// A Deny rule uses it.
-    pub denied: bool,
-    /// It is left out because its namespaces have too many names.
-    pub left_out: bool,
-    /// It is in a Deny rule, and its object is full: the latest addresses were left out, and
-    /// traffic to them is not blocked.
-    pub full: bool,
-    /// The number of names with addresses: more than one only for a wildcard.
-    pub names: usize,
-    /// The number of known addresses; an address of two names counts twice.
-    pub addresses: usize,
-    /// Its next look-up, or that of the first name found under it.
-    pub next_lookup: Option<Timestamp>,
-    /// Look-ups of the name itself in a row that found no address.
-    pub fruitless_lookups: u32,
-    /// The number of these names whose look-ups fail.
-    pub failing: usize,
-    /// At most ten of them.
-    pub failures: Vec<FailingName>,
-    /// Evictions since the start of the process.
-    pub evictions: Evictions,
-    /// Failed writes of its object since the last success.
-    pub failed_writes: u32,
 }
 
 pub(super) fn cap_facts(at_cap: &NamespaceAtCap, namespaces: &Namespaces) -> CapFacts {
@@ -106,46 +68,174 @@ pub(super) fn cap_facts(at_cap: &NamespaceAtCap, namespaces: &Namespaces) -> Cap
 }
 
 impl Publisher {
-    /// A summary of all names.
-    pub fn view(&self, now: Timestamp) -> View {
-        let names = self.names.iter();
-        let mut names: Vec<_> = names
-            .map(|(name, entry)| self.view_of(name, entry, now))
-            .collect();
-        names.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    /// The status, with a page of the names.
+    pub fn status(&self, query: &Query, now: Timestamp) -> NamesStatus {
         let at_cap = self.names.at_cap();
-        View {
-            at: now,
+        let at_cap = at_cap.map(|it| cap_facts(&it, &self.namespaces));
+        let namespaces_at_cap: Vec<_> = at_cap.take(MOST).collect();
+        let mut problems = Problems::default();
+        problems.extend(namespaces_at_cap.iter().map(of_namespace));
+        let (mut troubled, mut without_rule) = (Vec::new(), Vec::new());
+        for (name, entry) in self.names.iter() {
+            let found = self.problems_of(name, entry);
+            if !found.is_empty() {
+                troubled.push((name, found));
+            }
+            if !entry.is_used()
+                && self
+                    .by_name
+                    .get(name)
+                    .is_some_and(|it| !it.objects.is_empty())
+            {
+                without_rule.push(name);
+            }
+        }
+        troubled.sort_unstable_by_key(|(name, _)| *name);
+        problems.extend(troubled.into_iter().flat_map(|(_, found)| found));
+        without_rule.sort_unstable();
+        let (names, next) = self.page(query, now);
+        NamesStatus {
             leader: self.names.leads(),
-            evictions: self.names.evictions(),
-            lookups: self.names.scheduled(),
-            namespaces: at_cap.map(|it| cap_facts(&it, &self.namespaces)).collect(),
-            names,
+            problems,
+            facts: CollectorFacts {
+                lookups: self.names.limits().lookups,
+                scheduled_lookups: self.names.scheduled(),
+                name_count: self.names.iter().count(),
+                namespaces_at_cap,
+                names_without_rule: without_rule.into_iter().take(MOST).cloned().collect(),
+                names,
+                next,
+                ..CollectorFacts::default()
+            },
         }
     }
 
-    fn view_of(&self, name: &DnsName, entry: &Entry, now: Timestamp) -> NameView {
+    /// Why an administrator should look at a name. A wildcard without addresses is no fault: no pod asked for a name under
+    /// it.
+    fn problems_of(&self, name: &DnsName, entry: &Entry) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let problem = |code: &str, sentence: String, remedy: &str| {
+            Problem::fault(code, name.as_str(), sentence, remedy)
+        };
         let of_name = self.by_name.get(name);
-        let objects = of_name.into_iter().flat_map(|it| &it.objects);
-        let due = once(name).chain(entry.list().names());
-        let due = due.filter_map(|name| self.names.due(name)).min();
-        let denied = entry.is_used() && entry.rule_use().denied;
-        NameView {
-            name: name.clone(),
-            objects: objects.map(|it| it.key(self.objects.policy())).collect(),
-            allowed: entry.is_used() && entry.rule_use().allowed,
-            denied,
-            left_out: entry.is_left_out(),
-            full: denied && entry.evicted().addresses > 0,
-            names: entry.list().names().count(),
-            addresses: entry.list().addresses(),
-            // An overdue name, or one without a time because it was never looked up, is next.
-            next_lookup: due.map(|due| due.max(now)),
-            fruitless_lookups: self.names.fruitless_lookups(name),
-            failing: failing_names(entry.state()).count(),
-            failures: failing_names(entry.state()).take(MAX_FAILING).collect(),
-            evictions: entry.evicted(),
-            failed_writes: of_name.map_or(0, |it| it.failures),
+        let (used, evicted) = (entry.is_used(), entry.evicted());
+        if used && entry.rule_use().denied && evicted.addresses > 0 {
+            let sentence = "its object is full: the latest addresses were left out, and traffic to them is not blocked";
+            problems.push(problem("Full", sentence.to_owned(), FULL));
+        } else if evicted.addresses > 0 {
+            let sentence = format!("{} addresses were left out at a cap", evicted.addresses);
+            problems.push(problem("Evicted", sentence, FULL));
         }
+        if evicted.names > 0 {
+            let sentence = format!("{} names under it were left out at a cap", evicted.names);
+            problems.push(problem("Evicted", sentence, FULL));
+        }
+        let why = self.no_address(name, entry);
+        let why = why.filter(|it| used && it.code != "NotLeader" && it.code != "NotAsked");
+        match &why {
+            Some(why) if why.code == "LimitExceeded" => {
+                problems.push(problem(&why.code, why.sentence.clone(), LIMITS));
+            }
+            Some(why) => problems.push(problem(
+                "NoAddress",
+                format!("no address: {}", why.sentence),
+                NO_ADDRESS,
+            )),
+            None => {
+                let mut failing = failing_names(entry.state());
+                for failure in failing.by_ref().take(MAX_FAILING) {
+                    problems.push(problem(
+                        "LookupFails",
+                        failing_sentence(&failure),
+                        NO_ADDRESS,
+                    ));
+                }
+                let more = failing.count();
+                if more > 0 {
+                    let sentence = format!("{more} more names cannot be looked up");
+                    problems.push(problem("LookupFails", sentence, NO_ADDRESS));
+                }
+            }
+        }
+        let failures = of_name.map_or(0, |it| it.failures);
+        if failures > 0 {
+            let remedy = "see docs/troubleshooting.md#egressdnsstatuseslate";
+            problems.push(problem(
+                "NotWritten",
+                format!("{failures} writes failed"),
+                remedy,
+            ));
+        }
+        let objects = of_name.map_or(&[][..], |it| &it.objects);
+        let keys = || objects.iter().map(|it| it.key(self.objects.policy()));
+        if objects.is_empty() && problems.is_empty() {
+            problems.push(problem("NoObject", "no object".to_owned(), NO_ADDRESS));
+        } else if objects.len() > 1 && are_several_of_one_source(&keys().collect::<Vec<_>>()) {
+            let remedy = "delete the object that another program left behind";
+            let sentence = "several objects".to_owned();
+            problems.push(problem("SeveralObjects", sentence, remedy));
+        }
+        if why.is_some_and(|it| matches!(&*it.code, "NoLookups" | "NotLookedUp")) {
+            // A pod has to ask for it, or it is looked up within seconds.
+            problems = problems.into_iter().map(Problem::warning).collect();
+        }
+        problems
+    }
+}
+
+fn of_namespace(at_cap: &CapFacts) -> Problem {
+    let subject = match is_policy(&at_cap.namespace) {
+        true => at_cap.namespace.clone(),
+        false => format!("namespace {}", at_cap.namespace),
+    };
+    let sentence = format!(
+        "it is at a cap: it has {} addresses of names, and {} names are left out",
+        at_cap.addresses, at_cap.names_left_out
+    );
+    Problem::fault("NamespaceAtCap", subject, sentence, LIMITS)
+}
+
+fn failing_sentence(failure: &FailingName) -> String {
+    let reason = failure.reason.as_deref().unwrap_or("failed before");
+    format!(
+        "{}: {reason}, {} look-ups failed",
+        failure.name, failure.failures
+    )
+}
+
+/// Whether two objects are in one namespace. A name of two sources has an object for each, and
+/// kube-OVN makes one for each policy, in no namespace.
+fn are_several_of_one_source(objects: &[ObjectKey]) -> bool {
+    let namespaces = objects.iter().map(|key| &key.namespace);
+    let mut namespaces: Vec<_> = namespaces.filter(|it| !it.is_empty()).collect();
+    let count = namespaces.len();
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    namespaces.len() < count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_for_each_source_is_no_fault_and_two_of_one_are() {
+        let key = |namespace: &str, name: &str| ObjectKey {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        let of_kube_ovn = [key("", "anp-a-1"), key("", "anp-b-1")];
+        let of_each = [
+            key("ovn-kubernetes", "dns-1"),
+            key("egress-by-name", "dns-1"),
+        ];
+        for objects in [&of_kube_ovn, &of_each] {
+            assert!(!are_several_of_one_source(objects), "{objects:?}");
+        }
+        let two = [
+            key("ovn-kubernetes", "dns-1"),
+            key("ovn-kubernetes", "other"),
+        ];
+        assert!(are_several_of_one_source(&two));
     }
 }

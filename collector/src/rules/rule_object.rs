@@ -4,8 +4,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use proto::api::{DnsName, NameError, RuleType};
-use runtime::{inspect::text::quoted, store::ObjectKey};
+use proto::{
+    api::{DnsName, NameError, RuleType},
+    text::quoted,
+};
+use runtime::store::ObjectKey;
 
 use super::{
     RetentionPolicy, RuleSource, Source,

@@ -14,7 +14,6 @@ use std::fmt;
 
 use clap::ValueEnum;
 use runtime::store::Kind;
-use serde::{Serialize, Serializer};
 
 use super::{RetentionPolicy, rule_object::RuleObject};
 use names::Namespace;
@@ -132,12 +131,5 @@ impl SourceSet {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind())
-    }
-}
-
-/// As the kind of its objects.
-impl Serialize for Source {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.kind())
     }
 }

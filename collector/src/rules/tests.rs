@@ -71,6 +71,29 @@ fn names_are_normalised_and_shared_between_namespaces() {
 }
 
 #[test]
+fn rule_without_a_known_destination_is_a_fault() {
+    let mut rules = Published::default();
+    let rule = |to| serde_json::json!({"type": "Allow", "to": to});
+    let firewall = serde_json::json!({
+        "metadata": {"namespace": "a", "name": "default"},
+        "spec": {"egress": [
+            rule(serde_json::json!({"dnsName": "www.example.com"})),
+            rule(serde_json::json!({"dnsname": "www.example.com"})),
+            rule(serde_json::json!({"cidrSelector": "0.0.0.0/0"})),
+        ]},
+    });
+    let firewall: EgressFirewall = serde_json::from_value(firewall).unwrap();
+    rules.apply(&firewall);
+    let [(Fault::NoDestination, note)] = notes(&rules, "a").try_into().unwrap() else {
+        panic!("another fault");
+    };
+    assert!(
+        note.starts_with("1 rules have no effect") && note.ends_with(": egress[1]"),
+        "{note}"
+    );
+}
+
+#[test]
 fn rules_of_a_name_are_listed_in_order() {
     let mut rules = Published::default();
     for i in 0..150 {

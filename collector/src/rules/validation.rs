@@ -5,7 +5,7 @@ use std::{
     fmt,
 };
 
-use runtime::inspect::text::quoted;
+use proto::text::quoted;
 
 /// The most subjects kept for each fault; the others are counted.
 const MAX_LISTED: usize = 100;
@@ -18,6 +18,8 @@ const MAX_NAMED: usize = 4;
 pub enum Fault {
     /// No DNSNameResolver can have the name of a rule: the rule has no effect.
     NameRefused,
+    /// A rule has no destination that is known here, such as `to: {dnsname: …}`.
+    NoDestination,
     /// A Deny rule has a name: traffic to an address is not blocked until an answer had it.
     DenyRuleByName,
     /// A name is in an Allow rule and in a Deny rule of the same EgressFirewall.
@@ -37,6 +39,7 @@ impl Fault {
     pub fn reason(self) -> &'static str {
         match self {
             Self::NameRefused => "NameRefused",
+            Self::NoDestination => "NoDestination",
             Self::DenyRuleByName => "DenyRuleByName",
             Self::AllowedAndDenied => "AllowedAndDenied",
             Self::AnnotationIgnored => "AnnotationIgnored",
@@ -62,6 +65,9 @@ impl Fault {
         match self {
             Self::NameRefused => {
                 "rules have no effect, since their names are not valid here: an Allow rule opens nothing, and a Deny rule blocks nothing"
+            }
+            Self::NoDestination => {
+                "rules have no effect, since `to` has none of dnsName, cidrSelector and nodeSelector (upper and lower case count)"
             }
             Self::DenyRuleByName => {
                 "Deny rules have a name, and block an address only after it was in an answer (deny networks by cidrSelector to block it before)"

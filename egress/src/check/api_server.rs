@@ -1,10 +1,7 @@
-//! The API server, and the CRDs.
-
-use runtime::inspect::text::few;
+//! The API server.
 
 use super::{
     facts::Facts,
-    programs::MOST_NAMED,
     report::{Finding, SERVER_FAILS, Topic},
     seen::Unseen,
 };
@@ -12,7 +9,7 @@ use super::{
 /// The oldest minor version of Kubernetes 1 that the chart accepts.
 const OLDEST: u32 = 30;
 
-pub(super) const REACH: &str = "see that `kubectl version` reaches the cluster";
+const REACH: &str = "see that `kubectl version` reaches the cluster";
 
 pub(crate) fn api_server(facts: &Facts) -> Vec<Finding> {
     let mut topic = Topic::new("API server");
@@ -36,20 +33,4 @@ pub(crate) fn api_server(facts: &Facts) -> Vec<Finding> {
         }
     }
     topic.into()
-}
-
-pub(crate) fn resources(facts: &Facts) -> Vec<Finding> {
-    let mut topic = Topic::new("CRDs");
-    for resource in &facts.resources {
-        match &resource.is_served {
-            Ok(true) => {}
-            Ok(false) => topic.fault(
-                format!("the API server has no {}", resource.name),
-                "install the chart with the values crds.* that it needs, such as crds.dnsNameResolvers=true, or apply deploy/chart/files/crds",
-            ),
-            Err(unseen) => topic.unknown(unseen.0.clone(), REACH),
-        }
-    }
-    let names = facts.resources.iter().map(|resource| resource.name);
-    topic.or_ok(|| few(names, MOST_NAMED))
 }

@@ -8,7 +8,8 @@ use kube::{
     Api, Client, ResourceExt,
     api::{ApiResource, DynamicObject, GroupVersionKind},
 };
-use runtime::{inspect::text::few, store::ObjectKey};
+use proto::text::few;
+use runtime::store::ObjectKey;
 use serde_json::Value;
 
 use super::{

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::{
-    facts::{DNS_NAME_RESOLVERS, Facts},
+    facts::Facts,
     report::{Finding, Topic},
 };
-use crate::targets::Kind;
 
 /// The flag by which ovn-kubernetes uses DNSNameResolver objects.
 const FLAG: &str = "--enable-dns-name-resolver";
@@ -76,23 +75,9 @@ fn is_on_in(text: &str) -> bool {
 
 pub(crate) fn ovn_kubernetes(facts: &Facts) -> Vec<Finding> {
     let mut topic = Topic::new("ovn-kubernetes");
-    let has_writer = facts
-        .workloads
-        .iter()
-        .flatten()
-        .any(|workload| workload.kind == Kind::OvnWriter);
-    let mut kinds = facts.resources.iter();
-    let is_missing =
-        kinds.any(|kind| kind.name == DNS_NAME_RESOLVERS && kind.is_served == Ok(false));
     match OvnFlag::of(facts) {
-        OvnFlag::On if is_missing => topic.fault(
-            format!(
-                "{FLAG} is on, and there is no CRD of DNSNameResolver: ovn-kubernetes waits for it"
-            ),
-            "install the CRD at once (crds.dnsNameResolvers=true), or turn the flag off",
-        ),
         OvnFlag::On => topic.ok(format!("{FLAG} is on")),
-        OvnFlag::Off if !has_writer && facts.workloads.is_ok() => topic.fault(
+        OvnFlag::Off if facts.no_writer().is_some() => topic.fault(
             format!(
                 "{FLAG} is off, and there is no ovn-writer: no program writes the address sets"
             ),
@@ -121,21 +106,14 @@ pub(crate) fn before(facts: &Facts) -> Vec<Finding> {
 
 fn unseen(topic: &mut Topic, facts: &Facts) {
     let namespace = &facts.settings.objects_namespace;
-    let config = facts
-        .ovn_kubernetes
-        .configs
-        .iter()
-        .find_map(|it| it.as_ref().err());
-    match (&facts.ovn_kubernetes.pods, config) {
-        (Err(unseen), _) => topic.unknown(
-            unseen.0.clone(),
-            format!("you need the right to list pods in namespace {namespace}"),
+    let ovn = &facts.ovn_kubernetes;
+    let config = ovn.configs.iter().find_map(|it| it.as_ref().err());
+    match ovn.pods.as_ref().err().or(config) {
+        Some(why) => topic.unknown(
+            why.0.clone(),
+            format!("you need the rights to list pods and get ConfigMaps in namespace {namespace}"),
         ),
-        (Ok(pods), Some(unseen)) if !pods.is_empty() => topic.unknown(
-            unseen.0.clone(),
-            format!("you need the right to get its ConfigMaps in namespace {namespace}"),
-        ),
-        (Ok(_), _) => topic.unknown(
+        None => topic.unknown(
             format!("namespace {namespace} has no pod ovnkube-*"),
             "set objectsNamespace to ovn-kubernetes' own namespace, if it runs in this cluster",
         ),

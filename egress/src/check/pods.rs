@@ -1,10 +1,10 @@
-//! The pods of the chart: whether they are made, and why one is not ready.
+//! The pods of the chart: whether they are made, and why one is not, or is not ready.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Event, Pod, PodCondition};
 use kube::ResourceExt;
-use runtime::inspect::text::few;
+use proto::{facts::Program, text::few};
 
 use super::{
     facts::Facts,
@@ -12,7 +12,7 @@ use super::{
     report::{Finding, Topic},
     workloads::{COMPONENT, INSTANCE, Workload},
 };
-use crate::targets::{Kind, has_ended};
+use crate::targets::has_ended;
 
 pub(crate) const LIST: &str =
     "you need the rights to list pods, Deployments and DaemonSets in the namespace of the chart";
@@ -23,8 +23,8 @@ pub(crate) fn pods_of<'a>(workload: &Workload, pods: &'a [Pod]) -> Vec<&'a Pod> 
         let labels = pod.labels();
         labels.get(COMPONENT).map(String::as_str) == Some(workload.kind.as_str())
             && match workload.kind {
-                Kind::Collector => labels.get(INSTANCE) == Some(&workload.name),
-                Kind::OvnWriter | Kind::PolicyWriter => true,
+                Program::Collector => labels.get(INSTANCE) == Some(&workload.name),
+                Program::OvnWriter | Program::PolicyWriter => true,
             }
     };
     let running = pods.iter().filter(|pod| !has_ended(pod));
@@ -43,44 +43,71 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
     condition(pod, "Ready").is_some_and(|ready| ready.status == "True")
 }
 
-/// The addresses of a pod.
-pub(crate) fn ips(pod: &Pod) -> Vec<IpAddr> {
-    let status = pod.status.iter();
-    let ips = status.flat_map(|status| status.pod_ips.iter().flatten());
-    ips.filter_map(|ip| ip.ip.parse().ok()).collect()
-}
-
 /// Why a pod is not ready, and what to do; `None` if it is.
 fn trouble(pod: &Pod) -> Option<(String, String)> {
-    let namespace = pod.namespace().unwrap_or_default();
-    let logs = format!("kubectl -n {namespace} logs {}", pod.name_any());
-    let describe = format!("kubectl -n {namespace} describe pod {}", pod.name_any());
-    if let Some(unscheduled) = condition(pod, "PodScheduled").filter(|it| it.status == "False") {
-        let message = unscheduled.message.as_deref().unwrap_or_default();
+    if is_ready(pod) {
+        return None;
+    }
+    let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+    let unscheduled = condition(pod, "PodScheduled").filter(|it| it.status == "False");
+    if let Some(message) = unscheduled.and_then(|it| it.message.as_deref()) {
         let remedy = "change its nodeSelector, tolerations or resources, or add a node";
         return Some((format!("no node takes it: {message}"), remedy.to_owned()));
     }
     let statuses = pod.status.iter();
-    let statuses = statuses.flat_map(|it| it.container_statuses.iter().flatten());
-    for container in statuses {
-        let state = container.state.as_ref();
-        let Some(waiting) = state.and_then(|state| state.waiting.as_ref()) else {
-            continue;
+    let mut statuses = statuses.flat_map(|it| it.container_statuses.iter().flatten());
+    let waiting = statuses.find_map(|it| it.state.as_ref()?.waiting.as_ref());
+    let reason = waiting.and_then(|it| it.reason.as_deref());
+    let message = waiting.and_then(|it| it.message.as_deref());
+    let seen = match reason {
+        Some(reason) => format!("{reason}: {}", message.unwrap_or_default()),
+        None => "it is not ready".to_owned(),
+    };
+    let remedy = match reason {
+        Some("CrashLoopBackOff") => {
+            format!("read why it ended: kubectl -n {namespace} logs {name} --previous")
+        }
+        Some(reason) if reason.contains("Image") => {
+            "push the image, and set image.repository, image.tag and image.pullSecrets".to_owned()
+        }
+        _ => format!(
+            "kubectl -n {namespace} logs {name}; kubectl -n {namespace} describe pod {name}"
+        ),
+    };
+    Some((seen, remedy))
+}
+
+/// Why the API server refuses the pods of a workload, by the last Event about it: Pod Security, or the SecurityContextConstraints of
+/// OpenShift.
+fn refusal<'a>(facts: &'a Facts, workload: &Workload) -> Option<(&'a str, String)> {
+    let is_own = |event: &&Event| {
+        let name = event.involved_object.name.as_deref().unwrap_or_default();
+        // The name of a ReplicaSet ends with a hash of the template.
+        let of_set = name
+            .rsplit_once('-')
+            .is_some_and(|(front, _)| front == workload.name);
+        (name == workload.name || of_set) && event.reason.as_deref() == Some("FailedCreate")
+    };
+    let events = facts.events.iter().flatten().filter(is_own);
+    let latest = events.max_by_key(|event| event.last_timestamp.as_ref().map(|at| at.0));
+    let message = latest?.message.as_deref()?;
+    let namespace = &facts.namespace;
+    let remedy = if message.contains("violates PodSecurity") {
+        let level = if workload.mounts_host() {
+            "privileged"
+        } else {
+            "restricted"
         };
-        let reason = waiting.reason.as_deref().unwrap_or("waiting");
-        let message = waiting.message.as_deref().unwrap_or_default();
-        let seen = format!("{reason}: {message}");
-        return Some(match reason {
-            "ImagePullBackOff" | "ErrImagePull" | "ErrImageNeverPull" | "InvalidImageName" => (
-                format!("the image {} cannot be pulled: {seen}", container.image),
-                "push the image, and set image.repository, image.tag and image.pullSecrets"
-                    .to_owned(),
-            ),
-            "CrashLoopBackOff" => (seen, format!("read why it ended: {logs} --previous")),
-            _ => (seen, describe),
-        });
-    }
-    (!is_ready(pod)).then(|| ("it is not ready".to_owned(), format!("{logs}; {describe}")))
+        format!(
+            "kubectl label --overwrite namespace {namespace} pod-security.kubernetes.io/enforce={level}"
+        )
+    } else if message.contains("security context constraint") {
+        "install the chart with openshift=true, which adds SecurityContextConstraints of its own"
+            .to_owned()
+    } else {
+        "mend what the message names".to_owned()
+    };
+    Some((message, remedy))
 }
 
 pub(crate) fn pods(facts: &Facts) -> Vec<Finding> {
@@ -93,7 +120,7 @@ pub(crate) fn pods(facts: &Facts) -> Vec<Finding> {
         }
     };
     let namespace = &facts.namespace;
-    if !workloads.iter().any(|it| it.kind == Kind::Collector) {
+    if !workloads.iter().any(|it| it.kind == Program::Collector) {
         topic.fault(
             format!("namespace {namespace} has no Deployment of a collector"),
             "install the chart, or name its namespace by --release-namespace",
@@ -114,15 +141,14 @@ pub(crate) fn pods(facts: &Facts) -> Vec<Finding> {
             }
         }
         let wanted = usize::try_from(workload.replicas).unwrap_or(0);
-        if !workload.is_daemon_set && own.len() < wanted {
-            topic.fault(
-                format!(
-                    "Deployment {} has {} pods of {wanted}",
-                    workload.name,
-                    own.len()
-                ),
-                format!("kubectl -n {namespace} get events"),
-            );
+        if own.len() < wanted {
+            let (name, count) = (&workload.name, own.len());
+            let seen = format!("{name} has {count} pods of {wanted}");
+            // An Event outlives its cause by an hour.
+            match refusal(facts, workload) {
+                Some((message, remedy)) => topic.fault(format!("{seen}: {message}"), remedy),
+                None => topic.fault(seen, format!("kubectl -n {namespace} get events")),
+            }
         }
     }
     for (seen, (pods, remedy)) in troubles {

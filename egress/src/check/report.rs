@@ -1,6 +1,7 @@
 //! The findings of a check, as lines and as JSON.
 
-use runtime::{UsageError, inspect::text::printable};
+use proto::text::printable;
+use runtime::UsageError;
 use serde::Serialize;
 
 use super::seen::Unseen;

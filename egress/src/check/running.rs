@@ -1,18 +1,34 @@
-//! The collectors and the ovn-writers that run, and the databases of these.
+//! The programs that run, and what they report.
 
 use std::collections::BTreeSet;
 
-use runtime::inspect::text::few;
-
-use super::{
-    programs::{Database, Faults, MOST_NAMED, Programs, WriterStatus, answers, unanswered},
-    report::{Finding, Topic},
+use proto::{
+    api::DnsName,
+    facts::{Idle, OvnWriterFacts, Problem, Program, Status},
+    text::few,
 };
 
-pub(crate) fn collectors(programs: &Programs) -> Vec<Finding> {
-    let mut topic = Topic::new("Collectors");
-    unanswered(&mut topic, &programs.collectors);
-    let versions = answers(&programs.collectors).map(|(_, it)| it.version.as_str());
+use super::{
+    facts::Facts,
+    programs::{ASK, MOST_NAMED, Programs, Reported, answers, knowing, tell, unanswered},
+    report::{Finding, Topic, counted},
+};
+
+/// The codes of problems that the topic of dnstap streams tells.
+const STREAMS: [&str; 2] = ["DnsServerSendsNoDnstap", "DnsServerForwardsProbes"];
+
+/// The source of names that needs a policy-writer.
+const DNS_RESOLVER: &str = "dnsresolver";
+
+/// Whether all replicas answer, with one version, and one leads.
+fn replicas(name: &'static str, all: &[Reported<Status>], docs: &str) -> Topic {
+    let mut topic = Topic::new(name);
+    if all.is_empty() {
+        topic.fault("none is running", "see the lines about pods");
+        return topic;
+    }
+    unanswered(&mut topic, all);
+    let versions = answers(all).map(|(_, it)| it.head.version.as_str());
     let versions: BTreeSet<_> = versions.collect();
     if versions.len() > 1 {
         topic.warn(
@@ -23,37 +39,96 @@ pub(crate) fn collectors(programs: &Programs) -> Vec<Finding> {
             "wait for the end of the rollout: kubectl rollout status",
         );
     }
-    if programs.collectors.is_empty() {
-        topic.fault("none is running", "see the lines about pods");
+    let leads = answers(all).any(|(_, status)| status.head.leader);
+    let remedy = format!("see their logs; docs/troubleshooting.md{docs}");
+    match all.iter().all(|it| it.answer.is_ok()) {
+        _ if leads => {}
+        true => topic.fault("none leads", remedy),
+        false => topic.unknown("none that answers leads", remedy),
     }
+    topic
+}
+
+/// What the replicas that answered look like.
+fn well(all: &[Reported<Status>]) -> String {
+    let version = answers(all).map(|(_, it)| it.head.version.as_str()).next();
+    let leader = answers(all).find(|(_, it)| it.head.leader);
+    let leader = leader.map_or("", |(program, _)| program);
+    let version = version.unwrap_or_default();
+    format!(
+        "{} answer, version {version}, the {leader} leads",
+        all.len()
+    )
+}
+
+pub(crate) fn collectors(programs: &Programs) -> Vec<Finding> {
+    let all = &programs.collectors;
+    replicas("Collectors", all, "#egressdnsnoleader").or_ok(|| well(all))
+}
+
+/// Rules and names in trouble, and limits.
+pub(crate) fn names(programs: &Programs) -> Vec<Finding> {
+    let mut topic = Topic::new("Rules and names");
+    let Some((program, status)) = knowing(&programs.collectors) else {
+        topic.unknown("no collector answers", ASK);
+        return topic.into();
+    };
+    let problems = status.problems.listed.iter();
+    let problems = problems.filter(|it| !STREAMS.contains(&&*it.code));
+    tell(&mut topic, problems.map(|it| (program, it)));
+    of_more(&mut topic, status.problems.more);
+    let count = status.collector.as_ref().map_or(0, |it| it.name_count);
     topic.or_ok(|| {
-        let version = versions.first().copied().unwrap_or_default();
-        format!("{} answer, version {version}", programs.collectors.len())
+        format!(
+            "{}, none in trouble, none over a limit",
+            counted(count, "name")
+        )
     })
+}
+
+fn of_more(topic: &mut Topic, more: usize) {
+    if more > 0 {
+        let seen = format!("{more} more problems are not listed");
+        topic.unknown(seen, "mend the listed ones first");
+    }
 }
 
 /// The ovn-writers; `has_none` says why there is none, if there should be none.
 pub(crate) fn writers(programs: &Programs, has_none: Option<&str>) -> Vec<Finding> {
     let mut topic = Topic::new("ovn-writers");
-    if let (true, Some(why)) = (programs.writers.is_empty(), has_none) {
+    let all = &programs.writers;
+    if let (true, Some(why)) = (all.is_empty(), has_none) {
         return topic.or_ok(|| why.to_owned());
     }
-    unanswered(&mut topic, &programs.writers);
-    if programs.writers.is_empty() {
+    unanswered(&mut topic, all);
+    if all.is_empty() {
         topic.fault("none is running", "see the lines about pods and nodes");
     }
-    let mut faults = Faults::default();
+    let mut lost = Vec::new();
     let (mut standby, mut dry) = (0, Vec::new());
-    for (program, status) in answers(&programs.writers) {
-        writer(&mut faults, program, status);
-        match status.idle.as_deref() {
-            Some("dry-run") => dry.push(program),
-            Some(_) => standby += 1,
+    for (program, facts) in sets_of(programs) {
+        lost.extend(database(facts).map(|problem| (program, problem)));
+        match facts.idle {
+            Some(Idle::DryRun) => dry.push(program),
+            Some(Idle::Standby) => standby += 1,
             None => {}
         }
     }
-    faults.tell(&mut topic);
-    if standby > 0 && standby == programs.writers.len() {
+    // Without its database the writer lists that as a problem, too. The topic of address sets tells which ones differ.
+    let is_lost = |program: &str| lost.iter().any(|(it, _)| *it == program);
+    let others = answers(all).flat_map(|(program, status)| {
+        let listed = status.problems.listed.iter();
+        let listed = listed.filter(|it| it.code != "SetDiffers");
+        listed.map(move |it| (program, it))
+    });
+    let others = others.filter(|(program, it)| it.code != "Condition" || !is_lost(program));
+    tell(
+        &mut topic,
+        lost.iter()
+            .map(|(program, it)| (*program, it))
+            .chain(others),
+    );
+    if standby > 0 && standby == all.len() {
         topic.fault(
             format!("none of {standby} writes: all stand by"),
             "see their logs; docs/troubleshooting.md#egressdnsnoleader",
@@ -65,37 +140,139 @@ pub(crate) fn writers(programs: &Programs, has_none: Option<&str>) -> Vec<Findin
                 "the {} writes nothing: --dry-run",
                 few(dry.iter(), MOST_NAMED)
             ),
-            "remove --dry-run once its log shows no change that you do not want",
+            "remove --dry-run once its output shows no change that you do not want",
         );
     }
-    topic.or_ok(|| {
-        let all = programs.writers.len();
-        match standby {
-            0 => format!("{all} write, each has its database"),
-            standby => format!(
-                "{} write, {standby} stand by; each has its database",
-                all - standby
-            ),
-        }
+    topic.or_ok(|| match standby {
+        0 => format!("{} write, each has its database", all.len()),
+        _ => format!(
+            "{} write, {standby} stand by; each has its database",
+            all.len() - standby
+        ),
     })
 }
 
-fn writer<'a>(faults: &mut Faults<'a>, program: &'a str, status: &WriterStatus) {
-    let Database {
-        remote,
-        is_connected,
-    } = &status.database;
-    if !is_connected {
-        let remedy = "see that this database runs; in a cluster ovnWriter.interconnect.runDir and .socket (or \
-                      ovnWriter.central.remotes) name it, elsewhere --nb";
-        let what = format!("no connection to the database {remote}");
-        faults.add(program, what, remedy.to_owned());
+fn sets_of(programs: &Programs) -> impl Iterator<Item = (&str, &OvnWriterFacts)> {
+    let all = answers(&programs.writers);
+    all.filter_map(|(program, status)| Some((program, status.ovn_writer.as_ref()?)))
+}
+
+fn database(facts: &OvnWriterFacts) -> Option<Problem> {
+    let database = &facts.database;
+    if database.is_connected {
+        return None;
     }
-    let problems = status.problems.iter();
-    // The topic of address sets tells which ones differ.
-    let problems = problems.filter(|it| it.reason != "SetDiffers");
-    // Without its database the writer lists that as a problem, too.
-    for problem in problems.filter(|it| *is_connected || it.reason != "Condition") {
-        faults.add_problem(program, problem);
+    let what = "no connection to the database";
+    let remedy = "see that this database runs; in a cluster ovnWriter.interconnect.runDir and .socket (or \
+                  ovnWriter.central.remotes) name it, elsewhere --nb";
+    Some(Problem::fault("NoDatabase", &database.remote, what, remedy))
+}
+
+/// The sets of all databases, and whether rules refer to them; `has_none` says why no ovn-writer compares them, if there should be
+/// none.
+pub(crate) fn sets(programs: &Programs, has_none: Option<&str>) -> Vec<Finding> {
+    let mut topic = Topic::new("Address sets");
+    let all = &programs.comparisons;
+    if all.is_empty() {
+        match has_none {
+            Some(why) => topic.warn(
+                format!("not compared with the statuses: {why}"),
+                "see docs/troubleshooting.md#see-the-address-sets",
+            ),
+            None => topic.unknown(
+                "no ovn-writer runs that compares them",
+                "see the lines above",
+            ),
+        }
+        return topic.into();
     }
+    unanswered(&mut topic, all);
+    let remedy = "see `egress verify` and the log of this ovn-writer; if another program writes these rows, stop it";
+    let mut problems = Vec::new();
+    let mut objects = 0;
+    for (program, verification) in answers(all) {
+        let Some(comparison) = &verification.ovn_writer else {
+            continue;
+        };
+        objects = objects.max(comparison.objects);
+        if let Some(why) = &comparison.not_compared {
+            topic.unknown(
+                format!("the {program} has not compared them: {why}"),
+                remedy,
+            );
+        }
+        problems.extend(comparison.differences.iter().map(|set| {
+            let sentence = "the set differs from the statuses";
+            (
+                program,
+                Problem::fault("SetDiffers", set.to_string(), sentence, remedy),
+            )
+        }));
+    }
+    // A name whose last rule went keeps its object for ten minutes.
+    let collector = knowing(&programs.collectors);
+    let without_rule = collector.and_then(|(_, status)| status.collector.as_ref());
+    let without_rule: BTreeSet<&DnsName> = without_rule
+        .iter()
+        .flat_map(|it| &it.names_without_rule)
+        .collect();
+    for (program, facts) in sets_of(programs) {
+        let unreferenced = facts.unreferenced.iter();
+        let unreferenced = unreferenced.filter(|name| !without_rule.contains(name));
+        problems.extend(unreferenced.map(|name| {
+            let sentence = "no rule in OVN's database refers to its sets, so they pass no packets";
+            let remedy = "see that ovn-kubernetes runs, and the status of the EgressFirewall with this name: kubectl get egressfirewalls -A";
+            (program, Problem::fault("NoRule", name.as_str(), sentence, remedy))
+        }));
+    }
+    tell(
+        &mut topic,
+        problems.iter().map(|(program, it)| (*program, it)),
+    );
+    topic.or_ok(|| {
+        let objects = counted(objects, "object");
+        let places = counted(all.len(), "ovn-writer");
+        format!("the same as the statuses of {objects}, at {places}")
+    })
+}
+
+/// The policy-writers of a cluster, and the conditions of DNSResolvers.
+pub(crate) fn policy_writers(facts: &Facts) -> Vec<Finding> {
+    if facts.has(Program::PolicyWriter) {
+        return local_policy_writers(&facts.programs);
+    }
+    let mut topic = Topic::new("policy-writers");
+    if facts.settings.sources.iter().any(|it| it == DNS_RESOLVER) {
+        topic.warn(
+            "none makes objects of the DNSResolvers, whose names the collectors look up",
+            "set policyWriter.enabled=true, or take dnsresolver out of rules.sources",
+        );
+    }
+    topic.into()
+}
+
+/// The same for programs at local sockets.
+pub(crate) fn local_policy_writers(programs: &Programs) -> Vec<Finding> {
+    let all = &programs.policy_writers;
+    let topic = replicas("policy-writers", all, "#egressdnspolicywriternoleader");
+    let mut findings = topic.or_ok(|| well(all));
+    let mut topic = Topic::new("DNSResolvers");
+    let Some((program, status)) = knowing(all) else {
+        topic.unknown("no policy-writer answers", ASK);
+        findings.extend(Vec::from(topic));
+        return findings;
+    };
+    tell(
+        &mut topic,
+        status.problems.listed.iter().map(|it| (program, it)),
+    );
+    of_more(&mut topic, status.problems.more);
+    findings.extend(topic.or_ok(|| {
+        let count = status
+            .policy_writer
+            .as_ref()
+            .map_or(0, |it| it.totals.resolvers);
+        format!("{}, none in trouble", counted(count, "DNSResolver"))
+    }));
+    findings
 }

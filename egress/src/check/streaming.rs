@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt;
-use runtime::{inspect::text::few, store::ObjectKey};
+use proto::text::few;
+use runtime::store::ObjectKey;
 
 use super::{
-    facts::Facts,
+    facts::{Corefile, Facts},
     programs::MOST_NAMED,
     report::{Finding, Topic},
-    seen::Seen,
 };
 use crate::corefile::{Effective, Imports, KEY, Line, Scope, bypasses, findings, parse};
 
@@ -45,18 +45,15 @@ impl Endpoints {
 }
 
 /// A Corefile in the cluster.
-pub(super) struct Found<'a> {
-    pub(super) key: &'a ObjectKey,
-    pub(super) text: String,
-    pub(super) imports: Imports,
+struct Found<'a> {
+    key: &'a ObjectKey,
+    text: String,
+    imports: Imports,
 }
 
 impl<'a> Found<'a> {
     /// Reads it, or tells why that is not possible.
-    pub(super) fn read(
-        topic: &mut Topic,
-        (key, map): &'a (ObjectKey, Seen<Option<ConfigMap>>),
-    ) -> Option<Self> {
+    fn read(topic: &mut Topic, (key, map): &'a Corefile) -> Option<Self> {
         let map = match map {
             Ok(Some(map)) => map,
             Ok(None) => {
@@ -266,7 +263,7 @@ fn lint(topic: &mut Topic, found: &Found<'_>, lines: &[Line], scope: &Scope) {
 }
 
 /// The domains of the cluster's own names.
-pub(super) fn scope(facts: &Facts) -> Scope {
+fn scope(facts: &Facts) -> Scope {
     let plain = |domain: &String| domain.trim_end_matches('.').to_ascii_lowercase();
     Scope {
         cluster_domains: facts.settings.cluster_domains.iter().map(plain).collect(),

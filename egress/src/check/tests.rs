@@ -1,11 +1,12 @@
 //! Topics about facts that the tests of a whole installation do not have.
 
-mod facts;
-mod policy_writers;
+pub(super) mod facts;
+mod running;
 
+use proto::facts::Program;
 use serde_json::{Value, json};
 
-use self::facts::{collector, of, well, writer};
+use self::facts::{of, well, workload};
 use super::{
     facts::{DnsService, Facts},
     report::{Finding, Report},
@@ -14,7 +15,7 @@ use super::{
 };
 
 /// The marks of a topic's findings, in order.
-fn marks(findings: Vec<Finding>) -> String {
+pub(super) fn marks(findings: Vec<Finding>) -> String {
     let text = Report::new(findings).text();
     let starts = text.lines().filter_map(|line| line.chars().next());
     starts.filter(|it| "✓!?✗".contains(*it)).collect()
@@ -31,15 +32,11 @@ fn facts_without_a_fault_are_well() {
     let facts = well();
     for check in [
         api_server::api_server,
-        api_server::resources,
         pods::pods,
-        admission::admission,
-        nodes::writers_of_nodes,
         streaming::corefile,
         dns_servers::coredns,
-        policies::policies,
-        lease::lease,
         ovn_kubernetes::ovn_kubernetes,
+        |facts: &Facts| super::running::collectors(&facts.programs),
     ] {
         assert_found(check(&facts), "✓", "");
     }
@@ -49,15 +46,12 @@ fn facts_without_a_fault_are_well() {
 fn an_api_server_that_fails_is_the_fault_and_not_the_rights() {
     let mut facts = well();
     let silent = Unseen::failure("no answer in time");
-    facts.pods = Err(silent.clone());
-    facts.leases.collectors = Err(silent);
+    facts.pods = Err(silent);
     let found = api_server::api_server(&facts);
     assert_found(found, "✗", "v1.36.3: the API server fails: no answer");
-    for check in [pods::pods, lease::lease] {
-        let text = Report::new(check(&facts)).text();
-        let is_cure = text.contains("whether etcd answers") && !text.contains("right");
-        assert!(is_cure, "{text}");
-    }
+    let text = Report::new(pods::pods(&facts)).text();
+    let is_cure = text.contains("whether etcd answers") && !text.contains("right");
+    assert!(is_cure, "{text}");
     facts.pods = Err(Unseen("pods is forbidden".to_owned()));
     assert_found(api_server::api_server(&facts), "✓", "");
     assert_found(pods::pods(&facts), "?", "you need the rights");
@@ -76,94 +70,49 @@ fn pods_that_have_ended_are_no_fault_and_do_not_count() {
         }
         pods.extend(evicted.clone());
         assert_found(pods::pods(&facts), "✓", "2 are ready");
-        assert_found(nodes::writers_of_nodes(&facts), "✓", "");
         facts.pods = Ok(evicted);
-        assert_found(pods::pods(&facts), "✗", "has 0 pods of 1");
-        assert_found(nodes::writers_of_nodes(&facts), "✗", "without one: node-a");
+        assert_found(pods::pods(&facts), "✗✗", "collector has 0 pods of 1");
     }
 }
 
 #[test]
-fn only_nodes_that_a_daemon_set_may_use_need_a_writer() {
-    let node = |name: &str, taint: Value| {
-        of(
-            json!({ "metadata": { "name": name, "labels": { "kubernetes.io/os": "linux" } }, "spec": { "taints": taint } }),
-        )
-    };
-    let tainted = json!([{ "key": "dedicated", "value": "x", "effect": "NoSchedule" }]);
-    let mut facts = well();
-    facts.nodes = Ok(vec![node("node-a", json!([])), node("node-b", tainted)]);
-    assert_found(nodes::writers_of_nodes(&facts), "✓", "1 node");
-    for tolerations in [
-        json!([{ "operator": "Exists" }]),
-        json!([{ "key": "dedicated", "value": "x", "effect": "NoSchedule" }]),
-    ] {
-        facts.workloads = Ok(vec![
-            collector(),
-            writer(json!({ "tolerations": tolerations })),
-        ]);
-        assert_found(
-            nodes::writers_of_nodes(&facts),
-            "✗",
-            "nodes without one: node-b",
-        );
-    }
-    for spec in [
-        json!({ "tolerations": [{ "key": "other", "operator": "Exists" }] }),
-        json!({ "tolerations": [{ "key": "dedicated", "value": "y", "effect": "NoSchedule" }] }),
-        json!({ "nodeSelector": { "kubernetes.io/os": "windows" } }),
-    ] {
-        facts.workloads = Ok(vec![collector(), writer(spec.clone())]);
-        assert_found(nodes::writers_of_nodes(&facts), "✓", "");
-    }
-    // A check does not follow rules of affinity: the controller counts.
-    let affinity = json!({ "affinity": { "nodeAffinity": {} } });
-    let mut by_affinity = writer(affinity);
-    by_affinity.desired = Some(2);
-    facts.workloads = Ok(vec![collector(), by_affinity]);
-    assert_found(
-        nodes::writers_of_nodes(&facts),
-        "✗",
-        "1 of 2 nodes have one",
-    );
-    facts.workloads = Ok(vec![collector()]);
-    assert_found(nodes::writers_of_nodes(&facts), "✓", "none is needed");
-    facts.nodes = Err(Unseen("no".to_owned()));
-    facts.workloads = Ok(vec![collector(), writer(json!({}))]);
-    assert_found(nodes::writers_of_nodes(&facts), "?", "list nodes");
-}
-
-#[test]
-fn a_version_of_coredns_that_lacks_what_the_corefile_uses_is_a_fault() {
-    let with = |version: Result<&str, &str>, corefile: &str| {
+fn pods_that_are_refused_have_the_reason_and_its_cure() {
+    let with = |message: &str| {
         let mut facts = well();
-        let found = facts.dns.services[0]
-            .pods
-            .as_mut()
-            .unwrap()
-            .as_mut()
-            .unwrap();
-        let seen = version.map(|it| (it.to_owned(), "its metrics"));
-        found[0].version = seen.map_err(|it| Unseen(it.to_owned()));
-        let map = facts.dns.corefile.as_mut().unwrap().1.as_mut().unwrap();
-        map.as_mut()
-            .unwrap()
-            .data
-            .as_mut()
-            .unwrap()
-            .insert("Corefile".to_owned(), corefile.to_owned());
+        facts.pods.as_mut().unwrap().truncate(1);
+        let about = json!({ "kind": "DaemonSet", "name": "ovn-writer" });
+        let event = json!({ "metadata": {}, "reason": "FailedCreate", "message": message, "involvedObject": about });
+        facts.events = Ok(vec![of(event)]);
+        pods::pods(&facts)
+    };
+    let by_pod_security = with("violates PodSecurity \"baseline:latest\"");
+    assert_found(
+        by_pod_security,
+        "✗",
+        "kubectl label --overwrite namespace dns",
+    );
+    let by_openshift = with("unable to validate against any security context constraint");
+    assert_found(by_openshift, "✗", "openshift=true");
+    assert_found(with("quota"), "✗", "ovn-writer has 0 pods of 1: quota");
+}
+
+#[test]
+fn version_of_coredns_that_lacks_what_the_corefile_uses_is_a_fault() {
+    let with = |image: &str| {
+        let mut facts = well();
+        let pods = facts.dns.services[0].pods.as_mut().unwrap();
+        let spec = pods.as_mut().unwrap()[0].spec.as_mut().unwrap();
+        spec.containers[0].image = Some(image.to_owned());
         dns_servers::coredns(&facts)
     };
-    assert_found(with(Ok("1.14.7"), ""), "✓", "1.14.7 by its metrics");
-    assert_found(with(Ok("1.11.3"), ""), "!", "upgrade CoreDNS to 1.13.2");
+    assert_found(with("coredns:1.14.7"), "✓", "version 1.14.7");
+    assert_found(with("coredns:1.11.3"), "!", "upgrade CoreDNS to 1.13.2");
+    assert_found(with("coredns:1.9.4"), "✗", "collector.instances=1");
     assert_found(
-        with(Ok("1.10.5"), "dnstap tls://10.0.0.1:6001 full"),
-        "✗!",
-        "cannot stream to tls://",
+        with("coredns@sha256:01"),
+        "✓",
+        "which its image does not name",
     );
-    assert_found(with(Ok("1.9.4"), ""), "✗!", "collector.instances=1");
-    assert_found(with(Ok("custom"), ""), "?", "is not of the form");
-    assert_found(with(Err("forbidden"), ""), "?", "forbidden");
     let mut facts = well();
     facts.dns.services = vec![DnsService {
         key: "a/b".parse().unwrap(),
@@ -182,7 +131,7 @@ fn some_program_must_write_the_address_sets() {
         }] } }),
         )]);
         if !has_writer {
-            facts.workloads = Ok(vec![collector()]);
+            facts.workloads = Ok(vec![workload(Program::Collector, "collector")]);
         }
         facts
     };
@@ -215,39 +164,10 @@ fn some_program_must_write_the_address_sets() {
     );
     // Without an ovn-writer no program compares the sets, which is no fault.
     assert_found(
-        sets::sets(&facts.programs, facts.no_writer()),
+        super::running::sets(&facts.programs, facts.no_writer()),
         "!",
         "ovnWriter.mode=none",
     );
-}
-
-#[test]
-fn a_lease_that_nobody_renews_is_a_fault_whatever_the_clock_says() {
-    let with = |lease: Value| {
-        let mut facts = well();
-        facts.leases.collectors = Ok(Some(of(lease)));
-        facts
-    };
-    let old = json!({ "spec": { "holderIdentity": "a", "leaseDurationSeconds": 10, "renewTime": "2026-01-01T00:00:00.000000Z" } });
-    assert_found(lease::lease(&with(old.clone())), "✓", "a leads");
-    let mut facts = with(old);
-    facts.programs = Programs::default();
-    assert_found(lease::lease(&facts), "✗", "a renewed the Lease");
-    let mut facts = with(
-        json!({ "spec": { "holderIdentity": "a", "renewTime": "2126-01-01T00:00:00.000000Z" } }),
-    );
-    facts.programs = Programs::default();
-    let ahead = "a renewed the Lease with a time that is ";
-    assert_found(lease::lease(&facts), "✗", ahead);
-    assert_found(
-        lease::lease(&with(json!({ "spec": { "holderIdentity": "" } }))),
-        "✗",
-        "no holder",
-    );
-    facts.leases.collectors = Ok(None);
-    assert_found(lease::lease(&facts), "✗", "there is no Lease");
-    facts.leases.collectors = Err(Unseen("no".to_owned()));
-    assert_found(lease::lease(&facts), "?", "get the Lease");
 }
 
 #[test]
@@ -339,12 +259,6 @@ fn a_part_that_an_account_may_not_read_is_unseen() {
     assert_found(
         ovn_kubernetes::ovn_kubernetes(&facts),
         "?",
-        "get its ConfigMaps",
+        "get ConfigMaps",
     );
-    let mut facts = well();
-    facts.namespaces = vec![("dns".to_owned(), Err(no()))];
-    assert_found(admission::admission(&facts), "?", "level of Pod Security");
-    let mut facts = well();
-    facts.programs = Programs::of_collector(Err(no()));
-    assert_found(lease::lease(&facts), "?", "not every collector answers");
 }

@@ -1,18 +1,16 @@
 //! The Deployments and the DaemonSet of the chart, and what their flags say.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, Deployment},
-        core::v1::{PodTemplateSpec, Toleration},
+        core::v1::PodTemplateSpec,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
+use proto::facts::Program;
 use runtime::store::ObjectKey;
 
 pub(crate) use crate::targets::COMPONENT;
-use crate::targets::Kind;
 
 /// The label of the chart with the Deployment of a collector's pod.
 pub(crate) const INSTANCE: &str = "egress-by-name/instance";
@@ -21,11 +19,9 @@ pub(crate) const INSTANCE: &str = "egress-by-name/instance";
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
-    pub(crate) is_daemon_set: bool,
+    pub(crate) kind: Program,
+    /// The pods that its controller wants.
     pub(crate) replicas: i32,
-    /// The pods that the controller wants, as it says.
-    pub(crate) desired: Option<i32>,
     pub(crate) template: PodTemplateSpec,
 }
 
@@ -33,28 +29,21 @@ impl Workload {
     pub(super) fn of_deployment(it: Deployment) -> Option<Self> {
         let spec = it.spec;
         let replicas = spec.replicas.unwrap_or(1);
-        Self::of(&it.metadata, spec.template, (false, replicas, None))
+        Self::of(&it.metadata, spec.template, replicas)
     }
 
     pub(super) fn of_daemon_set(it: DaemonSet) -> Option<Self> {
-        let desired = it.status.map(|status| status.desired_number_scheduled);
-        let spec = it.spec;
-        Self::of(&it.metadata, spec.template, (true, 0, desired))
+        let wanted = it.status.map_or(0, |it| it.desired_number_scheduled);
+        Self::of(&it.metadata, it.spec.template, wanted)
     }
 
-    fn of(
-        metadata: &ObjectMeta,
-        template: PodTemplateSpec,
-        (is_daemon_set, replicas, desired): (bool, i32, Option<i32>),
-    ) -> Option<Self> {
+    fn of(metadata: &ObjectMeta, template: PodTemplateSpec, replicas: i32) -> Option<Self> {
         let component = metadata.labels.as_ref()?.get(COMPONENT)?;
-        let mut kinds = Kind::ALL.into_iter();
+        let mut kinds = Program::ALL.into_iter();
         Some(Self {
             name: metadata.name.clone()?,
             kind: kinds.find(|kind| kind.as_str() == component)?,
-            is_daemon_set,
             replicas,
-            desired,
             template,
         })
     }
@@ -79,17 +68,6 @@ impl Workload {
         first.and_then(|it| it.image.as_deref()).unwrap_or_default()
     }
 
-    /// The labels of its nodes.
-    pub(crate) fn node_selector(&self) -> Option<&BTreeMap<String, String>> {
-        self.template.spec.as_ref()?.node_selector.as_ref()
-    }
-
-    pub(crate) fn tolerations(&self) -> &[Toleration] {
-        let spec = self.template.spec.as_ref();
-        spec.and_then(|spec| spec.tolerations.as_deref())
-            .unwrap_or_default()
-    }
-
     /// Whether its pods mount a folder of their host.
     pub(crate) fn mounts_host(&self) -> bool {
         let volumes = self
@@ -99,27 +77,12 @@ impl Workload {
             .flat_map(|it| it.volumes.iter().flatten());
         volumes.into_iter().any(|volume| volume.host_path.is_some())
     }
-
-    /// Whether rules choose its nodes that a check does not follow.
-    pub(crate) fn has_affinity(&self) -> bool {
-        let affinity = self
-            .template
-            .spec
-            .as_ref()
-            .and_then(|it| it.affinity.as_ref());
-        affinity.is_some_and(|affinity| affinity.node_affinity.is_some())
-    }
 }
-
-/// The source of names without a flag.
-pub(crate) const EGRESS_FIREWALL: &str = "egressfirewall";
 
 /// Where the programs find things.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) objects_namespace: String,
-    /// The namespace of the DNSNameResolver objects of DNSResolvers, and of the policy-writer's Lease; `None` without a policy-writer.
-    pub(crate) dns_resolver_objects: Option<String>,
     /// The kinds of objects with names (`--rules`).
     pub(crate) sources: Vec<String>,
     pub(crate) dns_services: Vec<ObjectKey>,
@@ -138,8 +101,7 @@ impl Default for Settings {
         };
         Self {
             objects_namespace: "ovn-kubernetes".to_owned(),
-            dns_resolver_objects: None,
-            sources: vec![EGRESS_FIREWALL.to_owned()],
+            sources: vec!["egressfirewall".to_owned()],
             dns_services: vec![in_dns("kube-dns")],
             corefile: Some(in_dns("coredns")),
             node_local: Some(in_dns("node-local-dns")),
@@ -151,11 +113,7 @@ impl Default for Settings {
 impl Settings {
     /// Those of the programs' flags; the others stay.
     pub(crate) fn update(&mut self, workloads: &[Workload]) {
-        if let Some(writer) = workloads.iter().find(|it| it.kind == Kind::PolicyWriter) {
-            let namespaces = writer.values("--dnsresolver-objects-namespace");
-            self.dns_resolver_objects = namespaces.last().map(|it| (*it).to_owned());
-        }
-        let Some(collector) = workloads.iter().find(|it| it.kind == Kind::Collector) else {
+        let Some(collector) = workloads.iter().find(|it| it.kind == Program::Collector) else {
             return;
         };
         let values = |flag: &str| collector.values(flag);

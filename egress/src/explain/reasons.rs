@@ -2,32 +2,29 @@
 
 use proto::{
     api::DnsName,
-    facts::{ExplainedName, Guard, NameFacts, RuleFaultKind, SubjectFacts},
-};
-use runtime::{
-    clock::Timestamp,
-    inspect::{Asked, Subject},
+    facts::{Asked, ExplainedName, Guard, NameFacts, RuleFaultKind, Subject, SubjectFacts},
+    timestamp::Timestamp,
 };
 use serde::Serialize;
 
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub(super) struct Reason {
     /// The reason for programs.
-    pub(super) reason: &'static str,
+    pub(super) code: String,
     /// The name, if it differs from the subject.
     pub(super) name: Option<String>,
     /// The explanation.
-    pub(super) words: String,
+    pub(super) sentence: String,
     /// The time of the event.
     pub(super) at: Option<Timestamp>,
 }
 
 impl Reason {
-    fn new(reason: &'static str, words: impl Into<String>) -> Self {
+    fn new(code: &str, sentence: impl Into<String>) -> Self {
         Self {
-            reason,
+            code: code.to_owned(),
             name: None,
-            words: words.into(),
+            sentence: sentence.into(),
             at: None,
         }
     }
@@ -91,27 +88,23 @@ fn of_name(name: &DnsName, asked: &Asked, facts: &SubjectFacts, reasons: &mut Ve
         not_wanted(name, asked, facts, reasons);
         return;
     }
-    reasons.push(Reason::new("NoAddress", "the collector knows no address of it; if a guard refused an answer, an Event at the object with the rule says so"));
-    let fruitless = facts.names.iter().map(|it| it.facts.fruitless_lookups);
-    let fruitless = fruitless.max().unwrap_or(0);
-    reasons.push(if !facts.lookups {
-        Reason::new(
-            "NoLookups",
-            "the collector does not look it up (--resolver none): a pod has to query it first",
-        )
+    reasons.push(Reason::new(
+        "NoAddress",
+        "the collector knows no address of it",
+    ));
+    let regular = used.iter().filter(|it| !it.facts.name.is_wildcard());
+    let mut known = regular.filter_map(|it| Some((it.facts.no_address.as_ref()?, &it.facts)));
+    // Caps have a reason of their own.
+    if let Some((why, name)) = known.find(|(why, _)| why.code != "LimitExceeded") {
+        let sentence = match name.fruitless_lookups {
+            0 => why.sentence.clone(),
+            count => format!("{} ({count} look-ups in a row)", why.sentence),
+        };
+        reasons.push(Reason::new(&why.code, sentence));
     } else if used.iter().all(|it| it.facts.name.is_wildcard()) {
-        Reason::new(
-            "OnlyWildcard",
-            "only a wildcard matches it, so the collector does not look it up before a pod queries it",
-        )
-    } else if !facts.leader {
-        Reason::new("NotLeader", "this replica does not lead: the leader looks it up")
-    } else if fruitless > 0 {
-        let words = format!("{fruitless} look-ups in a row gave no address");
-        Reason::new("FruitlessLookups", words)
-    } else {
-        Reason::new("NotLookedUp", "it was not looked up yet")
-    });
+        let sentence = "only a wildcard matches it, so the collector does not look it up before a pod queries it";
+        reasons.push(Reason::new("OnlyWildcard", sentence));
+    }
 }
 
 fn not_wanted(name: &DnsName, asked: &Asked, facts: &SubjectFacts, reasons: &mut Vec<Reason>) {

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use proto::facts::{NameExplained, Reason as Why, RowExplained};
 use proto::{
     api::DnsName,
     facts::{
@@ -8,7 +9,6 @@ use proto::{
     },
     timestamp::Timestamp,
 };
-use serde_json::json;
 
 use super::*;
 
@@ -35,6 +35,7 @@ fn address(of: &str, ip: &str, seen: i64, ttl: u32) -> AddressFacts {
         removed_at: expires + Duration::from_secs(5),
         removed_after_lookup: false,
         in_object: true,
+        is_covered: false,
     }
 }
 
@@ -51,6 +52,7 @@ fn facts(of: &str, addresses: Vec<AddressFacts>) -> NameFacts {
         more_addresses: 0,
         next_lookup: Some(at(18)),
         fruitless_lookups: 0,
+        no_address: None,
         failures: Vec::new(),
         left_out: 0,
         failed_writes: 0,
@@ -59,8 +61,6 @@ fn facts(of: &str, addresses: Vec<AddressFacts>) -> NameFacts {
 
 fn known(names: Vec<NameFacts>) -> SubjectFacts {
     SubjectFacts {
-        at: at(0),
-        leader: true,
         lookups: true,
         names: names.into_iter().map(Into::into).collect(),
         ..SubjectFacts::default()
@@ -84,7 +84,7 @@ fn with_rules(mut known: SubjectFacts) -> SubjectFacts {
 }
 
 fn explain(about: &str, known: &SubjectFacts) -> OfCollector {
-    OfCollector::new(&Asked::new(about, None), known.clone())
+    OfCollector::new(&Asked::new(about, None), (at(0), true), known.clone())
 }
 
 fn lines(about: &str, known: &SubjectFacts) -> Vec<String> {
@@ -95,9 +95,9 @@ fn text(about: &str, known: &SubjectFacts) -> String {
     lines(about, known).join("\n")
 }
 
-fn reasons(about: &str, known: &SubjectFacts) -> Vec<&'static str> {
+fn reasons(about: &str, known: &SubjectFacts) -> Vec<String> {
     let reasons = explain(about, known).reasons;
-    reasons.iter().map(|reason| reason.reason).collect()
+    reasons.into_iter().map(|reason| reason.code).collect()
 }
 
 #[test]
@@ -165,21 +165,75 @@ fn wildcard_that_just_misses_is_named_with_the_depth() {
 }
 
 #[test]
-fn name_without_an_address_says_what_is_done_about_it() {
-    let empty = |lookups: u32| NameFacts {
-        fruitless_lookups: lookups,
+fn name_without_an_address_has_the_reason_of_the_last_failure() {
+    let empty = NameFacts {
+        fruitless_lookups: 3,
+        no_address: Some(Why::new("NXDOMAIN", "the DNS server answered NXDOMAIN")),
         ..facts(WWW, Vec::new())
     };
-    let mut it = with_rules(known(vec![empty(0)]));
-    assert_eq!(reasons(WWW, &it), ["NoAddress", "NotLookedUp"]);
-    it.names[0].facts = empty(3);
-    assert_eq!(reasons(WWW, &it), ["NoAddress", "FruitlessLookups"]);
-    it.leader = false;
-    assert_eq!(reasons(WWW, &it), ["NoAddress", "NotLeader"]);
-    it.lookups = false;
-    assert_eq!(reasons(WWW, &it), ["NoAddress", "NoLookups"]);
+    let it = with_rules(known(vec![empty]));
+    assert_eq!(reasons(WWW, &it), ["NoAddress", "NXDOMAIN"]);
+    let words = "- the DNS server answered NXDOMAIN (3 look-ups in a row)";
+    let text = text(WWW, &it);
+    assert!(text.contains(words), "{text}");
     let wildcard = with_rules(known(vec![facts("*.example.com", Vec::new())]));
     assert_eq!(reasons(WWW, &wildcard), ["NoAddress", "OnlyWildcard"]);
+}
+
+#[test]
+fn name_that_the_wildcards_own_entry_has_is_covered() {
+    let mut shown = address("a.example.com", "192.0.2.1", -1, 30);
+    shown.is_covered = true;
+    let known = with_rules(known(vec![facts("*.example.com", vec![shown])]));
+    let text = text("a.example.com", &known);
+    assert!(
+        text.contains("covered by the wildcard's own entry"),
+        "{text}"
+    );
+    assert!(!text.contains("not in the object yet"), "{text}");
+}
+
+/// An answer of an ovn-writer about an address of a row.
+fn in_database(differences: bool) -> SetsExplained {
+    let row = RowExplained {
+        uuid: "uuid".to_owned(),
+        set: "a1".to_owned(),
+        controller: String::new(),
+        family: "v4".to_owned(),
+        addresses: Vec::new(),
+        more_addresses: 3,
+        rules: Vec::new(),
+        more_rules: 0,
+        rules_elsewhere: 2,
+    };
+    SetsExplained {
+        names: vec![NameExplained {
+            name: WWW.to_owned(),
+            objects: vec!["ns/dns-1".to_owned()],
+            is_wanted: differences,
+            rows: vec![row],
+            differences: Vec::new(),
+        }],
+        more_names: 7,
+        reasons: vec![Why::new("NoRule", "no rule\u{1b} refers to it")],
+        ..SetsExplained::default()
+    }
+}
+
+#[test]
+fn rows_of_a_name_are_shown_with_what_is_not_listed() {
+    let lines = sets::lines(&in_database(true), &Asked::new(WWW, None));
+    let expected = [
+        "www.example.com. is not in a set that rules refer to.",
+        "www.example.com.: object ns/dns-1",
+        "  row a1 (v4, uuid)",
+        "    and 3 more addresses: `-o json` has more",
+        "    nothing that counts refers to it",
+        "    rules of other namespaces that refer to it: 2",
+        "  and 7 more names: `-o json` has more",
+        "- no rule\\u{1b} refers to it",
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[test]
@@ -243,7 +297,7 @@ fn name_of_another_namespace_is_not_there_for_this_one() {
     let mut known = known(vec![facts(WWW, shown)]);
     known.names[0].references.elsewhere = 2;
     let asked = Asked::new(WWW, Some("mine".to_owned()));
-    let explanation = OfCollector::new(&asked, known);
+    let explanation = OfCollector::new(&asked, (at(0), true), known);
     assert!(!explanation.is_there);
     let text = text::lines(&explanation, &asked).join("\n");
     assert!(
@@ -369,8 +423,8 @@ fn many_names_and_addresses_are_few_lines() {
     let names = (0..1_000).map(|i| many(&format!("n{i}.example.com")));
     let lines = lines("192.0.2.1", &with_rules(known(names.collect())));
     assert!(lines.len() < 2_000, "{}", lines.len());
-    assert!(lines.contains(&"  and 965 more addresses: `-o json` has at most 1000".to_owned()));
-    assert!(lines.contains(&"  and 960 more names: `-o json` has at most 1000".to_owned()));
+    assert!(lines.contains(&"  and 965 more addresses: `-o json` has more".to_owned()));
+    assert!(lines.contains(&"  and 960 more names: `-o json` has more".to_owned()));
 }
 
 fn counts(rules: &[&str], in_ovn: bool, in_policies: bool) -> (bool, bool) {
@@ -381,20 +435,28 @@ fn counts(rules: &[&str], in_ovn: bool, in_policies: bool) -> (bool, bool) {
         ..rule.clone()
     });
     known.names[0].references.rules = rules.collect();
-    let names = if in_ovn { vec!["a."] } else { Vec::new() };
-    let explanation = Explanation {
+    let answer = if in_ovn {
+        in_database(false)
+    } else {
+        SetsExplained::default()
+    };
+    let answers = Answers {
         collector: Some(explain(WWW, &known)),
         ovn_writers: vec![Group {
             nodes: vec!["a".to_owned()],
-            answer: json!({ "names": names }),
+            answer,
         }],
         policy_writer: Some(OfPolicyWriter {
             place: String::new(),
-            answer: json!({ "isWanted": in_policies }),
+            leader: true,
+            answer: PoliciesExplained {
+                is_wanted: in_policies,
+                ..PoliciesExplained::default()
+            },
         }),
         unreachable: Vec::new(),
     };
-    let counts = explanation.counts();
+    let counts = answers.counts();
     (counts.ovn_writers, counts.policy_writer)
 }
 

@@ -1,15 +1,12 @@
 //! What the collector knows, as text.
 
 use proto::{
-    facts::{AddressFacts, ExplainedName},
+    facts::{AddressFacts, Asked, ExplainedName, Subject},
+    text::{printable, when},
     timestamp::Timestamp,
 };
-use runtime::inspect::{
-    Asked, Subject,
-    text::{printable, when},
-};
 
-use super::{OfCollector, reasons::Reason};
+use super::{OfCollector, more, reasons::Reason};
 
 /// The most lines of a kind; further ones are counted. The JSON has them.
 const MOST: usize = 40;
@@ -20,19 +17,21 @@ pub(super) fn lines(explanation: &OfCollector, asked: &Asked) -> Vec<String> {
     let facts = &explanation.facts;
     for name in facts.names.iter().take(MOST) {
         lines.push(head(name));
-        of_name(name, asked, facts.at, &mut lines);
+        of_name(name, asked, explanation.now, &mut lines);
     }
-    more(&mut lines, facts.names.len(), facts.more_names, "names");
+    let beyond = facts.names.len().saturating_sub(MOST) + facts.more_names;
+    more(&mut lines, "  ", beyond, "names");
     let reasons = explanation.reasons.iter().take(MOST);
     lines.extend(reasons.map(of_reason));
-    more(&mut lines, explanation.reasons.len(), 0, "reasons");
-    let leads = if facts.leader {
+    let beyond = explanation.reasons.len().saturating_sub(MOST);
+    more(&mut lines, "  ", beyond, "reasons");
+    let leads = if explanation.leader {
         "the replica that leads"
     } else {
         "a replica that does not lead"
     };
     if asked.subject.is_ok() {
-        lines.push(format!("As of {}, by {leads}.", facts.at));
+        lines.push(format!("As of {}, by {leads}.", explanation.now));
     }
     lines.iter().map(|line| printable(line)).collect()
 }
@@ -135,17 +134,15 @@ fn of_name(name: &ExplainedName, asked: &Asked, now: Timestamp, lines: &mut Vec<
         if let Some(client) = address.first_client {
             line += &format!("; first queried by {client}");
         }
-        if !address.in_object && !name.objects.is_empty() {
+        if address.is_covered {
+            line += "; covered by the wildcard's own entry in the object";
+        } else if !address.in_object && !name.objects.is_empty() {
             line += "; not in the object yet";
         }
         lines.push(line);
     }
-    more(
-        lines,
-        name.addresses.len(),
-        name.more_addresses,
-        "addresses",
-    );
+    let beyond = name.addresses.len().saturating_sub(MOST) + name.more_addresses;
+    more(lines, "  ", beyond, "addresses");
     if let Some(next) = name.next_lookup {
         lines.push(format!("  next look-up {}", when(next, now)));
     }
@@ -153,16 +150,7 @@ fn of_name(name: &ExplainedName, asked: &Asked, now: Timestamp, lines: &mut Vec<
 
 fn of_reason(reason: &Reason) -> String {
     match &reason.at {
-        Some(at) => format!("- {} ({at})", reason.words),
-        None => format!("- {}", reason.words),
-    }
-}
-
-fn more(lines: &mut Vec<String>, shown: usize, beyond: usize, what: &str) {
-    let more = shown.saturating_sub(MOST) + beyond;
-    if more > 0 {
-        lines.push(format!(
-            "  and {more} more {what}: `-o json` has at most 1000"
-        ));
+        Some(at) => format!("- {} ({at})", reason.sentence),
+        None => format!("- {}", reason.sentence),
     }
 }

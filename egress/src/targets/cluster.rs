@@ -3,27 +3,21 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use http_body_util::{BodyExt, Limited};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
+use proto::{facts::Program, text::printable};
 use runtime::{
     UsageError,
     cluster::Cluster,
-    inspect::{
-        client::{ANSWER_TIMEOUT, Connection, get},
-        text::printable,
-    },
+    inspect::client::{ANSWER_TIMEOUT, Connection},
 };
 use tokio::time::timeout;
 
-use super::{Kind, Route, Target, TargetArgs, Targets};
+use super::{Route, Target, TargetArgs, Targets};
 use crate::PROGRAM;
 
 /// The label of the chart with the program of a pod.
 pub(crate) const COMPONENT: &str = "app.kubernetes.io/component";
-
-/// The longest text, in bytes.
-const MAX_TEXT: usize = 64 << 20;
 
 /// How long the reason of a failed port-forward may take to come, after the failure.
 const REASON_TIMEOUT: Duration = Duration::from_millis(500);
@@ -82,7 +76,7 @@ impl Access {
     /// Those of pods that were listed before, without pods that have ended.
     pub(crate) fn targets_of(&self, pods: &[Pod]) -> Targets {
         let api = self.pods();
-        let all = Kind::ALL.into_iter().flat_map(|kind| {
+        let all = Program::ALL.into_iter().flat_map(|kind| {
             let is_of = move |pod: &&Pod| {
                 let labels = pod.metadata.labels.as_ref();
                 let component = labels.and_then(|labels| labels.get(COMPONENT));
@@ -102,7 +96,7 @@ impl Access {
 
 /// The label selector of all programs.
 pub(crate) fn of_chart() -> String {
-    let kinds = Kind::ALL.map(Kind::as_str).join(",");
+    let kinds = Program::ALL.map(Program::as_str).join(",");
     format!("{COMPONENT} in ({kinds})")
 }
 
@@ -112,7 +106,7 @@ pub(crate) fn has_ended(pod: &Pod) -> bool {
     matches!(phase, Some("Failed" | "Succeeded"))
 }
 
-fn target(kind: Kind, pod: &Pod, pods: &Api<Pod>) -> Target {
+fn target(kind: Program, pod: &Pod, pods: &Api<Pod>) -> Target {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
     Target {
@@ -165,29 +159,4 @@ pub(super) async fn forward(pods: &Api<Pod>, pod: &str, port: u16) -> anyhow::Re
         connection: Box::new(connection),
         failure: Failure(Box::new(Box::pin(failure))),
     })
-}
-
-/// The body of the answer of any server in a pod.
-///
-/// # Errors
-/// The API server or the node refuses, the server does not answer in time, or its answer is no text of at most 64 MiB.
-pub(crate) async fn forwarded_text(
-    pods: &Api<Pod>,
-    pod: &str,
-    port: u16,
-    path: &str,
-) -> anyhow::Result<String> {
-    let asked = async {
-        let forwarded = forward(pods, pod, port).await?;
-        let answer = async {
-            let body = get(forwarded.connection, path).await?;
-            let body = Limited::new(body, MAX_TEXT).collect().await;
-            anyhow::Ok(body.map_err(anyhow::Error::from_boxed)?.to_bytes())
-        };
-        forwarded.failure.explain(answer.await).await
-    };
-    let bytes = timeout(ANSWER_TIMEOUT, asked)
-        .await
-        .context("no answer in time")??;
-    Ok(String::from_utf8(bytes.to_vec())?)
 }

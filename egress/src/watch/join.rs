@@ -7,7 +7,7 @@ use std::{
 };
 
 use proto::{
-    facts::{NameAddress, NameAddresses, RowAddress, RowAddresses},
+    facts::{NameAddress, RowAddress},
     timestamp::Timestamp,
 };
 use tokio::time::Instant;
@@ -43,9 +43,10 @@ impl Selection {
 /// The answers of the programs to one poll.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Polled {
-    pub(super) collectors: Vec<NameAddresses>,
+    /// The time of each answer, and its addresses.
+    pub(super) collectors: Vec<(Timestamp, Vec<NameAddress>)>,
     /// Of the ovn-writers that write.
-    pub(super) writers: BTreeMap<String, RowAddresses>,
+    pub(super) writers: BTreeMap<String, (Timestamp, Vec<RowAddress>)>,
 }
 
 /// A rule's name, and an address of it.
@@ -80,7 +81,7 @@ impl Joiner {
     pub(super) fn join(&mut self, polled: Polled, now: Instant) -> Vec<Line> {
         let mut addresses: BTreeMap<Key, NameAddress> = BTreeMap::new();
         for answer in polled.collectors {
-            for (key, address) in self.latest((answer.now, answer.new_addresses), now, |it| {
+            for (key, address) in self.latest(answer, now, |it| {
                 ((it.rule.clone(), it.address), it.read_at)
             }) {
                 match addresses.get_mut(&key) {
@@ -90,7 +91,7 @@ impl Joiner {
             }
         }
         let writers = polled.writers.into_iter().map(|(writer, answer)| {
-            let rows = self.latest((answer.now, answer.new_addresses), now, |it| {
+            let rows = self.latest(answer, now, |it| {
                 ((it.rule.clone(), it.address), it.committed_at)
             });
             (writer, rows)

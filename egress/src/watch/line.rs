@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use proto::{
     facts::{NameAddress, RowAddress},
+    text::{self, few, printable},
     timestamp::Timestamp,
 };
-use runtime::inspect::text::{self, few, printable};
 use serde::Serialize;
 
 /// The most nodes named in a line.

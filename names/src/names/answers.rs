@@ -6,7 +6,8 @@ use proto::{api::DnsName, timestamp::Timestamp};
 
 use super::{Added, Names};
 use crate::{
-    Entry, FamilyOutcome, FamilyResult, LookupResult, LookupSummary, Observation, Request,
+    Entry, FamilyOutcome, FamilyResult, LookupResult, LookupSummary, NoAddress, Observation,
+    Request,
 };
 
 impl Names {
@@ -36,6 +37,7 @@ impl Names {
         let entry = entry.filter(|entry| !entry.is_left_out)?;
         let admitted = self.caps.admit(entry, answer);
         if let Some((_, left_out)) = &admitted {
+            entry.no_address = Some(NoAddress::LimitExceeded);
             self.changes.counts.left_out += *left_out as u64;
             self.changes
                 .at_cap
@@ -59,6 +61,13 @@ impl Names {
         added
     }
 
+    /// A guard refused an address of an answer for the name.
+    pub fn note_refused(&mut self, name: &DnsName, guard: &'static str) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.no_address = Some(NoAddress::Guarded(guard));
+        }
+    }
+
     /// Applies a look-up of a name in both families. Returns the addresses that are new.
     pub fn apply_lookup(&mut self, result: &LookupResult, now: Timestamp) -> Vec<Added> {
         let mut added = Vec::new();
@@ -76,6 +85,15 @@ impl Names {
             // The clock may have been set back meanwhile.
             started: result.started.min(now),
         };
+        if let Some(entry) = self.entries.get_mut(&result.name) {
+            let guarded = matches!(entry.no_address, Some(NoAddress::Guarded(_)));
+            match result.no_address() {
+                // The guard was noted just before.
+                Some(NoAddress::Inconclusive) if guarded => {}
+                Some(why) => entry.no_address = Some(why),
+                None => {}
+            }
+        }
         for rule_name in once(result.name.clone()).chain(result.name.wildcard()) {
             let Some(entry) = self.entries.get_mut(&rule_name) else {
                 continue;

@@ -6,7 +6,7 @@ use runtime::args::StoreAddress;
 
 use crate::{desired::Filter, sync::Policy};
 
-/// The flags of the address sets, which verify has too.
+/// The flags of the address sets.
 #[derive(Args, Clone, Debug)]
 pub struct SetsArgs {
     /// The networks of the cluster's pods; repeatable.

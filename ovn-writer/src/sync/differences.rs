@@ -1,6 +1,6 @@
 //! Counts of differences, by kind.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
 
 use super::{
     change::Change,
@@ -8,22 +8,17 @@ use super::{
 };
 
 /// Differences between the desired state and the database.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Differences {
     /// Missing rows that can be created.
-    #[serde(rename = "missing_row")]
     pub missing_rows: usize,
     /// Missing rows that cannot be created, because another client has a row of their name.
-    #[serde(rename = "name_clash")]
     pub name_clashes: usize,
     /// Missing addresses, including those of missing rows.
-    #[serde(rename = "missing_address")]
     pub missing_addresses: usize,
     /// Surplus members of rows.
-    #[serde(rename = "surplus_address")]
     pub surplus_addresses: usize,
     /// Rows that have neither an object nor a rule, and are deleted.
-    #[serde(rename = "unwanted_row")]
     pub unwanted_rows: usize,
     /// Addresses that other clients added to rows whose name is as written in a rule. These are allowed, and are no
     /// difference.
@@ -57,6 +52,14 @@ impl Differences {
             ("surplus_address", self.surplus_addresses),
             ("unwanted_row", self.unwanted_rows),
         ]
+    }
+
+    /// The same as a map.
+    pub fn counts(&self) -> BTreeMap<String, usize> {
+        let by_kind = self.by_kind().into_iter();
+        by_kind
+            .map(|(kind, count)| (kind.to_owned(), count))
+            .collect()
     }
 
     fn add_finding(&mut self, finding: &Finding) {

@@ -1,14 +1,10 @@
 //! Queries to a running writer.
 
-use proto::facts::{RowAddress, RowAddresses};
+use proto::facts::{Comparison, Idle, RowAddress};
 use runtime::clock::Clock;
 
 use super::{Mode, Writer, now};
-use crate::{
-    explain::{Explanation, Idle, Sets, Sides, Snapshot},
-    inspect::WriterQuery,
-    verify::{Comparison, Verified},
-};
+use crate::{comparison::compare, explain::Sides, inspect::WriterQuery};
 
 impl Writer {
     /// Answers a query, whose sender may be gone.
@@ -18,6 +14,7 @@ impl Writer {
             Mode::Write(leader) if !leader.is_leading() => Some(Idle::Standby),
             Mode::Write(_) => None,
         };
+        let leader = idle.is_none();
         let sides = Sides {
             sync: &self.sync,
             replica: self.client.replica(),
@@ -25,45 +22,46 @@ impl Writer {
             now: now(),
         };
         let _gone = match question {
-            WriterQuery::Explain(asked, sender) => {
-                sender.send(Explanation::new(&asked, sides)).is_err()
-            }
-            WriterQuery::Verify(sender) => sender.send(self.comparison()).is_err(),
-            WriterQuery::Sets(query, sender) => sender.send(Sets::new(&query, sides)).is_err(),
-            WriterQuery::Snapshot(sender) => {
+            WriterQuery::Status(query, sender) => {
                 let remote = self.client.remote().to_string();
-                let snapshot = Snapshot::new(sides, remote);
-                sender.send(snapshot).is_err()
+                let mut status = sides.status(&query, remote);
+                status.facts.new_addresses = self.new_addresses(query.recent);
+                sender.send((status, leader)).is_err()
             }
-            WriterQuery::NewAddresses(sender) => sender.send(self.new_addresses()).is_err(),
+            WriterQuery::Explain(asked, sender) => {
+                sender.send((sides.explain(&asked), leader)).is_err()
+            }
+            WriterQuery::Verify(sender) => sender.send((self.comparison(), leader)).is_err(),
         };
     }
 
     /// The differences between the store and the database, or why they are not known.
-    fn comparison(&self) -> Result<Comparison, &'static str> {
-        if self.store_problem.is_some() {
-            return Err("the store cannot be read");
-        }
+    fn comparison(&self) -> Comparison {
         let state = self.sync.state();
-        let replica = self.client.replica().filter(|_| state.is_compared);
-        let replica = replica.ok_or("the northbound database was not read to its end")?;
-        Ok(Verified::known(state, replica, now()).into())
+        let why = match self.client.replica().filter(|_| state.is_compared) {
+            _ if self.store_problem.is_some() => "the store cannot be read",
+            None => "the northbound database was not read to its end",
+            Some(replica) => return compare(state, replica, now()),
+        };
+        Comparison {
+            not_compared: Some(why.to_owned()),
+            ..Comparison::default()
+        }
     }
 
     /// The last new addresses of rows, at the time of day.
-    fn new_addresses(&self) -> RowAddresses {
+    fn new_addresses(&self, most: usize) -> Vec<RowAddress> {
         let (wall, now) = (Clock::system().now(), now());
         let at = |at| wall.before(now.saturating_duration_since(at));
-        let addresses = self.sync.new_addresses.iter().map(|new| RowAddress {
+        let all = &self.sync.new_addresses;
+        let skipped = all.iter().count().saturating_sub(most);
+        let addresses = all.iter().skip(skipped).map(|new| RowAddress {
             rule: new.rule.to_string(),
             address: new.address,
             received_at: at(new.received),
             committed_at: at(new.committed),
             set: new.set.to_string(),
         });
-        RowAddresses {
-            now: wall,
-            new_addresses: addresses.collect(),
-        }
+        addresses.collect()
     }
 }

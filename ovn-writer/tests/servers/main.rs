@@ -28,5 +28,4 @@ mod size;
 mod soak;
 mod tables;
 mod tls;
-mod verify;
 mod writer;

@@ -2,18 +2,18 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
+use proto::facts::{ObjectReport, PolicyComparison};
 use runtime::store::ObjectKey;
 
-use super::{Comparison, MOST, ObjectReport, of_program, of_resolver, text};
+use super::{MOST, of_program, of_resolver};
 use crate::plan::{ByName, Now, Output, Planner, Resolver};
 
 /// Compares all objects. Addresses that stay since a name is unanswered, and those left out at a limit, are no difference.
-pub fn compare(planner: &Planner, now: Now) -> Comparison {
-    let mut told = Comparison {
-        leader: planner.is_leading,
+pub fn compare(planner: &Planner, now: Now) -> PolicyComparison {
+    let mut told = PolicyComparison {
         dns_resolvers: planner.resolvers.len(),
         reasons: of_program(planner),
-        ..Comparison::default()
+        ..PolicyComparison::default()
     };
     for (key, resolver) in &planner.resolvers {
         let content = planner.content(key, resolver);
@@ -39,7 +39,6 @@ pub fn compare(planner: &Planner, now: Now) -> Comparison {
         }
     }
     told.is_same = told.differences.is_empty();
-    told.text = text::comparison(&told);
     told
 }
 
@@ -67,8 +66,8 @@ fn difference(
     (!is_same).then(|| ObjectReport {
         namespace: key.namespace.clone(),
         name: key.name.clone(),
-        kind: output,
-        fault,
+        kind: output.name().to_owned(),
+        fault: fault.map(str::to_owned),
         missing: missing.into_iter().collect(),
         surplus: surplus.into_iter().collect(),
         reasons: Vec::new(),

@@ -2,28 +2,22 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use runtime::{
-    inspect::{Asked, Subject},
-    store::ObjectKey,
+use proto::facts::{
+    Asked, ExplainedAddress, ExplainedResolver, PoliciesExplained, Reason, Subject,
 };
+use runtime::store::ObjectKey;
 
-use super::{
-    ExplainedAddress, ExplainedResolver, Explanation, MOST, Reason, deciding, objects, of_program,
-    of_resolver, text, trouble,
-};
+use super::{MOST, deciding, objects, of_program, of_resolver, trouble};
 use crate::{
     names::Listed,
     plan::{Now, Output, Planner, Resolver},
 };
 
 /// Explains a name or an address.
-pub fn explain(planner: &Planner, asked: &Asked, now: Now) -> Explanation {
-    let mut told = Explanation {
-        about: asked.text(),
-        namespace: asked.namespace.clone(),
-        leader: planner.is_leading,
+pub fn explain(planner: &Planner, asked: &Asked, now: Now) -> PoliciesExplained {
+    let mut told = PoliciesExplained {
         reasons: of_program(planner),
-        ..Explanation::default()
+        ..PoliciesExplained::default()
     };
     match &asked.subject {
         Ok(subject) => {
@@ -41,12 +35,11 @@ pub fn explain(planner: &Planner, asked: &Asked, now: Now) -> Explanation {
     told.is_there = told.is_wanted && told.dns_resolvers.iter().all(is_there);
     told.more_dns_resolvers = told.dns_resolvers.len().saturating_sub(MOST);
     told.dns_resolvers.truncate(MOST);
-    told.text = text::explanation(&told, &asked.whose());
     told
 }
 
 /// Why nothing can have the subject.
-fn of_subject(planner: &Planner, subject: &Subject, told: &Explanation) -> Vec<Reason> {
+fn of_subject(planner: &Planner, subject: &Subject, told: &PoliciesExplained) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let words = match subject {
         Subject::Address(address) => {
@@ -112,9 +105,13 @@ fn explained(
         let has = |output: &Output| stored(*output).is_some_and(|it| it.has(*address));
         ExplainedAddress {
             address: *address,
-            objects: kinds.iter().copied().filter(has).collect(),
+            objects: kinds
+                .iter()
+                .filter(|it| has(it))
+                .map(|it| it.name().to_owned())
+                .collect(),
             is_there,
-            reason: reason(planner, resolver, &listed, *address, is_there),
+            reason: reason(planner, resolver, &listed, *address, is_there).map(str::to_owned),
         }
     });
     Some(ExplainedResolver {

@@ -2,70 +2,60 @@
 
 use std::ops::Bound::{Excluded, Unbounded};
 
+use proto::facts::{ListedResolver, Query, ResolverName};
 use runtime::store::ObjectKey;
 
-use super::{ListedResolver, Listing, NameListed, deciding, objects};
+use super::{deciding, objects, trouble};
 use crate::{
     names::Listed,
     plan::{Output, Planner, Resolver},
 };
 
-/// The most `DNSResolver` objects of a page.
-const MOST_RESOLVERS: usize = 100;
-
 /// The most addresses of a page. One `DNSResolver` alone may exceed it.
 const MOST_ADDRESSES: usize = 20_000;
 
-/// The next page of names, after this `DNSResolver`. The filter is a part of names in any case; wildcards pass it.
+/// The next page of `DNSResolver` objects, after this one, and the last of the page if more follow. Wildcards pass any filter.
 pub fn list(
     planner: &Planner,
-    filter: &str,
-    namespace: Option<&str>,
+    query: &Query,
     after: Option<&ObjectKey>,
-) -> Listing {
-    let filter = filter.to_ascii_lowercase();
+) -> (Vec<ListedResolver>, Option<ObjectKey>) {
     let rest = match after {
         Some(after) => planner.resolvers.range((Excluded(after), Unbounded)),
         None => planner.resolvers.range::<ObjectKey, _>(..),
     };
-    let is_asked = |key: &ObjectKey| namespace.is_none_or(|it| it == key.namespace);
-    let mut listing = Listing {
-        leader: planner.is_leading,
-        dns_resolvers: Vec::new(),
-        next: None,
-    };
-    let (mut addresses, mut last) = (0, None::<&ObjectKey>);
+    let namespace = query.namespace.as_ref();
+    let is_asked = |key: &ObjectKey| namespace.is_none_or(|it| *it == key.namespace);
+    let (mut page, mut addresses, mut last) = (Vec::new(), 0, None::<&ObjectKey>);
     for (key, resolver) in rest.filter(|(key, _)| is_asked(key)) {
-        let names = names_of(planner, key, resolver, &filter);
+        let names = names_of(planner, key, resolver, query);
         if names.is_empty() {
             continue;
         }
         addresses += names.iter().map(|it| it.addresses.len()).sum::<usize>();
-        let listed = listing.dns_resolvers.len();
-        if listed == MOST_RESOLVERS || (listed > 0 && addresses > MOST_ADDRESSES) {
-            listing.next = last.cloned();
-            break;
+        if page.len() == query.limit || (!page.is_empty() && addresses > MOST_ADDRESSES) {
+            return (page, last.cloned());
         }
         last = Some(key);
-        listing.dns_resolvers.push(ListedResolver {
+        page.push(ListedResolver {
             namespace: key.namespace.clone(),
             name: key.name.clone(),
             objects: objects(planner, key, resolver),
             names,
         });
     }
-    listing
+    (page, None)
 }
 
 fn names_of(
     planner: &Planner,
     key: &ObjectKey,
     resolver: &Resolver,
-    filter: &str,
-) -> Vec<NameListed> {
+    query: &Query,
+) -> Vec<ResolverName> {
     let is_asked = |listed: &&Listed| match &listed.name {
-        Ok(name) => name.is_wildcard() || name.as_str().contains(filter),
-        Err(_) => listed.text.to_ascii_lowercase().contains(filter),
+        Ok(name) => name.is_wildcard() || query.matches(name.as_str()),
+        Err(_) => query.matches(&listed.text),
     };
     let map = planner.own(key, resolver, Output::Map);
     let deciding = deciding(planner, key, resolver);
@@ -76,9 +66,10 @@ fn names_of(
         addresses.extend(stored.into_iter().flatten());
         addresses.retain(|address| deciding.is_some_and(|it| it.has(*address)));
         let name = listed.name.as_ref();
-        NameListed {
+        ResolverName {
             name: name.map_or_else(|_| listed.text.clone(), ToString::to_string),
             addresses: addresses.into_iter().collect(),
+            trouble: trouble(planner, listed),
         }
     });
     names.collect()

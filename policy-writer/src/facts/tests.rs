@@ -1,24 +1,24 @@
 //! The answers to administrators: why an address is in objects, which names have it, and whether all is as the statuses say.
 
-use runtime::inspect::Asked;
+use proto::facts::{Asked, ExplainedAddress, PoliciesExplained};
 use serde_json::json;
 
 use super::*;
-use crate::plan::tests::world::World;
+use crate::plan::{Output, tests::world::World};
 
-fn explain(world: &World, about: &str) -> Explanation {
+fn explain(world: &World, about: &str) -> PoliciesExplained {
     let asked = Asked::new(about, None);
     super::explain(&world.planner, &asked, world.now())
 }
 
 /// The kinds of the reasons, of the whole and of the DNSResolvers.
-fn reasons(told: &Explanation) -> Vec<&str> {
+fn reasons(told: &PoliciesExplained) -> Vec<&str> {
     let of_resolvers = told.dns_resolvers.iter().flat_map(|it| &it.reasons);
     let all = told.reasons.iter().chain(of_resolvers);
-    all.map(|reason| reason.reason.as_str()).collect()
+    all.map(|reason| reason.code.as_str()).collect()
 }
 
-fn only(told: &Explanation) -> &ExplainedAddress {
+fn only(told: &PoliciesExplained) -> &ExplainedAddress {
     let [resolver] = &told.dns_resolvers[..] else {
         panic!("{told:?}");
     };
@@ -35,10 +35,13 @@ fn address_has_the_objects_with_it() {
     world.foreign_policy("dns", Some(53));
     world.pass(30);
     let told = explain(&world, "192.0.2.1");
-    assert!(told.is_there && told.is_wanted && told.leader);
+    assert!(told.is_there && told.is_wanted);
     assert_eq!(told.dns_resolvers[0].names, ["one.example.com"]);
     let address = only(&told);
-    assert_eq!(address.objects, [Output::Policy, Output::Map]);
+    assert_eq!(
+        address.objects,
+        [Output::Policy, Output::Map].map(Output::name)
+    );
     assert_eq!(address.reason, None);
     // By its name, in any case.
     let told = explain(&world, "One.example.COM");
@@ -83,12 +86,12 @@ fn write_that_waits_says_what_for() {
     assert_eq!(reasons(&told), ["Waiting"]);
     let address = only(&told);
     assert_eq!(
-        (address.is_there, address.reason),
+        (address.is_there, address.reason.as_deref()),
         (false, Some("not written"))
     );
     assert!(
         told.dns_resolvers[0].reasons[0]
-            .words
+            .sentence
             .contains("two.example.com, for at most 10 s")
     );
     // Without the lead nothing is written.
@@ -113,20 +116,21 @@ fn limit_and_object_of_another_owner_are_named() {
     world.pass(20);
     assert_eq!(only(&explain(&world, texts[0])).reason, None);
     let told = explain(&world, texts[5_000]);
-    assert_eq!(only(&told).reason, Some("left out at a limit"));
+    assert_eq!(only(&told).reason.as_deref(), Some("left out at a limit"));
     assert_eq!(reasons(&told), ["LimitExceeded"]);
     let told = explain(&world, "192.0.2.3");
     assert_eq!((told.is_there, reasons(&told)), (false, vec!["NameTaken"]));
-    assert_eq!(only(&told).objects, [Output::Map]);
+    assert_eq!(only(&told).objects, [Output::Map.name()]);
     // An address that is left out is no difference, and another owner's policy is one.
     let compared = compare(&world.planner, world.now());
     assert_eq!((compared.objects, compared.left_out), (4, 1));
     let differing: Vec<_> = compared
         .differences
         .iter()
-        .map(|it| (it.kind, it.fault))
+        .map(|it| (&*it.kind, it.fault.as_deref()))
         .collect();
-    assert_eq!(differing, [(Output::Policy, Some("it has another owner"))]);
+    let policy = Output::Policy.name();
+    assert_eq!(differing, [(policy, Some("it has another owner"))]);
 }
 
 #[test]
@@ -151,7 +155,9 @@ fn objects_are_compared_with_the_statuses() {
     // A rule without destinations.
     world.open_policy("a");
     assert_eq!(
-        compare(&world.planner, world.now()).differences[0].fault,
+        compare(&world.planner, world.now()).differences[0]
+            .fault
+            .as_deref(),
         Some("a rule without destinations allows everything")
     );
     world.pass(20);
@@ -164,8 +170,8 @@ fn objects_are_compared_with_the_statuses() {
     // A kind that cannot be read may have the object.
     world.unread.insert(Output::Policy);
     world.restart();
-    let fault = compare(&world.planner, world.now()).differences[0].fault;
-    assert_eq!(fault, Some("objects of this kind are not read"));
+    let fault = &compare(&world.planner, world.now()).differences[0].fault;
+    assert_eq!(fault.as_deref(), Some("objects of this kind are not read"));
 }
 
 #[test]
@@ -183,26 +189,30 @@ fn names_are_listed_in_pages_with_stored_addresses() {
     }
     // It is not written yet.
     world.name("n119.example.com.", &["192.0.2.1", "192.0.2.2"]);
-    let list = |filter: &str, after: Option<ObjectKey>| {
-        super::list(&world.planner, filter, None, after.as_ref())
+    let list = |name: &str, after: Option<ObjectKey>| {
+        let query = Query {
+            name: name.to_owned(),
+            limit: 100,
+            ..Query::all()
+        };
+        super::list(&world.planner, &query, after.as_ref())
     };
-    let first = list("", None);
-    assert_eq!(first.dns_resolvers.len(), 100);
-    let next = list("", first.next);
-    assert_eq!((next.dns_resolvers.len(), next.next), (20, None));
-    let last = next.dns_resolvers.last().unwrap();
+    let (first, next) = list("", None);
+    assert_eq!(first.len(), 100);
+    let (last, next) = list("", next);
+    assert_eq!((last.len(), next), (20, None));
+    let last = last.last().unwrap();
     assert_eq!(last.names[0].name, "n119.example.com.");
     assert_eq!(last.names[0].addresses.len(), 1);
-    let found = list("N007", None);
-    let names = |name: &str| {
-        found
-            .dns_resolvers
+    let (found, _) = list("N007", None);
+    let count = |name: &str| {
+        let having = found
             .iter()
-            .filter(|it| it.names.iter().any(|it| it.name == name))
-            .count()
+            .filter(|it| it.names.iter().any(|it| it.name == name));
+        having.count()
     };
     assert_eq!(
-        (names("n007.example.com."), names("*.example.org.")),
+        (count("n007.example.com."), count("*.example.org.")),
         (1, 100)
     );
 }

@@ -1,7 +1,11 @@
 //! DNS names as the API spells them, object names, and address-set names.
 
-use std::{borrow::Borrow, fmt};
+use std::{
+    borrow::{Borrow, Cow},
+    fmt,
+};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use crate::dns;
@@ -13,7 +17,9 @@ pub const ADDRESS_SET_OWNER_TYPE: &str = "EgressFirewallDNS";
 pub const DEFAULT_NETWORK_CONTROLLER: &str = "default-network-controller";
 
 /// The address family of an address set (`external_ids:ip-family`).
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
     /// IPv4: `v4`, DNS type A.
@@ -189,6 +195,20 @@ impl Borrow<str> for DnsName {
 impl fmt::Debug for DnsName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl JsonSchema for DnsName {
+    fn schema_name() -> Cow<'static, str> {
+        "DnsName".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
     }
 }
 

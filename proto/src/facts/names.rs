@@ -1,27 +1,146 @@
-//! The facts of a collector about names and addresses: its answers to `/names.json` and `/explain.json`.
+//! The facts of a collector: names, addresses, rules and streams.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Reason;
 use crate::{api::DnsName, timestamp::Timestamp};
 
-/// Some of the names in use and of objects, sorted: the answer to `/names.json`.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+/// What a collector knows.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NameList {
-    /// The time of the facts.
-    pub at: Timestamp,
-    /// Whether this replica looks names up, and removes addresses.
-    pub leader: bool,
-    /// At most 500.
+pub struct CollectorFacts {
+    /// Whether names are looked up at all.
+    pub lookups: bool,
+    /// The names that wait for a look-up or are being looked up, with those found under wildcards.
+    pub scheduled_lookups: usize,
+    /// The names in rules and of objects.
+    pub name_count: usize,
+    /// The objects with rules, by kind.
+    pub sources: Vec<SourceFacts>,
+    /// The server blocks of DNS servers, and whether they stream; none without probes (`--flush-probe 0`).
+    pub streams: Vec<StreamFacts>,
+    /// The connected peers.
+    pub peers: Vec<PeerFacts>,
+    /// The namespaces at a cap, at most 1,000.
+    pub namespaces_at_cap: Vec<CapFacts>,
+    /// Names of objects that no rule has, at most 1,000. Such an object goes ten minutes after the last rule for it.
+    pub names_without_rule: Vec<DnsName>,
+    /// A page of the names, sorted.
     pub names: Vec<ListedName>,
-    /// The last listed name, if more follow.
+    /// The last name of the page, if more follow.
     pub next: Option<DnsName>,
+    /// The latest new addresses, the oldest first.
+    pub new_addresses: Vec<NameAddress>,
+}
+
+/// The objects with rules of one kind.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceFacts {
+    /// The kind.
+    pub kind: String,
+    /// Their number, without those that were never decoded.
+    pub objects: usize,
+    /// Those that cannot be decoded and never could, as `NAMESPACE/NAME`.
+    pub unknown: Vec<String>,
+    /// Why they cannot be read now.
+    pub out_of_sync: Option<String>,
+}
+
+/// A server block of a DNS server, and its stream to the collector.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamFacts {
+    /// The DNS server.
+    #[schemars(with = "String")]
+    pub server: SocketAddr,
+    /// The name by which its block is probed.
+    pub name: String,
+    /// Whether probes come back.
+    pub state: StreamState,
+    /// How long ago a probe last came back.
+    pub reported_seconds: Option<f64>,
+    /// The time from that probe to the flush.
+    pub delay_seconds: Option<f64>,
+    /// The response code of the last answer to a probe.
+    pub rcode: Option<u8>,
+}
+
+/// Whether the flush probes of a server block come back in a dnstap stream.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamState {
+    /// No probe has come back yet.
+    #[default]
+    Trying,
+    /// Probes come back.
+    Streaming,
+    /// No probe came back for 30 s.
+    NotStreaming,
+    /// It forwards probes, and gets no more.
+    Forwards,
+}
+
+impl StreamState {
+    /// Every value of [`StreamState::as_str`].
+    pub const WORDS: &[&str] = &["trying", "streaming", "not_streaming", "forwards"];
+
+    /// Its value in metric labels and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trying => "trying",
+            Self::Streaming => "streaming",
+            Self::NotStreaming => "not_streaming",
+            Self::Forwards => "forwards",
+        }
+    }
+}
+
+/// A connected peer.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PeerFacts {
+    /// The address, or the process.
+    pub peer: String,
+    /// Whether it may stream. Frames of an unknown peer are not read.
+    pub is_known: bool,
+    /// The number of its connections.
+    pub connections: usize,
+    /// Data frames read since it connected.
+    pub frames: u64,
+    /// Its observations that were dropped.
+    pub lost: u64,
+}
+
+/// A new address of a name of rules.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NameAddress {
+    /// The name as in rules, which is `spec.name` of the object.
+    pub rule: String,
+    /// The name of the question. Under a wildcard it differs from the rule.
+    pub name: String,
+    /// The address.
+    pub address: IpAddr,
+    /// The time of the answer by the DNS server's clock.
+    pub answered_at: Option<Timestamp>,
+    /// When the collector read the answer.
+    pub read_at: Timestamp,
+    /// When the store acknowledged a status with the address.
+    pub status_written_at: Option<Timestamp>,
+    /// The object of that status, as `NAMESPACE/NAME`.
+    pub object: Option<String>,
+    /// The DNS server of the answer, or the collector's own look-up.
+    pub seen_where: String,
+    /// The namespaces with a rule for it, at most 100.
+    pub namespaces: Vec<String>,
 }
 
 /// A name with its addresses.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedName {
     /// Its state.
@@ -35,14 +154,10 @@ pub struct ListedName {
     pub asked_by: Vec<IpAddr>,
 }
 
-/// What a collector knows of a name or an address: the answer to `/explain.json?about=`.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+/// What a collector knows of a name or an address.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubjectFacts {
-    /// The time of the facts.
-    pub at: Timestamp,
-    /// Whether this replica looks names up, and removes addresses.
-    pub leader: bool,
     /// Whether names are looked up at all.
     pub lookups: bool,
     /// The guard that refuses the address.
@@ -60,7 +175,7 @@ pub struct SubjectFacts {
 }
 
 /// A guard that refuses addresses.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Guard {
     /// Its name, as in metrics.
     pub name: String,
@@ -69,7 +184,7 @@ pub struct Guard {
 }
 
 /// A name, and the rules that use it.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ExplainedName {
     /// Its state.
     #[serde(flatten)]
@@ -90,7 +205,7 @@ impl From<NameFacts> for ExplainedName {
 }
 
 /// A name in use or of an object.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NameFacts {
     /// The name, as a rule or an object has it.
@@ -116,6 +231,9 @@ pub struct NameFacts {
     pub next_lookup: Option<Timestamp>,
     /// Look-ups of the name in a row that found no address.
     pub fruitless_lookups: u32,
+    /// Why it has no address: the reason of the last failure, such as `NXDOMAIN`, `NoData`, `SERVFAIL`, `REFUSED`, `Timeout`, `Guarded` and
+    /// `LimitExceeded`.
+    pub no_address: Option<Reason>,
     /// The names in question whose look-ups fail, at most ten.
     pub failures: Vec<FailingName>,
     /// It is in a Deny rule, and so many addresses did not fit its object: traffic to them is not blocked.
@@ -125,7 +243,7 @@ pub struct NameFacts {
 }
 
 /// An address of a name.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddressFacts {
     /// The name that has it. Under a wildcard it differs from the rule.
@@ -148,10 +266,13 @@ pub struct AddressFacts {
     pub removed_after_lookup: bool,
     /// Whether the status of an object has it.
     pub in_object: bool,
+    /// The name needs no entry in that status, since the wildcard's own entry has the address.
+    #[serde(default)]
+    pub is_covered: bool,
 }
 
 /// A name whose look-ups fail.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct FailingName {
     /// The name.
     pub name: DnsName,
@@ -162,7 +283,7 @@ pub struct FailingName {
 }
 
 /// A namespace at a cap, and what it has.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CapFacts {
     /// The namespace, or the policy.
@@ -174,7 +295,7 @@ pub struct CapFacts {
 }
 
 /// The rules that use a name.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct NameReferences {
     /// At most 100 of them.
     pub rules: Vec<RuleReference>,
@@ -196,7 +317,7 @@ impl NameReferences {
 }
 
 /// An object that uses a name.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleReference {
     /// Its kind.
@@ -216,7 +337,7 @@ pub struct RuleReference {
 }
 
 /// An answer for a name without a rule.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct AnswerFacts {
     /// The name of the question.
     pub name: DnsName,
@@ -227,7 +348,7 @@ pub struct AnswerFacts {
 }
 
 /// Rules that are not applied, or not known.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct RuleFault {
     /// What is wrong.
     pub fault: RuleFaultKind,
@@ -240,7 +361,7 @@ pub struct RuleFault {
 }
 
 /// Why rules are not applied, or not known.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub enum RuleFaultKind {
     /// No object can have the name of the rule.
     NameRefused,

@@ -11,14 +11,13 @@ use hyper::{
     client::conn::http1,
 };
 use hyper_util::rt::TokioIo;
-use serde::de::DeserializeOwned;
+use proto::text::printable;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream},
     time::timeout,
 };
 
-use super::text::printable;
 use crate::listen::ListenAddress;
 
 /// The time-out until an answer begins, or for a whole short answer.
@@ -78,14 +77,11 @@ pub async fn get(connection: Box<dyn Connection>, path: &str) -> anyhow::Result<
     Ok(answer.into_body())
 }
 
-/// The JSON answer to a GET.
+/// The whole answer to a GET.
 ///
 /// # Errors
-/// Those of [`get`], and an answer that is no valid JSON or does not end within [`ANSWER_TIMEOUT`].
-pub async fn get_json<T: DeserializeOwned>(
-    connection: Box<dyn Connection>,
-    path: &str,
-) -> anyhow::Result<T> {
+/// Those of [`get`], and an answer that does not end within [`ANSWER_TIMEOUT`].
+pub async fn get_bytes(connection: Box<dyn Connection>, path: &str) -> anyhow::Result<Bytes> {
     let answered = timeout(ANSWER_TIMEOUT, async {
         let body = get(connection, path).await?;
         let collected = Limited::new(body, MAX_ANSWER).collect().await;
@@ -93,6 +89,5 @@ pub async fn get_json<T: DeserializeOwned>(
             .map(|body| body.to_bytes())
             .map_err(anyhow::Error::from_boxed)
     });
-    let bytes = answered.await.context("it does not answer in time")??;
-    serde_json::from_slice(&bytes).context("the answer is not the expected JSON")
+    answered.await.context("it does not answer in time")?
 }

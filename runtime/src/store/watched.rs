@@ -4,7 +4,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kube::Resource;
 use parking_lot::Mutex;
-use serde::Serialize;
 use tracing::warn;
 
 use super::metrics;
@@ -26,7 +25,7 @@ struct Watches {
 }
 
 /// An object that does not decode. It is skipped, and its last known state stays valid.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct BadObject {
     /// Its kind.
     pub kind: String,

@@ -2,8 +2,7 @@
 
 use std::{net::Ipv4Addr, path::PathBuf};
 
-use proto::facts::{NEW_ADDRESSES, NameAddresses, RowAddresses};
-use serde::de::DeserializeOwned;
+use proto::facts::{MOST_NEW_ADDRESSES, Query, Status};
 
 use crate::admin::get_over_unix;
 
@@ -29,14 +28,14 @@ pub(super) async fn came(
     name: &str,
     address: Ipv4Addr,
 ) -> Result<Came, String> {
-    let names: NameAddresses = read(collector).await?;
+    let names = read(collector).await?.collector.ok_or("no collector")?;
     let is_it = |it: &&proto::facts::NameAddress| it.name == name && it.address == address;
     let of_name = names.new_addresses.iter().rev().find(is_it);
     let of_name = of_name.ok_or("no answer")?;
     let answered = of_name.answered_at;
     let answered = answered.ok_or("a look-up of the collector was first")?;
     let status = of_name.status_written_at.ok_or("no status")?;
-    let rows: RowAddresses = read(ovn_writer).await?;
+    let rows = read(ovn_writer).await?.ovn_writer.ok_or("no ovn-writer")?;
     let is_it = |it: &&proto::facts::RowAddress| it.rule == of_name.rule && it.address == address;
     let row = rows
         .new_addresses
@@ -53,8 +52,13 @@ pub(super) async fn came(
     })
 }
 
-async fn read<T: DeserializeOwned>(socket: &std::path::Path) -> Result<T, String> {
-    let answer = get_over_unix(socket, NEW_ADDRESSES).await;
+async fn read(socket: &std::path::Path) -> Result<Status, String> {
+    let query = Query {
+        limit: 0,
+        recent: MOST_NEW_ADDRESSES,
+        ..Query::all()
+    };
+    let answer = get_over_unix(socket, &query.path()).await;
     let (_, body) = answer.map_err(|error| error.to_string())?;
     serde_json::from_str(&body).map_err(|error| error.to_string())
 }

@@ -107,8 +107,6 @@ pub(crate) struct Installation {
     pub(crate) coredns: Vec<CoreDns>,
     /// That of each CoreDNS: an EndpointSlice cannot have a loopback address.
     pub(crate) networks: Vec<Network>,
-    /// The ports of 127.0.0.1 with their metrics.
-    dns_metrics: Vec<Forward>,
     pub(crate) collectors: Vec<Pod>,
     pub(crate) writers: Vec<Pod>,
     pub(crate) databases: Vec<Northbound>,
@@ -180,7 +178,6 @@ impl Installation {
         let mut it = Self {
             coredns: Vec::new(),
             networks,
-            dns_metrics: Vec::new(),
             collectors: Vec::new(),
             writers: Vec::new(),
             databases: Vec::new(),
@@ -358,14 +355,6 @@ impl Installation {
         let ip_text = ip.to_string();
         self.kubelet.run(key, node, &template, &ip_text).await;
         // The kubelet reaches ports of 127.0.0.1.
-        let forward = Forward::start().await;
-        forward.add(SocketAddr::new(ip, 9153));
-        let ports = Ports {
-            ports: BTreeMap::from([(9153, forward.address().port())]),
-            logs: BTreeMap::new(),
-        };
-        self.kubelet.connect(key, &ports);
-        self.dns_metrics.push(forward);
     }
 
     /// Waits until the address is in the sets of both nodes.

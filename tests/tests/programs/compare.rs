@@ -23,14 +23,34 @@ async fn world() -> World {
     world
 }
 
-/// The output and exit status of `verify`.
-async fn verify(world: &World) -> (Option<i32>, Value) {
+/// An ovn-writer that writes nothing.
+async fn dry_run(world: &World) -> Program {
     let (store, nb) = (world.store.address(), world.northbound.remote());
-    let args = ["verify", "--store", &store, "--nb", &nb, "-o", "json"];
-    let output = run("egress", &args).await;
-    let said = serde_json::from_slice(&output.stdout);
-    let said = said.unwrap_or_else(|error| panic!("{error}: {output:?}"));
-    (output.status.code(), said)
+    let inspect = "--inspect=tcp://127.0.0.1:0";
+    let args = ["--store", &store, "--nb", &nb, "--dry-run", inspect].map(str::to_owned);
+    let program = Program::start(world.workdir.path(), "ovn-writer", args.to_vec()).await;
+    program.ready().await;
+    program
+}
+
+/// Where a program serves its facts.
+fn inspect(program: &Program) -> String {
+    let messages = program.messages();
+    let mut messages = messages.iter();
+    let listening = messages.find(|it| it["message"] == "inspect listening");
+    listening.unwrap()["addr"].as_str().unwrap().to_owned()
+}
+
+/// The output and exit status of `verify`.
+async fn verify(writer: &Program) -> (Option<i32>, Value) {
+    let output = run(
+        "egress",
+        &["verify", "--ovn-writer", &inspect(writer), "-o", "json"],
+    )
+    .await;
+    let said: Result<Value, _> = serde_json::from_slice(&output.stdout);
+    let mut said = said.unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    (output.status.code(), said["ovnWriters"][0]["answer"].take())
 }
 
 fn spoil(world: &World) {
@@ -52,16 +72,17 @@ fn spoil(world: &World) {
 #[tokio::test]
 async fn verify_exits_by_what_it_finds_and_the_metrics_say_the_same() {
     let mut world = world().await;
-    let (status, said) = verify(&world).await;
+    let (status, said) = verify(&world.ovn_writer).await;
     assert_eq!(
-        (status, &said["names"]),
+        (status, &said["differences"]),
         (Some(0), &serde_json::json!([])),
         "{said}"
     );
 
     world.ovn_writer.process().kill();
     spoil(&world);
-    let (status, said) = verify(&world).await;
+    let mut dry = dry_run(&world).await;
+    let (status, said) = verify(&dry).await;
     assert_eq!(status, Some(1), "{said}");
     let kinds = [
         ("missing_row", 1),
@@ -71,15 +92,9 @@ async fn verify_exits_by_what_it_finds_and_the_metrics_say_the_same() {
         ("unwanted_row", 0),
     ];
     for (kind, count) in kinds {
-        assert_eq!(said["differences"][kind], count, "{said}");
+        assert_eq!(said["counts"][kind], count, "{said}");
     }
-    assert_eq!(said["names"][0]["name"], NAME);
-
-    // This does not write either.
-    let (store, nb) = (world.store.address(), world.northbound.remote());
-    let args = ["--store", &store, "--nb", &nb, "--dry-run"].map(str::to_owned);
-    let mut dry = Program::start(world.workdir.path(), "ovn-writer", args.to_vec()).await;
-    dry.ready().await;
+    assert_eq!(said["differences"][0]["name"], NAME);
     for (kind, count) in kinds {
         let label = format!("kind=\"{kind}\"");
         eventually("the metrics say the same", async || {
@@ -96,14 +111,26 @@ async fn verify_exits_by_what_it_finds_and_the_metrics_say_the_same() {
     }
     let log = dry.process().log();
     let said = format!(
-        "{NAME}\n  a4029995183407368296 v4 of default-network-controller: +192.0.2.10 -192.0.2.66 -192.0.2.67\n"
+        "no rule:\n  {NAME} a4029995183407368296 v4 of default-network-controller: +192.0.2.10 -192.0.2.66 -192.0.2.67\n"
     );
     assert!(log.contains(&said), "{log}");
-    assert_eq!(verify(&world).await.0, Some(1));
     assert_eq!(dry.process().terminate().await.code(), Some(0));
 
     world.ovn_writer.restart().await;
     world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
     world.ovn_writer.ready().await;
-    assert_eq!(verify(&world).await.0, Some(0));
+    assert_eq!(verify(&world.ovn_writer).await.0, Some(0));
+}
+
+#[tokio::test]
+async fn url_of_another_program_is_refused_by_name() {
+    let world = world().await;
+    let inspect = inspect(&world.ovn_writer);
+    let output = run("egress", &["explain", NAME, "--collector", &inspect]).await;
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(2), "{stdout}");
+    assert!(
+        stdout.contains("it is no collector, but the ovn-writer"),
+        "{stdout}"
+    );
 }

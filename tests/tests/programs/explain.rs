@@ -56,7 +56,7 @@ impl Explain {
         let json = self.json(about).await;
         let reasons = json["reasons"].as_array().unwrap().iter();
         reasons
-            .map(|it| it["reason"].as_str().unwrap().to_owned())
+            .map(|it| it["code"].as_str().unwrap().to_owned())
             .collect()
     }
 }

@@ -11,6 +11,7 @@
 
 mod addresses;
 mod alerts;
+mod api;
 mod bad_input;
 mod capture;
 mod check;
@@ -22,6 +23,7 @@ mod field;
 mod flags;
 mod flow;
 mod image;
+mod inspect;
 mod lookups;
 mod malformed_input;
 mod metrics;

@@ -78,7 +78,7 @@ impl Probing {
     async fn blocks(&self) -> Vec<Value> {
         let (_, body) = get_over_unix(&self.inspect, "/status.json").await.unwrap();
         let status: Value = serde_json::from_str(&body).unwrap();
-        status["dnsBlocks"].as_array().unwrap().clone()
+        status["collector"]["streams"].as_array().unwrap().clone()
     }
 
     /// Waits until the status has this state for a server and name.

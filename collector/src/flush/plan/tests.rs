@@ -1,5 +1,6 @@
+use proto::facts::StreamState;
+
 use super::*;
-use crate::flush::block::BlockState;
 
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
@@ -68,7 +69,7 @@ impl World {
 
     fn silent(&mut self, _: Probe) {}
 
-    fn state(&self, i: u8, name: usize) -> BlockState {
+    fn state(&self, i: u8, name: usize) -> StreamState {
         let keys = self.plan.blocks.keys();
         let mut all = keys.zip(self.plan.view(self.now));
         let found = all.find(|(key, _)| **key == (server(i), name));
@@ -84,7 +85,7 @@ async fn every_server_gets_a_probe_for_each_name_in_every_interval() {
     world.run(S, World::streams);
     for i in 1..=3 {
         for name in 0..2 {
-            assert_eq!(world.state(i, name), BlockState::Streaming);
+            assert_eq!(world.state(i, name), StreamState::Streaming);
             let of_block = world
                 .sent
                 .iter()
@@ -100,7 +101,7 @@ async fn every_server_gets_a_probe_for_each_name_in_every_interval() {
 async fn block_is_streaming_as_soon_as_a_probe_comes_back() {
     let mut world = World::new(1, 1);
     assert_eq!(world.run(S, World::streams), 10);
-    assert_eq!(world.state(1, 0), BlockState::Streaming);
+    assert_eq!(world.state(1, 0), StreamState::Streaming);
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,9 +109,9 @@ async fn block_without_a_stream_gets_a_probe_every_five_seconds() {
     for handle in [World::silent, World::answers] {
         let mut world = World::new(1, 1);
         assert_eq!(world.run(20 * S, handle), 4);
-        assert_eq!(world.state(1, 0), BlockState::Trying);
+        assert_eq!(world.state(1, 0), StreamState::Trying);
         world.run(2 * S, World::streams);
-        assert_eq!(world.state(1, 0), BlockState::Streaming);
+        assert_eq!(world.state(1, 0), StreamState::Streaming);
     }
 }
 
@@ -126,8 +127,8 @@ async fn block_that_forwards_a_probe_gets_no_more() {
     world.run(60 * S, forwards);
     let to_it = world.sent.iter().filter(|probe| probe.block.1 == 1);
     assert_eq!(to_it.count(), 1);
-    assert_eq!(world.state(1, 1), BlockState::Forwards);
-    assert_eq!(world.state(1, 0), BlockState::Streaming);
+    assert_eq!(world.state(1, 1), StreamState::Forwards);
+    assert_eq!(world.state(1, 0), StreamState::Streaming);
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,14 +146,14 @@ async fn block_without_probe_for_30_s_is_not_streaming() {
     world.run(3 * S, World::streams);
     // The network drops packets while the stream stays open.
     world.run(29 * S, World::silent);
-    assert_eq!(world.state(1, 0), BlockState::Streaming);
+    assert_eq!(world.state(1, 0), StreamState::Streaming);
     world.run(2 * S, World::silent);
-    assert_eq!(world.state(1, 0), BlockState::NotStreaming);
+    assert_eq!(world.state(1, 0), StreamState::NotStreaming);
     // It may forward probes now, and a server without a stream could not show that.
     assert!(world.run(60 * S, World::answers) <= 13);
-    assert_eq!(world.state(1, 0), BlockState::NotStreaming);
+    assert_eq!(world.state(1, 0), StreamState::NotStreaming);
     world.run(7 * S, World::streams);
-    assert_eq!(world.state(1, 0), BlockState::Streaming);
+    assert_eq!(world.state(1, 0), StreamState::Streaming);
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,10 +176,10 @@ async fn unknown_probes_are_ignored() {
         }
     };
     world.run(31 * S, foreign);
-    assert_eq!(world.state(1, 0), BlockState::NotStreaming);
+    assert_eq!(world.state(1, 0), StreamState::NotStreaming);
     let first = world.sent[0].nonce;
     assert_eq!(world.see(first, false), None);
-    assert_eq!(world.state(1, 0), BlockState::NotStreaming);
+    assert_eq!(world.state(1, 0), StreamState::NotStreaming);
     assert!(world.plan.sent.len() < world.sent.len());
 }
 

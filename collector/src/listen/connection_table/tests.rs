@@ -72,7 +72,7 @@ fn who_is_connected_is_told_with_what_came_and_what_was_dropped() {
     two.count(5, lost);
     gone.count(1, lost);
     drop(gone);
-    let view = PeerView {
+    let view = PeerFacts {
         peer: "192.0.2.1".to_owned(),
         is_known: true,
         connections: 2,
@@ -80,8 +80,6 @@ fn who_is_connected_is_told_with_what_came_and_what_was_dropped() {
         lost: 3,
     };
     assert_eq!(connections.view(), [view]);
-    let twice = Drops { queue: 2, share: 4 };
-    assert_eq!(connections.drops(), twice);
     let _unknown = connections.permit(&peer("192.0.2.3:1"), false).unwrap();
     let known = connections.known_addresses();
     assert_eq!(known, [Some([192, 0, 2, 1].into())].into());

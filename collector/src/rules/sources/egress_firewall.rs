@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kube::ResourceExt;
-use proto::api::EgressFirewall;
-use runtime::{args::parse_duration, inspect::text::quoted};
+use proto::{api::EgressFirewall, text::quoted};
+use runtime::args::parse_duration;
 
 use super::{
     super::{
@@ -36,6 +36,12 @@ impl RuleSource for EgressFirewall {
         let rules = &self.spec.egress;
         if let Some(more @ 1..) = rules.len().checked_sub(MAX_RULES) {
             faults.count(Fault::TooManyRules, more);
+        }
+        for (index, rule) in rules.iter().enumerate().take(MAX_RULES) {
+            let to = &rule.to;
+            if to.dns_name.is_none() && to.cidr_selector.is_none() && to.node_selector.is_none() {
+                faults.add(Fault::NoDestination, format!("egress[{index}]"));
+            }
         }
         let rules = (0..).zip(rules.iter().take(MAX_RULES));
         let named = rules.filter_map(|(index, rule)| {

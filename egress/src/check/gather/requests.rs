@@ -31,13 +31,6 @@ pub(super) async fn version(client: &Client) -> Seen<String> {
         .ok_or_else(|| Unseen("the server has no /version: it is no API server".to_owned()))
 }
 
-/// Whether the server has a resource. Discovery needs no rights beyond those of every account.
-pub(super) async fn is_served(client: &Client, version: &str, plural: &str) -> Seen<bool> {
-    let served = asked(client.list_api_group_resources(version)).await?;
-    let mut resources = served.iter().flat_map(|list| &list.resources);
-    Ok(resources.any(|resource| resource.name == plural))
-}
-
 pub(in crate::check) async fn list<K>(api: Api<K>, labels: &str) -> Seen<Vec<K>>
 where
     K: Clone + Debug + DeserializeOwned,

@@ -1,16 +1,14 @@
 //! The facts of a small cluster in which everything works.
 
-use k8s_openapi::jiff::Timestamp;
+use proto::facts::{CollectorFacts, Head, OvnWriterFacts, PolicyWriterFacts, Program, Status};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::{
-    check::{
-        facts::{ClusterDns, DnsPod, DnsService, Facts, Leases, OvnKubernetes, Resource},
-        programs::{CollectorStatus, Programs},
-        workloads::{Settings, Workload},
-    },
-    targets::Kind,
+use crate::check::{
+    facts::{ClusterDns, DnsService, Facts, OvnKubernetes},
+    programs::{Programs, Reported},
+    seen::Seen,
+    workloads::{Settings, Workload},
 };
 
 /// An object of Kubernetes.
@@ -18,32 +16,13 @@ pub(super) fn of<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-fn workload(kind: Kind, name: &str, spec: Value) -> Workload {
-    let is_daemon_set = kind == Kind::OvnWriter;
-    let mut spec = spec;
-    spec["containers"] = json!([{ "name": "c", "image": "i:1" }]);
+pub(super) fn workload(kind: Program, name: &str) -> Workload {
     Workload {
         name: name.to_owned(),
         kind,
-        is_daemon_set,
-        replicas: i32::from(!is_daemon_set),
-        desired: None,
-        template: of(json!({ "spec": spec })),
+        replicas: 1,
+        template: of(json!({ "spec": { "containers": [{ "name": "c", "image": "i:1" }] } })),
     }
-}
-
-pub(super) fn collector() -> Workload {
-    workload(Kind::Collector, "collector", json!({}))
-}
-
-/// The Deployment of the policy-writer.
-pub(super) fn policy_writer() -> Workload {
-    workload(Kind::PolicyWriter, "policy-writer", json!({}))
-}
-
-/// The DaemonSet of the ovn-writer, with these fields in the spec of its pods.
-pub(super) fn writer(spec: Value) -> Workload {
-    workload(Kind::OvnWriter, "ovn-writer", spec)
 }
 
 fn pod<T: DeserializeOwned>(namespace: &str, labels: Value, ip: &str) -> T {
@@ -59,23 +38,59 @@ fn service<T: DeserializeOwned>(name: &str, ip: &str) -> T {
     of(json!({ "metadata": { "name": name }, "spec": { "clusterIP": ip, "ports": ports } }))
 }
 
+/// The status of a program that leads.
+pub(in crate::check) fn status(program: Program) -> Status {
+    let mut status = Status {
+        head: Head {
+            program,
+            version: "1.2.3".to_owned(),
+            leader: true,
+            ..Head::default()
+        },
+        ..Status::default()
+    };
+    match program {
+        Program::Collector => status.collector = Some(CollectorFacts::default()),
+        Program::OvnWriter => {
+            let mut facts = OvnWriterFacts::default();
+            facts.database.is_connected = true;
+            status.ovn_writer = Some(facts);
+        }
+        Program::PolicyWriter => status.policy_writer = Some(PolicyWriterFacts::default()),
+    }
+    status
+}
+
+pub(in crate::check) fn reported<T>(program: &str, answer: Seen<T>) -> Vec<Reported<T>> {
+    let program = program.to_owned();
+    vec![Reported { program, answer }]
+}
+
+/// A collector with these facts.
+pub(in crate::check) fn collector_with(facts: Seen<CollectorFacts>) -> Programs {
+    let answer = facts.map(|facts| Status {
+        collector: Some(facts),
+        ..status(Program::Collector)
+    });
+    Programs {
+        collectors: reported("collector a", answer),
+        ..Programs::default()
+    }
+}
+
 pub(super) fn well() -> Facts {
     let corefile =
         ". {\n dnstap tcp://10.96.0.53:6000 full\n dnstap tcp://10.96.0.54:6000 full\n}\n";
     let settings = Settings::default();
-    let resource = |name| Resource {
-        name,
-        is_served: Ok(true),
-    };
     let collectors = json!({ "app.kubernetes.io/component": "collector", "egress-by-name/instance": "collector" });
     let writers = json!({ "app.kubernetes.io/component": "ovn-writer" });
-    let now = Timestamp::now().to_string();
     Facts {
         namespace: "dns".to_owned(),
         version: Ok("v1.36.3".to_owned()),
-        resources: vec![resource("dnsnameresolvers.network.openshift.io")],
-        workloads: Ok(vec![collector(), writer(json!({}))]),
-        namespaces: Vec::new(),
+        workloads: Ok(vec![
+            workload(Program::Collector, "collector"),
+            workload(Program::OvnWriter, "ovn-writer"),
+        ]),
         pods: Ok(vec![
             pod("dns", collectors, "10.0.0.1"),
             pod("dns", writers, "10.0.0.2"),
@@ -85,14 +100,10 @@ pub(super) fn well() -> Facts {
             service("collector", "10.96.0.53"),
             service("collector-2", "10.96.0.54"),
         ]),
-        policies: vec![("dns".to_owned(), Ok(Vec::new()))],
         dns: ClusterDns {
             services: vec![DnsService {
                 key: settings.dns_services[0].clone(),
-                pods: Ok(Some(vec![DnsPod {
-                    pod: pod("kube-system", json!({}), "10.0.0.3"),
-                    version: Ok(("1.14.7".to_owned(), "its metrics")),
-                }])),
+                pods: Ok(Some(vec![pod("kube-system", json!({}), "10.0.0.3")])),
             }],
             corefile: Some((
                 settings.corefile.clone().unwrap(),
@@ -102,13 +113,6 @@ pub(super) fn well() -> Facts {
             bypassing: Ok(Vec::new()),
         },
         settings,
-        leases: Leases {
-            collectors: Ok(Some(of(json!({ "spec": {
-                "holderIdentity": "a", "leaseDurationSeconds": 10, "renewTime": now,
-            }})))),
-            policy_writers: None,
-        },
-        nodes: Ok(vec![of(json!({ "metadata": { "name": "node-a" } }))]),
         ovn_kubernetes: OvnKubernetes {
             pods: Ok(vec![of(json!({
                 "metadata": { "name": "ovnkube-node-a" },
@@ -116,9 +120,9 @@ pub(super) fn well() -> Facts {
             }))]),
             configs: Vec::new(),
         },
-        programs: Programs::of_collector(Ok(CollectorStatus {
-            leader: true,
-            ..CollectorStatus::default()
-        })),
+        programs: Programs {
+            collectors: reported("collector a", Ok(status(Program::Collector))),
+            ..Programs::default()
+        },
     }
 }

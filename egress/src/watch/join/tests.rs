@@ -37,14 +37,8 @@ fn polled<const C: usize>(
     writers: [Option<RowAddress>; 2],
 ) -> Polled {
     let names = ["one", "two"].map(str::to_owned);
-    let writers = writers.map(|it| RowAddresses {
-        now: time(now),
-        new_addresses: it.into_iter().collect(),
-    });
-    let collectors = collectors.map(|it| NameAddresses {
-        now: time(now),
-        new_addresses: it.into_iter().collect(),
-    });
+    let writers = writers.map(|it| (time(now), it.into_iter().collect()));
+    let collectors = collectors.map(|it| (time(now), it.into_iter().collect()));
     Polled {
         collectors: collectors.into(),
         writers: names.into_iter().zip(writers).collect(),

@@ -1,10 +1,12 @@
 //! Explanations of names and addresses.
 
-use runtime::inspect::Asked;
+use proto::facts::{Asked, DatabaseFacts, Idle, OvnWriterFacts, Query, SetFacts, SetsExplained};
 
 use super::*;
-use crate::desired::Filter;
-use crate::explain::{Explanation, Idle, Selection, SetShown, Sets, SetsQuery, Sides, Snapshot};
+use crate::{
+    desired::Filter,
+    explain::{Sides, WriterStatus},
+};
 
 fn sides(world: &World) -> Sides<'_> {
     Sides {
@@ -15,28 +17,35 @@ fn sides(world: &World) -> Sides<'_> {
     }
 }
 
-fn explain(world: &World, about: &str, namespace: Option<&str>) -> Explanation {
+fn explain(world: &World, about: &str, namespace: Option<&str>) -> SetsExplained {
     let asked = Asked::new(about, namespace.map(str::to_owned));
-    Explanation::new(&asked, sides(world))
+    sides(world).explain(&asked)
 }
 
-fn query(filter: &str) -> SetsQuery {
-    SetsQuery {
-        filter: filter.to_owned(),
-        selection: Selection::default(),
-        addresses: 2,
+fn query(name: &str) -> Query {
+    Query {
+        name: name.to_owned(),
+        ..Query::all()
     }
 }
 
+fn status(sides: Sides<'_>, query: &Query) -> WriterStatus {
+    sides.status(query, "unix:/run/nb.sock".to_owned(), true)
+}
+
+fn facts(world: &World, name: &str) -> OvnWriterFacts {
+    status(sides(world), &query(name)).facts
+}
+
 /// For each set: family, desired and present addresses, and references.
-fn counts(sets: &[SetShown]) -> Vec<(&str, usize, Option<usize>, usize)> {
-    let count = |set: &SetShown| (set.family, set.wanted, set.present, set.rules);
+fn counts(sets: &[SetFacts]) -> Vec<(Family, usize, Option<usize>, usize)> {
+    let count = |set: &SetFacts| (set.family, set.wanted, set.present, set.rules);
     sets.iter().map(count).collect()
 }
 
-fn reasons(world: &World, about: &str) -> Vec<&'static str> {
+fn reasons(world: &World, about: &str) -> Vec<String> {
     let reasons = explain(world, about, None).reasons;
-    reasons.iter().map(|reason| reason.reason).collect()
+    reasons.into_iter().map(|reason| reason.code).collect()
 }
 
 /// A settled world with a rule that names the sets.
@@ -57,29 +66,21 @@ fn an_address_in_a_set_is_told_with_the_row_the_rules_and_since_when() {
     let [name] = explanation.names.as_slice() else {
         panic!("{explanation:?}");
     };
-    assert!(name.is_wanted && name.differences.is_none());
+    assert!(name.is_wanted && name.differences.is_empty());
     let [row] = name.rows.as_slice() else {
         panic!("{name:?}");
     };
     let address = &row.addresses[0];
     assert_eq!(
-        (address.address.as_str(), row.addresses.len()),
-        ("10.0.0.1", 1)
+        (address.address.to_string(), row.addresses.len()),
+        ("10.0.0.1".to_owned(), 1)
     );
     let since = address.since_seconds.unwrap();
     assert!((12..=17).contains(&since), "{since}");
     assert_eq!(
-        (row.family, row.rules.len(), row.rules[0].table),
+        (&*row.family, row.rules.len(), &*row.rules[0].table),
         ("v4", 1, "ACL")
     );
-    let text = explanation.text.join("\n");
-    for part in [
-        "10.0.0.1 is in a set that rules refer to.\nwww.example.com.: object ns/dns-1\n  row a",
-        "\n    10.0.0.1: written ",
-        "\n    ACL",
-    ] {
-        assert!(text.contains(part), "{part:?} is missing in {text}");
-    }
 }
 
 #[test]
@@ -95,23 +96,24 @@ fn change_of_another_client_is_a_difference_until_it_is_repaired() {
         .into();
     }
     world.tell();
-    let before = explain(&world, W, None).text.join("\n");
-    assert!(
-        before.contains("different from the store:") && before.contains(" +10.0.0.1 -10.6.6.6"),
-        "{before}"
-    );
-    let is_printable = |it| it == '\n' || (' '..='~').contains(&it);
-    assert!(before.chars().all(is_printable), "{before}");
-    assert!(
-        before
-            .contains("10.6.6.6: written before this run, or long ago; the store does not want it"),
-        "{before}"
+    let before = explain(&world, W, None);
+    let [difference] = before.names[0].differences.as_slice() else {
+        panic!("{before:?}");
+    };
+    assert_eq!(difference.missing, ["10.0.0.1"]);
+    assert_eq!(difference.surplus, ["\u{1b}[2J", "10.6.6.6"]);
+    let row = before.names[0].rows.iter().find(|it| it.family == "v4");
+    let foreign = row.unwrap().addresses.iter().find(|it| !it.is_wanted);
+    let foreign = foreign.unwrap();
+    assert_eq!(
+        (foreign.address.to_string(), foreign.since_seconds),
+        ("10.6.6.6".to_owned(), None)
     );
     assert_eq!(reasons(&world, "10.0.0.1"), ["NotWritten"]);
     assert_eq!(reasons(&world, "10.6.6.6"), ["Surplus"]);
     world.work();
     let after = explain(&world, W, None);
-    assert!(after.names[0].differences.is_none(), "{after:?}");
+    assert!(after.names[0].differences.is_empty(), "{after:?}");
 }
 
 #[test]
@@ -130,7 +132,6 @@ fn what_is_in_no_set_says_why() {
     let other = explain(&settled(), W, Some("team"));
     assert!(!other.is_there);
     assert_eq!(other.names[0].rows[0].rules_elsewhere, 1);
-    assert!(other.text[0].ends_with("is not in a set that rules refer to for namespace team."));
 }
 
 /// The pods have IPv4 addresses only.
@@ -142,11 +143,8 @@ fn an_address_of_a_family_that_is_not_in_use_is_skipped() {
     world.settle();
     assert_eq!(reasons(&world, "2001:db8::1"), ["Skipped"]);
     assert_eq!(reasons(&world, W), ["Skipped"]);
-    let text = explain(&world, W, None).text.join("\n");
-    assert!(
-        text.contains("no set may have: family-not-in-use"),
-        "{text}"
-    );
+    let why = explain(&world, W, None).reasons.remove(0).sentence;
+    assert!(why.contains("no set may have: family-not-in-use"), "{why}");
 }
 
 /// ovn-kubernetes makes only sets for IPv4 there, and the writer was not told of the networks.
@@ -169,11 +167,9 @@ fn addresses_of_a_family_without_sets_say_so() {
     assert_eq!(world.sync.state().differences.count(), 0);
     for about in [W, "2001:db8::1"] {
         assert_eq!(reasons(&world, about), ["NoSet"], "{about}");
-        let text = explain(&world, about, None).text.join("\n");
-        assert!(
-            text.contains("object ns/dns-1") && !text.contains("see the differences"),
-            "{text}"
-        );
+        let explained = explain(&world, about, None);
+        assert_eq!(explained.names[0].objects, ["ns/dns-1"]);
+        assert_eq!(explained.names[0].differences, []);
     }
 }
 
@@ -237,7 +233,7 @@ fn a_look_changes_nothing() {
 }
 
 #[test]
-fn however_many_names_hold_an_address_the_lines_are_few() {
+fn names_that_hold_an_address_are_listed_up_to_a_thousand() {
     let mut world = World::new();
     let objects = (0..2_000).map(|i| {
         crate::testing::object(
@@ -253,19 +249,18 @@ fn however_many_names_hold_an_address_the_lines_are_few() {
         (explanation.names.len(), explanation.more_names),
         (1_000, 1_000)
     );
-    assert!(explanation.text.len() < 500, "{}", explanation.text.len());
 }
 
 #[test]
-fn the_sets_of_a_name_are_counted_and_a_difference_is_told() {
+fn sets_of_a_name_are_counted_and_have_their_difference() {
     let mut world = settled();
-    let all = Sets::new(&query(""), sides(&world));
-    assert_eq!((all.names, all.matching, all.hidden), (1, 1, 0));
+    let all = facts(&world, "");
+    assert_eq!((all.name_count, all.next), (1, None));
     assert_eq!(
         counts(&all.sets),
-        [("v4", 2, Some(2), 1), ("v6", 0, Some(0), 1)]
+        [(Family::V4, 2, Some(2), 1), (Family::V6, 0, Some(0), 1)]
     );
-    assert!(all.sets.iter().all(|set| set.trouble.is_none()));
+    assert!(all.sets.iter().all(|set| set.difference.is_none()));
     let rows = world.model.rows.values_mut();
     for row in rows.filter(|row| row.id("ip-family") == "v4") {
         row.addresses = ["10.0.0.2", "10.6.6.6", "rubbish"]
@@ -273,25 +268,24 @@ fn the_sets_of_a_name_are_counted_and_a_difference_is_told() {
             .into();
     }
     world.tell();
-    let sets = Sets::new(&query(""), sides(&world)).sets;
-    assert_eq!(counts(&sets)[0], ("v4", 2, Some(3), 1));
-    assert_eq!(sets[0].trouble.as_deref(), Some("1 missing, 2 too many"));
+    let sets = facts(&world, "").sets;
+    assert_eq!(counts(&sets)[0], (Family::V4, 2, Some(3), 1));
+    assert_eq!(sets[0].difference.as_deref(), Some("1 missing, 2 too many"));
     world.work();
-    let sets = Sets::new(&query(""), sides(&world)).sets;
-    assert!(sets[0].trouble.is_none());
+    assert_eq!(facts(&world, "").sets[0].difference, None);
     // The row is deleted, and will be created again.
     world
         .model
         .rows
         .retain(|_, row| row.id("ip-family") != "v4");
     world.tell();
-    let sets = Sets::new(&query(""), sides(&world)).sets;
-    assert_eq!(counts(&sets)[0], ("v4", 2, None, 1));
-    assert_eq!(sets[0].trouble.as_deref(), Some("the row is missing"));
+    let sets = facts(&world, "").sets;
+    assert_eq!(counts(&sets)[0], (Family::V4, 2, None, 1));
+    assert_eq!(sets[0].difference.as_deref(), Some("the row is missing"));
 }
 
 #[test]
-fn explain_filter_matches_names_and_rows_in_any_case_and_shows_few() {
+fn query_matches_names_and_rows_in_any_case() {
     let mut world = World::new();
     let objects = (0..2_000).map(|i| {
         let name = format!("n{i}.example.com.");
@@ -299,27 +293,23 @@ fn explain_filter_matches_names_and_rows_in_any_case_and_shows_few() {
     });
     world.store(Event::Synced(objects.collect()));
     world.settle();
-    let all = Sets::new(&query(""), sides(&world));
-    assert_eq!((all.names, all.matching, all.hidden), (2_000, 2_000, 1_750));
-    assert_eq!(all.sets.len(), 500);
-    let some = Sets::new(&query("N77."), sides(&world));
-    assert_eq!((some.names, some.matching, some.hidden), (2_000, 1, 0));
-    assert!(some.sets.iter().all(|set| set.name == "n77.example.com."));
-    let by_row = Sets::new(&query(&some.sets[0].set), sides(&world));
-    assert_eq!(
-        (by_row.matching, &by_row.sets[0].name),
-        (1, &some.sets[0].name)
-    );
-    let none = Sets::new(&query("<script>"), sides(&world));
-    assert_eq!((none.matching, none.sets.len()), (0, 0));
+    let all = facts(&world, "");
+    assert_eq!((all.name_count, all.sets.len()), (2_000, 1_000));
+    // No rule refers to any of them.
+    assert_eq!(all.unreferenced.len(), 1_000);
+    let some = facts(&world, "N77.").sets;
+    assert!(some.len() == 2 && some.iter().all(|set| set.name == "n77.example.com."));
+    let by_row = facts(&world, &some[0].set).sets;
+    assert_eq!(by_row[0].name, some[0].name);
+    assert_eq!(facts(&world, "<script>").sets, []);
     let unconnected = Sides {
         replica: None,
         ..sides(&world)
     };
-    let none = Sets::new(&query(""), unconnected);
+    let none = status(unconnected, &query("")).facts;
     assert_eq!(
-        (none.names, none.hidden, none.sets.len()),
-        (2_000, 2_000, 0)
+        (none.name_count, none.sets, none.unreferenced),
+        (2_000, vec![], vec![])
     );
 }
 
@@ -328,35 +318,27 @@ fn pages_of_sets_by_name_follow_each_other_until_the_end() {
     let mut world = World::new();
     let objects = (0..600).map(|i| {
         let name = format!("n{i:03}.example.com.");
-        let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
-        crate::testing::object(&format!("o{i}"), &name, &[&addresses])
+        crate::testing::object(&format!("o{i}"), &name, &[&["10.0.0.1"]])
     });
     world.store(Event::Synced(objects.collect()));
     world.settle();
-    let after = |after, filter: &str| SetsQuery {
-        selection: Selection::After(after),
-        ..query(filter)
-    };
-    let (mut listed, mut last, mut pages) = (Vec::new(), None, 0);
+    let (mut listed, mut lengths, mut page) = (Vec::new(), Vec::new(), query(""));
+    page.limit = 250;
     loop {
-        let sets = Sets::new(&after(last, ""), sides(&world));
-        listed.extend(sets.sets.iter().map(|set| set.name.clone()));
-        pages += 1;
-        let v4 = sets.sets.iter().find(|set| set.family == "v4").unwrap();
-        assert_eq!((v4.present, v4.addresses.len()), (Some(3), 2));
-        last = sets.last;
-        if last.is_none() {
-            break;
-        }
+        let facts = status(sides(&world), &page).facts;
+        lengths.push(facts.sets.len());
+        listed.extend(facts.sets.into_iter().map(|set| set.name));
+        let Some(last) = facts.next else { break };
+        page.after = Some(last.to_string());
     }
-    assert_eq!((listed.len(), pages), (1_200, 3));
+    assert_eq!(lengths, [500, 500, 200]);
     assert!(listed.is_sorted());
-    let end = Sets::new(&after(None, "n599"), sides(&world));
-    assert_eq!((end.sets.len(), end.last), (2, None));
+    let end = facts(&world, "n599");
+    assert_eq!((end.sets.len(), end.next), (2, None));
 }
 
 #[test]
-fn a_set_tells_the_namespaces_of_its_rules_and_a_snapshot_what_differs() {
+fn status_has_the_namespaces_of_rules_and_each_difference_as_a_problem() {
     let mut world = settled();
     let acl = world.refer(DEFAULT_NETWORK_CONTROLLER, W);
     let acl = world.model.acls.get_mut(&acl).unwrap();
@@ -366,28 +348,47 @@ fn a_set_tells_the_namespaces_of_its_rules_and_a_snapshot_what_differs() {
     }
     world.tell();
     world.work();
-    let remote = || "unix:/run/nb.sock".to_owned();
-    let snapshot = |world: &World| Snapshot::new(sides(world), remote());
-    let before = snapshot(&world);
-    assert!(before.sets.is_empty() && before.database.is_connected);
-    assert_eq!((before.names, before.objects, before.more_names), (1, 1, 0));
+    let before = status(sides(&world), &query(""));
+    assert_eq!(before.problems.listed, []);
+    assert_eq!((before.facts.name_count, before.facts.objects), (1, 1));
+    assert_eq!(before.facts.unreferenced, []);
+    let database = DatabaseFacts {
+        remote: "unix:/run/nb.sock".to_owned(),
+        is_connected: true,
+        rows: Some(2),
+        is_managed: false,
+    };
+    assert_eq!(before.facts.database, database);
     for row in world.model.rows.values_mut() {
         row.addresses.clear();
     }
     world.tell();
     assert!(world.next().is_some());
-    let after = snapshot(&world);
-    assert_eq!(after.differences.missing_addresses, 2);
-    let [set] = after.sets.as_slice() else {
-        panic!("{:?}", after.sets);
-    };
-    assert_eq!(set.trouble.as_deref(), Some("2 missing, 0 too many"));
+    let after = status(sides(&world), &query(""));
+    assert_eq!(after.facts.differences["missing_address"], 2);
+    let set = &after.facts.sets[0];
+    assert_eq!(set.difference.as_deref(), Some("2 missing, 0 too many"));
     assert!(set.is_being_written);
     assert_eq!((set.rules, &*set.namespaces), (2, &["team".to_owned()][..]));
+    // What is about to be written is no problem.
+    assert_eq!(after.problems.listed, []);
     let dry_run = Sides {
         idle: Some(Idle::DryRun),
         ..sides(&world)
     };
-    let snapshot = Snapshot::new(dry_run, remote());
-    assert!(!snapshot.sets[0].is_being_written);
+    let dry = status(dry_run, &query(""));
+    let [problem] = dry.problems.listed.as_slice() else {
+        panic!("{dry:?}");
+    };
+    assert_eq!((&*problem.code, &*problem.subject), ("SetDiffers", W));
+    let of_team = Query {
+        namespace: Some("team".to_owned()),
+        ..query("")
+    };
+    assert_eq!(status(sides(&world), &of_team).facts.sets.len(), 2);
+    let of_other = Query {
+        namespace: Some("other".to_owned()),
+        ..query("")
+    };
+    assert_eq!(status(sides(&world), &of_other).facts.sets, []);
 }

@@ -2,11 +2,9 @@
 
 use std::fs;
 
-use proto::api::Family::V4;
-use tests::{programs, wait::eventually};
-
 use super::{World, start};
 use crate::harness::Database;
+use proto::api::Family::V4;
 
 const W: &str = "www.example.com.";
 const B: &str = "b.example.";
@@ -41,12 +39,4 @@ async fn with_all_programs_killed_and_the_folder_gone_no_set_in_use_loses_an_add
     world
         .shows("egress_ovn_writer_absent_names", &[], 2.0)
         .await;
-    let verify = ["verify", "--store", &world.store.address(), "--nb", &remote];
-    eventually("verify names both", async || {
-        let output = programs::run("egress", &verify).await;
-        let text = String::from_utf8(output.stdout).unwrap();
-        let both = text.contains(W) && text.contains(B) && output.status.success();
-        both.then_some(()).ok_or(text)
-    })
-    .await;
 }

@@ -104,10 +104,10 @@ async fn an_address_says_its_row_its_acls_and_since_when() {
     assert!(json.chars().all(is_printable), "{json}");
 
     let socket = folder.path().join("inspect.sock");
-    let (code, sets) = get_over_unix(&socket, "/sets.json").await.unwrap();
+    let (code, sets) = get_over_unix(&socket, "/status.json").await.unwrap();
     assert_eq!(code, 200, "{sets}");
     assert_has(&sets, &[W, &row.name]);
-    let (_, sets) = get_over_unix(&socket, "/sets.json?filter=%3Cb%3E")
+    let (_, sets) = get_over_unix(&socket, "/status.json?name=%3Cb%3E")
         .await
         .unwrap();
     assert!(!sets.contains(&row.name), "{sets}");

@@ -88,12 +88,9 @@ pub(crate) async fn dry_run(stage: &Stage, name: &str, address: &str) {
         .expect("it runs");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let found = async {
-        let mut of = String::new();
         while let Some(line) = lines.next_line().await.expect("its output") {
-            if !line.starts_with(' ') {
-                of.clone_from(&line);
-            } else if of == name && line.contains(&format!("+{address}")) {
-                return format!("{of}: {}", line.trim());
+            if line.trim().starts_with(name) && line.contains(&format!("+{address}")) {
+                return line.trim().to_owned();
             }
         }
         panic!("the ovn-writer ended")

@@ -1,18 +1,19 @@
 //! Faults of objects in the cluster.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, Service};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    core::v1::{ConfigMap, Event, Pod, Service},
+};
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use tests::{node::running, or_skip};
+use tests::{chart::OVN_WRITER, node::running, or_skip};
 
 use super::{finds, is_well};
 use crate::installation::{
-    COREFILE, DNS_NAMESPACE, Installation, NAMESPACE, NODES, OBJECTS, OVNKUBE, SERVICES, label,
-    ovnkube, writer_template,
+    COREFILE, DNS_NAMESPACE, Installation, NAMESPACE, NODES, SERVICES, label, writer_template,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,7 +31,6 @@ async fn each_fault_of_an_object_is_named_with_its_cure() {
     corefiles(&it, &client).await;
     services(&it, &client).await;
     pods(&it, &client).await;
-    definitions(&it, &client).await;
 }
 
 async fn corefiles(it: &Installation, client: &Client) {
@@ -99,7 +99,6 @@ async fn services(it: &Installation, client: &Client) {
 async fn pods(it: &Installation, client: &Client) {
     let (name, template) = (it.writers[1].name.as_str(), writer_template());
     let key = (NAMESPACE, name);
-    let image = template["spec"]["containers"][0]["image"].as_str().unwrap();
     let waiting =
         json!({ "waiting": { "reason": "ImagePullBackOff", "message": "Back-off pulling image" } });
     let mut status = running(&template, "10.244.1.3");
@@ -107,7 +106,7 @@ async fn pods(it: &Installation, client: &Client) {
     status["containerStatuses"][0]["ready"] = false.into();
     status["conditions"] = json!([{ "type": "Ready", "status": "False" }]);
     it.kubelet.set_status(key, status).await;
-    let seen = format!("✗ Pods: {name}: the image {image} cannot be pulled: ImagePullBackOff");
+    let seen = format!("✗ Pods: {name}: ImagePullBackOff: Back-off pulling image");
     finds(
         it,
         1,
@@ -120,22 +119,18 @@ async fn pods(it: &Installation, client: &Client) {
     is_well(it).await;
 
     it.kubelet.delete(key).await;
-    let without = (
-        "✗ ovn-writer on each node: nodes without one: node-b",
-        "rules with names do not work there",
-    );
-    finds(
-        it,
-        1,
-        &[
-            without,
-            (
-                "? Admission of pods: egress-by-name-ovn-writer lacks pods, and no Event says why",
-                "get events",
-            ),
-        ],
-    )
-    .await;
+    let sets: Api<DaemonSet> = Api::namespaced(client.clone(), NAMESPACE);
+    let wanted = async |desired: usize| {
+        let status = json!({ "currentNumberScheduled": 1, "desiredNumberScheduled": desired, "numberMisscheduled": 0, "numberReady": 1 });
+        let patch = Patch::Merge(json!({ "status": status }));
+        let params = PatchParams::default();
+        sets.patch_status(OVN_WRITER, &params, &patch)
+            .await
+            .unwrap();
+    };
+    wanted(2).await;
+    let without = ("✗ Pods: egress-by-name-ovn-writer has 1 pods of 2", "");
+    finds(it, 1, &[without]).await;
 
     // The controller of the DaemonSet repeats the API server's words in an Event.
     label(client, NAMESPACE, "restricted").await;
@@ -153,10 +148,8 @@ async fn pods(it: &Installation, client: &Client) {
     };
     tell(client, "restricted", &refused.message).await;
     let cure = "kubectl label --overwrite namespace egress-by-name pod-security.kubernetes.io/enforce=privileged";
-    let enforces = "✗ Admission of pods: namespace egress-by-name enforces Pod Security restricted, which refuses the pods of egress-by-name-ovn-writer";
-    let refuses =
-        "✗ Admission of pods: Pod Security refuses the pods of egress-by-name-ovn-writer: ";
-    finds(it, 1, &[without, (enforces, cure), (refuses, cure)]).await;
+    let seen = "✗ Pods: egress-by-name-ovn-writer has 1 pods of 2: Error creating: ";
+    finds(it, 1, &[(seen, cure)]).await;
     label(client, NAMESPACE, "privileged").await;
     let events: Api<Event> = Api::namespaced(client.clone(), NAMESPACE);
     let delete = DeleteParams::default();
@@ -180,30 +173,4 @@ async fn tell(client: &Client, name: &str, message: &str) {
     });
     let event = serde_json::from_value(event).unwrap();
     events.create(&PostParams::default(), &event).await.unwrap();
-}
-
-/// The CRD goes, and then ovn-kubernetes gets its flag. Both are named at once.
-async fn definitions(it: &Installation, client: &Client) {
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let name = "dnsnameresolvers.network.openshift.io";
-    definitions
-        .delete(name, &DeleteParams::default())
-        .await
-        .unwrap();
-    let missing = (
-        "✗ CRDs: the API server has no dnsnameresolvers.network.openshift.io",
-        "crds.dnsNameResolvers=true",
-    );
-    let text = finds(it, 1, &[missing]).await;
-    assert!(
-        text.contains("✓ ovn-kubernetes: --enable-dns-name-resolver is off"),
-        "{text}"
-    );
-    it.kubelet.delete((OBJECTS, OVNKUBE)).await;
-    it.kubelet
-        .run((OBJECTS, OVNKUBE), NODES[0], &ovnkube(true), "10.244.0.9")
-        .await;
-    let seen = "✗ ovn-kubernetes: --enable-dns-name-resolver is on, and there is no CRD of DNSNameResolver";
-    let text = finds(it, 1, &[missing, (seen, "install the CRD at once")]).await;
-    println!("{text}");
 }

@@ -1,7 +1,6 @@
 //! The details of one name or one address, in the publisher.
 
-use proto::facts::SubjectFacts;
-use runtime::inspect::Subject;
+use proto::facts::{Subject, SubjectFacts};
 
 use super::{World, answer, at, name};
 use crate::{listen::PeerIds, publish::ManageObjects};
@@ -70,6 +69,23 @@ fn address_has_the_source_of_its_last_answer() {
 }
 
 #[test]
+fn name_that_the_wildcards_own_entry_has_is_covered_and_not_missing() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["*.example.net"]);
+    world.observe("*.example.net", "192.0.2.1");
+    world.observe("a.example.net", "192.0.2.1");
+    world.observe("b.example.net", "192.0.2.2");
+    world.settle();
+    for (asked, is_covered) in [("a.example.net", true), ("b.example.net", false)] {
+        let facts = of_name(&world, asked);
+        let [address] = facts.names[0].facts.addresses.as_slice() else {
+            panic!("{facts:?}");
+        };
+        assert_eq!((address.in_object, address.is_covered), (true, is_covered));
+    }
+}
+
+#[test]
 fn address_is_found_under_each_name_and_refusing_guard_is_named() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&[WWW, "*.example.net"]);
@@ -104,7 +120,7 @@ fn new_address_is_listed_once_with_the_write_of_its_status() {
     world.publisher.apply_answer(&observation);
     let facts = |world: &World| {
         let recent = &world.config.shared.new_addresses;
-        recent.facts(&PeerIds::default())
+        recent.facts(&PeerIds::default(), 10)
     };
     let [fact] = facts(&world).try_into().unwrap();
     assert_eq!((&*fact.rule, &*fact.name), ("*.w.test.", "x.w.test."));

@@ -1,28 +1,23 @@
 //! Lists of names with their addresses, in the publisher.
 
-use tokio::sync::oneshot;
-
 use super::{World, answer, at, name, namespace_caps::want_by};
-use crate::publish::{InspectRequest, ManageObjects, NamesQuery};
-use proto::facts::NameList;
+use crate::publish::ManageObjects;
+use proto::facts::{CollectorFacts, Query};
 
-fn list(world: &World, query: NamesQuery) -> NameList {
-    let (sender, mut answer) = oneshot::channel();
-    let request = InspectRequest::Names(query, sender);
-    request.answer(&world.publisher, at(world.now));
-    answer.try_recv().unwrap()
+fn list(world: &World, query: Query) -> CollectorFacts {
+    world.publisher.status(&query, at(world.now)).facts
 }
 
-fn matching(filter: &str, namespace: Option<&str>, after: Option<&str>) -> NamesQuery {
-    NamesQuery {
-        filter: filter.to_owned(),
+fn matching(name: &str, namespace: Option<&str>, after: Option<&str>) -> Query {
+    Query {
+        name: name.to_owned(),
         namespace: namespace.map(str::to_owned),
-        after: after.map(name),
-        addresses: 1,
+        after: after.map(|it| format!("{it}.")),
+        ..Query::all()
     }
 }
 
-fn names(listing: &NameList) -> Vec<&str> {
+fn names(listing: &CollectorFacts) -> Vec<&str> {
     let names = listing.names.iter();
     names.map(|it| it.facts.name.as_str()).collect()
 }
@@ -54,7 +49,7 @@ fn name_is_listed_with_its_namespaces_and_clients_that_asked() {
         ["10.0.0.2".parse::<std::net::IpAddr>().unwrap()]
     );
     let facts = &wildcard.facts;
-    assert_eq!((facts.addresses.len(), facts.more_addresses), (1, 1));
+    assert_eq!((facts.addresses.len(), facts.more_addresses), (2, 0));
     assert!(facts.addresses[0].in_object, "the object has it");
     for (query, expected) in [
         (
@@ -85,14 +80,11 @@ fn lists_are_bounded_and_follow_each_other_until_the_end() {
     }
     let (mut listed, mut after, mut lengths) = (Vec::new(), None::<String>, Vec::new());
     loop {
-        let query = matching("", None, after.as_deref());
-        let listing = list(
-            &world,
-            NamesQuery {
-                addresses: 1_000,
-                ..query
-            },
-        );
+        let query = Query {
+            after: after.clone(),
+            ..Query::all()
+        };
+        let listing = list(&world, query);
         lengths.push(listing.names.len());
         listed.extend(names(&listing).into_iter().map(str::to_owned));
         let Some(last) = listing.next else { break };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proto::api::DnsName;
+use proto::{api::DnsName, facts::Query};
 
 use super::{World, at, name, wanted};
 use crate::{publish::ManageObjects, rules::notices::Notice};
@@ -158,4 +158,26 @@ fn addresses_that_a_full_object_loses_make_room_at_once() {
     let addresses = world.addresses();
     let b = "b.test. 198.51.100.1".to_owned();
     assert!(addresses.contains(&b), "{addresses:?}");
+}
+
+#[test]
+fn name_that_is_left_out_has_the_cap_as_its_reason() {
+    let mut world = small();
+    let names: &[&str] = &["a.test.", "b.test.", "c.test.", "d.test."];
+    want_by(&mut world, &[("team", names)]);
+    world.settle();
+    let status = world.publisher.status(&Query::all(), at(world.now));
+    let listed = status.facts.names.iter();
+    let left_out = listed.filter(|it| {
+        let why = it.facts.no_address.as_ref();
+        why.is_some_and(|why| why.code == "LimitExceeded")
+    });
+    let left_out: Vec<_> = left_out.map(|it| it.facts.name.as_str()).collect();
+    assert_eq!(left_out, ["d.test."]);
+    let problems = status.problems.listed.iter();
+    assert!(
+        problems
+            .clone()
+            .any(|it| it.code == "LimitExceeded" && it.subject == "d.test.")
+    );
 }

@@ -1,65 +1,147 @@
-//! The summary of all names, in the publisher.
+//! The status of all names, in the publisher.
+
+use proto::facts::{Query, Severity};
 
 use super::{World, at, name};
-use crate::publish::ManageObjects;
+use crate::publish::{ManageObjects, NamesStatus};
 use names::{Failure, FamilyOutcome, LookupResult};
-use proto::facts::FailingName;
 
-fn fail(world: &mut World, asked: &str) {
-    let failed = || FamilyOutcome::Failed(Failure::NXDOMAIN);
+fn looked_up(world: &mut World, asked: &str, outcome: &FamilyOutcome) {
     let now = at(world.now);
     let result = LookupResult {
         name: name(asked),
         started: now,
         finished: now,
         is_unresponsive: false,
-        v4: failed(),
-        v6: failed(),
+        v4: outcome.clone(),
+        v6: outcome.clone(),
     };
     world.publisher.next_due(now);
     world.publisher.apply_lookup(result, now);
 }
 
+fn status(world: &World) -> NamesStatus {
+    world.publisher.status(&Query::all(), at(world.now))
+}
+
+/// The code of each name without an address, and the problems of it.
+fn reasons(status: &NamesStatus) -> Vec<(&str, &str)> {
+    let names = status.facts.names.iter();
+    let without = names.filter_map(|it| {
+        let why = it.facts.no_address.as_ref()?;
+        Some((it.facts.name.as_str(), why.code.as_str()))
+    });
+    without.collect()
+}
+
 #[test]
-fn view_has_every_name_with_what_is_known_of_it_and_what_fails() {
+fn name_without_an_address_has_the_reason_of_the_last_failure() {
     let mut world = World::with(ManageObjects::Auto, |config| config.limits.lookups = true);
-    world.want(&["www.example.com", "*.example.net", "dead.example.com"]);
-    world.observe("www.example.com", "192.0.2.1");
-    world.observe("www.example.com", "192.0.2.2");
-    world.observe("a.example.net", "192.0.2.3");
-    world.observe("b.example.net", "192.0.2.3");
+    let failures = [
+        (
+            "a.test",
+            FamilyOutcome::Failed(Failure::NXDOMAIN),
+            "NXDOMAIN",
+        ),
+        (
+            "b.test",
+            FamilyOutcome::Failed(Failure::Rcode(2)),
+            "SERVFAIL",
+        ),
+        (
+            "c.test",
+            FamilyOutcome::Failed(Failure::Rcode(5)),
+            "REFUSED",
+        ),
+        ("d.test", FamilyOutcome::Failed(Failure::Timeout), "Timeout"),
+        ("e.test", FamilyOutcome::NoData, "NoData"),
+        (
+            "f.test",
+            FamilyOutcome::Addresses {
+                addresses: [("127.0.0.1".parse().unwrap(), 60)].into_iter().collect(),
+                at: at(0),
+                complete: true,
+            },
+            "Guarded",
+        ),
+    ];
+    let mut wanted: Vec<&str> = failures.iter().map(|(name, ..)| *name).collect();
+    wanted.extend(["new.test", "*.w.test"]);
+    world.want(&wanted);
     world.settle();
-    fail(&mut world, "dead.example.com");
-    fail(&mut world, "a.example.net");
-    let view = world.publisher.view(at(world.now));
-    assert!(view.leader);
-    let [wildcard, dead, www] = view.names.as_slice() else {
-        panic!("{view:?}");
-    };
-    assert_eq!(www.name, name("www.example.com"));
-    assert_eq!((www.names, www.addresses, www.failing), (1, 2, 0));
-    assert_eq!(www.objects.len(), 1);
-    assert!(www.allowed && !www.denied);
-    // At the first expiry, and a little later.
-    let next = www.next_lookup.unwrap();
-    assert!(next >= at(30_000) && next <= at(31_250), "{next:?}");
+    for (asked, outcome, _) in &failures {
+        looked_up(&mut world, asked, outcome);
+    }
+    let status = status(&world);
+    let expected = failures
+        .iter()
+        .map(|(name, _, code)| (format!("{name}."), *code));
+    let mut expected: Vec<_> = expected.collect();
+    expected.insert(0, ("*.w.test.".to_owned(), "NotAsked"));
+    expected.push(("new.test.".to_owned(), "NotLookedUp"));
+    let found: Vec<_> = reasons(&status);
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(name, code)| (name.as_str(), *code))
+        .collect();
+    assert_eq!(found, expected);
+    // Each is a problem with the same sentence, and a wildcard that no pod asked for is none.
+    let problems = &status.problems.listed;
+    for listed in &status.facts.names {
+        let why = listed.facts.no_address.as_ref().unwrap();
+        let problem = problems
+            .iter()
+            .find(|it| it.subject == listed.facts.name.as_str());
+        match &*why.code {
+            "NotAsked" => assert_eq!(problem, None),
+            code => {
+                let problem = problem.unwrap();
+                assert_eq!(problem.sentence, format!("no address: {}", why.sentence));
+                let is_passing = problem.severity == Severity::Warning;
+                assert_eq!(is_passing, code == "NotLookedUp", "{problem:?}");
+            }
+        }
+    }
+}
 
-    assert_eq!(wildcard.name, name("*.example.net"));
-    assert_eq!(
-        (wildcard.names, wildcard.addresses, wildcard.failing),
-        (2, 2, 1)
+#[test]
+fn name_that_gets_an_address_has_no_reason_and_a_failing_look_up_is_a_problem() {
+    let mut world = World::with(ManageObjects::Auto, |config| config.limits.lookups = true);
+    world.want(&["a.test"]);
+    looked_up(
+        &mut world,
+        "a.test",
+        &FamilyOutcome::Failed(Failure::NXDOMAIN),
     );
-    let failure = FailingName {
-        name: name("a.example.net"),
-        failures: 1,
-        reason: Some("NXDOMAIN".to_owned()),
+    world.observe("a.test", "192.0.2.1");
+    world.settle();
+    let found = status(&world);
+    assert_eq!(reasons(&found), []);
+    assert_eq!(found.problems.listed, []);
+    looked_up(
+        &mut world,
+        "a.test",
+        &FamilyOutcome::Failed(Failure::Rcode(2)),
+    );
+    let found = status(&world);
+    let [problem] = found.problems.listed.as_slice() else {
+        panic!("{found:?}");
     };
-    assert_eq!(wildcard.failures, [failure]);
+    assert_eq!(problem.code, "LookupFails");
+    assert!(problem.sentence.contains("SERVFAIL"), "{problem:?}");
+}
 
-    // It never had an address, so it has no condition `Degraded`.
-    assert_eq!(
-        (dead.addresses, dead.failing, dead.fruitless_lookups),
-        (0, 0, 1)
-    );
-    assert_eq!(dead.next_lookup.unwrap().since(at(world.now)).as_secs(), 5);
+#[test]
+fn name_whose_rule_went_is_one_without_a_rule() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["a.test", "b.test"]);
+    world.observe("a.test", "192.0.2.1");
+    world.observe("b.test", "192.0.2.2");
+    world.settle();
+    assert_eq!(status(&world).facts.names_without_rule, []);
+    world.want(&["b.test"]);
+    world.settle();
+    let found = status(&world);
+    assert_eq!(found.facts.names_without_rule, [name("a.test")]);
+    assert_eq!(found.facts.name_count, 2);
 }

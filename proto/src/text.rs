@@ -5,7 +5,7 @@ use std::{io, time::Duration};
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 
-use crate::clock::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// The longest part of a quoted text, in bytes.
 const MAX_TEXT: usize = 64;
@@ -64,17 +64,6 @@ pub fn when(at: Timestamp, now: Timestamp) -> String {
         (_, ago) if !ago.is_zero() => format!("{} ago", span(ago)),
         _ => "now".to_owned(),
     }
-}
-
-/// A duration in seconds, for JSON.
-///
-/// # Errors
-/// The errors of the serializer.
-pub fn seconds<S: serde::Serializer>(
-    duration: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    duration.map(|it| it.as_secs_f64()).serialize(serializer)
 }
 
 /// The value as JSON in printable ASCII; a parser reads the same value back.

@@ -2,7 +2,8 @@
 
 use std::{net::IpAddr, str::FromStr};
 
-use proto::api::DnsName;
+use super::query::encoded;
+use crate::{address::canonical, api::DnsName};
 
 /// A name or an address.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -25,7 +26,7 @@ pub struct Asked {
 impl Asked {
     /// Parses the user's text.
     pub fn new(about: &str, namespace: Option<String>) -> Self {
-        let address = IpAddr::from_str(about).map(proto::address::canonical);
+        let address = IpAddr::from_str(about).map(canonical);
         let subject = match address {
             Ok(address) => Ok(Subject::Address(address)),
             Err(_) => match DnsName::parse(about) {
@@ -43,6 +44,15 @@ impl Asked {
             Ok(Subject::Address(address)) => address.to_string(),
             Err((text, _)) => text.clone(),
         }
+    }
+
+    /// The path of the explanation.
+    pub fn path(&self) -> String {
+        let mut path = format!("{}?about={}", super::EXPLAIN, encoded(&self.text()));
+        if let Some(namespace) = &self.namespace {
+            path += &format!("&namespace={}", encoded(namespace));
+        }
+        path
     }
 
     /// ` for namespace NAME`, if the query has one.

@@ -1,0 +1,160 @@
+//! What the running programs report.
+
+use proto::{
+    api::DnsName,
+    facts::{Comparison, Idle, Problem, Program, Status, Verification},
+};
+
+use super::{
+    assert_found,
+    facts::{reported, status, well, workload},
+};
+use crate::check::{
+    programs::Programs,
+    running::{collectors, local_policy_writers, names, policy_writers, sets, writers},
+    seen::Unseen,
+};
+
+fn problem(subject: &str, sentence: &str) -> Problem {
+    Problem::fault("NoAddress", subject, sentence, "ask the DNS server")
+}
+
+fn with_problems(program: Program, problems: impl IntoIterator<Item = Problem>) -> Status {
+    let mut status = status(program);
+    status.problems.extend(problems);
+    status
+}
+
+fn of_collector(status: Status) -> Programs {
+    Programs {
+        collectors: reported("collector a", Ok(status)),
+        ..Programs::default()
+    }
+}
+
+fn name(text: &str) -> DnsName {
+    DnsName::parse(text).unwrap()
+}
+
+#[test]
+fn one_collector_leads_or_none_or_that_is_not_known() {
+    let mut programs = of_collector(status(Program::Collector));
+    assert_found(collectors(&programs), "✓", "the collector a leads");
+    programs.collectors[0].answer.as_mut().unwrap().head.leader = false;
+    assert_found(collectors(&programs), "✗", "none leads");
+    let silent = reported("collector b", Err(Unseen("no".to_owned())));
+    programs.collectors.extend(silent);
+    assert_found(collectors(&programs), "??", "none that answers leads");
+    assert_found(collectors(&Programs::default()), "✗", "none is running");
+}
+
+#[test]
+fn names_with_the_same_problem_are_one_line_and_passing_ones_a_warning() {
+    let nxdomain = "no address: the DNS server answered NXDOMAIN";
+    let many = (0..1000).map(|it| problem(&format!("n{it:03}.test."), nxdomain));
+    let new = problem("new.test.", "no address: it was not looked up yet").warning();
+    let streams = Problem::fault("DnsServerSendsNoDnstap", "x", "no stream", "");
+    let all = many.chain([new, streams]);
+    let found = names(&of_collector(with_problems(Program::Collector, all)));
+    let line = format!("n003.test., n004.test. and 995 more: {nxdomain}");
+    assert_found(found.clone(), "✗!?", &line);
+    assert_found(found, "✗!?", "2 more problems");
+    assert_found(names(&Programs::default()), "?", "no collector answers");
+}
+
+fn with_writer(status: Status, comparison: Comparison) -> Programs {
+    let verification = Verification {
+        ovn_writer: Some(comparison),
+        ..Verification::default()
+    };
+    Programs {
+        writers: reported("ovn-writer w", Ok(status)),
+        comparisons: reported("ovn-writer w", Ok(verification)),
+        ..of_collector(self::status(Program::Collector))
+    }
+}
+
+#[test]
+fn writer_without_its_database_is_a_fault_once() {
+    let mut lost = with_problems(
+        Program::OvnWriter,
+        [Problem::fault("Condition", "northbound", "down", "")],
+    );
+    let programs = with_writer(lost.clone(), Comparison::default());
+    assert_found(writers(&programs, None), "✗", "northbound: down");
+    lost.ovn_writer.as_mut().unwrap().database.is_connected = false;
+    let programs = with_writer(lost, Comparison::default());
+    assert_found(
+        writers(&programs, None),
+        "✗",
+        "no connection to the database",
+    );
+    let mut dry = status(Program::OvnWriter);
+    dry.ovn_writer.as_mut().unwrap().idle = Some(Idle::DryRun);
+    let programs = with_writer(dry, Comparison::default());
+    assert_found(writers(&programs, None), "!", "remove --dry-run");
+    assert_found(writers(&Programs::default(), Some("none")), "✓", "none");
+}
+
+#[test]
+fn name_whose_set_no_rule_refers_to_is_a_fault_unless_its_rule_is_gone() {
+    let mut unreferenced = status(Program::OvnWriter);
+    let facts = unreferenced.ovn_writer.as_mut().unwrap();
+    facts.unreferenced = vec![name("a.test."), name("gone.test.")];
+    let mut programs = with_writer(unreferenced, Comparison::default());
+    let collector = programs.collectors[0].answer.as_mut().unwrap();
+    let facts = collector.collector.as_mut().unwrap();
+    facts.names_without_rule = vec![name("gone.test.")];
+    let found = sets(&programs, None);
+    assert_found(
+        found,
+        "✗",
+        "a.test.: no rule in OVN's database refers to its sets",
+    );
+    let collector = programs.collectors[0].answer.as_mut().unwrap();
+    let facts = collector.collector.as_mut().unwrap();
+    facts.names_without_rule.push(name("a.test."));
+    assert_found(sets(&programs, None), "✓", "the same as the statuses");
+}
+
+#[test]
+fn sets_that_were_not_compared_are_unknown() {
+    let unread = Comparison {
+        not_compared: Some("the store cannot be read".to_owned()),
+        ..Comparison::default()
+    };
+    let programs = with_writer(status(Program::OvnWriter), unread);
+    assert_found(sets(&programs, None), "?", "the store cannot be read");
+    assert_found(sets(&Programs::default(), None), "?", "no ovn-writer runs");
+}
+
+#[test]
+fn installation_without_a_policy_writer_has_no_lines_about_it() {
+    let mut facts = well();
+    assert_eq!(policy_writers(&facts), Vec::new());
+    facts.settings.sources.push("dnsresolver".to_owned());
+    assert_found(policy_writers(&facts), "!", "policyWriter.enabled=true");
+    facts.workloads = Ok(vec![workload(Program::PolicyWriter, "policy-writer")]);
+    assert_found(policy_writers(&facts), "✗?", "none is running");
+}
+
+#[test]
+fn dns_resolvers_in_trouble_are_named_with_their_cure() {
+    let of = |name: &str, sentence: &str| Problem::fault("DNSResolver", name, sentence, "mend it");
+    let problems = [
+        of("team-a/one", "DNSBlocked: no NetworkPolicy"),
+        of("team-b/two", "DNSBlocked: no NetworkPolicy"),
+        of("team-b/two", "Resolved: no answer yet").warning(),
+    ];
+    let programs = Programs {
+        policy_writers: reported(
+            "policy-writer p",
+            Ok(with_problems(Program::PolicyWriter, problems)),
+        ),
+        ..Programs::default()
+    };
+    let found = local_policy_writers(&programs);
+    let named = "team-a/one, team-b/two: DNSBlocked: no NetworkPolicy";
+    assert_found(found.clone(), "✓✗!", named);
+    assert_found(found, "✓✗!", "mend it");
+}

@@ -1,0 +1,162 @@
+//! Values of the last hour, taken from the metrics.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use proto::facts::Series;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::telemetry::Exporter;
+
+/// The time between two values.
+const STEP: Duration = Duration::from_secs(30);
+
+/// The values of an hour.
+const KEPT: usize = 120;
+
+/// What is kept of a metric.
+#[derive(Clone, Copy, Debug)]
+pub enum Plot {
+    /// The sum of the series of a gauge.
+    Gauge(&'static str, &'static str),
+    /// The growth a second of the series of a counter together.
+    Rate(&'static str, &'static str),
+    /// The mean of a histogram of seconds in a step, in milliseconds.
+    MeanMillis(&'static str, &'static str),
+}
+
+/// The kept values. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct History(Arc<Mutex<Vec<Kept>>>);
+
+#[derive(Debug)]
+struct Kept {
+    plot: Plot,
+    /// The last totals: of a counter, or of a histogram's sum and count.
+    last: Option<[f64; 2]>,
+    values: VecDeque<Option<f64>>,
+}
+
+impl History {
+    /// A history of these metrics: a title with its unit, and a name.
+    pub fn new(plots: impl IntoIterator<Item = Plot>) -> Self {
+        let kept = plots.into_iter().map(|plot| Kept {
+            plot,
+            last: None,
+            values: VecDeque::new(),
+        });
+        Self(Arc::new(Mutex::new(kept.collect())))
+    }
+
+    /// Takes the values until the token is cancelled.
+    ///
+    /// # Errors
+    /// None.
+    pub async fn run(self, metrics: Exporter, token: CancellationToken) -> anyhow::Result<()> {
+        let mut steps = interval(STEP);
+        steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while token.run_until_cancelled(steps.tick()).await.is_some() {
+            self.take(&metrics.render());
+        }
+        Ok(())
+    }
+
+    /// The kept values.
+    pub fn series(&self) -> Vec<Series> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let series = kept.iter().map(|kept| Series {
+            title: kept.plot.title().to_owned(),
+            step_seconds: STEP.as_secs(),
+            values: kept.values.iter().copied().collect(),
+        });
+        series.collect()
+    }
+
+    /// Takes a value of each metric from the Prometheus text format.
+    fn take(&self, text: &str) {
+        for kept in &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            if kept.values.len() >= KEPT {
+                kept.values.pop_front();
+            }
+            let value = kept.next(text);
+            kept.values.push_back(value);
+        }
+    }
+}
+
+impl Plot {
+    fn title(self) -> &'static str {
+        let (Self::Gauge(title, _) | Self::Rate(title, _) | Self::MeanMillis(title, _)) = self;
+        title
+    }
+}
+
+impl Kept {
+    fn next(&mut self, text: &str) -> Option<f64> {
+        let totals = match self.plot {
+            Plot::Gauge(_, name) => return total(text, name),
+            Plot::Rate(_, name) => [total(text, name).unwrap_or(0.0), STEP.as_secs_f64()],
+            Plot::MeanMillis(_, name) => {
+                let of = |end| total(text, &format!("{name}{end}")).unwrap_or(0.0);
+                [of("_sum") * 1000.0, of("_count")]
+            }
+        };
+        let [last, last_count] = self.last.replace(totals)?;
+        let [now, count] = totals;
+        let divisor = match self.plot {
+            Plot::MeanMillis(..) => count - last_count,
+            _ => count,
+        };
+        (divisor > 0.0).then(|| (now - last) / divisor)
+    }
+}
+
+/// The sum of all series of a metric; `None` if it has none.
+fn total(text: &str, name: &str) -> Option<f64> {
+    let values = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        let value = match rest.strip_prefix('{') {
+            Some(labels) => labels.rsplit_once("} ")?.1,
+            None => rest.strip_prefix(' ')?,
+        };
+        value.parse::<f64>().ok()
+    });
+    values.reduce(|one, other| one + other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_sums_rates_and_means() {
+        let history = History::new([
+            Plot::Gauge("rows", "rows"),
+            Plot::Rate("events/s", "events_total"),
+            Plot::MeanMillis("delay in ms", "lag_seconds"),
+        ]);
+        let values = || history.series().into_iter().map(|it| it.values);
+        history.take("rows 2\nrows_other 9\nevents_total{outcome=\"a} b\"} 30\n");
+        let expected = [vec![Some(2.0)], vec![None], vec![None]];
+        assert!(values().eq(expected));
+        history.take(
+            "# HELP rows x\nrows{of=\"a\"} 2\nrows{of=\"b\"} 1.5\nevents_total{outcome=\"a\"} 60\nevents_total{outcome=\"b\"} 30\nlag_seconds_sum 3\nlag_seconds_count 2\n",
+        );
+        assert_eq!(
+            values()
+                .map(|it| it.last().copied().flatten())
+                .collect::<Vec<_>>(),
+            [Some(3.5), Some(2.0), Some(1500.0)]
+        );
+        for _ in 0..2 * KEPT {
+            history.take("lag_seconds_sum 3\nlag_seconds_count 2\n");
+        }
+        assert!(values().all(
+            |it| it.len() == KEPT && it.last() == Some(&None) || it.last() == Some(&Some(0.0))
+        ));
+    }
+}

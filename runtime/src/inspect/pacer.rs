@@ -1,0 +1,42 @@
+//! Pauses between expensive queries.
+
+use std::time::Duration;
+
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep_until},
+};
+
+/// The pause between two queries that search everything, since they run in a task that has to be fast.
+const BETWEEN: Duration = Duration::from_millis(50);
+
+/// Spaces out expensive queries.
+#[derive(Debug, Default)]
+pub struct QueryPacer(Mutex<Option<Instant>>);
+
+impl QueryPacer {
+    /// Runs the query when its turn comes.
+    pub async fn ask<T>(&self, ask: impl Future<Output = T>) -> T {
+        let mut next = self.0.lock().await;
+        if let Some(next) = *next {
+            sleep_until(next).await;
+        }
+        let answer = ask.await;
+        *next = Some(Instant::now() + BETWEEN);
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn query_waits_for_the_others_and_a_pause_after_each() {
+        let (pacer, start) = (QueryPacer::default(), Instant::now());
+        let takes = Duration::from_millis(30);
+        let ask = || pacer.ask(async { tokio::time::sleep(takes).await });
+        tokio::join!(ask(), ask(), ask());
+        assert_eq!(start.elapsed(), 3 * takes + 2 * BETWEEN);
+    }
+}

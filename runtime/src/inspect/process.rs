@@ -1,0 +1,91 @@
+//! What every program tells of itself.
+
+use proto::{
+    facts::{Head, Problem, Problems, Program, Status},
+    timestamp::Timestamp,
+};
+
+use super::history::History;
+use crate::{admin::Health, instance::Instance, store::BadObjects};
+
+/// The process: where it runs, whether it is ready, and its history.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Where it runs.
+    pub instance: Instance,
+    /// The conditions of readiness.
+    pub health: Health,
+    /// Objects that cannot be decoded.
+    pub bad_objects: BadObjects,
+    /// The values of the last hour.
+    pub history: History,
+}
+
+impl Process {
+    /// The head of an answer.
+    pub fn head(&self, leader: bool, now: Timestamp) -> Head {
+        self.instance.head(leader, now)
+    }
+
+    /// A status without the part of the program.
+    pub fn status(&self, leader: bool, now: Timestamp) -> Status {
+        let head = self.head(leader, now);
+        let conditions = self.health.conditions();
+        let mut problems = Problems::default();
+        problems.extend(conditions.iter().filter_map(|it| {
+            let reason = it.reason.clone()?;
+            let remedy = remedy(head.program, &it.name);
+            let problem = Problem::fault("Condition", &it.name, reason, remedy);
+            Some(if it.holds { problem.warning() } else { problem })
+        }));
+        problems.extend(self.bad_objects.list().into_iter().map(|bad| {
+            let subject = format!("{} {}", bad.kind, bad.place);
+            let remedy = "mend it: docs/troubleshooting.md#egressdnsstoreunreadable";
+            Problem::fault("ObjectFault", subject, bad.fault, remedy)
+        }));
+        Status {
+            head,
+            problems,
+            conditions,
+            history: self.history.series(),
+            ..Status::default()
+        }
+    }
+}
+
+fn remedy(program: Program, condition: &str) -> &'static str {
+    match (program, condition) {
+        (Program::PolicyWriter, _) => "see docs/dnsresolver.md#conditions",
+        (_, "store-writes") => "see docs/troubleshooting.md#egressdnsstatuseslate",
+        (_, "northbound") => "see docs/troubleshooting.md#egressdnsnorthboundoutofsync",
+        _ => "see docs/troubleshooting.md#egressdnsstoreunreadable",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::facts::Severity;
+
+    use super::*;
+
+    #[test]
+    fn status_has_a_problem_for_each_condition_with_a_reason() {
+        let process = Process::default();
+        let gate = process.health.gate("store", "it cannot be read");
+        process.health.gate("northbound", "").ready();
+        let now = Timestamp::from_millis(1);
+        let status = process.status(true, now);
+        assert_eq!((status.head.now, status.head.leader), (now, true));
+        assert_eq!(status.conditions.len(), 2);
+        let [problem] = status.problems.listed.as_slice() else {
+            panic!("{status:?}");
+        };
+        assert_eq!(
+            (&*problem.subject, problem.severity),
+            ("store", Severity::Fault)
+        );
+        gate.impaired("one object is unknown");
+        let status = process.status(true, now);
+        assert_eq!(status.problems.listed[0].severity, Severity::Warning);
+    }
+}
