@@ -26,7 +26,10 @@ use collector::{
 use futures_util::StreamExt;
 use names::{Addresses, Limits};
 use names::{FamilyOutcome, LookupResult};
-use proto::api::{DnsName, DnsNameResolver, EgressFirewall};
+use proto::{
+    api::{DnsName, DnsNameResolver, EgressFirewall},
+    facts::Query,
+};
 use runtime::{
     admin::Health,
     clock::Timestamp,
@@ -237,9 +240,13 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
     let end = look_up(&mut publisher, count);
     settle(&mut publisher, end);
     let bytes = counting::allocated() - before;
-    let known = publisher.view(end);
-    assert_eq!(known.names.len(), NAMES);
-    assert!(known.names.iter().all(|name| name.addresses == count));
+    let known = publisher.status(&Query::all(), end).facts;
+    assert_eq!(known.name_count, NAMES);
+    let addresses = known
+        .names
+        .iter()
+        .map(|it| it.facts.addresses.len() + it.facts.more_addresses);
+    assert!(addresses.eq(std::iter::repeat_n(count, Query::MOST)));
     token.cancel();
     following.await.unwrap().unwrap();
     drop((publisher, index, shown));

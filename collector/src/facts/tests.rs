@@ -17,10 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::{
     publish::NamesStatus,
-    rules::{
-        BySource,
-        validation::{Fault, Faults},
-    },
+    rules::validation::{Fault, Faults},
 };
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";

@@ -84,8 +84,9 @@ fn rule_without_a_known_destination_is_a_fault() {
     });
     let firewall: EgressFirewall = serde_json::from_value(firewall).unwrap();
     rules.apply(&firewall);
-    let [(Fault::NoDestination, note)] = notes(&rules, "a").try_into().unwrap() else {
-        panic!("another fault");
+    let notes = notes(&mut rules, "a");
+    let [(Fault::NoDestination, note)] = &notes[..] else {
+        panic!("{notes:?}");
     };
     assert!(
         note.starts_with("1 rules have no effect") && note.ends_with(": egress[1]"),

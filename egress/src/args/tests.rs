@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use runtime::args::try_parse_from;
 
 use super::*;
@@ -50,24 +48,6 @@ fn the_programs_to_ask_come_from_flags_or_else_from_variables() {
     );
     refuses(&["explain", "x", "-o", "yaml"], "--output");
     refuses(&[&args[..], &["--context=x"]].concat(), "--context");
-}
-
-#[test]
-fn a_comparison_of_its_own_has_a_store_and_a_database() {
-    let args = ["verify", "--store=dir:x", "--nb=tcp:a:1"];
-    match parsed(&args, &[]).unwrap() {
-        Action::Verify(args) => {
-            assert_eq!(args.direct.store.unwrap().to_string(), "dir:x");
-            assert_eq!(args.direct.northbound.nb.to_string(), "tcp:a:1");
-            assert_eq!(args.direct.timeout, Duration::from_secs(10));
-        }
-        other => panic!("{other:?}"),
-    }
-    refuses(
-        &[&args[..], &["--ovn-writer=unix:///run/x"]].concat(),
-        "--ovn-writer",
-    );
-    refuses(&[&args[..], &["--dry-run"]].concat(), "--dry-run");
 }
 
 #[test]

@@ -10,9 +10,12 @@ use ovn_writer::{
     sync::{Delays, Policy},
 };
 use ovsdb_replica::{ClientOptions, Remotes};
-use proto::api::{DnsNameResolver, Family};
+use proto::{
+    api::{DnsNameResolver, Family},
+    facts::Condition,
+};
 use runtime::{
-    admin::{Condition, Health},
+    admin::Health,
     store::{Event, ObjectKey, Scope, Store as _, dir::DirStore},
 };
 use tests::{

@@ -25,7 +25,6 @@ use tests::{
     node::{Kubelet, Ports},
     northbound::Northbound,
     programs::{self, Program},
-    service::Service as Forward,
     wait::eventually,
     workdir::Workdir,
 };

@@ -30,7 +30,7 @@ fn query(name: &str) -> Query {
 }
 
 fn status(sides: Sides<'_>, query: &Query) -> WriterStatus {
-    sides.status(query, "unix:/run/nb.sock".to_owned(), true)
+    sides.status(query, "unix:/run/nb.sock".to_owned())
 }
 
 fn facts(world: &World, name: &str) -> OvnWriterFacts {

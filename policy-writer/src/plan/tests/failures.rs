@@ -1,6 +1,5 @@
 //! Faults of the cluster: a restored etcd, kinds that cannot be read, refused writes.
 
-use runtime::store::ObjectKey;
 use serde_json::json;
 
 use super::{

@@ -1,7 +1,10 @@
 //! Objects of kube-OVN: several of one name, made and deleted by kube-ovn-publisher.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use proto::api::{DnsNameResolver, DnsNameResolverSpec};
+use proto::{
+    api::{DnsNameResolver, DnsNameResolverSpec},
+    facts::Query,
+};
 use runtime::store::{Event, ObjectKey};
 
 use super::{World, at, name, wanted};
@@ -188,8 +191,9 @@ fn names_of_a_policy_beyond_the_cap_are_left_out() {
     world.settle();
     world.now += 2_000;
     world.settle();
-    let view = world.publisher.view(at(world.now));
-    let over: Vec<_> = view.namespaces.iter().map(|it| &*it.namespace).collect();
+    let facts = world.publisher.status(&Query::all(), at(world.now)).facts;
+    let over = facts.namespaces_at_cap.iter().map(|it| &*it.namespace);
+    let over: Vec<_> = over.collect();
     assert_eq!(over, ["policy web"]);
     let left = names.map(|of| !world.publisher.names.get(&name(of)).unwrap().is_left_out());
     assert_eq!(left.iter().filter(|it| **it).count(), 1);

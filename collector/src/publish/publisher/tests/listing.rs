@@ -1,6 +1,6 @@
 //! Lists of names with their addresses, in the publisher.
 
-use super::{World, answer, at, name, namespace_caps::want_by};
+use super::{World, answer, at, namespace_caps::want_by};
 use crate::publish::ManageObjects;
 use proto::facts::{CollectorFacts, Query};
 
