@@ -22,7 +22,7 @@ use std::{
 use collector::{
     publish::write::{Write, WriteOutcome},
     publish::{Config, Publisher},
-    rules::{RetentionPolicy, Source, Wanted, WantedName},
+    rules::{ChangedUses, RetentionPolicy, RuleChanges, Source, WantedName},
 };
 use names::{Addresses, Limits, Observation, Provenance};
 use names::{FamilyOutcome, LookupResult};
@@ -56,7 +56,7 @@ fn addresses(name: usize, count: usize) -> impl Iterator<Item = (IpAddr, u32)> {
 }
 
 /// A leading publisher with these names in use.
-fn publisher(names: &[DnsName], lookups: bool) -> (Publisher, Wanted) {
+fn publisher(names: &[DnsName], lookups: bool) -> Publisher {
     let grace = Duration::from_secs(5);
     let mut publisher = Publisher::new(Config {
         limits: Limits {
@@ -74,14 +74,20 @@ fn publisher(names: &[DnsName], lookups: bool) -> (Publisher, Wanted) {
         ..RetentionPolicy::default()
     };
     let in_use = Arc::new(WantedName::with_retention(terms));
-    let names = names.iter().map(|name| (name.clone(), Arc::clone(&in_use)));
-    let wanted = Wanted {
-        names: names.collect(),
+    let names = names
+        .iter()
+        .map(|name| (name.clone(), Some(Arc::clone(&in_use))));
+    let changes = RuleChanges {
+        source: Source::EgressFirewall,
+        uses: ChangedUses {
+            names: names.collect(),
+            namespaces: Vec::new(),
+        },
         in_sync: true,
-        ..Wanted::default()
+        has_failed: false,
     };
-    publisher.apply_rules(&wanted.clone().into(), at(0));
-    (publisher, wanted)
+    publisher.apply_rules(changes, at(0));
+    publisher
 }
 
 fn observation(name: &DnsName, number: usize, count: usize, millis: i64) -> Observation {
@@ -183,7 +189,7 @@ fn unchanged_answers() -> bool {
     const NAMES: usize = 10_000;
     const ROUNDS: i64 = 100;
     let names = names(NAMES);
-    let (mut publisher, _) = publisher(&names, false);
+    let mut publisher = publisher(&names, false);
     let list: Vec<_> = names
         .iter()
         .enumerate()
@@ -209,7 +215,7 @@ fn unchanged_answers() -> bool {
 fn rotating_answers() {
     const ANSWERS: usize = 20_000;
     let rate = |wanted: &str, asked: &dyn Fn(usize) -> DnsName| {
-        let (mut publisher, _) = publisher(&[DnsName::parse(wanted).unwrap()], false);
+        let mut publisher = publisher(&[DnsName::parse(wanted).unwrap()], false);
         let mut start = Instant::now();
         for i in 0..2 * ANSWERS {
             if i == ANSWERS {
@@ -237,7 +243,7 @@ fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
     let above = |name: &DnsName| name.wildcard().filter(|_| wildcards);
     let in_use: BTreeSet<DnsName> = names.iter().filter_map(above).collect();
     let in_use = Vec::from_iter(in_use);
-    let (mut publisher, wanted) = publisher(if wildcards { &in_use } else { &names }, true);
+    let mut publisher = publisher(if wildcards { &in_use } else { &names }, true);
     let index = publisher.take_index();
     let mut millis = 2000;
     if wildcards {
@@ -264,7 +270,7 @@ fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
     drop((names, in_use));
     Store::settle(&mut publisher, millis);
     let bytes = counting::allocated() - before;
-    drop((publisher, wanted, index));
+    drop((publisher, index));
     bytes as f64 / NAMES as f64
 }
 
@@ -295,7 +301,7 @@ fn writes_in_an_hour() -> bool {
         .enumerate()
         .map(|(i, name)| (name.clone(), i))
         .collect();
-    let (mut publisher, _) = publisher(&names, true);
+    let mut publisher = publisher(&names, true);
     let mut store = Store::default();
     let (mut now, mut lookups) = (0_i64, 0);
     while now < 3_600_000 {
@@ -331,7 +337,7 @@ fn full_wildcard() -> bool {
     let label = |i: usize| DnsName::parse(&format!("x{i}.wild.example.com")).unwrap();
     let mut holds = true;
     for (addresses, clients) in [(1, 1), (8, 1), (1, 100)] {
-        let (mut publisher, _) = publisher(std::slice::from_ref(&wildcard), false);
+        let mut publisher = publisher(std::slice::from_ref(&wildcard), false);
         let (mut store, mut millis) = (Store::default(), 0);
         let seen = |publisher: &mut Publisher, name: &DnsName, number: usize, millis| {
             let mut observation = observation(name, number, addresses, millis);

@@ -188,7 +188,7 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
     let before = counting::begin();
     let store = DirStore::open(folder.path()).unwrap();
     let (health, token) = (Health::new(), CancellationToken::new());
-    let (wanted, mut names) = watch::channel(BySource::default());
+    let (changes, mut changed) = mpsc::channel(4);
     let (overview, shown) = watch::channel(BySource::<Arc<Overview>>::default());
     let terms = RetentionPolicy {
         grace: Duration::from_secs(5),
@@ -196,7 +196,7 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
         ..RetentionPolicy::default()
     };
     let outputs = Outputs {
-        wanted,
+        changes,
         overview,
         reporter: Reporter::default(),
         is_needed: true,
@@ -215,10 +215,6 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
         token.clone(),
     );
     let following = tokio::spawn(following);
-    names
-        .wait_for(|wanted| wanted.get(Source::EgressFirewall).unwrap().in_sync)
-        .await
-        .unwrap();
 
     let mut publisher = publisher();
     publisher.set_leads(true, at(0));
@@ -227,7 +223,14 @@ async fn bytes_a_name(count: usize) -> (f64, f64) {
         panic!("a list");
     };
     // The rules are few objects, so they are listed before the objects of the names.
-    publisher.apply_rules(&names.borrow_and_update(), at(0));
+    loop {
+        let changes = changed.recv().await.unwrap();
+        let in_sync = changes.in_sync;
+        publisher.apply_rules(changes, at(0));
+        if in_sync {
+            break;
+        }
+    }
     publisher.apply_event(Source::EgressFirewall, list, at(0));
     let index = publisher.take_index();
     let most = counting::most();

@@ -17,7 +17,9 @@ use std::{
 use collector::{
     publish::{Config, Publisher},
     publish::{ManageObjects, ObjectPolicy},
-    rules::{self, BySource, Inputs, Outputs, RetentionPolicy, Source, Wanted, notices::Notices},
+    rules::{
+        self, BySource, Inputs, Outputs, RetentionPolicy, RuleChanges, Source, notices::Notices,
+    },
 };
 use futures_util::{Stream, StreamExt, stream::poll_fn};
 use names::Namespaces;
@@ -95,7 +97,7 @@ struct Cluster {
     namespaces: usize,
     edits: Vec<usize>,
     store: mpsc::UnboundedSender<Event<EgressFirewall>>,
-    wanted: watch::Receiver<BySource<Wanted>>,
+    changes: mpsc::Receiver<RuleChanges>,
     publisher: Publisher,
     _others: Box<dyn Any>,
 }
@@ -103,7 +105,7 @@ struct Cluster {
 impl Cluster {
     async fn start(namespaces: usize) -> Self {
         let (store, events) = mpsc::unbounded_channel();
-        let (wanted, names) = watch::channel(BySource::default());
+        let (changes, changed) = mpsc::channel(1);
         let (overview, shown) = watch::channel(BySource::default());
         let (asking, questions) = mpsc::channel(1);
         let health = Health::new();
@@ -112,7 +114,7 @@ impl Cluster {
             RetentionPolicy::default(),
             Namespaces::default(),
             Outputs {
-                wanted,
+                changes,
                 overview,
                 reporter: Reporter::default(),
                 is_needed: true,
@@ -136,7 +138,7 @@ impl Cluster {
             namespaces,
             edits: vec![0; namespaces],
             store,
-            wanted: names,
+            changes: changed,
             publisher,
             _others: Box::new((shown, asking, health)),
         };
@@ -146,9 +148,8 @@ impl Cluster {
 
     /// The publisher and the readers apply the changes.
     async fn take_in(&mut self) {
-        self.wanted.changed().await.unwrap();
-        self.publisher
-            .apply_rules(&self.wanted.borrow_and_update(), at());
+        let changes = self.changes.recv().await.unwrap();
+        self.publisher.apply_rules(changes, at());
         // Without a store, no write for its names is carried out.
         self.publisher.writes(at());
         assert!(self.publisher.take_index().is_some());

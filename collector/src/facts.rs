@@ -42,7 +42,7 @@ use crate::{
     listen::{CaptureSubscribers, ConnectionTable, PeerIds},
     matching::answer_cache::AnswerCache,
     publish::{InspectRequest, NewAddresses, View},
-    rules::{BySource, Overview, ReferencesRequest, Wanted},
+    rules::{BySource, Overview, ReferencesRequest},
 };
 
 /// The most requests that wait for the publisher; further ones wait at the sender.
@@ -91,7 +91,6 @@ pub struct InspectSources {
 pub struct RuleSources {
     /// The tasks that know the rules, one for each kind.
     pub tasks: Vec<mpsc::Sender<ReferencesRequest>>,
-    pub wanted: watch::Receiver<BySource<Wanted>>,
     pub overview: watch::Receiver<BySource<Arc<Overview>>>,
 }
 

@@ -38,7 +38,7 @@ runtime::metrics! {
     counter "egress_collector_flush_reports_lost_total" "Flush probes that came back in a stream and were dropped, since more than 4,096 waited. No answer is lost";
     histogram "egress_collector_flush_delay_seconds" "From a probe to the arrival of the events that the DNS server had buffered";
     gauge "egress_collector_dns_blocks" [Label::one_of("state", BlockState::WORDS)]
-        "Server blocks of DNS servers, by the results of their flush probes. Good: `resting` (no rule has a name, so no probes), `streaming` (probes come back). For less than 30 s: `trying` (waits for the first probe). Bad: `not_streaming` (no probe came back for 30 s: answers are not seen), `forwards` (the block forwards probes, so answers come up to a second late)";
+        "Server blocks of DNS servers, by the results of their flush probes. Good: `streaming` (probes come back). For less than 30 s: `trying` (waits for the first probe). Bad: `not_streaming` (no probe came back for 30 s: answers are not seen), `forwards` (the block forwards probes, so answers come up to a second late)";
     + NOT_STREAMING;
 }
 

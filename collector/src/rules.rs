@@ -5,7 +5,7 @@
 //! - `rule_object`: the relevant content of one object. [`validation`]: its faults. `retention`:
 //!   the retention of its names.
 //! - `rule_set`: all objects of a source. `users`: those that use a name.
-//! - `wanted`: the names in use, and their latest changes.
+//! - `wanted`: the names in use, and their changes.
 //! - `events`: Events to authors. [`notices`]: what else than faults they are about.
 //! - `rule_references`: which rules use a name, for `explain`.
 
@@ -46,15 +46,18 @@ use tokio::sync::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub(crate) use self::sources::{SourceSet, is_policy};
 pub use self::{
     by_source::BySource,
     retention::RetentionPolicy,
     rule_references::ReferencesRequest,
     sources::{RuleSource, Source},
-    wanted::{Changes, RuleChange, Version, Wanted, WantedName},
+    wanted::{ChangedUses, RuleChanges, Wanted, WantedName},
 };
 use self::{events::RuleEvents, notices::Notice, rule_set::Rules, validation::Faults};
+pub(crate) use self::{
+    sources::{SourceSet, is_policy},
+    wanted::replace,
+};
 use names::Namespaces;
 
 /// The most changes of objects that are published together.
@@ -92,7 +95,8 @@ pub struct Overview {
 /// The outputs of the task.
 #[derive(Debug)]
 pub struct Outputs {
-    pub wanted: watch::Sender<BySource<Wanted>>,
+    /// Changes of the names in use.
+    pub changes: mpsc::Sender<RuleChanges>,
     pub overview: watch::Sender<BySource<Arc<Overview>>>,
     /// Reports Events to the authors of the objects.
     pub reporter: Reporter,
@@ -162,9 +166,7 @@ pub async fn run<S: Store, K: RuleSource>(
         }
         let mut changed = state.update_undecodable();
         readiness.show(state.out_of_sync.as_deref(), &state.undecodable);
-        outputs
-            .wanted
-            .send_if_modified(|all| state.publish(all.get_mut(K::SOURCE)));
+        let changes = state.take_changes();
         metrics::gauge!("egress_collector_rule_names_refused", "kind" => K::SOURCE.kind())
             .set(state.rules.refused as f64);
         metrics::gauge!("egress_collector_rule_objects_left_out", "kind" => K::SOURCE.kind())
@@ -174,6 +176,11 @@ pub async fn run<S: Store, K: RuleSource>(
             changed.extend(state.show(shown));
         });
         rule_events.report_faults::<K>(changed, &state.rules, &state.undecodable);
+        let sent = outputs.changes.send(changes);
+        if !matches!(shutdown.run_until_cancelled(sent).await, Some(Ok(()))) {
+            // The publisher has ended, and reports the reason itself.
+            return Ok(());
+        }
     }
 }
 
@@ -231,13 +238,13 @@ impl<K: RuleSource> RulesTask<K> {
         new
     }
 
-    /// Returns whether anything changed.
-    fn publish(&mut self, wanted: &mut Wanted) -> bool {
-        let is_new = self.rules.publish_changes(wanted);
-        let known = (self.out_of_sync.is_none(), self.has_failed);
-        let was_known = (wanted.in_sync, wanted.has_failed);
-        (wanted.in_sync, wanted.has_failed) = known;
-        is_new || was_known != known
+    fn take_changes(&mut self) -> RuleChanges {
+        RuleChanges {
+            source: K::SOURCE,
+            uses: self.rules.take_changed_uses(),
+            in_sync: self.out_of_sync.is_none(),
+            has_failed: self.has_failed,
+        }
     }
 
     /// Returns the objects whose faults changed.

@@ -67,13 +67,13 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let sockets = Sockets::bind(&args, &mut tasks).await?;
     raise_file_limit();
     let program = Program::new(args, store, &mut tasks);
-    let rules = program.rules(&mut tasks);
+    let (rules, rule_changes) = program.rules(&mut tasks);
     let networks = program.networks(&mut tasks);
     let endpoints = program.endpoints(&mut tasks);
     let lookup_servers = program.lookup_servers(endpoints.clone(), &mut tasks)?;
     let flush_servers = dns_servers::flush_servers(&endpoints, &lookup_servers, &mut tasks);
     program.own_queries(&networks, &mut tasks);
-    let (probes, blocks) = program.flush(flush_servers.clone(), &rules.wanted, &mut tasks);
+    let (probes, blocks) = program.flush(flush_servers.clone(), &mut tasks);
     let (requests, lookups) = program.lookups(lookup_servers, &mut tasks);
     let (observations, queued) = queue::channel(OBSERVATIONS);
     let ingest = Ingest {
@@ -99,7 +99,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let channels = Channels {
         observations: queued,
         loss_tracker: ingest.loss_tracker.clone(),
-        wanted: rules.wanted.clone(),
+        rules: rule_changes,
         networks,
         lookups,
         coverage,

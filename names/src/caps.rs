@@ -96,12 +96,6 @@ impl NamespaceUse {
         self.changed.insert(namespace);
     }
 
-    /// Forgets the names of all namespaces.
-    pub(crate) fn clear_names(&mut self) {
-        self.changed.extend(self.names.keys());
-        self.names.clear();
-    }
-
     /// Which names are left out after a change of the rules. The stored statuses must be known: names with addresses
     /// stay.
     pub(crate) fn reconcile(&mut self, entries: &Entries) -> CapChanges {

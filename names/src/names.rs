@@ -105,11 +105,6 @@ impl Names {
         self.caps.set_names(namespace, names);
     }
 
-    /// Forgets the names in the rules of all namespaces.
-    pub fn clear_names_of_namespaces(&mut self) {
-        self.caps.clear_names();
-    }
-
     /// Copies addresses between new names and names in use. A wildcard gets those of the regular names under it, and a
     /// regular name those of its wildcard. So neither begins without the addresses that pods use. An address survives
     /// the name through which it came. One pass handles all new names.

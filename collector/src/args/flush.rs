@@ -13,8 +13,8 @@ use crate::flush::Template;
 pub struct FlushArgs {
     /// How often the collector makes each CoreDNS flush its dnstap buffer.
     ///
-    /// 1ms to 10s; a larger value counts as 10s. CoreDNS flushes once a second by itself. A probe is a DNS query of 4 KB over TCP. The
-    /// collector sends probes while an EgressFirewall has a DNS name. 0: no probes. The collector then cannot find a CoreDNS that is not
+    /// 1ms to 10s; a larger value counts as 10s. CoreDNS flushes once a second by itself. A probe is a DNS query of 4 KB over TCP. 0: no
+    /// probes. The collector then cannot find a CoreDNS that is not
     /// streaming.
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = parse_duration)]
     pub flush_probe: Duration,

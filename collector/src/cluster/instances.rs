@@ -8,67 +8,49 @@ use std::{
     time::Duration,
 };
 
-use runtime::{changes::send_if_changed, cluster::Cluster, store::ObjectKey};
+use runtime::{cluster::Cluster, store::ObjectKey};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::endpoints::{Discovery, Endpoints};
+use super::{
+    endpoints::{Discovery, Endpoints},
+    networks::Networks,
+};
+use crate::matching::query_origin::OwnQueries;
 
 /// How long an address counts after its instance left. A DNS server reports its last queries up to a second later, and
 /// their reader may lag behind.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// Addresses of instances; never IPv4-mapped.
-pub type Addresses = Arc<BTreeSet<IpAddr>>;
-
-/// Finds the instances.
-pub struct Peers {
-    discovery: Discovery,
-    /// The addresses of this instance.
+/// Keeps the source addresses of all collectors' queries: of this one, those behind the Services and, for a while, those that left. Never
+/// a Node's address, which other pods have too.
+///
+/// # Errors
+/// None: errors are logged and retried.
+pub async fn run(
+    cluster: Cluster,
+    services: Vec<ObjectKey>,
     own: BTreeSet<IpAddr>,
-    addresses: watch::Sender<Addresses>,
-}
-
-impl Peers {
-    /// The instances behind these Services, and this one, which has the addresses `own`.
-    pub fn of_services(
-        cluster: &Cluster,
-        services: &[ObjectKey],
-        own: impl IntoIterator<Item = IpAddr>,
-    ) -> Self {
-        Self {
-            discovery: Discovery::of_hosts(cluster, services),
-            own: own.into_iter().map(|ip| ip.to_canonical()).collect(),
-            addresses: watch::Sender::default(),
-        }
-    }
-
-    /// The addresses of all instances. Those of an instance that left count for half a minute more.
-    pub fn addresses(&self) -> watch::Receiver<Addresses> {
-        self.addresses.subscribe()
-    }
-
-    /// Keeps the addresses up to date until the token is cancelled.
-    ///
-    /// # Errors
-    /// None: errors are logged and retried.
-    pub async fn run(self, token: CancellationToken) -> anyhow::Result<()> {
-        let following = follow(self.discovery.found(), self.own, self.addresses);
-        tokio::select! {
-            ended = self.discovery.run(token.clone()) => ended,
-            () = following => Ok(()),
-        }
+    queries: OwnQueries,
+    networks: watch::Receiver<Option<Arc<Networks>>>,
+    token: CancellationToken,
+) -> anyhow::Result<()> {
+    let discovery = Discovery::of_hosts(&cluster, &services);
+    let following = follow(discovery.found(), networks, own, queries);
+    tokio::select! {
+        ended = discovery.run(token.clone()) => ended,
+        () = following => Ok(()),
     }
 }
 
-/// Sends this instance, those that are listed and, for a while, those that left.
 async fn follow(
     mut found: watch::Receiver<Option<Endpoints>>,
+    mut networks: watch::Receiver<Option<Arc<Networks>>>,
     own: BTreeSet<IpAddr>,
-    addresses: watch::Sender<Addresses>,
+    queries: OwnQueries,
 ) {
     let mut left: BTreeMap<IpAddr, Instant> = BTreeMap::new();
     let mut before = BTreeSet::new();
@@ -82,11 +64,18 @@ async fn follow(
             left.extend(gone.map(|ip| (*ip, now + LINGER)));
             before = listed;
         }
+        let known = networks.borrow_and_update().clone();
+        let is_node = |ip: &IpAddr| {
+            known
+                .as_ref()
+                .is_some_and(|it| it.is_node(*ip) == Some(true))
+        };
         let all = before.iter().chain(left.keys()).chain(&own);
-        send_if_changed(&addresses, Arc::new(all.copied().collect()));
+        queries.set(Arc::new(all.filter(|ip| !is_node(ip)).copied().collect()));
         let next = left.values().min().copied();
         tokio::select! {
             changed = found.changed() => if changed.is_err() { return },
+            Ok(()) = networks.changed() => {}
             () = sleep_until(next.unwrap_or(now)), if next.is_some() => {}
         }
     }
@@ -99,9 +88,8 @@ mod tests {
     use super::*;
     use crate::cluster::endpoints::Conditions;
 
-    fn set(of: &[u8]) -> Addresses {
-        let ips = of.iter().map(|last| IpAddr::from([10, 0, 0, *last]));
-        Arc::new(ips.collect())
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
     }
 
     fn listed(of: &[u8]) -> Option<Endpoints> {
@@ -110,36 +98,36 @@ mod tests {
             serving: false,
             terminating: true,
         };
-        let all = set(of);
-        let all = all.iter().map(|ip| (SocketAddr::new(*ip, 0), conditions));
-        Some(Arc::new(all.collect()))
+        let all = of.iter().map(|last| SocketAddr::new(address(*last), 0));
+        Some(Arc::new(all.map(|it| (it, conditions)).collect()))
+    }
+
+    async fn has(queries: &OwnQueries, expected: &[u8]) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let known = (1..10).filter(|last| queries.contains(address(*last)));
+        assert_eq!(known.collect::<Vec<_>>(), expected);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_instance_that_left_counts_for_a_while_and_this_one_always() {
         let (listing, found) = watch::channel(None);
-        let addresses = watch::Sender::default();
-        let mut seen = addresses.subscribe();
-        let own = BTreeSet::clone(&set(&[9]));
-        let following = tokio::spawn(follow(found, own, addresses));
-        seen.changed().await.unwrap();
-        assert_eq!(*seen.borrow_and_update(), set(&[9]));
+        let (_networks, networks) = watch::channel(None);
+        let queries = OwnQueries::default();
+        let own = [address(9)].into();
+        let following = tokio::spawn(follow(found, networks, own, queries.clone()));
+        has(&queries, &[9]).await;
         listing.send_replace(listed(&[1, 2]));
-        seen.changed().await.unwrap();
-        assert_eq!(*seen.borrow_and_update(), set(&[1, 2, 9]));
-        let began = Instant::now();
+        has(&queries, &[1, 2, 9]).await;
         listing.send_replace(listed(&[2, 3]));
-        seen.changed().await.unwrap();
-        assert_eq!(*seen.borrow_and_update(), set(&[1, 2, 3, 9]));
-        seen.changed().await.unwrap();
-        assert_eq!(*seen.borrow_and_update(), set(&[2, 3, 9]));
-        assert!(began.elapsed() >= LINGER);
+        has(&queries, &[1, 2, 3, 9]).await;
+        tokio::time::sleep(LINGER).await;
+        has(&queries, &[2, 3, 9]).await;
         // An instance that comes back no longer expires.
         listing.send_replace(listed(&[2]));
-        seen.changed().await.unwrap();
+        has(&queries, &[2, 3, 9]).await;
         listing.send_replace(listed(&[2, 3]));
         tokio::time::sleep(LINGER * 2).await;
-        assert_eq!(*seen.borrow(), set(&[2, 3, 9]));
+        has(&queries, &[2, 3, 9]).await;
         drop(listing);
         following.await.unwrap();
     }

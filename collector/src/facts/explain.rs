@@ -76,9 +76,7 @@ impl InspectSources {
         let names = facts.names.iter().map(|it| it.facts.name.clone());
         let mut names: Vec<DnsName> = names.collect();
         if let Subject::Name(name) = subject {
-            // The rules are searched for each name, so only names in some rule are added.
-            let wanted = self.rules.wanted.borrow();
-            names.extend(near_misses(name).filter(|name| wanted.has(name)));
+            names.extend(near_misses(name));
         }
         for rules in &self.rules.tasks {
             let (answer, references) = oneshot::channel();

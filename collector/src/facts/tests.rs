@@ -125,7 +125,6 @@ fn sources_of(publisher: mpsc::Sender<InspectRequest>) -> InspectSources {
         publisher,
         rules: RuleSources {
             tasks: vec![mpsc::channel(1).0],
-            wanted: watch::channel(BySource::default()).1,
             overview: watch::channel(BySource::default()).1,
         },
         dns: DnsSources {

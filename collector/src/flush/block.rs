@@ -16,10 +16,8 @@ const RETRY: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockState {
-    /// No name is wanted, so there are no probes.
-    #[default]
-    Resting,
     /// No probe has come back yet.
+    #[default]
     Trying,
     /// Probes come back.
     Streaming,
@@ -31,18 +29,11 @@ pub enum BlockState {
 
 impl BlockState {
     /// Every value of [`BlockState::as_str`].
-    pub const WORDS: &[&str] = &[
-        "resting",
-        "trying",
-        "streaming",
-        "not_streaming",
-        "forwards",
-    ];
+    pub const WORDS: &[&str] = &["trying", "streaming", "not_streaming", "forwards"];
 
     /// The value in metric labels and `/status.json`.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Resting => "resting",
             Self::Trying => "trying",
             Self::Streaming => "streaming",
             Self::NotStreaming => "not_streaming",
@@ -119,12 +110,6 @@ impl Block {
         self.is_forwarding = true;
     }
 
-    /// No name is wanted any more.
-    pub(super) fn rest(&mut self) {
-        self.waiting_since = None;
-        self.last_sent = None;
-    }
-
     fn is_not_streaming(&self, now: Instant) -> bool {
         let since = self.waiting_since;
         since.is_some_and(|since| since + NOT_STREAMING_AFTER <= now)
@@ -143,21 +128,11 @@ impl Block {
         }
     }
 
-    pub(super) fn view(
-        &self,
-        server: SocketAddr,
-        name: String,
-        is_wanted: bool,
-        now: Instant,
-    ) -> BlockView {
+    pub(super) fn view(&self, server: SocketAddr, name: String, now: Instant) -> BlockView {
         BlockView {
             server,
             name,
-            state: if is_wanted {
-                self.state(now)
-            } else {
-                BlockState::Resting
-            },
+            state: self.state(now),
             reported: self.reported.map(|at| now.duration_since(at)),
             delay: self.delay,
             rcode: self.rcode,

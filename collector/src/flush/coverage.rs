@@ -135,11 +135,7 @@ mod tests {
         // Streams come from another address than the server's.
         let probed = [1, 2].map(|last| block(last, BlockState::Streaming));
         assert_eq!(coverage(&[Some(9)], &probed), (2, false));
-        for state in [
-            BlockState::Resting,
-            BlockState::Trying,
-            BlockState::Forwards,
-        ] {
+        for state in [BlockState::Trying, BlockState::Forwards] {
             let unknown = [1, 2].map(|last| block(last, state));
             assert_eq!(coverage(&[Some(1)], &unknown), (1, true));
         }

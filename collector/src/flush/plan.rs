@@ -37,8 +37,6 @@ pub struct Plan {
     interval: Duration,
     /// One name for each block.
     names: Vec<DnsName>,
-    /// Whether any name is wanted.
-    is_wanted: bool,
     blocks: BTreeMap<BlockKey, Block>,
     /// The probes that may come back, and when they were sent.
     sent: BTreeMap<Nonce, (BlockKey, Instant)>,
@@ -50,7 +48,6 @@ impl Plan {
         Self {
             interval,
             names,
-            is_wanted: false,
             blocks: BTreeMap::new(),
             sent: BTreeMap::new(),
         }
@@ -66,18 +63,6 @@ impl Plan {
             .retain(|(server, _), _| servers.contains(server));
     }
 
-    /// Sets whether any name is wanted.
-    pub fn set_wanted(&mut self, is_wanted: bool) {
-        self.is_wanted = is_wanted;
-        if !is_wanted {
-            self.blocks.values_mut().for_each(Block::rest);
-        }
-    }
-
-    pub fn is_wanted(&self) -> bool {
-        self.is_wanted
-    }
-
     /// The time from one call of [`Plan::probes`] to the next.
     pub fn interval(&self) -> Duration {
         let blocks = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
@@ -88,9 +73,6 @@ impl Plan {
     /// The probes to send now.
     pub fn probes(&mut self, now: Instant) -> Vec<Probe> {
         let mut probes = Vec::new();
-        if !self.is_wanted {
-            return probes;
-        }
         for (key, block) in &mut self.blocks {
             if block.is_due(now) {
                 let nonce = nonce();
@@ -135,7 +117,7 @@ impl Plan {
             .iter()
             .filter_map(move |((server, name), block)| {
                 let name = self.names.get(*name)?.to_string();
-                Some(block.view(*server, name, self.is_wanted, now))
+                Some(block.view(*server, name, now))
             })
     }
 }

@@ -24,10 +24,7 @@ use super::{
     probe::{SeenProbe, Template},
     prober::{ProbeAnswer, Prober},
 };
-use crate::{
-    matching::query_origin::OwnQueries,
-    rules::{BySource, Wanted},
-};
+use crate::matching::query_origin::OwnQueries;
 
 /// The interval of publishing the states.
 const PUBLISH: Duration = Duration::from_secs(1);
@@ -43,7 +40,6 @@ pub struct Inputs {
     /// The queries, one for each block.
     pub templates: Arc<[Template]>,
     pub servers: watch::Receiver<BTreeSet<SocketAddr>>,
-    pub wanted: watch::Receiver<BySource<Wanted>>,
     /// The reports of the readers.
     pub seen: mpsc::Receiver<SeenProbe>,
     pub own: OwnQueries,
@@ -75,18 +71,14 @@ pub async fn run(
     };
     let mut ticks = interval(PUBLISH);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first values count as changes too.
+    // The first value counts as a change, too.
     inputs.servers.mark_changed();
-    inputs.wanted.mark_changed();
     let mut next = Instant::now();
     loop {
         tokio::select! {
             () = token.cancelled() => return Ok(()),
             Ok(()) = inputs.servers.changed() => {
                 task.set_servers(&inputs.servers.borrow_and_update());
-            }
-            Ok(()) = inputs.wanted.changed() => {
-                task.plan.set_wanted(!inputs.wanted.borrow_and_update().is_empty());
             }
             Some(seen) = inputs.seen.recv() => {
                 if let Some(delay) = task.plan.on_seen(&seen, Instant::now()) {
@@ -102,7 +94,7 @@ pub async fn run(
                 }
             }
             _ = ticks.tick() => task.publish(),
-            () = sleep_until(next), if task.plan.is_wanted() => {
+            () = sleep_until(next) => {
                 task.send_probes();
                 next = Instant::now() + task.plan.interval();
             }

@@ -29,7 +29,7 @@ use crate::{
         index::NameIndex,
     },
     rules::{
-        BySource, Wanted,
+        RuleChanges,
         notices::{Notice, Notices},
     },
 };
@@ -129,7 +129,7 @@ impl Publisher {
     }
 
     /// Applies changes of the names in rules.
-    pub fn apply_rules(&mut self, wanted: &BySource<Wanted>, now: Timestamp) {
+    pub fn apply_rules(&mut self, changes: RuleChanges, now: Timestamp) {
         let Self {
             rules,
             names,
@@ -137,7 +137,7 @@ impl Publisher {
             dirty,
             ..
         } = self;
-        rules.apply(wanted, names, by_name, dirty, now);
+        rules.apply(changes, names, by_name, dirty, now);
     }
 
     /// Refuses the addresses of the cluster's own networks from now on. Known addresses that are refused now leave the

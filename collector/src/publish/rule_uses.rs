@@ -1,9 +1,6 @@
 //! The names that rules use, and their retention. Each source of names counts by itself.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use names::{Limits, Names, Namespace, RuleUse};
 use proto::api::DnsName;
@@ -11,7 +8,7 @@ use runtime::clock::Timestamp;
 
 use super::{name_objects::NameObjects, queue::DirtyNames};
 use crate::rules::{
-    BySource, RetentionPolicy, RuleChange, Source, SourceSet, Version, Wanted, interner::Interner,
+    BySource, RetentionPolicy, RuleChanges, Source, SourceSet, Wanted, interner::Interner, replace,
 };
 
 /// Values that many names share.
@@ -22,106 +19,61 @@ struct SharedValues {
 }
 
 #[derive(Debug)]
-pub(crate) struct RuleUses {
-    sources: Vec<SourceInUse>,
-}
-
-/// The names that the rules of one source use.
-#[derive(Debug)]
-struct SourceInUse {
-    source: Source,
-    /// Whether every name in use is known, so that any other name is unused.
-    is_in_sync: bool,
-    /// The rules could not be read so far.
-    has_failed: bool,
-    /// The version of the wanted names that was applied last.
-    seen: Version,
-}
+pub(crate) struct RuleUses(BySource<Wanted>);
 
 impl RuleUses {
     pub(crate) fn new(sources: impl Iterator<Item = Source>) -> Self {
-        let sources = sources.map(|source| SourceInUse {
-            source,
-            is_in_sync: false,
-            has_failed: false,
-            seen: Version::default(),
-        });
-        Self {
-            sources: sources.collect(),
-        }
+        Self(BySource::of(&sources.collect::<Vec<_>>()))
     }
 
     /// Whether every name in use is known, as far as the sources can be read.
     pub(crate) fn are_known(&self) -> bool {
-        let mut sources = self.sources.iter();
-        let are_read = sources.all(|it| it.is_in_sync || it.has_failed);
-        are_read && self.sources.iter().any(|it| it.is_in_sync)
+        let mut sources = self.0.iter().map(|(_, wanted)| wanted);
+        let are_read = sources.all(|it| it.in_sync || it.has_failed);
+        are_read && self.0.iter().any(|(_, it)| it.in_sync)
     }
 
     /// Whether every name that the source uses is known.
     pub(super) fn is_in_sync(&self, source: Source) -> bool {
-        self.of(source).is_some_and(|it| it.is_in_sync)
+        self.0.get(source).is_some_and(|wanted| wanted.in_sync)
     }
 
-    fn of(&self, source: Source) -> Option<&SourceInUse> {
-        self.sources.iter().find(|it| it.source == source)
-    }
-
-    fn of_mut(&mut self, source: Source) -> Option<&mut SourceInUse> {
-        self.sources.iter_mut().find(|it| it.source == source)
+    /// The names of one source.
+    #[cfg(test)]
+    pub(crate) fn of_source(&self, source: Source) -> Wanted {
+        self.0.get(source).cloned().unwrap_or_default()
     }
 
     /// Applies changes of the names in rules.
     pub(super) fn apply(
         &mut self,
-        all: &BySource<Wanted>,
+        changes: RuleChanges,
         names: &mut Names,
         by_name: &mut foldhash::HashMap<DnsName, Box<NameObjects>>,
         dirty: &mut DirtyNames,
         now: Timestamp,
     ) {
-        let mut changed = BTreeSet::new();
-        for (source, wanted) in all.iter() {
-            let Some(known) = self.of_mut(source) else {
-                continue;
-            };
-            if wanted.in_sync != known.is_in_sync {
-                known.is_in_sync = wanted.in_sync;
-                names.mark_all();
+        let wanted = self.0.get_mut(changes.source);
+        if wanted.in_sync != changes.in_sync {
+            names.mark_all();
+        }
+        wanted.in_sync = changes.in_sync;
+        wanted.has_failed = changes.has_failed;
+        let mut changed = Vec::new();
+        for (name, in_use) in changes.uses.names {
+            if wanted.names.get(&name) != in_use.as_ref() {
+                replace(&mut wanted.names, &name, in_use);
+                changed.push(name);
             }
-            known.has_failed = wanted.has_failed;
-            let seen = std::mem::replace(&mut known.seen, wanted.changes.version());
-            match wanted.changes.since(seen) {
-                Some(changes) => {
-                    for change in changes {
-                        match change {
-                            RuleChange::Name(name) => {
-                                changed.insert(name.clone());
-                            }
-                            RuleChange::Names(namespace) => {
-                                let of_namespace = names_of(all, *namespace);
-                                names.set_names_of_namespace(*namespace, of_namespace);
-                            }
-                        }
-                    }
-                }
-                None => {
-                    let in_rules = by_name.iter();
-                    let in_rules = in_rules.filter(|(_, it)| it.sources.has(source));
-                    let in_rules = in_rules.map(|(name, _)| name);
-                    changed.extend(in_rules.chain(wanted.names.keys()).cloned());
-                    names.clear_names_of_namespaces();
-                    let with_names = all.iter();
-                    let with_names = with_names.flat_map(|(_, it)| it.names_of_namespaces.keys());
-                    for namespace in with_names {
-                        names.set_names_of_namespace(*namespace, names_of(all, *namespace));
-                    }
-                }
-            }
+        }
+        for (namespace, of_source) in changes.uses.namespaces {
+            let wanted = self.0.get_mut(changes.source);
+            replace(&mut wanted.names_of_namespaces, &namespace, of_source);
+            names.set_names_of_namespace(namespace, self.names_of(namespace));
         }
         let mut shared = SharedValues::default();
         for name in changed {
-            let (sources, rule_use) = self.use_of(&name, all, names, &mut shared);
+            let (sources, rule_use) = self.use_of(&name, names, &mut shared);
             if let Some(of_name) = by_name.get(&name)
                 && of_name.sources == sources
             {
@@ -143,14 +95,13 @@ impl RuleUses {
     fn use_of(
         &self,
         name: &DnsName,
-        all: &BySource<Wanted>,
         names: &Names,
         shared: &mut SharedValues,
     ) -> (SourceSet, Option<Arc<RuleUse>>) {
         let mut sources = SourceSet::default();
         let mut namespaces = Arc::default();
         let mut retention: Option<RetentionPolicy> = None;
-        for (source, wanted) in all.iter().filter(|(source, _)| self.of(*source).is_some()) {
+        for (source, wanted) in self.0.iter() {
             let Some(wanted) = wanted.names.get(name) else {
                 continue;
             };
@@ -171,15 +122,15 @@ impl RuleUses {
         });
         (sources, rule_use)
     }
-}
 
-/// The names of a namespace in the rules of all sources.
-fn names_of(all: &BySource<Wanted>, namespace: Namespace) -> Option<Arc<[DnsName]>> {
-    let of_sources = all.iter();
-    let of_sources = of_sources.filter_map(|(_, it)| it.names_of_namespaces.get(&namespace));
-    of_sources
-        .cloned()
-        .reduce(|one, other| joined(&one, &other))
+    /// The names of a namespace in the rules of all sources.
+    fn names_of(&self, namespace: Namespace) -> Option<Arc<[DnsName]>> {
+        let of_sources = self.0.iter();
+        let of_sources = of_sources.filter_map(|(_, it)| it.names_of_namespaces.get(&namespace));
+        of_sources
+            .cloned()
+            .reduce(|one, other| joined(&one, &other))
+    }
 }
 
 /// Both lists, sorted and without duplicates.

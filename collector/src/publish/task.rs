@@ -32,7 +32,7 @@ use crate::{
     cluster::networks::Networks,
     flush::coverage::StreamCoverage,
     matching::{LossTracker, index::SharedIndex, queue},
-    rules::{BySource, Source, Wanted},
+    rules::{RuleChanges, Source},
 };
 
 /// The most observations applied before writes are computed.
@@ -63,7 +63,8 @@ pub struct Channels {
     pub observations: queue::Receiver,
     /// The answers that were lost.
     pub loss_tracker: LossTracker,
-    pub wanted: watch::Receiver<BySource<Wanted>>,
+    /// Changes of the names in use.
+    pub rules: mpsc::Receiver<RuleChanges>,
     /// The cluster's own networks, whose addresses are refused. No status is written before they
     /// are known.
     pub networks: watch::Receiver<Option<Arc<Networks>>>,
@@ -155,15 +156,7 @@ pub async fn run<S: Store>(
                 let Some((source, event)) = event else { bail!("the watch of DNSNameResolver objects ended") };
                 task.event(source, event);
             }
-            changed = channels.wanted.changed() => {
-                if changed.is_err() {
-                    // The task of the EgressFirewalls has ended, and reports the reason itself.
-                    shutdown.cancelled().await;
-                    break;
-                }
-                let now = task.clock.now();
-                task.publisher.apply_rules(&channels.wanted.borrow_and_update(), now);
-            }
+            Some(changes) = channels.rules.recv() => task.publisher.apply_rules(changes, task.clock.now()),
             changed = channels.networks.changed(), if networks_come => {
                 networks_come = changed.is_ok();
                 task.guard(&mut channels.networks);

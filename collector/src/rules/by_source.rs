@@ -2,9 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use proto::api::DnsName;
-
-use super::{Overview, Source, Wanted};
+use super::{Overview, Source};
 
 /// A value for each source of `--rules`.
 #[derive(Clone, Debug)]
@@ -31,20 +29,6 @@ impl<T> BySource<T> {
     /// In the order of the sources.
     pub fn iter(&self) -> impl Iterator<Item = (Source, &T)> {
         self.0.iter().map(|(source, value)| (*source, value))
-    }
-}
-
-impl BySource<Wanted> {
-    /// Whether any source uses the name.
-    pub fn has(&self, name: &DnsName) -> bool {
-        self.0
-            .values()
-            .any(|wanted| wanted.names.contains_key(name))
-    }
-
-    /// Whether no source uses any name.
-    pub fn is_empty(&self) -> bool {
-        self.0.values().all(|wanted| wanted.names.is_empty())
     }
 }
 

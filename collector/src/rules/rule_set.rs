@@ -10,11 +10,11 @@ use proto::api::DnsName;
 use runtime::store::ObjectKey;
 
 use super::{
-    Overview, RetentionPolicy, RuleSource, Wanted,
+    Overview, RetentionPolicy, RuleSource,
     rule_object::RuleObject,
     sources::policy_charged,
     users::{User, Users, joined},
-    wanted::{WantedName, replace},
+    wanted::{ChangedUses, WantedName, replace},
 };
 use crate::rules::interner::Interner;
 use names::{Namespace, Namespaces};
@@ -36,7 +36,7 @@ pub(super) struct Rules {
     pub(super) left_out: usize,
     /// The users of each name.
     users: HashMap<DnsName, Users>,
-    /// The changes for the next [`Rules::publish_changes`].
+    /// The changes for the next [`Rules::take_changed_uses`].
     changed: Changed,
     /// The number of rules without effect because of their names.
     pub(super) refused: usize,
@@ -186,19 +186,20 @@ impl Rules {
         }
     }
 
-    /// Publishes the changes since the last call. Returns whether there were any.
-    pub(super) fn publish_changes(&mut self, wanted: &mut Wanted) -> bool {
-        wanted.defaults = self.retention;
-        let mut is_new = false;
+    /// The changes since the last call.
+    pub(super) fn take_changed_uses(&mut self) -> ChangedUses {
         let mut interner = Interner::default();
-        for name in std::mem::take(&mut self.changed.names) {
+        let names = std::mem::take(&mut self.changed.names);
+        let charged = std::mem::take(&mut self.changed.charged);
+        let names = names.into_iter().map(|name| {
             let in_use = self.in_use(&name).map(|it| interner.share(it));
-            is_new |= wanted.set(&name, in_use);
+            (name, in_use)
+        });
+        let namespaces = charged.into_iter().map(|it| (it, self.names_of(it)));
+        ChangedUses {
+            names: names.collect(),
+            namespaces: namespaces.collect(),
         }
-        for charged in std::mem::take(&mut self.changed.charged) {
-            is_new |= wanted.set_names_of(charged, self.names_of(charged));
-        }
-        is_new
     }
 
     /// How the name is used, if it is.

@@ -15,7 +15,6 @@ use crate::{
     },
     listen::ConnectionTable,
     lookup::{ResolvConf, ResolverSpec, Server, Servers},
-    rules::{BySource, Wanted},
 };
 
 /// The DNS servers of the cluster; `None` until they are listed.
@@ -82,7 +81,6 @@ impl Program {
     pub(super) fn flush(
         &self,
         servers: watch::Receiver<BTreeSet<SocketAddr>>,
-        wanted: &watch::Receiver<BySource<Wanted>>,
         tasks: &mut Tasks,
     ) -> (ProbeReports, Blocks) {
         let (sender, blocks) = watch::channel(Arc::default());
@@ -94,7 +92,6 @@ impl Program {
             interval: self.args.flush.flush_probe,
             templates,
             servers,
-            wanted: wanted.clone(),
             seen,
             own: self.own.clone(),
         };

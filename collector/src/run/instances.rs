@@ -1,6 +1,6 @@
 //! The other collectors, and the lead.
 
-use std::{env, net::IpAddr, sync::Arc};
+use std::{collections::BTreeSet, env, net::IpAddr, sync::Arc};
 
 use runtime::{
     OpenStore,
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::Program;
 use crate::{
-    cluster::{instances::Peers, networks::Networks},
+    cluster::{instances, networks::Networks},
     flush::coverage::StreamCoverage,
 };
 
@@ -31,28 +31,16 @@ impl Program {
         };
         let own = env::var(POD_IPS).unwrap_or_default();
         let own = own.split(',').filter_map(|ip| ip.trim().parse().ok());
-        let services = &self.args.lookups.peer_service;
-        let peers = Peers::of_services(store.cluster(), services, own);
-        let (own, mut found) = (self.own.clone(), peers.addresses());
-        tasks.spawn("collectors", peers.run(tasks.token()));
-        let (mut networks, token) = (networks.clone(), tasks.token());
-        tasks.spawn("own queries", async move {
-            loop {
-                let known = networks.borrow_and_update().clone();
-                let is_node = |ip: &IpAddr| {
-                    let known = known.as_ref();
-                    known.is_some_and(|known| known.is_node(*ip) == Some(true))
-                };
-                let all = found.borrow_and_update().clone();
-                let own_addresses = all.iter().filter(|ip| !is_node(ip)).copied();
-                own.set(Arc::new(own_addresses.collect()));
-                tokio::select! {
-                    () = token.cancelled() => return Ok(()),
-                    Ok(()) = networks.changed() => {}
-                    Ok(()) = found.changed() => {}
-                }
-            }
-        });
+        let own: BTreeSet<IpAddr> = own.map(|ip: IpAddr| ip.to_canonical()).collect();
+        let following = instances::run(
+            store.cluster().clone(),
+            self.args.lookups.peer_service.clone(),
+            own,
+            self.own.clone(),
+            networks.clone(),
+            tasks.token(),
+        );
+        tasks.spawn("collectors", following);
     }
 
     /// Takes part in the election of the leader.

@@ -10,17 +10,20 @@ use super::Program;
 use crate::{
     facts::{self, RuleSources},
     publish::{ManageObjects, SourcePolicy},
-    rules::{self, BySource, Inputs, Outputs, RuleSource, Source},
+    rules::{self, BySource, Inputs, Outputs, RuleChanges, RuleSource, Source},
 };
 
 /// ovn-kubernetes' cluster manager may create the object; it deletes others of the name at once.
 const CREATE_AFTER: Duration = Duration::from_secs(10);
 
+/// The most changes that wait for the publisher.
+const CHANGES: usize = 4;
+
 impl Program {
     /// Follows the rules of each source.
-    pub(super) fn rules(&self, tasks: &mut Tasks) -> RuleSources {
+    pub(super) fn rules(&self, tasks: &mut Tasks) -> (RuleSources, mpsc::Receiver<RuleChanges>) {
         let sources = self.args.sources.all();
-        let (wanted, names_in_use) = watch::channel(BySource::of(&sources));
+        let (changes, changed) = mpsc::channel(CHANGES);
         let (overview, shown) = watch::channel(BySource::of(&sources));
         let mut questions = Vec::new();
         for source in &sources {
@@ -31,7 +34,7 @@ impl Program {
                 questions: asked,
             };
             let outputs = Outputs {
-                wanted: wanted.clone(),
+                changes: changes.clone(),
                 overview: overview.clone(),
                 reporter: self.reporter.clone(),
                 is_needed: sources.len() == 1,
@@ -44,11 +47,11 @@ impl Program {
                 }
             }
         }
-        RuleSources {
+        let sources = RuleSources {
             tasks: questions,
-            wanted: names_in_use,
             overview: shown,
-        }
+        };
+        (sources, changed)
     }
 
     /// How the objects of each source are created.

@@ -201,13 +201,6 @@ fn of_collector(topic: &mut Topic, program: &str, status: &CollectorStatus) {
             "name DNS servers (dns.services, --resolver), and keep flush probes on (--flush-probe)",
         );
     }
-    let resting = status.dns_blocks.iter().filter(|it| it.state == "resting");
-    if resting.count() > 0 {
-        topic.unknown(
-            format!("the {program} sends no probes while no rule has a name"),
-            "make a first rule: docs/install.md#a-first-rule",
-        );
-    }
     for block in &status.dns_blocks {
         of_block(topic, program, block);
     }
@@ -216,7 +209,7 @@ fn of_collector(topic: &mut Topic, program: &str, status: &CollectorStatus) {
 fn of_block(topic: &mut Topic, program: &str, block: &DnsBlock) {
     let (server, name) = (block.server, &block.name);
     match block.state.as_str() {
-        "streaming" | "resting" => {}
+        "streaming" => {}
         "not_streaming" => topic.fault(
             format!("DNS server {server} is not streaming to the {program}: no probe came back for 30 s (block of {name})"),
             "see the lines about the Corefile and NetworkPolicies, and CoreDNS's log; restart CoreDNS if it lost the collector",

@@ -19,7 +19,6 @@ fn plan(interval: Duration, names: usize, servers: u8) -> Plan {
     let name = |i| DnsName::parse(&format!("flush{i}.cluster.local")).unwrap();
     let mut plan = Plan::new(interval, (0..names).map(name).collect());
     plan.set_servers(&(1..=servers).map(server).collect());
-    plan.set_wanted(true);
     plan
 }
 
@@ -129,11 +128,6 @@ async fn block_that_forwards_a_probe_gets_no_more() {
     assert_eq!(to_it.count(), 1);
     assert_eq!(world.state(1, 1), BlockState::Forwards);
     assert_eq!(world.state(1, 0), BlockState::Streaming);
-    // Not even after rules came and went.
-    world.plan.set_wanted(false);
-    world.plan.set_wanted(true);
-    world.run(60 * S, World::silent);
-    assert_eq!(world.state(1, 1), BlockState::Forwards);
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,19 +164,6 @@ async fn answer_of_a_server_that_is_not_streaming_tells_why() {
     assert_eq!(rcode(&world), Some(3));
     world.run(40 * S, World::silent);
     assert_eq!(rcode(&world), None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_probe_is_sent_while_no_name_is_wanted() {
-    let mut world = World::new(1, 1);
-    world.run(40 * S, World::silent);
-    assert_eq!(world.state(1, 0), BlockState::NotStreaming);
-    world.plan.set_wanted(false);
-    assert_eq!(world.run(600 * S, World::silent), 0);
-    assert_eq!(world.state(1, 0), BlockState::Resting);
-    world.plan.set_wanted(true);
-    assert_eq!(world.run(S, World::silent), 1);
-    assert_eq!(world.state(1, 0), BlockState::Trying);
 }
 
 #[tokio::test(start_paused = true)]

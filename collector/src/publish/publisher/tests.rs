@@ -39,7 +39,7 @@ use crate::{
         ManageObjects, ObjectPolicy, Shared,
         write::{Write, WriteOutcome},
     },
-    rules::{RetentionPolicy, Source, Wanted, WantedName},
+    rules::{ChangedUses, RetentionPolicy, RuleChanges, Source, Wanted, WantedName},
 };
 use names::{Limits, Observation};
 
@@ -81,6 +81,51 @@ pub(crate) fn wanted(names: &[&str], retain: u64) -> Wanted {
         names: names.collect(),
         in_sync: true,
         ..Wanted::default()
+    }
+}
+
+impl Wanted {
+    /// The use of a name, to be changed.
+    pub(crate) fn name_mut(&mut self, name: &DnsName) -> &mut WantedName {
+        Arc::make_mut(self.names.entry(name.clone()).or_default())
+    }
+
+    /// What makes this one of `before`.
+    fn changes(self, before: &Self, source: Source) -> RuleChanges {
+        let names: BTreeSet<_> = before.names.keys().chain(self.names.keys()).collect();
+        let known = &before.names_of_namespaces;
+        let namespaces: BTreeSet<_> = known
+            .keys()
+            .chain(self.names_of_namespaces.keys())
+            .collect();
+        let uses = ChangedUses {
+            names: names
+                .into_iter()
+                .map(|name| (name.clone(), self.names.get(name).cloned()))
+                .collect(),
+            namespaces: namespaces
+                .into_iter()
+                .map(|it| (*it, self.names_of_namespaces.get(it).cloned()))
+                .collect(),
+        };
+        RuleChanges {
+            source,
+            uses,
+            in_sync: self.in_sync,
+            has_failed: self.has_failed,
+        }
+    }
+}
+
+impl Publisher {
+    /// The names of the EgressFirewalls are these, and no others.
+    pub(crate) fn set_rules(&mut self, wanted: Wanted, now: Timestamp) {
+        self.set_rules_of(Source::EgressFirewall, wanted, now);
+    }
+
+    pub(crate) fn set_rules_of(&mut self, source: Source, wanted: Wanted, now: Timestamp) {
+        let before = self.rules.of_source(source);
+        self.apply_rules(wanted.changes(&before, source), now);
     }
 }
 
@@ -133,8 +178,7 @@ impl World {
     }
 
     pub(crate) fn want(&mut self, names: &[&str]) {
-        self.publisher
-            .apply_rules(&wanted(names, 0).into(), at(self.now));
+        self.publisher.set_rules(wanted(names, 0), at(self.now));
     }
 
     pub(crate) fn observe(&mut self, asked: &str, ip: &str) {

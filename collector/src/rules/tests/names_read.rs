@@ -4,7 +4,7 @@ use proto::api::DnsResolver;
 use runtime::store::ObjectKey;
 use serde_json::json;
 
-use super::super::{RetentionPolicy, Wanted, rule_set::Rules, validation::Fault};
+use super::super::{RetentionPolicy, rule_set::Rules, validation::Fault};
 use names::Namespaces;
 
 fn key(name: &str) -> ObjectKey {
@@ -38,9 +38,7 @@ fn objects_beyond_the_names_of_a_namespace_are_left_out() {
     let faults = left_out.faults.iter();
     let faults: Vec<_> = faults.map(|(fault, it)| (fault, it.count)).collect();
     assert_eq!(faults, [(Fault::ObjectLeftOut, 400)]);
-    let mut wanted = Wanted::default();
-    rules.publish_changes(&mut wanted);
-    assert_eq!(wanted.names.len(), 20_500);
+    assert_eq!(rules.take_changed_uses().names.len(), 20_500);
 
     // There is room, and it changes.
     rules.apply(&resolver("team", "r7-", 100));
@@ -52,27 +50,29 @@ fn objects_beyond_the_names_of_a_namespace_are_left_out() {
     rules.remove(&key("a"));
     rules.apply(&resolver("team", "r7-", 500));
     assert_eq!(rules.left_out, 0);
-    rules.publish_changes(&mut wanted);
-    assert_eq!(wanted.names.len(), 20_500);
+    let names = rules.take_changed_uses().names.into_iter();
+    let (of_a, others): (Vec<_>, Vec<_>) =
+        names.partition(|(name, _)| name.as_str().starts_with('a'));
+    assert_eq!((of_a.len(), others.len()), (400, 500));
+    assert!(of_a.iter().all(|(_, in_use)| in_use.is_none()));
+    assert!(others.iter().all(|(_, in_use)| in_use.is_some()));
 }
 
 #[test]
 fn change_of_status_changes_no_names() {
     let (retention, namespaces) = (RetentionPolicy::default(), Namespaces::default());
     let mut rules = Rules::of::<DnsResolver>(retention, namespaces);
-    let mut wanted = Wanted::default();
     let mut object = resolver("team", "a", 5);
     rules.apply(&object);
-    rules.publish_changes(&mut wanted);
-    let version = wanted.changes.version();
+    assert_eq!(rules.take_changed_uses().names.len(), 5);
     let mut shown = Default::default();
     rules.show(&mut shown);
     object.metadata.resource_version = Some("7".to_owned());
     object.status = Some(Default::default());
     rules.apply(&object);
     assert!(!rules.has_changes());
-    assert!(!rules.publish_changes(&mut wanted));
-    assert_eq!(wanted.changes.version(), version);
+    let uses = rules.take_changed_uses();
+    assert!(uses.names.is_empty() && uses.namespaces.is_empty());
     // Another object of the same name gets the Events from now on.
     object.metadata.uid = Some("new".to_owned());
     rules.apply(&object);

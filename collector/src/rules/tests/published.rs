@@ -12,7 +12,7 @@ use proto::api::{DnsName, RuleType};
 use runtime::store::ObjectKey;
 
 use super::{
-    super::{Overview, RetentionPolicy, RuleChange, Version, Wanted, rule_set::Rules},
+    super::{Overview, RetentionPolicy, replace, rule_set::Rules},
     annotate, firewall, key,
 };
 use names::{Namespace, Namespaces};
@@ -21,11 +21,9 @@ use names::{Namespace, Namespaces};
 #[derive(Default)]
 pub(in crate::rules) struct Published {
     rules: Rules,
-    wanted: Wanted,
     overview: Overview,
-    /// The state of a reader that applies only changes.
+    /// The state of a reader that applies the changes.
     read: Read,
-    seen: Version,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -60,10 +58,7 @@ impl Published {
     /// Publishes, and returns the names of existing EgressFirewalls.
     pub(in crate::rules) fn publish_changes(&mut self) -> BTreeMap<DnsName, RetentionPolicy> {
         self.publish();
-        let names = self.wanted.names.iter();
-        names
-            .map(|(name, in_use)| (name.clone(), in_use.retention))
-            .collect()
+        self.read.names.clone()
     }
 
     /// Those whose faults changed since the last call.
@@ -73,37 +68,17 @@ impl Published {
     }
 
     fn publish(&mut self) {
-        let is_new = self.rules.publish_changes(&mut self.wanted);
-        let mut all = Read {
-            of_namespaces: self.wanted.names_of_namespaces.clone(),
-            ..Read::default()
-        };
-        for (name, in_use) in &self.wanted.names {
-            all.names.insert(name.clone(), in_use.retention);
-            if !in_use.namespaces.is_empty() {
-                let namespaces = in_use.namespaces.iter().copied().collect();
-                all.namespaces.insert(name.clone(), namespaces);
-            }
+        let changed = self.rules.take_changed_uses();
+        for (name, in_use) in changed.names {
+            let namespaces = in_use.as_ref().map(|it| Box::from(&*it.namespaces));
+            replace(&mut self.read.namespaces, &name, namespaces);
+            let retention = in_use.map(|it| it.retention);
+            replace(&mut self.read.names, &name, retention);
         }
-        assert_eq!(all, self.together());
-        let changed = match self.wanted.changes.since(self.seen) {
-            Some(changes) => {
-                let changes: Vec<RuleChange> = changes.cloned().collect();
-                let any = !changes.is_empty();
-                for change in changes {
-                    self.read.look(&change, &all);
-                }
-                any
-            }
-            None => {
-                let any = self.read != all;
-                self.read.clone_from(&all);
-                any
-            }
-        };
-        self.seen = self.wanted.changes.version();
-        assert_eq!(is_new, changed);
-        assert_eq!(self.read, all);
+        for (namespace, names) in changed.namespaces {
+            replace(&mut self.read.of_namespaces, &namespace, names);
+        }
+        assert_eq!(self.read, self.together());
     }
 
     /// The names of all EgressFirewalls together, computed from scratch.
@@ -137,24 +112,6 @@ impl Read {
             .get(name)
             .map_or(retention, |it| it.join(retention));
         self.names.insert(name.clone(), joined);
-    }
-
-    fn look(&mut self, change: &RuleChange, all: &Self) {
-        fn copy<K: Clone + Ord, V: Clone>(to: &mut BTreeMap<K, V>, from: &BTreeMap<K, V>, key: &K) {
-            match from.get(key) {
-                Some(value) => to.insert(key.clone(), value.clone()),
-                None => to.remove(key),
-            };
-        }
-        match change {
-            RuleChange::Name(name) => {
-                copy(&mut self.names, &all.names, name);
-                copy(&mut self.namespaces, &all.namespaces, name);
-            }
-            RuleChange::Names(namespace) => {
-                copy(&mut self.of_namespaces, &all.of_namespaces, namespace);
-            }
-        }
     }
 }
 

@@ -50,7 +50,6 @@ fn only_a_stream_that_was_received_is_well() {
         (&["not_streaming"], "✗"),
         (&["forwards"], "!"),
         (&["streaming", "trying"], "?"),
-        (&["resting"], "?"),
         (&["some new state"], "?"),
         (&[], "?"),
     ] {

@@ -83,9 +83,7 @@ fn ten_minutes_begin_anew_when_a_store_was_out_of_sync() {
         in_sync: false,
         ..wanted(&[], 0)
     };
-    world
-        .publisher
-        .apply_rules(&out_of_sync.into(), at(world.now));
+    world.publisher.set_rules(out_of_sync, at(world.now));
     world.pass(5 * MINUTE);
     world.want(&[]);
     world.settle();

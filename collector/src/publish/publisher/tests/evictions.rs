@@ -80,7 +80,7 @@ fn only_evictions_of_a_denied_name_are_reported_to_the_rules() {
         let mut reported = world.config.shared.notices.subscribe();
         let mut wanted = wanted(&[NAME], 0);
         wanted.name_mut(&name(NAME)).retention.denied = denied;
-        world.publisher.apply_rules(&wanted.into(), at(0));
+        world.publisher.set_rules(wanted, at(0));
         for ip in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
             world.observe(NAME, ip);
         }

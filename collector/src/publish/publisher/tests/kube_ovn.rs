@@ -7,7 +7,7 @@ use runtime::store::{Event, ObjectKey};
 use super::{World, at, name, wanted};
 use crate::{
     publish::{ManageObjects, ObjectPolicy, SourcePolicy},
-    rules::{BySource, Source, Wanted},
+    rules::Source,
 };
 use names::Failure;
 
@@ -74,15 +74,14 @@ impl World {
     fn use_by(&mut self, names: &[&str], policy: &str) {
         let namespaces = &self.config.shared.namespaces;
         let charged = namespaces.number(&format!("policy {policy}"));
-        let mut all: BySource<Wanted> = BySource::of(&[Source::KubeOvn]);
-        *all.get_mut(Source::KubeOvn) = wanted(names, 0);
-        let of_source = all.get_mut(Source::KubeOvn);
+        let mut of_source = wanted(names, 0);
         for of in names {
             of_source.name_mut(&name(of)).namespaces = [charged].into();
         }
         let order: Vec<_> = names.iter().map(|of| name(of)).collect();
         of_source.names_of_namespaces.insert(charged, order.into());
-        self.publisher.apply_rules(&all, at(self.now));
+        let now = at(self.now);
+        self.publisher.set_rules_of(Source::KubeOvn, of_source, now);
     }
 }
 

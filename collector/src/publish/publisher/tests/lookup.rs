@@ -303,9 +303,7 @@ fn name_that_does_not_exist_any_more_loses_its_addresses() {
 #[test]
 fn name_with_retained_addresses_is_looked_up_as_without() {
     let mut world = world();
-    world
-        .publisher
-        .apply_rules(&wanted(&[WWW], 24 * 3600).into(), at(0));
+    world.publisher.set_rules(wanted(&[WWW], 24 * 3600), at(0));
     world.now += 1000;
     world.due();
     world.answer(WWW, &["1.1.1.1"]);

@@ -10,9 +10,7 @@ fn names_without_addresses_and_fullest_of_each_kind_are_counted() {
         config.limits.names_per_wildcard = 10;
     });
     let names = ["a.example.com", "b.example.com", "*.example.org"];
-    world
-        .publisher
-        .apply_rules(&wanted(&names, 0).into(), at(0));
+    world.publisher.set_rules(wanted(&names, 0), at(0));
     let census = Census::new(&world.publisher.names);
     assert_eq!((census.bare, census.addresses), (2, 0));
     assert_eq!(census.fullest[..2], [0.0, 0.0]);

@@ -40,7 +40,7 @@ pub(in crate::publish::publisher) fn want_by(world: &mut World, rules: &[(&str, 
         of_name.sort_unstable();
         all.name_mut(&name).namespaces = of_name.into();
     }
-    world.publisher.apply_rules(&all.into(), at(world.now));
+    world.publisher.set_rules(all, at(world.now));
     world.publisher.advance(at(world.now));
 }
 

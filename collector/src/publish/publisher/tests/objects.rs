@@ -50,9 +50,7 @@ fn nothing_is_deleted_while_the_names_in_use_are_not_known() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
     world.settle();
-    world
-        .publisher
-        .apply_rules(&Wanted::default().into(), at(0));
+    world.publisher.set_rules(Wanted::default(), at(0));
     assert_eq!(world.settle(), 0);
     assert_eq!(world.store.len(), 1);
     // Nor while the objects are out of sync.

@@ -8,7 +8,7 @@ use runtime::store::{Event, ObjectKey};
 use super::{World, answer, at, wanted};
 use crate::{
     publish::{ManageObjects, SourcePolicy},
-    rules::{BySource, Source, Wanted},
+    rules::{Source, Wanted},
 };
 use names::Limits;
 
@@ -17,8 +17,6 @@ const WWW: &str = "www.example.com.";
 /// A world in which EgressFirewalls keep an address for no time, and DNSResolvers for a minute.
 struct Two {
     world: World,
-    egress_firewall: Vec<&'static str>,
-    dns_resolver: Vec<&'static str>,
 }
 
 impl Two {
@@ -31,24 +29,14 @@ impl Two {
         world
             .publisher
             .apply_event(Source::DnsResolver, synced, at(0));
-        Self {
-            world,
-            egress_firewall: Vec::new(),
-            dns_resolver: Vec::new(),
-        }
+        Self { world }
     }
 
-    fn wanted(&self) -> BySource<Wanted> {
-        let mut all = BySource::from(wanted(&self.egress_firewall, 0));
-        *all.get_mut(Source::DnsResolver) = wanted(&self.dns_resolver, 60);
-        all
-    }
-
-    fn want(&mut self, egress_firewall: &[&'static str], dns_resolver: &[&'static str]) {
-        self.egress_firewall = egress_firewall.to_vec();
-        self.dns_resolver = dns_resolver.to_vec();
-        let all = self.wanted();
-        self.world.publisher.apply_rules(&all, at(self.world.now));
+    fn want(&mut self, egress_firewall: &[&str], dns_resolver: &[&str]) {
+        let now = at(self.world.now);
+        let publisher = &mut self.world.publisher;
+        publisher.set_rules(wanted(egress_firewall, 0), now);
+        publisher.set_rules_of(Source::DnsResolver, wanted(dns_resolver, 60), now);
         self.world.settle();
     }
 
@@ -128,9 +116,14 @@ fn source_that_cannot_be_read_holds_up_no_other() {
         .publisher
         .apply_event(Source::DnsResolver, away, at(0));
     assert!(world.publisher.objects.are_known());
-    let mut all = BySource::from(wanted(&[WWW], 0));
-    all.get_mut(Source::DnsResolver).has_failed = true;
-    world.publisher.apply_rules(&all, at(0));
+    let failed = Wanted {
+        has_failed: true,
+        ..Wanted::default()
+    };
+    world.publisher.set_rules(wanted(&[WWW], 0), at(0));
+    world
+        .publisher
+        .set_rules_of(Source::DnsResolver, failed, at(0));
     assert!(world.publisher.rules.are_known());
     world.settle();
     assert_eq!(world.store.len(), 1);

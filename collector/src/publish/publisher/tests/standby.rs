@@ -46,7 +46,7 @@ impl Pair {
         standby.apply_event(EgressFirewall, Event::Synced(Vec::new()), at(0));
         let names = [WWW, WILDCARD, "*.example.net"];
         leader.want(&names);
-        standby.apply_rules(&wanted(&names, 0).into(), at(0));
+        standby.set_rules(wanted(&names, 0), at(0));
         let mut pair = Self {
             leader,
             standby,

@@ -137,7 +137,7 @@ fn name_of_a_client_survives_kills_of_each_collector() {
         let now = at(pair.leader.now);
         let objects = pair.leader.store.values().cloned().collect();
         fresh.apply_event(Source::EgressFirewall, Event::Synced(objects), now);
-        fresh.apply_rules(&wanted(&names, 0).into(), now);
+        fresh.set_rules(wanted(&names, 0), now);
         if chance.bool() {
             // The leader is killed: the standby leads after some seconds, and a new process is the
             // standby.
