@@ -39,7 +39,7 @@ pub use self::{
     evict::{Eviction, ObjectSize},
     facts::{address_facts, failing_names},
     failure::Failure,
-    limits::{Limits, MAX_TTL},
+    limits::{Limits, MAX_TTL, MIN_GRACE},
     lookup::{FamilyOutcome, FamilyResult, LookupResult, LookupSummary, NoAddress, Request},
     name_list::{NameList, NameSnapshot},
     name_state::{NameState, UpdateEffect},

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The least grace: an answer may wait that long in the DNS server's buffer, while its client uses the address.
+pub const MIN_GRACE: Duration = Duration::from_secs(1);
+
 /// The limits of one object and its addresses.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Limits {

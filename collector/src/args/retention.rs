@@ -5,7 +5,7 @@ use std::time::Duration;
 use runtime::args::{format_duration, parse_duration};
 
 use crate::rules::RetentionPolicy;
-use names::Limits;
+use names::{Limits, MIN_GRACE};
 
 /// The flags of how long addresses stay.
 #[derive(Clone, Debug, clap::Args)]
@@ -22,6 +22,8 @@ pub struct RetentionArgs {
     pub min_ttl: Duration,
 
     /// How long an address stays after its TTL is over.
+    ///
+    /// At least 1s, since an answer may wait that long in the DNS server's buffer.
     #[arg(
         long,
         value_name = "DURATION",
@@ -55,7 +57,7 @@ impl RetentionArgs {
     pub fn limits(&self) -> Limits {
         Limits {
             min_ttl: self.min_ttl,
-            grace: self.grace,
+            grace: self.grace.max(MIN_GRACE),
             retain: self.retain,
             max_stale: self.max_stale,
             ..Limits::default()

@@ -25,6 +25,8 @@ macro_rules! outcomes {
 outcomes! {
     /// An observation: a successful answer for a wanted name.
     Observed = "observed",
+    /// The same of a message that is cut off or has a bad record: what is good in it counts.
+    Partial = "partial",
     /// A reply to a collector's own look-up of a wanted name: the collector uses the reply
     /// itself.
     Collector = "collector",
@@ -46,8 +48,8 @@ outcomes! {
     OtherType = "other_type",
     /// No rule wants the name.
     NotWanted = "not_wanted",
-    /// A wildcard wants the name, but no DNSNameResolver can hold it (such as `a_b.example.com`).
-    BadName = "bad_name",
+    /// The chain of CNAME records is too long, or a loop.
+    BadChain = "bad_chain",
     /// A successful answer without an address.
     NoAddress = "no_address",
 }
@@ -108,7 +110,7 @@ runtime::metrics! {
     /// The metrics of ingest.
     pub const METRICS;
 
-    counter "egress_collector_events_total" [Label::one_of("outcome", LABELS)] "dnstap events. `observed`: used. `collector`: answer to a collector's own look-up. `repeated`: same answer within 0.1 s. `not_wanted`: no rule has the name. `other_kind`: no response to a client. `other_type`: neither A nor AAAA. `failure`: not NOERROR. `no_address`: NOERROR without an address. All others are answers that are lost by a fault. `wrong_secret`: no valid secret. `no_message`: the `dnstap` line lacks `full`. `bad_event`: no dnstap. `bad_message`: no valid DNS message. `bad_name`: no DNSNameResolver can have the name";
+    counter "egress_collector_events_total" [Label::one_of("outcome", LABELS)] "dnstap events. `observed`: used. `partial`: cut off or with a bad record, the rest of it is used. `collector`: answer to a collector's own look-up. `repeated`: same answer within 0.1 s. `not_wanted`: no rule has the name. `other_kind`: no response to a client. `other_type`: neither A nor AAAA. `failure`: not NOERROR. `no_address`: NOERROR without an address. All others are answers that are lost by a fault. `wrong_secret`: no valid secret. `no_message`: the `dnstap` line lacks `full`. `bad_event`: no dnstap. `bad_message`: no valid DNS message. `bad_chain`: more than 32 CNAME records, or a loop";
     counter "egress_collector_connections_accepted_total" [Label::any("listener", "the URL")] "Connections from dnstap senders";
     gauge "egress_collector_connections" "Open connections from dnstap senders";
     counter "egress_collector_connection_errors_total" [Label::one_of(REASON, ERRORS)] "Connections that were refused, or ended with an error. `unknown_peer`: no EndpointSlice and no `--allow-peer` has the address. `host_network`: a DNS server with the address of a Node, without `--secret-file` and `--allow-peer`. `too_many`: more than 1,000 in all. `too_many_of_peer`: more than 64 of one peer. `too_many_unknown`: unknown peers have half of all connections. `handshake_timeout`: the peer began no stream in time. `frame_timeout`: a frame took longer than 30 s. `handshake`, `frame`: not valid as Frame Streams. `truncated`: the stream ended within a frame. `tls`, `read`, `write`: an error of TLS or of the network. `accept`: no connection could be accepted, as without free file descriptors";

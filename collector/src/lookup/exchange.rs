@@ -1,6 +1,6 @@
 //! One query to one server: sent, awaited and decoded.
 
-use std::{future::pending, io, sync::Arc, time::Duration};
+use std::{future::pending, io, pin::pin, sync::Arc};
 
 use hickory_net::{
     NetError,
@@ -34,9 +34,6 @@ use names::{Addresses, Failure};
 /// The EDNS payload size: datagrams of this size pass any network without fragments (RFC 9715).
 const PAYLOAD: u16 = 1232;
 
-/// A query over UDP is sent once more if no answer comes.
-const SENDINGS: u8 = 2;
-
 /// A name and family to query.
 pub(super) struct LookupQuery {
     pub(super) family: Family,
@@ -60,12 +57,11 @@ impl LookupQuery {
     }
 
     /// A request with a fresh identifier.
-    fn request(&self, resend: Duration) -> DnsRequest {
+    fn request(&self, with_edns: bool) -> DnsRequest {
         let mut options = DnsRequestOptions::default();
-        options.use_edns = true;
+        options.use_edns = with_edns;
         options.edns_payload_len = PAYLOAD;
         options.recursion_desired = true;
-        options.retry_interval = resend;
         DnsRequest::from_query(self.query.clone(), options)
     }
 
@@ -170,8 +166,44 @@ impl Exchange {
         }
     }
 
+    /// Asks a server that says nothing, or that it does not understand, once more without EDNS (RFC 6891, section 6.2.2).
     async fn send(&self, query: &QueryInFlight<'_>) -> Result<ServerReply, Failure> {
-        let request = query.query.request(self.config.resend);
+        let with_edns = query.server.takes_edns();
+        let mut first = pin!(self.send_once(query, with_edns));
+        let is_udp = query.transport == Transport::Udp;
+        let refused = tokio::select! {
+            reply = &mut first => match reply {
+                Ok(reply) if with_edns && reply.refuses_edns() => Some(reply),
+                reply => return reply,
+            },
+            // Over TCP nothing is lost on the way.
+            () = sleep(self.config.resend), if is_udp => None,
+        };
+        let is_refused = refused.is_some();
+        let again = self.send_once(query, false);
+        let reply = tokio::select! {
+            reply = &mut first, if !is_refused => return reply,
+            reply = again => reply,
+        };
+        match (reply, refused) {
+            (Ok(reply), refused) => {
+                let helped = refused.is_none_or(|refused| refused.rcode != reply.rcode);
+                if with_edns && helped {
+                    query.server.leave_edns_out();
+                }
+                Ok(reply)
+            }
+            (Err(_), Some(refused)) => Ok(refused),
+            (Err(failure), None) => Err(failure),
+        }
+    }
+
+    async fn send_once(
+        &self,
+        query: &QueryInFlight<'_>,
+        with_edns: bool,
+    ) -> Result<ServerReply, Failure> {
+        let request = query.query.request(with_edns);
         let sent = match query.transport {
             Transport::Udp => self.send_udp(&query.server, request).await,
             Transport::Tcp => self.send_tcp(&query.server, request, query.query).await,
@@ -179,8 +211,7 @@ impl Exchange {
         decode(query.query, &sent.map_err(|error| failure(&error))?)
     }
 
-    /// hickory binds a socket with a random port for each sending. It ignores replies with another
-    /// identifier or question.
+    /// hickory binds a socket with a random port. It ignores replies with another identifier or question.
     async fn send_udp(
         &self,
         upstream: &Upstream,
@@ -188,7 +219,7 @@ impl Exchange {
     ) -> Result<DnsResponse, NetError> {
         let mut client = UdpClientStream::builder(upstream.server.address, self.provider.clone())
             .with_timeout(Some(self.config.timeout))
-            .with_max_retries(SENDINGS)
+            .with_max_retries(1)
             // The kernel's choice avoids ports that are reserved on the host.
             .with_os_port_selection(true)
             .build();
@@ -222,14 +253,16 @@ fn decode(query: &LookupQuery, response: &DnsResponse) -> Result<ServerReply, Fa
     // The upper bits are in the OPT record, which the decoder does not read.
     let rcode = u16::from(response.metadata.response_code);
     let mut addresses = Addresses::new();
+    let mut read = Ok(());
     if rcode == u16::from(dns::RCODE_NOERROR) {
-        reply
-            .addresses(|address, ttl| addresses.push((address, ttl)))
-            .map_err(|_| Failure::BadReply)?;
+        read = reply.addresses(|address, ttl| addresses.push((address, ttl)));
+    }
+    if read.is_err() && addresses.is_empty() {
+        return Err(Failure::BadReply);
     }
     Ok(ServerReply {
         rcode,
-        truncated: reply.truncated(),
+        truncated: reply.truncated() || read.is_err(),
         addresses,
     })
 }

@@ -13,6 +13,9 @@ use names::Failure;
 /// A silent server is skipped for this long. Then one query tries it.
 const SKIP: Duration = Duration::from_secs(10);
 
+/// How long a server that did not understand EDNS is asked without it.
+const WITHOUT_EDNS: Duration = Duration::from_secs(3600);
+
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Transport {
     Udp,
@@ -42,6 +45,8 @@ struct Health {
     last_answer: Option<Instant>,
     /// Until when it is skipped, if a query went unanswered and none was answered since.
     skipped_until: Option<Instant>,
+    /// Until when it is asked without EDNS.
+    without_edns_until: Option<Instant>,
 }
 
 impl Upstream {
@@ -79,6 +84,17 @@ impl Upstream {
         if let Some(until) = &mut self.health.lock().skipped_until {
             *until = Instant::now() + SKIP;
         }
+    }
+
+    /// Whether queries have an OPT record.
+    pub(super) fn takes_edns(&self) -> bool {
+        let until = self.health.lock().without_edns_until;
+        until.is_none_or(|until| until <= Instant::now())
+    }
+
+    /// The server answered only without an OPT record.
+    pub(super) fn leave_edns_out(&self) {
+        self.health.lock().without_edns_until = Some(Instant::now() + WITHOUT_EDNS);
     }
 
     pub(super) fn answered(&self) {

@@ -35,8 +35,8 @@ pub type SharedIndex = Arc<ArcSwap<NameIndex>>;
 pub enum Match<'a> {
     /// There is an object of this name.
     Exact(&'a DnsName),
-    /// There is a wildcard one label above it. The name may still be one that no object can hold.
-    Wildcard,
+    /// There is this wildcard one label above it. The name may still be one that no object can hold.
+    Wildcard(&'a DnsName),
 }
 
 impl<S: BuildHasher> NameIndex<S> {
@@ -50,7 +50,7 @@ impl<S: BuildHasher> NameIndex<S> {
         }
         self.wildcard
             .find(hashes.parent, name.parent()?, behind_asterisk)
-            .map(|_| Match::Wildcard)
+            .map(Match::Wildcard)
     }
 
     /// A hash that differs between versions of the index.
@@ -260,7 +260,7 @@ mod tests {
         }
         let found = |asked: &str| match index.find(&dns::Name::from_text(asked).unwrap()) {
             Some(Match::Exact(name)) => name.to_string(),
-            Some(Match::Wildcard) => "*".to_owned(),
+            Some(Match::Wildcard(_)) => "*".to_owned(),
             None => String::new(),
         };
         assert_eq!(found("a.example.com"), "a.example.com.");

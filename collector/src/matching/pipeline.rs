@@ -113,7 +113,10 @@ pub fn observe(
     };
     match observed {
         Ok(observation) => {
-            counts.add(Outcome::Observed);
+            counts.add(match observation.truncated {
+                true => Outcome::Partial,
+                false => Outcome::Observed,
+            });
             Some(observation)
         }
         Err(outcome) => {
@@ -212,20 +215,22 @@ fn extract(
     }
     let name = match found {
         Match::Exact(name) => name.clone(),
-        Match::Wildcard => {
-            DnsName::try_from(&response.question().name.lower()).map_err(|_| Outcome::BadName)?
-        }
+        // The API can store no name such as `a_b.example.com`: its addresses stand in the wildcard's own entry.
+        Match::Wildcard(wildcard) => DnsName::try_from(&response.question().name.lower())
+            .unwrap_or_else(|_| wildcard.clone()),
     };
     let mut addresses = Addresses::new();
-    response
-        .addresses(|address, ttl| {
-            if addresses.len() < MAX_ADDRESSES {
-                addresses.push((address, ttl));
-            }
-        })
-        .map_err(|_| Outcome::BadMessage)?;
+    let read = response.addresses(|address, ttl| {
+        if addresses.len() < MAX_ADDRESSES {
+            addresses.push((address, ttl));
+        }
+    });
     if addresses.is_empty() {
-        return Err(Outcome::NoAddress);
+        return Err(match read {
+            Ok(()) => Outcome::NoAddress,
+            Err(dns::Error::Aliases { .. } | dns::Error::Loop) => Outcome::BadChain,
+            Err(_) => Outcome::BadMessage,
+        });
     }
     if let Some(hash) = hash {
         history.recent.insert(hash);
@@ -238,7 +243,7 @@ fn extract(
         server_time,
         answered_at: counts_from(server_time, at),
         client,
-        truncated: response.truncated(),
+        truncated: response.truncated() || read.is_err(),
         source: history.source,
     })
 }
@@ -274,12 +279,13 @@ fn cache_new(
         return;
     };
     let mut addresses = SmallVec::<[(IpAddr, u32); answer_cache::MAX_ADDRESSES]>::new();
-    let read = response.addresses(|address, ttl| {
+    // What is good in the message counts.
+    let _part = response.addresses(|address, ttl| {
         if addresses.len() < answer_cache::MAX_ADDRESSES {
             addresses.push((address, ttl));
         }
     });
-    if read.is_ok() && !addresses.is_empty() {
+    if !addresses.is_empty() {
         let cached = answer_cache::Answer {
             name: &response.question().name.lower(),
             family,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use names::Limits;
+use names::{Limits, MIN_GRACE};
 
 /// The retention of a name's addresses: the longest of all EgressFirewalls that use it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -23,7 +23,7 @@ impl RetentionPolicy {
     /// The limits of a name with this retention.
     pub fn limits(&self, base: &Limits) -> Limits {
         Limits {
-            grace: self.grace,
+            grace: self.grace.max(MIN_GRACE),
             min_ttl: self.min_ttl,
             retain: self.retain,
             ..base.clone()

@@ -13,7 +13,7 @@ use super::{
 use crate::address::canonical;
 
 /// The maximum number of CNAME records in an answer section; no resolver follows a longer chain.
-pub const MAX_ALIASES: usize = 16;
+pub const MAX_ALIASES: usize = 32;
 
 /// The first twelve octets of a message (RFC 1035 section 4.1.1).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -158,22 +158,21 @@ impl<'a> Response<'a> {
     ///   owner, which RFC 2181 section 10.1 forbids, the first counts. A loop ends at the first name that repeats.
     /// - DNAME records are ignored: the message also has the CNAME synthesised from each (RFC 6672 section 3.1).
     ///
-    /// The whole answer section is read before the first call of `sink`, so an error means no call. Each record is read
-    /// twice. Its owner, unless it repeats the one before, is compared with at most `MAX_ALIASES + 1` names.
-    /// [`MAX_STEPS`](super::MAX_STEPS) bounds the work for all owners together.
+    /// Each record is read twice. Its owner, unless it repeats the one before, is compared with at most
+    /// `MAX_ALIASES + 1` names. [`MAX_STEPS`](super::MAX_STEPS) bounds the work for all owners together.
     ///
     /// # Errors
-    /// [`Error`] if the answer section
+    /// The first [`Error`] of the answer section. `sink` has all addresses that can be read:
     ///
-    /// - has a record that cannot be read, or whose data do not fit its type (A, AAAA, CNAME),
-    /// - has more than [`MAX_ALIASES`] CNAME records,
-    /// - has names that take more than [`MAX_STEPS`](super::MAX_STEPS) steps.
+    /// - A record whose data do not fit its type (A, AAAA, CNAME) is left out, and so are all after one that is cut off.
+    /// - A loop of CNAME records is an error, too.
+    /// - With more than [`MAX_ALIASES`] CNAME records, `sink` gets nothing.
     pub fn addresses(&self, mut sink: impl FnMut(IpAddr, u32)) -> Result<(), Error> {
         let Question { qtype, qclass, .. } = self.question;
         if qclass != CLASS_IN || !matches!(qtype, TYPE_A | TYPE_AAAA) {
             return Ok(());
         }
-        let chain = self.chain()?;
+        let (chain, mut fault) = self.chain()?;
         // The result for the previous owner, since most records repeat it.
         let mut last: Option<(NameAt, Option<u32>)> = None;
         for record in self.records() {
@@ -182,7 +181,13 @@ impl<'a> Response<'a> {
                 ttl,
                 at,
                 data,
-            } = record?;
+            } = match record {
+                Ok(record) => record,
+                Err(error) => {
+                    fault.get_or_insert(error);
+                    continue;
+                }
+            };
             let address = match data {
                 Data::Ipv4 => Ipv4Addr::from(octets::<4>(self.message, at)?).into(),
                 Data::Ipv6 => Ipv6Addr::from(octets::<16>(self.message, at)?).into(),
@@ -197,7 +202,7 @@ impl<'a> Response<'a> {
                 sink(canonical(address), least.min(ttl));
             }
         }
-        Ok(())
+        fault.map_or(Ok(()), Err)
     }
 
     /// The smallest TTL along the chain to a name; `None` if the chain does not reach it.
@@ -212,16 +217,23 @@ impl<'a> Response<'a> {
     }
 
     /// Reads every record once and follows the CNAME records from the question. Returns the question's name and each
-    /// canonical name, once each.
-    fn chain(&self) -> Result<SmallVec<[Link; MAX_ALIASES + 1]>, Error> {
+    /// canonical name, once each, and the first fault.
+    fn chain(&self) -> Result<(SmallVec<[Link; MAX_ALIASES + 1]>, Option<Error>), Error> {
         let mut aliases = SmallVec::<[Alias; MAX_ALIASES]>::new();
+        let mut fault = None;
         for record in self.records() {
             let Record {
                 owner,
                 ttl,
                 at,
                 data,
-            } = record?;
+            } = match record {
+                Ok(record) => record,
+                Err(error) => {
+                    fault.get_or_insert(error);
+                    continue;
+                }
+            };
             let Data::Alias(target) = data else {
                 continue;
             };
@@ -248,8 +260,8 @@ impl<'a> Response<'a> {
                 }
             }
             match next {
-                // A loop: the chain already has this name.
-                Some(alias) if alias.used => return Ok(chain),
+                // The chain already has this name.
+                Some(alias) if alias.used => return Ok((chain, Some(Error::Loop))),
                 Some(alias) => {
                     alias.used = true;
                     chain.push(last);
@@ -260,7 +272,7 @@ impl<'a> Response<'a> {
                 }
                 None => {
                     chain.push(last);
-                    return Ok(chain);
+                    return Ok((chain, fault));
                 }
             }
         }
@@ -316,7 +328,7 @@ enum Data {
     Other,
 }
 
-/// The records of the answer section; ends after the first that cannot be read.
+/// The records of the answer section; ends after the first without a known end.
 struct Records<'a> {
     message: &'a [u8],
     names: Names<'a>,
@@ -335,10 +347,11 @@ impl Records<'_> {
         let class = u16::from_be_bytes([c, d]);
         let ttl = u32::from_be_bytes([e, f, g, h]);
         let at = fixed + 10;
-        self.at = at + usize::from(u16::from_be_bytes([i, j]));
-        if self.at > self.message.len() {
+        let end = at + usize::from(u16::from_be_bytes([i, j]));
+        if end > self.message.len() {
             return Err(Error::Truncated { at });
         }
+        self.at = end;
         let data = if class == CLASS_IN {
             self.data(rtype, at)?
         } else {
@@ -380,8 +393,9 @@ impl Iterator for Records<'_> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
+        let before = self.at;
         let record = self.read();
-        if record.is_err() {
+        if self.at == before {
             self.left = 0;
         }
         Some(record)

@@ -73,6 +73,9 @@ pub enum Error {
         /// Where the data of the first one too many starts.
         at: usize,
     },
+    /// The CNAME records lead back to a name of their chain.
+    #[error("the CNAME records form a loop")]
+    Loop,
 }
 
 /// `N` octets at `at`.
@@ -193,13 +196,17 @@ impl<'a> Names<'a> {
         };
         let mut start = None;
         let mut hops = 0;
-        while let Some(label) = labels.next()? {
+        let mut next = labels.next();
+        while let Ok(Some(label)) = next {
             if start.is_none() {
                 start = Some(labels.at - label.len() - 1);
                 hops = labels.hops;
             }
+            next = labels.next();
         }
+        // The steps to a fault count, too.
         self.steps = labels.steps;
+        next?;
         self.last = NameAt {
             at: start.unwrap_or(labels.at),
             length: labels.length as u8,

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{pb, usual};
+use crate::address::canonical;
 
 /// A point in time as dnstap gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,13 +51,14 @@ impl<'a> ClientResponse<'a> {
         })
     }
 
-    /// The address of the client. Its length tells IPv4 from IPv6; `None` if that is neither 4 nor 16, since the rest
-    /// of the event is still usable. Not canonical: it may be IPv4-mapped.
+    /// The address of the client, [canonical](crate::address::canonical): CoreDNS before 1.14.5 sends IPv4 as
+    /// IPv4-mapped IPv6. Its length tells IPv4 from IPv6; `None` if that is neither 4 nor 16, since the rest of the
+    /// event is still usable.
     #[must_use]
     pub fn client(&self) -> Option<IpAddr> {
         let v4 = <[u8; 4]>::try_from(self.client).map(|it| Ipv4Addr::from(it).into());
         let v6 = || <[u8; 16]>::try_from(self.client).map(|it| Ipv6Addr::from(it).into());
-        v4.or_else(|_| v6()).ok()
+        v4.or_else(|_| v6()).ok().map(canonical)
     }
 
     /// The port of the client; `None` if the number is no valid port.

@@ -40,10 +40,10 @@ pub(crate) fn ours(message: &[u8]) -> Result<Said, Error> {
     let response = Response::parse(message)?;
     let mut addresses = Vec::new();
     let result = response.addresses(|address, ttl| addresses.push((address, ttl)));
-    if result.is_err() {
-        assert_eq!(addresses, [], "an error comes before the first address");
+    // The names of a loop count, too.
+    if result != Err(Error::Loop) {
+        result?;
     }
-    result?;
     addresses.sort_unstable();
     let question = response.question();
     Ok(Said {

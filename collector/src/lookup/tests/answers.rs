@@ -140,6 +140,51 @@ async fn full_answer_of_another_server_completes_truncated_one() {
 }
 
 #[tokio::test]
+async fn server_that_does_not_understand_edns_is_asked_without_it() {
+    for code in [
+        Some(ResponseCode::FormErr),
+        Some(ResponseCode::NotImp),
+        None,
+    ] {
+        let server = Scripted::start(move |asked| match (asked.message.edns.is_some(), code) {
+            (false, _) => asked.addresses(&[A, AAAA], 30).say(),
+            (true, Some(code)) => asked.reply(code).say(),
+            (true, None) => Vec::new(),
+        })
+        .await;
+        let config = Config {
+            resend: Duration::from_millis(100),
+            ..patient()
+        };
+        let mut resolving = Resolving::start(config, &[server.server()]);
+        for name in ["one.example.com", "two.example.com"] {
+            let result = resolving.look_up(name, 0).await;
+            assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
+            assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
+        }
+        let asked = server.asked();
+        let of_two = asked.iter().filter(|asked| asked.name().starts_with("two"));
+        let with_edns = of_two.filter(|asked| asked.message.edns.is_some());
+        assert_eq!(with_edns.count(), 0, "it is remembered");
+        resolving.end().await;
+    }
+}
+
+#[tokio::test]
+async fn server_that_refuses_every_query_is_no_server_without_edns() {
+    let server = Scripted::start(|asked| asked.reply(ResponseCode::NotImp).say()).await;
+    let mut resolving = Resolving::start(patient(), &[server.server()]);
+    for name in ["one.example.com", "two.example.com"] {
+        let result = resolving.look_up(name, 0).await;
+        assert_eq!(failure(&result.v4), Failure::Rcode(4));
+    }
+    let asked = server.asked();
+    let with_edns = asked.iter().filter(|asked| asked.message.edns.is_some());
+    assert_eq!(with_edns.count() * 2, asked.len());
+    resolving.end().await;
+}
+
+#[tokio::test]
 async fn truncated_answer_is_used_as_it_is_when_tcp_fails() {
     let server = Scripted::without_tcp(|asked| asked.addresses(&[A], 30).say_truncated()).await;
     let result = look_up(patient(), &[server.server()]).await;

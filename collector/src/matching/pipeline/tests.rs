@@ -119,10 +119,13 @@ fn run(frame: &[u8]) -> (Option<Observation>, Counts) {
 fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
     let wanted =
         ["www.example.com", "*.wild.example.com"].map(|text| DnsName::parse(text).unwrap());
-    let names: NameIndex = wanted.iter().collect();
+    run_against(frame, &wanted.iter().collect(), own)
+}
+
+fn run_against(frame: &[u8], names: &NameIndex, own: &OwnQueries) -> (Option<Observation>, Counts) {
     let mut counts = Counts::default();
     let context = Context {
-        names: &names,
+        names,
         clock: &Clock::manual(Timestamp::from_millis(1_800_000_001_000)),
         remembered: &AnswerCache::default(),
         own,
@@ -224,7 +227,8 @@ fn outcome(event: &Event) -> Outcome {
         .filter(|outcome| counts.pending(*outcome) > 0);
     let all: Vec<_> = all.collect();
     assert_eq!(all.len(), 1, "{all:?}");
-    assert_eq!(observation.is_some(), all[0] == Outcome::Observed);
+    let is_observed = matches!(all[0], Outcome::Observed | Outcome::Partial);
+    assert_eq!(observation.is_some(), is_observed);
     all[0]
 }
 
@@ -303,8 +307,22 @@ fn each_event_is_counted_by_what_comes_of_it() {
             "a_b.wild.example.com.",
             &[("a_b.wild.example.com.", a("1.2.3.4"))]
         )),
-        Outcome::BadName
+        Outcome::Observed
     );
+    let two = [
+        ("www.example.com.", a("1.2.3.4")),
+        ("www.example.com.", a("1.2.3.5")),
+    ];
+    let cut = |octets: usize| {
+        let mut event = response("www.example.com.", &two);
+        event.message.metadata.truncation = true;
+        let dns = event.message.to_vec().unwrap();
+        event.dns = Some(dns[..dns.len() - octets].to_vec());
+        event
+    };
+    assert_eq!(outcome(&cut(1)), Outcome::Partial);
+    let one_address = 16;
+    assert_eq!(outcome(&cut(one_address + 1)), Outcome::BadMessage);
     assert_eq!(
         outcome(&response("www.example.com.", &[])),
         Outcome::NoAddress
@@ -323,6 +341,65 @@ fn each_event_is_counted_by_what_comes_of_it() {
         RecordType::TXT,
     )];
     assert_eq!(outcome(&event), Outcome::OtherType);
+}
+
+/// Answers that were seen in clusters, with other names and addresses.
+#[test]
+fn answer_from_the_field_gives_its_addresses() {
+    #[derive(serde::Deserialize)]
+    struct Case {
+        about: String,
+        answer: String,
+        addresses: Vec<IpAddr>,
+    }
+    let cases: Vec<Case> = serde_json::from_str(include_str!("tests/answers.json")).unwrap();
+    let names: NameIndex = [&DnsName::parse("*.shop.example").unwrap()]
+        .into_iter()
+        .collect();
+    for case in cases {
+        let octets = case.answer.as_bytes().chunks(2);
+        let octets = octets.map(|it| u8::from_str_radix(str::from_utf8(it).unwrap(), 16).unwrap());
+        let answer: Vec<u8> = octets.collect();
+        let event = Event {
+            dns: Some(answer),
+            ..response("www.shop.example.", &[])
+        };
+        // CoreDNS before 1.14.5 sends the address of an IPv4 client in this form.
+        let mut event = pb::Dnstap::decode(frame(&event).as_slice()).unwrap();
+        let message = event.message.as_mut().unwrap();
+        let client = Ipv4Addr::new(10, 244, 0, 7);
+        message.query_address = Some(client.to_ipv6_mapped().octets().to_vec());
+        let observation = run_against(&event.encode_to_vec(), &names, &OwnQueries::default()).0;
+        let observation = observation.unwrap_or_else(|| panic!("{}", case.about));
+        let addresses: Vec<IpAddr> = observation.addresses.iter().map(|(ip, _)| *ip).collect();
+        assert_eq!(addresses, case.addresses, "{}", case.about);
+        assert_eq!(observation.client, Some(client.into()));
+        let in_wildcard = observation.name.as_str() == "*.shop.example.";
+        assert_eq!(in_wildcard, case.about.contains("underscore"));
+        assert_eq!(observation.truncated, case.about.contains("record"));
+    }
+}
+
+#[test]
+fn long_chain_and_loop_have_an_outcome_of_their_own() {
+    let alias = |target: &str| RData::CNAME(rdata::CNAME(Name::from_ascii(target).unwrap()));
+    let names: Vec<String> = (0..40).map(|i| format!("n{i}.example.net.")).collect();
+    let mut long = vec![("www.example.com.", alias(&names[0]))];
+    long.extend(
+        names
+            .windows(2)
+            .map(|pair| (pair[0].as_str(), alias(&pair[1]))),
+    );
+    let a_loop = [
+        ("www.example.com.", alias("b.example.com.")),
+        ("b.example.com.", alias("www.example.com.")),
+    ];
+    for records in [&long[..], &a_loop] {
+        assert_eq!(
+            outcome(&response("www.example.com.", records)),
+            Outcome::BadChain
+        );
+    }
 }
 
 #[test]
