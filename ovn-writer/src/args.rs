@@ -9,7 +9,7 @@ use runtime::{
     listen::{ListenAddress, parse_local},
 };
 
-pub(crate) use self::{northbound::NorthboundArgs, sets::SetsArgs};
+pub use self::{northbound::NorthboundArgs, sets::SetsArgs};
 use crate::sync::Policy;
 
 /// The prefix of the environment variables.

@@ -52,7 +52,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::inspect::Inspector;
 pub use self::{
-    args::{ADMIN, Args, PREFIX},
+    args::{ADMIN, Args, NorthboundArgs, PREFIX, SetsArgs},
     dry_run::DryRun,
     metrics::METRICS,
     writer::Writer,

@@ -11,7 +11,6 @@
 
 mod addresses;
 mod alerts;
-mod api;
 mod bad_input;
 mod capture;
 mod check;

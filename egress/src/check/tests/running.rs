@@ -54,9 +54,9 @@ fn names_with_the_same_problem_are_one_line_and_passing_ones_a_warning() {
     let many = (0..1000).map(|it| problem(&format!("n{it:03}.test."), nxdomain));
     let new = problem("new.test.", "no address: it was not looked up yet").warning();
     let streams = Problem::fault("DnsServerSendsNoDnstap", "x", "no stream", "");
-    let all = many.chain([new, streams]);
+    let all = [new, streams].into_iter().chain(many);
     let found = names(&of_collector(with_problems(Program::Collector, all)));
-    let line = format!("n003.test., n004.test. and 995 more: {nxdomain}");
+    let line = format!("n003.test., n004.test. and 993 more: {nxdomain}");
     assert_found(found.clone(), "✗!?", &line);
     assert_found(found, "✗!?", "2 more problems");
     assert_found(names(&Programs::default()), "?", "no collector answers");

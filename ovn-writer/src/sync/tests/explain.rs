@@ -101,7 +101,7 @@ fn change_of_another_client_is_a_difference_until_it_is_repaired() {
         panic!("{before:?}");
     };
     assert_eq!(difference.missing, ["10.0.0.1"]);
-    assert_eq!(difference.surplus, ["\u{1b}[2J", "10.6.6.6"]);
+    assert_eq!(difference.surplus, ["10.6.6.6", "\u{1b}[2J"]);
     let row = before.names[0].rows.iter().find(|it| it.family == "v4");
     let foreign = row.unwrap().addresses.iter().find(|it| !it.is_wanted);
     let foreign = foreign.unwrap();

@@ -1,5 +1,7 @@
 //! The page of the JSON that the programs serve, made of the types in `proto`.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
@@ -14,7 +16,7 @@ use serde_json::Value;
 /// Set to anything to write the page instead of comparing it.
 const UPDATE: &str = "UPDATE_GENERATED";
 
-const HEAD: &str = "<!-- Generated from the types of proto::facts; see tests/tests/programs/api.rs. -->\n\n# State as JSON\n\n\
+const HEAD: &str = "<!-- Generated from the types of proto::facts; see proto/tests/api.rs. -->\n\n# State as JSON\n\n\
 Each program serves its facts at `--inspect`. `schema` is the version of this description.\n\n\
 | path | parameters |\n|---|---|\n\
 | `/status.json` | `name=TEXT`: only names that contain it, or whose objects or sets do. `namespace=NAMESPACE`: only names in its rules. \
