@@ -98,7 +98,7 @@ mod soak {
             .counts(LOST, &["reason=\"peer_share\""], 1.0)
             .await;
         let mut slowest = Duration::ZERO;
-        for i in 0..or_long(20, 200_u32) {
+        for i in 0..or_long(5, 200_u32) {
             // A thread of its own, since the floods' runtime is busy.
             let accepted = tokio::task::spawn_blocking(move || time_to_accept(listener)).await;
             slowest = slowest.max(accepted.unwrap());
