@@ -149,7 +149,7 @@ async fn folder_that_vanishes_takes_nothing_out() {
             fixture.kill_writer().await;
             fixture.start_writer();
         } else {
-            fixture.writer.as_ref().unwrap().is_out_of_sync().await;
+            fixture.outlast().await;
         }
         // An empty folder takes its place, and then gets one of the objects.
         fs::create_dir_all(fixture.store.objects_folder()).unwrap();

@@ -120,24 +120,10 @@ impl RunningWriter {
 
     /// Waits until it is ready without a warning.
     pub(crate) async fn ready(&self) {
-        self.says("all is well", |condition| {
-            condition.holds && condition.reason.is_none()
-        })
-        .await;
-    }
-
-    /// Waits until it reports that its store cannot be read.
-    pub(crate) async fn is_out_of_sync(&self) {
-        self.says("the store cannot be read", |condition| {
-            condition.name != "store" || !condition.holds
-        })
-        .await;
-    }
-
-    async fn says(&self, what: &str, is_right: impl Fn(&Condition) -> bool) {
-        eventually(what, async || {
+        eventually("all is well", async || {
             let conditions = self.health.conditions();
-            let all = conditions.iter().all(&is_right);
+            let is_well = |it: &Condition| it.holds && it.reason.is_none();
+            let all = conditions.iter().all(is_well);
             all.then_some(()).ok_or_else(|| format!("{conditions:?}"))
         })
         .await;
