@@ -85,7 +85,7 @@ async fn hold_lease(leases: Api<Lease>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn objects_of_a_megabyte_fit_the_memory_limit() {
     // Half a million names have half of the limit for a million names.
-    let (count, limit) = or_long((100, 512 << 20), (500, (3 << 30) / 2));
+    let (count, limit) = or_long((20, 256 << 20), (500, (3 << 30) / 2));
     let server = ApiServer::start().await;
     let namespace = server.namespace().await;
     let client = server.client().await;
