@@ -141,12 +141,11 @@ pub struct CommonArgs {
 
 /// The flags of subcommands that have a variable: they say where to read, or keep a secret off the command line. A variable
 /// that is left over in the environment must not change what a subcommand does.
-pub const SUBCOMMAND_VARIABLES: [&str; 6] = [
+pub const SUBCOMMAND_VARIABLES: [&str; 5] = [
     "collector",
     "ovn-writer",
     "policy-writer",
     "release-namespace",
-    "store",
     "extra",
 ];
 
