@@ -10,7 +10,7 @@ use runtime::{
 };
 
 pub use self::{northbound::NorthboundArgs, sets::SetsArgs};
-use crate::sync::Policy;
+use crate::plan::Policy;
 
 /// The prefix of the environment variables.
 pub const PREFIX: &str = "OVN_WRITER";

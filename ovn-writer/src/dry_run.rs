@@ -7,7 +7,7 @@ use std::{
 
 use proto::{api::DnsName, facts::Comparison};
 
-use crate::sync::Plan;
+use crate::plan::Plan;
 
 /// The text to print, and what was printed before.
 pub struct DryRun {

@@ -3,28 +3,26 @@
 //! Data flows in one direction:
 //!
 //! - [`desired`] sums up the statuses of the store by DNS name.
-//! - [`sync`] compares them with the rows of the database ([`address_set`]) and the rules that refer to these
+//! - [`plan`] compares them with the rows of the database ([`address_set`]) and the rules that refer to these
 //!   ([`references`]), and plans changes.
 //! - [`ovsdb_replica`], an OVSDB client, keeps the replica of the rows and carries the changes out.
 //!
-//! [`Writer`] is the loop around them. [`explain`] has the facts about names and addresses, which [`inspect`] serves.
+//! [`Writer`] is the loop around them. [`facts`] has what it knows about names and addresses, as JSON.
 
 pub mod address_set;
 pub mod addresses;
 mod args;
-mod comparison;
 pub mod desired;
 mod dry_run;
-pub mod explain;
 mod external_ids;
+pub mod facts;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-pub mod inspect;
 mod memory;
 mod metrics;
+pub mod plan;
 pub mod references;
 mod report;
-pub mod sync;
 #[cfg(test)]
 mod testing;
 mod writer;
@@ -50,7 +48,7 @@ use runtime::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::inspect::Inspector;
+use self::facts::Inspector;
 pub use self::{
     args::{ADMIN, Args, NorthboundArgs, PREFIX, SetsArgs},
     dry_run::DryRun,
@@ -99,10 +97,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     } else {
         writer.led_by(leader)
     };
-    let (asked, questions) = mpsc::channel(inspect::QUEUE);
+    let (asked, questions) = mpsc::channel(facts::QUEUE);
     let writer = writer.inspected(questions);
     if let Some(listener) = inspect {
-        let history = inspect::history();
+        let history = facts::history();
         let sampling = history.clone().run(exporter.clone(), tasks.token());
         tasks.spawn("history", sampling);
         let inspector = Inspector {

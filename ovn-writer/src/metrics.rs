@@ -10,7 +10,7 @@ use runtime::metrics::{Label, Metric};
 
 use crate::{
     desired::Skip,
-    sync::{Done, Reconciler},
+    plan::{Done, Reconciler},
 };
 
 pub const METRICS: &[&[Metric]] = &[

@@ -10,11 +10,11 @@ use proto::{
 
 use crate::{
     address_set::AddressSet,
-    references::{NorthboundReplica, References, RuleDetails, RuleTable, SetName},
-    sync::{
+    plan::{
         Change, Plan,
         plan::{Finding, Verdict},
     },
+    references::{NorthboundReplica, References, RuleDetails, RuleTable, SetName},
 };
 
 /// The differences of a name's sets, by its plan.

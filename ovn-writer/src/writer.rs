@@ -19,12 +19,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
-    comparison::compare,
     dry_run::DryRun,
-    inspect::WriterQuery,
+    facts::{WriterQuery, comparison::compare},
     metrics,
+    plan::{Finished, Policy, Reconciler, StartOver, SyncEvent},
     references::{Northbound, NorthboundChanges},
-    sync::{Finished, Policy, Reconciler, StartOver, SyncEvent},
 };
 
 /// How long the end waits for a pending transaction; the program has 5 s in all.

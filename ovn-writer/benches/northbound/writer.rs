@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::stream;
-use ovn_writer::{Writer, address_set::NORTHBOUND, desired::Filter, sync::Policy};
+use ovn_writer::{Writer, address_set::NORTHBOUND, desired::Filter, plan::Policy};
 use ovsdb_replica::{ClientOptions, Remotes};
 use proto::api::DnsNameResolver;
 use runtime::{admin::Health, run_alone, store::Event};

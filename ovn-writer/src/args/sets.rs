@@ -4,7 +4,7 @@ use clap::Args;
 use ipnet::IpNet;
 use runtime::args::StoreAddress;
 
-use crate::{desired::Filter, sync::Policy};
+use crate::{desired::Filter, plan::Policy};
 
 /// The flags of the address sets.
 #[derive(Args, Clone, Debug)]

@@ -4,7 +4,7 @@ use proto::facts::{Comparison, Idle, RowAddress};
 use runtime::clock::Clock;
 
 use super::{Mode, Writer, now};
-use crate::{comparison::compare, explain::Sides, inspect::WriterQuery};
+use crate::facts::{Sides, WriterQuery, comparison::compare};
 
 impl Writer {
     /// Answers a query, whose sender may be gone.

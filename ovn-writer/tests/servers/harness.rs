@@ -7,7 +7,7 @@ use ovn_writer::{
     Writer,
     address_set::NORTHBOUND,
     desired::Filter,
-    sync::{Delays, Policy},
+    plan::{Delays, Policy},
 };
 use ovsdb_replica::{ClientOptions, Remotes};
 use proto::{

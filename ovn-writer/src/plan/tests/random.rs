@@ -15,7 +15,7 @@ use super::{
     world::{World, foreign, policy},
 };
 use crate::{
-    sync::{BatchLimits, Finished, Policy},
+    plan::{BatchLimits, Finished, Policy},
     testing::{key, object, without_addresses},
 };
 

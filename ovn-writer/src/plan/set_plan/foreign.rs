@@ -13,7 +13,7 @@ use super::{Planner, SetRow, Trigger, Verdict};
 use crate::{
     address_set::{Identity, NameForm, address_in},
     desired::Wanted,
-    sync::change::Change,
+    plan::change::Change,
 };
 
 impl Planner<'_, '_> {

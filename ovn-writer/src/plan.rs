@@ -6,10 +6,10 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`plan`] | the differences of a name's sets, and the action for each |
+//! | [`set_plan`] | the differences of a name's sets, and the action for each |
 //! | [`change`] | a change of a row, as an operation |
 //! | [`differences`] | counts of differences |
-//! | `sync_state` | the state of both sides |
+//! | `state` | the state of both sides |
 //! | `batch` | a pending transaction |
 //! | `queue` | the names to check, now or later |
 //! | `admission` | the changes to make now, and those that wait |
@@ -27,12 +27,12 @@ mod drift_backoff;
 mod index;
 mod name_conflicts;
 mod new_addresses;
-pub mod plan;
 mod policy;
 mod queue;
 mod rejected_transactions;
 pub mod set_of;
-mod sync_state;
+pub mod set_plan;
+mod state;
 
 use std::{
     collections::VecDeque,
@@ -56,9 +56,9 @@ pub use self::{
     differences::Differences,
     name_conflicts::NameConflict,
     new_addresses::{NewAddress, NewAddresses},
-    plan::Plan,
     policy::{Delays, Policy},
-    sync_state::SyncState,
+    set_plan::Plan,
+    state::SyncState,
 };
 use ovsdb_replica::{Operation, Outcome, Refusal};
 

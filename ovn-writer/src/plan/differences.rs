@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     change::Change,
-    plan::{Finding, Plan},
+    set_plan::{Finding, Plan},
 };
 
 /// Differences between the desired state and the database.

@@ -1,5 +1,7 @@
-//! Explains why an address is in a set, or is not, from the writer's current state.
+//! What the writer knows of names and addresses, and why an address is in a set or is not.
 
+pub(crate) mod comparison;
+mod inspector;
 mod sets;
 mod status;
 
@@ -18,12 +20,15 @@ use uuid::Uuid;
 use crate::{
     address_set::AddressSet,
     desired::Skip,
+    plan::{Reconciler, SyncState},
     references::{NorthboundReplica, SetName},
     report::{differences, rules},
-    sync::{Reconciler, SyncState},
 };
 
-pub use self::status::WriterStatus;
+pub use self::{
+    inspector::{Inspector, QUEUE, WriterQuery, history},
+    status::WriterStatus,
+};
 
 /// The maximum number of names, and of addresses per set; the rest is counted.
 const MOST: usize = 1_000;

@@ -14,8 +14,8 @@ use ovsdb_replica::{Operation, Outcome, Tables, replica::TableUpdates};
 
 use crate::{
     desired::Filter,
+    plan::{Finished, Policy, Reconciler, SyncEvent},
     references::{Northbound, NorthboundChanges, NorthboundReplica},
-    sync::{Finished, Policy, Reconciler, SyncEvent},
 };
 
 /// The mark of the writer's rows.

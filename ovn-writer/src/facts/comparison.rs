@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use proto::facts::Comparison;
 
-use crate::{references::NorthboundReplica, report::differences, sync::SyncState};
+use crate::{plan::SyncState, references::NorthboundReplica, report::differences};
 
 /// The differences that a running ovn-writer knows.
 pub(crate) fn compare(state: &SyncState, replica: &NorthboundReplica, now: Instant) -> Comparison {

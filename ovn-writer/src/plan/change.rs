@@ -6,7 +6,7 @@ use proto::api::{DnsName, Family};
 use smol_str::{SmolStr, ToSmolStr};
 use uuid::Uuid;
 
-use super::{plan::Finding, set_of::SetOf};
+use super::{set_of::SetOf, set_plan::Finding};
 use ovsdb_replica::{Condition, Datum, Mutation, Mutator, Operation};
 
 use crate::address_set::{self, ADDRESSES, TABLE};

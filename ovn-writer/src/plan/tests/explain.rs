@@ -5,7 +5,7 @@ use proto::facts::{Asked, DatabaseFacts, Idle, OvnWriterFacts, Query, SetFacts, 
 use super::*;
 use crate::{
     desired::Filter,
-    explain::{Sides, WriterStatus},
+    facts::{Sides, WriterStatus},
 };
 
 fn sides(world: &World) -> Sides<'_> {

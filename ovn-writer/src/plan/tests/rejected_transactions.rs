@@ -4,7 +4,7 @@ use super::{
     world::{foreign, set_name},
     *,
 };
-use crate::sync::rejected_transactions::{FIRST_WAIT, LONGEST_WAIT};
+use crate::plan::rejected_transactions::{FIRST_WAIT, LONGEST_WAIT};
 
 /// A set of another client with the name of this one.
 fn clash(name: &str, family: Family) -> ModelRow {

@@ -17,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::explain::WriterStatus;
+use crate::facts::WriterStatus;
 
 /// The number of parallel queries; further ones wait.
 pub const QUEUE: usize = 4;

@@ -7,7 +7,7 @@ use proto::{
     facts::MOST_NEW_ADDRESSES,
 };
 
-use super::{batch::Planned, change::Change, plan::Trigger};
+use super::{batch::Planned, change::Change, set_plan::Trigger};
 use crate::references::NorthboundReplica;
 
 /// The last addresses that an event of the store brought into a row, the oldest first.

@@ -9,9 +9,9 @@ use proto::api::{ADDRESS_SET_OWNER_TYPE, DEFAULT_NETWORK_CONTROLLER, DnsName};
 
 use super::{
     change::Change,
-    plan::{Finding, Trigger},
     queue::QueueReason,
     set_of::SetOf,
+    set_plan::{Finding, Trigger},
 };
 use ovsdb_replica::{Condition, Datum, Function, Operation, Replica, transact::OperationResult};
 

@@ -18,8 +18,8 @@ use super::{
     change::Change,
     index::Index,
     name_conflicts::NameConflicts,
-    plan::{Case, Clocks, Finding, Plan, SetRow, plan},
     set_of::SetOf,
+    set_plan::{Case, Clocks, Finding, Plan, SetRow, plan},
 };
 use crate::{
     address_set::{self, AddressSet, NameForm},
