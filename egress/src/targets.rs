@@ -84,7 +84,7 @@ pub(crate) struct Target {
 
 enum Route {
     Socket(ListenAddress),
-    Forward { pods: Api<Pod>, pod: String },
+    Forward { pods: Box<Api<Pod>>, pod: String },
 }
 
 impl fmt::Display for Target {

@@ -12,7 +12,7 @@ use crate::{
     address_set::AddressSet,
     plan::{
         Change, Plan,
-        plan::{Finding, Verdict},
+        set_plan::{Finding, Verdict},
     },
     references::{NorthboundReplica, References, RuleDetails, RuleTable, SetName},
 };

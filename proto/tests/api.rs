@@ -1,6 +1,6 @@
 //! The page of the JSON that the programs serve, made of the types in `proto`.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::{
     collections::BTreeMap,

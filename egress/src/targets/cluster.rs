@@ -116,7 +116,7 @@ fn target(kind: Program, pod: &Pod, pods: &Api<Pod>) -> Target {
             None => format!("{name} on no node"),
         },
         route: Route::Forward {
-            pods: pods.clone(),
+            pods: Box::new(pods.clone()),
             pod: name,
         },
     }

@@ -8,8 +8,8 @@ use super::{
     Plan, Reconciler,
     change::ChangesText,
     drift_backoff::{self, DriftBackoff},
-    plan::{Finding, Trigger, Verdict},
     queue::QueueReason,
+    set_plan::{Finding, Trigger, Verdict},
 };
 
 impl Reconciler {

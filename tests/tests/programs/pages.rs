@@ -1,7 +1,6 @@
 //! Paths and versions that pages name.
 
 use std::{
-    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };

@@ -55,14 +55,17 @@ fn message(name: &str, qtype: u16, records: &[Rr]) -> Vec<u8> {
     message
 }
 
-/// The addresses as text with their TTL, or the error.
-fn read(message: &[u8]) -> Result<Vec<(String, u32)>, Error> {
+/// Addresses as text with their TTL.
+type Found = Vec<(String, u32)>;
+
+/// The addresses, or the error.
+fn read(message: &[u8]) -> Result<Found, Error> {
     let (found, error) = read_part(message)?;
     error.map_or(Ok(found), Err)
 }
 
 /// The addresses that can be read, and the first error of the answer section.
-fn read_part(message: &[u8]) -> Result<(Vec<(String, u32)>, Option<Error>), Error> {
+fn read_part(message: &[u8]) -> Result<(Found, Option<Error>), Error> {
     let mut found = Vec::new();
     let sink = |address: IpAddr, ttl| found.push((address.to_string(), ttl));
     let result = Response::parse(message)?.addresses(sink);
