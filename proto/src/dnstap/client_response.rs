@@ -51,7 +51,7 @@ impl<'a> ClientResponse<'a> {
         })
     }
 
-    /// The address of the client, [canonical](crate::address::canonical): CoreDNS before 1.14.5 sends IPv4 as
+    /// The address of the client, [canonical]: CoreDNS before 1.14.5 sends IPv4 as
     /// IPv4-mapped IPv6. Its length tells IPv4 from IPv6; `None` if that is neither 4 nor 16, since the rest of the
     /// event is still usable.
     #[must_use]
