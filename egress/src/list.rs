@@ -122,15 +122,20 @@ pub(crate) async fn run(args: ListArgs) -> anyhow::Result<bool> {
         namespace: args.namespace.clone(),
         ..Query::all()
     };
-    // A set has the names of rules. Its own rules may be of other namespaces.
+    // Sets and DNSResolvers have the names of rules: a name under a wildcard is in the wildcard's. Rules of a set may be of
+    // other namespaces.
+    let of_rules = Query {
+        name: String::new(),
+        ..query.clone()
+    };
     let of_sets = Query {
         namespace: None,
-        ..query.clone()
+        ..of_rules.clone()
     };
     let (mut list, (sets, writers, unreachable), (mut resolvers, more)) = tokio::try_join!(
         names(&args, &targets, &query),
         async { anyhow::Ok(sets(&targets, &of_sets).await) },
-        async { anyhow::Ok(resolvers(&targets, &query).await) },
+        async { anyhow::Ok(resolvers(&targets, &of_rules).await) },
     )?;
     list.unreachable.extend(unreachable.into_iter().chain(more));
     list.writers = writers;

@@ -17,7 +17,7 @@ use serde_json::Value;
 const UPDATE: &str = "UPDATE_GENERATED";
 
 const HEAD: &str = "<!-- Generated from the types of proto::facts; see proto/tests/api.rs. -->\n\n# State as JSON\n\n\
-Each program serves its facts at `--inspect`. `schema` is the version of this description.\n\n\
+Each program serves its facts at `--inspect`. `schema` is the version of this description. A field without a value may be absent.\n\n\
 | path | parameters |\n|---|---|\n\
 | `/status.json` | `name=TEXT`: only names that contain it, or whose objects or sets do. `namespace=NAMESPACE`: only names in its rules. \
 `limit=NUMBER`: the most names, 500 at most. `after=NAME`: the names after this one; `next` of a page gives it. `recent=NUMBER`: the latest new \

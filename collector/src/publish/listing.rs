@@ -53,11 +53,10 @@ impl Publisher {
             .as_deref()
             .map(|it| self.namespaces.known(it));
         let of_namespace = |entry: &Entry| match namespace {
-            Some(Some(namespace)) => entry
-                .rule_use()
-                .namespaces
-                .binary_search(&namespace)
-                .is_ok(),
+            Some(Some(namespace)) => {
+                let namespaces = &entry.rule_use().namespaces;
+                entry.is_used() && namespaces.binary_search(&namespace).is_ok()
+            }
             Some(None) => false,
             None => true,
         };
@@ -98,7 +97,10 @@ impl Publisher {
         listed.dedup();
         let asked_by = listed.into_iter().flat_map(|name| list.clients_of(name));
         let asked_by: BTreeSet<IpAddr> = asked_by.copied().collect();
-        let namespaces = &entry.rule_use().namespaces;
+        let namespaces = match entry.is_used() {
+            true => &*entry.rule_use().namespaces,
+            false => &[],
+        };
         ListedName {
             namespaces: names_of(&self.namespaces, namespaces.iter().copied())
                 .iter()

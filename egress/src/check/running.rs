@@ -221,7 +221,8 @@ pub(crate) fn sets(programs: &Programs, has_none: Option<&str>) -> Vec<Finding> 
         let unreferenced = unreferenced.filter(|name| !without_rule.contains(name));
         problems.extend(unreferenced.map(|name| {
             let sentence = "no rule in OVN's database refers to its sets, so they pass no packets";
-            let remedy = "see that ovn-kubernetes runs, and the status of the EgressFirewall with this name: kubectl get egressfirewalls -A";
+            let remedy = "see that ovn-kubernetes runs, and the status of the EgressFirewall with this name: kubectl get egressfirewalls -A; without ovn-kubernetes, \
+                          name the set in an ACL";
             (program, Problem::fault("NoRule", name.as_str(), sentence, remedy))
         }));
     }
