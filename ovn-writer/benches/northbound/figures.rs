@@ -27,13 +27,6 @@ impl Times {
     }
 }
 
-/// The limit of a figure.
-#[derive(Clone, Copy)]
-pub(crate) enum Limit {
-    AtMost(f64),
-    AtLeast(f64),
-}
-
 /// The exceeded limits.
 #[derive(Default)]
 pub(crate) struct Verdicts {
@@ -41,14 +34,11 @@ pub(crate) struct Verdicts {
 }
 
 impl Verdicts {
-    /// Prints a figure beside its limit, and records a violation.
-    pub(crate) fn judge(&mut self, what: &str, figure: f64, limit: Limit) {
-        let (words, bound, kept) = match limit {
-            Limit::AtMost(bound) => ("at most", bound, figure <= bound),
-            Limit::AtLeast(bound) => ("at least", bound, figure >= bound),
-        };
+    /// Prints a figure beside the most that it may be, and records a violation.
+    pub(crate) fn judge(&mut self, what: &str, figure: f64, most: f64) {
+        let kept = figure <= most;
         let verdict = if kept { "kept" } else { "MISSED" };
-        println!("  {what}: {figure:.2} ({words} {bound}: {verdict})");
+        println!("  {what}: {figure:.2} (at most {most}: {verdict})");
         if !kept {
             self.missed.push(format!("{what}: {figure:.2}"));
         }

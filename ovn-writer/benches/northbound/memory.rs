@@ -11,7 +11,6 @@ use serde_json::{json, value::RawValue};
 use crate::{
     Bench,
     counting::measured,
-    figures::Limit,
     objects::{dns_name, object, v4, v6},
     writer::STORE,
 };
@@ -31,7 +30,7 @@ pub(crate) fn run(bench: &mut Bench) {
         println!("  {names} names x {each}: {of_desired:.1} desired, {of_replica:.1} replica");
         let what = format!("bytes an address of {names} names x {each}");
         let both = of_desired + of_replica;
-        bench.verdicts.judge(&what, both, Limit::AtMost(150.0));
+        bench.verdicts.judge(&what, both, 150.0);
     }
 }
 

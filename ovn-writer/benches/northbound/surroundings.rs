@@ -10,7 +10,7 @@ use tests::surroundings::Surroundings;
 
 use crate::{
     Bench,
-    figures::{Limit, Times},
+    figures::Times,
     latency::{Clients, Turns, heading, name},
     objects::{dns_name, object, v4},
     writer::{RunningWriter, Server},
@@ -89,7 +89,7 @@ pub(crate) fn run(bench: &mut Bench) {
     bench.verdicts.judge(
         "first sync to ovsdb-client dump of the same tables",
         sync / dump,
-        Limit::AtMost(2.0),
+        2.0,
     );
 }
 
