@@ -74,6 +74,28 @@ fn rule_that_comes_back_within_ten_minutes_has_its_addresses() {
 }
 
 #[test]
+fn rule_that_comes_back_after_a_restart_has_its_names_looked_up_at_once() {
+    let mut before = known();
+    let object = before.store.pop_first().unwrap().1;
+    let mut world = world_with_lookups();
+    let object = world.put(object);
+    let synced = Event::Synced(vec![object]);
+    world
+        .publisher
+        .apply_event(Source::EgressFirewall, synced, at(0));
+    world.want(&[]);
+    for _ in 0..60 {
+        world.pass(1_000);
+        for asked in world.due() {
+            world.answer(asked.trim_end_matches('.'), &["1.1.1.1"]);
+        }
+    }
+    world.want(&[WWW]);
+    world.settle();
+    assert_eq!(world.due(), ["www.example.com."]);
+}
+
+#[test]
 fn ten_minutes_begin_anew_when_a_store_was_out_of_sync() {
     let mut world = known();
     world.want(&[]);
