@@ -23,8 +23,8 @@ pub struct Entry {
     pub(crate) is_left_out: bool,
     /// It did not get the addresses that pods use already.
     pub(crate) is_new: bool,
-    /// Why the last look-up or answer gave no address.
-    pub(crate) no_address: Option<NoAddress>,
+    /// Why the last look-up or answer gave no address. Most names have one, so it is apart.
+    pub(crate) no_address: Option<Box<NoAddress>>,
     /// `None` for most names.
     pub(crate) evicted: Option<Box<Evictions>>,
     /// Its time in the table's [`Wakes`](crate::wakes::Wakes).
@@ -96,7 +96,9 @@ impl Entry {
     pub fn no_address(&self) -> Option<NoAddress> {
         let is_empty = self.list().addresses() == 0;
         let left_out = self.is_left_out.then_some(NoAddress::LimitExceeded);
-        left_out.or(self.no_address).filter(|_| is_empty)
+        left_out
+            .or(self.no_address.as_deref().copied())
+            .filter(|_| is_empty)
     }
 
     /// What was evicted since the start of the process.

@@ -37,7 +37,7 @@ impl Names {
         let entry = entry.filter(|entry| !entry.is_left_out)?;
         let admitted = self.caps.admit(entry, answer);
         if let Some((_, left_out)) = &admitted {
-            entry.no_address = Some(NoAddress::LimitExceeded);
+            entry.no_address = Some(Box::new(NoAddress::LimitExceeded));
             self.changes.counts.left_out += *left_out as u64;
             self.changes
                 .at_cap
@@ -64,7 +64,7 @@ impl Names {
     /// A guard refused an address of an answer for the name.
     pub fn note_refused(&mut self, name: &DnsName, guard: &'static str) {
         if let Some(entry) = self.entries.get_mut(name) {
-            entry.no_address = Some(NoAddress::Guarded(guard));
+            entry.no_address = Some(Box::new(NoAddress::Guarded(guard)));
         }
     }
 
@@ -86,11 +86,11 @@ impl Names {
             started: result.started.min(now),
         };
         if let Some(entry) = self.entries.get_mut(&result.name) {
-            let guarded = matches!(entry.no_address, Some(NoAddress::Guarded(_)));
+            let guarded = matches!(entry.no_address.as_deref(), Some(NoAddress::Guarded(_)));
             match result.no_address() {
                 // The guard was noted just before.
                 Some(NoAddress::Inconclusive) if guarded => {}
-                Some(why) => entry.no_address = Some(why),
+                Some(why) => entry.no_address = Some(Box::new(why)),
                 None => {}
             }
         }
