@@ -1,7 +1,7 @@
 //! The watch: the known state of a kind, and its changes.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     mem,
     path::Path,
     sync::Arc,
@@ -54,8 +54,8 @@ struct KnownFile {
 struct KnownObject {
     /// The version that was last delivered; `None` if the object does not decode.
     version: Option<String>,
-    /// The files that have it, and whether each is not its own place. The first one counts.
-    files: BTreeSet<(bool, Arc<Path>)>,
+    /// The files that have it, and whether each is not its own place; sorted, and nearly always one. The first one counts.
+    files: Vec<(bool, Arc<Path>)>,
 }
 
 impl<K: Kind> Watch<K> {
@@ -242,7 +242,10 @@ impl<K: Kind> Watch<K> {
         let is_elsewhere = self.folder.file_of::<K>(key) != **path;
         let file = (is_elsewhere, Arc::clone(path));
         let object = self.objects.entry(key.clone()).or_default();
-        object.files.insert(file.clone());
+        if let Err(place) = object.files.binary_search(&file) {
+            object.files.reserve_exact(1);
+            object.files.insert(place, file.clone());
+        }
         (object.files.first() == Some(&file)).then_some(object)
     }
 
