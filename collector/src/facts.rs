@@ -120,8 +120,7 @@ impl Facts for InspectSources {
             facts.sources.push(problems::source(kind, overview));
             status.problems.extend(problems::of_rules(kind, overview));
         }
-        status.problems.more += names.problems.more;
-        status.problems.extend(names.problems.listed);
+        status.problems.append(names.problems);
         status.collector = Some(facts);
         Ok(Some(status))
     }

@@ -13,7 +13,6 @@ use runtime::{
     certificate_expiry,
     clock::Clock,
     inspect::{Inspect, Process, QueryPacer},
-    instance::Instance,
     kube_events::Reporter,
     reload::Reloaded,
     shutdown::Tasks,
@@ -111,15 +110,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     };
     program.publish(channels, &mut tasks);
     if let Some(inspect) = sockets.inspect {
-        let history = facts::history();
-        let sampling = history.clone().run(exporter.clone(), tasks.token());
-        tasks.spawn("history", sampling);
-        let process = Process {
-            instance: Instance::from_env(proto::facts::Program::Collector),
-            health: program.health.clone(),
-            bad_objects: program.store.bad_objects(),
-            history,
-        };
+        let process = Process::start(
+            proto::facts::Program::Collector,
+            &program.health,
+            program.store.bad_objects(),
+            facts::history(),
+            &exporter,
+            &mut tasks,
+        );
         let sources = program.inspect_sources(process, questions, rules, blocks, &ingest);
         let captures = facts::captures(ingest.captures.clone());
         let serving = inspect.serve(sources, captures, tasks.token());

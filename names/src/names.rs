@@ -95,13 +95,15 @@ impl Names {
         if was_used && before.limits == entry.rule_use.limits {
             return;
         }
-        let known: Vec<DnsName> = entry.list().names().cloned().collect();
         self.on_first_use(name);
         self.changes.mark(name, None);
         self.reschedule(name);
         // The times of a status are later than those of the DNS server, whose answers may be others by now.
-        if !was_used && self.schedule.is_active {
-            for name in known.iter().filter(|name| !name.is_wildcard()) {
+        if !was_used
+            && self.schedule.is_active
+            && let Some(entry) = self.entries.get(name)
+        {
+            for name in entry.list().names().filter(|name| !name.is_wildcard()) {
                 self.schedule.schedule_early(name, now);
             }
         }

@@ -38,7 +38,6 @@ use runtime::{
     admin::{Admin, Health},
     certificate_expiry,
     inspect::{Inspect, Process, QueryPacer},
-    instance::Instance,
     leader::{Leader, Leadership},
     shutdown::Tasks,
     store::{Scope, Store},
@@ -100,17 +99,17 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let (asked, questions) = mpsc::channel(facts::QUEUE);
     let writer = writer.inspected(questions);
     if let Some(listener) = inspect {
-        let history = facts::history();
-        let sampling = history.clone().run(exporter.clone(), tasks.token());
-        tasks.spawn("history", sampling);
+        let process = Process::start(
+            Program::OvnWriter,
+            &health,
+            store.bad_objects(),
+            facts::history(),
+            &exporter,
+            &mut tasks,
+        );
         let inspector = Inspector {
             writer: asked,
-            process: Process {
-                instance: Instance::from_env(Program::OvnWriter),
-                health: health.clone(),
-                bad_objects: store.bad_objects(),
-                history,
-            },
+            process,
             pacer: QueryPacer::default(),
         };
         let serving = listener.serve(inspector, Router::new(), tasks.token());

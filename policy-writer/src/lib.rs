@@ -26,7 +26,6 @@ use runtime::{
     OpenStore,
     admin::{Admin, Health},
     inspect::{Inspect, Process, QueryPacer},
-    instance::Instance,
     kube_events::Reporter,
     leader::{Leader, Leadership},
     shutdown::Tasks,
@@ -62,17 +61,17 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let planner = Arc::new(Mutex::new(Planner::new(options)));
     if let Some(address) = &inspect {
         let listener = Inspect::bind(address).await.context("--inspect")?;
-        let history = inspect::history();
-        let sampling = history.clone().run(exporter.clone(), tasks.token());
-        tasks.spawn("history", sampling);
+        let process = Process::start(
+            Program::PolicyWriter,
+            &health,
+            store.bad_objects(),
+            inspect::history(),
+            &exporter,
+            &mut tasks,
+        );
         let inspector = Inspector {
             planner: planner.clone(),
-            process: Process {
-                instance: Instance::from_env(Program::PolicyWriter),
-                health: health.clone(),
-                bad_objects: store.bad_objects(),
-                history,
-            },
+            process,
             pacer: QueryPacer::default(),
         };
         let serving = listener.serve(inspector, Router::new(), tasks.token());

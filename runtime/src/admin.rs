@@ -1,11 +1,6 @@
 //! Liveness, readiness and metrics over HTTP: `/livez`, `/readyz`, `/metrics`.
 
-use std::{
-    fmt::Write,
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt::Write, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use axum::{
@@ -15,6 +10,7 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
+use parking_lot::Mutex;
 use proto::facts::Condition;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
@@ -44,7 +40,7 @@ impl Health {
 
     /// Adds a condition, not ready for `reason` until [`Gate::ready`]. It cannot be removed.
     pub fn gate(&self, name: &'static str, reason: impl Into<String>) -> Gate {
-        let mut conditions = self.locked();
+        let mut conditions = self.0.lock();
         conditions.push(Condition {
             name: name.to_owned(),
             holds: false,
@@ -58,7 +54,7 @@ impl Health {
 
     /// Whether every gate is ready, and a line about each.
     fn report(&self) -> (bool, String) {
-        let conditions = self.locked();
+        let conditions = self.0.lock();
         let ready = conditions.iter().all(|condition| condition.holds);
         let mut text = String::from(if ready { "ready\n" } else { "not ready\n" });
         for Condition {
@@ -79,12 +75,7 @@ impl Health {
 
     /// All conditions, in the order in which their gates were made.
     pub fn conditions(&self) -> Vec<Condition> {
-        self.locked().clone()
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Vec<Condition>> {
-        // Each change is a single assignment, so a panic elsewhere leaves no half-done change.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().clone()
     }
 }
 
@@ -112,7 +103,7 @@ impl Gate {
     }
 
     fn set(&self, holds: bool, reason: Option<String>) {
-        let mut conditions = self.health.locked();
+        let mut conditions = self.health.0.lock();
         let Some(condition) = conditions.get_mut(self.index) else {
             return;
         };

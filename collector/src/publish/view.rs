@@ -100,7 +100,7 @@ impl Publisher {
             facts: CollectorFacts {
                 lookups: self.names.limits().lookups,
                 scheduled_lookups: self.names.scheduled(),
-                name_count: self.names.iter().count(),
+                name_count: self.names.len(),
                 namespaces_at_cap,
                 names_without_rule: without_rule.into_iter().take(MOST).cloned().collect(),
                 names,

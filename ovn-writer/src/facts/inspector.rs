@@ -69,8 +69,7 @@ impl Source for Inspector {
             return Ok(None);
         };
         let mut status = self.process.status(leader, Clock::system().now());
-        status.problems.more += writer.problems.more;
-        status.problems.extend(writer.problems.listed);
+        status.problems.append(writer.problems);
         status.ovn_writer = Some(writer.facts);
         Ok(Some(status))
     }

@@ -96,6 +96,13 @@ pub struct EgressFirewallDestination {
     pub node_selector: Option<LabelSelector>,
 }
 
+impl EgressFirewallDestination {
+    /// Whether it names no destination, as with a misspelt field. An API server refuses such a rule; a folder does not.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A destination port.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

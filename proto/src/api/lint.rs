@@ -3,8 +3,8 @@
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 
 use super::{
-    CrdNetworkSet, DnsNameResolver, DnsResolver, EgressFirewall, EgressFirewallDestination, IpMap,
-    KubeOvnDnsNameResolver, NetworkSet,
+    CrdNetworkSet, DnsNameResolver, DnsResolver, EgressFirewall, IpMap, KubeOvnDnsNameResolver,
+    NetworkSet,
 };
 
 /// A kind of object. Its author may write fields that decode and have no effect.
@@ -16,10 +16,8 @@ pub trait Lint {
 }
 
 impl Lint for EgressFirewall {
-    /// An API server refuses such a rule; a folder does not.
     fn lint(&self) -> Option<(String, &'static str)> {
-        let nowhere = EgressFirewallDestination::default();
-        let index = self.spec.egress.iter().position(|it| it.to == nowhere)?;
+        let index = self.spec.egress.iter().position(|it| it.to.is_empty())?;
         let reason = "a rule without a destination, such as `dnsName`";
         Some((format!("spec.egress.{index}.to"), reason))
     }

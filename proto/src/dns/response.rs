@@ -172,22 +172,17 @@ impl<'a> Response<'a> {
         if qclass != CLASS_IN || !matches!(qtype, TYPE_A | TYPE_AAAA) {
             return Ok(());
         }
-        let (chain, mut fault) = self.chain()?;
+        // It reads every record, so it has the first fault.
+        let (chain, fault) = self.chain()?;
         // The result for the previous owner, since most records repeat it.
         let mut last: Option<(NameAt, Option<u32>)> = None;
-        for record in self.records() {
+        for record in self.records().flatten() {
             let Record {
                 owner,
                 ttl,
                 at,
                 data,
-            } = match record {
-                Ok(record) => record,
-                Err(error) => {
-                    fault.get_or_insert(error);
-                    continue;
-                }
-            };
+            } = record;
             let address = match data {
                 Data::Ipv4 => Ipv4Addr::from(octets::<4>(self.message, at)?).into(),
                 Data::Ipv6 => Ipv6Addr::from(octets::<16>(self.message, at)?).into(),

@@ -72,6 +72,14 @@ pub struct Problems {
     pub more: usize,
 }
 
+impl Problems {
+    /// Adds those of another list, also the ones that it only counts.
+    pub fn append(&mut self, other: Self) {
+        self.more += other.more;
+        self.extend(other.listed);
+    }
+}
+
 impl Extend<Problem> for Problems {
     fn extend<T: IntoIterator<Item = Problem>>(&mut self, problems: T) {
         for problem in problems {

@@ -1,11 +1,8 @@
 //! Values of the last hour, taken from the metrics.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use proto::facts::Series;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -67,7 +64,7 @@ impl History {
 
     /// The kept values.
     pub fn series(&self) -> Vec<Series> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.0.lock();
         let series = kept.iter().map(|kept| Series {
             title: kept.plot.title().to_owned(),
             step_seconds: STEP.as_secs(),
@@ -78,7 +75,7 @@ impl History {
 
     /// Takes a value of each metric from the Prometheus text format.
     fn take(&self, text: &str) {
-        for kept in &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        for kept in &mut *self.0.lock() {
             if kept.values.len() >= KEPT {
                 kept.values.pop_front();
             }

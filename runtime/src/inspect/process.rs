@@ -6,7 +6,9 @@ use proto::{
 };
 
 use super::history::History;
-use crate::{admin::Health, instance::Instance, store::BadObjects};
+use crate::{
+    admin::Health, instance::Instance, shutdown::Tasks, store::BadObjects, telemetry::Exporter,
+};
 
 /// The process: where it runs, whether it is ready, and its history.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +24,25 @@ pub struct Process {
 }
 
 impl Process {
+    /// This process, whose history is sampled from now on.
+    pub fn start(
+        program: Program,
+        health: &Health,
+        bad_objects: BadObjects,
+        history: History,
+        exporter: &Exporter,
+        tasks: &mut Tasks,
+    ) -> Self {
+        let sampling = history.clone().run(exporter.clone(), tasks.token());
+        tasks.spawn("history", sampling);
+        Self {
+            instance: Instance::from_env(program),
+            health: health.clone(),
+            bad_objects,
+            history,
+        }
+    }
+
     /// The head of an answer.
     pub fn head(&self, leader: bool, now: Timestamp) -> Head {
         self.instance.head(leader, now)

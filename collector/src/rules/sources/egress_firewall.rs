@@ -38,8 +38,7 @@ impl RuleSource for EgressFirewall {
             faults.count(Fault::TooManyRules, more);
         }
         for (index, rule) in rules.iter().enumerate().take(MAX_RULES) {
-            let to = &rule.to;
-            if to.dns_name.is_none() && to.cidr_selector.is_none() && to.node_selector.is_none() {
+            if rule.to.is_empty() {
                 faults.add(Fault::NoDestination, format!("egress[{index}]"));
             }
         }
