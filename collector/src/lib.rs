@@ -37,5 +37,4 @@ pub const METRICS: &[&[Metric]] = &[
     runtime::leader::METRICS,
     runtime::reload::METRICS,
     runtime::kube_events::METRICS,
-    runtime::certificate_expiry::METRICS,
 ];

@@ -10,7 +10,6 @@ use runtime::{
     OpenStore,
     admin::{Admin, Gate, Health},
     args::StoreAddress,
-    certificate_expiry,
     clock::Clock,
     inspect::{Inspect, Process, QueryPacer},
     kube_events::Reporter,
@@ -150,10 +149,6 @@ impl Sockets {
         for address in &args.listen.listen {
             let listener = Listener::bind(address, tls.as_ref());
             dnstap.push(listener.await?);
-        }
-        if let Some(certificate) = args.listen.certificate.clone() {
-            let files = vec![(certificate_expiry::Role::Listener, certificate)];
-            tasks.spawn("expiry", certificate_expiry::run(files, tasks.token()));
         }
         let secrets = keep_up("secret", args.listen.secrets()?, tasks);
         let inspect = match &args.inspect {

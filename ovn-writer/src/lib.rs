@@ -36,7 +36,6 @@ use proto::facts::Program;
 use runtime::{
     OpenStore, UsageError,
     admin::{Admin, Health},
-    certificate_expiry,
     inspect::{Inspect, Process, QueryPacer},
     leader::{Leader, Leadership},
     shutdown::Tasks,
@@ -123,13 +122,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tasks.spawn("admin", admin.serve(health, exporter, tasks.token()));
     if let Some(leadership) = leadership.filter(|_| !dry_run) {
         tasks.spawn("leadership", leadership.run(tasks.token()));
-    }
-    let certificates = northbound.certificates();
-    if !certificates.is_empty() {
-        tasks.spawn(
-            "expiry",
-            certificate_expiry::run(certificates, tasks.token()),
-        );
     }
     tasks.spawn_alone("writer", writer.run(objects, tasks.token()));
     tasks.run().await

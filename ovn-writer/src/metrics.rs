@@ -18,7 +18,6 @@ pub const METRICS: &[&[Metric]] = &[
     runtime::metrics::process::METRICS,
     runtime::store::METRICS,
     runtime::leader::METRICS,
-    runtime::certificate_expiry::METRICS,
 ];
 
 runtime::metrics! {

@@ -7,7 +7,6 @@
 //! - [`address_filter`]: the addresses of statuses that may come into rules.
 //! - [`admin`]: liveness, readiness and metrics over HTTP.
 //! - [`args`]: flags that programs share.
-//! - [`certificate_expiry`]: the expiry of certificates as a metric.
 //! - [`http`]: HTTP servers that clients cannot block; [`listen`]: the sockets.
 //! - [`inspect`]: the state of a program, for administrators.
 //! - [`instance`]: the pod and the node of the process.
@@ -27,7 +26,6 @@
 pub mod address_filter;
 pub mod admin;
 pub mod args;
-pub mod certificate_expiry;
 pub mod changes;
 pub mod clock;
 pub mod cluster;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ovsdb_replica::{ClientOptions, Limits, Remotes, TlsIdentity, TlsOptions};
-use runtime::{UsageError, certificate_expiry::Role};
+use runtime::UsageError;
 
 use crate::{address_set::NORTHBOUND, memory};
 
@@ -45,13 +45,6 @@ pub struct NorthboundArgs {
 }
 
 impl NorthboundArgs {
-    /// The files with certificates.
-    pub fn certificates(&self) -> Vec<(Role, PathBuf)> {
-        let authority = self.ca_cert.clone().map(|path| (Role::Authority, path));
-        let own = self.certificate.clone().map(|path| (Role::Client, path));
-        authority.into_iter().chain(own).collect()
-    }
-
     /// How to connect.
     ///
     /// # Errors
