@@ -7,7 +7,11 @@ use k8s_openapi::{
     jiff,
 };
 use proto::timestamp::Timestamp;
-use proto::{api::DEGRADED, dns};
+use proto::{
+    address::GUARDS,
+    api::{ANSWER_REFUSED, DEGRADED},
+    dns,
+};
 
 use super::name::ResolutionState;
 use crate::failure::Failure;
@@ -51,14 +55,15 @@ impl ConditionWords {
             };
         };
         let since = Timestamp::from_millis(only.last_transition_time.0.as_millisecond());
-        let is_it = |resolution: &&ResolutionState| {
+        let is_it = |resolution: &ResolutionState| {
             resolution
                 .words()
                 .is_some_and(|(_, reason)| reason == only.reason)
-                && condition(**resolution, since).as_ref() == Some(only)
+                && condition(*resolution, since).as_ref() == Some(only)
         };
-        match VERDICTS.iter().find(is_it) {
-            Some(resolution) => Self::Ours(*resolution, since),
+        let refused = GUARDS.iter().copied().map(ResolutionState::AnswerRefused);
+        match VERDICTS.into_iter().chain(refused).find(is_it) {
+            Some(resolution) => Self::Ours(resolution, since),
             None => Self::Foreign(conditions.into()),
         }
     }
@@ -75,9 +80,12 @@ impl ConditionWords {
     /// The condition for the resolution now. The transition time moves only when the status flips.
     pub(super) fn next(&self, resolution: ResolutionState, now: Timestamp) -> Self {
         let Some((status, reason)) = resolution.words() else {
-            // The name is no longer left out, and no look-up has ended since.
+            // The name is no longer left out, or its answers no longer refused, and no address is known.
             return match self {
-                Self::Ours(ResolutionState::LimitExceeded, _) => Self::Nothing,
+                Self::Ours(
+                    ResolutionState::LimitExceeded | ResolutionState::AnswerRefused(_),
+                    _,
+                ) => Self::Nothing,
                 condition_words => condition_words.clone(),
             };
         };
@@ -151,6 +159,7 @@ impl ResolutionState {
             Self::NoAddress => Some(("True", "NoAddress".into())),
             Self::Expired => Some(("True", "Expired".into())),
             Self::Refused => Some(("True", "AddressesRefused".into())),
+            Self::AnswerRefused(_) => Some(("True", ANSWER_REFUSED.into())),
             Self::LimitExceeded => Some(("True", LIMIT_EXCEEDED.into())),
         }
     }
@@ -163,6 +172,7 @@ impl ResolutionState {
             Self::NoAddress => "the DNS servers answered NOERROR without an address".into(),
             Self::Expired => "the addresses expired and no answer renewed them".into(),
             Self::Refused => "the guards refuse the addresses that the name had".into(),
+            Self::AnswerRefused(guard) => format!("answer refused ({guard})").into(),
             Self::LimitExceeded => {
                 "the namespaces that use the name have too many addresses or names: it is left out"
                     .into()

@@ -67,6 +67,8 @@ pub(super) enum ResolutionState {
     Expired,
     /// The guards refuse the addresses that it had.
     Refused,
+    /// This guard refuses the addresses of every answer, and it never had one.
+    AnswerRefused(&'static str),
     /// The namespaces that use it exceed their limits.
     LimitExceeded,
 }

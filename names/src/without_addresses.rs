@@ -47,6 +47,20 @@ impl NameState {
         }
     }
 
+    /// A guard refused an address of an answer. Returns whether it is news that the name has none for this reason.
+    pub fn note_refused(&mut self, guard: &'static str) -> bool {
+        let why = self.without_addresses.as_deref();
+        let is_explained = why.is_some_and(|why| why.resolution != ResolutionState::Unknown);
+        if is_explained || !self.list.names.is_empty() {
+            return false;
+        }
+        self.without_addresses = Some(Box::new(WithoutAddresses {
+            resolution: ResolutionState::AnswerRefused(guard),
+            failures: 0,
+        }));
+        true
+    }
+
     /// Clears the reason, as there are addresses.
     pub(super) fn clear_reason(&mut self) {
         self.without_addresses = None;
@@ -75,7 +89,12 @@ impl WithoutAddresses {
 
     /// A look-up of the name gave no address. Returns whether the reason changed.
     pub(super) fn apply_lookup(&mut self, look_up: LookupSummary) -> bool {
-        if self.resolution == ResolutionState::LimitExceeded {
+        let is_refused = matches!(self.resolution, ResolutionState::AnswerRefused(_));
+        if is_refused && !look_up.results.contains(&FamilyResult::Unknown) {
+            self.resolution = ResolutionState::Unknown;
+            return true;
+        }
+        if is_refused || self.resolution == ResolutionState::LimitExceeded {
             return false;
         }
         let before = self.resolution;

@@ -2,7 +2,7 @@
 //!
 //! Only a readable status takes an address out. Of an object that is away, unreadable, or without a statement the last
 //! statement holds. A status states something if it has an address, or if the entry of `spec.name` gives a reason for
-//! having none. `NoRule` is no such reason, since the name is in a `domainList`.
+//! having none.
 
 mod request;
 
@@ -11,7 +11,7 @@ use std::{
     net::IpAddr,
 };
 
-use proto::api::{DnsName, DnsNameResolver, NO_RULE, ResolvedName};
+use proto::api::{DnsName, DnsNameResolver, ResolvedName};
 use runtime::{
     address_filter::{Filter, Skip},
     store::{Event, ObjectKey},
@@ -34,6 +34,8 @@ pub struct Name {
     objects: BTreeSet<ObjectKey>,
     /// Those of a deleted object stay until another object states something.
     statements: BTreeMap<ObjectKey, Statement>,
+    /// Why a status has no address and states nothing: the guards refuse every answer.
+    refused: Option<String>,
 }
 
 /// The content of a status.
@@ -62,13 +64,19 @@ impl Name {
         !self.statements.is_empty()
     }
 
+    /// The guard that refuses every answer, while nothing was stated.
+    pub fn refused(&self) -> Option<&str> {
+        self.refused.as_deref().filter(|_| !self.is_answered())
+    }
+
     /// Why it has no addresses, or not all.
     pub fn trouble(&self) -> Option<String> {
         if !self.has_object() {
             return Some("its DNSNameResolver is away; its last addresses stay".to_owned());
         }
         if !self.is_answered() {
-            return Some("its DNSNameResolver has no status yet".to_owned());
+            let refused = self.refused.clone();
+            return refused.or_else(|| Some("its DNSNameResolver has no status yet".to_owned()));
         }
         let mut failures = self.statements.values();
         if let Some(failure) = failures.find_map(|it| it.failure.as_deref()) {
@@ -156,6 +164,10 @@ impl Names {
         self.objects.insert(key.clone(), name.clone());
         let entry = self.names.entry(name.clone()).or_default();
         let mut is_changed = entry.objects.insert(key.clone());
+        let resolved = object.status.iter().flat_map(|it| &it.resolved_names);
+        let refused = resolved.filter_map(ResolvedName::refused).next();
+        is_changed |= entry.refused.as_deref() != refused;
+        entry.refused = refused.map(str::to_owned);
         if let Some(statement) = statement {
             let before = entry.statements.clone();
             // Only objects that exist count beside this one.
@@ -198,8 +210,7 @@ impl Names {
         let failure = own
             .find_map(|it| ResolvedName::failure(it))
             .map(str::to_owned);
-        let has_reason = failure.as_deref().is_some_and(|reason| reason != NO_RULE);
-        (has_address || has_reason).then_some(Statement {
+        (has_address || failure.is_some()).then_some(Statement {
             addresses,
             skipped,
             failure,

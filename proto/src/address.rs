@@ -33,6 +33,23 @@ impl Forbidden {
     }
 }
 
+/// Every reason for which the collector refuses an address of an answer: [`Forbidden::as_str`], `deny-answer` for what the
+/// administrator denies, and what belongs to the cluster.
+pub const GUARDS: &[&str] = &[
+    "unspecified",
+    "loopback",
+    "link-local",
+    "multicast",
+    "broadcast",
+    "cloud-metadata",
+    "deny-answer",
+    "api-server",
+    "service-cidr",
+    "pod-cidr",
+    "user-defined-network",
+    "node",
+];
+
 /// Azure's host agent, Alibaba's and Oracle's metadata.
 const CLOUD_V4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(168, 63, 129, 16),

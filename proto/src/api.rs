@@ -12,7 +12,7 @@ mod schema;
 
 pub use self::{
     dns_name_resolver::{
-        DEGRADED, DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus, NO_RULE,
+        ANSWER_REFUSED, DEGRADED, DnsNameResolver, DnsNameResolverSpec, DnsNameResolverStatus,
         ResolvedAddress, ResolvedName,
     },
     dns_resolver::{

@@ -15,22 +15,6 @@ pub struct Guards {
     allow_nodes: bool,
 }
 
-/// Every reason of [`Guards::admit`].
-pub const REASONS: &[&str] = &[
-    "unspecified",
-    "loopback",
-    "link-local",
-    "multicast",
-    "broadcast",
-    "cloud-metadata",
-    "deny-answer",
-    "api-server",
-    "service-cidr",
-    "pod-cidr",
-    "user-defined-network",
-    "node",
-];
-
 /// How an administrator can allow addresses that are refused for this reason.
 pub fn advice(reason: &str) -> Option<&'static str> {
     (reason == Purpose::Nodes.as_str()).then_some(
@@ -74,7 +58,7 @@ impl Guards {
     /// The address in canonical form, if no guard refuses it or an IPv4 address embedded in it.
     ///
     /// # Errors
-    /// The reason as a metric label.
+    /// The reason, of [`GUARDS`](proto::address::GUARDS), as a metric label.
     pub fn admit(&self, address: IpAddr) -> Result<IpAddr, &'static str> {
         let address = proto::address::canonical(address);
         proto::address::check(address).map_err(proto::address::Forbidden::as_str)?;
@@ -134,7 +118,7 @@ mod tests {
     #[test]
     fn every_purpose_of_the_clusters_own_addresses_is_a_reason() {
         for purpose in Purpose::ALL {
-            assert!(REASONS.contains(&purpose.as_str()));
+            assert!(proto::address::GUARDS.contains(&purpose.as_str()));
             let has_advice = advice(purpose.as_str()).is_some();
             assert_eq!(has_advice, purpose == Purpose::Nodes);
         }

@@ -8,8 +8,6 @@ use super::publisher::Publisher;
 use crate::cluster::networks::Purpose;
 use tracing::info;
 
-use super::guards;
-
 runtime::metrics! {
     pub const METRICS;
 
@@ -35,7 +33,7 @@ runtime::metrics! {
     counter "egress_collector_addresses_expired_total" "Addresses removed because their TTL and `--grace` were over, and no look-up or answer had them again";
     counter "egress_collector_retained_addresses_dropped_total"
         "Addresses removed because `--retain` alone kept more than 100 addresses of their name: those seen longest ago leave";
-    counter "egress_collector_addresses_refused_total" [Label::one_of("reason", guards::REASONS)]
+    counter "egress_collector_addresses_refused_total" [Label::one_of("reason", proto::address::GUARDS)]
         "Addresses that the collector refused, by kind: in answers, and among the known ones when it learnt of another network. `deny-answer`: a network in `--deny-answer`. `api-server`, `service-cidr`, `pod-cidr`, `user-defined-network`, `node`: the cluster's own addresses. The other kinds are always refused";
     counter "egress_collector_rebinding_attempts_total"
         "Answers for names in rules, in dnstap streams or to look-ups, with an address that the collector refuses. The Event `AddressRefused` on the EgressFirewall names the name";

@@ -65,6 +65,9 @@ impl Names {
     pub fn note_refused(&mut self, name: &DnsName, guard: &'static str) {
         if let Some(entry) = self.entries.get_mut(name) {
             entry.no_address = Some(Box::new(NoAddress::Guarded(guard)));
+            if !entry.is_left_out && entry.state.note_refused(guard) {
+                self.changes.mark(name, None);
+            }
         }
     }
 

@@ -165,3 +165,29 @@ proptest! {
     }
 
 }
+
+#[test]
+fn name_without_an_address_says_which_guard_refuses_its_answers() {
+    let mut known = Known::new(SPEC);
+    let own = |known: &Known| {
+        let names = known.stored.resolved_names.iter();
+        let words = names.flat_map(|it| [it.refused(), it.failure()]);
+        words.map(|it| it.map(str::to_owned)).collect::<Vec<_>>()
+    };
+    assert!(known.state.note_refused("unspecified"));
+    assert!(!known.state.note_refused("loopback"));
+    assert!(known.write(1.0) && !known.write(2.0));
+    assert_eq!(
+        own(&known),
+        [Some("answer refused (unspecified)".to_owned()), None]
+    );
+    known.looked_up(SPEC, [FamilyResult::Unknown, FamilyResult::Absent], 3.0);
+    assert!(!known.write(4.0));
+    known.looked_up(SPEC, [FamilyResult::Absent; 2], 5.0);
+    assert!(known.write(6.0));
+    assert_eq!(own(&known), [None; 0]);
+    assert!(known.state.note_refused("loopback"));
+    known.observe(SPEC, &[("1.1.1.1", 30)], 7.0);
+    known.write(8.0);
+    assert_eq!(own(&known), [None, None]);
+}

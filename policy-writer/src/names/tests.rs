@@ -84,7 +84,7 @@ fn absence_takes_no_address_out() {
         Event::Applied(object(
             NAME,
             "u1",
-            status(&[entry(NAME, &[], Some("NoRule"))]),
+            status(&[entry(NAME, &[], Some("AnswerRefused"))]),
         )),
         Event::Applied(object(
             NAME,

@@ -1,5 +1,7 @@
 //! The conditions of a `DNSResolver`, and the writes of its status.
 
+use std::collections::BTreeMap;
+
 use proto::api::{DnsResolver, DnsResolverSpec};
 use runtime::store::ObjectKey;
 
@@ -8,7 +10,6 @@ use super::{
     resolver::TOGETHER,
     status::{Statement, kinds, some_names, status},
 };
-use crate::names::Name;
 
 /// The reason before the first write.
 const PENDING: &str = "Pending";
@@ -76,27 +77,33 @@ impl Planner {
 
     fn resolved(&self, resolver: &Resolver) -> Statement {
         let (mut waiting, mut missing, mut invalid) = (Vec::new(), Vec::new(), Vec::new());
+        let mut refused = BTreeMap::<&str, Vec<&str>>::new();
         for listed in &resolver.request.names {
             let text = listed.text.as_str();
             match &listed.name {
                 Err(_) => invalid.push(text),
                 Ok(_) if self.names.is_answered(listed) => {}
-                Ok(name) if self.names.get(name).is_some_and(Name::has_object) => {
-                    waiting.push(text);
-                }
-                Ok(_) => missing.push(text),
+                Ok(name) => match self.names.get(name).filter(|known| known.has_object()) {
+                    Some(known) => match known.refused() {
+                        Some(guard) => refused.entry(guard).or_default().push(text),
+                        None => waiting.push(text),
+                    },
+                    None => missing.push(text),
+                },
             }
         }
         let reason = if !missing.is_empty() {
             "NoDNSNameResolver"
         } else if !waiting.is_empty() {
             "Waiting"
+        } else if !refused.is_empty() {
+            "AnswersRefused"
         } else if !invalid.is_empty() {
             "InvalidNames"
         } else {
             "Answered"
         };
-        let is_true = missing.is_empty() && waiting.is_empty();
+        let is_true = missing.is_empty() && waiting.is_empty() && refused.is_empty();
         let parts = [
             ("no answer yet", waiting),
             (
@@ -105,7 +112,8 @@ impl Planner {
             ),
             ("not a DNS name of at least two labels", invalid),
         ];
-        let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
+        let parts = parts.into_iter().chain(refused);
+        let parts = parts.filter(|(_, names)| !names.is_empty());
         let parts = parts.map(|(words, names)| format!("{words}: {}", some_names(names)));
         let message = parts.collect::<Vec<_>>().join("; ");
         Statement::new(kinds::RESOLVED, is_true, reason, message)

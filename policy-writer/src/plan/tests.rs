@@ -6,7 +6,7 @@ pub(crate) mod world;
 
 use proto::api::DnsResolverStatus;
 use runtime::store::Event;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::world::{World, key};
 use super::*;
@@ -299,6 +299,18 @@ fn addresses_beyond_5000_are_left_out_and_stored_ones_stay() {
     assert_eq!(facts::totals(&world.planner).left_out_addresses, 2);
 }
 
+fn refused(name: &str, guard: &str) -> Value {
+    json!({"resolvedNames": [{
+        "dnsName": name,
+        "resolvedAddresses": [],
+        "conditions": [{
+            "type": "Degraded", "status": "True", "reason": "AnswerRefused",
+            "message": format!("answer refused ({guard})"),
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }],
+    }]})
+}
+
 #[test]
 fn name_without_an_object_differs_from_one_without_answer() {
     let mut world = World::new();
@@ -314,6 +326,16 @@ fn name_without_an_object_differs_from_one_without_answer() {
     world.silence("one.example.com.");
     world.pass(20);
     assert_eq!(world.condition("a", "Resolved").reason, "Waiting");
+    for name in ["one.example.com.", "two.example.com."] {
+        world.put_name(name, refused(name, "unspecified"));
+    }
+    world.pass(20);
+    let condition = world.condition("a", "Resolved");
+    assert_eq!(condition.reason, "AnswersRefused");
+    assert_eq!(
+        condition.message,
+        "answer refused (unspecified): one.example.com, two.example.com"
+    );
 }
 
 #[test]

@@ -11,8 +11,9 @@ use super::schema;
 /// The only condition type of a resolved name: `True` while its look-ups fail.
 pub const DEGRADED: &str = "Degraded";
 
-/// The reason of [`DEGRADED`] in the entry of `spec.name` that the collector writes before it deletes an object whose rule ended.
-pub const NO_RULE: &str = "NoRule";
+/// The reason of [`DEGRADED`] in the entry of `spec.name` of a name that never had an address, since the guards refuse
+/// those of every answer. The message names the guard.
+pub const ANSWER_REFUSED: &str = "AnswerRefused";
 
 /// The DNS name to resolve, or a wildcard of one label.
 #[derive(CustomResource, Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -71,13 +72,23 @@ pub struct ResolvedName {
 }
 
 impl ResolvedName {
-    /// The reason why look-ups of the name fail, if the entry has one.
+    /// The reason why the name has no address, if the entry has one. [`ANSWER_REFUSED`] is none: it says nothing of
+    /// addresses that the name had.
     pub fn failure(&self) -> Option<&str> {
-        let degraded = self
-            .conditions
-            .iter()
-            .find(|it| it.type_ == DEGRADED && it.status == "True" && !it.reason.is_empty())?;
-        Some(&degraded.reason)
+        let degraded = self.degraded()?;
+        (degraded.reason != ANSWER_REFUSED).then_some(&degraded.reason)
+    }
+
+    /// The message of [`ANSWER_REFUSED`], if the entry has this reason.
+    pub fn refused(&self) -> Option<&str> {
+        let degraded = self.degraded()?;
+        (degraded.reason == ANSWER_REFUSED).then_some(&degraded.message)
+    }
+
+    fn degraded(&self) -> Option<&Condition> {
+        let is_it =
+            |it: &&Condition| it.type_ == DEGRADED && it.status == "True" && !it.reason.is_empty();
+        self.conditions.iter().find(is_it)
     }
 }
 

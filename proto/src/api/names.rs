@@ -3,6 +3,7 @@
 use std::{
     borrow::{Borrow, Cow},
     fmt,
+    net::IpAddr,
 };
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -71,6 +72,9 @@ pub enum NameError {
     /// A label is empty, too long, or has a character outside `[a-z0-9-]`, or a hyphen at an end.
     #[error("label `{0}` is not 1 to 63 letters, digits and inner hyphens")]
     Label(String),
+    /// The text is an IP address.
+    #[error("it is an address: use cidrSelector")]
+    Address,
     /// `*` is not the whole first label.
     #[error("`*` may only stand alone in front")]
     Wildcard,
@@ -85,6 +89,7 @@ impl DnsName {
         if text.is_empty() || text == "." {
             return Err(NameError::Empty);
         }
+        check_no_address(text)?;
         let mut name = text.to_ascii_lowercase();
         if !name.ends_with('.') {
             name.push('.');
@@ -113,6 +118,7 @@ impl DnsName {
             text.push_str(std::str::from_utf8(label).unwrap_or_default());
             text.push('.');
         }
+        check_no_address(&text)?;
         Ok(Self(text.into()))
     }
 
@@ -142,6 +148,13 @@ impl DnsName {
                 && !name.is_wildcard()
                 && name.0.split_once('.').map(|(_, parent)| parent) == self.0.strip_prefix("*."))
     }
+}
+
+/// Whether this is no IP address, which the CRD's pattern accepts.
+fn check_no_address(text: &str) -> Result<(), NameError> {
+    let host = text.strip_suffix('.').unwrap_or(text);
+    host.parse::<IpAddr>()
+        .map_or(Ok(()), |_| Err(NameError::Address))
 }
 
 /// Whether the CRD's pattern accepts these labels, which are in lower case.

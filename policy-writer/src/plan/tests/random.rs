@@ -25,7 +25,7 @@ enum Happening {
     /// The object of a name states nothing, is deleted, or has no rule.
     Silence(usize),
     Delete(usize),
-    NoRule(usize),
+    Refused(usize),
     Pass(u64),
     Restart,
     /// The watch of a kind lists everything again.
@@ -49,7 +49,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => name.clone().prop_map(NoAddress),
         1 => name.clone().prop_map(Silence),
         1 => name.clone().prop_map(Delete),
-        1 => name.clone().prop_map(NoRule),
+        1 => name.clone().prop_map(Refused),
         3 => (0_u64..15).prop_map(Pass),
         1 => Just(Restart),
         1 => output.clone().prop_map(List),
@@ -110,7 +110,9 @@ impl Model {
             }
             Happening::Silence(name) => world.silence(NAMES[name]),
             Happening::Delete(name) => world.delete_name(NAMES[name]),
-            Happening::NoRule(name) => world.put_name(NAMES[name], failing(NAMES[name], "NoRule")),
+            Happening::Refused(name) => {
+                world.put_name(NAMES[name], failing(NAMES[name], "AnswerRefused"))
+            }
             Happening::Pass(seconds) => world.pass(seconds),
             Happening::Restart => world.restart(),
             Happening::List(output) => world.list(output),

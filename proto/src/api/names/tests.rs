@@ -92,6 +92,9 @@ fn a_name_that_no_object_can_bear_is_refused_with_the_reason() {
     for (text, error) in [
         ("", NameError::Empty),
         (".", NameError::Empty),
+        ("192.0.2.7", NameError::Address),
+        ("192.0.2.7.", NameError::Address),
+        ("2001:db8::1", NameError::Address),
         ("com", NameError::SingleLabel),
         ("*.com.", NameError::SingleLabel),
         ("*", NameError::SingleLabel),
@@ -165,7 +168,8 @@ proptest! {
         if !full.ends_with('.') {
             full.push('.');
         }
-        let accepted = full.len() <= 254 && PATTERN.is_match(&full);
+        let is_address = full.trim_end_matches('.').parse::<IpAddr>().is_ok();
+        let accepted = full.len() <= 254 && PATTERN.is_match(&full) && !is_address;
         match DnsName::parse(&text) {
             Ok(name) => {
                 prop_assert!(accepted, "{} is accepted", text);

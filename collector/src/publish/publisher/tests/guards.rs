@@ -45,6 +45,9 @@ fn refused_address_of_an_answer_stays_out_and_is_reported() {
         world.observe(asked, ip);
         assert_eq!(reported.try_recv(), Ok(refused(asked, reason)));
     }
+    assert_eq!(world.settle(), 1, "the status says why it has no address");
+    world.observe(WWW, "127.0.0.1");
+    assert_eq!(reported.try_recv(), Ok(refused(WWW, "loopback")));
     assert_eq!(world.settle(), 0);
     let mut mixed = answer(WWW, "203.0.113.1", world.now);
     mixed
