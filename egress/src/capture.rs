@@ -13,7 +13,6 @@ use proto::facts::{LONGEST_CAPTURE, Program};
 use runtime::{
     UsageError,
     args::{parse_duration, parse_size},
-    inspect::client::ANSWER_TIMEOUT,
 };
 use tokio::time::timeout;
 
@@ -66,7 +65,8 @@ pub(crate) async fn run(args: CaptureArgs) -> anyhow::Result<()> {
     let collector = chosen(&targets, args.pod.as_deref())?;
     let path = format!("/capture/{}/{}", args.duration.as_millis(), args.size);
     let body = collector.stream(&path).await;
-    let mut body = body.with_context(|| format!("no answer of the {collector}"))?;
+    let mut body =
+        body.map_err(|error| UsageError(format!("no answer of the {collector}: {error:#}")))?;
     let mut file = output::create(&args.file).with_context(|| args.file.display().to_string())?;
     let (mut written, mut tail) = (0_usize, Vec::new());
     let copy = async {
@@ -81,7 +81,7 @@ pub(crate) async fn run(args: CaptureArgs) -> anyhow::Result<()> {
         }
         file.flush().map_err(anyhow::Error::from)
     };
-    let copied = timeout(args.duration + ANSWER_TIMEOUT, copy).await;
+    let copied = timeout(args.duration + args.targets.request_timeout, copy).await;
     copied.context("the collector did not end the capture in time")??;
     if tail != STOP {
         bail!(

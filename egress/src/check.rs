@@ -19,9 +19,14 @@ mod seen;
 mod streaming;
 mod workloads;
 
+use std::time::Duration;
+
 use clap::Args;
-use proto::text::json;
-use runtime::{args::parse_namespace, inspect::client::Output, store::ObjectKey};
+use runtime::{
+    args::{parse_duration, parse_namespace},
+    store::ObjectKey,
+};
+use tokio::time::{Instant, sleep};
 
 use self::{
     facts::Facts,
@@ -31,9 +36,12 @@ use self::{
 };
 use crate::{
     corefile::args::{MaybeObject, ScopeArgs},
-    output,
+    output::{self, Format},
     targets::{Access, TargetArgs},
 };
+
+/// The pause between two checks of `--wait`.
+const WAIT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Checks whether the whole chain works, from the API server to OVN's address sets and to the policies of DNSResolvers.
 ///
@@ -47,9 +55,13 @@ pub struct CheckArgs {
     #[arg(long, conflicts_with_all = ["collector", "ovn_writer", "policy_writer"])]
     pub pre: bool,
 
+    /// How long the check is repeated while it finds a fault or cannot see something. Default: once.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub wait: Option<Duration>,
+
     /// The format of the output.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub output: Output,
+    pub output: Format,
 
     #[command(flatten)]
     pub targets: TargetArgs,
@@ -128,12 +140,15 @@ impl ClusterArgs {
 /// # Errors
 /// [`runtime::UsageError`]: something could not be seen, and the rest has no fault; no cluster is configured; stdout cannot be written.
 pub(crate) async fn run(args: CheckArgs) -> anyhow::Result<bool> {
-    let report = Report::new(findings(&args).await?);
-    let text = match args.output {
-        Output::Json => json(&report)?,
-        Output::Text => report.text(),
+    let until = Instant::now() + args.wait.unwrap_or_default();
+    let report = loop {
+        let report = Report::new(findings(&args).await?);
+        if matches!(report.outcome(), Ok(true)) || Instant::now() >= until {
+            break report;
+        }
+        sleep(WAIT_INTERVAL).await;
     };
-    output::line(&text)?;
+    output::line(&args.output.render(&report, Report::text)?)?;
     Ok(report.outcome()?)
 }
 

@@ -7,23 +7,22 @@ mod sets;
 mod tests;
 mod text;
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use proto::{
     facts::{
         Asked, ExplainedName, Explanation, PoliciesExplained, Program, RuleReference,
         SetsExplained, SubjectFacts,
     },
-    text::json,
     timestamp::Timestamp,
 };
-use runtime::{UsageError, args::parse_namespace, inspect::client::Output};
+use runtime::UsageError;
 use serde::Serialize;
 
 use self::reasons::Reason;
 use crate::{
     nodes::{Group, groups, leading},
-    output,
-    targets::{TargetArgs, Targets, Unreachable},
+    output::{self, Format},
+    targets::{NamespaceArgs, TargetArgs, Targets, Unreachable},
 };
 
 /// Prints why an address is allowed, or why a name has none.
@@ -36,16 +35,15 @@ use crate::{
 #[derive(Args, Clone, Debug)]
 pub struct ExplainArgs {
     /// A DNS name, a wildcard as it stands in a rule, or an IP address.
-    #[arg(value_name = "NAME|ADDRESS")]
+    #[arg(value_name = "NAME|ADDRESS", value_parser = NonEmptyStringValueParser::new())]
     pub about: String,
 
-    /// The namespace whose rules count. Default: all namespaces.
-    #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace)]
-    pub namespace: Option<String>,
+    #[command(flatten)]
+    pub scope: NamespaceArgs,
 
     /// The format of the output.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub output: Output,
+    pub output: Format,
 
     #[command(flatten)]
     pub targets: TargetArgs,
@@ -116,7 +114,7 @@ impl OfCollector {
 /// [`UsageError`]: no cluster or no program answers, or stdout cannot be written.
 pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<bool> {
     let targets = args.targets.find().await?;
-    let asked = Asked::new(&args.about, args.namespace.clone());
+    let asked = Asked::new(&args.about, args.scope.namespace.clone());
     let path = asked.path();
     let (collectors, writers, policy_writers) = tokio::join!(
         targets.ask::<Explanation>(Program::Collector, &path),
@@ -149,11 +147,8 @@ pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<bool> {
         }),
         unreachable,
     };
-    let text = match args.output {
-        Output::Json => json(&answers)?,
-        Output::Text => answers.text(&asked, &targets),
-    };
-    output::line(&text)?;
+    let text = |answers: &Answers| answers.text(&asked, &targets);
+    output::line(&args.output.render(&answers, text)?)?;
     answers.outcome(&targets)
 }
 

@@ -26,7 +26,10 @@ use std::process::ExitCode;
 
 use runtime::run_program;
 
-use self::args::{Action, Cli};
+use self::{
+    args::{Action, Cli},
+    output::with_progress,
+};
 
 /// The name of the program, and of its field manager.
 const PROGRAM: &str = "egress";
@@ -36,11 +39,11 @@ pub fn run(cli: Cli) -> ExitCode {
     let mut is_good = true;
     let ended = run_program(PROGRAM, async {
         is_good = match cli.action {
-            Action::Check(args) => check::run(*args).await?,
-            Action::List(args) => list::run(*args).await?,
-            Action::Explain(args) => explain::run(*args).await?,
+            Action::Check(args) => with_progress(check::run(*args)).await?,
+            Action::List(args) => with_progress(list::run(*args)).await?,
+            Action::Explain(args) => with_progress(explain::run(*args)).await?,
             Action::Watch(args) => watch::run(*args).await?,
-            Action::Verify(args) => verify::run(*args).await?,
+            Action::Verify(args) => with_progress(verify::run(*args)).await?,
             Action::Corefile(args) => corefile::run(*args)?,
             Action::Capture(args) => capture::run(*args).await.map(|()| true)?,
             Action::Completion(args) => manual::completion(args.shell).map(|()| true)?,

@@ -11,14 +11,14 @@ use proto::{
     text::json,
     timestamp::Timestamp,
 };
-use runtime::{UsageError, args::parse_namespace};
+use runtime::UsageError;
 use serde::Serialize;
 
 use crate::{
     nodes::leading,
     output,
     pattern::NamePattern,
-    targets::{AT_ONCE, Target, TargetArgs, Targets, Unreachable},
+    targets::{AT_ONCE, NamespaceArgs, Target, TargetArgs, Targets, Unreachable},
 };
 
 /// Lists names with their addresses.
@@ -34,9 +34,8 @@ pub struct ListArgs {
     #[arg(long, value_name = "TEXT")]
     pub name: Option<NamePattern>,
 
-    /// Only names in rules of this namespace. Default: all namespaces.
-    #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace)]
-    pub namespace: Option<String>,
+    #[command(flatten)]
+    pub scope: NamespaceArgs,
 
     /// The format of the list.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
@@ -51,7 +50,8 @@ pub struct ListArgs {
 pub enum ListOutput {
     /// A table with a line for each address
     #[default]
-    Table,
+    #[value(alias = "table")]
+    Text,
     /// The table with more columns
     Wide,
     /// JSON, one object
@@ -119,7 +119,7 @@ pub(crate) async fn run(args: ListArgs) -> anyhow::Result<bool> {
             .as_ref()
             .map_or("", NamePattern::longest_part)
             .to_owned(),
-        namespace: args.namespace.clone(),
+        namespace: args.scope.namespace.clone(),
         ..Query::all()
     };
     // Sets and DNSResolvers have the names of rules: a name under a wildcard is in the wildcard's. Rules of a set may be of
@@ -147,7 +147,7 @@ pub(crate) async fn run(args: ListArgs) -> anyhow::Result<bool> {
         listed.dns_resolvers = of_name.unwrap_or_default();
     }
     output::line(&match args.output {
-        ListOutput::Table => table::table(&list, args.name.as_ref(), false),
+        ListOutput::Text => table::table(&list, args.name.as_ref(), false),
         ListOutput::Wide => table::table(&list, args.name.as_ref(), true),
         ListOutput::Json => json(&list)?,
         ListOutput::Yaml => serde_saphyr::to_string(&list)?.trim_end().to_owned(),

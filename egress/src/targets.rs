@@ -2,9 +2,9 @@
 
 mod cluster;
 
-use std::fmt;
+use std::{fmt, path::PathBuf, time::Duration};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args;
 use futures_util::{StreamExt, stream};
 use hyper::body::Incoming;
@@ -15,14 +15,14 @@ use proto::{
     text::printable,
 };
 use runtime::{
-    args::parse_namespace,
-    inspect::client::{ANSWER_TIMEOUT, connect, get, get_bytes},
-    listen::{ListenAddress, parse_local},
+    args::{format_duration, parse_duration, parse_namespace},
+    inspect::client::{Connection, connect, get, get_bytes},
+    listen::ListenAddress,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
-pub(crate) use self::cluster::{Access, COMPONENT, has_ended, of_chart};
+pub(crate) use self::cluster::{Access, COMPONENT, has_ended, of_chart, root_cause};
 
 /// How many programs are asked at once.
 pub(crate) const AT_ONCE: usize = 32;
@@ -34,26 +34,36 @@ pub struct TargetArgs {
     /// The `--inspect` URL of a collector; repeatable.
     ///
     /// With this flag, `--ovn-writer` or `--policy-writer` the command asks these programs only, and no cluster. Default: none.
-    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_local)]
+    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_url)]
     pub collector: Vec<ListenAddress>,
 
     /// The `--inspect` URL of an ovn-writer; repeatable.
     ///
     /// Default: none.
-    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_local)]
+    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_url)]
     pub ovn_writer: Vec<ListenAddress>,
 
     /// The `--inspect` URL of a policy-writer; repeatable.
     ///
     /// Default: none.
-    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_local)]
+    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_url)]
     pub policy_writer: Vec<ListenAddress>,
+
+    /// The kubeconfig.
+    ///
+    /// Default: `KUBECONFIG`, the service account of this pod, or `~/.kube/config`.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["collector", "ovn_writer", "policy_writer"])]
+    pub kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig.
     ///
-    /// The command finds the kubeconfig as kubectl does. Default: the current context.
+    /// Default: the current context.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["collector", "ovn_writer", "policy_writer"])]
     pub context: Option<String>,
+
+    /// How long a request may take.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    pub request_timeout: Duration,
 
     /// The namespace in which the chart is installed.
     #[arg(
@@ -63,6 +73,38 @@ pub struct TargetArgs {
         value_parser = parse_namespace
     )]
     pub release_namespace: String,
+}
+
+/// The namespace whose rules count.
+#[derive(Args, Clone, Debug)]
+pub struct NamespaceArgs {
+    /// Only the rules of this namespace count. Default: all namespaces.
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = parse_namespace)]
+    pub namespace: Option<String>,
+
+    /// The rules of all namespaces count, which is the default.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+}
+
+/// Parses the URL of an `--inspect` socket, also as the address of its page: `http://127.0.0.1:9092/`.
+fn parse_url(text: &str) -> anyhow::Result<ListenAddress> {
+    let url = match text.split_once("://") {
+        Some(("unix" | "tcp", _)) => text.to_owned(),
+        Some(("http", page)) => {
+            let socket = page.split_once('/').map_or(page, |(socket, _)| socket);
+            let socket = socket.replace("localhost:", "127.0.0.1:");
+            format!("tcp://{socket}")
+        }
+        _ => bail!("the URL of a program starts with http://, tcp:// or unix://"),
+    };
+    let address: ListenAddress = url.parse()?;
+    let socket = address.socket_address();
+    ensure!(
+        socket.is_none_or(|socket| socket.ip().is_loopback()),
+        "a program shows its state on its own host only: run egress there"
+    );
+    Ok(address)
 }
 
 /// The `--inspect` port of a program in the chart.
@@ -80,6 +122,7 @@ pub(crate) struct Target {
     /// The URL of its socket, or its pod and node.
     pub(crate) place: String,
     route: Route,
+    timeout: Duration,
 }
 
 enum Route {
@@ -94,11 +137,12 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    fn socket(kind: Program, address: &ListenAddress) -> Self {
+    fn socket(kind: Program, address: &ListenAddress, timeout: Duration) -> Self {
         Self {
             kind,
             place: address.to_string(),
             route: Route::Socket(address.clone()),
+            timeout,
         }
     }
 
@@ -106,7 +150,7 @@ impl Target {
     pub(crate) fn test(kind: Program, place: &str) -> Self {
         Self {
             place: place.to_owned(),
-            ..Self::socket(kind, &"tcp://127.0.0.1:1".parse().unwrap())
+            ..Self::socket(kind, &"tcp://127.0.0.1:1".parse().unwrap(), Duration::ZERO)
         }
     }
 
@@ -125,7 +169,7 @@ impl Target {
     pub(crate) async fn ask<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let asked = async {
             match &self.route {
-                Route::Socket(address) => get_bytes(connect(address).await?, path).await,
+                Route::Socket(address) => get_bytes(open(address).await?, path).await,
                 Route::Forward { pods, pod } => {
                     let forwarded = cluster::forward(pods, pod, port(self.kind)).await?;
                     let answer = get_bytes(forwarded.connection, path).await;
@@ -133,7 +177,7 @@ impl Target {
                 }
             }
         };
-        self.read(&in_time(asked).await?)
+        self.read(&self.in_time(asked).await?)
     }
 
     /// The answer, if it is one of this kind of program.
@@ -161,7 +205,7 @@ impl Target {
     pub(crate) async fn stream(&self, path: &str) -> anyhow::Result<Incoming> {
         let asked = async {
             match &self.route {
-                Route::Socket(address) => get(connect(address).await?, path).await,
+                Route::Socket(address) => get(open(address).await?, path).await,
                 Route::Forward { pods, pod } => {
                     let forwarded = cluster::forward(pods, pod, port(self.kind)).await?;
                     let answer = get(forwarded.connection, path).await;
@@ -169,13 +213,26 @@ impl Target {
                 }
             }
         };
-        in_time(asked).await
+        self.in_time(asked).await
+    }
+
+    async fn in_time<T>(
+        &self,
+        asked: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        let answer = timeout(self.timeout, asked).await;
+        answer.unwrap_or_else(|_elapsed| Err(no_answer(self.timeout)))
     }
 }
 
-async fn in_time<T>(asked: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let answer = timeout(ANSWER_TIMEOUT, asked).await;
-    answer.context("no answer in time").flatten()
+async fn open(address: &ListenAddress) -> anyhow::Result<Box<dyn Connection>> {
+    let connection = connect(address).await;
+    connection.map_err(|error| anyhow!("{error}; does it run with --inspect {address}?"))
+}
+
+fn no_answer(timeout: Duration) -> anyhow::Error {
+    let timeout = format_duration(timeout);
+    anyhow!("no answer in {timeout}; --request-timeout allows more time")
 }
 
 /// The running programs.
@@ -199,7 +256,7 @@ impl TargetArgs {
     pub(crate) fn find_local(&self) -> Targets {
         let all = Program::ALL.into_iter().flat_map(|kind| {
             let sockets = self.sockets(kind).iter();
-            sockets.map(move |it| Target::socket(kind, it))
+            sockets.map(move |it| Target::socket(kind, it, self.request_timeout))
         });
         Targets { all: all.collect() }
     }

@@ -3,14 +3,14 @@
 use clap::Args;
 use proto::{
     facts::{Comparison, ObjectReport, PolicyComparison, Program, VERIFY, Verification},
-    text::{few, json, printable},
+    text::{few, printable},
 };
-use runtime::{UsageError, inspect::client::Output};
+use runtime::UsageError;
 use serde::Serialize;
 
 use crate::{
     nodes::{Group, groups, indented, leading},
-    output,
+    output::{self, Format},
     targets::{TargetArgs, Unreachable},
 };
 
@@ -31,7 +31,7 @@ const MOST_NAMED: usize = 5;
 pub struct VerifyArgs {
     /// The format of the differences.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub output: Output,
+    pub output: Format,
 
     #[command(flatten)]
     pub targets: TargetArgs,
@@ -81,11 +81,7 @@ pub(crate) async fn run(args: VerifyArgs) -> anyhow::Result<bool> {
         }),
         unreachable,
     };
-    let text = match args.output {
-        Output::Json => json(&comparisons)?,
-        Output::Text => comparisons.text(),
-    };
-    output::line(&text)?;
+    output::line(&args.output.render(&comparisons, Comparisons::text)?)?;
     comparisons.outcome()
 }
 

@@ -18,11 +18,7 @@ use proto::{
     facts::{MOST_NEW_ADDRESSES, Program, Query, Status},
     text::printable,
 };
-use runtime::{
-    UsageError,
-    args::{parse_duration, parse_namespace},
-    inspect::client::Output,
-};
+use runtime::{UsageError, args::parse_duration};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout, timeout_at};
 
 use self::{
@@ -30,9 +26,9 @@ use self::{
     line::Line,
 };
 use crate::{
-    output,
+    output::{self, Format},
     pattern::NamePattern,
-    targets::{AT_ONCE, Target, TargetArgs, Targets},
+    targets::{AT_ONCE, NamespaceArgs, Target, TargetArgs, Targets},
 };
 
 /// The pause between two polls.
@@ -56,9 +52,8 @@ pub struct WatchArgs {
     #[arg(long, value_name = "TEXT")]
     pub name: Option<NamePattern>,
 
-    /// Only names in rules of this namespace. Default: all namespaces.
-    #[arg(long, value_name = "NAMESPACE", value_parser = parse_namespace)]
-    pub namespace: Option<String>,
+    #[command(flatten)]
+    pub scope: NamespaceArgs,
 
     /// How long the command watches. Default: until it is interrupted.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -66,7 +61,7 @@ pub struct WatchArgs {
 
     /// The format of the lines.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub output: Output,
+    pub output: Format,
 
     #[command(flatten)]
     pub targets: TargetArgs,
@@ -94,9 +89,11 @@ pub(crate) async fn run(args: WatchArgs) -> anyhow::Result<bool> {
             None => polled.await,
         };
         for line in lines {
+            let text = args.output.render(&line, Line::text)?;
+            // Each line is a document.
             let text = match args.output {
-                Output::Text => line.text(),
-                Output::Json => line.json()?,
+                Format::Yaml => format!("---\n{text}"),
+                Format::Text | Format::Json => text,
             };
             if !output::is_taken(&text)? {
                 return Ok(true);
@@ -127,7 +124,7 @@ impl<'a> Watch<'a> {
     async fn new(args: &'a WatchArgs) -> anyhow::Result<Self> {
         let selection = Selection {
             name: args.name.clone(),
-            namespace: args.namespace.clone(),
+            namespace: args.scope.namespace.clone(),
         };
         Ok(Self {
             args: &args.targets,

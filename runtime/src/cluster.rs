@@ -49,18 +49,7 @@ impl Cluster {
     /// # Errors
     /// [`UsageError`]: no configuration names a cluster, or it cannot be used.
     pub async fn find(manager: &'static str) -> anyhow::Result<Self> {
-        Self::find_context(None, manager).await
-    }
-
-    /// As [`Cluster::find`]; `context` is one of the kubeconfig's contexts instead of the current one.
-    ///
-    /// # Errors
-    /// Those of [`Cluster::find`].
-    pub async fn find_context(
-        context: Option<&str>,
-        manager: &'static str,
-    ) -> anyhow::Result<Self> {
-        Self::of(configuration(context).await?, manager)
+        Self::of(configuration().await?, manager)
     }
 
     /// The cluster of a configuration, with the time-outs and retries of this module.
@@ -136,16 +125,13 @@ impl Cluster {
     }
 }
 
-async fn configuration(context: Option<&str>) -> anyhow::Result<Config> {
+async fn configuration() -> anyhow::Result<Config> {
     let is_set = |name| env::var_os(name).is_some();
-    if context.is_none() && !is_set("KUBECONFIG") && is_set("KUBERNETES_SERVICE_HOST") {
+    if !is_set("KUBECONFIG") && is_set("KUBERNETES_SERVICE_HOST") {
         let config = Config::incluster();
         return config.context("the pod's service account cannot be used");
     }
-    let options = KubeConfigOptions {
-        context: context.map(str::to_owned),
-        ..KubeConfigOptions::default()
-    };
+    let options = KubeConfigOptions::default();
     Config::from_kubeconfig(&options).await.map_err(|error| {
         let words = in_words(&error);
         UsageError(format!(
@@ -156,7 +142,7 @@ async fn configuration(context: Option<&str>) -> anyhow::Result<Config> {
 }
 
 /// An error and its causes in one line, without repetitions.
-pub(crate) fn in_words(error: &(dyn Error + 'static)) -> String {
+pub fn in_words(error: &(dyn Error + 'static)) -> String {
     let mut words = error.to_string();
     let mut cause = Some(error);
     while let Some(error) = cause {

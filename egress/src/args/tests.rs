@@ -46,7 +46,7 @@ fn the_programs_to_ask_come_from_flags_or_else_from_variables() {
         &["explain", "x", "--collector=tcp://192.0.2.1:1"],
         "--collector",
     );
-    refuses(&["explain", "x", "-o", "yaml"], "--output");
+    refuses(&["explain", "x", "-o", "xml"], "--output");
     refuses(&[&args[..], &["--context=x"]].concat(), "--context");
 }
 

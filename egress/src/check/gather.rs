@@ -38,6 +38,7 @@ pub(super) async fn cluster(access: &Access, mut settings: Settings) -> Facts {
             &of_collector
         ),
     );
+    let version = version.map_err(|Unseen(cause)| Unseen(access.unreachable(&cause)));
     settings.update(workloads.as_deref().unwrap_or_default());
     let objects = settings.objects_namespace.as_str();
     let configs = OVNKUBE_CONFIGS.map(|name| config_map(client, objects, name));

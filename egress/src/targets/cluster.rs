@@ -1,20 +1,21 @@
 //! The programs of a cluster, found by their labels.
 
-use std::time::Duration;
+use std::{env, error::Error, time::Duration};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, api::ListParams};
-use proto::{facts::Program, text::printable};
-use runtime::{
-    UsageError,
-    cluster::Cluster,
-    inspect::client::{ANSWER_TIMEOUT, Connection},
+use kube::{
+    Api, Client, Config,
+    api::ListParams,
+    client::ClientBuilder,
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
+use proto::{facts::Program, text::printable};
+use runtime::{UsageError, cluster::in_words, inspect::client::Connection};
 use tokio::time::timeout;
+use tower::timeout::TimeoutLayer;
 
 use super::{Route, Target, TargetArgs, Targets};
-use crate::PROGRAM;
 
 /// The label of the chart with the program of a pod.
 pub(crate) const COMPONENT: &str = "app.kubernetes.io/component";
@@ -26,6 +27,9 @@ const REASON_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) struct Access {
     pub(crate) client: Client,
     pub(crate) namespace: String,
+    /// The URL of the API server, and where it comes from.
+    pub(crate) server: String,
+    pub(crate) timeout: Duration,
 }
 
 impl Access {
@@ -34,16 +38,28 @@ impl Access {
     /// # Errors
     /// [`UsageError`]: no cluster is configured, or its configuration cannot be used.
     pub(crate) async fn new(args: &TargetArgs) -> Result<Self, UsageError> {
-        let cluster = Cluster::find_context(args.context.as_deref(), PROGRAM).await;
-        let cluster = cluster.map_err(|error| {
+        let found = configuration(args).await.and_then(|(config, server)| {
+            let client = ClientBuilder::try_from(config)?;
+            let in_time = TimeoutLayer::new(args.request_timeout);
+            Ok((client.with_layer(&in_time).build(), server))
+        });
+        let (client, server) = found.map_err(|error| {
             UsageError(format!(
                 "{error:#}; --collector, --ovn-writer and --policy-writer name programs without a cluster"
             ))
         })?;
         Ok(Self {
-            client: cluster.client(),
+            client,
             namespace: args.release_namespace.clone(),
+            server,
+            timeout: args.request_timeout,
         })
+    }
+
+    /// Why a request had no answer of the API server, and what to try.
+    pub(crate) fn unreachable(&self, cause: &str) -> String {
+        let server = &self.server;
+        format!("cannot reach {server}: {cause}; try: kubectl get --raw /readyz")
     }
 
     /// The pods of all programs.
@@ -51,17 +67,16 @@ impl Access {
     /// # Errors
     /// [`UsageError`]: the API server does not list them, or there are none.
     pub(crate) async fn targets(&self) -> anyhow::Result<Targets> {
-        let cannot = |error: &str| {
-            UsageError(format!(
-                "the pods of namespace {} cannot be listed: {error}",
-                self.namespace
-            ))
-        };
         let params = ListParams::default().labels(&of_chart());
         let pods = self.pods();
-        let found = timeout(ANSWER_TIMEOUT, pods.list(&params)).await;
-        let found = found.map_err(|_elapsed| cannot("the API server does not answer in time"))?;
-        let found = found.map_err(|error| cannot(&error.to_string()))?;
+        let found = pods.list(&params).await;
+        let found = found.map_err(|error| match &error {
+            kube::Error::Api(status) => UsageError(format!(
+                "{} refuses to list the pods of namespace {}: {}; try: kubectl -n {} auth can-i list pods",
+                self.server, self.namespace, status.message, self.namespace
+            )),
+            _ => UsageError(self.unreachable(&root_cause(&error))),
+        })?;
         let targets = self.targets_of(&found.items);
         if targets.all.is_empty() {
             let error = format!(
@@ -85,7 +100,9 @@ impl Access {
             pods.iter().filter(is_of).map(move |pod| (kind, pod))
         });
         Targets {
-            all: all.map(|(kind, pod)| target(kind, pod, &api)).collect(),
+            all: all
+                .map(|(kind, pod)| target(kind, pod, &api, self.timeout))
+                .collect(),
         }
     }
 
@@ -106,7 +123,44 @@ pub(crate) fn has_ended(pod: &Pod) -> bool {
     matches!(phase, Some("Failed" | "Succeeded"))
 }
 
-fn target(kind: Program, pod: &Pod, pods: &Api<Pod>) -> Target {
+/// The last cause of an error, such as that a connection is refused.
+pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+/// The cluster of the flags, or as kubectl finds it; and its API server in words.
+async fn configuration(args: &TargetArgs) -> anyhow::Result<(Config, String)> {
+    let is_set = |name| env::var_os(name).is_some();
+    let has_flag = args.kubeconfig.is_some() || args.context.is_some();
+    if !has_flag && !is_set("KUBECONFIG") && is_set("KUBERNETES_SERVICE_HOST") {
+        let config = Config::incluster().context("the pod's service account cannot be used")?;
+        let server = format!("{} (this pod's service account)", config.cluster_url);
+        return Ok((config, server));
+    }
+    let cannot =
+        |error: KubeconfigError| anyhow!("the kubeconfig cannot be used: {}", in_words(&error));
+    let kubeconfig = match &args.kubeconfig {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    let kubeconfig = kubeconfig.map_err(cannot)?;
+    let context = args.context.clone().or(kubeconfig.current_context.clone());
+    let context = context.unwrap_or_default();
+    let options = KubeConfigOptions {
+        context: args.context.clone(),
+        ..KubeConfigOptions::default()
+    };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let config = config.map_err(cannot)?;
+    let server = format!("{} (context {context})", config.cluster_url);
+    Ok((config, server))
+}
+
+fn target(kind: Program, pod: &Pod, pods: &Api<Pod>, timeout: Duration) -> Target {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
     Target {
@@ -119,6 +173,7 @@ fn target(kind: Program, pod: &Pod, pods: &Api<Pod>) -> Target {
             pods: Box::new(pods.clone()),
             pod: name,
         },
+        timeout,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proto::{
     facts::{NameAddress, RowAddress},
-    text::{self, few, printable},
+    text::{few, printable},
     timestamp::Timestamp,
 };
 use serde::Serialize;
@@ -71,10 +71,6 @@ fn slowest(rows: &BTreeMap<String, RowAddress>) -> Option<(&String, &RowAddress)
 }
 
 impl Line {
-    pub(super) fn json(&self) -> serde_json::Result<String> {
-        text::json(self)
-    }
-
     pub(super) fn text(&self) -> String {
         let Self {
             address,

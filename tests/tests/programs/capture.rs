@@ -90,7 +90,7 @@ async fn a_capture_of_a_collector_that_ends_says_so_and_keeps_what_came() {
     );
     assert!(fs::metadata(&file).unwrap().len() > 0);
     let none = capture(&inspect, &format!("{file}.2"), "1s").await;
-    assert_eq!(none.status.code(), Some(1));
+    assert_eq!(none.status.code(), Some(2));
     assert!(
         text(&none.stderr).contains("no answer of the collector unix:"),
         "{}",

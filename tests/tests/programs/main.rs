@@ -37,3 +37,4 @@ mod replicas;
 mod restarts;
 mod soak;
 mod start;
+mod wrong_inputs;

@@ -1,27 +1,33 @@
-//! Requests to the API server, each with a time-out.
+//! Requests to the API server.
 
-use std::{fmt::Debug, time::Duration};
+use std::fmt::Debug;
 
 use kube::{Api, Client, Error, api::ListParams};
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
+use tower::timeout::error::Elapsed;
 
-use crate::check::seen::{Seen, Unseen};
-
-const TIMEOUT: Duration = Duration::from_secs(10);
+use crate::{
+    check::seen::{Seen, Unseen},
+    targets::root_cause,
+};
 
 /// The answer to a question; `None` if the server does not know the thing.
 async fn asked<T>(answer: impl Future<Output = Result<T, Error>>) -> Seen<Option<T>> {
-    match timeout(TIMEOUT, answer).await {
-        Ok(Ok(answer)) => Ok(Some(answer)),
-        Ok(Err(Error::Api(status))) if status.code == 404 => Ok(None),
-        Ok(Err(Error::Api(status))) if status.code == 429 || status.code >= 500 => {
+    match answer.await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(Error::Api(status)) if status.code == 429 || status.code >= 500 => {
             Err(Unseen::failure(&status.message))
         }
-        Ok(Err(Error::Api(status))) => Err(Unseen(status.message.clone())),
-        Ok(Err(error)) => Err(Unseen(format!("{:#}", anyhow::Error::from(error)))),
-        Err(_) => Err(Unseen::failure("no answer in time")),
+        Err(Error::Api(status)) => Err(Unseen(status.message.clone())),
+        Err(error) if is_elapsed(&error) => Err(Unseen::failure("no answer in time")),
+        Err(error) => Err(Unseen(root_cause(&error))),
     }
+}
+
+/// Whether the time of `--request-timeout` is over.
+fn is_elapsed(error: &Error) -> bool {
+    matches!(error, Error::Service(cause) if cause.is::<Elapsed>())
 }
 
 pub(super) async fn version(client: &Client) -> Seen<String> {

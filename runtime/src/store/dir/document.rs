@@ -44,12 +44,6 @@ impl Document<'_> {
         serde_saphyr::from_str_with_options(self.text, options())
     }
 
-    /// Why it is no `T`, with the line.
-    pub(super) fn fault_of<T: for<'de> Deserialize<'de>>(&self) -> Option<String> {
-        let error = serde_saphyr::from_str_with_options::<T>(self.text, options()).err()?;
-        Some(self.fault(&error))
-    }
-
     /// The line of a field such as `spec.egress.0.to`, or else the first line.
     pub(super) fn line_of(&self, field: &str) -> u64 {
         let found = self.find(field).or_else(|| self.find(""));

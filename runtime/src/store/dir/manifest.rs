@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::anyhow;
 use serde_json::{Value, json};
+use serde_path_to_error::Track;
 
 use super::{
     super::{Kind, ObjectKey, names},
@@ -106,22 +107,19 @@ impl<K: Kind> Manifest<K> {
         if self.objects.contains_key(&key) {
             return self.fault(|| format!("line {}: {key} is here twice", line_of("")));
         }
-        let has_metadata = value.get("metadata").is_some_and(|it| !it.is_null());
-        if !has_metadata {
+        if value.get("metadata").is_none_or(Value::is_null) {
             set_field(value, "", "metadata", Some(json!({})));
         }
         set_field(value, "/metadata", "resourceVersion", None);
-        let mut unknown = Vec::new();
-        let decoded = serde_ignored::deserialize(&*value, |field| unknown.push(field.to_string()));
+        let (mut unknown, mut track) = (Vec::new(), Track::new());
+        let tracked = serde_path_to_error::Deserializer::new(&*value, &mut track);
+        let decoded = serde_ignored::deserialize(tracked, |field| unknown.push(field.to_string()));
         let object: K = match decoded {
             Ok(object) => object,
             Err(error) => {
-                return self.fail(Some(key), || {
-                    // JSON has no lines. Without `metadata` the type would miss that first.
-                    let located = document.fault_of::<K>();
-                    let located = located.filter(|_| has_metadata && part.is_empty());
-                    located.unwrap_or_else(|| format!("line {}: {error}", line_of("")))
-                });
+                let field = track.path().to_string();
+                let line = line_of(&field.replace('[', ".").replace(']', ""));
+                return self.fail(Some(key), || format!("line {line}: `{field}`: {error}"));
             }
         };
         if let Some((field, reason)) = object.lint() {

@@ -123,17 +123,21 @@ fn fault_of_a_manifest_has_its_line() {
         ("  namespace: ns", "  labels: { a: 1 }", 5),
     ] {
         let fault = fault_with(good, bad);
-        assert!(fault.contains(&format!(" at line {line}, ")), "{fault}");
+        let has_line = |fault: &str, line| {
+            [',', ':']
+                .map(|end| format!("line {line}{end}"))
+                .iter()
+                .any(|it| fault.contains(it))
+        };
+        assert!(has_line(&fault, line), "{fault}");
         let text = format!(
             "a: 1\nkind: X\napiVersion: v1\n---\n{}",
             GOOD.replace(good, bad)
         );
         let fault = elsewhere::<DnsNameResolver>(&text).faults.join("; ");
-        let line = line + 4;
-        let has_line = fault.contains(&format!(" at line {line}, "));
         // Elsewhere the missing namespace is a fault of its own.
         assert!(
-            has_line || fault.contains("does not name an object"),
+            has_line(&fault, line + 4) || fault.contains("does not name an object"),
             "{fault}"
         );
     }
@@ -179,7 +183,7 @@ fn document_that_does_not_decode_costs_itself_alone() {
     let undecodable: Vec<_> = undecodable.map(|(key, _)| key.to_string()).collect();
     assert_eq!(undecodable, ["ns/bad"]);
     assert!(
-        manifest.is_whole && manifest.faults[0].contains(" at line 22, "),
+        manifest.is_whole && manifest.faults[0].contains("line 22: "),
         "{:?}",
         manifest.faults
     );
@@ -293,6 +297,24 @@ fn unknown_field_is_reported_with_its_line() {
         let manifest = firewall(&FIREWALL.replacen(good, bad, 1));
         assert_eq!(manifest.objects.len(), 1);
         let expected = format!("line {line}: unknown field `{field}` has no effect");
+        assert_eq!(manifest.faults, [expected]);
+    }
+}
+
+#[test]
+fn wrong_type_of_a_field_is_reported_with_its_line_and_name() {
+    let ports = "[{ protocol: TCP, port: 443 }]";
+    for (bad, expected) in [
+        (
+            "null",
+            "line 7: `spec.egress[0].ports`: invalid type: null, expected a sequence",
+        ),
+        (
+            "[{ protocol: TCP, port: '443' }]",
+            "line 7: `spec.egress[0].ports[0].port`: invalid type: string \"443\", expected i32",
+        ),
+    ] {
+        let manifest = firewall(&FIREWALL.replace(ports, bad));
         assert_eq!(manifest.faults, [expected]);
     }
 }

@@ -78,7 +78,10 @@ async fn malformed_file_is_named_with_its_line_and_never_overwritten() {
             "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nspec: [\n",
             " at line 3, ",
         ),
-        (&(manifest("[]") + "metadata: {}\n"), " at line 4, "),
+        (
+            &(manifest("[]") + "metadata: {}\n"),
+            "a.yaml: line 4: `spec.name`: ",
+        ),
         (
             &(manifest("a.") + "metadata: { name: b }\n"),
             "a.yaml: line 1: `metadata` names ns/b",
