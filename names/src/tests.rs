@@ -1,4 +1,3 @@
-mod lookup;
 mod table;
 
 use std::{net::IpAddr, time::Duration};
@@ -7,7 +6,6 @@ use proto::api::{DnsName, DnsNameResolverStatus, Family};
 use proto::timestamp::Timestamp;
 
 mod absences;
-mod churn;
 mod eviction_order;
 mod found;
 mod limits;
@@ -175,19 +173,6 @@ impl Known {
         }
         written
     }
-
-    /// `name ip ttl@second …` of each entry; the TTL without the surplus of a status.
-    pub(super) fn status(&self) -> Vec<String> {
-        let entry = |entry: &proto::api::ResolvedName| {
-            let addresses = entry.resolved_addresses.iter().map(|address| {
-                let second = address.last_lookup_time.0.as_second() - T0 / 1000;
-                let ttl = address.ttl_seconds - STORED_SURPLUS.as_secs() as i32;
-                format!(" {} {ttl}@{second}", address.ip)
-            });
-            entry.dns_name.clone() + &addresses.collect::<String>()
-        };
-        self.stored.resolved_names.iter().map(entry).collect()
-    }
 }
 
 pub(super) fn status(json: serde_json::Value) -> DnsNameResolverStatus {
@@ -236,103 +221,6 @@ fn answer_that_is_over_shows_that_its_name_is_in_use() {
         let next = known.state.list().next_lookup(&name, &known.limits);
         assert_eq!(next.is_some(), is_seen);
     }
-}
-
-#[test]
-fn same_answer_again_writes_nothing() {
-    let mut known = Known::new("www.example.com");
-    assert!(
-        known
-            .observe("www.example.com", &[("1.2.3.4", 30)], 0.0)
-            .write(0.0)
-    );
-    assert!(
-        !known
-            .observe("www.example.com", &[("1.2.3.4", 30)], 0.0)
-            .write(0.0)
-    );
-    // A cached answer: its TTL has decreased by the time that passed.
-    assert!(
-        !known
-            .observe("www.example.com", &[("1.2.3.4", 20)], 10.0)
-            .write(10.0)
-    );
-}
-
-#[test]
-fn address_seen_every_two_seconds_does_not_fall_to_tolerance() {
-    let mut known = Known::new("www.example.com");
-    for step in 0..60 {
-        let now = f64::from(step) * 2.0;
-        known
-            .observe("www.example.com", &[("1.2.3.4", 5)], now)
-            .write(now);
-        assert_eq!(known.expire(now), 0);
-    }
-    let second = known.stored.resolved_names[0].resolved_addresses[0]
-        .last_lookup_time
-        .0
-        .as_second();
-    assert!(
-        second - T0 / 1000 >= 114,
-        "the status is never further behind than the tolerance"
-    );
-}
-
-#[test]
-fn ttl_is_held_between_floor_and_ceiling() {
-    let mut known = Known::new("www.example.com");
-    known
-        .observe(
-            "www.example.com",
-            &[("1.1.1.1", 0), ("2.2.2.2", u32::MAX)],
-            0.0,
-        )
-        .write(0.0);
-    assert_eq!(
-        known.status(),
-        ["www.example.com. 1.1.1.1 5@0 2.2.2.2 86400@0"]
-    );
-    known.limits.min_ttl = Duration::from_millis(1500);
-    known
-        .observe("www.example.com", &[("3.3.3.3", 0)], 0.0)
-        .write(0.0);
-    assert_eq!(
-        known.status(),
-        ["www.example.com. 1.1.1.1 5@0 2.2.2.2 86400@0 3.3.3.3 2@0"]
-    );
-}
-
-#[test]
-fn what_must_not_stand_in_a_status_is_removed_from_it() {
-    let mut known = Known::new("www.example.com");
-    known.stored = status(serde_json::json!([
-        {"dnsName": "www.example.com.", "resolvedAddresses": [
-            stored_address("1.1.1.1", 10, 0), stored_address("::ffff:1.1.1.1", 10, 0), stored_address("127.0.0.1", 10, 0),
-            stored_address("malformed", 10, 0), stored_address("2001:DB8:0::1", 10, 0),
-        ]},
-        {"dnsName": "other.example.com.", "resolvedAddresses": [stored_address("9.9.9.9", 10, 0)]},
-    ]));
-    let stored = known.stored.clone();
-    known.apply_stored(&stored, 0.0);
-    assert!(known.write(0.0));
-    assert_eq!(
-        known.status(),
-        ["www.example.com. 1.1.1.1 10@0 2001:db8::1 10@0"]
-    );
-}
-
-#[test]
-fn object_that_lost_its_status_gets_it_back() {
-    let mut known = Known::new("www.example.com");
-    known
-        .observe("www.example.com", &[("1.1.1.1", 10)], 0.0)
-        .write(0.0);
-    let before = known.status();
-    known.stored = DnsNameResolverStatus::default();
-    known.apply_stored(&DnsNameResolverStatus::default(), 1.0);
-    assert!(known.write(1.0));
-    assert_eq!(known.status(), before);
 }
 
 #[test]

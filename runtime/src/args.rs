@@ -295,16 +295,6 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_reads_as_it_is_shown() {
-        for text in [
-            "0", "100ms", "1500ms", "5s", "90s", "10m", "1h", "24h", "168h",
-        ] {
-            let duration = parse_duration(text).unwrap();
-            assert_eq!(format_duration(duration), text);
-        }
-    }
-
-    #[test]
     fn a_size_is_a_number_of_bytes_or_of_a_unit() {
         for (text, bytes) in [
             ("0", 0),
@@ -328,16 +318,6 @@ mod tests {
         for text in ["", "dir", "dir:", "kube:", "/var/lib/store"] {
             assert!(text.parse::<StoreAddress>().is_err());
         }
-    }
-
-    #[test]
-    fn flags_that_are_not_given_have_their_defaults() {
-        let program = program(&["--store", "kube", "--listen", "a"], &[]).unwrap();
-        assert_eq!(program.common.store, StoreAddress::Kube);
-        assert_eq!(program.common.admin, "127.0.0.1:9090".parse().unwrap());
-        assert_eq!(program.common.log_format, LogFormat::Text);
-        assert_eq!(program.min_ttl, Duration::from_secs(5));
-        assert!(!program.dry_run);
     }
 
     #[test]
@@ -396,22 +376,5 @@ mod tests {
             assert_eq!(error.exit_code(), 2);
             assert!(error.to_string().contains(flag), "{error}");
         }
-    }
-
-    #[test]
-    fn the_help_names_the_variables_and_defaults() {
-        let error = program(&["--help"], &[]).unwrap_err();
-        assert_eq!(error.exit_code(), 0);
-        let help = error.to_string();
-        for part in [
-            "[env: PROGRAM_STORE]",
-            "[env: PROGRAM_MIN_TTL]",
-            "[default: 5s]",
-            "[default: 127.0.0.1:9090]",
-            "[default: text]",
-        ] {
-            assert!(help.contains(part), "{part} is missing in:\n{help}");
-        }
-        assert_eq!(program(&["--version"], &[]).unwrap_err().exit_code(), 0);
     }
 }

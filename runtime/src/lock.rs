@@ -73,27 +73,9 @@ impl Lock {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use super::*;
 
     const LONG: Duration = Duration::from_secs(10);
-
-    #[test]
-    fn second_holder_waits_for_the_first() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("lock");
-        let first = Lock::acquire(&path, LONG).unwrap();
-        let error = Lock::acquire(&path, Duration::from_millis(5)).err();
-        assert_eq!(error.unwrap().kind(), io::ErrorKind::TimedOut);
-
-        let (got, second) = mpsc::channel();
-        let thread = thread::spawn(move || got.send(Lock::acquire(&path, LONG).is_ok()));
-        assert!(second.try_recv().is_err());
-        drop(first);
-        assert!(second.recv_timeout(LONG).unwrap());
-        thread.join().unwrap().unwrap();
-    }
 
     #[test]
     fn lock_file_that_was_removed_does_not_split_the_lock() {

@@ -91,28 +91,6 @@ pub fn init_metrics(program: &'static str, tables: &[&[Metric]]) -> anyhow::Resu
 mod tests {
     use super::*;
 
-    #[test]
-    fn durations_become_histograms_and_the_build_and_the_process_are_shown() {
-        let exporter = init_metrics("x", &[process::METRICS]).unwrap();
-        metrics::histogram!("write_seconds").record(0.003);
-        let text = exporter.render();
-        for series in [
-            "egress_build_info{program=\"x\",version=\"",
-            "process_start_time_seconds{program=\"x\"} ",
-        ] {
-            assert!(text.contains(series), "{text}");
-        }
-        assert!(
-            text.contains("write_seconds_bucket{program=\"x\",le=\"0.005\"} 1"),
-            "{text}"
-        );
-        assert!(
-            text.contains("write_seconds_bucket{program=\"x\",le=\"0.0025\"} 0"),
-            "{text}"
-        );
-        assert!(init_metrics("x", &[]).is_err());
-    }
-
     /// Whether a warning of hickory's, and one of our own, is logged.
     fn warns(chosen: &str) -> [bool; 2] {
         let logged = tracing_subscriber::registry().with(filter(chosen));
@@ -129,11 +107,5 @@ mod tests {
         assert_eq!(warns(""), [false, true]);
         assert_eq!(warns("info"), [true, true]);
         assert_eq!(warns("error,hickory_net=debug"), [true, false]);
-    }
-
-    #[test]
-    fn logging_can_be_set_up_twice() {
-        init_logging(LogFormat::Json);
-        init_logging(LogFormat::Text);
     }
 }

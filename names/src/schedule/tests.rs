@@ -32,9 +32,20 @@ fn new_name_is_due_at_once_and_backs_off_without_an_address() {
     let next = schedule.pop(at(700)).unwrap();
     assert_eq!((next.name, next.due), (www.clone(), at(700)));
     assert_eq!(schedule.pop(at(800)), None, "it is under way");
-    schedule.done(&www, false, false, at(900));
-    schedule.reschedule(&www, NextLookup::Initial);
-    assert_eq!(schedule.next(), Some(at(5900)));
+    let mut now = 900;
+    for seconds in [5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 10, 20, 40, 80, 120, 120] {
+        schedule.done(&www, false, false, at(now));
+        schedule.reschedule(&www, NextLookup::Initial);
+        now += seconds * 1_000;
+        assert_eq!(schedule.next(), Some(at(now)));
+        schedule.pop(at(now)).unwrap();
+    }
+    // A client finds it again.
+    schedule.done(&www, false, false, at(now));
+    schedule.reset_backoff(&www);
+    schedule.reschedule(&www, refresh(at(now + 30_000)));
+    let next = schedule.next().unwrap().since(at(now));
+    assert!((30_000..=31_000).contains(&next.as_millis()), "{next:?}");
 }
 
 #[test]

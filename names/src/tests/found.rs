@@ -16,13 +16,6 @@ fn of_the_plugin() -> Value {
     }])
 }
 
-/// `Degraded=False` as earlier versions of the collector wrote it.
-fn of_an_earlier_version() -> Value {
-    let mut conditions = of_the_plugin();
-    conditions[0]["message"] = json!("the last look-up succeeded");
-    conditions
-}
-
 fn stored(dns_name: &str, conditions: &Value) -> DnsNameResolverStatus {
     status(json!([{
         "dnsName": dns_name, "conditions": conditions,
@@ -88,18 +81,6 @@ fn address_under_a_wildcard_leaves_after_its_next_look_up() {
 }
 
 #[test]
-fn condition_that_an_earlier_version_wrote_goes_without_haste() {
-    let mut known = Known::new(WILD);
-    known.stored = stored("a.example.com.", &of_an_earlier_version());
-    let before = known.stored.clone();
-    known.apply_stored(&before, 1.0);
-    let read = Stored::new(&before, &known.state);
-    let update = StatusUpdate::new(&mut known.state, &read, &known.limits, at(1.0)).unwrap();
-    assert!(!update.is_urgent());
-    assert_eq!(reasons(&update.status()), ["a.example.com. -"]);
-}
-
-#[test]
 fn plugins_condition_stays_or_it_would_write_it_again() {
     let mut known = Known::new(WILD);
     known.stored = stored("a.example.com.", &of_the_plugin());
@@ -107,22 +88,4 @@ fn plugins_condition_stays_or_it_would_write_it_again() {
     known.apply_stored(&before, 1.0);
     assert!(!known.write(1.0));
     assert_eq!(known.stored, before);
-}
-
-#[test]
-fn restart_restores_names_failures_and_times_without_conditions() {
-    let mut before = Known::new(WILD);
-    before.observe(A, &[("1.1.1.1", 300), ("2.2.2.2", 60)], 0.0);
-    before.write(0.0);
-    before.failed(A, [Failure::Timeout; 2], 1.0);
-    before.write(1.0);
-    let mut after = Known::new(WILD);
-    after.stored = before.stored.clone();
-    after.apply_stored(&before.stored, 2.0);
-    assert!(!after.write(2.0), "nothing to mend");
-    let written = &after.stored.resolved_names[0];
-    assert_eq!(written.resolution_failures, 1);
-    after.failed(A, [Failure::Timeout; 2], 3.0);
-    after.write(3.0);
-    assert_eq!(after.stored.resolved_names[0].resolution_failures, 2);
 }

@@ -1,45 +1,6 @@
-//! The order of eviction when a limit is reached.
+//! Bounded memory, and what leaves without an eviction.
 
 use super::*;
-
-#[test]
-fn full_name_loses_its_oldest_seen_address() {
-    let mut known = Known::new("www.example.com");
-    known.limits.addresses_per_name = 2;
-    for (second, ip) in ["1.1.1.1", "2.2.2.2", "1.1.1.1", "3.3.3.3"]
-        .iter()
-        .enumerate()
-    {
-        known.observe("www.example.com", &[(ip, 3600)], second as f64);
-    }
-    known.write(4.0);
-    assert_eq!(
-        known.status(),
-        ["www.example.com. 1.1.1.1 3600@2 3.3.3.3 3600@3"]
-    );
-}
-
-#[test]
-fn object_of_many_names_stays_under_its_size() {
-    let mut known = Known::new("*.example.com");
-    known.limits.object_size = 84;
-    let mut evicted = 0;
-    for i in 0..100_u32 {
-        let observation = answer(
-            &format!("n{i}.example.com"),
-            &[("1.1.1.1", 3600)],
-            f64::from(i),
-        );
-        evicted += known.hear(&observation).evicted_addresses;
-    }
-    assert_eq!(evicted, 79);
-    known.write(100.0);
-    assert_eq!(
-        known.status()[0],
-        "n79.example.com. 1.1.1.1 3600@79",
-        "the oldest-seen went"
-    );
-}
 
 #[test]
 fn retention_alone_keeps_at_most_100_addresses_of_a_name() {
@@ -60,4 +21,35 @@ fn retention_alone_keeps_at_most_100_addresses_of_a_name() {
     assert_eq!(gone, oldest);
     assert_eq!(limit(1_000.0).len(), 47);
     assert_eq!(known.expire(3_700.0), 51);
+}
+
+/// As an attacker would send them.
+#[test]
+fn answers_of_ever_new_addresses_cost_bounded_memory() {
+    let mut known = Known::new("www.example.com");
+    for i in 0..40_u8 {
+        let mut many = answer("www.example.com", &[], f64::from(i) / 100.0);
+        let ip = |k: u16| IpAddr::from([20, i, (k / 250) as u8, (k % 250) as u8]);
+        many.addresses = (0..1000).map(|k| (ip(k), 86_400)).collect();
+        known.hear(&many);
+    }
+    assert_eq!(known.state.list().addresses(), 1000);
+}
+
+#[test]
+fn standby_forgets_what_leader_removed_once_its_time_is_over() {
+    let mut known = Known::new("www.example.com");
+    known.limits.lookups = true;
+    known
+        .observe("www.example.com", &[("1.1.1.1", 10)], 0.0)
+        .write(0.0);
+    known.observe("www.example.com", &[("2.2.2.2", 300)], 5.0);
+    let removed = Stored::new(&status(serde_json::json!([])), &known.state);
+    for (second, left) in [(14.9, 2), (15.0, 1), (309.9, 1), (310.0, 0)] {
+        let limits = &known.limits;
+        known
+            .state
+            .apply_leader_removals(&removed, at(second), limits);
+        assert_eq!(known.state.list().addresses(), left, "{second}");
+    }
 }

@@ -199,17 +199,6 @@ fn union(status: &DnsNameResolverStatus) -> BTreeMap<String, i64> {
     union
 }
 
-fn entries(status: &DnsNameResolverStatus) -> BTreeSet<(String, String)> {
-    let of_entry = |entry: &proto::api::ResolvedName| {
-        let addresses = entry.resolved_addresses.iter();
-        let of_address = |address: &proto::api::ResolvedAddress| {
-            (entry.dns_name.clone(), address.ip.to_string())
-        };
-        addresses.map(of_address).collect::<Vec<_>>()
-    };
-    status.resolved_names.iter().flat_map(of_entry).collect()
-}
-
 proptest! {
     #[test]
     fn observations_are_idempotent_and_commute(
@@ -299,28 +288,6 @@ proptest! {
                 }
             }
         }
-    }
-
-    #[test]
-    fn with_or_without_a_wildcard_a_name_has_the_same_addresses(list in observations()) {
-        // One look-up updates a regular object and a wildcard's.
-        let asked = "a.example.com";
-        let [mut regular, mut wildcard] = [Known::new(asked), Known::new(SPEC)];
-        for observation in &list {
-            for known in [&mut regular, &mut wildcard] {
-                known.hear(observation);
-                known.write(600.0);
-            }
-        }
-        let of_name = |known: &Known| {
-            let mut expiries = known.expiries();
-            expiries.retain(|(dns_name, _), _| *dns_name == name(asked));
-            expiries
-        };
-        prop_assert_eq!(of_name(&regular), of_name(&wildcard));
-        let regular = entries(&regular.stored).into_iter().map(|(_, ip)| ip).collect::<BTreeSet<_>>();
-        let union: BTreeSet<_> = union(&wildcard.stored).into_keys().collect();
-        prop_assert!(union.is_superset(&regular));
     }
 }
 

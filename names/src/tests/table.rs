@@ -44,8 +44,6 @@ pub(crate) enum Step {
     /// minute. Every server said that there is no IPv4 address.
     Absences(&'static str, u32, f64),
     Failed(&'static str, Failure, f64),
-    /// No server said NOERROR, with a failure for each family.
-    FailedApart(&'static str, [Failure; 2], f64),
     /// A look-up had these results.
     LookedUp(&'static str, [FamilyResult; 2], f64),
     /// Another writer wrote this status.
@@ -153,9 +151,6 @@ fn take(known: &mut Known, step: &Step) -> Result<(), String> {
         }
         Failed(asked, failure, now) => {
             known.failed(asked, [failure; 2], now);
-        }
-        FailedApart(asked, failures, now) => {
-            known.failed(asked, failures, now);
         }
         LookedUp(asked, results, now) => {
             known.looked_up(asked, results, now);

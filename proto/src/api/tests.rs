@@ -140,31 +140,3 @@ fn a_rule_type_that_the_loose_pattern_lets_through_denies() {
         assert!(error.to_string().contains(&format!("{text:?}")), "{error}");
     }
 }
-
-#[test]
-fn the_kind_to_make_of_a_resolver_is_known_or_not() {
-    let kind = |spec| {
-        serde_json::from_value::<DnsResolverSpec>(spec)
-            .unwrap()
-            .generate_type()
-    };
-    assert_eq!(
-        kind(json!({"domainList": []})),
-        Some(GenerateType::NetworkPolicy)
-    );
-    for known in [
-        GenerateType::NetworkPolicy,
-        GenerateType::IpMap,
-        GenerateType::CalicoNetworkSet,
-    ] {
-        assert_eq!(
-            kind(json!({"domainList": [], "generateType": known.name()})),
-            Some(known)
-        );
-    }
-    assert_eq!(kind(json!({"domainList": [], "generateType": ""})), None);
-    assert_eq!(
-        kind(json!({"domainList": [], "generateType": "networkpolicy"})),
-        None
-    );
-}

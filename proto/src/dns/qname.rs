@@ -172,29 +172,6 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn each_octet_becomes_lower_case_as_in_ascii() {
-        for octet in 0..=u8::MAX {
-            for neighbour in [0, b'@', b'A', b'Z', b'[', 0x7f, 0x80, u8::MAX] {
-                let mut octets = [neighbour; 16];
-                octets[7] = octet;
-                let found = lower(u128::from_le_bytes(octets)).to_le_bytes();
-                octets.make_ascii_lowercase();
-                assert_eq!(found, octets);
-            }
-        }
-    }
-
-    #[test]
-    fn less_than_a_block_is_filled_up_with_zeros() {
-        for length in 1..16 {
-            let octets: Vec<u8> = (1..=length).collect();
-            let mut block = [0; 16];
-            block[..octets.len()].copy_from_slice(&octets);
-            assert_eq!(part(&octets), u128::from_le_bytes(block));
-        }
-    }
-
     fn wire(labels: &[Vec<u8>]) -> Vec<u8> {
         let mut wire = Vec::new();
         for label in labels {

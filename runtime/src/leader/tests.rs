@@ -88,33 +88,3 @@ async fn a_folder_that_is_away_is_tried_again() {
     fs::rename(&elsewhere, dir.path()).unwrap();
     assert!(replica.changes().await);
 }
-
-#[tokio::test(start_paused = true)]
-async fn the_lead_is_over_at_its_time_even_if_nobody_says_so() {
-    let holder = Holder {
-        state: watch::channel(LeadState::Following).0,
-    };
-    let mut leader = Leader(holder.state.subscribe());
-    assert!(!leader.is_leading());
-    holder.lead(Some(Instant::now() + RENEW_DEADLINE));
-    leader.changed().await;
-    assert!(leader.is_leading());
-    tokio::time::advance(Duration::from_secs(5)).await;
-    holder.lead(Some(Instant::now() + RENEW_DEADLINE));
-    let renewed = timeout(Duration::from_secs(1), leader.changed()).await;
-    assert!(renewed.is_err(), "a renewal is no change");
-    tokio::time::advance(RENEW_DEADLINE - Duration::from_secs(2)).await;
-    assert!(leader.is_leading());
-    tokio::time::advance(Duration::from_secs(1)).await;
-    assert!(!leader.is_leading());
-    // As after a suspend of the process, in which no other took the Lease.
-    holder.lead(Some(Instant::now() + RENEW_DEADLINE));
-    let anew = timeout(Duration::from_secs(1), leader.changed()).await;
-    anew.expect("whoever saw that it was over is told that it is not");
-    assert!(leader.is_leading());
-    drop(holder);
-    leader.changed().await;
-    let more = timeout(Duration::from_secs(60), leader.changed()).await;
-    assert!(more.is_err() && !leader.is_leading());
-    assert!(Leader::sole().is_leading());
-}

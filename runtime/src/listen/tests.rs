@@ -80,33 +80,21 @@ async fn a_socket_file_that_nobody_listens_on_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_socket_that_somebody_listens_on_is_left_alone() {
+async fn path_of_another_program_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("x.sock");
-    let _other = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    let error = Listener::bind(&ListenAddress::Unix(path.clone().into()), Access::Group)
-        .await
-        .unwrap_err();
-    assert!(
-        format!("{error:#}").ends_with("another program listens there"),
-        "{error:#}"
-    );
-    UnixStream::connect(&path).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_path_that_is_no_socket_is_never_removed() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("x.sock");
-    std::fs::write(&path, "precious").unwrap();
-    let error = Listener::bind(&ListenAddress::Unix(path.clone().into()), Access::Group)
-        .await
-        .unwrap_err();
-    assert!(
-        format!("{error:#}").ends_with("the path exists and is no socket"),
-        "{error:#}"
-    );
-    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    let [socket, file] = ["x.sock", "file"].map(|name| folder.path().join(name));
+    let _other = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    std::fs::write(&file, "precious").unwrap();
+    for (path, fault) in [
+        (&socket, "another program listens there"),
+        (&file, "the path exists and is no socket"),
+    ] {
+        let address = ListenAddress::Unix(path.clone().into());
+        let error = Listener::bind(&address, Access::Group).await.unwrap_err();
+        assert!(format!("{error:#}").ends_with(fault), "{error:#}");
+    }
+    UnixStream::connect(&socket).await.unwrap();
+    assert_eq!(std::fs::read(&file).unwrap(), b"precious");
 }
 
 #[tokio::test]
@@ -122,21 +110,4 @@ async fn unix_socket_has_the_mode_and_group_of_its_url() {
     let (_stream, peer) = listener.unwrap().accept().await.unwrap();
     let own = i32::try_from(std::process::id()).unwrap();
     assert_eq!(peer, Peer::Process(Some(own)));
-}
-
-#[tokio::test]
-async fn accepted_connections_are_kept_alive_as_the_listener_is_told() {
-    let any = "tcp://127.0.0.1:0".parse().unwrap();
-    let listener = Listener::bind(&any, Access::User).await.unwrap();
-    listener.keep_alive(Duration::from_secs(6)).unwrap();
-    let address = listener.address().socket_address().unwrap();
-    let _client = tokio::net::TcpStream::connect(address).await.unwrap();
-    let Socket::Tcp(socket) = &listener.socket else {
-        panic!("it is TCP");
-    };
-    let (accepted, _) = socket.accept().await.unwrap();
-    assert!(sockopt::socket_keepalive(&accepted).unwrap());
-    let idle = sockopt::tcp_keepidle(&accepted).unwrap();
-    let between = sockopt::tcp_keepintvl(&accepted).unwrap();
-    assert_eq!((idle.as_secs(), between.as_secs()), (6, 2));
 }

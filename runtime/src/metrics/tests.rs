@@ -21,11 +21,3 @@ fn a_counter_of_known_series_has_them_all_at_once() {
     assert!(series(&[KIND, ANY]).is_empty());
     assert_eq!(series(&[]), [vec![]]);
 }
-
-#[test]
-fn the_unit_stands_in_the_name() {
-    let unit = |name| counter(name, &[]).unit();
-    assert_eq!(unit("received_bytes_total"), Some(Unit::Bytes));
-    assert_eq!(unit("delay_seconds"), Some(Unit::Seconds));
-    assert_eq!(unit("events_total"), None);
-}

@@ -55,15 +55,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_not_named_before_a_list_that_lacks_it() {
-        let mut subject = Undecodable(keys("a"));
-        let mut events = vec![Event::<EgressFirewall>::Synced(Vec::new())];
-        subject.around(&mut events, keys("b"), |key| key.name != "a");
-        let undecodable = |names: &str| Event::Undecodable(keys(names));
-        assert_eq!(events, [undecodable("b"), Event::Synced(Vec::new())]);
-    }
-
-    #[test]
     fn what_is_new_comes_first_and_what_is_over_last() {
         let mut subject = Undecodable::default();
         let mut around = |now: &str| {

@@ -34,36 +34,6 @@ fn circuit_breakers_do_what_the_page_says() {
         )
         .with(two),
         row(
-            "at most so many names a wildcard: the oldest-seen goes",
-            WILD,
-            &[
-                Seen(A, &[("1.1.1.1", 60)], 0.0),
-                Seen(B, &[("1.1.1.1", 60)], 1.0),
-                Seen(A, &[("1.1.1.1", 60)], 2.0),
-                Seen("c.example.com.", &[("1.1.1.1", 60)], 3.0),
-            ],
-            &[
-                "a.example.com. - 0: 1.1.1.1 60@2",
-                "c.example.com. - 0: 1.1.1.1 60@3",
-            ],
-        )
-        .with(two),
-        row(
-            "of the client that brought in most",
-            WILD,
-            &[
-                SeenBy("10.0.0.1", A, &[("1.1.1.1", 60)], 0.0),
-                SeenBy("10.0.0.2", B, &[("1.1.1.1", 60)], 1.0),
-                SeenBy("10.0.0.2", "c.example.com.", &[("1.1.1.1", 60)], 2.0),
-                SeenBy("10.0.0.2", "d.example.com.", &[("1.1.1.1", 60)], 3.0),
-            ],
-            &[
-                "a.example.com. - 0: 1.1.1.1 60@0",
-                "d.example.com. - 0: 1.1.1.1 60@3",
-            ],
-        )
-        .with(two),
-        row(
             "the wildcard's own name is none of them",
             WILD,
             &[

@@ -33,22 +33,6 @@ fn failed_look_up_does_what_the_page_says() {
             &[],
         ),
         row(
-            "the failure of another name, as of a search path, never counts",
-            WILD,
-            &[
-                Got(A, &[("1.1.1.1", 30)], 0.0),
-                Write(0.0),
-                Failed(
-                    "a.example.com.team-a.svc.cluster.local.",
-                    Failure::NXDOMAIN,
-                    1.0,
-                ),
-                Failed(B, Failure::NXDOMAIN, 1.0),
-                Quiet(1.0),
-            ],
-            &["a.example.com. - 0: 1.1.1.1 30@0"],
-        ),
-        row(
             "an address that is not about to expire keeps its times",
             WWW,
             &after(&known, vec![Failed(WWW, SERVFAIL, 24.9)], &[]),
@@ -88,12 +72,6 @@ fn failed_look_up_does_what_the_page_says() {
             &["www.example.com. NXDOMAIN 5: 1.1.1.1 5@45 2.2.2.2 300@0"],
         ),
         row(
-            "each in its time",
-            WWW,
-            &after(&known, absences_of(WWW), &[Expire(95.0)]),
-            &["www.example.com. NXDOMAIN 6: 2.2.2.2 300@0"],
-        ),
-        row(
             "an object that lost its last address keeps its own entry, with the reason",
             WWW,
             &after(
@@ -107,105 +85,6 @@ fn failed_look_up_does_what_the_page_says() {
                 ],
             ),
             &["www.example.com. NXDOMAIN 6:"],
-        ),
-        row(
-            "the count of failures goes on without an address",
-            WWW,
-            &after(
-                &known,
-                failing(WWW, Failure::NXDOMAIN, 5),
-                &[
-                    Failed(WWW, Failure::NXDOMAIN, 300.0),
-                    Expire(305.0),
-                    Failed(WWW, Failure::NXDOMAIN, 310.0),
-                    Failed(WWW, SERVFAIL, 315.0),
-                ],
-            ),
-            &["www.example.com. SERVFAIL 8:"],
-        ),
-        row(
-            "an answer ends that",
-            WWW,
-            &after(
-                &known,
-                failing(WWW, Failure::NXDOMAIN, 5),
-                &[
-                    Failed(WWW, Failure::NXDOMAIN, 300.0),
-                    Expire(305.0),
-                    Write(305.0),
-                    Seen(WWW, &[("3.3.3.3", 30)], 310.0),
-                ],
-            ),
-            &["www.example.com. NOERROR 0: 3.3.3.3 30@310"],
-        ),
-        row(
-            "a success ends the row of failures, and the next begins at one",
-            WWW,
-            &after(
-                &known,
-                failing(WWW, Failure::NXDOMAIN, 4),
-                &[
-                    Got(WWW, &[("1.1.1.1", 30)], 46.0),
-                    Failed(WWW, Failure::NXDOMAIN, 76.0),
-                    Expire(84.0),
-                ],
-            ),
-            &["www.example.com. NXDOMAIN 1: 1.1.1.1 5@76 2.2.2.2 300@0"],
-        ),
-        row(
-            "four NXDOMAIN and then a broken server let nothing go",
-            WWW,
-            &after(
-                &known,
-                failing(WWW, Failure::NXDOMAIN, 4),
-                &[Failed(WWW, SERVFAIL, 50.0), Expire(HOUR)],
-            ),
-            &["www.example.com. SERVFAIL 5: 1.1.1.1 5@45 2.2.2.2 300@0"],
-        ),
-        row(
-            "four NXDOMAIN after a broken server let nothing go either",
-            WWW,
-            &after(
-                &known,
-                failing(WWW, SERVFAIL, 6),
-                &[
-                    Failed(WWW, Failure::NXDOMAIN, 60.0),
-                    Failed(WWW, Failure::NXDOMAIN, 65.0),
-                    Failed(WWW, Failure::NXDOMAIN, 70.0),
-                    Failed(WWW, Failure::NXDOMAIN, 75.0),
-                    Expire(HOUR),
-                ],
-            ),
-            &["www.example.com. NXDOMAIN 10: 1.1.1.1 5@45 2.2.2.2 300@0"],
-        ),
-        row(
-            "nor do five with a new leader among them, or a pause",
-            WWW,
-            &after(
-                &known,
-                failing(WWW, Failure::NXDOMAIN, 4),
-                &[
-                    Gap(48.0),
-                    Failed(WWW, Failure::NXDOMAIN, 50.0),
-                    Expire(HOUR),
-                ],
-            ),
-            &["www.example.com. NXDOMAIN 5: 1.1.1.1 5@45 2.2.2.2 300@0"],
-        ),
-        row(
-            "a time-out in one family starts the count of that family anew, and of no other",
-            WWW,
-            &[
-                Got(WWW, &[("1.1.1.1", 30), ("2001:db8::1", 30)], 0.0),
-                Write(0.0),
-                Failed(WWW, Failure::NXDOMAIN, 30.0),
-                Failed(WWW, Failure::NXDOMAIN, 35.0),
-                FailedApart(WWW, [Failure::NXDOMAIN, Failure::Timeout], 40.0),
-                Failed(WWW, Failure::NXDOMAIN, 45.0),
-                Failed(WWW, Failure::NXDOMAIN, 95.0),
-                Expire(HOUR),
-            ],
-            &["www.example.com. NXDOMAIN 5: 2001:db8::1 5@45"],
         ),
         row(
             "a wildcard's own entry fails like any other, and its names do not",
@@ -291,7 +170,7 @@ fn failed_look_up_does_what_the_page_says() {
 #[test]
 fn family_that_fails_alone_is_no_failure_of_the_name() {
     const BOTH: Answered = &[("1.1.1.1", 30), ("2001:db8::1", 30)];
-    use FamilyResult::{Absent, Complete, Unknown};
+    use FamilyResult::{Complete, Unknown};
     check(vec![
         row(
             "the addresses of the failed family are extended, the other's live and die apart",
@@ -316,58 +195,6 @@ fn family_that_fails_alone_is_no_failure_of_the_name() {
             &["www.example.com. NOERROR 0: 1.1.1.1 300@3599"],
         )
         .with(|limits| limits.max_stale = seconds(3600)),
-        row(
-            "a family without an address in five look-ups in a row closes, and the other does not",
-            WWW,
-            &[
-                Got(WWW, BOTH, 0.0),
-                LookedUp(WWW, [Unknown, Absent], 30.0),
-                LookedUp(WWW, [Unknown, Absent], 35.0),
-                LookedUp(WWW, [Unknown, Absent], 40.0),
-                LookedUp(WWW, [Unknown, Absent], 45.0),
-                LookedUp(WWW, [Unknown, Absent], 50.0),
-                LookedUp(WWW, [Unknown, Absent], 90.0),
-                Expire(95.0),
-            ],
-            &["www.example.com. NOERROR 0: 1.1.1.1 5@90"],
-        ),
-        row(
-            "four are not enough",
-            WWW,
-            &[
-                Got(WWW, BOTH, 0.0),
-                LookedUp(WWW, [Complete, Absent], 10.0),
-                LookedUp(WWW, [Complete, Absent], 15.0),
-                LookedUp(WWW, [Complete, Absent], 20.0),
-                LookedUp(WWW, [Complete, Absent], 29.0),
-                Expire(HOUR),
-            ],
-            &["www.example.com. NOERROR 0: 1.1.1.1 30@0 2001:db8::1 5@29"],
-        ),
-        row(
-            "an address in an answer to a pod starts the count anew",
-            WWW,
-            &[
-                Got(WWW, &[("1.1.1.1", 30)], 0.0),
-                Absences(WWW, 4, 20.0),
-                Seen(WWW, &[("1.1.1.1", 30)], 21.0),
-                Absences(WWW, 4, 41.0),
-                Expire(HOUR),
-            ],
-            &["www.example.com. NOERROR 0: 1.1.1.1 30@21"],
-        ),
-        row(
-            "an answer that the guards refused, or a server that failed, starts the count anew",
-            WWW,
-            &[
-                Got(WWW, &[("1.1.1.1", 300)], 0.0),
-                Absences(WWW, 4, 200.0),
-                LookedUp(WWW, [Unknown, Absent], 205.0),
-                Absences(WWW, 4, 300.0),
-                Expire(HOUR),
-            ],
-            &["www.example.com. NOERROR 0: 1.1.1.1 5@300"],
-        ),
     ]);
 }
 
@@ -395,18 +222,6 @@ fn object_without_addresses_says_why() {
             &["*.example.com. NoAddress 0:"],
         ),
         row(
-            "one name of two that went leaves no entry",
-            WILD,
-            &[
-                Got(A, TTL, 0.0),
-                Got(B, TTL, 0.0),
-                Write(0.0),
-                Absences(A, 5, 30.0),
-                Expire(35.0),
-            ],
-            &["b.example.com. - 0: 1.1.1.1 30@0"],
-        ),
-        row(
             "the wildcard's own entry goes when a name under it is answered",
             WILD,
             &[
@@ -417,19 +232,6 @@ fn object_without_addresses_says_why() {
                 Seen(B, TTL, 40.0),
             ],
             &["b.example.com. - 0: 1.1.1.1 30@40"],
-        ),
-        row(
-            "nothing is said of an object that never had an address",
-            WWW,
-            &[
-                Failed(WWW, Failure::NXDOMAIN, 0.0),
-                Failed(WWW, Failure::NXDOMAIN, 5.0),
-                Failed(WWW, Failure::NXDOMAIN, 10.0),
-                Failed(WWW, Failure::NXDOMAIN, 15.0),
-                Failed(WWW, Failure::NXDOMAIN, 20.0),
-                Failed(WWW, Failure::NXDOMAIN, 25.0),
-            ],
-            &[],
         ),
         row(
             "an object that is made again without its status says it again",

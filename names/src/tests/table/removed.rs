@@ -24,13 +24,6 @@ fn removal_does_what_the_page_says() {
             GONE,
         ),
         row(
-            "the grace is what the EgressFirewalls say",
-            WWW,
-            &[KNOWN, Absences(WWW, 5, 30.0), Expire(89.9)],
-            CLOSING,
-        )
-        .with(|limits| limits.grace = seconds(60)),
-        row(
             "not before last seen + retain",
             WWW,
             &[KNOWN, Absences(WWW, 5, 30.0), Expire(HOUR - 0.1)],
@@ -121,22 +114,6 @@ fn removal_does_what_the_page_says() {
                 Expire(HOUR),
             ],
             CLOSING,
-        ),
-        row(
-            "nor does what failed before",
-            WWW,
-            &[
-                KNOWN,
-                Write(0.0),
-                Failed(WWW, SERVFAIL, 25.0),
-                Failed(WWW, SERVFAIL, 26.0),
-                Failed(WWW, SERVFAIL, 27.0),
-                Failed(WWW, SERVFAIL, 28.0),
-                Failed(WWW, SERVFAIL, 60.0),
-                Gap(25.0 * HOUR),
-                Expire(25.0 * HOUR),
-            ],
-            &["www.example.com. SERVFAIL 5: 1.1.1.1 30@0"],
         ),
         row(
             "with --resolver none addresses leave at expiry and grace",
@@ -264,17 +241,6 @@ fn status_that_others_wrote_is_taken_in_as_the_page_says() {
             GONE,
         ),
         row(
-            "but one with news of it does",
-            WWW,
-            &[
-                KNOWN,
-                Absences(WWW, 5, 30.0),
-                Expire(35.0),
-                Status(&[(WWW, 0, &[("1.1.1.1", 30, 34)])], 35.1),
-            ],
-            &["www.example.com. - 0: 1.1.1.1 30@34"],
-        ),
-        row(
             "an unexpired address that vanished from it is written back",
             WWW,
             &[KNOWN, Write(0.0), Status(&[], 1.0)],
@@ -310,13 +276,6 @@ fn name_under_a_wildcard_is_looked_up_while_clients_ask_for_it() {
                 Status(&[(A, 0, &[("1.1.1.1", 30, 30)])], 31.0),
                 Next(A, None),
             ],
-            &["a.example.com. - 0: 1.1.1.1 30@30"],
-        )
-        .with(|limits| limits.wildcard_idle = seconds(60)),
-        row(
-            "those of pods are",
-            WILD,
-            &[Seen(A, TTL, 0.0), Seen(A, TTL, 30.0), Next(A, Some(60.0))],
             &["a.example.com. - 0: 1.1.1.1 30@30"],
         )
         .with(|limits| limits.wildcard_idle = seconds(60)),

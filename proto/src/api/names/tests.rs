@@ -69,23 +69,6 @@ fn names_are_those_of_ovn_kubernetes() {
 }
 
 #[test]
-fn a_name_is_read_as_people_write_it() {
-    for (text, expected) in [
-        ("www.example.com", "www.example.com."),
-        ("WWW.Example.COM.", "www.example.com."),
-        ("*.Example.com", "*.example.com."),
-        ("1.2", "1.2."),
-        ("xn--bcher-kva.example", "xn--bcher-kva.example."),
-        ("a--b.c-d", "a--b.c-d."),
-    ] {
-        assert_eq!(name(text).as_str(), expected);
-        assert_eq!(name(text).to_string(), expected);
-    }
-    assert!(name("*.example.com").is_wildcard());
-    assert!(!name("www.example.com").is_wildcard());
-}
-
-#[test]
 fn a_name_that_no_object_can_bear_is_refused_with_the_reason() {
     let long = "a".repeat(64);
     let label = |text: &str| NameError::Label(text.to_owned());
@@ -132,26 +115,6 @@ fn a_wildcard_stands_for_exactly_one_label() {
     }
     assert!(name("a.example.com").matches(&name("A.example.com.")));
     assert!(!name("a.example.com").matches(&wildcard));
-}
-
-#[test]
-fn names_of_questions_become_names_of_objects() {
-    for text in ["www.example.com.", "*.example.com.", "a-1.b."] {
-        assert_eq!(DnsName::try_from(&wire(text)), Ok(name(text)));
-        assert_eq!(dns::Name::from(&name(text)), wire(text));
-    }
-    for (text, error) in [
-        (".", NameError::Empty),
-        ("com.", NameError::SingleLabel),
-        ("a_b.example.com.", NameError::Label("a_b".to_owned())),
-        ("\0.example.com.", NameError::Label("\\x00".to_owned())),
-        ("a.*.example.com.", NameError::Wildcard),
-    ] {
-        assert_eq!(DnsName::from_wire(&wire(text)), Err(error), "{text}");
-    }
-    let dot = dns::Name::from_wire(b"\x03a.b\x07example\x03com\0").unwrap();
-    let error = NameError::Label("a.b".to_owned());
-    assert_eq!(DnsName::from_wire(&dot), Err(error));
 }
 
 proptest! {

@@ -18,30 +18,6 @@ fn text(text: &str) -> Name {
 }
 
 #[test]
-fn text_is_read_as_wire_form_in_lower_case() {
-    for (presentation, wire) in [
-        (".", &b"\0"[..]),
-        ("com", b"\x03com\0"),
-        ("com.", b"\x03com\0"),
-        ("WWW.Example.com.", b"\x03www\x07example\x03com\0"),
-        ("*.example.com", b"\x01*\x07example\x03com\0"),
-    ] {
-        assert_eq!(text(presentation).wire(), wire, "{presentation}");
-    }
-}
-
-#[test]
-fn text_that_is_no_name_is_refused() {
-    let long = "a".repeat(64);
-    // Four labels of 63 octets need 4 * 64 + 1 octets.
-    let huge = [&long[1..]; 4].join(".");
-    let endless = "a".repeat(256);
-    for text in ["..", ".com", "a..b", "a.b..", &long, &huge, &endless] {
-        assert_eq!(Name::from_text(text), None, "{text}");
-    }
-}
-
-#[test]
 fn the_longest_name_has_255_octets() {
     let label = "a".repeat(63);
     let longest = format!("{label}.{label}.{label}.{}", &label[..61]);

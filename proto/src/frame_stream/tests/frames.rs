@@ -1,8 +1,8 @@
 //! Frames from bytes and to bytes: the parser and the codec, on good and on bad input.
 
 use crate::frame_stream::{
-    Codec, Control, ControlKind, EncodeError, Error, Frame, FrameError, FrameErrorKind, FrameRef,
-    Limits, Parsed, encode_data, parse,
+    Codec, Control, ControlKind, EncodeError, Frame, FrameError, FrameErrorKind, FrameRef, Limits,
+    Parsed, encode_data, parse,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use proptest::collection::vec;
@@ -69,53 +69,6 @@ fn a_data_frame_is_read_in_place_and_leaves_what_follows() {
 }
 
 #[test]
-fn the_control_frames_of_coredns_are_read() {
-    let cases = [
-        (
-            control(&[&4u32, &1u32, &DNSTAP]),
-            ControlKind::Ready,
-            vec![DNSTAP],
-        ),
-        (
-            control(&[&1u32, &1u32, &DNSTAP, &1u32, &&b"x"[..]]),
-            ControlKind::Accept,
-            vec![DNSTAP, b"x"],
-        ),
-        (
-            control(&[&2u32, &1u32, &DNSTAP]),
-            ControlKind::Start,
-            vec![DNSTAP],
-        ),
-        (control(&[&3u32]), ControlKind::Stop, vec![]),
-        (control(&[&5u32]), ControlKind::Finish, vec![]),
-        (
-            control(&[&2u32, &1u32, &&b""[..]]),
-            ControlKind::Start,
-            vec![b""],
-        ),
-    ];
-    for (bytes, kind, content_types) in cases {
-        let (frame, consumed) = whole(&bytes);
-        let FrameRef::Control(control) = frame else {
-            panic!("{kind} is a control frame")
-        };
-        assert_eq!((control.kind, consumed), (kind, bytes.len()));
-        assert_eq!(control.content_types, content_types);
-    }
-}
-
-#[test]
-fn a_control_frame_of_an_unknown_type_is_read_without_its_fields() {
-    let bytes = control(&[&9u32, &7u32, &7u32]);
-    let (frame, consumed) = whole(&bytes);
-    assert_eq!(
-        frame,
-        FrameRef::Control(Control::new(ControlKind::Unknown(9)))
-    );
-    assert_eq!(consumed, bytes.len());
-}
-
-#[test]
 fn a_data_frame_at_the_limit_is_accepted_and_a_byte_more_is_refused() {
     let limit = Limits::default().data_frame;
     let full = data(&vec![7; limit]);
@@ -149,7 +102,7 @@ fn a_control_frame_over_the_limit_is_refused_by_its_length_alone() {
 #[test]
 fn a_malformed_control_frame_is_refused_where_it_is_wrong() {
     let long = vec![b'x'; 257];
-    let cases: [(&[&dyn Word], u64, FrameErrorKind); 8] = [
+    let cases: [(&[&dyn Word], u64, FrameErrorKind); 7] = [
         (
             &[&4u32, &2u32, &DNSTAP],
             12,
@@ -197,14 +150,6 @@ fn a_malformed_control_frame_is_refused_where_it_is_wrong() {
                 count: 1,
             },
         ),
-        (
-            &[&5u32, &1u32, &DNSTAP],
-            8,
-            FrameErrorKind::TooManyContentTypes {
-                kind: ControlKind::Finish,
-                count: 1,
-            },
-        ),
     ];
     for (payload, offset, kind) in cases {
         assert_eq!(refused(&control(payload)), FrameError { offset, kind });
@@ -213,50 +158,6 @@ fn a_malformed_control_frame_is_refused_where_it_is_wrong() {
     let kind = FrameErrorKind::FieldTruncated { needed: 4, left: 3 };
     let bytes = [0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 4, 0, 0, 1];
     assert_eq!(refused(&bytes), FrameError { offset: 12, kind });
-}
-
-#[test]
-fn the_codec_counts_its_offset_over_the_whole_stream() {
-    let mut codec = Codec::default();
-    let mut buf = BytesMut::new();
-    buf.extend_from_slice(&control(&[&2u32, &1u32, &DNSTAP]));
-    buf.extend_from_slice(&data(b"hello"));
-    buf.extend_from_slice(&control(&[&2u32, &8u32]));
-    let start = Control::with_content_type(ControlKind::Start, Bytes::from_static(DNSTAP));
-    assert_eq!(codec.decode(&mut buf).unwrap(), Some(Frame::Control(start)));
-    assert_eq!(
-        codec.decode(&mut buf).unwrap(),
-        Some(Frame::Data(Bytes::from_static(b"hello")))
-    );
-    assert_eq!(codec.offset(), 42 + 9);
-    let error = codec.decode(&mut buf).unwrap_err();
-    let Error::Frame(FrameError { offset, kind }) = error else {
-        panic!("{error}")
-    };
-    assert_eq!(
-        (offset, kind),
-        (42 + 9 + 12, FrameErrorKind::UnknownField(8))
-    );
-}
-
-#[test]
-fn the_end_of_the_stream_within_a_frame_is_an_error() {
-    let mut codec = Codec::default();
-    let mut buf = BytesMut::from(&data(b"hello")[..]);
-    assert!(codec.decode_eof(&mut buf).unwrap().is_some());
-    assert!(codec.decode_eof(&mut buf).unwrap().is_none());
-    buf.extend_from_slice(&data(b"hello")[..6]);
-    let error = codec.decode_eof(&mut buf).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::Truncated {
-                offset: 9,
-                missing: 3
-            }
-        ),
-        "{error}"
-    );
 }
 
 #[test]
@@ -296,42 +197,7 @@ fn what_a_reader_would_refuse_is_not_written() {
     let eleven = encode_data(&[0; 11], &limits, &mut dst);
     assert_eq!(eleven, Err(EncodeError::Refused(too_long)));
 
-    let content_type = |length| Bytes::from(vec![b'x'; length]);
-    let long = Control::with_content_type(ControlKind::Start, content_type(257));
-    let kind = FrameErrorKind::ContentTypeTooLong {
-        length: 257,
-        limit: 256,
-    };
-    assert_eq!(
-        long.encode(&limits, &mut dst),
-        Err(EncodeError::Refused(kind))
-    );
-
-    let stop = Control::with_content_type(ControlKind::Stop, content_type(1));
-    let kind = FrameErrorKind::TooManyContentTypes {
-        kind: ControlKind::Stop,
-        count: 1,
-    };
-    assert_eq!(
-        stop.encode(&limits, &mut dst),
-        Err(EncodeError::Refused(kind))
-    );
-
-    let mut many = Control::with_content_type(ControlKind::Ready, content_type(250));
-    many.content_types.push(content_type(243));
-    let kind = FrameErrorKind::ControlTooLong {
-        length: 513,
-        limit: 512,
-    };
-    assert_eq!(
-        many.encode(&limits, &mut dst),
-        Err(EncodeError::Refused(kind))
-    );
     assert_eq!(dst, b"before"[..]);
-
-    many.content_types[1].truncate(242);
-    many.encode(&limits, &mut dst).unwrap();
-    assert_eq!(dst.len(), 6 + 8 + 512);
 }
 
 fn any_frame() -> impl Strategy<Value = Frame> {

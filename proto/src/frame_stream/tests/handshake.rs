@@ -61,14 +61,6 @@ fn a_reader_answers_ready_with_accept_and_stop_with_finish() {
 }
 
 #[test]
-fn a_reader_answers_nothing_to_a_unidirectional_writer() {
-    let mut reader = reader();
-    assert_eq!(reader.on_control(&dnstap(Start)), Ok(Action::None));
-    assert_eq!(reader.on_data(), Ok(()));
-    assert_eq!(reader.on_control(&bare(Stop)), Ok(Action::Finish(None)));
-}
-
-#[test]
 fn a_frame_without_content_type_fits_every_content_type() {
     assert_eq!(
         reader().on_control(&bare(Ready)),
@@ -101,79 +93,6 @@ fn a_reader_refuses_other_content_types_and_says_which() {
         );
         assert!(reader.on_data().is_err(), "a refused START starts nothing");
     }
-}
-
-#[test]
-fn a_reader_refuses_every_control_frame_out_of_turn() {
-    let table: [(&[Control], Phase, &[ControlKind]); 5] = [
-        (&[], Phase::Opening, &[Accept, Stop, Finish, Unknown(9)]),
-        (
-            &[dnstap(Ready)],
-            Phase::AwaitingStart,
-            &[Accept, Stop, Ready, Finish, Unknown(9)],
-        ),
-        (
-            &[dnstap(Start)],
-            Phase::Streaming,
-            &[Accept, Start, Ready, Finish],
-        ),
-        (
-            &[dnstap(Ready), dnstap(Start)],
-            Phase::Streaming,
-            &[Accept, Start, Ready, Finish],
-        ),
-        (
-            &[dnstap(Start), bare(Stop)],
-            Phase::Finished,
-            &[Accept, Start, Stop, Ready, Finish, Unknown(9)],
-        ),
-    ];
-    for (before, phase, kinds) in table {
-        for &kind in kinds {
-            let mut reader = reader_after(before);
-            let expected = Err(HandshakeError::UnexpectedControl { kind, phase });
-            assert_eq!(reader.on_control(&bare(kind)), expected);
-            assert_eq!(reader.phase(), phase);
-        }
-    }
-}
-
-#[test]
-fn a_reader_takes_data_between_start_and_stop_only() {
-    let table: [(&[Control], Phase, &str); 3] = [
-        (&[], Phase::Opening, "data frame at the start of the stream"),
-        (
-            &[dnstap(Ready)],
-            Phase::AwaitingStart,
-            "data frame where START is due",
-        ),
-        (
-            &[dnstap(Start), bare(Stop)],
-            Phase::Finished,
-            "data frame after the end of the stream",
-        ),
-    ];
-    for (before, phase, text) in table {
-        let error = reader_after(before).on_data().unwrap_err();
-        assert_eq!(error, HandshakeError::UnexpectedData { phase });
-        assert_eq!(error.to_string(), text);
-    }
-}
-
-#[test]
-fn a_bidirectional_writer_waits_for_accept_and_for_finish() {
-    let mut writer = WriterHandshake::bidirectional(CONTENT_TYPE);
-    assert_eq!(writer.begin(), Ok(dnstap(Ready)));
-    assert_eq!(writer.phase(), Phase::AwaitingAccept);
-    assert_eq!(
-        writer.on_control(&dnstap(Accept)),
-        Ok(Action::Send(dnstap(Start)))
-    );
-    assert_eq!(writer.phase(), Phase::Streaming);
-    assert_eq!(writer.stop(), Ok(bare(Stop)));
-    assert_eq!(writer.phase(), Phase::AwaitingFinish);
-    assert_eq!(writer.on_control(&bare(Finish)), Ok(Action::Finish(None)));
-    assert_eq!(writer.phase(), Phase::Finished);
 }
 
 /// A stream of these control frames, with `payload` between each two.

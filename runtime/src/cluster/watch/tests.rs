@@ -170,25 +170,6 @@ async fn sees(script: impl IntoIterator<Item = Scripted>, expected: &[&str]) {
     assert!(more.is_err(), "{more:?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn version_that_is_gone_leads_to_a_new_list() {
-    let status = json!({ "kind": "Status", "status": "Failure", "code": 410, "reason": "Expired" });
-    for gone in [
-        changes("watch=true", &[("ERROR", status.clone())]),
-        ("watch=true", 410, status.to_string()),
-    ] {
-        sees(
-            [
-                streamed(5, &[good("a", 3), good("b", 4)]),
-                gone,
-                streamed(20, &[good("b", 19)]),
-            ],
-            &["synced a@3 b@4", "synced b@19"],
-        )
-        .await;
-    }
-}
-
 /// After a restore of etcd, a watch from the known version stays silent.
 #[tokio::test(start_paused = true)]
 async fn server_that_went_back_is_listed_anew() {

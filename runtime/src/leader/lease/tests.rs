@@ -196,22 +196,6 @@ async fn lease_of_a_replica_with_another_clock_is_taken_15_s_after_its_last_rene
 }
 
 #[tokio::test(start_paused = true)]
-async fn report_of_a_standby_is_no_renewal() {
-    let server = Server::default();
-    server.renew("dead", SignedDuration::ZERO);
-    let standby = Replica::start(&server, "standby", 1);
-    let mut us = Replica::start(&server, "us", 1);
-    for servers in 2..10 {
-        between_turns().await;
-        standby.heard.store(servers, Relaxed);
-        us.heard.store(servers, Relaxed);
-    }
-    standby.task.abort();
-    let after = us.leads(true).await;
-    assert!(after <= seconds(15), "{after:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn leader_whose_lease_is_stolen_leads_no_more_and_takes_it_back_when_it_expires() {
     let server = Server::default();
     let mut us = Replica::start(&server, "us", 0);

@@ -61,6 +61,3 @@ pub(super) fn fill_metadata<K: Kind>(object: &mut K, key: &ObjectKey, text: &str
     meta.name = Some(key.name.clone());
     meta.resource_version = Some(format!("{file:x}-{:x}", rapidhash_v3(text.as_bytes())));
 }
-
-#[cfg(test)]
-mod tests;

@@ -64,6 +64,3 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Option<Content>> {
         fingerprint,
     }))
 }
-
-#[cfg(test)]
-mod tests;

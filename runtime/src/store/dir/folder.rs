@@ -124,6 +124,3 @@ pub(super) fn is_hidden(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     name.starts_with(b".") || name == b"lost+found"
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,22 +1,20 @@
 //! The contract, and the statements of the module's documentation.
 
 use std::{
-    io::{BufRead, BufReader},
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::PathBuf,
     pin::Pin,
-    process::{Command, Stdio},
     time::Duration,
 };
 
 use kube::ResourceExt;
 use proto::api::DnsNameResolver;
 use tempfile::TempDir;
-use tokio::{runtime::Runtime, time::timeout};
+use tokio::time::timeout;
 
 use super::{file::MAX_SIZE, object::LOCK, *};
 use crate::lock::Lock;
-use crate::store::contract::{self, add_name, next, resolver, status};
+use crate::store::contract::{self, next, resolver, status};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 

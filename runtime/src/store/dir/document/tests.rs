@@ -2,66 +2,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-const TEXT: &str = "\
-# rules
-spec:
-  egress:
-  - type: Allow
-    to: { dnsName: www.example.com }
-  - to: {}
----
----
-# nothing
---- # third
-items:
-- spec:
-    name: x
-";
-
-#[test]
-fn documents_of_a_file_are_the_parts_between_markers() {
-    let of = |text: &str| {
-        let parsed = documents(text).iter().map(Document::parse).collect();
-        let parsed: Result<Vec<Value>, Error> = parsed;
-        let parsed = parsed.unwrap().into_iter();
-        let parsed = parsed.filter(|it| !it.is_null());
-        parsed.map(|it| it.to_string()).collect::<Vec<_>>()
-    };
-    for (text, expected) in [
-        ("a: 1", &["{\"a\":1}"][..]),
-        ("a: 1\n---\nb: 2\n", &["{\"a\":1}", "{\"b\":2}"]),
-        (
-            "---\r\na: 1\r\n---\r\nb: 2\r\n",
-            &["{\"a\":1}", "{\"b\":2}"],
-        ),
-        ("%YAML 1.2\n---\na: 1\n...\n", &["{\"a\":1}"]),
-        ("a: |\n  ---\n  x\n", &["{\"a\":\"---\\nx\\n\"}"]),
-        (
-            "{\n\t\"a\": 1,\n\t\"b\": [\n\t\t2\n\t]\n}\n",
-            &["{\"a\":1,\"b\":[2]}"],
-        ),
-        ("", &[]),
-        ("# a comment\n---\n---\n", &[]),
-    ] {
-        assert_eq!(of(text), expected, "{text}");
-    }
-}
-
-#[test]
-fn line_of_a_part_is_that_of_its_key() {
-    let documents = documents(TEXT);
-    let of = |index: usize, path: &str| documents[index].line_of(path);
-    assert_eq!(of(0, "spec.egress"), 3);
-    assert_eq!(of(0, "spec.egress.0.to.dnsName"), 5);
-    assert_eq!(of(0, "spec.egress.1.to"), 6);
-    assert_eq!(of(0, "spec.egress.1"), 6);
-    let last = documents.len() - 1;
-    assert_eq!(of(last, "items.0.spec.name"), 13);
-    // A part that is not there has the line of its document.
-    assert_eq!(of(0, "spec.egress.7"), 2);
-    assert_eq!(of(last, "spec"), 11);
-}
-
 #[test]
 fn bomb_is_at_fault() {
     let mut laughs = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");

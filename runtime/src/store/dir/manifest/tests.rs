@@ -64,19 +64,6 @@ fn fault_with(good: &str, bad: &str) -> String {
 }
 
 #[test]
-fn manifest_as_people_write_it_is_read() {
-    for object in [
-        read(GOOD).unwrap(),
-        elsewhere(GOOD).objects.remove(&key()).unwrap().unwrap(),
-    ] {
-        assert_eq!(ObjectKey::of(&object), key());
-        assert_eq!(object.spec.name, "www.example.com.");
-        let names = object.status.unwrap().resolved_names;
-        assert_eq!(names[0].resolved_addresses[0].ip, "192.0.2.1");
-    }
-}
-
-#[test]
 fn metadata_may_be_left_out_in_its_own_place_only() {
     for metadata in ["metadata: {}\n", "metadata:\n", ""] {
         let text = GOOD.replace("metadata:\n  name: a\n  namespace: ns\n", metadata);
@@ -86,29 +73,6 @@ fn metadata_may_be_left_out_in_its_own_place_only() {
         let expected =
             "line 2: `metadata` does not name an object: the namespace is not a DNS label";
         assert_eq!(manifest.faults, [expected]);
-    }
-}
-
-#[test]
-fn manifest_that_contradicts_its_place_is_at_fault() {
-    let kind =
-        "line 1: `apiVersion` and `kind` are not network.openshift.io/v1alpha1 and DNSNameResolver";
-    for (good, bad, fault) in [
-        ("v1alpha1", "v1", kind),
-        ("DNSNameResolver", "Pod", kind),
-        ("kind: DNSNameResolver\n", "", kind),
-        (
-            "  name: a",
-            "  name: b",
-            "line 1: `metadata` names ns/b, and the path ns/a",
-        ),
-        (
-            "namespace: ns",
-            "namespace: other",
-            "line 1: `metadata` names other/a, and the path ns/a",
-        ),
-    ] {
-        assert_eq!(fault_with(good, bad), fault);
     }
 }
 
@@ -144,17 +108,6 @@ fn fault_of_a_manifest_has_its_line() {
 }
 
 #[test]
-fn text_that_is_no_manifest_is_at_fault() {
-    for empty in ["", "\n", "# a comment\n", "---\n"] {
-        assert_eq!(read(empty).unwrap_err(), "the file is empty");
-    }
-    for text in ["half", "[]", "5"] {
-        let fault = read(text).unwrap_err();
-        assert!(fault.contains("`apiVersion` and `kind` are not"), "{fault}");
-    }
-}
-
-#[test]
 fn documents_and_lists_have_objects_beside_other_kinds() {
     let of = |name: &str| GOOD.replace("name: a", &format!("name: {name}"));
     let pod = "apiVersion: v1\nkind: Pod\nspec: {containers: [{dnsname: x}]}\n";
@@ -171,75 +124,6 @@ fn documents_and_lists_have_objects_beside_other_kinds() {
     assert!(manifest.is_whole && manifest.document.is_none());
     assert!(elsewhere::<DnsNameResolver>(GOOD).document.is_some());
     assert!(elsewhere::<DnsNameResolver>(&list).document.is_none());
-}
-
-#[test]
-fn document_that_does_not_decode_costs_itself_alone() {
-    let of = |name: &str| GOOD.replace("name: a", &format!("name: {name}"));
-    let bad = of("bad").replace("  name: www.example.com.", "  name: [x]");
-    let manifest = elsewhere::<DnsNameResolver>(&[of("a"), bad, of("b")].join("---\n"));
-    assert_eq!(names(&manifest), ["ns/a", "ns/b"]);
-    let undecodable = manifest.objects.iter().filter(|(_, it)| it.is_none());
-    let undecodable: Vec<_> = undecodable.map(|(key, _)| key.to_string()).collect();
-    assert_eq!(undecodable, ["ns/bad"]);
-    assert!(
-        manifest.is_whole && manifest.faults[0].contains("line 22: "),
-        "{:?}",
-        manifest.faults
-    );
-    // It may have been any object.
-    let manifest = elsewhere::<DnsNameResolver>(&[of("a"), "half: [".to_owned()].join("---\n"));
-    assert_eq!(names(&manifest), ["ns/a"]);
-    assert!(!manifest.is_whole);
-}
-
-#[test]
-fn output_of_kubectl_is_read_without_a_fault() {
-    let text = "\
-apiVersion: v1
-items:
-- apiVersion: k8s.ovn.org/v1
-  kind: EgressFirewall
-  metadata:
-    annotations:
-      kubectl.kubernetes.io/last-applied-configuration: |
-        {\"apiVersion\":\"k8s.ovn.org/v1\",\"kind\":\"EgressFirewall\"}
-    creationTimestamp: \"2026-01-31T12:00:00Z\"
-    generation: 1
-    managedFields:
-    - apiVersion: k8s.ovn.org/v1
-      fieldsType: FieldsV1
-      fieldsV1:
-        f:spec:
-          .: {}
-      manager: kubectl
-      operation: Update
-      time: \"2026-01-31T12:00:00Z\"
-    name: default
-    namespace: team-a
-    resourceVersion: \"42\"
-    uid: 00000000-0000-4000-8000-000000000000
-  spec:
-    egress:
-    - to:
-        dnsName: www.example.com
-      type: Allow
-  status:
-    status: done
-    other: 1
-kind: List
-metadata:
-  resourceVersion: \"\"
-";
-    let manifest = elsewhere::<EgressFirewall>(text);
-    assert!(manifest.faults.is_empty(), "{:?}", manifest.faults);
-    let object = manifest.objects.values().next().unwrap();
-    let object = object.as_ref().unwrap();
-    assert_eq!(
-        object.metadata.uid.as_deref(),
-        Some("00000000-0000-4000-8000-000000000000")
-    );
-    assert_ne!(object.metadata.resource_version.as_deref(), Some("42"));
 }
 
 const FIREWALL: &str = "\

@@ -44,22 +44,6 @@ fn file(name: &str, is_complete: bool) -> (Vec<(String, bool)>, bool) {
 }
 
 #[tokio::test]
-async fn file_is_due_at_once_when_it_was_closed_renamed_or_removed() {
-    let dir = tempfile::tempdir().unwrap();
-    let subject = &mut subject(dir.path());
-    let path = dir.path().join("a.yaml");
-    fs::write(&path, "text").unwrap();
-    subject.wait().await;
-    assert_eq!(changes(subject), file("a.yaml", true));
-    fs::write(dir.path().join(".new"), "text").unwrap();
-    assert_eq!(changes(subject), (vec![], false));
-    fs::rename(dir.path().join(".new"), &path).unwrap();
-    assert_eq!(changes(subject), file("a.yaml", true));
-    fs::remove_file(&path).unwrap();
-    assert_eq!(changes(subject), file("a.yaml", true));
-}
-
-#[tokio::test]
 async fn file_that_is_being_written_is_due_after_a_pause() {
     let dir = tempfile::tempdir().unwrap();
     let subject = &mut subject(dir.path());
@@ -69,26 +53,6 @@ async fn file_that_is_being_written_is_due_after_a_pause() {
     assert_eq!(changes(subject), file("a.yaml", false));
     drop(writer);
     assert_eq!(changes(subject), file("a.yaml", true));
-}
-
-#[tokio::test]
-async fn name_that_is_no_manifest_leads_to_a_list_if_it_may_matter() {
-    let dir = tempfile::tempdir().unwrap();
-    let subject = &mut subject(dir.path());
-    for (name, is_list_due) in [
-        ("folder", true),
-        ("..data", true),
-        (".a.tmp", false),
-        (".lock", false),
-        (".git.yaml", false),
-    ] {
-        fs::write(dir.path().join(name), "text").unwrap();
-        assert_eq!(changes(subject), (vec![], is_list_due), "{name}");
-    }
-    fs::write(dir.path().join("folder"), "other").unwrap();
-    assert_eq!(changes(subject), (vec![], false), "content matters not");
-    fs::write(dir.path().join("a.json"), "text").unwrap();
-    assert_eq!(changes(subject), file("a.json", true));
 }
 
 #[tokio::test]

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::future::join_all;
-
 use super::*;
 
 /// The names in the folder of objects.
@@ -12,33 +10,6 @@ fn listed(dir: &Dir) -> BTreeSet<String> {
     entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect()
-}
-
-#[tokio::test]
-async fn hundred_writes_at_the_same_time_are_all_done() {
-    let dir = Dir::new();
-    let objects: Vec<_> = (0..100).map(|i| resolver("ns", &format!("n{i}"))).collect();
-    let made = join_all(objects.iter().map(|object| dir.store.create(object))).await;
-    let files: BTreeSet<_> = (0..100).map(|i| format!("n{i}.yaml")).collect();
-    assert_eq!(listed(&dir), files, "nothing is left, and nothing missing");
-    let changes = made.into_iter().map(|object| {
-        let mut object = object.unwrap();
-        object.status = Some(status(&["www.example.com."]));
-        object
-    });
-    let changes: Vec<_> = changes.collect();
-    let stored = join_all(
-        changes
-            .iter()
-            .map(|object| dir.store.replace_status(object)),
-    )
-    .await;
-    for stored in stored {
-        let stored = stored.unwrap();
-        let found = dir.get(&stored.name_any()).await.unwrap();
-        assert_eq!(found, stored, "what is returned is what is there");
-    }
-    assert_eq!(listed(&dir), files);
 }
 
 /// The result of a write, with `meanwhile` run between its read of the file and its rename.

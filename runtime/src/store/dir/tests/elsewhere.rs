@@ -48,23 +48,3 @@ async fn own_file_with_more_than_its_object_is_never_written() {
         assert_eq!(fs::read_to_string(dir.file("a")).unwrap(), text);
     }
 }
-
-#[tokio::test]
-async fn change_of_another_file_is_seen_at_once() {
-    let dir = Dir::new();
-    let mut watch = dir.watch();
-    assert!(synced(&mut watch).await.is_empty());
-    let file = dir.dir.path().join("team/rules.yaml");
-    fs::create_dir(file.parent().unwrap()).unwrap();
-    for name in ["a", "b"] {
-        fs::write(&file, [named("a"), named(name)].join("---\n")).unwrap();
-        while applied(&mut watch).await.name_any() != name {}
-    }
-    fs::remove_file(&file).unwrap();
-    let mut deleted = [next(&mut watch).await, next(&mut watch).await];
-    deleted.sort_by_key(|event| format!("{event:?}"));
-    assert_eq!(
-        deleted,
-        [Event::Deleted(key("a")), Event::Deleted(key("b"))]
-    );
-}

@@ -3,53 +3,6 @@
 use super::*;
 
 #[tokio::test]
-async fn object_is_a_file_that_people_can_read() {
-    let dir = Dir::new();
-    let made = dir.store.create(&resolver("ns", "a")).await.unwrap();
-    let text = fs::read_to_string(dir.file("a")).unwrap();
-    let uid = made.uid().unwrap();
-    assert_eq!(
-        text,
-        format!(
-            "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nmetadata:\n  name: a\n  namespace: ns\n  uid: {uid}\nspec:\n  name: www.example.com.\n"
-        )
-    );
-    let names: Vec<_> = fs::read_dir(dir.folder())
-        .unwrap()
-        .map(|e| e.unwrap().file_name())
-        .collect();
-    assert_eq!(names, ["a.yaml"]);
-}
-
-#[tokio::test]
-async fn edit_by_hand_counts_as_a_change() {
-    let dir = Dir::new();
-    let made = dir.store.create(&resolver("ns", "a")).await.unwrap();
-    let text = fs::read_to_string(dir.file("a")).unwrap();
-    let mut changed = made.clone();
-    changed.status = Some(status(&["www.example.com."]));
-
-    fs::write(dir.file("a"), format!("{text}# seen\n")).unwrap();
-    let refused = dir.store.replace_status(&changed).await;
-    assert!(
-        matches!(refused, Err(StoreError::Conflict(_))),
-        "{refused:?}"
-    );
-
-    // The same content in a new file is also a change. The old file stays, so that its inode is not used again.
-    fs::rename(dir.file("a"), dir.folder().join("old")).unwrap();
-    fs::write(dir.file("a"), &text).unwrap();
-    let refused = dir.store.replace_status(&changed).await;
-    assert!(
-        matches!(refused, Err(StoreError::Conflict(_))),
-        "{refused:?}"
-    );
-
-    changed.metadata.resource_version = dir.get("a").await.unwrap().resource_version();
-    dir.store.replace_status(&changed).await.unwrap();
-}
-
-#[tokio::test]
 async fn status_write_keeps_the_rest_of_the_file_and_its_mode() {
     let dir = Dir::new();
     dir.write(
