@@ -12,7 +12,7 @@ use super::{
     programs::MOST_NAMED,
     report::{Finding, Topic},
 };
-use crate::corefile::{Effective, Imports, KEY, Line, Scope, bypasses, findings, parse};
+use crate::corefile::{Imports, KEY, Line, Scope, bypasses, findings, parse};
 
 /// The endpoints of a collector's Service, as a Corefile names them.
 struct Endpoints {
@@ -86,10 +86,8 @@ impl<'a> Found<'a> {
 
     /// The endpoints of its `dnstap` lines.
     fn endpoints(&self) -> Result<BTreeSet<String>, String> {
-        let corefile = parse(&self.text).map_err(|error| error.to_string())?;
-        let blocks = corefile.blocks.iter();
-        let blocks = blocks.map(|block| Effective::of(block, &corefile, &self.imports));
-        let directives = blocks.flat_map(|block| block.directives);
+        let corefile = parse(&self.text, &self.imports).map_err(|error| error.to_string())?;
+        let directives = corefile.blocks.iter().flat_map(|block| &block.directives);
         let lines = directives.filter(|it| it.name == "dnstap");
         Ok(lines
             .filter_map(|it| it.arg(0).map(str::to_owned))
@@ -234,7 +232,7 @@ fn lint(topic: &mut Topic, found: &Found<'_>, lines: &[Line], scope: &Scope) {
     if lines.is_empty() {
         return;
     }
-    let told = match findings(&found.text, lines, 1, scope, &found.imports) {
+    let told = match findings(&found.text, lines, scope, &found.imports) {
         Ok(told) => told,
         Err(error) => {
             topic.fault(
