@@ -2,14 +2,15 @@
 //!
 //! - `patch`: inserts or removes the `dnstap` line; all other bytes stay.
 //! - `render`: generates a Corefile from named servers with zones and upstreams.
-//! - `config_map`: the ConfigMap that holds a Corefile.
-//! - `lex`, [`parse`](parse()): server blocks and directives, with their positions.
+//! - `config_map`: the ConfigMap that holds a Corefile. `live`: that of the cluster.
+//! - `lex`, [`parse`](parse()): server blocks and directives, with their positions, as CoreDNS reads them.
 //! - `lint`: which blocks answer for external names, whether they stream, and what hides names.
 
 pub(crate) mod args;
 mod config_map;
 mod lex;
 mod lint;
+mod live;
 mod parse;
 mod patch;
 mod render;
@@ -32,18 +33,22 @@ use self::{
 };
 pub(crate) use self::{
     lint::{Line, Scope, bypasses, findings},
-    parse::{Imports, parse},
+    parse::{Imports, custom_files, parse},
 };
 
 /// The key of a ConfigMap with a Corefile.
 pub(crate) const KEY: &str = "Corefile";
 
+/// The ConfigMap whose keys the Corefile imports on k3s, AKS, Gardener and others. They own the Corefile itself.
+pub(crate) const CUSTOM: &str = "coredns-custom";
+
 /// Runs `egress corefile`. Returns whether no fault was found.
 ///
 /// # Errors
 /// [`UsageError`] for a text that is no Corefile, with the line; failures to read or write.
-pub(crate) fn run(args: CorefileArgs) -> anyhow::Result<bool> {
+pub(crate) async fn run(args: CorefileArgs) -> anyhow::Result<bool> {
     match args.action {
+        CorefileAction::Patch(patch) if patch.live => live::run(&patch).await,
         CorefileAction::Patch(patch) => {
             let input = read(patch.input.file.as_deref())?;
             let output = patched(&patch, &input)?;

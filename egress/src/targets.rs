@@ -34,25 +34,33 @@ pub struct TargetArgs {
     /// The `--inspect` URL of a collector; repeatable.
     ///
     /// With this flag, `--ovn-writer` or `--policy-writer` the command asks these programs only, and no cluster. Default: none.
-    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_local)]
+    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_local, conflicts_with = "context")]
     pub collector: Vec<ListenAddress>,
 
     /// The `--inspect` URL of an ovn-writer; repeatable.
     ///
     /// Default: none.
-    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_local)]
+    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_local, conflicts_with = "context")]
     pub ovn_writer: Vec<ListenAddress>,
 
     /// The `--inspect` URL of a policy-writer; repeatable.
     ///
     /// Default: none.
-    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_local)]
+    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_local, conflicts_with = "context")]
     pub policy_writer: Vec<ListenAddress>,
 
+    #[command(flatten)]
+    pub cluster: AccessArgs,
+}
+
+/// Where the cluster is, and the chart in it.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Where to ask")]
+pub struct AccessArgs {
     /// The context of the kubeconfig.
     ///
     /// The command finds the kubeconfig as kubectl does. Default: the current context.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["collector", "ovn_writer", "policy_writer"])]
+    #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 
     /// The namespace in which the chart is installed.
@@ -190,7 +198,7 @@ impl TargetArgs {
     /// [`UsageError`](runtime::UsageError): there is no cluster, or it does not list its pods.
     pub(crate) async fn find(&self) -> anyhow::Result<Targets> {
         if !self.are_local() {
-            return Access::new(self).await?.targets().await;
+            return Access::new(&self.cluster).await?.targets().await;
         }
         Ok(self.find_local())
     }

@@ -15,13 +15,13 @@ use super::{
 use crate::corefile::{Imports, KEY, Line, Scope, bypasses, findings, parse};
 
 /// The endpoints of a collector's Service, as a Corefile names them.
-struct Endpoints {
+pub(crate) struct Endpoints {
     service: String,
-    all: Vec<String>,
+    pub(crate) all: Vec<String>,
 }
 
 impl Endpoints {
-    fn of(service: &Service) -> Self {
+    pub(crate) fn of(service: &Service) -> Self {
         let spec = service.spec.clone().unwrap_or_default();
         let ip = spec.cluster_ip.unwrap_or_default();
         let host = match ip.contains(':') {

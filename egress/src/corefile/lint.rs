@@ -110,6 +110,14 @@ impl Line {
             && directive.arg(0).map(endpoint) == Some(endpoint(&self.endpoint))
     }
 
+    /// The line of a directive, which may lack something.
+    pub(crate) fn of(directive: &Directive) -> Option<Self> {
+        Some(Self {
+            endpoint: directive.arg(0)?.to_owned(),
+            extra: said(directive, "extra").map(|it| it.text.clone()),
+        })
+    }
+
     /// The text of the line, without the indentation of its first line; `end` ends a line.
     pub(crate) fn shown(&self, indent: &str, end: &str) -> String {
         let endpoint = &self.endpoint;

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(crate) use self::imports::Imports;
+pub(crate) use self::imports::{Imports, custom_files};
 use super::lex::{Token, tokens};
 
 /// The most imports of a Corefile: a file may import itself.

@@ -13,7 +13,7 @@ use runtime::{
 };
 use tokio::time::timeout;
 
-use super::{Route, Target, TargetArgs, Targets};
+use super::{AccessArgs, Route, Target, Targets};
 use crate::PROGRAM;
 
 /// The label of the chart with the program of a pod.
@@ -33,7 +33,7 @@ impl Access {
     ///
     /// # Errors
     /// [`UsageError`]: no cluster is configured, or its configuration cannot be used.
-    pub(crate) async fn new(args: &TargetArgs) -> Result<Self, UsageError> {
+    pub(crate) async fn new(args: &AccessArgs) -> Result<Self, UsageError> {
         let cluster = Cluster::find_context(args.context.as_deref(), PROGRAM).await;
         let cluster = cluster.map_err(|error| {
             UsageError(format!(

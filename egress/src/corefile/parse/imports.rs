@@ -22,6 +22,16 @@ pub(crate) enum Imports {
     Files(BTreeMap<String, String>),
 }
 
+/// The keys of the ConfigMap `coredns-custom` as files. Platforms mount it below the Corefile.
+pub(crate) fn custom_files(data: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let files = data.into_iter();
+    let mut files: BTreeMap<_, _> = files
+        .map(|(key, it)| (format!("custom/{key}"), it))
+        .collect();
+    files.insert("custom/".to_owned(), String::new());
+    files
+}
+
 impl Imports {
     /// The folder of the Corefile.
     pub(super) fn folder(&self) -> PathBuf {

@@ -86,7 +86,7 @@ fn what_is_no_corefile_is_an_error_with_its_line() {
         ("(a) {\n import a\n}\n", 1, "itself"),
         (
             "(a) {\n import b\n}\n(b) {\n import a\n}\n. {\n import a\n}\n",
-            2,
+            5,
             "10000",
         ),
         (". {\n import\n}\n", 2, "no argument"),
