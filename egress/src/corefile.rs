@@ -33,7 +33,7 @@ use self::{
 };
 pub(crate) use self::{
     lint::{Line, Scope, bypasses, findings},
-    parse::{Imports, custom_files, parse},
+    parse::{Corefile, Imports, custom_files, parse},
 };
 
 /// The key of a ConfigMap with a Corefile.
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: CorefileArgs) -> anyhow::Result<bool> {
             let (corefile, imports) = open(&input, &check)?;
             let scope = check.scope.scope();
             let lines = check.line.lines();
-            let found = usage(findings(&corefile, &lines, &scope, &imports))?;
+            let found = findings(&usage(parse(&corefile, &imports))?, &lines, &scope);
             let lines: Vec<String> = found.iter().map(|it| format!("{it}\n")).collect();
             write(&lines.concat())?;
             Ok(!found.iter().any(|finding| finding.is_fault))
@@ -92,7 +92,7 @@ fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
         return Err(UsageError("--dnstap is missing".to_owned()).into());
     } else {
         let output = usage(added(&corefile, &lines, &scope, &imports))?;
-        warn(&usage(findings(&output, &lines, &scope, &imports))?);
+        warn(&findings(&usage(parse(&output, &imports))?, &lines, &scope));
         output
     };
     if args.input.configmap {
@@ -168,5 +168,5 @@ fn write(text: &str) -> anyhow::Result<()> {
 }
 
 fn usage<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, UsageError> {
-    result.map_err(|error| UsageError(error.to_string()))
+    result.map_err(|error| UsageError(format!("{error:#}")))
 }

@@ -177,10 +177,7 @@ impl LineArgs {
 impl ScopeArgs {
     /// The cluster's own domains in normal form.
     pub(crate) fn scope(&self) -> Scope {
-        let plain = |domain: &String| domain.trim_end_matches('.').to_ascii_lowercase();
-        Scope {
-            cluster_domains: self.cluster_domain.iter().map(plain).collect(),
-        }
+        Scope::new(&self.cluster_domain)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt};
 
 use super::{
     lex::Token,
-    parse::{Block, Directive, Imports, SyntaxError, parse},
+    parse::{Block, Corefile, Directive},
 };
 
 /// The indentation if a block has none.
@@ -54,6 +54,13 @@ impl fmt::Display for Finding {
 }
 
 impl Scope {
+    pub(crate) fn new(domains: &[String]) -> Self {
+        let plain = |domain: &String| domain.trim_end_matches('.').to_ascii_lowercase();
+        Self {
+            cluster_domains: domains.iter().map(plain).collect(),
+        }
+    }
+
     /// Whether the block answers for names outside of the cluster.
     pub(crate) fn is_external(&self, block: &Block) -> bool {
         block.keys.iter().any(|key| !self.is_own(&zone(key)))
@@ -151,21 +158,12 @@ pub(crate) fn said<'a>(directive: &'a Directive, word: &str) -> Option<&'a Token
 }
 
 /// The findings of a Corefile, sorted by line. Each of `lines` is required. Without any, one line is.
-///
-/// # Errors
-/// The text is no Corefile.
-pub(crate) fn findings(
-    text: &str,
-    lines: &[Line],
-    scope: &Scope,
-    imports: &Imports,
-) -> Result<Vec<Finding>, SyntaxError> {
-    let corefile = parse(text, imports)?;
+pub(crate) fn findings(corefile: &Corefile, lines: &[Line], scope: &Scope) -> Vec<Finding> {
     // Blocks that import the same text have the same findings.
     let mut found = BTreeSet::new();
-    for (line, pattern) in corefile.unknown {
+    for (line, pattern) in &corefile.unknown {
         found.insert(Finding {
-            line,
+            line: *line,
             is_fault: false,
             words: format!("`import {pattern}`: the imported server blocks cannot be checked here"),
         });
@@ -213,7 +211,7 @@ pub(crate) fn findings(
             }
         }
     }
-    Ok(found.into_iter().collect())
+    found.into_iter().collect()
 }
 
 /// The servers to which a block forwards.
@@ -226,15 +224,8 @@ fn upstreams(block: &Block) -> impl Iterator<Item = &str> {
 /// The findings of a NodeLocal DNSCache's Corefile, whose CoreDNS has no dnstap. They are the
 /// blocks that send external names elsewhere than to the cluster's DNS, so that no collector
 /// receives the answers.
-///
-/// # Errors
-/// The text is no Corefile.
-pub(crate) fn bypasses(
-    text: &str,
-    scope: &Scope,
-    imports: &Imports,
-) -> Result<Vec<Finding>, SyntaxError> {
-    let blocks = parse(text, imports)?.blocks;
+pub(crate) fn bypasses(corefile: &Corefile, scope: &Scope) -> Vec<Finding> {
+    let blocks = &corefile.blocks;
     let own = blocks.iter().filter(|it| scope.is_cluster(it));
     let own: BTreeSet<&str> = own.flat_map(upstreams).collect();
     let mut found = Vec::new();
@@ -254,7 +245,7 @@ pub(crate) fn bypasses(
             });
         }
     }
-    Ok(found)
+    found
 }
 
 /// The effect of a directive that hides names.

@@ -14,7 +14,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, ObjectMeta, PostParams, Preconditions},
+    api::{DeleteParams, PostParams, Preconditions},
 };
 use runtime::{UsageError, inspect::client::ANSWER_TIMEOUT, store::ObjectKey};
 use tokio::time::timeout;
@@ -63,9 +63,9 @@ pub(super) async fn run(args: &PatchArgs) -> anyhow::Result<bool> {
     };
     let scope = args.input.scope.scope();
     let new = usage(found.maps.patched(&lines, &scope, args.remove))?;
-    let (corefile, imports) = (new.corefile(), new.imports());
+    let corefile = usage(parse(new.corefile(), &new.imports()))?;
     if !args.remove {
-        warn(&usage(findings(corefile, &lines, &scope, &imports))?);
+        warn(&findings(&corefile, &lines, &scope));
     }
     let ObjectKey { namespace, name } = &found.key;
     let diff = found.maps.diff(&new, namespace, name);
@@ -82,10 +82,15 @@ pub(super) async fn run(args: &PatchArgs) -> anyhow::Result<bool> {
         if !args.yes && !is_confirmed()? {
             bail!("not applied");
         }
-        found.apply(&new).await?;
+        if found.maps.main != new.main {
+            found.write(name, Some(&found.main), &new.main).await?;
+        }
+        if found.maps.custom != new.custom {
+            let custom = found.custom.as_ref();
+            found.write(CUSTOM, custom, &new.custom).await?;
+        }
         output::line("Applied. CoreDNS loads it within two minutes.")?;
-        let blocks = usage(parse(corefile, &imports))?.blocks;
-        let mut all = blocks.iter().flat_map(|it| &it.directives);
+        let mut all = corefile.blocks.iter().flat_map(|it| &it.directives);
         if !all.any(|it| it.name == "reload") {
             let hint = "The Corefile has no `reload`: restart CoreDNS's pods now.";
             output::line(hint)?;
@@ -216,69 +221,53 @@ impl Found {
         }
     }
 
-    /// Writes what changed. A ConfigMap that was changed meanwhile is refused.
-    async fn apply(&self, new: &Maps) -> anyhow::Result<()> {
+    /// Writes, makes or deletes a ConfigMap. One that was changed meanwhile is refused.
+    async fn write(
+        &self,
+        name: &str,
+        old: Option<&ConfigMap>,
+        data: &maps::Data,
+    ) -> anyhow::Result<()> {
         let params = PostParams {
             field_manager: Some(PROGRAM.to_owned()),
             ..PostParams::default()
         };
-        let replaced = |map: &ConfigMap, data: &maps::Data| ConfigMap {
-            data: Some(data.clone()),
-            ..map.clone()
+        let mut map = old.cloned().unwrap_or_else(|| {
+            let label = (MADE.0.to_owned(), MADE.1.to_owned());
+            let mut map = ConfigMap::default();
+            map.metadata.name = Some(name.to_owned());
+            map.metadata.labels = Some([label].into());
+            map
+        });
+        map.data = Some(data.clone());
+        let is_made = map.labels().get(MADE.0).is_some_and(|it| it == MADE.1);
+        let answer = async {
+            if old.is_none() {
+                self.api.create(&params, &map).await?;
+            } else if is_made && data.is_empty() {
+                let version = Preconditions {
+                    resource_version: map.resource_version(),
+                    uid: None,
+                };
+                let params = DeleteParams::default().preconditions(version);
+                self.api.delete(name, &params).await?;
+            } else {
+                self.api.replace(name, &params, &map).await?;
+            }
+            Ok(())
         };
-        if self.maps.main != new.main {
-            let map = replaced(&self.main, &new.main);
-            written(
-                &self.key.name,
-                self.api.replace(&self.key.name, &params, &map),
-            )
-            .await?;
+        let answer = timeout(ANSWER_TIMEOUT, answer).await;
+        match answer.context("the API server does not answer in time")? {
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                bail!("ConfigMap {name} was changed meanwhile: run the command again")
+            }
+            answer => answer.with_context(|| format!("ConfigMap {name} is not changed")),
         }
-        if self.maps.custom == new.custom {
-            return Ok(());
-        }
-        let Some(custom) = &self.custom else {
-            let metadata = ObjectMeta {
-                name: Some(CUSTOM.to_owned()),
-                labels: Some([(MADE.0.to_owned(), MADE.1.to_owned())].into()),
-                ..ObjectMeta::default()
-            };
-            let map = ConfigMap {
-                metadata,
-                data: Some(new.custom.clone()),
-                ..ConfigMap::default()
-            };
-            return written(CUSTOM, self.api.create(&params, &map)).await;
-        };
-        let is_ours = custom.labels().get(MADE.0).is_some_and(|it| it == MADE.1);
-        if is_ours && new.custom.is_empty() {
-            let params = DeleteParams::default().preconditions(Preconditions {
-                resource_version: custom.resource_version(),
-                uid: custom.uid(),
-            });
-            return written(CUSTOM, self.api.delete(CUSTOM, &params)).await;
-        }
-        let map = replaced(custom, &new.custom);
-        written(CUSTOM, self.api.replace(CUSTOM, &params, &map)).await
     }
 }
 
 fn seen<T>(seen: Result<T, crate::check::Unseen>) -> anyhow::Result<T> {
     seen.map_err(|unseen| anyhow!(unseen.0))
-}
-
-async fn written<T>(
-    name: &str,
-    answer: impl Future<Output = Result<T, kube::Error>>,
-) -> anyhow::Result<()> {
-    let answer = timeout(ANSWER_TIMEOUT, answer).await;
-    match answer.context("the API server does not answer in time")? {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 409 => {
-            bail!("ConfigMap {name} was changed meanwhile: run the command again")
-        }
-        Err(error) => Err(error).context(format!("ConfigMap {name} is not changed")),
-    }
 }
 
 /// Asks at a terminal; a script is not asked.

@@ -1,5 +1,8 @@
 use super::*;
-use crate::corefile::findings;
+
+fn findings(text: &str, lines: &[Line]) -> Vec<Finding> {
+    crate::corefile::findings(&parse(text, &Imports::Unknown).unwrap(), lines, &scope())
+}
 
 const STOCK: &str = "# the cluster's DNS
 .:53 { # all names
@@ -42,13 +45,7 @@ fn added(text: &str, line: &Line) -> String {
     let once = add(text, line, &scope(), &Imports::Unknown).unwrap();
     let twice = add(&once, line, &scope(), &Imports::Unknown).unwrap();
     assert_eq!(once, twice, "a second time changes nothing");
-    let faults = findings(
-        &once,
-        std::slice::from_ref(line),
-        &scope(),
-        &Imports::Unknown,
-    )
-    .unwrap();
+    let faults = findings(&once, std::slice::from_ref(line));
     let faults: Vec<_> = faults.iter().filter(|it| it.is_fault).collect();
     assert!(faults.is_empty(), "{faults:?} in\n{once}");
     once
@@ -156,7 +153,7 @@ fn odd_layouts_are_kept_and_come_back() {
 #[test]
 fn what_hides_names_or_cannot_be_seen_is_told_with_its_line() {
     let text = ". {\n  autopath @kubernetes\n  rewrite name a b\n  cache {\n    serve_stale\n  }\n  import custom/*.override\n  dnstap listen tcp://192.0.2.1:6000 full\n}\n";
-    let found = findings(text, &[], &scope(), &Imports::Unknown).unwrap();
+    let found = findings(text, &[]);
     let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
     for (line, word) in [
         (1, "error"),
@@ -184,7 +181,10 @@ fn imported_files_are_read_where_they_are() {
     )];
     let imports = Imports::Files(files.into());
     let text = ". {\n  import *.override\n}\n";
-    assert_eq!(findings(text, &[], &scope(), &imports).unwrap(), []);
+    assert_eq!(
+        crate::corefile::findings(&parse(text, &imports).unwrap(), &[], &scope()),
+        []
+    );
     let line = Line {
         endpoint: "unix:///run/x.sock".to_owned(),
         extra: None,
@@ -236,7 +236,7 @@ fn each_collector_needs_a_line_of_its_own() {
         extra: None,
     };
     let with = added(". {\n    forward . 192.0.2.1\n}\n", &line(None));
-    let found = findings(&with, &[line(None), other], &scope(), &Imports::Unknown).unwrap();
+    let found = findings(&with, &[line(None), other]);
     let [finding] = found.as_slice() else {
         panic!("{found:?}");
     };
