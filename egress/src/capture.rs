@@ -81,7 +81,7 @@ pub(crate) async fn run(args: CaptureArgs) -> anyhow::Result<()> {
         }
         file.flush().map_err(anyhow::Error::from)
     };
-    let copied = timeout(args.duration + args.targets.request_timeout, copy).await;
+    let copied = timeout(args.duration + args.targets.cluster.request_timeout, copy).await;
     copied.context("the collector did not end the capture in time")??;
     if tail != STOP {
         bail!(

@@ -28,6 +28,12 @@ use runtime::{
 };
 use tokio::time::{Instant, sleep};
 
+pub(crate) use self::{
+    dns_servers::wait_for_streams,
+    gather::requests::{find, list},
+    seen::Unseen,
+    streaming::Endpoints,
+};
 use self::{
     facts::Facts,
     programs::Programs,
@@ -157,7 +163,7 @@ async fn findings(args: &CheckArgs) -> anyhow::Result<Vec<Finding>> {
         let programs = Programs::ask(&args.targets.find_local()).await;
         return Ok(local(&args.targets, &programs));
     }
-    let access = Access::new(&args.targets).await?;
+    let access = Access::new(&args.targets.cluster).await?;
     let facts = gather::cluster(&access, args.cluster.settings(&args.corefiles)).await;
     Ok(found(&facts, if args.pre { BEFORE } else { TOPICS }))
 }

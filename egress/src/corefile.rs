@@ -2,14 +2,15 @@
 //!
 //! - `patch`: inserts or removes the `dnstap` line; all other bytes stay.
 //! - `render`: generates a Corefile from named servers with zones and upstreams.
-//! - `config_map`: the ConfigMap that holds a Corefile.
-//! - `lex`, [`parse`](parse()): server blocks and directives, with their positions.
+//! - `config_map`: the ConfigMap that holds a Corefile. `live`: that of the cluster.
+//! - `lex`, [`parse`](parse()): server blocks and directives, with their positions, as CoreDNS reads them.
 //! - `lint`: which blocks answer for external names, whether they stream, and what hides names.
 
 pub(crate) mod args;
 mod config_map;
 mod lex;
 mod lint;
+mod live;
 mod parse;
 mod patch;
 mod render;
@@ -25,23 +26,29 @@ use runtime::UsageError;
 
 use self::{
     args::{CorefileAction, CorefileArgs, InputArgs, PatchArgs},
+    lint::Finding,
+    parse::SyntaxError,
     patch::{add, forward_to_cluster, remove},
     render::Servers,
 };
 pub(crate) use self::{
-    lint::{Effective, Imports, Line, Scope, bypasses, findings},
-    parse::parse,
+    lint::{Line, Scope, bypasses, findings},
+    parse::{Corefile, Imports, custom_files, parse},
 };
 
 /// The key of a ConfigMap with a Corefile.
 pub(crate) const KEY: &str = "Corefile";
 
+/// The ConfigMap whose keys the Corefile imports on k3s, AKS, Gardener and others. They own the Corefile itself.
+pub(crate) const CUSTOM: &str = "coredns-custom";
+
 /// Runs `egress corefile`. Returns whether no fault was found.
 ///
 /// # Errors
 /// [`UsageError`] for a text that is no Corefile, with the line; failures to read or write.
-pub(crate) fn run(args: CorefileArgs) -> anyhow::Result<bool> {
+pub(crate) async fn run(args: CorefileArgs) -> anyhow::Result<bool> {
     match args.action {
+        CorefileAction::Patch(patch) if patch.live => live::run(&patch).await,
         CorefileAction::Patch(patch) => {
             let input = read(patch.input.file.as_deref())?;
             let output = patched(&patch, &input)?;
@@ -53,7 +60,7 @@ pub(crate) fn run(args: CorefileArgs) -> anyhow::Result<bool> {
             let (corefile, imports) = open(&input, &check)?;
             let scope = check.scope.scope();
             let lines = check.line.lines();
-            let found = usage(findings(&corefile, &lines, 1, &scope, &imports))?;
+            let found = findings(&usage(parse(&corefile, &imports))?, &lines, &scope);
             let lines: Vec<String> = found.iter().map(|it| format!("{it}\n")).collect();
             write(&lines.concat())?;
             Ok(!found.iter().any(|finding| finding.is_fault))
@@ -73,34 +80,51 @@ fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
     let (corefile, imports) = open(input, &args.input)?;
     let scope = args.input.scope.scope();
     let lines = args.input.line.lines();
-    let change = |text: String, line: &Line| {
-        if args.remove {
-            remove(&text, Some(line))
-        } else {
-            add(&text, line, &scope, &imports)
-        }
-    };
     let output = if args.node_local {
         let cluster_dns = args.cluster_dns.as_deref();
-        usage(forward_to_cluster(&corefile, &scope, cluster_dns))?
-    } else if !lines.is_empty() {
-        // In reverse: each line is inserted in front of the others.
-        usage(lines.iter().rev().try_fold(corefile, change))?
+        let changed = forward_to_cluster(&corefile, &scope, &imports, cluster_dns);
+        let (output, warnings) = usage(changed)?;
+        warn(&warnings);
+        output
     } else if args.remove {
-        usage(remove(&corefile, None))?
-    } else {
+        usage(removed(&corefile, &lines, &imports))?
+    } else if lines.is_empty() {
         return Err(UsageError("--dnstap is missing".to_owned()).into());
+    } else {
+        let output = usage(added(&corefile, &lines, &scope, &imports))?;
+        warn(&findings(&usage(parse(&output, &imports))?, &lines, &scope));
+        output
     };
-    // Not for a node-local cache: it has no dnstap, so the only finding would be its absence.
-    if !args.remove && !args.node_local {
-        for finding in usage(findings(&output, &lines, 1, &scope, &imports))? {
-            let _closed = writeln!(io::stderr(), "{finding}");
-        }
-    }
     if args.input.configmap {
         return Ok(usage(config_map::with_corefile(input, &output))?);
     }
     Ok(output)
+}
+
+fn added(
+    text: &str,
+    lines: &[Line],
+    scope: &Scope,
+    imports: &Imports,
+) -> Result<String, SyntaxError> {
+    // In reverse: each line is inserted in front of the others.
+    let mut lines = lines.iter().rev();
+    lines.try_fold(text.to_owned(), |text, it| add(&text, it, scope, imports))
+}
+
+/// Without these lines, or without any.
+fn removed(text: &str, lines: &[Line], imports: &Imports) -> Result<String, SyntaxError> {
+    if lines.is_empty() {
+        return remove(text, None, imports);
+    }
+    let mut lines = lines.iter();
+    lines.try_fold(text.to_owned(), |text, it| remove(&text, Some(it), imports))
+}
+
+fn warn(findings: &[Finding]) {
+    for finding in findings {
+        let _closed = writeln!(io::stderr(), "{finding}");
+    }
 }
 
 /// The Corefile of an input, and the location of its imports.
@@ -144,5 +168,5 @@ fn write(text: &str) -> anyhow::Result<()> {
 }
 
 fn usage<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, UsageError> {
-    result.map_err(|error| UsageError(error.to_string()))
+    result.map_err(|error| UsageError(format!("{error:#}")))
 }

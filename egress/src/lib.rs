@@ -44,7 +44,7 @@ pub fn run(cli: Cli) -> ExitCode {
             Action::Explain(args) => with_progress(explain::run(*args)).await?,
             Action::Watch(args) => watch::run(*args).await?,
             Action::Verify(args) => with_progress(verify::run(*args)).await?,
-            Action::Corefile(args) => corefile::run(*args)?,
+            Action::Corefile(args) => corefile::run(*args).await?,
             Action::Capture(args) => capture::run(*args).await.map(|()| true)?,
             Action::Completion(args) => manual::completion(args.shell).map(|()| true)?,
             Action::Man(args) => manual::man(&args.folder).map(|()| true)?,

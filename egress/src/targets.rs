@@ -34,31 +34,39 @@ pub struct TargetArgs {
     /// The `--inspect` URL of a collector; repeatable.
     ///
     /// With this flag, `--ovn-writer` or `--policy-writer` the command asks these programs only, and no cluster. Default: none.
-    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_url)]
+    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_url, conflicts_with_all = ["context", "kubeconfig"])]
     pub collector: Vec<ListenAddress>,
 
     /// The `--inspect` URL of an ovn-writer; repeatable.
     ///
     /// Default: none.
-    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_url)]
+    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_url, conflicts_with_all = ["context", "kubeconfig"])]
     pub ovn_writer: Vec<ListenAddress>,
 
     /// The `--inspect` URL of a policy-writer; repeatable.
     ///
     /// Default: none.
-    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_url)]
+    #[arg(long, value_name = "URL", value_delimiter = ',', value_parser = parse_url, conflicts_with_all = ["context", "kubeconfig"])]
     pub policy_writer: Vec<ListenAddress>,
 
+    #[command(flatten)]
+    pub cluster: AccessArgs,
+}
+
+/// Where the cluster is, and the chart in it.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Where to ask")]
+pub struct AccessArgs {
     /// The kubeconfig.
     ///
     /// Default: `KUBECONFIG`, the service account of this pod, or `~/.kube/config`.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["collector", "ovn_writer", "policy_writer"])]
+    #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig.
     ///
     /// Default: the current context.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["collector", "ovn_writer", "policy_writer"])]
+    #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 
     /// How long a request may take.
@@ -247,7 +255,7 @@ impl TargetArgs {
     /// [`UsageError`](runtime::UsageError): there is no cluster, or it does not list its pods.
     pub(crate) async fn find(&self) -> anyhow::Result<Targets> {
         if !self.are_local() {
-            return Access::new(self).await?.targets().await;
+            return Access::new(&self.cluster).await?.targets().await;
         }
         Ok(self.find_local())
     }
@@ -256,7 +264,7 @@ impl TargetArgs {
     pub(crate) fn find_local(&self) -> Targets {
         let all = Program::ALL.into_iter().flat_map(|kind| {
             let sockets = self.sockets(kind).iter();
-            sockets.map(move |it| Target::socket(kind, it, self.request_timeout))
+            sockets.map(move |it| Target::socket(kind, it, self.cluster.request_timeout))
         });
         Targets { all: all.collect() }
     }

@@ -34,7 +34,7 @@ fn the_programs_to_ask_come_from_flags_or_else_from_variables() {
         };
         assert_eq!(args.targets.collector[0].to_string(), collector);
         assert_eq!(args.targets.ovn_writer.len(), 2);
-        assert_eq!(args.targets.release_namespace, "dns");
+        assert_eq!(args.targets.cluster.release_namespace, "dns");
         assert_eq!(args.about, "www.example.com");
     }
     refuses(&[&args[..2], &["--namespace=A_b"]].concat(), "--namespace");

@@ -1,19 +1,27 @@
 //! The DNS servers: CoreDNS's version, and whether each collector receives the stream of each pod.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use kube::ResourceExt;
 use proto::{
     facts::{CollectorFacts, StreamFacts, StreamState},
     text::few,
 };
+use tokio::time::{Instant, sleep};
 
 use super::{
     facts::Facts,
     pods::is_ready,
     programs::{ASK, MOST_NAMED, Programs, answers},
-    report::{Finding, Topic, counted},
+    report::{Finding, Mark, Report, Topic, counted},
 };
+use crate::targets::Targets;
+
+/// Between two questions to the collectors.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// The versions from which on a fault of the plugin `dnstap` is mended.
 const SEVERAL_LINES: [u32; 3] = [1, 10, 1];
@@ -102,6 +110,19 @@ fn of_image(image: &str) -> Option<[u32; 3]> {
 fn collectors(programs: &Programs) -> impl Iterator<Item = (&str, &CollectorFacts)> {
     let all = answers(&programs.collectors);
     all.filter_map(|(program, status)| Some((program, status.collector.as_ref()?)))
+}
+
+/// Asks the collectors whether each receives each DNS server, until all do, for this long at most.
+pub(crate) async fn wait_for_streams(targets: &Targets, patience: Duration) -> Report {
+    let end = Instant::now() + patience;
+    loop {
+        let report = Report::new(streams(&Programs::ask_collectors(targets).await));
+        let is_good = matches!(report.result, Mark::Ok | Mark::Warning);
+        if is_good || Instant::now() >= end {
+            return report;
+        }
+        sleep(PAUSE).await;
+    }
 }
 
 /// Whether each collector receives the stream of each DNS server.

@@ -1,6 +1,6 @@
 //! Asks the API server and the programs. A question that fails leaves its facts unseen, and the others go on.
 
-pub(super) mod requests;
+pub(crate) mod requests;
 
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
@@ -18,7 +18,10 @@ use super::{
     seen::{Seen, Unseen},
     workloads::{COMPONENT, Settings, Workload},
 };
-use crate::targets::{Access, has_ended, of_chart};
+use crate::{
+    corefile::{CUSTOM, custom_files},
+    targets::{Access, has_ended, of_chart},
+};
 
 /// The ConfigMaps with ovn-kubernetes' flags, of OpenShift's operator.
 const OVNKUBE_CONFIGS: [&str; 2] = ["ovnkube-config", "ovnkube-script-lib"];
@@ -95,7 +98,17 @@ async fn config_map(client: &Client, namespace: &str, name: &str) -> Seen<Option
 
 async fn corefile(client: &Client, key: Option<ObjectKey>) -> Option<Corefile> {
     let key = key?;
-    let map = config_map(client, &key.namespace, &key.name).await;
+    let (mut map, custom) = join!(
+        config_map(client, &key.namespace, &key.name),
+        config_map(client, &key.namespace, CUSTOM),
+    );
+    // As the files that the Corefile may import, if they can be seen.
+    if let (Ok(Some(map)), Ok(custom)) = (&mut map, custom) {
+        let data = map.data.get_or_insert_default();
+        data.extend(custom_files(
+            custom.and_then(|it| it.data).unwrap_or_default(),
+        ));
+    }
     Some((key, map))
 }
 
@@ -105,7 +118,10 @@ async fn node_local(client: &Client, key: Option<ObjectKey>) -> Option<Corefile>
     let daemon_sets = Api::<DaemonSet>::namespaced(client.clone(), &key.namespace);
     match find(daemon_sets, &key.name).await {
         Ok(None) => None,
-        Ok(Some(_)) => corefile(client, Some(key)).await,
+        Ok(Some(_)) => {
+            let map = config_map(client, &key.namespace, &key.name).await;
+            Some((key, map))
+        }
         Err(unseen) => Some((key, Err(unseen))),
     }
 }

@@ -36,11 +36,7 @@ pub(crate) struct Reported<T> {
 impl Programs {
     /// Asks all programs, each kind at once.
     pub(crate) async fn ask(targets: &Targets) -> Self {
-        let query = Query {
-            limit: 0,
-            ..Query::all()
-        };
-        let path = query.path();
+        let path = facts_alone();
         let (collectors, writers, comparisons, policy_writers) = tokio::join!(
             targets.ask(Program::Collector, &path),
             targets.ask(Program::OvnWriter, &path),
@@ -55,6 +51,14 @@ impl Programs {
         }
     }
 
+    /// Asks the collectors only.
+    pub(crate) async fn ask_collectors(targets: &Targets) -> Self {
+        Self {
+            collectors: reported(targets.ask(Program::Collector, &facts_alone()).await),
+            ..Self::default()
+        }
+    }
+
     /// The programs cannot be found.
     pub(crate) fn unseen(why: &Unseen) -> Self {
         Self {
@@ -64,6 +68,15 @@ impl Programs {
             policy_writers: vec![Reported::unseen("policy-writers", why)],
         }
     }
+}
+
+/// The path of a status without names.
+fn facts_alone() -> String {
+    let query = Query {
+        limit: 0,
+        ..Query::all()
+    };
+    query.path()
 }
 
 impl<T> Reported<T> {

@@ -12,16 +12,16 @@ use super::{
     programs::MOST_NAMED,
     report::{Finding, Topic},
 };
-use crate::corefile::{Effective, Imports, KEY, Line, Scope, bypasses, findings, parse};
+use crate::corefile::{self, Imports, KEY, Line, Scope, bypasses, findings, parse};
 
 /// The endpoints of a collector's Service, as a Corefile names them.
-struct Endpoints {
+pub(crate) struct Endpoints {
     service: String,
-    all: Vec<String>,
+    pub(crate) all: Vec<String>,
 }
 
 impl Endpoints {
-    fn of(service: &Service) -> Self {
+    pub(crate) fn of(service: &Service) -> Self {
         let spec = service.spec.clone().unwrap_or_default();
         let ip = spec.cluster_ip.unwrap_or_default();
         let host = match ip.contains(':') {
@@ -47,8 +47,7 @@ impl Endpoints {
 /// A Corefile in the cluster.
 struct Found<'a> {
     key: &'a ObjectKey,
-    text: String,
-    imports: Imports,
+    corefile: corefile::Corefile,
 }
 
 impl<'a> Found<'a> {
@@ -77,23 +76,20 @@ impl<'a> Found<'a> {
             );
             return None;
         };
-        Some(Self {
-            key,
-            text,
-            imports: Imports::Files(files),
-        })
+        match parse(&text, &Imports::Files(files)) {
+            Ok(corefile) => Some(Self { key, corefile }),
+            Err(error) => {
+                topic.fault(format!("ConfigMap {key}: {error}"), "mend this line");
+                None
+            }
+        }
     }
 
     /// The endpoints of its `dnstap` lines.
-    fn endpoints(&self) -> Result<BTreeSet<String>, String> {
-        let corefile = parse(&self.text).map_err(|error| error.to_string())?;
-        let blocks = corefile.blocks.iter();
-        let blocks = blocks.map(|block| Effective::of(block, &corefile, &self.imports));
-        let directives = blocks.flat_map(|block| block.directives);
+    fn endpoints(&self) -> BTreeSet<&str> {
+        let directives = self.corefile.blocks.iter().flat_map(|it| &it.directives);
         let lines = directives.filter(|it| it.name == "dnstap");
-        Ok(lines
-            .filter_map(|it| it.arg(0).map(str::to_owned))
-            .collect())
+        lines.filter_map(|it| it.arg(0)).collect()
     }
 }
 
@@ -127,16 +123,7 @@ pub(crate) fn corefile(facts: &Facts) -> Vec<Finding> {
     let Some(found) = Found::read(&mut topic, map) else {
         return topic.into();
     };
-    let lines = match found.endpoints() {
-        Ok(named) => compare(&mut topic, &found, &services, &named),
-        Err(error) => {
-            topic.fault(
-                format!("ConfigMap {}: {error}", found.key),
-                "mend this line",
-            );
-            return topic.into();
-        }
-    };
+    let lines = compare(&mut topic, &found, &services);
     lint(&mut topic, &found, &lines, &scope(facts));
     topic.or_ok(|| {
         let services: Vec<_> = services.iter().map(|it| &it.service).collect();
@@ -157,20 +144,12 @@ pub(crate) fn node_local(facts: &Facts) -> Vec<Finding> {
     let Some(found) = Found::read(&mut topic, map) else {
         return topic.into();
     };
-    match bypasses(&found.text, &scope(facts), &found.imports) {
-        Ok(told) => {
-            for finding in told.iter().filter(|it| it.is_fault) {
-                let (key, line) = (found.key, finding.line);
-                topic.fault(
-                    format!("ConfigMap {key}, line {line}: {}", finding.words),
-                    "egress corefile patch --configmap --node-local: docs/corefile.md#nodelocal-dnscache",
-                );
-            }
-        }
-        Err(error) => topic.fault(
-            format!("ConfigMap {}: {error}", found.key),
-            "mend this line",
-        ),
+    for finding in bypasses(&found.corefile, &scope(facts)) {
+        let (key, line) = (found.key, finding.line);
+        topic.fault(
+            format!("ConfigMap {key}, line {line}: {}", finding.words),
+            "egress corefile patch --configmap --node-local: docs/corefile.md#nodelocal-dnscache",
+        );
     }
     topic.or_ok(|| {
         format!(
@@ -181,35 +160,32 @@ pub(crate) fn node_local(facts: &Facts) -> Vec<Finding> {
 }
 
 /// The command that adds the missing lines.
-fn patch(found: &Found<'_>, services: &[Endpoints]) -> String {
-    let ObjectKey { namespace, name } = found.key;
-    let lines = services.iter().filter_map(|it| it.all.first());
-    let lines: String = lines.map(|it| format!(" --dnstap {it}")).collect();
+fn patch(found: &Found<'_>) -> String {
     format!(
-        "kubectl -n {namespace} get configmap {name} -o yaml | egress corefile patch --configmap{lines} | kubectl apply -f -"
+        "egress corefile patch --live --apply --corefile {}",
+        found.key
     )
 }
 
 /// Compares the addresses of the Services with those in the Corefile. Returns the lines that are there.
-fn compare(
-    topic: &mut Topic,
-    found: &Found<'_>,
-    services: &[Endpoints],
-    named: &BTreeSet<String>,
-) -> Vec<Line> {
-    let key = found.key;
+fn compare(topic: &mut Topic, found: &Found<'_>, services: &[Endpoints]) -> Vec<Line> {
+    let (key, named) = (found.key, found.endpoints());
     if named.is_empty() {
         topic.fault(
             format!("ConfigMap {key} has no `dnstap` line: it was never changed, or something reverted it"),
-            patch(found, services),
+            patch(found),
         );
         return Vec::new();
     }
-    let is_of_service = |endpoint: &&String| services.iter().any(|it| it.all.contains(endpoint));
+    let is_of_service = |endpoint: &str| {
+        services
+            .iter()
+            .any(|it| it.all.iter().any(|it| it == endpoint))
+    };
     let others: Vec<_> = named.iter().filter(|it| !is_of_service(it)).collect();
     let mut lines = Vec::new();
     for service in services {
-        if let Some(endpoint) = service.all.iter().find(|it| named.contains(*it)) {
+        if let Some(endpoint) = service.all.iter().find(|it| named.contains(it.as_str())) {
             lines.push(Line {
                 endpoint: endpoint.clone(),
                 extra: None,
@@ -223,7 +199,7 @@ fn compare(
         };
         topic.fault(
             format!("Service {name} is at {at}, and no `dnstap` line of ConfigMap {key} names it{others}"),
-            format!("remove lines with old addresses, and: {}", patch(found, services)),
+            format!("remove lines with old addresses, and: {}", patch(found)),
         );
     }
     lines
@@ -234,19 +210,9 @@ fn lint(topic: &mut Topic, found: &Found<'_>, lines: &[Line], scope: &Scope) {
     if lines.is_empty() {
         return;
     }
-    let told = match findings(&found.text, lines, 1, scope, &found.imports) {
-        Ok(told) => told,
-        Err(error) => {
-            topic.fault(
-                format!("ConfigMap {}: {error}", found.key),
-                "mend this line",
-            );
-            return;
-        }
-    };
     // A block without any line has a finding for each.
     let mut blocks = BTreeSet::new();
-    for finding in told {
+    for finding in findings(&found.corefile, lines, scope) {
         let seen = format!(
             "ConfigMap {}, line {}: {}",
             found.key, finding.line, finding.words
@@ -264,8 +230,5 @@ fn lint(topic: &mut Topic, found: &Found<'_>, lines: &[Line], scope: &Scope) {
 
 /// The domains of the cluster's own names.
 fn scope(facts: &Facts) -> Scope {
-    let plain = |domain: &String| domain.trim_end_matches('.').to_ascii_lowercase();
-    Scope {
-        cluster_domains: facts.settings.cluster_domains.iter().map(plain).collect(),
-    }
+    Scope::new(&facts.settings.cluster_domains)
 }

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use runtime::store::ObjectKey;
 
 use super::{Line, Scope};
+use crate::targets::AccessArgs;
 
 /// Checks or changes the Corefile of a CoreDNS that streams to the collector.
 #[derive(Args, Clone, Debug)]
@@ -102,14 +103,14 @@ pub struct PatchArgs {
     #[command(flatten)]
     pub input: InputArgs,
 
-    /// Remove the lines of `--dnstap`; without `--dnstap`, every `dnstap` line.
+    /// Remove the lines of `--dnstap`; without `--dnstap`, every `dnstap` line, or with `--live` those of the collectors.
     #[arg(long)]
     pub remove: bool,
 
     /// Change the Corefile of a NodeLocal DNSCache, so that it asks the cluster's CoreDNS for all names.
     ///
     /// The CoreDNS of a NodeLocal DNSCache has no dnstap plugin.
-    #[arg(long, conflicts_with_all = ["remove", "dnstap"])]
+    #[arg(long, conflicts_with_all = ["remove", "dnstap", "live"])]
     pub node_local: bool,
 
     /// The address of the cluster's CoreDNS, for `--node-local`.
@@ -117,6 +118,31 @@ pub struct PatchArgs {
     /// Default: the address in the `forward` line for the cluster domain.
     #[arg(long, value_name = "ADDRESS", requires = "node_local")]
     pub cluster_dns: Option<String>,
+
+    /// Find the collectors' Services and CoreDNS's ConfigMap in the cluster, and print the difference.
+    ///
+    /// Where the Corefile imports the keys of `coredns-custom`, as on k3s and AKS, the lines become a key of that ConfigMap.
+    #[arg(long, conflicts_with_all = ["file", "configmap"])]
+    pub live: bool,
+
+    /// Apply the difference, wait until CoreDNS has loaded it, and print which DNS servers stream.
+    ///
+    /// The command asks first at a terminal. Exit status 1: a server does not stream.
+    #[arg(long, requires = "live")]
+    pub apply: bool,
+
+    /// Do not ask.
+    #[arg(short, long, requires = "apply")]
+    pub yes: bool,
+
+    /// The ConfigMap with the Corefile, for `--live`.
+    ///
+    /// Default: that of kubeadm, k3s, EKS and others, `kube-system/coredns`, or else that of RKE2.
+    #[arg(long, value_name = "NAMESPACE/NAME", requires = "live")]
+    pub corefile: Option<ObjectKey>,
+
+    #[command(flatten)]
+    pub cluster: AccessArgs,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -151,10 +177,7 @@ impl LineArgs {
 impl ScopeArgs {
     /// The cluster's own domains in normal form.
     pub(crate) fn scope(&self) -> Scope {
-        let plain = |domain: &String| domain.trim_end_matches('.').to_ascii_lowercase();
-        Scope {
-            cluster_domains: self.cluster_domain.iter().map(plain).collect(),
-        }
+        Scope::new(&self.cluster_domain)
     }
 }
 

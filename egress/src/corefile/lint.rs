@@ -1,24 +1,15 @@
 //! Checks a Corefile: which server blocks answer for names outside of the cluster, whether they
 //! stream to the collector, and what hides names.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt, fs,
-    path::PathBuf,
-};
-
-use serde::Serialize;
+use std::{collections::BTreeSet, fmt};
 
 use super::{
     lex::Token,
-    parse::{Block, Corefile, Directive, SyntaxError, parse},
+    parse::{Block, Corefile, Directive},
 };
 
 /// The indentation if a block has none.
 pub(crate) const INDENT: &str = "    ";
-
-/// The most levels of imports.
-const MAX_DEPTH: usize = 20;
 
 /// The names that a server answers for itself in the class CHAOS (RFC 4892): the plugin `chaos`.
 const CHAOS: [&str; 5] = [
@@ -45,20 +36,8 @@ pub(crate) struct Scope {
     pub(crate) cluster_domains: Vec<String>,
 }
 
-/// Where imported files are.
-#[derive(Clone, Debug)]
-pub(crate) enum Imports {
-    /// The location is unknown.
-    Unknown,
-    /// Relative to this folder.
-    Folder(PathBuf),
-    /// These files, by name.
-    Files(BTreeMap<String, String>),
-}
-
 /// A fault or a warning about a Corefile.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Finding {
     /// The line, from 1.
     pub(crate) line: usize,
@@ -75,9 +54,24 @@ impl fmt::Display for Finding {
 }
 
 impl Scope {
+    pub(crate) fn new(domains: &[String]) -> Self {
+        let plain = |domain: &String| domain.trim_end_matches('.').to_ascii_lowercase();
+        Self {
+            cluster_domains: domains.iter().map(plain).collect(),
+        }
+    }
+
     /// Whether the block answers for names outside of the cluster.
     pub(crate) fn is_external(&self, block: &Block) -> bool {
         block.keys.iter().any(|key| !self.is_own(&zone(key)))
+    }
+
+    /// The zones of the block that are neither the cluster's nor the root.
+    pub(crate) fn foreign_zones(&self, block: &Block) -> Vec<String> {
+        let zones = block.keys.iter().map(|key| zone(key));
+        zones
+            .filter(|zone| !zone.is_empty() && !self.is_own(zone))
+            .collect()
     }
 
     /// Whether the block is for the cluster domain.
@@ -123,6 +117,14 @@ impl Line {
             && directive.arg(0).map(endpoint) == Some(endpoint(&self.endpoint))
     }
 
+    /// The line of a directive, which may lack something.
+    pub(crate) fn of(directive: &Directive) -> Option<Self> {
+        Some(Self {
+            endpoint: directive.arg(0)?.to_owned(),
+            extra: said(directive, "extra").map(|it| it.text.clone()),
+        })
+    }
+
     /// The text of the line, without the indentation of its first line; `end` ends a line.
     pub(crate) fn shown(&self, indent: &str, end: &str) -> String {
         let endpoint = &self.endpoint;
@@ -137,16 +139,15 @@ impl Line {
     }
 
     /// The missing part of the directive, in words.
-    fn lack(&self, directive: &Directive) -> Option<String> {
+    fn lack(line: Option<&Self>, directive: &Directive) -> Option<&'static str> {
         if directive.arg(1) != Some("full") {
             return Some(
-                "its `dnstap` line lacks `full`, so its events have no answers: add `full`"
-                    .to_owned(),
+                "its `dnstap` line lacks `full`, so its events have no answers: add `full`",
             );
         }
-        let shown = said(directive, "extra").map(|it| &it.text);
-        (self.extra.as_ref() != shown && self.extra.is_some())
-            .then(|| "its `dnstap` line has a wrong secret in `extra`, or none".to_owned())
+        let wanted = line.and_then(|it| it.extra.as_ref())?;
+        let is_there = said(directive, "extra").is_some_and(|it| it.text == *wanted);
+        (!is_there).then_some("its `dnstap` line has a wrong secret in `extra`, or none")
     }
 }
 
@@ -156,186 +157,81 @@ pub(crate) fn said<'a>(directive: &'a Directive, word: &str) -> Option<&'a Token
     from_word.nth(1)
 }
 
-impl Imports {
-    /// The contents of the files that a pattern matches; `None` if they are unknown.
-    fn find(&self, pattern: &str) -> Option<Vec<String>> {
-        let wanted = pattern.rsplit('/').next().unwrap_or_default();
-        match self {
-            Self::Unknown => None,
-            // The keys of a ConfigMap are files of one folder; a path leads elsewhere.
-            Self::Files(files) => {
-                if pattern.trim_start_matches("./").contains('/') {
-                    return None;
-                }
-                let found = files.iter().filter(|(file, _)| fits(wanted, file));
-                Some(found.map(|(_, text)| text.clone()).collect())
-            }
-            Self::Folder(folder) => {
-                let path = folder.join(pattern);
-                let mut found: Vec<PathBuf> = fs::read_dir(path.parent()?)
-                    .ok()?
-                    .filter_map(|entry| Some(entry.ok()?.path()))
-                    .filter(|path| {
-                        let name = path.file_name().and_then(|name| name.to_str());
-                        path.is_file() && name.is_some_and(|name| fits(wanted, name))
-                    })
-                    .collect();
-                found.sort();
-                found
-                    .iter()
-                    .map(|path| fs::read_to_string(path).ok())
-                    .collect()
-            }
-        }
+/// The findings of a Corefile, sorted by line. Each of `lines` is required. Without any, one line is.
+pub(crate) fn findings(corefile: &Corefile, lines: &[Line], scope: &Scope) -> Vec<Finding> {
+    // Blocks that import the same text have the same findings.
+    let mut found = BTreeSet::new();
+    for (line, pattern) in &corefile.unknown {
+        found.insert(Finding {
+            line: *line,
+            is_fault: false,
+            words: format!("`import {pattern}`: the imported server blocks cannot be checked here"),
+        });
     }
-}
-
-/// Whether a name matches a pattern with at most one `*`, which is all that CoreDNS supports.
-fn fits(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((front, back)) => {
-            name.len() >= front.len() + back.len()
-                && name.starts_with(front)
-                && name.ends_with(back)
-        }
-    }
-}
-
-/// The directives of a block and of its imports, and the imports that are unknown.
-#[derive(Debug, Default)]
-pub(crate) struct Effective {
-    pub(crate) directives: Vec<Directive>,
-    pub(crate) unknown: Vec<(usize, String)>,
-}
-
-impl Effective {
-    pub(crate) fn of(block: &Block, corefile: &Corefile, imports: &Imports) -> Self {
-        let mut all = Self::default();
-        all.take(&block.directives, corefile, imports, 0);
-        all
-    }
-
-    fn take(
-        &mut self,
-        directives: &[Directive],
-        corefile: &Corefile,
-        imports: &Imports,
-        depth: usize,
-    ) {
-        for directive in directives {
-            if directive.name != "import" {
-                self.directives.push(directive.clone());
-                continue;
-            }
-            let pattern = directive.arg(0).unwrap_or_default();
-            let unknown = || (directive.line, pattern.to_owned());
-            let snippet = corefile.snippets.get(pattern);
-            if depth >= MAX_DEPTH {
-                self.unknown.push(unknown());
-            } else if let Some(snippet) = snippet {
-                self.take(&snippet.directives, corefile, imports, depth + 1);
-            } else if let Some(texts) = imports.find(pattern) {
-                for text in texts {
-                    // A file of directives is parsed like the inside of a block.
-                    let Ok(inner) = parse(&format!(". {{\n{text}\n}}")) else {
-                        self.unknown.push(unknown());
-                        continue;
-                    };
-                    let mut inside: Vec<Directive> = Vec::new();
-                    inside.extend(inner.blocks.into_iter().flat_map(|it| it.directives));
-                    inside.iter_mut().for_each(|it| it.line = directive.line);
-                    self.take(&inside, corefile, imports, depth + 1);
-                }
-            } else {
-                self.unknown.push(unknown());
-            }
-        }
-    }
-}
-
-/// The findings of a Corefile, sorted by line. Each of `lines` is required. Without any,
-/// `endpoints` lines are.
-///
-/// # Errors
-/// The text is no Corefile.
-pub(crate) fn findings(
-    text: &str,
-    lines: &[Line],
-    endpoints: usize,
-    scope: &Scope,
-    imports: &Imports,
-) -> Result<Vec<Finding>, SyntaxError> {
-    let corefile = parse(text)?;
-    let mut found = Vec::new();
-    let mut tell = |line, is_fault, words: String| {
-        let finding = Finding {
-            line,
-            is_fault,
-            words,
-        };
-        if !found.contains(&finding) {
-            found.push(finding);
-        }
-    };
-    let lint = Lint {
-        lines,
-        endpoints,
-        scope,
-        imports,
-    };
-    lint.look_at(&corefile, &mut tell);
-    for import in &corefile.imports {
-        let pattern = import.arg(0).unwrap_or_default();
-        let inner = imports.find(pattern).unwrap_or_default();
-        if inner.is_empty() {
-            let words =
-                format!("`import {pattern}`: the imported server blocks cannot be checked here");
-            tell(import.line, false, words);
-        }
-        for text in inner {
-            let mut tell = |_, is_fault, words: String| {
-                let words = format!("`import {pattern}`: {words}");
-                tell(import.line, is_fault, words);
+    for block in corefile.blocks.iter().filter(|it| scope.is_external(it)) {
+        let mut tell = |line, is_fault, words: String| {
+            let words = match &block.import {
+                Some(pattern) => format!("`import {pattern}`: {words}"),
+                None => words,
             };
-            match parse(&text) {
-                Ok(inner) => lint.look_at(&inner, &mut tell),
-                Err(error) => tell(import.line, true, error.to_string()),
+            found.insert(Finding {
+                line,
+                is_fault,
+                words,
+            });
+        };
+        let keys = block.keys.join(" ");
+        for (line, pattern) in &block.unknown {
+            let words = format!("`import {pattern}`: the imported text cannot be checked here");
+            tell(*line, false, words);
+        }
+        let any = lines.is_empty().then_some(None);
+        for line in lines.iter().map(Some).chain(any) {
+            let is_of = |it: &&Directive| match line {
+                Some(line) => line.is_of(it),
+                None => it.name == "dnstap" && it.arg(0) != Some("listen"),
+            };
+            let mut of_line = block.directives.iter().filter(is_of).peekable();
+            if of_line.peek().is_none() {
+                let endpoint = line.map_or("ENDPOINT", |it| &it.endpoint);
+                let words = format!(
+                    "the collector does not receive the answers of `{keys}`: add the line `dnstap {endpoint} full`"
+                );
+                tell(block.line, true, words);
+            }
+            for directive in of_line {
+                if let Some(lack) = Line::lack(line, directive) {
+                    tell(directive.line, true, format!("`{keys}`: {lack}"));
+                }
+            }
+        }
+        for directive in &block.directives {
+            if let Some(words) = hides(directive) {
+                tell(directive.line, false, format!("`{keys}`: {words}"));
             }
         }
     }
-    found.sort_by_key(|finding| finding.line);
-    Ok(found)
+    found.into_iter().collect()
+}
+
+/// The servers to which a block forwards.
+fn upstreams(block: &Block) -> impl Iterator<Item = &str> {
+    let forwards = block.directives.iter().filter(|it| it.name == "forward");
+    let targets = forwards.flat_map(|it| it.args.iter().skip(1));
+    targets.map(|it| it.text.as_str())
 }
 
 /// The findings of a NodeLocal DNSCache's Corefile, whose CoreDNS has no dnstap. They are the
 /// blocks that send external names elsewhere than to the cluster's DNS, so that no collector
 /// receives the answers.
-///
-/// # Errors
-/// The text is no Corefile.
-pub(crate) fn bypasses(
-    text: &str,
-    scope: &Scope,
-    imports: &Imports,
-) -> Result<Vec<Finding>, SyntaxError> {
-    let corefile = parse(text)?;
-    let targets = |block: &Block| -> Vec<String> {
-        let all = Effective::of(block, &corefile, imports);
-        let forwards = all.directives.iter().filter(|it| it.name == "forward");
-        let targets = forwards.flat_map(|it| it.args.iter().skip(1));
-        targets.map(|target| target.text.clone()).collect()
-    };
-    let own = corefile.blocks.iter().filter(|it| scope.is_cluster(it));
-    let own: Vec<String> = own.flat_map(targets).collect();
+pub(crate) fn bypasses(corefile: &Corefile, scope: &Scope) -> Vec<Finding> {
+    let blocks = &corefile.blocks;
+    let own = blocks.iter().filter(|it| scope.is_cluster(it));
+    let own: BTreeSet<&str> = own.flat_map(upstreams).collect();
     let mut found = Vec::new();
-    for block in corefile.blocks.iter().filter(|it| scope.is_external(it)) {
-        let all = Effective::of(block, &corefile, imports);
-        let streams = all.directives.iter().any(|it| it.name == "dnstap");
-        let past: Vec<String> = targets(block)
-            .into_iter()
-            .filter(|it| !own.contains(it))
-            .collect();
+    for block in blocks.iter().filter(|it| scope.is_external(it)) {
+        let streams = block.directives.iter().any(|it| it.name == "dnstap");
+        let past: Vec<&str> = upstreams(block).filter(|it| !own.contains(it)).collect();
         if !streams && !past.is_empty() {
             let words = format!(
                 "`{}` sends names past the cluster's DNS, to {}: the collector does not receive the answers (egress corefile patch --node-local)",
@@ -349,79 +245,7 @@ pub(crate) fn bypasses(
             });
         }
     }
-    Ok(found)
-}
-
-/// The requirements for server blocks.
-struct Lint<'a> {
-    lines: &'a [Line],
-    /// The number of required lines if none is given.
-    endpoints: usize,
-    scope: &'a Scope,
-    imports: &'a Imports,
-}
-
-impl Lint<'_> {
-    fn look_at(&self, corefile: &Corefile, tell: &mut dyn FnMut(usize, bool, String)) {
-        let blocks = corefile.blocks.iter();
-        for block in blocks.filter(|it| self.scope.is_external(it)) {
-            let all = Effective::of(block, corefile, self.imports);
-            let keys = block.keys.join(" ");
-            for (line, pattern) in &all.unknown {
-                let words = format!("`import {pattern}`: the imported text cannot be checked here");
-                tell(*line, false, words);
-            }
-            self.look_at_streams(block, &all, tell);
-            for directive in &all.directives {
-                if let Some(words) = hides(directive) {
-                    tell(directive.line, false, format!("`{keys}`: {words}"));
-                }
-            }
-        }
-    }
-
-    fn look_at_streams(
-        &self,
-        block: &Block,
-        all: &Effective,
-        tell: &mut dyn FnMut(usize, bool, String),
-    ) {
-        let keys = block.keys.join(" ");
-        let any = Line {
-            endpoint: "ENDPOINT".to_owned(),
-            extra: None,
-        };
-        let (lines, endpoints) = match self.lines {
-            [] => (std::slice::from_ref(&any), self.endpoints),
-            lines => (lines, 1),
-        };
-        for line in lines {
-            let is_wanted = |it: &&Directive| match self.lines {
-                [] => it.name == "dnstap" && it.arg(0) != Some("listen"),
-                _ => line.is_of(it),
-            };
-            let found: Vec<&Directive> = all.directives.iter().filter(is_wanted).collect();
-            let different: BTreeSet<_> = found.iter().map(|it| it.arg(0)).collect();
-            if found.is_empty() {
-                let words = format!(
-                    "the collector does not receive the answers of `{keys}`: add the line `dnstap {} full`",
-                    line.endpoint
-                );
-                tell(block.line, true, words);
-            } else if different.len() < endpoints {
-                let words = format!(
-                    "`{keys}` streams to {} of {endpoints} collectors: add a `dnstap` line for each",
-                    different.len()
-                );
-                tell(block.line, true, words);
-            }
-            for directive in found {
-                if let Some(lack) = line.lack(directive) {
-                    tell(directive.line, true, format!("`{keys}`: {lack}"));
-                }
-            }
-        }
-    }
+    found
 }
 
 /// The effect of a directive that hides names.

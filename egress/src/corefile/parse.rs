@@ -1,9 +1,20 @@
-//! The server blocks and directives of a Corefile as Caddy's parser defines them
-//! (caddyfile/parse.go), with their positions.
+//! The server blocks and directives of a Corefile, with its imports, as Caddy's parser defines them
+//! (github.com/coredns/caddy, caddyfile/parse.go), with their positions.
 
-use std::{collections::BTreeMap, ops::Range};
+mod imports;
 
+use std::{
+    collections::BTreeMap,
+    mem::take,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+pub(crate) use self::imports::{Imports, custom_files};
 use super::lex::{Token, tokens};
+
+/// The most imports of a Corefile: a file may import itself.
+const MAX_IMPORTS: usize = 10_000;
 
 /// Why a text is no Corefile, and where.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -14,31 +25,35 @@ pub(crate) struct SyntaxError {
     pub(crate) problem: String,
 }
 
-/// The content of a file.
+/// An import whose text is unknown: its line and its pattern.
+pub(crate) type Unknown = (usize, String);
+
+/// The content of a file, and of the files that it imports.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Corefile {
     pub(crate) blocks: Vec<Block>,
-    /// `(name) { … }`, for imports.
-    pub(crate) snippets: BTreeMap<String, Block>,
     /// Imports in place of server blocks.
-    pub(crate) imports: Vec<Directive>,
+    pub(crate) unknown: Vec<Unknown>,
 }
 
-/// A server block, or a snippet.
-#[derive(Clone, Debug)]
+/// A server block.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Block {
     /// Its zones and ports.
     pub(crate) keys: Vec<String>,
     /// The line of the first key.
     pub(crate) line: usize,
-    /// The position after the opening brace, or after the keys if there are no braces.
-    pub(crate) body: usize,
-    /// Its directives, including imports.
+    /// The position after the opening brace, or after the keys if there are no braces. `None` in an imported file.
+    pub(crate) body: Option<usize>,
+    /// The pattern of the import that it comes from.
+    pub(crate) import: Option<String>,
+    /// Its directives, including imported ones.
     pub(crate) directives: Vec<Directive>,
+    pub(crate) unknown: Vec<Unknown>,
 }
 
 /// A plugin's name with its arguments.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Directive {
     pub(crate) name: String,
     /// The arguments before its own block.
@@ -46,8 +61,8 @@ pub(crate) struct Directive {
     /// Each word of its own block.
     pub(crate) nested: Vec<Token>,
     pub(crate) line: usize,
-    /// From its name to its last word or brace.
-    pub(crate) span: Range<usize>,
+    /// From its name to its last word or brace. `None` in an imported file.
+    pub(crate) span: Option<Range<usize>>,
 }
 
 impl Directive {
@@ -57,214 +72,303 @@ impl Directive {
     }
 }
 
-pub(crate) fn parse(text: &str) -> Result<Corefile, SyntaxError> {
+pub(crate) fn parse(text: &str, imports: &Imports) -> Result<Corefile, SyntaxError> {
     let mut parser = Parser {
-        tokens: tokens(text),
-        at: 0,
+        imports,
+        rest: tokens(text, 0),
+        last: None,
+        files: vec![File {
+            folder: imports.folder(),
+            pattern: None,
+        }],
+        snippets: BTreeMap::new(),
+        unknown: Vec::new(),
+        count: 0,
     };
+    parser.rest.reverse();
     let mut corefile = Corefile::default();
-    while let Some(token) = parser.peek() {
-        if token.text == "import" {
-            let import = parser.directive()?;
-            corefile.imports.push(import);
-            continue;
-        }
-        let block = parser.block()?;
-        match block.keys.as_slice() {
-            [only] if only.starts_with('(') && only.ends_with(')') => {
-                let name = only.trim_matches(['(', ')']).to_owned();
-                if corefile.snippets.contains_key(&name) {
-                    let problem = format!("a second snippet ({name})");
-                    return Err(error(block.line, problem));
-                }
-                corefile.snippets.insert(name, block);
-            }
-            _ => corefile.blocks.push(block),
+    while parser.rest.last().is_some() {
+        if let Some(block) = parser.block(&mut corefile.unknown)? {
+            corefile.blocks.push(block);
         }
     }
     Ok(corefile)
 }
 
-fn error(line: usize, problem: impl Into<String>) -> SyntaxError {
-    SyntaxError {
-        line,
-        problem: problem.into(),
-    }
+fn error<T>(line: usize, problem: impl Into<String>) -> Result<T, SyntaxError> {
+    let problem = problem.into();
+    Err(SyntaxError { line, problem })
 }
 
-struct Parser {
-    tokens: Vec<Token>,
-    at: usize,
+struct File {
+    /// Imports of this file are relative to it.
+    folder: PathBuf,
+    /// By which it is imported.
+    pattern: Option<String>,
 }
 
-impl Parser {
-    fn peek(&self) -> Option<&Token> {
-        self.tokens.get(self.at)
+struct Parser<'a> {
+    imports: &'a Imports,
+    /// The tokens to come, the next one last.
+    rest: Vec<Token>,
+    /// The token before these. Imports do not count.
+    last: Option<Token>,
+    files: Vec<File>,
+    snippets: BTreeMap<String, Vec<Token>>,
+    /// The imports since the last block.
+    unknown: Vec<Unknown>,
+    /// The number of imports.
+    count: usize,
+}
+
+impl Parser<'_> {
+    /// Whether the next token is this word.
+    fn is(&self, word: &str) -> bool {
+        self.rest.last().is_some_and(|it| it.text == word)
     }
 
-    fn next(&mut self) -> Option<Token> {
-        let token = self.peek().cloned();
-        self.at += 1;
-        token
+    /// Whether the next token begins a line.
+    fn begins_line(&self) -> bool {
+        match (&self.last, self.rest.last()) {
+            (Some(last), Some(next)) => last.ends_line(next),
+            (_, next) => next.is_some(),
+        }
+    }
+
+    fn next(&mut self) -> Option<&Token> {
+        self.last = Some(self.rest.pop()?);
+        self.last.as_ref()
+    }
+
+    fn last_line(&self) -> usize {
+        self.last.as_ref().map_or(1, |it| it.shown_line)
+    }
+
+    /// A server block; `None` for a snippet, and for a block without keys, which CoreDNS ignores.
+    fn block(&mut self, unknown: &mut Vec<Unknown>) -> Result<Option<Block>, SyntaxError> {
+        let mut block = self.keys()?;
+        unknown.append(&mut self.unknown);
+        if let [key] = block.keys.as_slice()
+            && let Some(name) = key.strip_prefix('(').and_then(|it| it.strip_suffix(')'))
+            && self.rest.last().is_some()
+        {
+            self.snippet(block.line, name)?;
+            return Ok(None);
+        }
+        if let Some((key, fault)) = block.keys.iter().find_map(|it| Some((it, key_fault(it)?))) {
+            return error(block.line, format!("`{key}` is no zone: {fault}"));
+        }
+        let is_braced = self.is("{");
+        if is_braced {
+            self.next();
+        }
+        let last = self.last.as_ref().filter(|it| it.file == 0);
+        block.body = last.map(|it| it.span.end);
+        let line = self.last_line();
+        while let Some(token) = self.rest.last() {
+            match token.text.as_str() {
+                // It ends a block without an opening brace, too.
+                "}" => {
+                    self.next();
+                    break;
+                }
+                "import" => self.import()?,
+                _ => {
+                    let directive = self.directive()?;
+                    block.directives.push(directive);
+                }
+            }
+        }
+        // At the end of the file, the brace of the last directive is enough for CoreDNS.
+        if is_braced && self.last.as_ref().is_none_or(|it| it.text != "}") {
+            let keys = block.keys.join(" ");
+            let problem = format!("the `{{` of this line has no `}}`, in {keys}");
+            return error(line, problem);
+        }
+        block.unknown = take(&mut self.unknown);
+        Ok((!block.keys.is_empty()).then_some(block))
     }
 
     /// Keys on one line, or on several if each line but the last ends with a comma.
-    fn block(&mut self) -> Result<Block, SyntaxError> {
-        let mut block = Block {
-            keys: Vec::new(),
-            line: self.peek().map_or(0, |token| token.line),
-            body: 0,
-            directives: Vec::new(),
-        };
-        let (mut line, mut another) = (block.line, false);
-        let mut braced = false;
-        while let Some(token) = self.peek() {
+    fn keys(&mut self) -> Result<Block, SyntaxError> {
+        let mut block = Block::default();
+        let mut another = false;
+        while let Some(token) = self.rest.last() {
+            if token.text == "import" && self.begins_line() {
+                self.import()?;
+                continue;
+            }
             if token.text == "{" {
-                if another || block.keys.is_empty() {
-                    return Err(error(token.line, "a key is missing before `{`"));
-                }
-                braced = true;
-                block.body = token.span.end;
-                line = token.line;
-                self.at += 1;
                 break;
             }
-            if token.line != line && !another {
+            if block.keys.is_empty() {
+                block.line = token.shown_line;
+                let file = self.files.get(token.file);
+                block.import = file.and_then(|it| it.pattern.clone());
+            }
+            let key = token.text.strip_suffix(',');
+            another = key.is_some();
+            if !token.text.is_empty() {
+                block.keys.push(key.unwrap_or(&token.text).to_owned());
+            }
+            self.next();
+            if !another && self.begins_line() {
                 break;
             }
-            another = token.text.ends_with(',');
-            line = token.line;
-            block.body = token.span.end;
-            block.keys.push(token.text.trim_end_matches(',').to_owned());
-            self.at += 1;
         }
-        if block.keys.iter().any(|key| key == "}") {
-            return Err(error(block.line, "a `}` too many"));
-        }
-        while let Some(token) = self.peek() {
-            if token.text == "}" {
-                if !braced {
-                    return Err(error(token.line, "a `}` too many"));
-                }
-                self.at += 1;
-                return Ok(block);
-            }
-            let directive = self.directive()?;
-            block.directives.push(directive);
-        }
-        if braced {
-            let problem = format!(
-                "the `{{` of this line has no `}}`, in {}",
-                block.keys.join(" ")
-            );
-            return Err(error(line, problem));
+        if another {
+            return error(self.last_line(), "a key is missing after the comma");
         }
         Ok(block)
     }
 
-    /// A name with the rest of its line, and its block if one opens there.
-    fn directive(&mut self) -> Result<Directive, SyntaxError> {
-        let Some(name) = self.next() else {
-            return Err(error(0, "a directive is missing"));
-        };
-        let mut directive = Directive {
-            line: name.line,
-            span: name.span.clone(),
-            name: name.text,
-            args: Vec::new(),
-            nested: Vec::new(),
-        };
-        if directive.name == "{" {
-            return Err(error(directive.line, "a `{` instead of a directive"));
+    /// Keeps the words of a snippet for its imports.
+    fn snippet(&mut self, line: usize, name: &str) -> Result<(), SyntaxError> {
+        if self.snippets.contains_key(name) {
+            return error(line, format!("a second snippet ({name})"));
         }
-        let (mut depth, mut line) = (0_usize, directive.line);
-        while let Some(token) = self.peek() {
+        let (mut words, mut depth) = (Vec::new(), 0_usize);
+        while let Some(token) = self.next() {
             match token.text.as_str() {
                 "{" => depth += 1,
+                "}" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            words.push(token.clone());
+            if depth == 0 {
+                break;
+            }
+        }
+        if depth > 0 || words.len() < 2 {
+            return error(line, format!("the snippet ({name}) has no `{{` or no `}}`"));
+        }
+        words.pop();
+        words.remove(0);
+        // CoreDNS looks no further than this.
+        let imports_itself = words.windows(3).any(
+            |it| matches!(it, [a, b, c] if a.ends_line(b) && b.text == "import" && c.text == name),
+        );
+        let first = words.iter().take(2).map(|it| it.text.as_str());
+        if imports_itself || first.eq(["import", name]) {
+            return error(line, format!("the snippet ({name}) imports itself"));
+        }
+        self.snippets.insert(name.to_owned(), words);
+        Ok(())
+    }
+
+    /// A name with the rest of its line, and its block if one opens there.
+    fn directive(&mut self) -> Result<Directive, SyntaxError> {
+        let Some(name) = self.next().cloned() else {
+            return error(0, "a directive is missing");
+        };
+        let line = name.shown_line;
+        let is_variable = name.text.starts_with("{$") || name.text.starts_with("{%");
+        if name.text.starts_with(['{', '}']) && !is_variable {
+            return error(line, format!("a `{}` instead of a directive", name.text));
+        }
+        let mut directive = Directive {
+            line,
+            ..Directive::default()
+        };
+        let (mut depth, mut span) = (0_usize, name.span.clone());
+        while let Some(token) = self.rest.last() {
+            let is_new = self.begins_line();
+            match token.text.as_str() {
+                "{" => depth += 1,
+                _ if is_new && depth == 0 => break,
                 "}" if depth > 0 => depth -= 1,
-                _ if depth == 0 && token.line != line => break,
                 "}" => {
-                    let problem = format!("a `}}` behind `{}` on its line", directive.name);
-                    return Err(error(token.line, problem));
+                    let problem = format!("a `}}` behind `{}` on its line", name.text);
+                    return error(token.shown_line, problem);
+                }
+                "import" if is_new => {
+                    self.import()?;
+                    continue;
                 }
                 _ if depth == 0 => directive.args.push(token.clone()),
                 _ => directive.nested.push(token.clone()),
             }
-            line = token.line;
-            directive.span.end = token.span.end;
-            self.at += 1;
+            if token.import == name.import {
+                span.end = token.span.end;
+            }
+            self.next();
         }
         if depth > 0 {
-            let problem = format!("the block of `{}` has no `}}`", directive.name);
-            return Err(error(directive.line, problem));
+            let problem = format!("the block of `{}` has no `}}`", name.text);
+            return error(line, problem);
         }
+        directive.span = (name.file == 0).then_some(span);
+        directive.name = name.text;
         Ok(directive)
+    }
+
+    /// Replaces an import by the text of its snippet or files.
+    fn import(&mut self) -> Result<(), SyntaxError> {
+        let Some(import) = self.rest.pop() else {
+            return Ok(());
+        };
+        let line = import.shown_line;
+        let argument = self.rest.pop_if(|it| import.shares_line(it));
+        let Some(argument) = argument.filter(|it| !it.text.is_empty()) else {
+            return error(line, "`import` has no argument");
+        };
+        if let Some(more) = self.rest.last().filter(|it| argument.shares_line(it)) {
+            let problem = format!("`{}` behind the argument of `import`", more.text);
+            return error(line, problem);
+        }
+        self.count += 1;
+        if self.count > MAX_IMPORTS {
+            return error(line, format!("more than {MAX_IMPORTS} imports"));
+        }
+        let pattern = argument.text;
+        let mut words = Vec::new();
+        if let Some(snippet) = self.snippets.get(&pattern) {
+            words.clone_from(snippet);
+        } else {
+            let several = |it: char| pattern.matches(it).count() > 1;
+            if several('*') || several('?') || (pattern.contains('[') && pattern.contains(']')) {
+                return error(
+                    line,
+                    format!("`import {pattern}`: CoreDNS takes one wildcard"),
+                );
+            }
+            let file = self.files.get(import.file);
+            let folder = file.map_or(Path::new(""), |it| &it.folder);
+            let Some(found) = self.imports.find(folder, &pattern) else {
+                self.unknown.push((line, pattern));
+                return Ok(());
+            };
+            for (path, text) in found {
+                words.extend(tokens(&text, self.files.len()));
+                self.files.push(File {
+                    folder: path.parent().map(Path::to_owned).unwrap_or_default(),
+                    pattern: Some(pattern.clone()),
+                });
+            }
+            words.iter_mut().for_each(|it| it.shown_line = line);
+        }
+        words.iter_mut().for_each(|it| it.import = self.count);
+        self.rest.extend(words.into_iter().rev());
+        Ok(())
+    }
+}
+
+/// Why CoreDNS refuses a key. The value of a variable is unknown here.
+fn key_fault(key: &str) -> Option<&'static str> {
+    let rest = key.split_once("://").map_or(key, |(_, rest)| rest);
+    let (zone, port) = rest.rsplit_once(':').unwrap_or((rest, "53"));
+    let is_number = port.parse::<u16>().is_ok();
+    let zone = if is_number { zone } else { rest };
+    if key.contains("{$") || key.contains("{%") {
+        None
+    } else if port.is_empty() || rest.is_empty() {
+        Some("its name, or its port, is empty")
+    } else if zone.contains("..") || (zone.len() > 1 && zone.starts_with('.')) {
+        Some("a `.` too many, or a space is missing before `{`")
+    } else {
+        None
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(block: &Block) -> Vec<&str> {
-        block.directives.iter().map(|it| it.name.as_str()).collect()
-    }
-
-    #[test]
-    fn blocks_snippets_and_imports_are_found() {
-        let text = "
-(common) {
-    errors
-}
-import more/*.server
-a.example, b.example:5353 ,
-c.example {
-    import common
-    kubernetes cluster.local {
-        pods insecure
-        fallthrough
-    }
-    forward . 192.0.2.1
-}
-";
-        let corefile = parse(text).unwrap();
-        assert_eq!(names(&corefile.snippets["common"]), ["errors"]);
-        assert_eq!(corefile.imports[0].arg(0), Some("more/*.server"));
-        let [block] = corefile.blocks.as_slice() else {
-            panic!("{corefile:?}");
-        };
-        assert_eq!(block.line, 6);
-        assert_eq!(names(block), ["import", "kubernetes", "forward"]);
-        let kubernetes = &block.directives[1];
-        let nested: Vec<&str> = kubernetes
-            .nested
-            .iter()
-            .map(|it| it.text.as_str())
-            .collect();
-        assert_eq!(nested, ["pods", "insecure", "fallthrough"]);
-        assert!(text[kubernetes.span.clone()].ends_with("fallthrough\n    }"));
-    }
-
-    #[test]
-    fn one_server_needs_no_braces() {
-        let corefile = parse("example.org\nwhoami\nlog\n").unwrap();
-        assert_eq!(names(&corefile.blocks[0]), ["whoami", "log"]);
-    }
-
-    #[test]
-    fn what_is_no_corefile_is_an_error_with_its_line() {
-        for (text, line, words) in [
-            (". {\n  errors\n", 1, "has no `}`"),
-            (". {\n  errors }\n", 2, "behind `errors`"),
-            (". {\n  kubernetes x {\n", 2, "`kubernetes`"),
-            ("}\n", 1, "too many"),
-            (". {\n}\n}\n", 3, "too many"),
-            ("a,\n{\n}\n", 2, "key"),
-            ("(a) {\n}\n(a) {\n}\n", 3, "second snippet"),
-        ] {
-            let error = parse(text).unwrap_err();
-            assert_eq!(error.line, line, "{text}: {error}");
-            assert!(error.problem.contains(words), "{text}: {error}");
-        }
-    }
-}
+mod tests;

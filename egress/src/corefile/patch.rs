@@ -1,13 +1,16 @@
-//! Inserts the `dnstap` line into a Corefile, or removes it. All other bytes stay.
+//! Inserts the `dnstap` line into a Corefile, or removes it. All other bytes stay, and come back with the removal.
 
 use std::ops::Range;
 
 use anyhow::{Context, bail};
 
 use super::{
-    lint::{Effective, INDENT, Imports, Line, Scope, said},
-    parse::{Block, Corefile, Directive, SyntaxError, parse},
+    lint::{Finding, INDENT, Line, Scope, said},
+    parse::{Block, Directive, Imports, SyntaxError, parse},
 };
+
+/// Behind an inserted line that needed line breaks, so that its removal removes them.
+const BREAKS: &str = " # egress: with its line breaks";
 
 /// Replacements of byte ranges.
 #[derive(Debug, Default)]
@@ -51,52 +54,46 @@ pub(super) fn add(
     scope: &Scope,
     imports: &Imports,
 ) -> Result<String, SyntaxError> {
-    let corefile = parse(text)?;
+    let blocks = parse(text, imports)?.blocks;
     let mut edits = Edits::default();
-    let blocks = corefile.blocks.iter();
-    for block in blocks.filter(|it| scope.is_external(it)) {
-        let all = Effective::of(block, &corefile, imports);
-        if all.directives.iter().any(|it| line.is_of(it)) {
+    for block in blocks.iter().filter(|it| scope.is_external(it)) {
+        let is_there = block.directives.iter().any(|it| line.is_of(it));
+        // A block of an imported file is patched there.
+        let Some(body) = block.body.filter(|_| !is_there) else {
             continue;
-        }
+        };
         let indent = indent(text, block);
         let end = newline(text);
         let shown = line.shown(indent, end);
-        let rest = text.get(block.body..).unwrap_or_default();
+        let rest = text.get(body..).unwrap_or_default();
         // After a comment on the line of the brace, but before a directive there.
         let of_line = rest.split_inclusive('\n').next().unwrap_or_default();
-        let of_line_end = block.body + of_line.len();
         let more = of_line.trim_start();
-        if more.is_empty() || more.starts_with('#') {
-            let new = match of_line.ends_with('\n') {
-                true => format!("{indent}{shown}{end}"),
-                false => format!("{end}{indent}{shown}"),
-            };
-            edits.put(of_line_end..of_line_end, new);
-        } else {
-            // Starts a new line, since CoreDNS would read it as arguments.
-            let white = block.body..of_line_end - more.len();
-            let indent_of_more = if more.starts_with('}') { "" } else { indent };
-            edits.put(white, format!("{end}{indent}{shown}{end}{indent_of_more}"));
+        if !more.is_empty() && !more.starts_with('#') {
+            // On a line of its own, since CoreDNS would read the rest of this line as arguments.
+            edits.put(body..body, format!("{end}{indent}{shown}{BREAKS}{end}"));
+            continue;
         }
+        let new = match of_line.ends_with('\n') {
+            true => format!("{indent}{shown}{end}"),
+            false => format!("{end}{indent}{shown}"),
+        };
+        let of_line_end = body + of_line.len();
+        edits.put(of_line_end..of_line_end, new);
     }
-    for directive in written(&corefile).filter(|it| line.is_of(it)) {
-        complete(text, directive, line, &mut edits);
+    for directive in blocks.iter().flat_map(|it| &it.directives) {
+        if let Some(span) = directive.span.as_ref().filter(|_| line.is_of(directive)) {
+            complete(text, directive, span, line, &mut edits);
+        }
     }
     Ok(edits.apply(text))
 }
 
-/// All directives in the text itself, without imports.
-fn written(corefile: &Corefile) -> impl Iterator<Item = &Directive> {
-    let blocks = corefile.blocks.iter().chain(corefile.snippets.values());
-    blocks.flat_map(|block| &block.directives)
-}
-
 /// The white space before the directives of a block.
 fn indent<'a>(text: &'a str, block: &Block) -> &'a str {
-    let mut directives = block.directives.iter();
-    directives
-        .find_map(|it| before(text, it.span.start))
+    let mut spans = block.directives.iter().filter_map(|it| it.span.as_ref());
+    spans
+        .find_map(|it| before(text, it.start))
         .unwrap_or(INDENT)
 }
 
@@ -108,7 +105,13 @@ fn before(text: &str, at: usize) -> Option<&str> {
 }
 
 /// Completes an existing line.
-fn complete(text: &str, directive: &Directive, line: &Line, edits: &mut Edits) {
+fn complete(
+    text: &str,
+    directive: &Directive,
+    span: &Range<usize>,
+    line: &Line,
+    edits: &mut Edits,
+) {
     match directive.args.as_slice() {
         [_, full, ..] if full.text == "full" => {}
         [_, other, ..] => edits.put(other.span.clone(), "full"),
@@ -116,19 +119,16 @@ fn complete(text: &str, directive: &Directive, line: &Line, edits: &mut Edits) {
         [] => {}
     }
     let Some(extra) = &line.extra else { return };
-    if let Some(value) = said(directive, "extra") {
+    if let Some(value) = said(directive, "extra").filter(|it| it.file == 0) {
         if value.text != *extra {
             edits.put(value.span.clone(), extra);
         }
         return;
     }
-    let indent = before(text, directive.span.start).unwrap_or(INDENT);
+    let indent = before(text, span.start).unwrap_or(INDENT);
     let end = newline(text);
-    let place = directive.span.end;
-    let has_block = text
-        .get(directive.span.clone())
-        .is_some_and(|it| it.ends_with('}'));
-    if has_block {
+    let place = span.end;
+    if text.get(..place).is_some_and(|it| it.ends_with('}')) {
         edits.put(
             place - 1..place - 1,
             format!("{INDENT}extra {extra}{end}{indent}"),
@@ -143,67 +143,104 @@ fn complete(text: &str, directive: &Directive, line: &Line, edits: &mut Edits) {
 ///
 /// # Errors
 /// The text is no Corefile.
-pub(super) fn remove(text: &str, line: Option<&Line>) -> Result<String, SyntaxError> {
-    let corefile = parse(text)?;
-    let mut edits = Edits::default();
-    for directive in written(&corefile) {
-        let is_meant = match line {
-            Some(line) => line.is_of(directive),
-            None => directive.name == "dnstap",
+pub(super) fn remove(
+    text: &str,
+    line: Option<&Line>,
+    imports: &Imports,
+) -> Result<String, SyntaxError> {
+    let is_meant = |it: &Directive| match line {
+        Some(line) => line.is_of(it),
+        None => it.name == "dnstap",
+    };
+    let mut text = text.to_owned();
+    loop {
+        let blocks = parse(&text, imports)?.blocks;
+        let mut all = blocks.iter().flat_map(|it| &it.directives);
+        let found = all.find_map(|it| it.span.clone().filter(|_| is_meant(it)));
+        let Some(Range { start, end }) = found else {
+            return Ok(text);
         };
-        if !is_meant {
-            continue;
-        }
-        let Range { start, end } = directive.span;
         let behind = text.get(end..).unwrap_or_default();
         let of_line = behind.split_inclusive('\n').next().unwrap_or_default();
-        match before(text, start) {
+        let is_marked = of_line.trim_end() == BREAKS;
+        let place = match before(&text, start) {
             // The directive has its line to itself, so the whole line goes.
-            Some(white) if of_line.trim().is_empty() => {
-                edits.put(start - white.len()..end + of_line.len(), "");
+            Some(white) if of_line.trim().is_empty() || is_marked => {
+                let from = start - white.len();
+                let front = text.get(..from).unwrap_or_default();
+                // The line breaks before go with it where it had come with them. The second line of a collector stands between.
+                let is_first = blocks
+                    .iter()
+                    .any(|it| it.body == Some(front.trim_end().len()));
+                let has_breaks = is_marked && is_first || of_line.is_empty();
+                let from = if has_breaks {
+                    let front = front.strip_suffix('\n').unwrap_or(front);
+                    front.strip_suffix('\r').unwrap_or(front).len()
+                } else {
+                    from
+                };
+                from..end + of_line.len()
             }
-            _ => edits.put(start..end, ""),
-        }
+            _ => start..end,
+        };
+        text.replace_range(place, "");
     }
-    Ok(edits.apply(text))
 }
 
-/// Makes a node-local cache forward external names to the cluster's DNS, which streams.
+/// Makes a node-local cache forward external names to the cluster's DNS, which streams. Warns of zones that had name servers of
+/// their own.
 ///
 /// # Errors
 /// The address of the cluster's DNS is unknown, or there is no line to change.
 pub(super) fn forward_to_cluster(
     text: &str,
     scope: &Scope,
+    imports: &Imports,
     cluster_dns: Option<&str>,
-) -> anyhow::Result<String> {
-    let corefile = parse(text)?;
-    let forwards = |block: &Block| {
+) -> anyhow::Result<(String, Vec<Finding>)> {
+    let blocks = parse(text, imports)?.blocks;
+    // Where a block has the addresses of its servers.
+    let servers = |block: &Block| {
         let forwards = block.directives.iter().filter(|it| it.name == "forward");
-        forwards.cloned().collect::<Vec<_>>()
+        let places = forwards.filter_map(|it| {
+            it.span.as_ref()?;
+            Some((
+                it.line,
+                it.args.get(1)?.span.start..it.args.last()?.span.end,
+            ))
+        });
+        places.collect::<Vec<_>>()
     };
-    let servers = |forward: &Directive| {
-        let from = forward.args.get(1)?.span.start;
-        let to = forward.args.last()?.span.end;
-        Some(from..to)
-    };
-    let own = corefile.blocks.iter().filter(|it| scope.is_cluster(it));
-    let own = own.flat_map(forwards).find_map(|it| servers(&it));
-    let own = own.and_then(|place| text.get(place));
+    let mut own = blocks
+        .iter()
+        .filter(|it| scope.is_cluster(it))
+        .flat_map(servers);
+    let own = own.next().and_then(|(_, place)| text.get(place));
     let cluster_dns = cluster_dns.or(own).context(
         "no server block of the cluster domain has a `forward` line with the address of the cluster's DNS: give --cluster-dns",
     )?;
-    let mut edits = Edits::default();
-    let external = corefile.blocks.iter().filter(|it| scope.is_external(it));
-    for forward in external.flat_map(forwards) {
-        if let Some(place) = servers(&forward) {
+    let (mut edits, mut warnings) = (Edits::default(), Vec::new());
+    for block in blocks.iter().filter(|it| scope.is_external(it)) {
+        let zones = scope.foreign_zones(block).join(", ");
+        for (line, place) in servers(block) {
+            let servers = text.get(place.clone()).unwrap_or_default();
+            if !zones.is_empty() && servers != cluster_dns {
+                let words = format!(
+                    "{zones} had servers of its own: give the cluster's CoreDNS a server block for it with `forward . {servers}`"
+                );
+                warnings.push(Finding {
+                    line,
+                    is_fault: false,
+                    words,
+                });
+            }
             edits.put(place, cluster_dns);
         }
     }
     if edits.0.is_empty() {
         bail!("no server block for names outside of the cluster has a `forward` line");
     }
-    Ok(edits.apply(text))
+    Ok((edits.apply(text), warnings))
 }
 
 #[cfg(test)]

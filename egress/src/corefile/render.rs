@@ -1,122 +1,181 @@
-//! Generates a Corefile from named servers with zones and upstreams, as in the OpenShift proposal
-//! "Configurable DNS Plugins".
+//! Generates a Corefile from named servers with zones and upstreams, those of OpenShift's DNS operator.
 
-use std::{
-    collections::BTreeSet,
-    fmt::Write,
-    net::{IpAddr, SocketAddr},
-};
+use std::net::{IpAddr, SocketAddr};
 
-use anyhow::{anyhow, bail};
-use serde::Deserialize;
+use anyhow::{Context, anyhow, bail};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::Value;
 
-use self::forward::{Forward, Policy, ProtocolStrategy, TransportConfig, is_subdomain, tls_fault};
 use super::lint::{INDENT, Line, Scope};
 
-mod forward;
-
-/// The most upstreams of a server.
-const MAX_UPSTREAMS: usize = 15;
-
-/// The longest service name (RFC 6335, section 5.1).
-const MAX_NAME: usize = 15;
-
-/// The part of a `DNS` of `operator.openshift.io` that is rendered: its `spec`, possibly by itself.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// The part of a `DNS` of `operator.openshift.io` that is rendered: its `spec`.
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Servers {
     #[serde(default)]
     servers: Vec<Server>,
+    /// The servers for all other names.
     #[serde(default)]
-    upstream_resolvers: UpstreamResolvers,
+    upstream_resolvers: Upstreams<Resolver>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Server {
     name: String,
     zones: Vec<String>,
-    forward_plugin: ForwardPlugin,
+    forward_plugin: Upstreams<String>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct ForwardPlugin {
-    upstreams: Vec<String>,
-    #[serde(default)]
-    policy: Policy,
+struct Upstreams<T> {
+    #[serde(default = "Vec::new")]
+    upstreams: Vec<T>,
+    policy: Option<Policy>,
     #[serde(default)]
     transport_config: TransportConfig,
     #[serde(default)]
     protocol_strategy: ProtocolStrategy,
 }
 
-/// The servers for all other names.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct UpstreamResolvers {
-    #[serde(default)]
-    upstreams: Vec<Upstream>,
-    #[serde(default = "Policy::sequential")]
-    policy: Policy,
-    #[serde(default)]
-    transport_config: TransportConfig,
-    #[serde(default)]
-    protocol_strategy: ProtocolStrategy,
-}
-
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Upstream {
+struct Resolver {
     #[serde(rename = "type")]
-    kind: UpstreamKind,
+    kind: ResolverKind,
     #[serde(default)]
     address: String,
     /// The API server fills it in for both kinds.
     port: Option<u16>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-enum UpstreamKind {
+#[derive(Debug, Default, Deserialize)]
+enum ResolverKind {
+    #[default]
     SystemResolvConf,
     Network,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Document {
-    spec: Option<Servers>,
-    servers: Option<Vec<Server>>,
-    upstream_resolvers: Option<UpstreamResolvers>,
+/// In which order CoreDNS asks the upstreams.
+#[derive(Clone, Copy, Debug, Deserialize)]
+enum Policy {
+    Random,
+    RoundRobin,
+    Sequential,
 }
 
-impl Default for UpstreamResolvers {
-    fn default() -> Self {
-        Self {
-            upstreams: Vec::new(),
-            policy: Policy::Sequential,
-            transport_config: TransportConfig::default(),
-            protocol_strategy: ProtocolStrategy::Default,
-        }
-    }
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TransportConfig {
+    #[serde(default)]
+    transport: Transport,
+    tls: Option<Tls>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+enum Transport {
+    #[default]
+    #[serde(alias = "")]
+    Cleartext,
+    #[serde(rename = "TLS")]
+    Tls,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Tls {
+    server_name: String,
+    ca_bundle: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+enum ProtocolStrategy {
+    #[default]
+    #[serde(rename = "")]
+    Default,
+    #[serde(rename = "TCP")]
+    Tcp,
 }
 
 /// The name servers of the machine.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-impl Upstream {
+impl Resolver {
     fn target(&self) -> anyhow::Result<String> {
-        if self.kind == UpstreamKind::SystemResolvConf {
+        if matches!(self.kind, ResolverKind::SystemResolvConf) {
             return Ok(RESOLV_CONF.to_owned());
         }
         let address: IpAddr = self.address.parse().map_err(|_| {
             let shown = self.address.escape_debug();
-            anyhow!("`upstreamResolvers`: the upstream `{shown}` is not an IP address")
+            anyhow!("the upstream `{shown}` is not an IP address")
         })?;
         Ok(match self.port {
             None => address.to_string(),
             Some(port) => SocketAddr::new(address, port).to_string(),
         })
+    }
+}
+
+impl<T> Upstreams<T> {
+    /// The `forward` directive for all names of its block.
+    fn forward(&self, targets: &[String], default: Policy) -> anyhow::Result<String> {
+        let mut settings = String::new();
+        let mut scheme = "";
+        if let Transport::Tls = self.transport_config.transport {
+            let tls = self.transport_config.tls.as_ref();
+            let tls = tls.context("it has TLS without a `serverName`")?;
+            if tls.ca_bundle.is_some() {
+                bail!(
+                    "its `caBundle` is a ConfigMap of the operator: remove it, and add the line `tls` with the file by hand"
+                );
+            }
+            settings += &format!("        tls_servername {}\n", subdomain(&tls.server_name)?);
+            scheme = "tls://";
+        }
+        if let ProtocolStrategy::Tcp = self.protocol_strategy {
+            settings += "        force_tcp\n";
+        }
+        let policy = match self.policy.unwrap_or(default) {
+            Policy::Random => "random",
+            Policy::RoundRobin => "round_robin",
+            Policy::Sequential => "sequential",
+        };
+        let mut all = String::new();
+        for target in targets {
+            // A file with name servers has no addresses that a scheme could stand before.
+            let scheme = if target == RESOLV_CONF { "" } else { scheme };
+            all += &format!(" {scheme}{target}");
+        }
+        Ok(format!(
+            "    forward .{all} {{\n        policy {policy}\n{settings}    }}\n"
+        ))
+    }
+}
+
+impl Server {
+    fn render(&self, dnstap: &str, port: u16) -> anyhow::Result<String> {
+        let mut keys = String::new();
+        for zone in &self.zones {
+            keys += &format!("{}:{port} ", subdomain(zone)?);
+        }
+        let targets = &self.forward_plugin.upstreams;
+        if keys.is_empty() || targets.is_empty() {
+            bail!("it has no zones, or no upstreams");
+        }
+        for target in targets {
+            let is_one = target.parse::<IpAddr>().is_ok()
+                || target.parse::<SocketAddr>().is_ok_and(|it| it.port() != 0);
+            if !is_one {
+                let shown = target.escape_debug();
+                bail!("the upstream `{shown}` is not an IP address with an optional port");
+            }
+        }
+        let forward = self.forward_plugin.forward(targets, Policy::Random)?;
+        let name = self.name.escape_debug();
+        Ok(format!(
+            "# {name}\n{keys}{{\n{dnstap}    errors\n{forward}    cache 30\n    reload\n}}\n"
+        ))
     }
 }
 
@@ -126,20 +185,12 @@ impl Servers {
     /// # Errors
     /// The text is no YAML, or another object.
     pub(super) fn read(text: &str) -> anyhow::Result<Self> {
-        let document: Document =
-            serde_saphyr::from_str(text).map_err(|error| anyhow!("{error}"))?;
-        match (document.spec, document.servers) {
-            (Some(spec), _) => Ok(spec),
-            (None, servers) if servers.is_some() || document.upstream_resolvers.is_some() => {
-                Ok(Self {
-                    servers: servers.unwrap_or_default(),
-                    upstream_resolvers: document.upstream_resolvers.unwrap_or_default(),
-                })
-            }
-            (None, _) => {
-                bail!("the input has neither a `spec` nor `servers` nor `upstreamResolvers`")
-            }
+        let document: Value = serde_saphyr::from_str(text).map_err(|error| anyhow!("{error}"))?;
+        let spec = document.get("spec").unwrap_or(&document);
+        if spec.get("servers").is_none() && spec.get("upstreamResolvers").is_none() {
+            bail!("the input has neither `servers` nor `upstreamResolvers`");
         }
+        Ok(Self::deserialize(spec)?)
     }
 
     /// The Corefile of a CoreDNS to which the operator's CoreDNS forwards: a server block for each server, then one for all other names, which forwards
@@ -147,36 +198,20 @@ impl Servers {
     /// with the longest matching zone.
     ///
     /// # Errors
-    /// The servers violate a rule of the proposal.
+    /// A server cannot be rendered.
     pub(super) fn render(
         &self,
         lines: &[Line],
         scope: &Scope,
         port: u16,
     ) -> anyhow::Result<String> {
-        self.check(scope)?;
         let shown = |line: &Line| format!("{INDENT}{}\n", line.shown(INDENT, "\n"));
         let dnstap: String = lines.iter().map(shown).collect();
         let mut out = String::new();
         for server in &self.servers {
-            let keys: Vec<String> = server
-                .zones
-                .iter()
-                .map(|it| format!("{it}:{port}"))
-                .collect();
-            let forward = Forward {
-                targets: server.forward_plugin.upstreams.clone(),
-                policy: server.forward_plugin.policy,
-                transport: &server.forward_plugin.transport_config,
-                protocol: server.forward_plugin.protocol_strategy,
-            };
-            // Writing to a String cannot fail.
-            let _ = write!(
-                out,
-                "# {}\n{} {{\n{dnstap}    errors\n{forward}    cache 30\n    reload\n}}\n",
-                server.name,
-                keys.join(" "),
-            );
+            let block = server.render(&dnstap, port);
+            let name = server.name.escape_debug();
+            out += &block.with_context(|| format!("server `{name}`"))?;
         }
         // It answers flush probes, and no name of the cluster goes to an upstream.
         let own: String = scope
@@ -187,19 +222,14 @@ impl Servers {
             })
             .collect();
         let others = &self.upstream_resolvers;
-        let targets = others.upstreams.iter().map(Upstream::target);
-        let mut targets: Vec<String> = targets.collect::<anyhow::Result<_>>()?;
-        if targets.is_empty() {
-            targets.push(RESOLV_CONF.to_owned());
-        }
-        let forward = Forward {
-            targets,
-            policy: others.policy,
-            transport: &others.transport_config,
-            protocol: others.protocol_strategy,
-        };
-        let _ = write!(
-            out,
+        let targets = others.upstreams.iter().map(Resolver::target);
+        let targets: anyhow::Result<Vec<String>> = targets.collect();
+        let forward = targets.and_then(|targets| match targets.as_slice() {
+            [] => others.forward(&[RESOLV_CONF.to_owned()], Policy::Sequential),
+            targets => others.forward(targets, Policy::Sequential),
+        });
+        let forward = forward.context("`upstreamResolvers`")?;
+        out += &format!(
             ".:{port} {{
 {dnstap}    errors
     health
@@ -211,86 +241,22 @@ impl Servers {
         );
         Ok(out)
     }
-
-    fn check(&self, scope: &Scope) -> anyhow::Result<()> {
-        let mut faults = Vec::new();
-        let (mut names, mut zones) = (BTreeSet::new(), BTreeSet::new());
-        for Server {
-            name,
-            zones: own,
-            forward_plugin,
-        } in &self.servers
-        {
-            let mut fault =
-                |words: String| faults.push(format!("server `{}`: {words}", name.escape_debug()));
-            if !is_service_name(name) {
-                fault("its name is not a service name of RFC 6335 (1 to 15 letters, digits and inner single `-`, with a letter)".to_owned());
-            }
-            if !names.insert(name) {
-                fault("another server has the same name".to_owned());
-            }
-            if own.is_empty() {
-                fault("it has no zones".to_owned());
-            }
-            for zone in own {
-                let shown = zone.escape_debug();
-                let plain = zone.to_ascii_lowercase();
-                if !is_subdomain(zone) {
-                    fault(format!("`{shown}` is not a subdomain of RFC 1123"));
-                } else if scope.cluster_domains.contains(&plain) {
-                    fault(format!("`{shown}` is the cluster's own domain"));
-                } else if !zones.insert(plain) {
-                    fault(format!("the zone `{shown}` occurs twice"));
-                }
-            }
-            if let Some(words) = tls_fault(&forward_plugin.transport_config) {
-                fault(words);
-            }
-            let upstreams = &forward_plugin.upstreams;
-            if !(1..=MAX_UPSTREAMS).contains(&upstreams.len()) {
-                fault(format!(
-                    "it has {} upstreams instead of 1 to {MAX_UPSTREAMS}",
-                    upstreams.len()
-                ));
-            }
-            for upstream in upstreams {
-                let is_one = upstream.parse::<IpAddr>().is_ok()
-                    || upstream
-                        .parse::<SocketAddr>()
-                        .is_ok_and(|it| it.port() != 0);
-                if !is_one {
-                    let shown = upstream.escape_debug();
-                    fault(format!(
-                        "the upstream `{shown}` is not an IP address with an optional port"
-                    ));
-                }
-            }
-        }
-        let resolvers = &self.upstream_resolvers;
-        faults.extend(
-            tls_fault(&resolvers.transport_config)
-                .map(|words| format!("`upstreamResolvers`: {words}")),
-        );
-        if resolvers.upstreams.len() > MAX_UPSTREAMS {
-            faults.push(format!(
-                "`upstreamResolvers`: it has more than {MAX_UPSTREAMS} upstreams"
-            ));
-        }
-        if !faults.is_empty() {
-            bail!("{}", faults.join("; "));
-        }
-        Ok(())
-    }
 }
 
-/// RFC 6335, section 5.1.
-fn is_service_name(name: &str) -> bool {
-    (1..=MAX_NAME).contains(&name.len())
-        && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-')
-        && name.bytes().any(|c| c.is_ascii_alphabetic())
-        && !name.starts_with('-')
-        && !name.ends_with('-')
-        && !name.contains("--")
+/// Accepts a name of RFC 1123, section 2.1, as Kubernetes reads it.
+fn subdomain(zone: &str) -> anyhow::Result<&str> {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label
+                .bytes()
+                .all(|c| c.is_ascii_alphanumeric() || c == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    if zone.len() > 253 || !zone.split('.').all(is_label) {
+        bail!("`{}` is not a subdomain of RFC 1123", zone.escape_debug());
+    }
+    Ok(zone)
 }
 
 #[cfg(test)]
@@ -393,36 +359,44 @@ upstreamResolvers:
     }
 
     #[test]
-    fn what_the_proposal_does_not_allow_is_told_all_at_once() {
-        let many = vec!["1.1.1.1"; 16].join(", ");
-        let text = format!(
-            "
-servers:
-- {{name: 'a--b', zones: ['-x.com', 'Cluster.local'], forwardPlugin: {{upstreams: [{many}]}}}}
-- {{name: ok, zones: [a.com, a.com], forwardPlugin: {{upstreams: ['ns.example', '1.1.1.1:0']}}}}
-- {{name: ok, zones: [], forwardPlugin: {{upstreams: [], transportConfig: {{transport: TLS}}}}}}
-upstreamResolvers: {{transportConfig: {{transport: TLS, tls: {{serverName: a.b, caBundle: {{name: c}}}}}}}}
-"
-        );
-        let error = Servers::read(&text)
-            .unwrap()
-            .render(&[], &scope(), 53)
-            .unwrap_err();
-        for words in [
-            "`a--b`: its name is not a service name",
-            "`-x.com` is not a subdomain",
-            "`Cluster.local` is the cluster's",
-            "16 upstreams",
-            "the zone `a.com` occurs twice",
-            "`ns.example` is not an IP",
-            "`1.1.1.1:0` is not an IP",
-            "another server has the same name",
-            "it has no zones",
-            "0 upstreams",
-            "TLS without a `serverName`",
-            "`upstreamResolvers`: its `caBundle`",
+    fn server_that_cannot_be_rendered_is_named_with_the_reason() {
+        for (server, words) in [
+            (
+                "zones: ['-x.com'], forwardPlugin: {upstreams: ['1.1.1.1']}",
+                "`-x.com` is not a subdomain",
+            ),
+            (
+                "zones: [a.com], forwardPlugin: {upstreams: ['ns.example']}",
+                "`ns.example` is not an IP",
+            ),
+            (
+                "zones: [a.com], forwardPlugin: {upstreams: ['1.1.1.1:0']}",
+                "`1.1.1.1:0` is not an IP",
+            ),
+            (
+                "zones: [], forwardPlugin: {upstreams: ['1.1.1.1']}",
+                "no zones",
+            ),
+            (
+                "zones: [a.com], forwardPlugin: {upstreams: []}",
+                "no upstreams",
+            ),
+            (
+                "zones: [a.com], forwardPlugin: {upstreams: ['1.1.1.1'], transportConfig: {transport: TLS}}",
+                "TLS without a `serverName`",
+            ),
+            (
+                "zones: [a.com], forwardPlugin: {upstreams: ['1.1.1.1'], transportConfig: {transport: TLS, tls: {serverName: a.b, caBundle: {name: c}}}}",
+                "its `caBundle`",
+            ),
         ] {
-            assert!(error.to_string().contains(words), "{words}: {error}");
+            let text = format!("servers: [{{name: one, {server}}}]");
+            let error = Servers::read(&text).unwrap().render(&[], &scope(), 53);
+            let error = format!("{:#}", error.unwrap_err());
+            assert!(
+                error.starts_with("server `one`: ") && error.contains(words),
+                "{error}"
+            );
         }
     }
 
@@ -430,7 +404,11 @@ upstreamResolvers: {{transportConfig: {{transport: TLS, tls: {{serverName: a.b, 
     fn something_else_is_told() {
         let named = "upstreamResolvers: {upstreams: [{type: Network, address: ns.example}]}";
         let error = Servers::read(named).unwrap().render(&[], &scope(), 53);
-        assert!(error.unwrap_err().to_string().contains("`ns.example`"));
+        let error = format!("{:#}", error.unwrap_err());
+        assert!(
+            error.starts_with("`upstreamResolvers`: the upstream `ns.example`"),
+            "{error}"
+        );
         assert!(Servers::read("a: b").is_err());
         assert!(Servers::read("servers: [{name: x}]").is_err());
         assert!(

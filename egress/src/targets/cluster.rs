@@ -15,7 +15,7 @@ use runtime::{UsageError, cluster::in_words, inspect::client::Connection};
 use tokio::time::timeout;
 use tower::timeout::TimeoutLayer;
 
-use super::{Route, Target, TargetArgs, Targets};
+use super::{AccessArgs, Route, Target, Targets};
 
 /// The label of the chart with the program of a pod.
 pub(crate) const COMPONENT: &str = "app.kubernetes.io/component";
@@ -37,7 +37,7 @@ impl Access {
     ///
     /// # Errors
     /// [`UsageError`]: no cluster is configured, or its configuration cannot be used.
-    pub(crate) async fn new(args: &TargetArgs) -> Result<Self, UsageError> {
+    pub(crate) async fn new(args: &AccessArgs) -> Result<Self, UsageError> {
         let found = configuration(args).await.and_then(|(config, server)| {
             let client = ClientBuilder::try_from(config)?;
             let in_time = TimeoutLayer::new(args.request_timeout);
@@ -133,7 +133,7 @@ pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
 }
 
 /// The cluster of the flags, or as kubectl finds it; and its API server in words.
-async fn configuration(args: &TargetArgs) -> anyhow::Result<(Config, String)> {
+async fn configuration(args: &AccessArgs) -> anyhow::Result<(Config, String)> {
     let is_set = |name| env::var_os(name).is_some();
     let has_flag = args.kubeconfig.is_some() || args.context.is_some();
     if !has_flag && !is_set("KUBECONFIG") && is_set("KUBERNETES_SERVICE_HOST") {

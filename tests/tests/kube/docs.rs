@@ -95,14 +95,8 @@ const OPENSHIFT: &str = ".:5353 {\n    bufsize 1232\n    errors\n    health {\n 
 const NODE_LOCAL: &str =
     "cluster.local:53 {\n    forward . 10.96.0.10\n}\n.:53 {\n    forward . /etc/resolv.conf\n}\n";
 
-/// The releases of CoreDNS's chart, with the names that they have where it is installed by itself and by RKE2.
-const COREDNS: &str = "helm install coredns coredns --namespace kube-system
-    helm install rke2-coredns coredns --namespace kube-system --set fullnameOverride=rke2-coredns-rke2-coredns";
-
-/// What RKE2 does when a HelmChartConfig changes.
-const RKE2: &str =
-    "kubectl -n kube-system get helmchartconfig rke2-coredns -o jsonpath='{.spec.valuesContent}' |
-    helm upgrade rke2-coredns coredns --namespace kube-system --reuse-values --values -";
+/// CoreDNS by its chart.
+const COREDNS: &str = "helm install coredns coredns --namespace kube-system";
 
 /// What the clusters of all platforms have: namespaces, Corefiles, and kinds. A new one has no kind DNSNameResolver.
 async fn surroundings(server: &ApiServer, workdir: &Workdir, is_new: bool) {
@@ -225,9 +219,6 @@ async fn every_command_of_the_docs_works_as_it_stands() {
             for block in section {
                 let page = page.display().to_string();
                 works(&page, &block, server, workdir);
-                if block.contains("kind: HelmChartConfig") {
-                    works("RKE2", RKE2, server, workdir);
-                }
                 run += 1;
             }
             // A platform with its Corefile is complete: the next page begins anew.

@@ -17,6 +17,7 @@ mod check;
 mod cluster;
 mod collectors;
 mod contract;
+mod corefile;
 mod databases;
 mod definitions;
 mod deployments;

@@ -1,5 +1,7 @@
 //! Corefiles from `egress corefile`, in a stock CoreDNS.
 
+mod table;
+
 use std::{fs, path::Path, process::Output};
 
 use hickory_proto::{op::ResponseCode, rr::RecordType};
@@ -146,33 +148,6 @@ async fn coredns_streams_after_it_reloaded_the_patched_corefile() {
     world
         .expect_flow_through(&format!("{WILDCARD}."), name, Family::V4, "192.0.2.30")
         .await;
-}
-
-#[tokio::test]
-async fn what_coredns_takes_it_takes_when_it_is_patched() {
-    let workdir = Workdir::new();
-    let file = workdir.join("Corefile");
-    let socket = workdir.join("dnstap.sock").display().to_string();
-    for layout in [
-        ".:{$DNS_PORT} { whoami\n}\n",
-        ".:{$DNS_PORT} { }\n",
-        ".:{$DNS_PORT} {}\nwhoami\n",
-        ".:{$DNS_PORT}\nwhoami",
-        ".:{$DNS_PORT}",
-        ".:{$DNS_PORT} {\r\n\twhoami\r\n}\r\n",
-        "(all) { whoami\n}\n.:{$DNS_PORT} { import all\n}\n",
-        ".:{$DNS_PORT}, a.example:{$DNS_PORT},\nb.example:{$DNS_PORT} {\n\n}\n",
-    ] {
-        fs::write(&file, layout).unwrap();
-        drop(CoreDns::start(workdir.path()).await);
-        let second = format!("{socket}.second");
-        let path = file.display().to_string();
-        let after = made(&["patch", &path, "--dnstap", &socket, "--dnstap", &second]).await;
-        let places = [&socket, &second].map(|it| after.find(&format!("{it} full")));
-        assert!(places[0].is_some() && places[0] < places[1], "{after}");
-        fs::write(&file, &after).unwrap();
-        drop(CoreDns::start(workdir.path()).await);
-    }
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ pub(super) async fn version(client: &Client) -> Seen<String> {
         .ok_or_else(|| Unseen("the server has no /version: it is no API server".to_owned()))
 }
 
-pub(in crate::check) async fn list<K>(api: Api<K>, labels: &str) -> Seen<Vec<K>>
+pub(crate) async fn list<K>(api: Api<K>, labels: &str) -> Seen<Vec<K>>
 where
     K: Clone + Debug + DeserializeOwned,
 {
@@ -46,7 +46,7 @@ where
     Ok(list.map_or(Vec::new(), |list| list.items))
 }
 
-pub(in crate::check) async fn find<K>(api: Api<K>, name: &str) -> Seen<Option<K>>
+pub(crate) async fn find<K>(api: Api<K>, name: &str) -> Seen<Option<K>>
 where
     K: Clone + Debug + DeserializeOwned,
 {

@@ -1,5 +1,8 @@
 use super::*;
-use crate::corefile::findings;
+
+fn findings(text: &str, lines: &[Line]) -> Vec<Finding> {
+    crate::corefile::findings(&parse(text, &Imports::Unknown).unwrap(), lines, &scope())
+}
 
 const STOCK: &str = "# the cluster's DNS
 .:53 { # all names
@@ -42,14 +45,7 @@ fn added(text: &str, line: &Line) -> String {
     let once = add(text, line, &scope(), &Imports::Unknown).unwrap();
     let twice = add(&once, line, &scope(), &Imports::Unknown).unwrap();
     assert_eq!(once, twice, "a second time changes nothing");
-    let faults = findings(
-        &once,
-        std::slice::from_ref(line),
-        1,
-        &scope(),
-        &Imports::Unknown,
-    )
-    .unwrap();
+    let faults = findings(&once, std::slice::from_ref(line));
     let faults: Vec<_> = faults.iter().filter(|it| it.is_fault).collect();
     assert!(faults.is_empty(), "{faults:?} in\n{once}");
     once
@@ -65,8 +61,11 @@ fn patch_adds_the_line_to_each_block_of_external_names_and_nothing_else() {
         .replace("853 {\n", "853 {\n\tdnstap tcp://192.0.2.1:6000 full\n");
     let with = added(STOCK, &line(None));
     assert_eq!(with, expected);
-    assert_eq!(remove(&with, Some(&line(None))).unwrap(), STOCK);
-    assert_eq!(remove(&with, None).unwrap(), STOCK);
+    assert_eq!(
+        remove(&with, Some(&line(None)), &Imports::Unknown).unwrap(),
+        STOCK
+    );
+    assert_eq!(remove(&with, None, &Imports::Unknown).unwrap(), STOCK);
 }
 
 #[test]
@@ -76,7 +75,7 @@ fn the_secret_comes_in_is_changed_and_is_taken_out_with_the_line() {
     assert!(with.contains(block), "{with}");
     let other = added(&with, &line(Some("two")));
     assert_eq!(other, with.replace("extra one", "extra two"));
-    assert_eq!(remove(&other, None).unwrap(), STOCK);
+    assert_eq!(remove(&other, None, &Imports::Unknown).unwrap(), STOCK);
     let plain = added(STOCK, &line(None));
     assert_eq!(added(&plain, &line(Some("one"))), with);
 }
@@ -122,43 +121,39 @@ fn a_line_in_a_snippet_or_to_another_reader_is_understood() {
 }
 
 #[test]
-fn odd_layouts_are_kept() {
+fn odd_layouts_are_kept_and_come_back() {
+    const LINE: &str = "dnstap tcp://192.0.2.1:6000 full";
     for (text, expected) in [
-        (
-            "x.example\nwhoami\n",
-            "x.example\ndnstap tcp://192.0.2.1:6000 full\nwhoami\n",
-        ),
-        (
-            "x.example",
-            "x.example\n    dnstap tcp://192.0.2.1:6000 full",
-        ),
-        (
-            ". { whoami\n}\n",
-            ". {\n    dnstap tcp://192.0.2.1:6000 full\n    whoami\n}\n",
-        ),
+        ("x.example\nwhoami\n", "x.example\nLINE\nwhoami\n"),
+        ("x.example", "x.example\n    LINE"),
+        ("x.example\n{\n}\n", "x.example\n{\n    LINE\n}\n"),
+        (". { whoami\n}\n", ". {\n    LINEBREAKS\n whoami\n}\n"),
         (
             ".:53 { }\n.:54 {\twhoami # here\n\tlog\n}\n",
-            ".:53 {\n    dnstap tcp://192.0.2.1:6000 full\n}\n.:54 {\n\tdnstap tcp://192.0.2.1:6000 full\n\twhoami # here\n\tlog\n}\n",
+            ".:53 {\n    LINEBREAKS\n }\n.:54 {\n\tLINEBREAKS\n\twhoami # here\n\tlog\n}\n",
         ),
-        (
-            ". {\r\n  log\r\n}\r\n",
-            ". {\r\n  dnstap tcp://192.0.2.1:6000 full\r\n  log\r\n}\r\n",
-        ),
-        (
-            ".:53 {\n}\n",
-            ".:53 {\n    dnstap tcp://192.0.2.1:6000 full\n}\n",
-        ),
+        (". {\r\n  log\r\n}\r\n", ". {\r\n  LINE\r\n  log\r\n}\r\n"),
+        (". { }\r\n", ". {\r\n    LINEBREAKS\r\n }\r\n"),
+        (".:53 {\n}\n", ".:53 {\n    LINE\n}\n"),
     ] {
-        let with = add(text, &line(None), &scope(), &Imports::Unknown).unwrap();
+        let expected = expected.replace("LINE", LINE).replace("BREAKS", BREAKS);
+        let with = added(text, &line(None));
         assert_eq!(with, expected);
-        added(text, &line(None));
+        let second = Line {
+            endpoint: "tcp://192.0.2.2:6000".to_owned(),
+            extra: Some("x".to_owned()),
+        };
+        for lines in [[&line(None), &second], [&second, &line(None)]] {
+            let both = added(&added(text, lines[0]), lines[1]);
+            assert_eq!(remove(&both, None, &Imports::Unknown).unwrap(), text);
+        }
     }
 }
 
 #[test]
 fn what_hides_names_or_cannot_be_seen_is_told_with_its_line() {
     let text = ". {\n  autopath @kubernetes\n  rewrite name a b\n  cache {\n    serve_stale\n  }\n  import custom/*.override\n  dnstap listen tcp://192.0.2.1:6000 full\n}\n";
-    let found = findings(text, &[], 1, &scope(), &Imports::Unknown).unwrap();
+    let found = findings(text, &[]);
     let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
     for (line, word) in [
         (1, "error"),
@@ -186,7 +181,10 @@ fn imported_files_are_read_where_they_are() {
     )];
     let imports = Imports::Files(files.into());
     let text = ". {\n  import *.override\n}\n";
-    assert_eq!(findings(text, &[], 1, &scope(), &imports).unwrap(), []);
+    assert_eq!(
+        crate::corefile::findings(&parse(text, &imports).unwrap(), &[], &scope()),
+        []
+    );
     let line = Line {
         endpoint: "unix:///run/x.sock".to_owned(),
         extra: None,
@@ -196,36 +194,51 @@ fn imported_files_are_read_where_they_are() {
 
 #[test]
 fn a_node_local_cache_asks_the_clusters_dns() {
+    let forwarded = |text: &str, address: Option<&str>| {
+        let changed = forward_to_cluster(text, &scope(), &Imports::Unknown, address);
+        changed.map_err(|error| error.to_string())
+    };
     let text = "cluster.local:53 {\n  forward . 10.96.0.10 {\n    force_tcp\n  }\n}\n.:53 {\n  forward . /etc/resolv.conf 9.9.9.9\n  cache 30\n}\n";
-    let with = forward_to_cluster(text, &scope(), None).unwrap();
-    assert_eq!(with, text.replace("/etc/resolv.conf 9.9.9.9", "10.96.0.10"));
-    assert_eq!(forward_to_cluster(&with, &scope(), None).unwrap(), with);
-    let named = forward_to_cluster(text, &scope(), Some("10.0.0.10")).unwrap();
-    assert_eq!(named, text.replace("/etc/resolv.conf 9.9.9.9", "10.0.0.10"));
+    let with = text.replace("/etc/resolv.conf 9.9.9.9", "10.96.0.10");
+    assert_eq!(forwarded(text, None).unwrap(), (with.clone(), Vec::new()));
+    assert_eq!(forwarded(&with, None).unwrap(), (with, Vec::new()));
+    let named = text.replace("/etc/resolv.conf 9.9.9.9", "10.0.0.10");
+    assert_eq!(forwarded(text, Some("10.0.0.10")).unwrap().0, named);
     let none = ".:53 {\n  forward . 1.1.1.1\n}\n";
-    let error = forward_to_cluster(none, &scope(), None).unwrap_err();
-    assert!(error.to_string().contains("give --cluster-dns"), "{error}");
-    let nothing = ".:53 {\n  whoami\n}\n";
-    let error = forward_to_cluster(nothing, &scope(), Some("10.0.0.10")).unwrap_err();
-    assert!(
-        error.to_string().ends_with("has a `forward` line"),
-        "{error}"
-    );
+    let error = forwarded(none, None).unwrap_err();
+    assert!(error.contains("give --cluster-dns"), "{error}");
+    let error = forwarded(".:53 {\n  whoami\n}\n", Some("10.0.0.10")).unwrap_err();
+    assert!(error.ends_with("has a `forward` line"), "{error}");
+}
+
+#[test]
+fn a_zone_with_servers_of_its_own_is_warned_of() {
+    let text = "corp.example:53 a.cluster.local {\n  forward . 192.0.2.10 192.0.2.11\n}\n";
+    let forward = |text: &str| {
+        forward_to_cluster(text, &scope(), &Imports::Unknown, Some("10.96.0.10")).unwrap()
+    };
+    let (with, warnings) = forward(text);
+    assert_eq!(with, text.replace("192.0.2.10 192.0.2.11", "10.96.0.10"));
+    let [warning] = warnings.as_slice() else {
+        panic!("{warnings:?}");
+    };
+    assert!(!warning.is_fault && warning.line == 2);
+    for words in ["corp.example", "`forward . 192.0.2.10 192.0.2.11`"] {
+        assert!(warning.words.contains(words), "{warning}");
+    }
+    assert_eq!(forward(&with), (with.clone(), Vec::new()));
 }
 
 #[test]
 fn each_collector_needs_a_line_of_its_own() {
-    let block = |lines: &str| format!(". {{\n{lines}    forward . 192.0.2.1\n}}\n");
-    let [one, two] = ["1", "2"].map(|it| format!("    dnstap tcp://10.0.0.{it}:6000 full\n"));
-    for (lines, expected) in [
-        (String::new(), "add the line `dnstap ENDPOINT full`"),
-        (one.clone(), "`.` streams to 1 of 2 collectors"),
-        (format!("{one}{one}"), "`.` streams to 1 of 2 collectors"),
-        (format!("{one}{two}"), ""),
-    ] {
-        let found = findings(&block(&lines), &[], 2, &scope(), &Imports::Unknown).unwrap();
-        let words: Vec<String> = found.iter().map(ToString::to_string).collect();
-        assert!(words.concat().contains(expected), "{lines}: {words:?}");
-        assert_eq!(words.is_empty(), expected.is_empty(), "{lines}: {words:?}");
-    }
+    let other = Line {
+        endpoint: "tcp://192.0.2.2:6000".to_owned(),
+        extra: None,
+    };
+    let with = added(". {\n    forward . 192.0.2.1\n}\n", &line(None));
+    let found = findings(&with, &[line(None), other]);
+    let [finding] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert!(finding.is_fault && finding.words.contains("192.0.2.2:6000"));
 }

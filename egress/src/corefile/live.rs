@@ -1,0 +1,282 @@
+//! `egress corefile patch --live`: changes CoreDNS's ConfigMap in the cluster, and waits until CoreDNS streams.
+
+mod maps;
+
+use std::{
+    io::{self, IsTerminal, Write},
+    time::Duration,
+};
+
+use anyhow::{Context, anyhow, bail};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Service},
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, PostParams, Preconditions},
+};
+use runtime::{UsageError, inspect::client::ANSWER_TIMEOUT, store::ObjectKey};
+use tokio::time::timeout;
+
+use self::maps::Maps;
+use super::{CUSTOM, KEY, Line, PatchArgs, findings, parse, usage, warn};
+use crate::{
+    PROGRAM,
+    check::{Endpoints, find, list, wait_for_streams},
+    output,
+    targets::{Access, COMPONENT},
+};
+
+/// Where platforms have the Corefile.
+const PLACES: [(&str, &str); 3] = [
+    ("kube-system", "coredns"),
+    ("kube-system", "rke2-coredns-rke2-coredns"),
+    (OPENSHIFT, "dns-default"),
+];
+
+/// The namespace of OpenShift's DNS.
+const OPENSHIFT: &str = "openshift-dns";
+
+/// Labels and annotations of programs that write a ConfigMap again.
+const OWNERS: [(&str, &str); 5] = [
+    ("meta.helm.sh/", "Helm"),
+    ("argocd.argoproj.io/", "Argo CD"),
+    ("kustomize.toolkit.fluxcd.io/", "Flux"),
+    ("eks.amazonaws.com/", "the EKS add-on"),
+    ("objectset.rio.cattle.io/", "k3s or RKE2"),
+];
+
+/// The label of [`CUSTOM`] if this command has made it.
+const MADE: (&str, &str) = ("app.kubernetes.io/managed-by", PROGRAM);
+
+/// The kubelet writes a changed ConfigMap within some 90 s, CoreDNS reads it within 45 s, and a probe comes back within 30 s.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Returns whether CoreDNS streams.
+pub(super) async fn run(args: &PatchArgs) -> anyhow::Result<bool> {
+    let access = Access::new(&args.cluster).await?;
+    let found = Found::new(&access.client, args.corefile.clone()).await?;
+    let lines = match args.input.line.lines() {
+        lines if lines.is_empty() => found.lines(&access, args).await?,
+        lines => lines,
+    };
+    let scope = args.input.scope.scope();
+    let new = usage(found.maps.patched(&lines, &scope, args.remove))?;
+    let corefile = usage(parse(new.corefile(), &new.imports()))?;
+    if !args.remove {
+        warn(&findings(&corefile, &lines, &scope));
+    }
+    let ObjectKey { namespace, name } = &found.key;
+    let diff = found.maps.diff(&new, namespace, name);
+    if diff.is_empty() {
+        output::line("No change is needed.")?;
+    } else {
+        output::line(diff.trim_end())?;
+        found.warn_of_owner(&new);
+    }
+    if !args.apply {
+        return Ok(true);
+    }
+    if !diff.is_empty() {
+        if !args.yes && !is_confirmed()? {
+            bail!("not applied");
+        }
+        if found.maps.main != new.main {
+            found.write(name, Some(&found.main), &new.main).await?;
+        }
+        if found.maps.custom != new.custom {
+            let custom = found.custom.as_ref();
+            found.write(CUSTOM, custom, &new.custom).await?;
+        }
+        output::line("Applied. CoreDNS loads it within two minutes.")?;
+        let mut all = corefile.blocks.iter().flat_map(|it| &it.directives);
+        if !all.any(|it| it.name == "reload") {
+            let hint = "The Corefile has no `reload`: restart CoreDNS's pods now.";
+            output::line(hint)?;
+        }
+    }
+    if args.remove {
+        return Ok(true);
+    }
+    match access.targets().await {
+        Ok(targets) => {
+            let patience = if diff.is_empty() {
+                Duration::ZERO
+            } else {
+                PATIENCE
+            };
+            let report = wait_for_streams(&targets, patience).await;
+            output::line(&report.text())?;
+            Ok(report.outcome()?)
+        }
+        Err(error) => {
+            output::line(&format!(
+                "No collector says whether CoreDNS streams: {error:#}. Run `egress check` later."
+            ))?;
+            Ok(true)
+        }
+    }
+}
+
+/// The ConfigMaps in the cluster.
+struct Found {
+    api: Api<ConfigMap>,
+    key: ObjectKey,
+    main: ConfigMap,
+    custom: Option<ConfigMap>,
+    maps: Maps,
+}
+
+impl Found {
+    async fn new(client: &Client, key: Option<ObjectKey>) -> anyhow::Result<Self> {
+        let places = PLACES.map(|(namespace, name)| ObjectKey {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        });
+        let places = key.map_or(places.to_vec(), |key| vec![key]);
+        for key in &places {
+            let api = Api::<ConfigMap>::namespaced(client.clone(), &key.namespace);
+            let Some(main) = seen(find(api.clone(), &key.name).await)? else {
+                continue;
+            };
+            if key.namespace == OPENSHIFT {
+                let refusal = "OpenShift's DNS operator owns the Corefile, and undoes a change: docs/openshift.md has the ways to stream";
+                return Err(UsageError(refusal.to_owned()).into());
+            }
+            let custom = seen(find(api.clone(), CUSTOM).await)?;
+            let maps = Maps {
+                main: main.data.clone().unwrap_or_default(),
+                custom: custom
+                    .iter()
+                    .flat_map(|it| it.data.clone())
+                    .flatten()
+                    .collect(),
+            };
+            if !maps.main.contains_key(KEY) {
+                let problem = format!("ConfigMap {key} has no data under `{KEY}`");
+                return Err(UsageError(problem).into());
+            }
+            let key = key.clone();
+            return Ok(Self {
+                api,
+                key,
+                main,
+                custom,
+                maps,
+            });
+        }
+        let deployments = Api::<Deployment>::namespaced(client.clone(), "kube-system");
+        let problem = match seen(find(deployments, "kube-dns").await)? {
+            Some(_) => "the cluster's DNS is kube-dns, as on GKE. It has no dnstap: only look-ups work, see docs/openshift.md#look-ups-alone".to_owned(),
+            None => {
+                let places: Vec<String> = places.iter().map(ToString::to_string).collect();
+                format!("there is no ConfigMap {}: name that of CoreDNS by --corefile", places.join(", "))
+            }
+        };
+        Err(UsageError(problem).into())
+    }
+
+    /// The lines of the collectors' Services. Of a Service with several ports, that which the Corefile names.
+    async fn lines(&self, access: &Access, args: &PatchArgs) -> anyhow::Result<Vec<Line>> {
+        let api = Api::<Service>::namespaced(access.client.clone(), &access.namespace);
+        let services = seen(list(api, &format!("{COMPONENT}=collector")).await)?;
+        let blocks = usage(parse(self.maps.corefile(), &self.maps.imports()))?.blocks;
+        let named = |endpoint: &&String| {
+            let mut all = blocks.iter().flat_map(|it| &it.directives);
+            all.any(|it| it.name == "dnstap" && it.arg(0) == Some(endpoint.as_str()))
+        };
+        let endpoints = services.iter().map(Endpoints::of).filter_map(|it| {
+            let named = it.all.iter().find(named);
+            named.or(it.all.first()).cloned()
+        });
+        let line = |endpoint| Line {
+            endpoint,
+            extra: args.input.line.extra.clone(),
+        };
+        let lines: Vec<Line> = endpoints.map(line).collect();
+        if lines.is_empty() {
+            let problem = format!(
+                "namespace {} has no Service of a collector: name it by --release-namespace, or give --dnstap",
+                access.namespace
+            );
+            return Err(UsageError(problem).into());
+        }
+        Ok(lines)
+    }
+
+    fn warn_of_owner(&self, new: &Maps) {
+        let marks = self
+            .main
+            .labels()
+            .keys()
+            .chain(self.main.annotations().keys());
+        let mut owners = marks.filter_map(|mark| OWNERS.iter().find(|it| mark.starts_with(it.0)));
+        if let Some((_, owner)) = owners.next().filter(|_| self.maps.main != new.main) {
+            let _closed = writeln!(
+                io::stderr(),
+                "warning: {owner} manages ConfigMap {} and may undo this: docs/install.md#corefiles-that-another-program-writes",
+                self.key
+            );
+        }
+    }
+
+    /// Writes, makes or deletes a ConfigMap. One that was changed meanwhile is refused.
+    async fn write(
+        &self,
+        name: &str,
+        old: Option<&ConfigMap>,
+        data: &maps::Data,
+    ) -> anyhow::Result<()> {
+        let params = PostParams {
+            field_manager: Some(PROGRAM.to_owned()),
+            ..PostParams::default()
+        };
+        let mut map = old.cloned().unwrap_or_else(|| {
+            let label = (MADE.0.to_owned(), MADE.1.to_owned());
+            let mut map = ConfigMap::default();
+            map.metadata.name = Some(name.to_owned());
+            map.metadata.labels = Some([label].into());
+            map
+        });
+        map.data = Some(data.clone());
+        let is_made = map.labels().get(MADE.0).is_some_and(|it| it == MADE.1);
+        let answer = async {
+            if old.is_none() {
+                self.api.create(&params, &map).await?;
+            } else if is_made && data.is_empty() {
+                let version = Preconditions {
+                    resource_version: map.resource_version(),
+                    uid: None,
+                };
+                let params = DeleteParams::default().preconditions(version);
+                self.api.delete(name, &params).await?;
+            } else {
+                self.api.replace(name, &params, &map).await?;
+            }
+            Ok(())
+        };
+        let answer = timeout(ANSWER_TIMEOUT, answer).await;
+        match answer.context("the API server does not answer in time")? {
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                bail!("ConfigMap {name} was changed meanwhile: run the command again")
+            }
+            answer => answer.with_context(|| format!("ConfigMap {name} is not changed")),
+        }
+    }
+}
+
+fn seen<T>(seen: Result<T, crate::check::Unseen>) -> anyhow::Result<T> {
+    seen.map_err(|unseen| anyhow!(unseen.0))
+}
+
+/// Asks at a terminal; a script is not asked.
+fn is_confirmed() -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() {
+        return Ok(true);
+    }
+    write!(io::stderr(), "Apply this change? [y/N] ").context("stderr")?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).context("stdin")?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,111 @@
+use super::*;
+
+const AKS: &str = ".:53 {\n    errors\n    forward . /etc/resolv.conf\n    reload\n    import custom/*.override\n}\nimport custom/*.server\n";
+
+fn scope() -> Scope {
+    Scope {
+        cluster_domains: vec!["cluster.local".to_owned()],
+    }
+}
+
+fn line(host: u8) -> Line {
+    Line {
+        endpoint: format!("tcp://192.0.2.{host}:6000"),
+        extra: None,
+    }
+}
+
+fn maps(corefile: &str, custom: &[(&str, &str)]) -> Maps {
+    let custom = custom
+        .iter()
+        .map(|(key, it)| ((*key).to_owned(), (*it).to_owned()));
+    Maps {
+        main: [(KEY.to_owned(), corefile.to_owned())].into(),
+        custom: custom.collect(),
+    }
+}
+
+/// With both lines. A second time changes nothing, and the removal undoes it.
+fn patched(maps: &Maps) -> Maps {
+    let lines = [line(1), line(2)];
+    let with = maps.patched(&lines, &scope(), false).unwrap();
+    assert_eq!(with.patched(&lines, &scope(), false).unwrap(), with);
+    assert_eq!(with.patched(&lines, &scope(), true).unwrap(), *maps);
+    with
+}
+
+#[test]
+fn a_corefile_of_its_own_gets_the_lines() {
+    let before = maps(
+        ".:53 {\n    errors\n}\n",
+        &[("unused.server", "corp.example {\n}\n")],
+    );
+    let with = patched(&before);
+    assert_eq!(
+        with.corefile(),
+        ".:53 {\n    dnstap tcp://192.0.2.1:6000 full\n    dnstap tcp://192.0.2.2:6000 full\n    errors\n}\n"
+    );
+    let diff = before.diff(&with, "kube-system", "coredns");
+    assert!(
+        diff.starts_with("--- kube-system/coredns Corefile\n"),
+        "{diff}"
+    );
+    assert!(
+        diff.contains("\n+    dnstap tcp://192.0.2.1:6000 full\n"),
+        "{diff}"
+    );
+    assert_eq!(with.diff(&with, "kube-system", "coredns"), "");
+}
+
+#[test]
+fn a_corefile_that_imports_custom_keys_stays() {
+    let both = "dnstap tcp://192.0.2.1:6000 full\ndnstap tcp://192.0.2.2:6000 full\n";
+    for (pattern, key) in [
+        ("custom/*.override", "egress-by-name.override"),
+        ("/etc/coredns/custom/*.override", "egress-by-name.override"),
+        ("custom/*.include", "egress-by-name.include"),
+    ] {
+        let corefile = AKS.replace("custom/*.override", pattern);
+        let corp = (
+            "corp.server",
+            "corp.example:53 {\n  forward . 192.0.2.9\n}\n",
+        );
+        let before = maps(&corefile, &[corp, ("log.override", "log\n")]);
+        let with = patched(&before);
+        assert_eq!(with.main, before.main);
+        assert_eq!(with.custom[key], both);
+        let corp = &with.custom["corp.server"];
+        assert!(
+            corp.starts_with("corp.example:53 {\n  dnstap tcp://192.0.2.1"),
+            "{corp}"
+        );
+    }
+}
+
+#[test]
+fn a_line_in_another_key_is_enough() {
+    let before = maps(
+        AKS,
+        &[("dnstap.override", "dnstap tcp://192.0.2.1:6000 full\n")],
+    );
+    let with = before
+        .patched(&[line(1), line(2)], &scope(), false)
+        .unwrap();
+    let key = "egress-by-name.override";
+    assert_eq!(with.custom[key], "dnstap tcp://192.0.2.2:6000 full\n");
+}
+
+#[test]
+fn the_removal_of_one_line_keeps_the_other() {
+    let secret = |line: Line| Line {
+        extra: Some("s".to_owned()),
+        ..line
+    };
+    let lines = [secret(line(1)), secret(line(2))];
+    let before = maps(AKS, &[]);
+    let with = before.patched(&lines, &scope(), false).unwrap();
+    let without = with.patched(&[line(1)], &scope(), true).unwrap();
+    let expected = "dnstap tcp://192.0.2.2:6000 full {\n    extra s\n}\n";
+    assert_eq!(without.custom["egress-by-name.override"], expected);
+    assert_eq!(without.patched(&[line(2)], &scope(), true).unwrap(), before);
+}

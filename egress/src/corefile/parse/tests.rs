@@ -1,0 +1,100 @@
+use super::*;
+
+fn read(text: &str) -> Result<Corefile, SyntaxError> {
+    parse(text, &Imports::Unknown)
+}
+
+fn names(block: &Block) -> Vec<&str> {
+    block.directives.iter().map(|it| it.name.as_str()).collect()
+}
+
+#[test]
+fn blocks_snippets_and_imports_are_found() {
+    let text = "
+(common) {
+    errors
+}
+import more/*.server
+a.example, b.example:5353,
+c.example {
+    import common
+    kubernetes cluster.local {
+        pods insecure
+        fallthrough
+    }
+    forward . 192.0.2.1
+    import more/*.override
+}
+";
+    let corefile = read(text).unwrap();
+    assert_eq!(corefile.unknown, [(5, "more/*.server".to_owned())]);
+    let [block] = corefile.blocks.as_slice() else {
+        panic!("{corefile:?}");
+    };
+    assert_eq!(block.line, 6);
+    assert_eq!(block.keys, ["a.example", "b.example:5353", "c.example"]);
+    assert_eq!(block.unknown, [(14, "more/*.override".to_owned())]);
+    assert_eq!(names(block), ["errors", "kubernetes", "forward"]);
+    assert_eq!(block.directives[0].line, 3);
+    let kubernetes = &block.directives[1];
+    let nested: Vec<&str> = kubernetes
+        .nested
+        .iter()
+        .map(|it| it.text.as_str())
+        .collect();
+    assert_eq!(nested, ["pods", "insecure", "fallthrough"]);
+    let span = kubernetes.span.clone().unwrap();
+    assert!(text[span].ends_with("fallthrough\n    }"));
+}
+
+#[test]
+fn a_block_of_an_imported_file_has_the_line_of_its_import() {
+    let files = [
+        ("a.server", "corp.example {\n\n log\n import common\n}\n"),
+        ("common", "errors\nhealth\n"),
+        ("custom/b.override", "cache\n"),
+    ];
+    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    let imports = Imports::Files(files.into());
+    let text = "\nimport ./*.server\n. {\n import /etc/coredns/custom/*.override\n import none/*\n whoami\n}\n";
+    let corefile = parse(text, &imports).unwrap();
+    let [corp, root] = corefile.blocks.as_slice() else {
+        panic!("{corefile:?}");
+    };
+    assert_eq!((corp.line, corp.body), (2, None));
+    assert_eq!(corp.import.as_deref(), Some("./*.server"));
+    assert_eq!(names(corp), ["log", "errors", "health"]);
+    assert_eq!(names(root), ["cache", "whoami"]);
+    assert_eq!(root.directives[0].line, 4);
+    assert_eq!(root.unknown, [(5, "none/*".to_owned())]);
+}
+
+#[test]
+fn what_is_no_corefile_is_an_error_with_its_line() {
+    for (text, line, words) in [
+        (". {\n  errors\n", 1, "has no `}`"),
+        (". {\n  errors }\n", 2, "behind `errors`"),
+        (". {\n  kubernetes x {\n", 2, "`kubernetes`"),
+        (". {\n  log\n}}\n", 3, "`}}` instead"),
+        ("a,\n{\n}\n", 1, "key"),
+        ("a ,\nb {\n}\n", 1, "empty"),
+        (".:53{\n log\n}\n", 1, "space"),
+        ("a: {\n log\n}\n", 1, "port, is empty"),
+        ("(a) {\n}\n(a) {\n}\n", 3, "second snippet"),
+        ("(a)\n log\n", 1, "no `{`"),
+        ("(a) {\n log\n", 1, "no `}`"),
+        ("(a) {\n import a\n}\n", 1, "itself"),
+        (
+            "(a) {\n import b\n}\n(b) {\n import a\n}\n. {\n import a\n}\n",
+            5,
+            "10000",
+        ),
+        (". {\n import\n}\n", 2, "no argument"),
+        (". {\n import a b\n}\n", 2, "behind the argument"),
+        (". {\n import */*\n}\n", 2, "one wildcard"),
+    ] {
+        let error = read(text).unwrap_err();
+        assert!(error.problem.contains(words), "{text}: {error}");
+        assert_eq!(error.line, line, "{text}: {error}");
+    }
+}
