@@ -190,26 +190,4 @@ mod tests {
         assert_eq!(words(r#"{"error":"timed out"}"#), "timed out");
         assert_eq!(words("17"), "17");
     }
-
-    #[test]
-    fn least_delay_after_too_long_message_is_long() {
-        let too_long = FramingError::TooLong {
-            length: 2,
-            is_whole: true,
-            limit: 1,
-        };
-        let error = Error::Lost(too_long.into());
-        assert_eq!(error.least_delay(), TOO_LONG_DELAY);
-        assert_eq!(Error::NotLeader.least_delay(), Duration::ZERO);
-    }
-
-    #[test]
-    fn next_step_says_whether_another_attempt_may_succeed() {
-        let step = |error: Error| error.next_step();
-        assert_eq!(step(Error::TooOld { found: None }), NextStep::Refuse);
-        assert_eq!(step(Error::NotLeader), NextStep::Reconnect);
-        assert_eq!(step(TransportError::Closed.into()), NextStep::Reconnect);
-        let tls = crate::transport::TlsError::NotConfigured;
-        assert_eq!(step(Error::Connect(tls.into())), NextStep::Refuse);
-    }
 }

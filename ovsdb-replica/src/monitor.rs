@@ -103,34 +103,6 @@ impl<'a> Update<'a> {
 mod tests {
     use super::{super::transport::Text, *};
 
-    #[test]
-    fn parse_notification_by_its_method() {
-        let parsed = |method: &str, params: &str| {
-            let params = params.into();
-            match Update::parse(&Notification {
-                method: method.to_owned(),
-                params,
-            }) {
-                Ok(Update::Rows { id, last, .. }) => format!("rows of {} up to {last}", id.0),
-                Ok(Update::Canceled(id)) => format!("end of {}", id.0),
-                Err(error) => error.to_string(),
-            }
-        };
-        assert_eq!(
-            parsed("update3", r#"[["a","b"],"0",{}]"#),
-            "rows of a up to 0"
-        );
-        assert_eq!(parsed("monitor_canceled", r#"[["a","b"]]"#), "end of a");
-        assert_eq!(parsed("stolen", "[]"), "an unexpected notification: stolen");
-        // `update` and `update2` belong to `monitor` and `monitor_cond`, which the client does not use.
-        assert_eq!(
-            parsed("update2", r#"[["a","b"],{}]"#),
-            "an unexpected notification: update2"
-        );
-        assert!(parsed("update3", r#"[["a","b"],{}]"#).contains("cannot be read"));
-        assert!(parsed("update3", r#"["text","0",{}]"#).contains("cannot be read"));
-    }
-
     proptest::proptest! {
         #[test]
         fn parse_any_parameters_never_panics(

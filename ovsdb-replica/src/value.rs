@@ -309,20 +309,4 @@ mod tests {
             assert!(datum(json).is_err(), "{json}");
         }
     }
-
-    #[test]
-    fn into_set_of_atom_has_one_element() {
-        let one = datum(r#""10.0.0.1""#).unwrap().into_set().unwrap();
-        assert_eq!(one, [Atom::String("10.0.0.1".into())]);
-        assert_eq!(
-            datum(r#"["map",[]]"#).unwrap().into_set(),
-            Err(TypeError("a set"))
-        );
-    }
-
-    #[test]
-    fn into_map_of_empty_set_is_empty() {
-        assert_eq!(datum(r#"["set",[]]"#).unwrap().into_map(), Ok(vec![]));
-        assert_eq!(datum(r#""x""#).unwrap().into_map(), Err(TypeError("a map")));
-    }
 }

@@ -103,23 +103,6 @@ mod tests {
     }
 
     #[test]
-    fn the_database_is_the_local_one_unless_told_otherwise() {
-        let nb = |args, variable| parsed(args, variable).unwrap().nb.to_string();
-        assert_eq!(nb(&[], None), "unix:/run/ovn/ovnnb_db.sock");
-        assert_eq!(
-            nb(&[], Some(("OVN_WRITER_NB", "tcp:a:1,ssl:b:2"))),
-            "tcp:a:1,ssl:b:2"
-        );
-        assert_eq!(
-            nb(
-                &["--nb", "tcp:[::1]:6641"],
-                Some(("OVN_WRITER_NB", "unix:/x"))
-            ),
-            "tcp:[::1]:6641"
-        );
-    }
-
-    #[test]
     fn what_cannot_be_used_is_a_usage_error() {
         for (flag, value, words) in [
             ("--nb", "nonsense", "none of unix:, tcp: and ssl:"),

@@ -202,20 +202,6 @@ fn what_the_store_changed_is_known_until_the_name_is_compared() {
 }
 
 #[test]
-fn a_status_that_speaks_again_is_told() {
-    let mut store = Store::new();
-    store.applied(&[]);
-    store.desired.compared(&dns(W), true);
-    let became_complete = |store: &Store| store.of_name().changes.unwrap().became_complete;
-    assert!(!became_complete(&store));
-    store.said("NXDOMAIN");
-    assert!(became_complete(&store));
-    store.desired.compared(&dns(W), true);
-    store.applied(&[&["10.0.0.1"]]);
-    assert!(!became_complete(&store));
-}
-
-#[test]
 fn what_another_object_still_has_does_not_leave() {
     let mut store = Store::new();
     store.apply(Event::Applied(object("dns-2", W, &[&["10.0.0.1"]])));
@@ -272,14 +258,6 @@ fn a_recreated_object_without_addresses_keeps_them_until_it_has_a_status() {
     store.made("3", &["10.0.0.1"]);
     assert_eq!(store.wanted(), ["10.0.0.1"]);
     assert!(store.of_name().is_complete);
-}
-
-#[test]
-fn an_object_without_uid_is_the_same_under_its_name() {
-    let mut store = Store::new();
-    store.applied(&[&["10.0.0.1"]]);
-    store.made("1", &["10.0.0.2"]);
-    assert_eq!(store.wanted(), ["10.0.0.2"]);
 }
 
 #[test]

@@ -170,21 +170,3 @@ impl fmt::Display for ChangesText<'_> {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    #[test]
-    fn a_mutation_says_only_what_changes() {
-        let change = Change::Mutate {
-            uuid: Uuid::nil(),
-            family: Family::V4,
-            insert: vec!["10.0.0.1".parse().unwrap()],
-            delete: vec![],
-        };
-        let name = DnsName::parse("www.example.com.").unwrap();
-        let operation = serde_json::to_value(change.operation(&name)).unwrap();
-        let mutations = serde_json::json!([["addresses", "insert", ["set", ["10.0.0.1"]]]]);
-        assert_eq!(operation["mutations"], mutations);
-    }
-}

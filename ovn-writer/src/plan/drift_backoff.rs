@@ -73,58 +73,6 @@ mod tests {
 
     use super::*;
 
-    /// The times of repairs in milliseconds from the first one, if another client undoes each at once.
-    fn storm(count: usize, longest: Duration) -> Vec<u128> {
-        let (start, mut repairs) = (Instant::now(), DriftBackoff::default());
-        let mut now = start;
-        let mut made = Vec::new();
-        while made.len() < count {
-            match repairs.admit(now, longest) {
-                Ok(()) => made.push((now - start).as_millis()),
-                Err(until) => now = until,
-            }
-        }
-        made
-    }
-
-    #[test]
-    fn the_sixth_repair_in_ten_seconds_waits_and_each_next_twice_as_long() {
-        let first = [0, 0, 0, 0, 0, 50, 150, 350, 750, 1550];
-        let expected = [&first[..], &[2550, 3550]].concat();
-        assert_eq!(storm(12, LONGEST_WAIT), expected);
-    }
-
-    #[test]
-    fn a_set_that_does_not_exist_waits_for_50_ms_at_most() {
-        let expected = [0, 0, 0, 0, 0, 50, 100, 150, 200];
-        assert_eq!(storm(9, LONGEST_WAIT_FOR_SET), expected);
-    }
-
-    #[test]
-    fn five_in_ten_seconds_do_not_wait() {
-        let (mut now, mut repairs) = (Instant::now(), DriftBackoff::default());
-        for _ in 0..100 {
-            assert_eq!(repairs.admit(now, LONGEST_WAIT), Ok(()));
-            now += WINDOW / 5;
-        }
-        assert_eq!(repairs.waits, 0);
-    }
-
-    #[test]
-    fn a_quiet_minute_forgets_all() {
-        let (mut now, mut repairs) = (Instant::now(), DriftBackoff::default());
-        while repairs.waits < 10 {
-            now = repairs.admit(now, LONGEST_WAIT).err().unwrap_or(now);
-        }
-        assert!(repairs.admit(now, LONGEST_WAIT).is_err());
-        let last = *repairs.latest.back().unwrap();
-        assert!(!repairs.is_quiet(last + QUIET - Duration::from_millis(1)));
-        assert!(repairs.is_quiet(last + QUIET));
-        for _ in 0..AT_ONCE {
-            assert_eq!(repairs.admit(last + QUIET, LONGEST_WAIT), Ok(()));
-        }
-    }
-
     proptest! {
         #[test]
         fn nothing_waits_for_more_than_a_second(

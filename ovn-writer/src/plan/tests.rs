@@ -52,17 +52,6 @@ fn a_status_becomes_two_rows_in_one_transaction() {
 }
 
 #[test]
-fn a_change_of_times_alone_makes_no_transaction() {
-    let mut world = World::new();
-    world.store(whole(&[&["10.0.0.1"]]));
-    world.settle();
-    let mut later = object("dns-1", W, &[&["10.0.0.1"]]);
-    later.status.as_mut().unwrap().resolved_names[0].resolved_addresses[0].ttl_seconds = 1;
-    world.store(Event::Applied(later));
-    assert!(world.next().is_none());
-}
-
-#[test]
 fn nothing_is_done_before_the_store_was_read() {
     let mut model = model::Model::default();
     model.insert(world::made_for(world::STORE, W, Family::V4, &["10.0.0.1"]));

@@ -58,6 +58,7 @@ fn rules_of_every_table_are_found_by_the_sets_that_they_name() {
         "ACL": {uuid(1): rule("ip4.dst == $a1 || ip6.dst == $a2", 1), uuid(2): rule("ip4.dst == $a1", 2)},
         "QoS": {uuid(3): rule("ip4.src == $a1", 3)},
         "Logical_Router_Policy": {uuid(4): rule("ip4.src == $other", 4)},
+        "NAT": {uuid(5): json!({"initial": {"match": "ip4.dst == $a7"}})},
     }));
     assert_eq!(
         world.named("a1"),
@@ -69,6 +70,7 @@ fn rules_of_every_table_are_found_by_the_sets_that_they_name() {
     );
     assert_eq!(world.named("a2"), [(RuleTable::Acl, 1)]);
     assert_eq!(world.named("other"), [(RuleTable::Policy, 4)]);
+    assert_eq!(world.named("a7"), [(RuleTable::Nat, 0)]);
     assert_eq!(world.named("a12"), []);
     let touched = world.update(json!({
         "ACL": {uuid(1): {"modify": {"match": "ip4.dst == $a3"}}, uuid(2): {"delete": null}},
@@ -103,21 +105,6 @@ fn rules_without_a_set_are_counted_and_change_nothing_else() {
     assert_eq!(changes(&mut world, rows), (1, 1));
     let rows = json!({uuid(2): {"delete": null}});
     assert_eq!(changes(&mut world, rows), (0, 0));
-}
-
-#[test]
-fn nat_names_sets_where_the_schema_has_a_match() {
-    let mut world = World::default();
-    let nat = json!({"initial": {"match": "ip4.dst == $a7"}});
-    let touched = world.update(json!({"NAT": {uuid(1): nat}}));
-    let set = SetName::from("a7");
-    assert_eq!(names(&touched), std::slice::from_ref(&set));
-    assert!(world.references.contain(&set));
-    assert_eq!(world.named("a7"), [(RuleTable::Nat, 0)]);
-    let changed = json!({"modify": {"match": ""}});
-    let touched = world.update(json!({"NAT": {uuid(1): changed}}));
-    assert_eq!(names(&touched), std::slice::from_ref(&set));
-    assert!(!world.references.contain(&set));
 }
 
 #[test]

@@ -1,20 +1,10 @@
 //! The OVSDB client alone.
 
-use std::time::Duration;
-
-use ovn_writer::address_set::NORTHBOUND;
-use ovsdb_replica::{
-    Client, ClientOptions, Condition, Error, Event, Operation, Outcome, Row, Until,
-    transport::TransportError,
-};
-use rustix::process::Signal;
-use tests::workdir::Workdir;
-use tokio::time::timeout;
+use ovsdb_replica::{Condition, Event, Operation, Outcome, Row, Until};
 
 use crate::{
-    follow::{add, addresses, client, client_with, down, event, insert, make_row, transact, up},
+    follow::{add, addresses, client, event, insert, make_row, transact, up},
     harness::Database,
-    server::{Server, create},
 };
 
 #[tokio::test]
@@ -73,99 +63,6 @@ async fn rows_beside_conditions_do_not_come() {
         assert!(matches!(event(&mut client).await, Event::Changed(names) if names.len() == 1));
         assert_eq!(client.replica().unwrap().len(), count);
     }
-}
-
-#[tokio::test]
-async fn server_that_hangs_is_left_and_found_again() {
-    let mut database = Database::start().await;
-    let remotes = [
-        (database.listen("127.0.0.1").await, 400),
-        // A local server gets six times as long.
-        (database.northbound.remote(), 2400),
-    ];
-    for (remote, silence) in remotes {
-        let mut options = ClientOptions::new(NORTHBOUND);
-        options.session.transport.inactivity_probe = Duration::from_millis(200);
-        let mut client = client_with(&remote, options);
-        up(&mut client).await;
-        // Silent, but alive: the session continues.
-        let quiet = timeout(Duration::from_secs(3), client.next()).await;
-        assert!(quiet.is_err(), "{quiet:?}");
-        database.northbound.process().signal(Signal::STOP);
-        let error = down(&mut client).await;
-        let inactive = TransportError::Inactive(Duration::from_millis(silence)).to_string();
-        assert!(error.to_string().contains(&inactive), "{error}");
-        database.northbound.process().signal(Signal::CONT);
-        up(&mut client).await;
-    }
-}
-
-#[tokio::test]
-async fn transaction_without_answer_is_unknown() {
-    let mut database = Database::start().await;
-    let mut options = ClientOptions::new(NORTHBOUND);
-    options.transact_deadline = Duration::from_millis(200);
-    let mut client = Client::new(&database.northbound.remote().parse().unwrap(), options);
-    up(&mut client).await;
-    database.northbound.process().signal(Signal::STOP);
-    let outcome = transact(&mut client, vec![insert("a1")]).await;
-    assert!(
-        matches!(outcome, Outcome::Unknown(Error::Deadline { .. })),
-        "{outcome:?}"
-    );
-    client.restart();
-    assert!(client.replica().is_none() && client.transact(vec![insert("a1")]).is_none());
-    database.northbound.process().signal(Signal::CONT);
-    up(&mut client).await;
-    // The transaction was on its way, and took effect.
-    assert_eq!(client.replica().unwrap().len(), 1);
-}
-
-#[tokio::test]
-async fn transaction_of_server_that_dies_is_unknown() {
-    let mut database = Database::start().await;
-    let mut client = client(&database.northbound.remote());
-    up(&mut client).await;
-    database.northbound.process().signal(Signal::STOP);
-    let sent = client.transact(vec![insert("a1")]).unwrap();
-    database.northbound.process().kill();
-    match event(&mut client).await {
-        Event::Down { error, unknown, .. } => {
-            assert!(matches!(error, Error::Lost(_)), "{error}");
-            assert_eq!(unknown, [sent]);
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
-/// Starts a server of a database with another schema, and returns the client's error.
-async fn complaint(change: impl FnOnce(&mut serde_json::Value)) -> String {
-    let workdir = Workdir::new();
-    create(workdir.path(), "nb", change);
-    let server = Server::start(workdir.path(), "nb", &[]).await;
-    let mut client = client(&server.remote());
-    down(&mut client).await.to_string()
-}
-
-#[tokio::test]
-async fn schema_that_does_not_fit_is_one_clear_line() {
-    let missing = complaint(|schema| {
-        schema["version"] = "7.0.0".into();
-        schema["tables"]["Address_Set"]["columns"]
-            .as_object_mut()
-            .unwrap()
-            .remove("external_ids");
-    })
-    .await;
-    assert_eq!(
-        missing,
-        "the schema of OVN_Northbound 7.0.0 has no column Address_Set.external_ids"
-    );
-    let other = complaint(|schema| schema["name"] = "OVN_Southbound".into()).await;
-    assert!(
-        other.contains("get_schema") && other.contains("unknown database"),
-        "{other}"
-    );
 }
 
 #[tokio::test]

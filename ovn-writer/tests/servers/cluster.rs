@@ -11,7 +11,7 @@ const DATABASE: &str = "OVN_Northbound";
 /// Servers of one clustered database.
 pub(crate) struct Cluster {
     pub(crate) servers: Vec<Server>,
-    pub(crate) workdir: Workdir,
+    _workdir: Workdir,
 }
 
 impl Cluster {
@@ -40,7 +40,10 @@ impl Cluster {
             }
             servers.push(Server::start(workdir.path(), &name, &[]).await);
         }
-        let cluster = Self { servers, workdir };
+        let cluster = Self {
+            servers,
+            _workdir: workdir,
+        };
         cluster.is_whole().await;
         cluster
     }

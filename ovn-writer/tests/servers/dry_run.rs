@@ -75,30 +75,3 @@ async fn it_prints_what_verify_prints_whenever_it_changes_and_writes_nothing() {
     assert_eq!(database.northbound.rows().unwrap(), before);
     assert_eq!(history.updates().len(), 1, "the first reading alone");
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn it_tells_a_set_that_cannot_be_made_from_one_that_is_missing() {
-    for managed in [false, true] {
-        let database = Database::start().await;
-        if managed {
-            database.northbound.create_namespace_set();
-        }
-        let args = ["create", "Address_Set", "name=a4029995183407368296"];
-        database.northbound.nbctl(&args).unwrap();
-        database
-            .northbound
-            .create_acl("allow", 10000, &["a4029995183407368296"], managed);
-        let output = Output::default();
-        let dry_run = DryRun::new(output.clone());
-        let remote = database.northbound.remote();
-        let writer = RunningWriter::start_with(&remote, policy(), |writer| writer.dry_run(dry_run));
-        writer
-            .store(Event::Synced(vec![object(W, &["10.0.0.1"])]))
-            .await;
-        let left = "www.example.com. a4029995183407368296 v4 of default-network-controller is missing: +10.0.0.1 \
-            (left: another client has a set of its name)\n";
-        output.expect(left).await;
-        writer.ready().await;
-        writer.stop().await;
-    }
-}

@@ -57,32 +57,17 @@ impl RunningWriter {
         policy: Policy,
         change: impl FnOnce(Writer) -> Writer,
     ) -> Self {
-        Self::connected(remotes, ClientOptions::new(NORTHBOUND), policy, change)
-    }
-
-    /// Starts it with other connection options, too.
-    pub(crate) fn connected(
-        remotes: &str,
-        options: ClientOptions,
-        policy: Policy,
-        change: impl FnOnce(Writer) -> Writer,
-    ) -> Self {
         let (store, mut events) = mpsc::channel(16);
         let objects = stream::poll_fn(move |context| events.poll_recv(context));
-        let (writer, health) = Self::writer(remotes, options, policy);
+        let (writer, health) = Self::writer(remotes, policy);
         Self::run((change(writer), health), store, objects)
     }
 
-    /// Starts it on the objects of a folder. `tell` is called with each event that the writer takes.
-    pub(crate) fn follow(
-        remotes: &str,
-        policy: Policy,
-        folder: &Path,
-        tell: impl Fn(&Event<DnsNameResolver>) + Send + 'static,
-    ) -> Self {
+    /// Starts it on the objects of a folder.
+    pub(crate) fn follow(remotes: &str, policy: Policy, folder: &Path) -> Self {
         let (store, mut events) = mpsc::channel(16);
-        let objects = stream::poll_fn(move |context| events.poll_recv(context)).inspect(tell);
-        let writer = Self::writer(remotes, ClientOptions::new(NORTHBOUND), policy);
+        let objects = stream::poll_fn(move |context| events.poll_recv(context));
+        let writer = Self::writer(remotes, policy);
         let running = Self::run(writer, store.clone(), objects);
         let watched = DirStore::open(folder)
             .unwrap()
@@ -97,8 +82,9 @@ impl RunningWriter {
         running
     }
 
-    fn writer(remotes: &str, options: ClientOptions, policy: Policy) -> (Writer, Health) {
+    fn writer(remotes: &str, policy: Policy) -> (Writer, Health) {
         let remotes: Remotes = remotes.parse().unwrap();
+        let options = ClientOptions::new(NORTHBOUND);
         let health = Health::new();
         (Writer::new(&remotes, options, policy, &health), health)
     }

@@ -1,17 +1,12 @@
 //! The whole program: its flags, a store in a folder, a real server, and `kill -9`.
 
 mod absence;
-mod database;
 mod drift;
-mod explain;
-mod network;
 mod soak;
-mod tls;
 
 use std::path::Path;
 
-use proto::api::Family;
-use tests::{northbound::rows, programs::Program, store::Store, wait::eventually};
+use tests::{programs::Program, store::Store, wait::eventually};
 
 use crate::harness::Database;
 
@@ -60,7 +55,12 @@ impl World {
 
     /// Waits until the page `/readyz` contains this text.
     async fn says(&self, words: &str) {
-        says(&self.program, words).await;
+        eventually(&format!("/readyz says {words}"), async || {
+            let answer = self.program.admin().get("/readyz").await;
+            let (_, text) = answer.map_err(|error| error.to_string())?;
+            text.contains(words).then_some(()).ok_or(text)
+        })
+        .await;
     }
 
     fn nbctl(&self, args: &[&str]) -> String {
@@ -73,26 +73,4 @@ async fn start(folder: &Path, store: &Store, remote: &str, flags: &[&str]) -> Pr
     let args = [&["--store", &address, "--nb", remote], flags].concat();
     let args = args.iter().map(|arg| (*arg).to_owned()).collect();
     Program::start(folder, "ovn-writer", args).await
-}
-
-/// Waits until the database of the folder has one IPv4 set of the name, with this address only.
-async fn expect_at(folder: &Path, name: &str, address: &str) {
-    eventually(&format!("{name} = {address}"), async || {
-        let mut rows = rows(folder)?;
-        rows.retain(|row| row.is_of(name, Family::V4));
-        match rows.as_slice() {
-            [row] if row.addresses.iter().eq([address]) => Ok(()),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
-}
-
-async fn says(program: &Program, words: &str) {
-    eventually(&format!("/readyz says {words}"), async || {
-        let answer = program.admin().get("/readyz").await;
-        let (_, text) = answer.map_err(|error| error.to_string())?;
-        text.contains(words).then_some(()).ok_or(text)
-    })
-    .await;
 }

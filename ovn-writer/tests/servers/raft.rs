@@ -1,17 +1,15 @@
 //! Clusters: servers that lead, follow, leave, die and go back in time.
 
-use std::{fs, process::Command};
+use std::fs;
 
 use ovn_writer::address_set::NORTHBOUND;
 use ovsdb_replica::{Error, Event, Outcome};
-use serde_json::json;
 
 use crate::{
     cluster::Cluster,
     follow::{
         Follower, add, addresses, client, down, event, insert, make_row, transact, until, up,
     },
-    server::{run, schema},
 };
 
 fn holds(expected: &[&str]) -> impl Fn(&Follower) -> bool {
@@ -71,23 +69,6 @@ async fn a_server_that_leaves_the_cluster_is_left() {
         let (remote, _) = up(&mut client(&cluster.remotes())).await;
         assert_eq!(remote, cluster.servers[leader].remote());
     }
-}
-
-#[tokio::test]
-async fn a_leader_that_leaves_the_cluster_is_left_for_the_next() {
-    let cluster = Cluster::start(3).await;
-    let mut follower = client(&cluster.remotes());
-    up(&mut follower).await;
-    let row = make_row(&mut follower, "a1").await;
-    let leader = cluster.leader().await;
-    cluster.servers[leader]
-        .control(&["cluster/leave", NORTHBOUND])
-        .unwrap();
-    down(&mut follower).await;
-    let (remote, _) = up(&mut follower).await;
-    assert_ne!(remote, cluster.servers[leader].remote());
-    let outcome = transact(&mut follower, vec![add(row, "10.0.0.1")]).await;
-    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -151,69 +132,4 @@ async fn restart_all(cluster: &mut Cluster) {
         server.restart().await;
     }
     cluster.is_whole().await;
-}
-
-#[tokio::test]
-async fn a_cluster_that_is_built_anew_is_another_one_and_believed_at_once() {
-    let cluster = Cluster::start(1).await;
-    let mut follower = client(&cluster.servers[0].remote());
-    up(&mut follower).await;
-    let row = make_row(&mut follower, "a1").await;
-    let backup = cluster.workdir.join("backup");
-    run(Command::new("ovsdb-client")
-        .args(["backup", &cluster.servers[0].remote(), NORTHBOUND])
-        .stdout(fs::File::create(&backup).unwrap()))
-    .unwrap();
-    for n in 1..10 {
-        transact(&mut follower, vec![add(row, &format!("10.0.0.{n}"))]).await;
-    }
-    let Cluster { servers, workdir } = cluster;
-    let mut server = servers.into_iter().next().unwrap();
-    server.process.kill();
-    fs::remove_file(server.path("db")).unwrap();
-    let path = |path: std::path::PathBuf| path.display().to_string();
-    crate::server::tool(&[
-        "create-cluster",
-        &path(server.path("db")),
-        &path(backup),
-        &format!("unix:{}", path(workdir.join("s0.raft"))),
-    ]);
-    server.restart().await;
-    down(&mut follower).await;
-    // The client leaves a server that seems to be behind repeatedly, for a while.
-    let resumed = loop {
-        match event(&mut follower).await {
-            Event::Up { resumed, .. } => break resumed,
-            Event::Down { error, .. } => {
-                assert!(!matches!(error, Error::Stale { .. }), "{error}");
-            }
-            other => panic!("{other:?}"),
-        }
-    };
-    assert!(!resumed);
-    assert_eq!(addresses(&follower).unwrap(), Vec::<String>::new());
-    assert_eq!(follower.replica().unwrap().len(), 1);
-}
-
-#[tokio::test]
-async fn a_clustered_database_is_converted_under_the_connection() {
-    let cluster = Cluster::start(3).await;
-    let mut follower = client(&cluster.remotes());
-    up(&mut follower).await;
-    let row = make_row(&mut follower, "a1").await;
-    let schema = schema(cluster.workdir.path(), |schema| {
-        schema["version"] = "99.0.0".into();
-        schema["tables"]["Address_Set"]["columns"]["colour"] = json!({"type": "string"});
-    });
-    run(Command::new("ovsdb-client")
-        .args(["convert", &cluster.remotes()])
-        .arg(schema))
-    .unwrap();
-    let error = down(&mut follower).await;
-    assert!(matches!(error, Error::Canceled(_)), "{error}");
-    let (_, resumed) = up(&mut follower).await;
-    assert!(!resumed);
-    let outcome = transact(&mut follower, vec![add(row, "10.0.0.1")]).await;
-    assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
-    assert_eq!(addresses(&follower).unwrap(), ["10.0.0.1"]);
 }

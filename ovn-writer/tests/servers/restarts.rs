@@ -16,36 +16,6 @@ use crate::{
 const W: &str = "www.example.com.";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_is_killed_again_and_again_under_a_load_of_changes() {
-    let mut database = Database::start().await;
-    let writer = RunningWriter::start(&database.northbound.remote());
-    let name = |n: usize| format!("n{}.example.", n % 10);
-    let address = |n: usize| format!("10.{}.{}.{}", n >> 16 & 255, n >> 8 & 255, n & 255);
-    writer.store(Event::Synced(vec![])).await;
-    let mut last = 0;
-    for round in 0..10 {
-        for n in last..last + 200 {
-            writer
-                .applied(&name(n), &[&address(n), &address(n + 7)])
-                .await;
-            tokio::task::yield_now().await;
-        }
-        last += 200;
-        // At any point of the work.
-        database.northbound.restart().await;
-        writer.applied(W, &[&address(round)]).await;
-        database.expect(W, V4, &[&address(round)]).await;
-    }
-    for n in last - 10..last {
-        database
-            .expect(&name(n), V4, &[&address(n), &address(n + 7)])
-            .await;
-    }
-    assert_eq!(database.northbound.rows().unwrap().len(), 22);
-    writer.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn changes_while_the_server_is_away_are_made_up_for() {
     let mut database = Database::start().await;
     let writer = RunningWriter::start(&database.northbound.remote());

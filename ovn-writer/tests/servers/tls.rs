@@ -14,23 +14,22 @@ use crate::{
 };
 
 /// A server that requires certificates and has one.
-pub(crate) struct Secured {
-    pub(crate) server: Server,
-    pub(crate) port: u16,
-    pub(crate) workdir: Workdir,
+struct Secured {
+    _server: Server,
+    port: u16,
+    _workdir: Workdir,
 }
 
 impl Secured {
-    /// `certify` writes the files of the server to the folder, and of the client if needed.
-    pub(crate) async fn start(workdir: Workdir, side: &Side) -> Self {
+    async fn start(workdir: Workdir, side: &Side) -> Self {
         create(workdir.path(), "nb", |_| {});
         let options = side.server_options("pssl:0:127.0.0.1");
         let server = Server::start(workdir.path(), "nb", &options).await;
         let port = server.port().await;
         Self {
-            server,
+            _server: server,
             port,
-            workdir,
+            _workdir: workdir,
         }
     }
 
@@ -113,43 +112,6 @@ async fn whoever_is_not_trusted_is_named() {
 }
 
 #[tokio::test]
-async fn certificates_are_renewed_without_a_restart_of_the_client() {
-    let workdir = Workdir::new();
-    let first = Authority::new(workdir.path());
-    let server = first.sign("server", &[], Validity::Now);
-    let client = first.sign("client", &[], Validity::Now);
-    let mut secured = Secured::start(workdir, &server).await;
-    let mut follower = secured.client(client.options());
-    up(&mut follower).await;
-    // A new authority: the old files are invalid. The existing session is not disturbed.
-    let second = Authority::new(secured.workdir.path());
-    second.sign("server", &[], Validity::Now);
-    let signed = second.sign("client", &[], Validity::Now);
-    let certificate = fs::read(&signed.certificate).unwrap();
-    first.sign("client", &[], Validity::Now);
-    fs::write(&signed.certificate, certificate).unwrap();
-    make_row(&mut follower, "a1").await;
-    let port = secured.port;
-    // The key does not match the certificate, as in the middle of a renewal.
-    secured.server.process.kill();
-    let lost = refusal(&mut follower).await;
-    assert!(lost.contains("the connection is lost"), "{lost}");
-    let options = server.server_options(&format!("pssl:{port}:127.0.0.1"));
-    secured.server = Server::start(secured.workdir.path(), "nb", &options).await;
-    loop {
-        let refused = refusal(&mut follower).await;
-        if refused.contains("cannot be used: keys may not be consistent") {
-            assert!(refused.contains("client-key.pem and ") && refused.contains("client-cert.pem"));
-            break;
-        }
-        assert!(refused.contains("refused"), "{refused}");
-    }
-    second.sign("client", &[], Validity::Now);
-    up(&mut follower).await;
-    assert_eq!(follower.replica().unwrap().len(), 1);
-}
-
-#[tokio::test]
 async fn expired_certificates_are_said_to_be_expired_and_renewed_ones_taken() {
     let workdir = Workdir::new();
     let authority = Authority::new(workdir.path());
@@ -176,6 +138,7 @@ async fn expired_certificates_are_said_to_be_expired_and_renewed_ones_taken() {
 async fn files_that_cannot_be_used_are_named() {
     let workdir = Workdir::new();
     let authority = Authority::new(workdir.path());
+    let other = authority.sign("other", &[], Validity::Now).key;
     let good = authority.sign("client", &[], Validity::Now).options();
     let file = |name: &str, content: &[u8]| {
         let file = workdir.join(name);
@@ -209,6 +172,8 @@ async fn files_that_cannot_be_used_are_named() {
         (&missing, "missing.pem: No such file"),
         (&empty, "empty.pem holds no usable private key"),
         (&good.ca_cert, "ca.pem holds no usable private key"),
+        // As in the middle of a renewal.
+        (&other, "cannot be used: keys may not be consistent"),
     ] {
         let mut options = good.clone();
         options.identity.as_mut().unwrap().private_key = path.clone();

@@ -62,31 +62,6 @@ fn check_follower_is_refused_if_leader_is_needed() {
     assert_eq!(said(false), "it will do");
 }
 
-#[test]
-fn check_follows_changes_of_server() {
-    let mut progress = Progress::default();
-    let mut server = clustered(CLUSTER, 7, true);
-    assert_eq!(said(&mut progress, &server, true), "it will do");
-    // The difference of a set of at most one element is the new set.
-    update(
-        &mut server,
-        "modify",
-        json!({"index": 9, "sid": ["uuid", OTHER]}),
-    );
-    assert_eq!(said(&mut progress, &server, true), "it will do");
-    let (_, row) = server.iter().next().unwrap();
-    assert_eq!(
-        (row.index, row.sid),
-        (Some(9), Some(OTHER.parse().unwrap()))
-    );
-    assert_eq!(progress.index, 9);
-    update(&mut server, "modify", json!({"leader": false}));
-    assert_eq!(
-        said(&mut progress, &server, true),
-        "the server does not lead its cluster"
-    );
-}
-
 #[tokio::test(start_paused = true)]
 async fn check_server_behind_is_refused_until_all_were_for_long() {
     let mut progress = Progress::default();

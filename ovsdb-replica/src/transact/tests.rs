@@ -74,27 +74,16 @@ fn outcome_of_other_reply_is_unknown() {
     for (operations, json) in [
         ("w", "{}"),
         ("w", "[]"),
-        ("ww", "[{}]"),
         ("w", "[null]"),
         ("w", "[{},{}]"),
-        ("w", "[{},null]"),
         ("w", "[{},{},{\"error\":\"late\"}]"),
         ("w", "[3]"),
-        ("w", "[[]]"),
         ("w", "[{\"error\":5}]"),
-        ("w", "[{\"error\":\"x\",\"details\":5}]"),
         ("m", "[{}]"),
-        ("d", "[{}]"),
-        ("d", "[{\"error\":null}]"),
-        ("m", "[{\"count\":\"1\"}]"),
         ("m", "[{\"count\":-1}]"),
-        ("m", "[{\"count\":null}]"),
         ("i", "[{}]"),
-        ("i", "[{\"count\":1}]"),
         ("i", "[{\"uuid\":[\"uuid\",\"x\"]}]"),
         ("i", "[{\"uuid\":[\"named-uuid\",\"x\"]}]"),
-        ("i", "[{\"uuid\":\"x\"}]"),
-        ("s", "[{}]"),
         ("s", "[{\"rows\":{}}]"),
         ("s", "[{\"rows\":[3]}]"),
     ] {
@@ -103,14 +92,4 @@ fn outcome_of_other_reply_is_unknown() {
             "{operations} {json}"
         );
     }
-}
-
-#[test]
-fn next_step_follows_outcome() {
-    let step = |json| outcome_of("m", json).next_step();
-    assert_eq!(step(r#"[{"count":1}]"#), None);
-    assert_eq!(step(r#"[{"error":"timed out"}]"#), Some(NextStep::Retry));
-    let constraint = r#"[{"count":1},{"error":"constraint violation"}]"#;
-    assert_eq!(step(constraint), Some(NextStep::Refuse));
-    assert_eq!(step("[]"), Some(NextStep::UnknownOutcome));
 }

@@ -82,32 +82,3 @@ fn read(path: &Path) -> Result<Vec<u8>, FileError> {
         source,
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn file_without_expected_pem_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ca.pem");
-        let words = |error: FileError| error.to_string();
-        assert!(words(certificates(&path).unwrap_err()).starts_with("cannot read "));
-        std::fs::write(&path, "nothing").unwrap();
-        let name = path.display();
-        let error = words(certificates(&path).unwrap_err());
-        assert!(error.starts_with(&format!("{name} holds no usable certificate")));
-        let error = words(private_key(&path).unwrap_err());
-        assert!(error.starts_with(&format!("{name} holds no usable private key")));
-    }
-
-    #[test]
-    fn file_that_is_too_long_is_not_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ca.pem");
-        let length = usize::try_from(LONGEST_FILE).unwrap() + 1;
-        std::fs::write(&path, vec![b'x'; length]).unwrap();
-        let error = certificates(&path).unwrap_err().to_string();
-        assert!(error.contains("more than 4194304 bytes"), "{error}");
-    }
-}

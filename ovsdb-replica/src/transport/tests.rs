@@ -1,11 +1,8 @@
 //! A connection over in-memory pipes, with time paused where it matters.
 
-use std::io;
-
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
-    net::UnixStream,
     time::{Instant, sleep},
 };
 
@@ -68,43 +65,6 @@ async fn receive_replies_and_notifications_keeps_order_of_server() {
         next(&mut connection).await,
         "the stream ended 5 bytes into a message"
     );
-}
-
-#[tokio::test]
-async fn reply_after_notifications_leaves_them_for_receive() {
-    let (mut connection, mut server) = pipe();
-    send(&mut connection, 1, &json!([]));
-    let messages = r#"{"method":"m","params":[1]}{"id":1,"result":0}{"method":"m","params":[2]}"#;
-    server.write_all(messages.as_bytes()).await.unwrap();
-    let until = Instant::now() + PROBE;
-    assert_eq!(connection.reply(until).await.unwrap().unwrap().id, 1);
-    assert_eq!(next(&mut connection).await, "[1]");
-    assert_eq!(next(&mut connection).await, "[2]");
-}
-
-#[tokio::test]
-async fn receive_message_longer_than_buffers_and_next_one() {
-    let (mut connection, mut server) = pipe();
-    send(&mut connection, 1, &json!([]));
-    let long = "x".repeat(3 * LONG_MESSAGE);
-    let replies = format!(r#"{{"id":1,"result":"{long}"}}{{"method":"m","params":[7]}}"#);
-    let writing = async { server.write_all(replies.as_bytes()).await.unwrap() };
-    let (first, ()) = tokio::join!(next(&mut connection), writing);
-    assert!(first == format!("1: \"{long}\""));
-    assert_eq!(next(&mut connection).await, "[7]");
-}
-
-#[tokio::test]
-async fn drop_connection_discards_unsent_requests() {
-    let (mut connection, mut server) = pipe();
-    let first = send(&mut connection, 1, &json!(["x".repeat(1000)]));
-    sent(&mut server, &first[..1]).await;
-    send(&mut connection, 2, &json!([]));
-    drop(connection);
-    let mut rest = String::new();
-    server.read_to_string(&mut rest).await.unwrap();
-    // The content of the pipe.
-    assert!(rest.len() <= 256 && first[1..].starts_with(&rest));
 }
 
 #[tokio::test]
@@ -192,20 +152,6 @@ async fn slow_message_is_no_silence() {
     });
     assert_eq!(next(&mut connection).await, "[7]");
     drop(writing.await.unwrap());
-}
-
-#[tokio::test]
-async fn write_error_ends_connection() {
-    let (ours, theirs) = UnixStream::pair().unwrap();
-    let mut connection = Connection::new(ours, PROBE, Limits::default()).unwrap();
-    let server = theirs.into_std().unwrap();
-    server.shutdown(std::net::Shutdown::Read).unwrap();
-    send(&mut connection, 1, &json!([]));
-    let error = connection.receive(None).await.unwrap_err();
-    assert!(
-        matches!(&error, TransportError::Io(error) if error.kind() == io::ErrorKind::BrokenPipe),
-        "{error}"
-    );
 }
 
 #[tokio::test]

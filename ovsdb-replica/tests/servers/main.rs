@@ -1,4 +1,4 @@
-//! The client and its examples against real servers, and against a faulty one.
+//! The client against a faulty server. The ovn-writer's tests have real ones.
 #![allow(
     clippy::indexing_slicing,
     clippy::expect_used,
@@ -7,7 +7,4 @@
     reason = "tests"
 )]
 
-mod examples;
-mod order;
 mod scripted;
-mod server;

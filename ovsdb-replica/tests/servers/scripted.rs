@@ -42,21 +42,10 @@ async fn client_with_bad_answer_ends_session_before_it_is_up() {
     for (method, answer, words) in [
         // Bytes that are no message, or none of this session.
         (schema, bytes("HTTP/1.1 400"), "where a JSON object must"),
-        (schema, bytes("{}"), "neither a method nor an id"),
-        (
-            schema,
-            bytes(r#"{"id":4}"#),
-            "neither a result nor an error",
-        ),
         (
             schema,
             bytes(r#"{"id":77,"result":{}}"#),
             "a reply to no request: 77",
-        ),
-        (
-            schema,
-            bytes(&"{\"\":".repeat(100)),
-            "nested more than 32 deep",
         ),
         (
             schema,
@@ -68,11 +57,6 @@ async fn client_with_bad_answer_ends_session_before_it_is_up() {
             schema,
             Answer::Last(b""),
             "the server closed the connection",
-        ),
-        (
-            schema,
-            Answer::Last(b"{\"id\":1,"),
-            "ended 8 bytes into a message",
         ),
         (
             schema,
@@ -98,19 +82,9 @@ async fn client_with_bad_answer_ends_session_before_it_is_up() {
             "the schema cannot be read",
         ),
         (
-            schema,
-            Answer::Error(json!({"error": "e", "details": "d"})),
-            "get_schema: e: d",
-        ),
-        (
             state,
             served(json!({"name": "Library", "connected": false})),
             "not connected to its",
-        ),
-        (
-            state,
-            served(json!({"name": "Other", "connected": true})),
-            "does not serve the database",
         ),
         (
             read,

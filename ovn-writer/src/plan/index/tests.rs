@@ -106,57 +106,6 @@ fn the_hash_is_that_of_ovn_kubernetes() {
 }
 
 #[test]
-fn a_rule_finds_the_name_that_is_there_before_it_or_comes_after_it() {
-    let (a, b) = (dns("a.example."), dns("b.example."));
-    let mut world = World::default();
-    world.index.add(&a);
-    let blue = |name| rule("blue", &set("blue", name, Family::V4));
-    let touched = world.update(json!({"ACL": {uuid(1, 1): blue(&a), uuid(1, 2): blue(&b)}}));
-    assert_eq!(touched, std::slice::from_ref(&a));
-    assert_eq!(world.missed(&a), ["blue v4"]);
-    assert_eq!(world.index.unknown["blue"].len(), 1);
-    world.index.add(&b);
-    assert_eq!(world.missed(&b), ["blue v4"]);
-    assert!(world.index.unknown.is_empty());
-    // A name that leaves and returns finds its rule again.
-    world.index.remove(&b, &world.references);
-    assert_eq!(world.index.unknown["blue"].len(), 1);
-    world.index.add(&b);
-    let gone = json!({"delete": null});
-    let touched = world.update(json!({"ACL": {uuid(1, 1): gone, uuid(1, 2): gone}}));
-    assert_eq!(touched, [a.clone(), b.clone()]);
-    assert!(world.missed(&a).is_empty());
-    assert!(world.index.others.is_empty() && world.index.by_set.len() == 4);
-}
-
-#[test]
-fn a_row_tells_the_name_of_its_set_whether_the_store_has_it_or_not() {
-    let a = dns("a.example.");
-    let mut world = World::default();
-    let blue = rule("blue", &set("blue", &a, Family::V4));
-    world.update(json!({"ACL": {uuid(1, 1): blue}}));
-    assert_eq!(world.index.unknown["blue"].len(), 1);
-    let rows = [("blue", 1), (DEFAULT_NETWORK_CONTROLLER, 2)];
-    let rows = rows.map(|(controller, n)| (uuid(0, n), row(controller, &a, Family::V4)));
-    world.update(json!({"Address_Set": serde_json::Map::from_iter(rows)}));
-    assert!(world.index.unknown.is_empty());
-    // A rule of another owner also concerns the row.
-    let other =
-        json!({"insert": {"match": format!("ip4.dst == ${}", set("blue", &a, Family::V4))}});
-    let touched = world.update(json!({"QoS": {uuid(2, 1): other}}));
-    assert_eq!(touched, std::slice::from_ref(&a));
-    world.index.add(&a);
-    let gone = json!({"delete": null});
-    world.update(json!({"Address_Set": {uuid(0, 1): gone, uuid(0, 2): gone}}));
-    assert_eq!(world.missed(&a), ["blue v4"]);
-    // It is missing as long as any rule names it.
-    world.update(json!({"ACL": {uuid(1, 1): gone}}));
-    assert_eq!(world.missed(&a), ["blue v4"]);
-    world.update(json!({"QoS": {uuid(2, 1): gone}}));
-    assert!(world.missed(&a).is_empty());
-}
-
-#[test]
 fn a_set_of_the_default_network_is_not_one_of_another_that_names_it() {
     let a = dns("a.example.");
     let mut world = World::default();

@@ -269,23 +269,3 @@ fn every_row_of_a_name_is_kept() {
         [mutation(uuids[0], &[]), mutation(uuids[1], &["10.0.0.2"])]
     );
 }
-
-#[test]
-fn a_row_whose_name_another_client_has_is_left_until_it_is_time_to_try_again() {
-    let defaults = Family::ALL.map(SetOf::default_network);
-    let later = Instant::now() + SECOND * 3600;
-    for (until, of_v4) in [
-        (None, "Left"),
-        (Some(later), "Left"),
-        (Some(Instant::now()), "Now"),
-    ] {
-        for is_managed in [false, true] {
-            let set = defaults[0].clone();
-            let conflicts = [NameConflict { set, until }];
-            let made = made(is_managed, Objects::Speaking, &[], &defaults, &conflicts);
-            let of_v4 = format!("defa v4 [10.0.0.1] {of_v4}");
-            let expected = [of_v4, "defa v6 [2001:db8::1] Now".to_owned()];
-            assert_eq!(made, expected, "{is_managed} {until:?}");
-        }
-    }
-}

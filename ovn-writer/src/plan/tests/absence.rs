@@ -2,45 +2,13 @@
 
 use super::{
     model::Model,
-    world::{STORE, foreign, made_for},
+    world::{STORE, made_for},
     *,
 };
 use crate::testing::{dns, without_addresses};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const MILLI: Duration = Duration::from_millis(1);
-
-#[test]
-fn a_status_that_says_nothing_takes_nothing_out() {
-    let rows = [
-        foreign(DEFAULT_NETWORK_CONTROLLER, W, Family::V4, &["10.0.0.1"]),
-        foreign(DEFAULT_NETWORK_CONTROLLER, W, Family::V6, &["2001:db8::1"]),
-    ];
-    for first in [
-        vec![],
-        vec![object("dns-1", W, &[])],
-        vec![object("dns-1", W, &[&["garbage"]])],
-    ] {
-        let mut world = World::new();
-        rows.iter().for_each(|row| world.model.insert(row.clone()));
-        world.store(Event::Synced(first));
-        assert_eq!(world.settle(), 0);
-        assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-        // The status arrives, and is complete.
-        world.store(Event::Applied(object("dns-1", W, &[&["10.0.0.2"]])));
-        world.settle();
-        assert_eq!(world.addresses(W, "v4"), ["10.0.0.2"]);
-        assert!(world.addresses(W, "v6").is_empty());
-        // The object is written again without a statement, as after a restore.
-        world.store(Event::Applied(object("dns-1", W, &[&[]])));
-        world.settle();
-        assert_eq!(world.addresses(W, "v4"), ["10.0.0.2"]);
-        // It states that there is no address.
-        world.store(Event::Applied(without_addresses("dns-1", W, "NXDOMAIN")));
-        world.settle();
-        assert!(world.addresses(W, "v4").is_empty());
-    }
-}
 
 #[test]
 fn a_status_that_lost_its_last_address_while_no_writer_ran_is_believed() {
@@ -104,32 +72,6 @@ fn a_set_in_use_whose_object_is_absent_keeps_its_addresses() {
                 assert!(world.sync.state().absent().is_empty());
             }
         }
-    }
-}
-
-#[test]
-fn an_unused_set_without_an_object_is_deleted_after_a_minute_if_it_is_ours() {
-    let mut world = World::new();
-    world.model.insert(foreign(
-        DEFAULT_NETWORK_CONTROLLER,
-        W,
-        Family::V4,
-        &["10.0.0.1"],
-    ));
-    world.store(whole(&[&["10.0.0.1", "2001:db8::1"]]));
-    world.settle();
-    for _ in 0..2 {
-        world.store(Event::Deleted(key("dns-1")));
-        assert_eq!(world.pass(MINUTE - MILLI), 0);
-        assert_eq!(world.addresses(W, "v6"), ["2001:db8::1"]);
-        world.pass(MILLI);
-        assert!(world.rows(W, "v6").is_empty(), "deleted, as it is ours");
-        assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"], "it is not ours");
-        assert_eq!(world.settle(), 0);
-        assert_eq!(world.sync.state().differences, Differences::default());
-        world.store(whole(&[&["10.0.0.1", "2001:db8::1"]]));
-        world.settle();
-        assert_eq!(world.addresses(W, "v6"), ["2001:db8::1"]);
     }
 }
 
@@ -200,77 +142,4 @@ fn a_row_that_a_nat_row_refers_to_stays_and_holds_nothing_else_up() {
     world.model.pinned.clear();
     world.pass(MINUTE);
     assert_eq!(world.model.rows.len(), 2);
-}
-
-#[test]
-fn an_object_that_is_made_again_takes_nothing_out() {
-    let mut world = World::new();
-    world.store(whole(&[&["10.0.0.1"]]));
-    world.settle();
-    world.store(Event::Deleted(key("dns-1")));
-    world.pass(Duration::from_millis(20));
-    let mut again = object("dns-1", W, &[]);
-    again.metadata.uid = Some("2".into());
-    world.store(Event::Applied(again));
-    // ovn-kubernetes empties the set meanwhile.
-    for row in world.model.rows.values_mut() {
-        row.addresses.clear();
-    }
-    world.work();
-    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-    world.settle();
-    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-}
-
-#[test]
-fn a_database_that_is_restored_loses_no_address_of_a_set_in_use() {
-    let restored = in_use().model;
-    for (first, later) in [
-        // The store is empty, or gets empty.
-        (vec![], vec![]),
-        (vec![object("dns-1", W, &[&["10.0.0.9"]])], vec![]),
-    ] {
-        let mut world = World::new();
-        world.store(Event::Synced(first.clone()));
-        world.settle();
-        world.store(Event::Synced(later));
-        world.model = restored.clone();
-        world.read();
-        world.pass(MINUTE * 60);
-        assert!(world.addresses(W, "v4").contains(&"10.0.0.1"));
-        assert_eq!(
-            world.addresses(W, "v4").contains(&"10.0.0.9"),
-            !first.is_empty()
-        );
-    }
-}
-
-#[test]
-fn rows_of_another_store_lose_only_what_this_program_added() {
-    let mut model = Model::default();
-    for (name, address) in [(W, "10.0.0.1"), ("b.example.", "10.0.0.2")] {
-        model.insert(made_for("kube/other", name, Family::V4, &[address]));
-    }
-    let mut world = World::on(policy(), model);
-    let b = |addresses: &[&str]| object("dns-2", "b.example.", &[addresses]);
-    world.store(Event::Synced(vec![b(&["10.0.0.3"])]));
-    world.settle();
-    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-    let both = ["10.0.0.2", "10.0.0.3"];
-    assert_eq!(world.addresses("b.example.", "v4"), both);
-    let state = world.sync.state();
-    let others = [("kube/other".to_owned(), 2)].into();
-    assert_eq!(state.other_stores(&world.replica), others);
-    let differences = Differences {
-        foreign_addresses: 1,
-        ..Differences::default()
-    };
-    assert_eq!(state.differences, differences);
-    world.store(Event::Applied(b(&["10.0.0.4"])));
-    world.settle();
-    let both = ["10.0.0.2", "10.0.0.4"];
-    assert_eq!(world.addresses("b.example.", "v4"), both);
-    world.store(Event::Deleted(key("dns-2")));
-    world.settle();
-    assert_eq!(world.addresses("b.example.", "v4"), both);
 }

@@ -149,28 +149,6 @@ fn a_managed_database_that_is_wiped_is_left_to_ovn_kubernetes() {
 }
 
 #[test]
-fn a_set_of_no_name_in_the_store_is_not_made() {
-    let mut world = managed();
-    world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, "other.example.");
-    assert_eq!(world.settle(), 0);
-    // Its object comes later than its rule.
-    world.store(Event::Applied(object("dns-2", "other.example.", &[])));
-    world.work();
-    assert_eq!(world.rows("other.example.", "v4").len(), 1);
-}
-
-#[test]
-fn a_rule_that_comes_after_the_object_is_found() {
-    for controller in [DEFAULT_NETWORK_CONTROLLER, "blue-network-controller"] {
-        let mut world = managed();
-        world.settle();
-        world.refer_as_ovn_kubernetes(controller, W);
-        world.settle();
-        assert_eq!(world.rows(W, "v4").len(), 1, "{controller}");
-    }
-}
-
-#[test]
 fn only_families_in_use_have_rows_unless_a_rule_names_one() {
     let filter = Filter::new(vec!["10.128.0.0/14".parse().unwrap()]);
     let mut world = World::with(Policy::new(world::STORE, filter));

@@ -1,12 +1,9 @@
 //! Explanations of names and addresses.
 
-use proto::facts::{Asked, DatabaseFacts, Idle, OvnWriterFacts, Query, SetFacts, SetsExplained};
+use proto::facts::{Asked, DatabaseFacts, Idle, OvnWriterFacts, Query, SetsExplained};
 
 use super::*;
-use crate::{
-    desired::Filter,
-    facts::{Sides, WriterStatus},
-};
+use crate::facts::{Sides, WriterStatus};
 
 fn sides(world: &World) -> Sides<'_> {
     Sides {
@@ -35,12 +32,6 @@ fn status(sides: Sides<'_>, query: &Query) -> WriterStatus {
 
 fn facts(world: &World, name: &str) -> OvnWriterFacts {
     status(sides(world), &query(name)).facts
-}
-
-/// For each set: family, desired and present addresses, and references.
-fn counts(sets: &[SetFacts]) -> Vec<(Family, usize, Option<usize>, usize)> {
-    let count = |set: &SetFacts| (set.family, set.wanted, set.present, set.rules);
-    sets.iter().map(count).collect()
 }
 
 fn reasons(world: &World, about: &str) -> Vec<String> {
@@ -134,19 +125,6 @@ fn what_is_in_no_set_says_why() {
     assert_eq!(other.names[0].rows[0].rules_elsewhere, 1);
 }
 
-/// The pods have IPv4 addresses only.
-#[test]
-fn an_address_of_a_family_that_is_not_in_use_is_skipped() {
-    let filter = Filter::new(vec!["10.128.0.0/14".parse().unwrap()]);
-    let mut world = World::with(Policy::new(world::STORE, filter));
-    world.store(whole(&[&["2001:db8::1"]]));
-    world.settle();
-    assert_eq!(reasons(&world, "2001:db8::1"), ["Skipped"]);
-    assert_eq!(reasons(&world, W), ["Skipped"]);
-    let why = explain(&world, W, None).reasons.remove(0).sentence;
-    assert!(why.contains("no set may have: family-not-in-use"), "{why}");
-}
-
 /// ovn-kubernetes makes only sets for IPv4 there, and the writer was not told of the networks.
 #[test]
 fn addresses_of_a_family_without_sets_say_so() {
@@ -210,78 +188,6 @@ fn the_last_new_addresses_have_their_rule_row_and_times() {
     let new: Vec<_> = world.sync.new_addresses.iter().collect();
     assert_eq!(new.len(), 1_000);
     assert_eq!(new[999].address.to_string(), "10.1.5.249");
-}
-
-#[test]
-fn a_look_changes_nothing() {
-    let (mut one, mut other) = (settled(), settled());
-    for world in [&mut one, &mut other] {
-        for row in world.model.rows.values_mut() {
-            row.addresses.clear();
-        }
-        world.tell();
-    }
-    for about in [W, "10.0.0.1", "other.example.com"] {
-        explain(&one, about, None);
-    }
-    assert_eq!(one.sync.state().differences, other.sync.state().differences);
-    assert_eq!(one.sync.is_idle(), other.sync.is_idle());
-    assert_eq!(
-        one.next().map(|it| it.len()),
-        other.next().map(|it| it.len())
-    );
-}
-
-#[test]
-fn names_that_hold_an_address_are_listed_up_to_a_thousand() {
-    let mut world = World::new();
-    let objects = (0..2_000).map(|i| {
-        crate::testing::object(
-            &format!("o{i}"),
-            &format!("n{i}.example.com."),
-            &[&["10.0.0.1"]],
-        )
-    });
-    world.store(Event::Synced(objects.collect()));
-    world.settle();
-    let explanation = explain(&world, "10.0.0.1", None);
-    assert_eq!(
-        (explanation.names.len(), explanation.more_names),
-        (1_000, 1_000)
-    );
-}
-
-#[test]
-fn sets_of_a_name_are_counted_and_have_their_difference() {
-    let mut world = settled();
-    let all = facts(&world, "");
-    assert_eq!((all.name_count, all.next), (1, None));
-    assert_eq!(
-        counts(&all.sets),
-        [(Family::V4, 2, Some(2), 1), (Family::V6, 0, Some(0), 1)]
-    );
-    assert!(all.sets.iter().all(|set| set.difference.is_none()));
-    let rows = world.model.rows.values_mut();
-    for row in rows.filter(|row| row.id("ip-family") == "v4") {
-        row.addresses = ["10.0.0.2", "10.6.6.6", "rubbish"]
-            .map(str::to_owned)
-            .into();
-    }
-    world.tell();
-    let sets = facts(&world, "").sets;
-    assert_eq!(counts(&sets)[0], (Family::V4, 2, Some(3), 1));
-    assert_eq!(sets[0].difference.as_deref(), Some("1 missing, 2 too many"));
-    world.work();
-    assert_eq!(facts(&world, "").sets[0].difference, None);
-    // The row is deleted, and will be created again.
-    world
-        .model
-        .rows
-        .retain(|_, row| row.id("ip-family") != "v4");
-    world.tell();
-    let sets = facts(&world, "").sets;
-    assert_eq!(counts(&sets)[0], (Family::V4, 2, None, 1));
-    assert_eq!(sets[0].difference.as_deref(), Some("the row is missing"));
 }
 
 #[test]

@@ -1,9 +1,6 @@
 //! Transactions that the server refuses.
 
-use super::{
-    world::{foreign, set_name},
-    *,
-};
+use super::{world::set_name, *};
 use crate::plan::rejected_transactions::{FIRST_WAIT, LONGEST_WAIT};
 
 /// A set of another client with the name of this one.
@@ -82,43 +79,6 @@ fn a_clash_of_names_costs_that_set_alone() {
         (0, 0)
     );
     assert_eq!(world.sync.state().differences, Differences::default());
-}
-
-#[test]
-fn the_other_sets_of_a_name_that_clashes_do_not_wait() {
-    let mut world = World::new();
-    world.model.insert(clash(W, Family::V4));
-    // A set of another network, created by another client.
-    let blue = "blue-network-controller";
-    world.model.insert(foreign(blue, W, Family::V4, &[]));
-    world.model.rows.last_entry().unwrap().get_mut().name = "blue".to_owned();
-    world.read();
-    let set = set_name(DEFAULT_NETWORK_CONTROLLER, W, Family::V4);
-    let acl = super::model::ModelAcl {
-        expression: format!("ip4.dst == ${set}"),
-        ..Default::default()
-    };
-    world.model.insert_acl(acl);
-    world.tell();
-    for n in 1..20 {
-        let (v4, v6) = (format!("10.0.0.{n}"), format!("2001:db8::{n}"));
-        world.store(whole(&[&[&v4, &v6]]));
-        ends(&mut world);
-        assert_eq!(world.addresses(W, "v4"), [v4]);
-        assert_eq!(world.addresses(W, "v6"), [v6]);
-        assert_eq!(world.sync.state().differences.name_clashes, 1);
-    }
-    // The object is deleted, so the set is no longer needed.
-    world.store(Event::Deleted(key("dns-1")));
-    world.model.acls.clear();
-    world.settle();
-    assert_eq!(
-        (
-            world.sync.refused(),
-            world.sync.state().name_conflicts.names().count()
-        ),
-        (0, 0)
-    );
 }
 
 #[test]

@@ -22,23 +22,6 @@ fn split(
 }
 
 #[test]
-fn decode_messages_wherever_stream_is_cut() {
-    let messages = [
-        r#"{}"#,
-        r#"{"a":[1,{"b":"}]"}]}"#,
-        r#"{"quote":"\"","backslash":"\\","both":"\\\"}"}"#,
-        r#"{"unicode":"\u007d\u005d\u0022","text":"ü€😀"}"#,
-        r#"{"nested":[[[[]]]]}"#,
-    ];
-    for stream in [messages.concat(), messages.join("\n \t\r\n")] {
-        for cut in [1, 2, 7, stream.len()] {
-            let pieces = stream.as_bytes().chunks(cut);
-            assert_eq!(split(Limits::default(), pieces).unwrap(), messages);
-        }
-    }
-}
-
-#[test]
 fn decode_beyond_limits_is_refused_before_message_is_whole() {
     let limits = Limits {
         max_message: 10,

@@ -129,8 +129,9 @@ impl Server {
                 self.serve_connection(stream).await;
             }
         };
+        let within = tokio::time::timeout(Duration::from_secs(30), client);
         tokio::select! {
-            done = crate::server::within(client) => done,
+            done = within => done.expect("it is done in time"),
             () = serving => unreachable!("it serves for ever"),
         }
     }
