@@ -12,13 +12,13 @@ use crate::harness::{Database, RunningWriter, deleted, object, policy};
 const W: &str = "www.example.com.";
 
 /// The name of the set of [`W`].
-fn set(family: Family) -> String {
+pub(crate) fn set(family: Family) -> String {
     address_set_name(&address_set_id(DEFAULT_NETWORK_CONTROLLER, W, family))
 }
 
 /// ovn-kubernetes' measured behaviour. At any difference of a status it replaces the whole column, in one update per
 /// family. If the row is equal it sends nothing.
-fn ovn_kubernetes_writes(database: &Database, name: &str, addresses: &[&str]) -> bool {
+pub(crate) fn ovn_kubernetes_writes(database: &Database, name: &str, addresses: &[&str]) -> bool {
     let mut wrote = false;
     for family in [V4, V6] {
         let is_of = |address: &&&str| address.contains(':') == (family == V6);

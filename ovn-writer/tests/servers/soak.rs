@@ -1,14 +1,23 @@
 //! Repeated faults of clusters, and their effect on clients.
 
+use std::{collections::BTreeSet, time::Duration};
+
 use ovsdb_replica::Error;
-use proto::api::Family::V4;
+use proto::api::Family::{self, V4};
 use runtime::store::Event;
-use tests::{northbound::Row, soak::times, wait::eventually};
+use tests::{
+    northbound::Row,
+    soak::{or_long, times},
+    transaction_log,
+    wait::eventually,
+};
+use tokio::time::{Instant, interval};
 
 use crate::{
     cluster::Cluster,
     follow::{add, addresses, client, down, fill, make_row, transact, until, up},
-    harness::RunningWriter,
+    harness::{Database, RunningWriter, managed, object, policy},
+    managed::{ovn_kubernetes_writes, set},
 };
 
 const W: &str = "www.example.com.";
@@ -92,4 +101,70 @@ async fn expect(cluster: &Cluster, name: &str, addresses: &[String]) {
         }
     })
     .await;
+}
+
+/// ovn-kubernetes writes the same statuses, up to 0.4 s later. Each status has a new address, and lacks the oldest of 20.
+#[tokio::test(flavor = "multi_thread")]
+async fn statuses_that_ovn_kubernetes_also_writes_are_written_once() {
+    const IN_STATUS: usize = 20;
+    let database = Database::start().await;
+    database.northbound.create_namespace_set();
+    for family in Family::ALL {
+        let set = set(family);
+        database.northbound.create_set(&set, W, family, "[]");
+        database
+            .northbound
+            .create_acl("allow", 10000, &[&set], true);
+    }
+    let remote = database.northbound.remote();
+    let writer = RunningWriter::start_with(&remote, managed(policy()), |writer| writer);
+    writer.store(Event::Synced(vec![object(W, &[])])).await;
+    let statuses = or_long(50, 3_000);
+    let all: Vec<_> = (0..statuses)
+        .map(|n| format!("10.0.{}.{}", n / 250, n % 250))
+        .collect();
+    let all: Vec<_> = all.iter().map(String::as_str).collect();
+    let status = |n: usize| &all[(n + 1).saturating_sub(IN_STATUS)..=n];
+    let (mut pace, mut sent, mut theirs) = (interval(Duration::from_millis(100)), Vec::new(), 0);
+    for n in 0..statuses {
+        pace.tick().await;
+        sent.push(Instant::now());
+        writer.applied(W, status(n)).await;
+        let behind = n.saturating_sub(fastrand::usize(0..=4));
+        theirs = behind.max(theirs);
+        ovn_kubernetes_writes(&database, W, status(theirs));
+    }
+    database.expect(W, V4, status(statuses - 1)).await;
+    writer.stop().await;
+
+    let (mut row, mut known) = (BTreeSet::new(), BTreeSet::new());
+    let (mut ours, mut repairs) = (0, Vec::new());
+    for update in transaction_log::read(database.workdir.path()) {
+        let rows = update.rows.values().flatten();
+        for now in rows.filter(|row| row.is_of(W, V4)) {
+            if update.comment.is_none() {
+                ours += 1;
+                let added = now.addresses.difference(&row);
+                repairs.extend(added.filter(|it| known.contains(*it)).cloned());
+                for gone in row.difference(&now.addresses) {
+                    let place = all.iter().position(|it| it == gone).unwrap();
+                    let over = sent.get(place + IN_STATUS);
+                    // The log has whole milliseconds.
+                    let at = update.at + Duration::from_millis(2);
+                    assert!(over.is_some_and(|over| *over <= at), "{gone} was taken out");
+                }
+            }
+            row.clone_from(&now.addresses);
+            known.extend(row.iter().cloned());
+        }
+    }
+    println!(
+        "{ours} transactions for {statuses} statuses, {} repairs",
+        repairs.len()
+    );
+    assert!(repairs.is_empty(), "{repairs:?}");
+    assert!(
+        ours as f64 <= 1.05 * statuses as f64,
+        "{ours} of {statuses}"
+    );
 }

@@ -44,7 +44,7 @@ struct KnownFile {
     /// The fingerprint at the last read.
     fingerprint: Option<u64>,
     /// Its objects.
-    keys: Vec<ObjectKey>,
+    keys: Box<[ObjectKey]>,
     /// Since when it is missing, or has no object any more.
     gone_since: Option<Instant>,
 }
