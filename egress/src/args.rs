@@ -6,8 +6,14 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    capture::CaptureArgs, check::CheckArgs, corefile::args::CorefileArgs, explain::ExplainArgs,
-    list::ListArgs, verify::VerifyArgs, watch::WatchArgs,
+    capture::CaptureArgs,
+    check::CheckArgs,
+    connectivity::{TestArgs, connect::ConnectArgs},
+    corefile::args::CorefileArgs,
+    explain::ExplainArgs,
+    list::ListArgs,
+    verify::VerifyArgs,
+    watch::WatchArgs,
 };
 
 /// The prefix of the environment variables.
@@ -28,6 +34,7 @@ pub struct Cli {
 #[derive(Clone, Debug, Subcommand)]
 pub enum Action {
     Check(Box<CheckArgs>),
+    Test(Box<TestArgs>),
     List(Box<ListArgs>),
     Explain(Box<ExplainArgs>),
     Watch(Box<WatchArgs>),
@@ -36,6 +43,8 @@ pub enum Action {
     Capture(Box<CaptureArgs>),
     Completion(CompletionArgs),
     Man(ManArgs),
+    #[command(hide = true)]
+    Connect(ConnectArgs),
     /// Prints the version.
     Version,
 }

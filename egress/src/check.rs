@@ -31,15 +31,11 @@ use tokio::time::{Instant, sleep};
 pub(crate) use self::{
     dns_servers::wait_for_streams,
     gather::requests::{find, list},
+    report::{Finding, Report, Topic},
     seen::Unseen,
     streaming::Endpoints,
 };
-use self::{
-    facts::Facts,
-    programs::Programs,
-    report::{Finding, Report},
-    workloads::Settings,
-};
+use self::{facts::Facts, programs::Programs, workloads::Settings};
 use crate::{
     corefile::args::{MaybeObject, ScopeArgs},
     output::{self, Format},

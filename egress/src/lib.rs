@@ -3,6 +3,7 @@
 //! - [`args`]: the command line.
 //! - `targets`: the running programs, at local sockets or in the pods of a cluster.
 //! - `check`: whether the whole chain works.
+//! - `connectivity`: connections of a pod, as a test.
 //! - `explain`, `verify`: questions to them. `list`: all addresses. `watch`: new ones, as they come.
 //! - `capture`: the events that a collector reads.
 //! - `corefile`: Corefiles of CoreDNS servers that should stream.
@@ -11,6 +12,7 @@
 pub mod args;
 mod capture;
 mod check;
+mod connectivity;
 mod corefile;
 mod explain;
 mod list;
@@ -46,6 +48,8 @@ pub fn run(cli: Cli) -> ExitCode {
             Action::Verify(args) => with_progress(verify::run(*args)).await?,
             Action::Corefile(args) => corefile::run(*args).await?,
             Action::Capture(args) => capture::run(*args).await.map(|()| true)?,
+            Action::Test(args) => with_progress(connectivity::run(*args)).await?,
+            Action::Connect(args) => connectivity::connect::run(args).await.map(|()| true)?,
             Action::Completion(args) => manual::completion(args.shell).map(|()| true)?,
             Action::Man(args) => manual::man(&args.folder).map(|()| true)?,
             Action::Version => {

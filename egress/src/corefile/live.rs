@@ -16,8 +16,7 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, PostParams, Preconditions},
 };
-use runtime::{UsageError, inspect::client::ANSWER_TIMEOUT, store::ObjectKey};
-use tokio::time::timeout;
+use runtime::{UsageError, store::ObjectKey};
 
 use self::maps::Maps;
 use super::{CUSTOM, KEY, Line, PatchArgs, findings, parse, usage, warn};
@@ -241,7 +240,7 @@ impl Found {
         });
         map.data = Some(data.clone());
         let is_made = map.labels().get(MADE.0).is_some_and(|it| it == MADE.1);
-        let answer = async {
+        let answer: Result<(), kube::Error> = async {
             if old.is_none() {
                 self.api.create(&params, &map).await?;
             } else if is_made && data.is_empty() {
@@ -255,9 +254,9 @@ impl Found {
                 self.api.replace(name, &params, &map).await?;
             }
             Ok(())
-        };
-        let answer = timeout(ANSWER_TIMEOUT, answer).await;
-        match answer.context("the API server does not answer in time")? {
+        }
+        .await;
+        match answer {
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 bail!("ConfigMap {name} was changed meanwhile: run the command again")
             }

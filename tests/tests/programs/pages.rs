@@ -23,3 +23,43 @@ fn the_version_is_the_same_everywhere() {
         .unwrap();
     assert!(heading.contains(version), "{heading}");
 }
+
+fn read_pages(folder: &Path, pages: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            read_pages(&path, pages);
+        } else if path.extension().is_some_and(|it| it == "md") {
+            pages.push(fs::read_to_string(path).unwrap());
+        }
+    }
+}
+
+/// The source files that a text names: `names/src/name.rs`.
+fn files(text: &str) -> Vec<&str> {
+    let words = text.split('`').skip(1).step_by(2);
+    words
+        .filter(|it| it.contains("/src/") && it.ends_with(".rs"))
+        .collect()
+}
+
+#[test]
+fn source_files_that_the_pages_name_exist() {
+    let mut pages = vec![fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap()];
+    read_pages(&root().join("docs"), &mut pages);
+    let named: Vec<_> = pages.iter().flat_map(|page| files(page)).collect();
+    assert!(named.len() > 50, "{}", named.len());
+    for file in named {
+        assert!(root().join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn way_of_an_answer_has_25_files_and_that_of_a_name_18() {
+    let page = fs::read_to_string(root().join("docs/design.md")).unwrap();
+    let (_, ways) = page.split_once("### The files on the way").unwrap();
+    let (answer, name) = ways.split_once("A name of a rule passes").unwrap();
+    let (name, _) = name.split_once("\n## ").unwrap();
+    assert!((10..=25).contains(&files(answer).len()));
+    assert!((8..=18).contains(&files(name).len()));
+}
