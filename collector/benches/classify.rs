@@ -1,5 +1,5 @@
-//! The publisher: the rate of answers, the memory for an address, the number of writes, and the
-//! lateness of look-ups.
+//! The publisher: the rate of unchanged answers, the cost of new names under a full wildcard, the memory for an address,
+//! and the number of writes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,8 +7,6 @@
     clippy::panic,
     clippy::print_stdout
 )]
-
-mod counting;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -24,8 +22,7 @@ use collector::{
     publish::{Config, Publisher},
     rules::{ChangedUses, RetentionPolicy, RuleChanges, Source, WantedName},
 };
-use names::{Addresses, Limits, Observation, Provenance};
-use names::{FamilyOutcome, LookupResult};
+use names::{Addresses, FamilyOutcome, Limits, LookupResult, Observation, Provenance};
 use proto::api::{DnsName, DnsNameResolver, Family};
 use runtime::{
     clock::Timestamp,
@@ -34,8 +31,41 @@ use runtime::{
 
 const TTL: u32 = 30;
 
+/// Counts the allocated bytes. The allocator is unsafe by its trait; it only counts and forwards.
+#[allow(unsafe_code)]
+mod counting {
+    use std::{
+        alloc::{GlobalAlloc, Layout, System},
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    /// The bytes allocated now.
+    pub(super) static BYTES: AtomicUsize = AtomicUsize::new(0);
+
+    pub(super) struct Counting;
+
+    // SAFETY: every call is forwarded unchanged to the system's allocator.
+    unsafe impl GlobalAlloc for Counting {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            BYTES.fetch_add(layout.size(), Ordering::Relaxed);
+            // SAFETY: the caller keeps the contract of `alloc`.
+            unsafe { System.alloc(layout) }
+        }
+
+        unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+            BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
+            // SAFETY: the caller keeps the contract of `dealloc`.
+            unsafe { System.dealloc(pointer, layout) }
+        }
+    }
+}
+
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;
+
+fn allocated() -> usize {
+    counting::BYTES.load(std::sync::atomic::Ordering::Relaxed)
+}
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_800_000_000_000 + millis)
@@ -104,12 +134,13 @@ fn observation(name: &DnsName, number: usize, count: usize, millis: i64) -> Obse
     }
 }
 
-/// A store without latency, with a cluster's results of writes.
+/// A store without latency.
 #[derive(Default)]
 struct Store {
-    objects: HashMap<ObjectKey, DnsNameResolver>,
+    objects: HashMap<ObjectKey, Box<DnsNameResolver>>,
     versions: u64,
-    writes: usize,
+    /// The statuses that were written.
+    statuses: usize,
 }
 
 impl Store {
@@ -118,48 +149,39 @@ impl Store {
         let writes = publisher.writes(now);
         for write in &writes {
             let key = write.key();
-            let stored = match write {
-                Write::Create(_) if self.objects.contains_key(&key) => {
-                    // Among so many names, two may have the same object name.
-                    let stale = WriteOutcome::Stale(Box::new(self.objects[&key].clone()));
-                    publisher.apply_written(&key, write, stale, now);
-                    continue;
-                }
-                Write::Create(object) => {
-                    let mut object = object.as_ref().clone();
-                    object.metadata.uid = Some(format!("{:036}", self.versions));
-                    object
-                }
-                Write::Status(object) => {
-                    self.writes += 1;
-                    DnsNameResolver {
-                        status: object.status.clone(),
-                        ..self.objects[&key].clone()
-                    }
-                }
-                Write::Delete(..) => panic!("nothing is to be deleted: {write:?}"),
+            let (Write::Create(object) | Write::Status(object)) = write else {
+                panic!("nothing is to be deleted: {write:?}");
             };
+            if let (Write::Create(_), Some(known)) = (write, self.objects.get(&key)) {
+                // Among so many names, two may have the same object name.
+                let stale = WriteOutcome::Stale(known.clone());
+                publisher.apply_written(&key, write, stale, now);
+                continue;
+            }
             self.versions += 1;
-            let object = self.objects.entry(key.clone()).or_insert(stored.clone());
-            *object = stored;
+            self.statuses += usize::from(matches!(write, Write::Status(_)));
+            let mut object = object.clone();
+            let uid = &mut object.metadata.uid;
+            uid.get_or_insert_with(|| format!("{:036}", self.versions));
             object.metadata.resource_version = Some(format!("{:010}", self.versions));
-            let stored = WriteOutcome::Stored(Box::new(object.clone()));
-            publisher.apply_written(&key, write, stored, now);
-            publisher.apply_event(Source::EgressFirewall, Event::Applied(object.clone()), now);
+            let event = Event::Applied(object.as_ref().clone());
+            self.objects.insert(key.clone(), object.clone());
+            publisher.apply_written(&key, write, WriteOutcome::Stored(object), now);
+            publisher.apply_event(Source::EgressFirewall, event, now);
         }
         writes.len()
     }
+}
 
-    /// Carries out all writes, until there was none for two seconds.
-    fn settle(publisher: &mut Publisher, millis: i64) {
-        let (mut store, mut now, mut wrote) = (Self::default(), millis, millis);
-        while now < wrote + 2000 {
-            publisher.advance(at(now));
-            if store.carry_out(publisher, at(now)) > 0 {
-                wrote = now;
-            }
-            now += 1;
+/// Carries out all writes, until there was none for two seconds.
+fn settle(publisher: &mut Publisher, millis: i64) {
+    let (mut store, mut now, mut wrote) = (Store::default(), millis, millis);
+    while now < wrote + 2000 {
+        publisher.advance(at(now));
+        if store.carry_out(publisher, at(now)) > 0 {
+            wrote = now;
         }
+        now += 1;
     }
 }
 
@@ -187,7 +209,7 @@ fn round(name: DnsName, number: usize, count: usize, now: Timestamp) -> LookupRe
 /// Cached answers, which change nothing.
 fn unchanged_answers() -> bool {
     const NAMES: usize = 10_000;
-    const ROUNDS: i64 = 100;
+    const ROUNDS: usize = 100;
     let names = names(NAMES);
     let mut publisher = publisher(&names, false);
     let list: Vec<_> = names
@@ -198,7 +220,7 @@ fn unchanged_answers() -> bool {
     for observation in &list {
         publisher.apply_answer(observation);
     }
-    Store::settle(&mut publisher, 1);
+    settle(&mut publisher, 1);
     let start = Instant::now();
     for _ in 0..ROUNDS {
         for observation in &list {
@@ -206,31 +228,9 @@ fn unchanged_answers() -> bool {
         }
     }
     let seconds = start.elapsed().as_secs_f64();
-    let rate = f64::from(u32::try_from(ROUNDS).unwrap()) * NAMES as f64 / seconds / 1e6;
+    let rate = (ROUNDS * NAMES) as f64 / seconds / 1e6;
     println!("unchanged answers taken in                 {rate:>10.2} M/s            (at least 1)");
     rate >= 1.0
-}
-
-/// Each answer brings a new address, or a new name under a wildcard, and evicts an old one.
-fn rotating_answers() {
-    const ANSWERS: usize = 20_000;
-    let rate = |wanted: &str, asked: &dyn Fn(usize) -> DnsName| {
-        let mut publisher = publisher(&[DnsName::parse(wanted).unwrap()], false);
-        let mut start = Instant::now();
-        for i in 0..2 * ANSWERS {
-            if i == ANSWERS {
-                start = Instant::now();
-            }
-            publisher.apply_answer(&observation(&asked(i), i, 1, i64::try_from(i).unwrap()));
-        }
-        ANSWERS as f64 / start.elapsed().as_secs_f64() / 1e3
-    };
-    let one = DnsName::parse("www.example.com").unwrap();
-    let name = rate("www.example.com", &|_| one.clone());
-    let many = |i: usize| DnsName::parse(&format!("host{i}.example.com")).unwrap();
-    let wildcard = rate("*.example.com", &many);
-    println!("answers of ever new addresses, 1,000 kept  {name:>10.0} k/s");
-    println!("answers for ever new names, 1,024 kept     {wildcard:>10.0} k/s");
 }
 
 /// The bytes for each of 100,000 names with so many addresses, after look-ups and writes. They
@@ -238,7 +238,7 @@ fn rotating_answers() {
 /// use themselves, or a hundred wildcards above them are.
 fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
     const NAMES: usize = 100_000;
-    let before = counting::allocated();
+    let before = allocated();
     let names = names(NAMES);
     let above = |name: &DnsName| name.wildcard().filter(|_| wildcards);
     let in_use: BTreeSet<DnsName> = names.iter().filter_map(above).collect();
@@ -268,8 +268,8 @@ fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
     }
     drop(numbers);
     drop((names, in_use));
-    Store::settle(&mut publisher, millis);
-    let bytes = counting::allocated() - before;
+    settle(&mut publisher, millis);
+    let bytes = allocated() - before;
     drop((publisher, index));
     bytes as f64 / NAMES as f64
 }
@@ -302,8 +302,7 @@ fn writes_in_an_hour() -> bool {
         .map(|(i, name)| (name.clone(), i))
         .collect();
     let mut publisher = publisher(&names, true);
-    let mut store = Store::default();
-    let (mut now, mut lookups) = (0_i64, 0);
+    let (mut store, mut now, mut lookups) = (Store::default(), 0_i64, 0);
     while now < 3_600_000 {
         let time = at(now);
         publisher.advance(time);
@@ -320,9 +319,9 @@ fn writes_in_an_hour() -> bool {
                 .clamp(1, 1000)
         });
     }
-    let each = store.writes as f64 / NAMES as f64;
+    let each = store.statuses as f64 / NAMES as f64;
     println!(
-        "writes a name in an hour, TTL 30 s         {each:>10.2} ({} look-ups) (at most 7; 120 of who writes at every refresh)",
+        "writes a name in an hour, TTL 30 s         {each:>10.2} ({} look-ups) (at most 7)",
         lookups / NAMES
     );
     each <= 7.0
@@ -387,10 +386,11 @@ fn full_wildcard() -> bool {
 
 fn main() -> ExitCode {
     println!("classify: the publisher");
-    let mut holds = full_wildcard();
-    holds &= unchanged_answers();
-    rotating_answers();
-    holds &= memory();
-    holds &= writes_in_an_hour();
-    ExitCode::from(u8::from(!holds))
+    let holds = [
+        full_wildcard(),
+        unchanged_answers(),
+        memory(),
+        writes_in_an_hour(),
+    ];
+    ExitCode::from(u8::from(holds.contains(&false)))
 }

@@ -20,13 +20,7 @@ use proto::{
 };
 
 /// A small generator (xorshift): the same frames in every run.
-pub struct Random(u64);
-
-impl Default for Random {
-    fn default() -> Self {
-        Self(0x2545_f491_4f6c_dd1d)
-    }
-}
+struct Random(u64);
 
 impl Random {
     fn below(&mut self, bound: u64) -> u64 {
@@ -128,17 +122,12 @@ fn frame(random: &mut Random, names: u64, matching: &mut u64) -> Vec<u8> {
 /// START and so many events as one stream, and the number that match one of so many [`wanted`]
 /// names.
 pub fn stream(events: usize, names: u64) -> (BytesMut, u64) {
-    stream_of(&mut Random::default(), events, names)
-}
-
-/// The same, different with every call.
-pub fn stream_of(random: &mut Random, events: usize, names: u64) -> (BytesMut, u64) {
-    let mut matching = 0;
+    let (mut random, mut matching) = (Random(0x2545_f491_4f6c_dd1d), 0);
     let mut stream = BytesMut::new();
     let start = Control::with_content_type(ControlKind::Start, CONTENT_TYPE.into());
     start.encode(&Limits::default(), &mut stream).unwrap();
     for _ in 0..events {
-        let frame = frame(random, names, &mut matching);
+        let frame = frame(&mut random, names, &mut matching);
         encode_data(&frame, &Limits::default(), &mut stream).unwrap();
     }
     (stream, matching)

@@ -66,27 +66,6 @@ mod tests {
     }
 
     #[test]
-    fn short_help_shows_the_everyday_flags_and_the_long_one_all() {
-        let flags = |help: &str| {
-            let text = parsed(&[help]).unwrap_err();
-            let lines = text.lines().map(str::trim_start);
-            let flags =
-                lines.filter_map(|line| line.split("--").nth(1).filter(|_| line.starts_with('-')));
-            let names = flags.map(|it| it.split([' ', '=', '[']).next().unwrap_or(it).to_owned());
-            names.collect::<Vec<_>>()
-        };
-        let (short, long) = (flags("-h"), flags("--help"));
-        assert!(short.len() < 20, "{short:?}");
-        assert!(long.len() > short.len(), "{long:?}");
-        assert!(
-            EVERYDAY
-                .iter()
-                .all(|it| short.iter().any(|flag| flag == it)),
-            "{short:?}"
-        );
-    }
-
-    #[test]
     fn answers_come_from_the_cluster_dns_or_a_listed_service() {
         let of = |more: &[&str]| match parsed(
             &[&["--store=kube", "--listen=unix:///run/x"], more].concat(),

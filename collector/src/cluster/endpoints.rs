@@ -305,14 +305,4 @@ mod tests {
         assert_eq!(take(d, 0, Event::Undecodable(BTreeSet::new())), Some(1));
         assert_eq!(take(d, 0, Event::Synced(Vec::new())), Some(0));
     }
-
-    #[test]
-    fn a_service_is_named_by_namespace_and_name() {
-        let name = parse_service("kube-system/kube-dns").unwrap();
-        assert_eq!((&*name.namespace, &*name.name), ("kube-system", "kube-dns"));
-        assert_eq!(name.to_string(), "kube-system/kube-dns");
-        for text in ["", "kube-dns", "/", "a/", "/b", "a/b/c", "A/b", "a/b=c"] {
-            assert!(parse_service(text).is_err(), "{text}");
-        }
-    }
 }

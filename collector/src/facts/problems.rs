@@ -93,33 +93,12 @@ pub(super) fn of_rules(kind: Source, overview: &Overview) -> Vec<Problem> {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, time::Duration};
+    use std::collections::BTreeMap;
 
-    use proto::facts::Severity;
     use runtime::store::ObjectKey;
 
     use super::*;
     use crate::rules::validation::{Fault, Faults};
-
-    #[test]
-    fn stream_that_does_not_arrive_is_a_fault_and_a_forwarded_probe_a_warning() {
-        let of = |state, rcode| {
-            of_stream(&stream(&BlockView {
-                server: "10.0.0.1:53".parse().unwrap(),
-                name: "flush.cluster.local.".to_owned(),
-                state,
-                reported: Some(Duration::from_secs(31)),
-                delay: None,
-                rcode,
-            }))
-        };
-        assert_eq!(of(StreamState::Streaming, Some(0)), None);
-        let fault = of(StreamState::NotStreaming, Some(5)).unwrap();
-        assert_eq!(fault.code, "DnsServerSendsNoDnstap");
-        assert!(fault.sentence.contains("no server block"), "{fault:?}");
-        let warning = of(StreamState::Forwards, None).unwrap();
-        assert_eq!(warning.severity, Severity::Warning);
-    }
 
     #[test]
     fn faults_of_a_namespace_with_many_objects_hide_no_others() {

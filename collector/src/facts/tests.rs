@@ -1,18 +1,8 @@
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
 
 use proto::facts::{CollectorFacts, Problem, Problems};
-use runtime::{clock::Timestamp, inspect::Inspect, listen::ListenAddress, store::ObjectKey};
-use tempfile::TempDir;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::UnixStream,
-    task::JoinHandle,
-    time::Instant,
-};
-use tokio_util::sync::CancellationToken;
+use runtime::{clock::Timestamp, store::ObjectKey};
+use tokio::time::Instant;
 
 use super::*;
 use crate::{
@@ -127,65 +117,4 @@ async fn publisher_that_does_not_answer_is_waited_for_five_seconds() {
     drop(questions);
     assert_eq!(sources.status(Query::all()).await, Ok(None));
     assert_eq!(start.elapsed(), ANSWER_DEADLINE);
-}
-
-/// A server, until it is ended.
-struct Served {
-    socket: PathBuf,
-    _folder: TempDir,
-    token: CancellationToken,
-    serving: JoinHandle<anyhow::Result<()>>,
-}
-
-impl Served {
-    async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("x.sock");
-        let address = ListenAddress::Unix(socket.clone().into());
-        let inspect = Inspect::bind(&address).await.unwrap();
-        let token = CancellationToken::new();
-        let captures = captures(CaptureSubscribers::default());
-        let serving = inspect.serve(sources(publisher()), captures, token.clone());
-        Self {
-            socket,
-            _folder: folder,
-            token,
-            serving: tokio::spawn(serving),
-        }
-    }
-}
-
-async fn get(socket: &Path, path: &str) -> String {
-    let mut stream = UnixStream::connect(socket).await.unwrap();
-    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    answer
-}
-
-/// Paused time advances only while no task can run.
-#[tokio::test(start_paused = true)]
-async fn stalled_reader_is_dropped_and_a_capture_ends_on_time() {
-    let served = Served::start().await;
-    let (start, socket) = (Instant::now(), served.socket.clone());
-    let capture = tokio::spawn(async move { get(&socket, "/capture/60000/1000").await });
-    let mut stalled = Vec::new();
-    for _ in 0..12 {
-        let mut stream = UnixStream::connect(&served.socket).await.unwrap();
-        let request = b"GET /status.json HTTP/1.0\r\n\r\n";
-        stream.write_all(request).await.unwrap();
-        stalled.push(stream);
-    }
-    let page = get(&served.socket, "/").await;
-    assert!(page.starts_with("HTTP/1.0 200"), "{page}");
-    assert_eq!(start.elapsed().as_secs(), 20);
-    let capture = capture.await.unwrap();
-    assert!(
-        capture.ends_with("\0\0\0\0\0\0\0\x04\0\0\0\x03"),
-        "{capture:?}"
-    );
-    assert_eq!(start.elapsed().as_secs(), 60);
-    served.token.cancel();
-    served.serving.await.unwrap().unwrap();
 }

@@ -125,19 +125,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_taken_is_lost_and_nobody_waits() {
-        let captures = CaptureSubscribers::default();
-        let mut capture = captures.open().unwrap();
-        for i in 0..2 * QUEUE {
-            captures.offer(&frames(&[&[i as u8]]), false);
-        }
-        for i in 0..QUEUE {
-            assert_eq!(capture.recv().await.unwrap(), frames(&[&[i as u8]]));
-        }
-        assert!(capture.is_empty());
-    }
-
-    #[tokio::test]
     async fn secret_is_crossed_out_and_nothing_else() {
         let secret = b"4kq0J2sVx9dTQm7Yb1cWnA";
         let event = |extra: &[u8]| {

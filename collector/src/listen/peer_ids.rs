@@ -87,27 +87,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn peer_keeps_its_number_and_sources_have_phrases() {
-        let peer_ids = PeerIds::default();
-        let address = PeerKey::Address("192.0.2.1".parse().unwrap());
-        let one = peer_ids.of(address);
-        let two = peer_ids.of(PeerKey::Process(Some(7)));
-        assert_eq!(peer_ids.of(address), one);
-        assert_eq!(peer_ids.describe(one), "in the dnstap stream of 192.0.2.1");
-        assert_eq!(peer_ids.describe(two), "in the dnstap stream of process 7");
-        let others = [
-            Provenance::STATUS,
-            Provenance::LOOKUP,
-            Provenance::REMEMBERED,
-            Provenance::STREAM,
-            Provenance::peer(2),
-        ];
-        let words: std::collections::BTreeSet<_> = others.map(|it| peer_ids.describe(it)).into();
-        // A number without a peer is an unspecified stream.
-        assert_eq!(words.len(), others.len() - 1);
-    }
-
-    #[test]
     fn with_too_many_peers_the_later_ones_are_not_told_apart() {
         let peer_ids = PeerIds::default();
         for pid in 0..=Provenance::PEERS as i32 {

@@ -78,16 +78,4 @@ mod tests {
             prop_assert_eq!(read_buffer.filled().len(), usize::from(next_in.wrapping_sub(next_out)));
         }
     }
-
-    #[test]
-    fn there_is_room_for_the_rest_of_a_frame_as_long_as_it_fits() {
-        let mut read_buffer = ReadBuffer::new(10);
-        read_buffer.add(8);
-        read_buffer.consume(7);
-        assert_eq!(read_buffer.room().len(), 9);
-        read_buffer.add(9);
-        assert_eq!(read_buffer.room().len(), 0);
-        read_buffer.consume(10);
-        assert_eq!(read_buffer.room().len(), 10);
-    }
 }

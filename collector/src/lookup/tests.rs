@@ -5,9 +5,9 @@ mod answers;
 mod limits;
 mod servers;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use ::tests::upstream::{Asked, Say, Scripted, Speech, data, name};
+use ::tests::upstream::{Asked, Say, Scripted, Speech, name};
 use hickory_proto::op::ResponseCode;
 use proto::api::DnsName;
 use tokio::{task::JoinHandle, time::timeout};

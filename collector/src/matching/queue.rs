@@ -203,33 +203,6 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn of_many_at_once_those_find_room_for_which_there_is() {
-        let (sender, mut receiver) = channel(64 << 10);
-        let share = sender.share();
-        let mut many: Vec<_> = (0..1_000).map(observation).collect();
-        let (mut lost, sent) = (0, many.len());
-        sender.send(&mut many, &share, |full, _| {
-            assert_eq!(full, Full::Share);
-            lost += 1;
-        });
-        assert!(many.is_empty() && (1..sent).contains(&lost), "{lost}");
-        // The queue is small: observations are taken one by one, in order.
-        let mut batch = Vec::new();
-        while batch.len() < sent - lost {
-            assert_eq!(receiver.recv_many(&mut batch, 1).await, 1);
-        }
-        assert!(
-            batch.is_sorted_by_key(|observation| observation.addresses.len()) && share.is_unused()
-        );
-        let mut few: Vec<_> = (0..10).map(observation).collect();
-        sender.send(&mut few, &share, |full, _| panic!("{full:?}"));
-        batch.clear();
-        assert_eq!(receiver.recv_many(&mut batch, 7).await, 7);
-        assert_eq!(receiver.recv_many(&mut batch, 7).await, 3);
-        assert!(batch.is_sorted_by_key(|observation| observation.addresses.len()));
-    }
-
-    #[tokio::test]
     async fn one_peer_fills_its_share_and_others_still_find_room() {
         let (sender, mut receiver) = channel(64 << 10);
         let (flooding, quiet) = (sender.share(), sender.share());

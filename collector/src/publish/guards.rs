@@ -116,15 +116,6 @@ mod tests {
     }
 
     #[test]
-    fn every_purpose_of_the_clusters_own_addresses_is_a_reason() {
-        for purpose in Purpose::ALL {
-            assert!(proto::address::GUARDS.contains(&purpose.as_str()));
-            let has_advice = advice(purpose.as_str()).is_some();
-            assert_eq!(has_advice, purpose == Purpose::Nodes);
-        }
-    }
-
-    #[test]
     fn address_in_a_denied_network_is_refused_in_either_spelling() {
         let guards = Guards::new(nets(&["10.96.0.0/16"]));
         let admit = |text: &str| guards.admit(text.parse().unwrap());

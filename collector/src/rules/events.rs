@@ -207,18 +207,4 @@ mod tests {
         assert!(notes[0].contains(" a name under *.wild.example.com. has"));
         assert!(notes[1].contains(" www.example.com. has") && notes[1].contains("loopback"));
     }
-
-    #[test]
-    fn refused_node_address_names_the_flag_that_allows_it() {
-        let reporter = Reporter::default();
-        let events = RuleEvents::new(reporter.clone());
-        let mut rules = Rules::default();
-        rules.apply(&firewall("team", &["www.example.com"]));
-        events.report_notice(&refused("www.example.com", "node"), &rules);
-        let note = &reporter.take()[0].note;
-        assert!(
-            note.contains("(node)") && note.ends_with("--allow-node-addresses"),
-            "{note}"
-        );
-    }
 }

@@ -274,11 +274,6 @@ impl Rules {
     }
 
     #[cfg(test)]
-    pub(super) fn has_changes(&self) -> bool {
-        !(self.changed.names.is_empty() && self.changed.rule_objects.is_empty())
-    }
-
-    #[cfg(test)]
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<RuleObject>> {
         self.rule_objects.values()
     }

@@ -172,15 +172,4 @@ mod tests {
         let subjects = faults.get(Fault::NameRefused).unwrap();
         assert_eq!((subjects.count, subjects.listed.len()), (1_000, MAX_LISTED));
     }
-
-    #[test]
-    fn what_has_no_name_is_counted() {
-        let mut faults = Faults::default();
-        faults.count(Fault::TooManyRules, 7);
-        let notes: Vec<_> = faults.notes().map(|(_, note)| note).collect();
-        assert_eq!(
-            notes,
-            ["7 rules are over the limit of 8,000 and are ignored"]
-        );
-    }
 }

@@ -1,5 +1,3 @@
-use std::collections::BTreeSet;
-
 use serde_json::json;
 
 use super::*;
@@ -80,49 +78,6 @@ async fn networks_are_known_once_each_source_reported_and_kept_in_an_outage() {
     );
     let listed = purposes(r, NODES, nothing());
     assert_eq!(listed, Some(vec!["api-server"]));
-}
-
-#[tokio::test]
-async fn what_is_known_of_an_object_holds_while_it_cannot_be_read() {
-    let r = &mut Reading::of([]);
-    purposes(r, USER_DEFINED_NETWORKS, nothing());
-    purposes(r, API_SERVER, nothing());
-    purposes(
-        r,
-        SERVICE_CIDRS,
-        NetworksEvent::Synced(vec![(key("a"), services("10.96.0.0/16"))]),
-    );
-    purposes(
-        r,
-        NODES,
-        NetworksEvent::Synced(vec![(key("b"), pods("10.244.1.0/24"))]),
-    );
-    let all = Some(vec!["service-cidr", "pod-cidr"]);
-    let undecodable = NetworksEvent::Undecodable([key("b")].into());
-    assert_eq!(purposes(r, NODES, undecodable), all);
-    assert_eq!(purposes(r, NODES, nothing()), all);
-    let decodes_again = NetworksEvent::Undecodable(BTreeSet::new());
-    assert_eq!(purposes(r, NODES, decodes_again), all);
-    let left = purposes(r, NODES, nothing());
-    assert_eq!(left, Some(vec!["service-cidr"]));
-}
-
-#[tokio::test]
-async fn what_changes_nothing_is_no_news() {
-    let mut reading = Reading::of([]);
-    for source in SOURCES {
-        assert!(reading.take(source, nothing()));
-        assert!(!reading.take(source, nothing()));
-        assert!(!reading.take(source, unreadable()));
-    }
-    let node = |last: &str| {
-        let own = node(&["192.0.2.1/32", last]);
-        NetworksEvent::Applied((key("a"), [pods("10.244.1.0/24"), own].concat()))
-    };
-    assert!(reading.take(NODES, node("203.0.113.1/32")));
-    assert!(!reading.take(NODES, node("203.0.113.1/32")), "a heartbeat");
-    assert!(reading.take(NODES, node("203.0.113.2/32")));
-    assert!(!reading.take(NODES, NetworksEvent::Deleted(key("b"))));
 }
 
 #[tokio::test]

@@ -9,8 +9,9 @@ use proto::{
 use runtime::{
     clock::{Clock, Timestamp},
     listen,
-    reload::Reloading,
+    reload::{Reloaded, Reloading},
 };
+use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
     sync::watch,
@@ -33,7 +34,6 @@ use crate::{
 };
 
 mod probes;
-mod strangers;
 
 struct Peer {
     stream: DuplexStream,
@@ -125,25 +125,6 @@ async fn bidirectional_stream_is_read_from_ready_to_finish() {
     peer.send(&control(ControlKind::Stop)).await;
     peer.expect(ControlKind::Finish).await;
     assert_eq!(peer.end().await.unwrap(), 2);
-}
-
-#[tokio::test]
-async fn unidirectional_stream_gets_no_answer() {
-    let mut peer = Peer::connect();
-    peer.send(
-        &[
-            control(ControlKind::Start),
-            data(&another_wanted_frame()),
-            control(ControlKind::Stop),
-        ]
-        .concat(),
-    )
-    .await;
-    assert!(peer.observations.recv().await.is_some());
-    let mut rest = Vec::new();
-    peer.stream.read_to_end(&mut rest).await.unwrap();
-    assert_eq!(rest, b"");
-    assert_eq!(peer.end().await.unwrap(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,14 +228,6 @@ async fn full_queue_drops_observations_and_keeps_their_names() {
 }
 
 #[tokio::test]
-async fn shutdown_ends_the_stream() {
-    let mut peer = Peer::connect();
-    peer.open().await;
-    peer.shutdown.cancel();
-    assert_eq!(peer.end().await.unwrap(), 0);
-}
-
-#[tokio::test]
 async fn what_has_come_before_a_shutdown_is_read() {
     let mut peer = Peer::connect();
     peer.open().await;
@@ -274,6 +247,18 @@ async fn sender_that_never_pauses_does_not_hold_a_shutdown_up() {
     // The write fails once the reader has gone.
     while peer.stream.write_all(&frame).await.is_ok() {}
     peer.reader.await.unwrap().unwrap();
+}
+
+const SECRET: &str = "0123456789abcdef";
+
+/// A file with [`SECRET`], and the secrets that are read from it.
+fn secrets() -> (TempDir, Reloaded<Secrets>, Reloading<Secrets>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret");
+    fs::write(&file, SECRET).unwrap();
+    let parse = |contents: &[Vec<u8>]| Ok(Secrets::parse(&contents.concat())?);
+    let (secrets, reloading) = Reloading::begin("secret", vec![file], parse).unwrap();
+    (folder, secrets, reloading)
 }
 
 /// A frame of events with this `extra`.
@@ -371,14 +356,30 @@ async fn stream_whose_endpoint_leaves_is_closed_unless_it_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn broken_stream_without_secret_is_no_gap() {
+    let (_folder, secrets, _reloading) = secrets();
+    let loss_tracker = LossTracker::default();
+    for (shown, is_gap) in [("", false), ("0123456789abcdeg", false), (SECRET, true)] {
+        let mut peer = Peer::with(1 << 20, |ingest| {
+            ingest.peer_acl.secrets = Some(secrets.clone());
+            ingest.loss_tracker = loss_tracker.clone();
+        });
+        peer.open().await;
+        peer.send(&frame_with(shown)).await;
+        peer.send(&data(&another_wanted_frame())[..9]).await;
+        let Peer { stream, reader, .. } = peer;
+        drop(stream);
+        assert!(reader.await.unwrap().is_err());
+        let missing = tokio::time::timeout(Duration::from_secs(1), loss_tracker.next()).await;
+        assert_eq!(missing.is_ok_and(|it| it.anything), is_gap, "{shown}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn events_show_a_secret_of_the_file_as_it_is_now() {
-    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (SECRET, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    let (folder, secrets, reloading) = secrets();
     let file = folder.path().join("secret");
-    let (old, new) = ("0123456789abcdef", "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-    fs::write(&file, old).unwrap();
-    let parse = |contents: &[Vec<u8>]| Ok(Secrets::parse(&contents.concat())?);
-    let begun = Reloading::begin("secret", vec![file.clone()], parse);
-    let (secrets, reloading) = begun.unwrap();
     tokio::spawn(reloading.run(CancellationToken::new()));
     let mut peer = Peer::with(1 << 20, |ingest| {
         ingest.peer_acl.secrets = Some(secrets.clone())

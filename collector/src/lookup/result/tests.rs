@@ -2,9 +2,6 @@
 
 use std::io;
 
-use names::LookupResult;
-use proto::api::{DnsName, Family};
-
 use super::*;
 
 const NOW: Timestamp = Timestamp::from_millis(1_000);
@@ -54,19 +51,6 @@ fn union_has_each_address_once_with_its_largest_ttl() {
     let expected = answer(0, &[("192.0.2.1", 30), ("192.0.2.2", 60), ("192.0.2.3", 1)]);
     assert_eq!(addresses, expected.unwrap().addresses);
     assert_eq!(at, NOW);
-}
-
-#[test]
-fn addresses_win_over_no_data_and_no_data_over_failure() {
-    let found = answer(0, &[("192.0.2.1", 5)]);
-    let empty = answer(0, &[]);
-    for replies in [
-        [nxdomain(), empty.clone(), found.clone()],
-        [found, empty.clone(), nxdomain()],
-    ] {
-        assert!(matches!(outcome(&replies), FamilyOutcome::Addresses { .. }));
-    }
-    assert_eq!(outcome(&[servfail(), empty]), FamilyOutcome::Inconclusive);
 }
 
 #[test]
@@ -124,45 +108,4 @@ fn nxdomain_counts_only_if_no_server_says_otherwise() {
     assert_eq!(failed(&[nxdomain(), Err(Failure::BadReply)]), "BadReply");
     assert_eq!(failed(&[Err(Failure::Timeout)]), "Timeout");
     assert_eq!(failed(&[]), "Timeout");
-}
-
-#[test]
-fn look_up_fails_without_noerror_for_either_family() {
-    let result = |v4, v6| LookupResult {
-        name: DnsName::parse("www.example.com").unwrap(),
-        started: NOW,
-        finished: NOW,
-        is_unresponsive: false,
-        v4,
-        v6,
-    };
-    let failed = FamilyOutcome::Failed;
-    let timeout = failed(Failure::Timeout);
-    let refused = failed(Failure::Rcode(dns::RCODE_REFUSED.into()));
-    assert_eq!(
-        result(timeout.clone(), refused).failed().unwrap().reason(),
-        "REFUSED"
-    );
-    assert_eq!(
-        result(timeout.clone(), FamilyOutcome::NoData).failed(),
-        None
-    );
-    let addresses = outcome(&[answer(0, &[("192.0.2.1", 5)])]);
-    let result = result(addresses, timeout);
-    assert_eq!(result.failed(), None);
-    let observations: Vec<_> = result.observations().collect();
-    assert_eq!(observations.len(), 1);
-    assert_eq!(observations[0].family, Family::V4);
-    assert_eq!(observations[0].client, None);
-}
-
-#[test]
-fn reasons_fit_a_condition_and_labels_are_few() {
-    // RFC 6891: BADVERS.
-    let extended = Failure::Rcode(16);
-    assert_eq!(extended.reason(), "RCODE16");
-    assert_eq!(extended.label(), "OtherRcode");
-    assert_eq!(extended.to_string(), "the DNS server answered RCODE16");
-    assert_eq!(Failure::Rcode(2).label(), "SERVFAIL");
-    assert_eq!(Failure::Timeout.reason(), "Timeout");
 }

@@ -107,26 +107,6 @@ async fn file_that_goes_or_is_emptied_leaves_the_servers() {
     assert_eq!(**servers.borrow(), known);
 }
 
-#[tokio::test]
-async fn that_the_file_names_no_server_is_told_too() {
-    let folder = tempfile::tempdir().unwrap();
-    let (sender, mut servers) = watch::channel(Servers::default());
-    let shutdown = CancellationToken::new();
-    let source = ResolvConf {
-        path: folder.path().join("missing"),
-        interval: Duration::from_secs(3600),
-        ..ResolvConf::of_host()
-    };
-    let task = tokio::spawn(source.run(sender, shutdown.clone()));
-    timeout(Duration::from_secs(20), servers.changed())
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(**servers.borrow(), []);
-    shutdown.cancel();
-    task.await.unwrap().unwrap();
-}
-
 #[test]
 fn resolver_is_a_word_or_a_list_of_servers() {
     let spec = |text: &str| text.parse::<ResolverSpec>().unwrap();

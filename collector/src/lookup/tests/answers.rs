@@ -52,41 +52,6 @@ async fn identifiers_and_ports_cannot_be_foreseen() {
 }
 
 #[tokio::test]
-async fn wildcard_is_looked_up_by_its_own_name() {
-    let server = good().await;
-    let mut resolving = Resolving::start(patient(), &[server.server()]);
-    let result = resolving.look_up("*.example.com", 0).await;
-    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-    assert_eq!(server.asked()[0].name(), "*.example.com.");
-    resolving.end().await;
-}
-
-#[tokio::test]
-async fn address_has_the_smallest_ttl_of_its_chain() {
-    let server = Scripted::start(|asked| {
-        use hickory_proto::rr::{RData, Record, rdata::CNAME};
-        let mut reply = asked.reply(ResponseCode::NoError);
-        let alias = name("edge.example.net.");
-        let to_alias = RData::CNAME(CNAME(alias.clone()));
-        reply.add_answer(Record::from_rdata(asked.query().name.clone(), 7, to_alias));
-        let stranger = name("other.example.net.");
-        if !asked.is_v6() {
-            reply.add_answer(Record::from_rdata(alias, 300, data(A.parse().unwrap())));
-            reply.add_answer(Record::from_rdata(
-                stranger,
-                300,
-                data("192.0.2.66".parse().unwrap()),
-            ));
-        }
-        reply.say()
-    })
-    .await;
-    let result = look_up(patient(), &[server.server()]).await;
-    assert_eq!(found(&result.v4), [(A.to_owned(), 7)]);
-    assert_eq!(result.v6, FamilyOutcome::NoData);
-}
-
-#[tokio::test]
 async fn name_is_asked_for_over_tcp_too_if_that_is_wanted() {
     let server = Scripted::start(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
     let mut resolving = Resolving::start(patient(), &[server.server()]);
@@ -116,27 +81,6 @@ async fn truncated_answer_is_asked_for_again_over_tcp_and_counts_too() {
     let asked = server.asked();
     assert_eq!(asked.iter().filter(|asked| asked.tcp).count(), 2);
     assert_eq!(asked.iter().filter(|asked| !asked.tcp).count(), 2);
-}
-
-#[tokio::test]
-async fn full_answer_of_another_server_completes_truncated_one() {
-    let cut = |asked: &Asked| asked.addresses(&[A, AAAA], 30).say_truncated();
-    let whole = |asked: &Asked| asked.addresses(&["192.0.2.2", AAAA], 20).say();
-    let servers = [
-        Scripted::without_tcp(cut).await,
-        Scripted::without_tcp(cut).await,
-        Scripted::start(whole).await,
-    ];
-    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
-    // Several times, since the order of the servers is random.
-    for _ in 0..10 {
-        let result = look_up(patient(), &list).await;
-        assert!(is_complete(&result.v4) && is_complete(&result.v6));
-        assert!(found(&result.v4).contains(&("192.0.2.2".to_owned(), 20)));
-    }
-    let result = look_up(patient(), &list[..2]).await;
-    assert!(!is_complete(&result.v4) && !is_complete(&result.v6));
-    assert_eq!(result.failed(), None, "a server said NOERROR");
 }
 
 #[tokio::test]
@@ -171,20 +115,6 @@ async fn server_that_does_not_understand_edns_is_asked_without_it() {
 }
 
 #[tokio::test]
-async fn server_that_refuses_every_query_is_no_server_without_edns() {
-    let server = Scripted::start(|asked| asked.reply(ResponseCode::NotImp).say()).await;
-    let mut resolving = Resolving::start(patient(), &[server.server()]);
-    for name in ["one.example.com", "two.example.com"] {
-        let result = resolving.look_up(name, 0).await;
-        assert_eq!(failure(&result.v4), Failure::Rcode(4));
-    }
-    let asked = server.asked();
-    let with_edns = asked.iter().filter(|asked| asked.message.edns.is_some());
-    assert_eq!(with_edns.count() * 2, asked.len());
-    resolving.end().await;
-}
-
-#[tokio::test]
 async fn truncated_answer_is_used_as_it_is_when_tcp_fails() {
     let server = Scripted::without_tcp(|asked| asked.addresses(&[A], 30).say_truncated()).await;
     let result = look_up(patient(), &[server.server()]).await;
@@ -193,64 +123,6 @@ async fn truncated_answer_is_used_as_it_is_when_tcp_fails() {
     // An empty truncated answer means that there are addresses, not that there are none.
     let refused = Failure::Network(std::io::ErrorKind::ConnectionRefused);
     assert_eq!(failure(&result.v6), refused);
-}
-
-#[tokio::test]
-async fn truncated_answer_is_used_as_it_is_when_tcp_is_silent() {
-    let server = Scripted::start(|asked| {
-        if asked.tcp {
-            Vec::new()
-        } else if asked.is_v6() {
-            asked.addresses(&[AAAA], 30).say()
-        } else {
-            asked.addresses(&[A], 30).say_truncated()
-        }
-    })
-    .await;
-    let result = look_up(hasty(), &[server.server()]).await;
-    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-    assert!(!is_complete(&result.v4));
-    assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
-}
-
-#[tokio::test]
-async fn datagram_over_the_size_we_take_is_asked_for_again_over_tcp() {
-    let many: Vec<_> = (0..200).map(|i| format!("198.51.100.{i}")).collect();
-    let server = Scripted::start(move |asked| {
-        let many: Vec<_> = many.iter().map(String::as_str).collect();
-        asked.addresses(&many, 30).say()
-    })
-    .await;
-    let result = look_up(patient(), &[server.server()]).await;
-    assert_eq!(found(&result.v4).len(), 200);
-    assert_eq!(result.v6, FamilyOutcome::NoData);
-}
-
-#[tokio::test]
-async fn answer_of_64_kib_over_tcp_is_read_whole() {
-    const COUNT: u16 = 4090;
-    let server = Scripted::start(|asked| {
-        let mut reply = asked.reply(ResponseCode::NoError);
-        if !asked.tcp {
-            return reply.say_truncated();
-        }
-        reply.edns = None;
-        let mut octets = reply.to_vec().unwrap();
-        if !asked.is_v6() {
-            octets[6..8].copy_from_slice(&COUNT.to_be_bytes());
-            for i in 0..COUNT {
-                // The question's name, A, IN, a TTL of 30 s, and 11.0.x.y.
-                octets.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 30, 0, 4, 11, 0]);
-                octets.extend(i.to_be_bytes());
-            }
-            assert!((65_000..=65_535).contains(&octets.len()));
-        }
-        vec![Say::Octets(octets)]
-    })
-    .await;
-    let result = look_up(patient(), &[server.server()]).await;
-    assert_eq!(found(&result.v4).len(), usize::from(COUNT));
-    assert_eq!(result.v6, FamilyOutcome::NoData);
 }
 
 /// Replies of an attacker or a broken server instead of the answer.
@@ -286,34 +158,6 @@ async fn replies_with_another_id_question_or_address_are_ignored() {
     let result = look_up(patient(), &[server.server()]).await;
     assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
     assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
-}
-
-#[tokio::test]
-async fn nothing_but_forged_replies_is_a_time_out() {
-    let server = Scripted::start(|asked| {
-        let mut say = forgeries(asked);
-        say.push(Say::FromElsewhere(asked.addresses(&[A, AAAA], 30)));
-        say
-    })
-    .await;
-    let result = look_up(hasty(), &[server.server()]).await;
-    assert_eq!(result.failed(), Some(Failure::Timeout));
-    assert_eq!(result.observations().count(), 0);
-}
-
-#[tokio::test]
-async fn forged_replies_are_ignored_over_tcp_too() {
-    let server = Scripted::start(|asked| {
-        let mut say = forgeries(asked);
-        say.push(Say::Reply(asked.addresses(&[A, AAAA], 30)));
-        say
-    })
-    .await;
-    let result = look_up(patient(), &[server.tcp_server()]).await;
-    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-    let server = Scripted::start(forgeries).await;
-    let result = look_up(hasty(), &[server.tcp_server()]).await;
-    assert_eq!(result.failed(), Some(Failure::Timeout));
 }
 
 #[tokio::test]
@@ -361,66 +205,6 @@ async fn response_code_fails_the_look_up_and_is_its_reason() {
         assert_eq!(result.failed().unwrap().reason(), reason);
         assert_eq!(server.asked().len(), 2, "{reason}: asked once a family");
     }
-}
-
-#[tokio::test]
-async fn no_data_is_neither_success_nor_failure() {
-    let server = saying(ResponseCode::NoError).await;
-    let result = look_up(patient(), &[server.server()]).await;
-    assert_eq!(
-        (&result.v4, &result.v6),
-        (&FamilyOutcome::NoData, &FamilyOutcome::NoData)
-    );
-    assert_eq!(result.failed(), None);
-    assert_eq!(result.observations().count(), 0);
-}
-
-#[tokio::test]
-async fn one_family_may_fail_alone() {
-    let server = Scripted::start(|asked| {
-        if asked.is_v6() {
-            asked.reply(ResponseCode::ServFail).say()
-        } else {
-            asked.addresses(&[A], 30).say()
-        }
-    })
-    .await;
-    let result = look_up(patient(), &[server.server()]).await;
-    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-    assert_eq!(failure(&result.v6).reason(), "SERVFAIL");
-    assert_eq!(result.failed(), None);
-}
-
-#[tokio::test]
-async fn connections_are_used_again() {
-    let server = good().await;
-    let mut resolving = Resolving::start(patient(), &[server.tcp_server()]);
-    for _ in 0..20 {
-        let result = resolving.look_up("www.example.com", 0).await;
-        assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-        assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
-    }
-    assert_eq!(server.connections(), 2);
-    assert!(server.asked().iter().all(|asked| asked.tcp));
-    resolving.end().await;
-}
-
-#[tokio::test]
-async fn no_query_waits_behind_another_on_a_connection() {
-    let server = Scripted::gated(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
-    let mut resolving = Resolving::start(patient(), &[server.tcp_server()]);
-    for i in 0..10 {
-        let name = format!("host{i}.example.com");
-        resolving.request(&name, 0).await;
-    }
-    wait_until("all queries came", || server.in_flight() == 20).await;
-    assert_eq!(server.connections(), 20);
-    server.open();
-    for _ in 0..10 {
-        let result = resolving.result().await;
-        assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-    }
-    resolving.end().await;
 }
 
 #[tokio::test]

@@ -48,19 +48,6 @@ async fn with_more_known_the_union_of_five_servers_counts() {
 }
 
 #[tokio::test]
-async fn addresses_of_one_server_win_over_the_nxdomain_of_another() {
-    let servers = [saying(ResponseCode::NXDomain).await, good().await];
-    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
-    let mut resolving = Resolving::start(patient(), &list);
-    for _ in 0..10 {
-        let result = resolving.look_up("www.example.com", 2).await;
-        assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-        assert_eq!(result.failed(), None);
-    }
-    resolving.end().await;
-}
-
-#[tokio::test]
 async fn nxdomain_is_an_answer_and_servfail_is_tried_elsewhere() {
     for (code, others) in [(ResponseCode::NXDomain, 0), (ResponseCode::ServFail, 2)] {
         let (bad, worse) = (saying(code).await, saying(code).await);
@@ -120,19 +107,6 @@ async fn nobody() -> (Server, UdpSocket) {
 }
 
 #[tokio::test]
-async fn where_nobody_listens_another_is_asked_at_once() {
-    let server = good().await;
-    let nobody = [nobody().await, nobody().await];
-    let list = [nobody[0].0, nobody[1].0, server.server()];
-    let mut resolving = Resolving::start(patient(), &list);
-    for _ in 0..10 {
-        let result = resolving.look_up("www.example.com", 0).await;
-        assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-    }
-    resolving.end().await;
-}
-
-#[tokio::test]
 async fn only_server_is_asked_even_if_it_was_away() {
     let (nobody, _socket) = nobody().await;
     let mut resolving = Resolving::start(hasty(), &[nobody]);
@@ -161,83 +135,6 @@ async fn only_server_is_asked_even_if_it_was_away() {
 }
 
 #[tokio::test]
-async fn server_that_refuses_tcp_is_still_asked_over_udp() {
-    let no_tcp = Scripted::without_tcp(|asked| {
-        let mut reply = asked.addresses(&["192.0.2.2"], 30);
-        reply.metadata.truncation = asked.name().starts_with("big");
-        reply.say()
-    })
-    .await;
-    let server = good().await;
-    let mut resolving = Resolving::start(patient(), &[no_tcp.server(), server.server()]);
-    for name in ["big.example.com", "www.example.com"] {
-        let result = resolving.look_up(name, 2).await;
-        assert_eq!(found(&result.v4).len(), 2, "{name}");
-    }
-    resolving.end().await;
-}
-
-#[tokio::test]
-async fn black_hole_delays_no_other_name_and_is_soon_left_alone() {
-    let alive = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let is_alive = Arc::clone(&alive);
-    let hole = Scripted::start(move |asked| {
-        if !is_alive.load(std::sync::atomic::Ordering::SeqCst) {
-            return Vec::new();
-        }
-        asked.addresses(&[A, AAAA], 30).say()
-    })
-    .await;
-    let server = good().await;
-    let config = Config {
-        resend: Duration::from_secs(3),
-        silence: Duration::from_secs(3),
-        timeout: Duration::from_secs(6),
-        remaining_wait: Duration::from_secs(5),
-        total: Duration::from_secs(20),
-        per_server: 1000,
-        ..Config::default()
-    };
-    let (quick, silence_ends) = (config.resend / 2, config.timeout - config.resend / 2);
-    let mut resolving = Resolving::start(config, &[hole.server(), server.server()]);
-    let mut look_up_all = async |known: usize| {
-        for i in 0..100 {
-            let name = format!("host{i}.example.com");
-            resolving.request(&name, known).await;
-        }
-        let mut late = BTreeSet::new();
-        for _ in 0..100 {
-            let result = resolving.result().await;
-            assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-            assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
-            assert!(result.duration() < silence_ends, "moved once it was silent");
-            if result.duration() > quick {
-                late.insert(result.name.to_string());
-            }
-        }
-        late
-    };
-    let late = look_up_all(0).await;
-    let lost: BTreeSet<_> = hole.asked().iter().map(Asked::name).collect();
-    assert!(!lost.is_empty() && lost.len() < 100, "{lost:?}");
-    assert_eq!(late, lost, "only what the black hole was asked is late");
-    assert!(look_up_all(0).await.is_empty(), "the black hole is known");
-    assert!(look_up_all(3).await.is_empty(), "the black hole is known");
-
-    alive.store(true, std::sync::atomic::Ordering::SeqCst);
-    let before = hole.asked().len();
-    let used_again = async {
-        while hole.asked().len() < before + 10 {
-            assert!(look_up_all(0).await.is_empty());
-        }
-    };
-    timeout(DEADLINE, used_again)
-        .await
-        .expect("the server that answers again is used again");
-    resolving.end().await;
-}
-
-#[tokio::test]
 async fn silent_server_among_many_does_not_hold_up_the_union() {
     let hole = black_hole().await;
     let servers = rotating(2).await;
@@ -249,31 +146,6 @@ async fn silent_server_among_many_does_not_hold_up_the_union() {
     assert_eq!(found(&result.v6).len(), 2);
     assert!(result.duration() < config.total, "{:?}", result.duration());
     resolving.end().await;
-}
-
-#[tokio::test]
-async fn slow_family_does_not_hold_up_the_other() {
-    let server = Scripted::start(|asked| {
-        if asked.is_v6() {
-            Vec::new()
-        } else {
-            asked.addresses(&[A], 30).say()
-        }
-    })
-    .await;
-    let config = Config {
-        remaining_wait: Duration::from_millis(300),
-        ..patient()
-    };
-    let result = look_up(config, &[server.server()]).await;
-    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-    assert_eq!(failure(&result.v6), Failure::Timeout);
-    assert_eq!(result.failed(), None);
-    assert!(
-        result.duration() < patient().resend,
-        "{:?}",
-        result.duration()
-    );
 }
 
 #[tokio::test]
@@ -316,43 +188,6 @@ async fn no_more_queries_than_allowed_are_in_flight_at_one_server() {
         assert_eq!(found(&resolving.result().await.v4), [(A.to_owned(), 30)]);
     }
     assert_eq!(full.most_in_flight(), 6);
-    resolving.end().await;
-}
-
-#[tokio::test]
-async fn name_that_waited_for_room_at_a_server_did_not_fail() {
-    let server = Scripted::start(|asked| {
-        if asked.name().starts_with("slow") {
-            return Vec::new();
-        }
-        asked.addresses(&[A, AAAA], 30).say()
-    })
-    .await;
-    let config = Config {
-        per_server: 4,
-        ..hasty()
-    };
-    let mut resolving = Resolving::start(config.clone(), &[server.server()]);
-    // Two run at a time, so the last names wait longer than a look-up may take.
-    let slow = 10;
-    assert!(config.timeout * slow / 2 > config.total);
-    for i in 0..slow {
-        resolving.request(&format!("slow{i}.example.com"), 0).await;
-    }
-    resolving.request("www.example.com", 0).await;
-    for _ in 0..=slow {
-        let result = resolving.result().await;
-        if result.name.as_str() == "www.example.com." {
-            assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-            assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
-        } else {
-            assert_eq!(result.failed(), Some(Failure::Timeout));
-        }
-    }
-    let mut asked: Vec<_> = server.asked().iter().map(Asked::name).collect();
-    asked.sort();
-    asked.dedup();
-    assert_eq!(asked.len(), 11, "all of them were asked: {asked:?}");
     resolving.end().await;
 }
 

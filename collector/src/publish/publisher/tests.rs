@@ -11,10 +11,8 @@ mod namespace_caps;
 mod objects;
 mod share;
 mod sources;
-pub(crate) mod standby;
 mod take_over;
 mod truncation;
-mod under_way;
 mod view;
 mod write;
 mod writes;
@@ -171,10 +169,15 @@ impl World {
             takes: usize::MAX,
         };
         world.publisher.set_leads(true, at(0));
+        world.event(Event::Synced(Vec::new()));
         world
-            .publisher
-            .apply_event(Source::EgressFirewall, Event::Synced(Vec::new()), at(0));
-        world
+    }
+
+    /// The watch of the EgressFirewalls' objects has an event.
+    pub(crate) fn event(&mut self, event: Event<DnsNameResolver>) {
+        let now = at(self.now);
+        self.publisher
+            .apply_event(Source::EgressFirewall, event, now);
     }
 
     pub(crate) fn want(&mut self, names: &[&str]) {
@@ -238,6 +241,15 @@ impl World {
         }
     }
 
+    /// The store carries out these writes.
+    pub(crate) fn store_all(&mut self, writes: &[Write]) {
+        for write in writes {
+            let outcome = self.carry_out(write);
+            self.publisher
+                .apply_written(&write.key(), write, outcome, at(self.now));
+        }
+    }
+
     /// Carries out writes until there are none; returns how many there were.
     pub(crate) fn settle(&mut self) -> usize {
         let (mut count, mut waits) = (0, 0);
@@ -258,13 +270,9 @@ impl World {
             }
             let keys: BTreeSet<_> = writes.iter().map(Write::key).collect();
             assert_eq!(keys.len(), writes.len(), "two writes of an object");
-            for write in writes {
-                count += 1;
-                assert!(count < most, "it does not settle: {write:?}");
-                let outcome = self.carry_out(&write);
-                self.publisher
-                    .apply_written(&write.key(), &write, outcome, at(self.now));
-            }
+            count += writes.len();
+            assert!(count < most, "it does not settle: {writes:?}");
+            self.store_all(&writes);
         }
     }
 
@@ -299,25 +307,6 @@ impl World {
         all.sort();
         all
     }
-}
-
-#[test]
-fn wanted_name_gets_an_object_and_its_addresses_a_status() {
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&["www.example.com"]);
-    world.settle();
-    world.observe("www.example.com", "1.1.1.1");
-    assert_eq!(world.settle(), 1);
-    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
-}
-
-#[test]
-fn answer_that_comes_before_its_object_is_not_lost() {
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&["www.example.com"]);
-    world.observe("www.example.com", "1.1.1.1");
-    world.settle();
-    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
 }
 
 #[test]
@@ -369,8 +358,6 @@ fn index_has_names_in_use_and_names_of_objects() {
         },
     );
     let foreign = world.put(foreign);
-    world
-        .publisher
-        .apply_event(Source::EgressFirewall, Event::Applied(foreign), at(0));
+    world.event(Event::Applied(foreign));
     assert!(wants(&mut world, "a.example.net"));
 }

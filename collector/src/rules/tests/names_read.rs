@@ -57,24 +57,3 @@ fn objects_beyond_the_names_of_a_namespace_are_left_out() {
     assert!(of_a.iter().all(|(_, in_use)| in_use.is_none()));
     assert!(others.iter().all(|(_, in_use)| in_use.is_some()));
 }
-
-#[test]
-fn change_of_status_changes_no_names() {
-    let (retention, namespaces) = (RetentionPolicy::default(), Namespaces::default());
-    let mut rules = Rules::of::<DnsResolver>(retention, namespaces);
-    let mut object = resolver("team", "a", 5);
-    rules.apply(&object);
-    assert_eq!(rules.take_changed_uses().names.len(), 5);
-    let mut shown = Default::default();
-    rules.show(&mut shown);
-    object.metadata.resource_version = Some("7".to_owned());
-    object.status = Some(Default::default());
-    rules.apply(&object);
-    assert!(!rules.has_changes());
-    let uses = rules.take_changed_uses();
-    assert!(uses.names.is_empty() && uses.namespaces.is_empty());
-    // Another object of the same name gets the Events from now on.
-    object.metadata.uid = Some("new".to_owned());
-    rules.apply(&object);
-    assert!(rules.has_changes());
-}

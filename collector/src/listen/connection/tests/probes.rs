@@ -60,30 +60,14 @@ async fn probe_is_reported_with_the_time_of_its_first_octet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn probe_of_an_unknown_peer_is_not_reported() {
-    let (sender, receiver) = watch::channel(None);
-    let (mut peer, mut seen) = connect(|ingest| ingest.peer_acl.servers = servers(receiver));
-    peer.open().await;
-    peer.send(&probe("")).await;
-    settle().await;
-    assert!(seen.is_empty());
-    sender.send_replace(listed(&["192.0.2.1:53"]));
-    assert_eq!(seen.recv().await.unwrap().nonce, NONCE);
-}
-
-#[tokio::test(start_paused = true)]
 async fn probe_in_stream_that_does_not_show_secret_is_not_reported() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("secret");
-    fs::write(&file, "0123456789abcdef").unwrap();
-    let parse = |contents: &[Vec<u8>]| Ok(Secrets::parse(&contents.concat())?);
-    let (secrets, _reloading) = Reloading::begin("secret", vec![file], parse).unwrap();
+    let (_folder, secrets, _reloading) = secrets();
     let (mut peer, mut seen) = connect(|ingest| ingest.peer_acl.secrets = Some(secrets));
     peer.open().await;
     peer.send(&[probe(""), probe("0123456789abcdeg")].concat())
         .await;
     settle().await;
     assert!(seen.is_empty());
-    peer.send(&probe("0123456789abcdef")).await;
+    peer.send(&probe(SECRET)).await;
     seen.recv().await.unwrap();
 }

@@ -1,16 +1,12 @@
 //! The end of a name's rules: its object and its addresses stay for ten minutes.
 
-use proto::api::DnsNameResolver;
 use runtime::store::Event;
 
 use crate::publish::publisher::{
     Publisher,
     tests::{World, at, lookup::world as world_with_lookups, wanted},
 };
-use crate::{
-    publish::ManageObjects,
-    rules::{Source, Wanted},
-};
+use crate::{publish::ManageObjects, rules::Wanted};
 
 const WWW: &str = "www.example.com";
 const MINUTE: i64 = 60_000;
@@ -80,9 +76,7 @@ fn rule_that_comes_back_after_a_restart_has_its_names_looked_up_at_once() {
     let mut world = world_with_lookups();
     let object = world.put(object);
     let synced = Event::Synced(vec![object]);
-    world
-        .publisher
-        .apply_event(Source::EgressFirewall, synced, at(0));
+    world.event(synced);
     world.want(&[]);
     for _ in 0..60 {
         world.pass(1_000);
@@ -119,27 +113,9 @@ fn after_restart_object_without_rule_stays_for_ten_minutes() {
     world.publisher = Publisher::new(world.config.clone());
     world.publisher.set_leads(true, at(world.now));
     let synced = Event::Synced(objects);
-    world
-        .publisher
-        .apply_event(Source::EgressFirewall, synced, at(world.now));
+    world.event(synced);
     world.pass(MINUTE);
     world.want(&[]);
     world.settle();
     world.loses_its_object_in_ten_minutes();
-}
-
-#[test]
-fn objects_that_are_not_ours_are_not_deleted() {
-    let mut world = World::new(ManageObjects::Auto);
-    let spec = proto::api::DnsNameResolverSpec {
-        name: "foreign.example.com.".to_owned(),
-    };
-    let foreign = world.put(DnsNameResolver::new("foreign", spec));
-    world
-        .publisher
-        .apply_event(Source::EgressFirewall, Event::Applied(foreign), at(0));
-    world.want(&[]);
-    world.settle();
-    world.pass(11 * MINUTE);
-    assert_eq!(world.store.len(), 1);
 }

@@ -4,7 +4,6 @@ use proto::facts::{Subject, SubjectFacts};
 
 use super::{World, answer, at, name};
 use crate::{listen::PeerIds, publish::ManageObjects};
-use names::Provenance;
 
 const WWW: &str = "www.example.com";
 
@@ -37,35 +36,6 @@ fn name_has_its_addresses_and_those_that_a_wildcard_knows_of_it() {
     let all = of_name(&world, "*.example.com");
     assert_eq!(all.names[0].facts.addresses.len(), 2);
     assert_eq!(of_name(&world, "www.example.org").names, []);
-}
-
-#[test]
-fn address_has_the_source_of_its_last_answer() {
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&[WWW]);
-    let seen = |millis, source| names::Observation {
-        source,
-        ..answer(WWW, "192.0.2.1", millis)
-    };
-    let peers = PeerIds::default();
-    let seen_where = |world: &World| {
-        of_name(world, WWW).names[0].facts.addresses[0]
-            .seen_where
-            .clone()
-    };
-    let source = |it| peers.describe(it);
-    world.publisher.apply_answer(&seen(0, Provenance::peer(7)));
-    world.settle();
-    assert_eq!(seen_where(&world), source(Provenance::peer(7)));
-    world.now = 1_000;
-    world
-        .publisher
-        .apply_answer(&seen(1_000, Provenance::LOOKUP));
-    assert_eq!(seen_where(&world), source(Provenance::LOOKUP));
-    world
-        .publisher
-        .apply_answer(&seen(500, Provenance::peer(7)));
-    assert_eq!(seen_where(&world), source(Provenance::LOOKUP));
 }
 
 #[test]

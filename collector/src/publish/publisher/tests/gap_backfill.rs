@@ -1,10 +1,7 @@
 //! Look-ups after lost answers, in the publisher.
 
 use crate::publish::publisher::tests::{at, lookup::world, name};
-use crate::{
-    matching::Backfill,
-    publish::{ManageObjects, publisher::tests::World},
-};
+use crate::{matching::Backfill, publish::publisher::tests::World};
 
 fn anything() -> Backfill {
     Backfill {
@@ -78,37 +75,6 @@ fn after_gap_all_wanted_names_are_looked_up_in_10_s_once_minute() {
 }
 
 #[test]
-fn evicted_names_are_not_looked_up() {
-    let mut world = World::with(ManageObjects::Auto, |config| {
-        config.limits.lookups = true;
-        config.limits.names_per_wildcard = 2;
-    });
-    world.want(&["*.example.com"]);
-    world.now += 1000;
-    world.due();
-    let find = |world: &mut World, name: &str| {
-        world.now += 1;
-        world.observe(name, "192.0.2.1");
-        world.settle();
-    };
-    for name in ["one.example.com", "two.example.com"] {
-        find(&mut world, name);
-    }
-    missed(&mut world, anything());
-    for name in ["a.example.com", "b.example.com"] {
-        find(&mut world, name);
-    }
-    world.now += 10_000;
-    world.publisher.advance(at(world.now));
-    let due = world.due();
-    assert!(
-        !due.iter()
-            .any(|it| it.starts_with("one.") || it.starts_with("two.")),
-        "{due:?}"
-    );
-}
-
-#[test]
 fn new_leader_looks_all_names_up_and_a_standby_none() {
     for leads in [true, false] {
         let mut world = known();
@@ -121,15 +87,6 @@ fn new_leader_looks_all_names_up_and_a_standby_none() {
         asked.dedup();
         assert_eq!(asked.len(), 10 * usize::from(leads), "{asked:?}");
     }
-}
-
-#[test]
-fn gap_before_the_names_are_known_waits_for_them() {
-    let mut world = World::with(ManageObjects::Auto, |config| config.limits.lookups = true);
-    missed(&mut world, anything());
-    assert_eq!(world.publisher.next_wake(), None);
-    world.want(&["www.example.com"]);
-    assert!(world.publisher.next_wake().is_some());
 }
 
 #[test]
@@ -159,16 +116,4 @@ fn lost_wildcard_answer_is_looked_up_even_for_an_unknown_name() {
     assert_eq!(world.due(), ["gone.example.com."]);
     world.round("gone.example.com", names::FamilyOutcome::NoData);
     assert_eq!(world.publisher.names.due(&name("gone.example.com")), None);
-}
-
-#[test]
-fn without_look_ups_nothing_is_asked() {
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&["www.example.com"]);
-    world.observe("www.example.com", "192.0.2.1");
-    missed(&mut world, anything());
-    missed(&mut world, lost(&["www.example.com"]));
-    world.now += 20_000;
-    world.publisher.advance(at(world.now));
-    assert!(world.due().is_empty());
 }

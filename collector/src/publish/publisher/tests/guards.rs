@@ -1,16 +1,14 @@
 //! Refused addresses: none gets into a status, and the authors of rules hear of it. Guards change while the program runs.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use names::{FamilyOutcome, LookupResult};
 use tokio::sync::broadcast;
 
 use crate::{
     cluster::networks::{Networks, Purpose},
-    matching::answer_cache::Answer,
     publish::{
         ManageObjects,
-        publisher::tests::{World, answer, at, lookup::addresses, name},
+        publisher::tests::{World, answer, at, name},
     },
     rules::notices::Notice,
 };
@@ -92,23 +90,6 @@ fn look_up_with_refused_addresses_only_removes_no_address() {
 }
 
 #[test]
-fn family_with_refused_addresses_only_is_inconclusive() {
-    let now = at(0);
-    let mut result = LookupResult {
-        name: name(WWW),
-        started: now,
-        finished: now,
-        is_unresponsive: false,
-        v4: addresses(&["203.0.113.1", "127.0.0.1"], now),
-        v6: addresses(&["::1", "fe80::1"], now),
-    };
-    let refused = result.refuse(|ip| crate::publish::guards::Guards::default().admit(ip));
-    assert_eq!(refused.len(), 3);
-    assert_eq!(result.v4, addresses(&["203.0.113.1"], now));
-    assert_eq!(result.v6, FamilyOutcome::Inconclusive);
-}
-
-#[test]
 fn what_a_new_guard_refuses_leaves_memory_and_status_at_once() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&[WWW, "*.example.net"]);
@@ -157,35 +138,4 @@ fn name_that_loses_all_its_addresses_is_looked_up_again() {
     world.publisher.set_networks(services("10.96.0.0/16"));
     let next = world.publisher.next_due(at(world.now));
     assert_eq!(next.map(|next| next.name), Some(name(WWW)));
-}
-
-#[test]
-fn what_was_remembered_before_a_guard_came_is_held_against_it() {
-    let mut world = World::new(ManageObjects::Auto);
-    let observed = answer(WWW, "10.96.0.7", 0);
-    world.remembered.insert(
-        &Answer {
-            name: &(&observed.name).into(),
-            family: observed.family,
-            addresses: &observed.addresses,
-            at: observed.at,
-            client: None,
-        },
-        None,
-    );
-    world.publisher.set_networks(services("10.96.0.0/16"));
-    world.want(&[WWW]);
-    world.settle();
-    assert_eq!(world.addresses(), ["www.example.com."]);
-}
-
-#[test]
-fn networks_that_refuse_nothing_cause_no_write() {
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&[WWW]);
-    world.observe(WWW, "203.0.113.1");
-    world.settle();
-    world.now += Duration::from_secs(1).as_millis() as i64;
-    world.publisher.set_networks(services("10.96.0.0/16"));
-    assert_eq!(world.settle(), 0);
 }

@@ -1,10 +1,7 @@
 //! Objects of kube-OVN: several of one name, made and deleted by kube-ovn-publisher.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use proto::{
-    api::{DnsNameResolver, DnsNameResolverSpec},
-    facts::Query,
-};
+use proto::api::{DnsNameResolver, DnsNameResolverSpec};
 use runtime::store::{Event, ObjectKey};
 
 use super::{World, at, name, wanted};
@@ -98,13 +95,7 @@ fn all_objects_of_a_name_are_written_together_and_none_is_made() {
     world.publisher.advance(at(world.now));
     let writes = world.publisher.writes(at(world.now));
     assert_eq!(writes.len(), 3, "at the same time");
-    for write in writes {
-        let outcome = world.carry_out(&write);
-        let now = at(world.now);
-        world
-            .publisher
-            .apply_written(&write.key(), &write, outcome, now);
-    }
+    world.store_all(&writes);
     for key in &keys {
         assert_eq!(read(&world.store[key]), ["1.1.1.1"]);
     }
@@ -132,10 +123,7 @@ fn object_without_a_status_gets_it_at_once_from_memory() {
         world.publisher.advance(at(world.now));
         let writes = world.publisher.writes(at(world.now));
         assert_eq!(writes.len(), 1);
-        let outcome = world.carry_out(&writes[0]);
-        let now = at(world.now);
-        let publisher = &mut world.publisher;
-        publisher.apply_written(&writes[0].key(), &writes[0], outcome, now);
+        world.store_all(&writes);
         assert_eq!(read(&world.store[&key]), ["1.1.1.1"]);
     }
 }
@@ -172,29 +160,4 @@ fn failures_stay_hidden_while_the_name_has_an_address() {
     world.settle();
     let message = self::condition(&world.store[&key]).message;
     assert_eq!(message, "the last look-up succeeded");
-}
-
-#[test]
-fn names_of_a_policy_beyond_the_cap_are_left_out() {
-    let mut world = World::with(ManageObjects::Never, |config| {
-        config.objects.sources = vec![SourcePolicy::new(Source::KubeOvn, "")];
-        config.namespace_caps.names = 1;
-    });
-    let synced = Event::Synced(Vec::new());
-    world.publisher.apply_event(Source::KubeOvn, synced, at(0));
-    let names = ["a.example.com.", "b.example.com.", "c.example.com."];
-    world.use_by(&names, "web");
-    for of in names {
-        world.make(&format!("anp-web-{}", &of[..1]), of);
-        world.observe(of, "1.1.1.1");
-    }
-    world.settle();
-    world.now += 2_000;
-    world.settle();
-    let facts = world.publisher.status(&Query::all(), at(world.now)).facts;
-    let over = facts.namespaces_at_cap.iter().map(|it| &*it.namespace);
-    let over: Vec<_> = over.collect();
-    assert_eq!(over, ["policy web"]);
-    let left = names.map(|of| !world.publisher.names.get(&name(of)).unwrap().is_left_out());
-    assert_eq!(left.iter().filter(|it| **it).count(), 1);
 }

@@ -141,26 +141,6 @@ fn namespace_at_address_cap_gets_no_new_addresses() {
 }
 
 #[test]
-fn addresses_that_a_full_object_loses_make_room_at_once() {
-    let mut world = World::with(ManageObjects::Auto, |config| {
-        config.limits.object_size = 8;
-        config.namespace_caps = NamespaceCaps {
-            addresses: 40,
-            ..CAPS
-        };
-    });
-    want_by(&mut world, &[("team", &["a.test.", "b.test."])]);
-    for last in 1..=60 {
-        world.observe("a.test", &format!("192.0.2.{last}"));
-    }
-    world.observe("b.test", "198.51.100.1");
-    world.settle();
-    let addresses = world.addresses();
-    let b = "b.test. 198.51.100.1".to_owned();
-    assert!(addresses.contains(&b), "{addresses:?}");
-}
-
-#[test]
 fn name_that_is_left_out_has_the_cap_as_its_reason() {
     let mut world = small();
     let names: &[&str] = &["a.test.", "b.test.", "c.test.", "d.test."];

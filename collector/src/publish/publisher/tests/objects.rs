@@ -7,10 +7,7 @@ use proto::api::{DnsNameResolver, object_name};
 use runtime::store::{Event, ObjectKey};
 
 use super::{World, at, name};
-use crate::{
-    publish::{ManageObjects, write::WriteOutcome},
-    rules::{Source, Wanted},
-};
+use crate::{publish::ManageObjects, rules::Wanted};
 
 #[test]
 fn unused_object_is_deleted_only_if_it_is_ours() {
@@ -22,9 +19,7 @@ fn unused_object_is_deleted_only_if_it_is_ours() {
         },
     );
     let foreign = world.put(foreign);
-    world
-        .publisher
-        .apply_event(Source::EgressFirewall, Event::Applied(foreign), at(0));
+    world.event(Event::Applied(foreign));
     world.want(&["www.example.com", "foreign.example.com"]);
     world.observe("foreign.example.com", "1.1.1.1");
     world.settle();
@@ -54,17 +49,11 @@ fn nothing_is_deleted_while_the_names_in_use_are_not_known() {
     assert_eq!(world.settle(), 0);
     assert_eq!(world.store.len(), 1);
     // Nor while the objects are out of sync.
-    world.publisher.apply_event(
-        Source::EgressFirewall,
-        Event::OutOfSync("the folder is gone".to_owned()),
-        at(0),
-    );
+    world.event(Event::OutOfSync("the folder is gone".to_owned()));
     world.want(&[]);
     assert_eq!(world.settle(), 0);
     let objects = world.store.values().cloned().collect();
-    world
-        .publisher
-        .apply_event(Source::EgressFirewall, Event::Synced(objects), at(0));
+    world.event(Event::Synced(objects));
     assert_eq!(world.settle_deletions(), 1);
     assert!(world.store.is_empty());
 }
@@ -76,23 +65,13 @@ fn object_that_cannot_be_read_is_not_taken_for_a_deleted_one() {
     world.settle();
     let key = world.store.keys().next().unwrap().clone();
     let unreadable = Event::Undecodable([key.clone()].into());
-    world
-        .publisher
-        .apply_event(Source::EgressFirewall, unreadable, at(0));
-    world
-        .publisher
-        .apply_event(Source::EgressFirewall, Event::Synced(Vec::new()), at(0));
+    world.event(unreadable);
+    world.event(Event::Synced(Vec::new()));
     assert_eq!(world.settle(), 0);
     // The absence of the object ends that.
     world.store.clear();
-    world.publisher.apply_event(
-        Source::EgressFirewall,
-        Event::Undecodable(BTreeSet::new()),
-        at(0),
-    );
-    world
-        .publisher
-        .apply_event(Source::EgressFirewall, Event::Synced(Vec::new()), at(0));
+    world.event(Event::Undecodable(BTreeSet::new()));
+    world.event(Event::Synced(Vec::new()));
     world.settle();
     assert!(world.store.contains_key(&key));
 }
@@ -130,9 +109,7 @@ fn object_that_vanishes_comes_back_with_its_addresses() {
     world.observe("www.example.com", "1.1.1.1");
     world.settle();
     let (key, old) = world.store.pop_first().unwrap();
-    world
-        .publisher
-        .apply_event(Source::EgressFirewall, Event::Deleted(key), at(1));
+    world.event(Event::Deleted(key));
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
     assert_ne!(world.store.values().next().unwrap().uid(), old.uid());
@@ -146,9 +123,7 @@ fn late_watch_event_undoes_nothing() {
     let empty = world.store.values().next().unwrap().clone();
     world.observe("www.example.com", "1.1.1.1");
     world.settle();
-    world
-        .publisher
-        .apply_event(Source::EgressFirewall, Event::Applied(empty), at(1));
+    world.event(Event::Applied(empty));
     assert_eq!(world.settle(), 0);
 }
 
@@ -166,9 +141,7 @@ fn what_the_watch_says_during_a_write_is_taken_in_after_it() {
     // The object is deleted just after the write, and the watch event arrives before the write's
     // reply.
     let (key, _) = world.store.pop_first().unwrap();
-    world
-        .publisher
-        .apply_event(Source::EgressFirewall, Event::Deleted(key.clone()), at(0));
+    world.event(Event::Deleted(key.clone()));
     assert!(
         world.publisher.writes(at(0)).is_empty(),
         "one write in flight for an object"
@@ -196,31 +169,4 @@ fn name_that_is_taken_by_chance_gets_the_next_one() {
         name: object_name(&name("www.example.com"), 1),
     };
     assert_eq!(world.store[&next].spec.name, "www.example.com.");
-}
-
-#[test]
-fn failed_write_is_tried_again_after_a_while() {
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&["www.example.com"]);
-    world.settle();
-    world.observe("www.example.com", "1.1.1.1");
-    for _ in 0..3 {
-        let writes = world.publisher.writes(at(world.now));
-        let [write] = writes.as_slice() else {
-            panic!("{writes:?}")
-        };
-        world
-            .publisher
-            .apply_written(&write.key(), write, WriteOutcome::Failed, at(world.now));
-        assert!(
-            world.publisher.writes(at(world.now)).is_empty(),
-            "not at once"
-        );
-        let wake = world.publisher.next_wake().unwrap();
-        assert!(wake > at(world.now) && wake <= at(world.now + 400));
-        world.now += 400;
-        world.publisher.advance(at(world.now));
-    }
-    world.settle();
-    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use proto::api::DnsNameResolver;
-use runtime::store::{Event, ObjectKey};
+use runtime::store::Event;
 
-use super::{World, answer, at, wanted};
+use super::{World, at, wanted};
 use crate::{
     publish::{ManageObjects, SourcePolicy},
     rules::{Source, Wanted},
@@ -37,11 +37,6 @@ impl Two {
         let publisher = &mut self.world.publisher;
         publisher.set_rules(wanted(egress_firewall, 0), now);
         publisher.set_rules_of(Source::DnsResolver, wanted(dns_resolver, 60), now);
-        self.world.settle();
-    }
-
-    fn settle_at(&mut self, seconds: i64) {
-        self.world.now = seconds * 1000;
         self.world.settle();
     }
 
@@ -86,20 +81,6 @@ fn each_source_has_object_and_loses_it_with_its_own_last_rule() {
 }
 
 #[test]
-fn each_status_keeps_an_address_for_the_longest_retention() {
-    let mut two = Two::new();
-    two.want(&[WWW], &[WWW]);
-    two.world.observe(WWW, "1.1.1.1");
-    two.world.settle();
-    // The TTL of 30 s and the grace of 5 s are over, but not the retention of the other source.
-    for (second, expected) in [(36, "1.1.1.1"), (61, "")] {
-        two.settle_at(second);
-        assert_eq!(two.addresses()["resolvers"], expected);
-        assert_eq!(two.addresses()["ovn"], expected);
-    }
-}
-
-#[test]
 fn source_that_cannot_be_read_holds_up_no_other() {
     let mut two = Two::new();
     let away = Event::OutOfSync("its definition is missing".to_owned());
@@ -137,28 +118,4 @@ fn source_that_cannot_be_read_holds_up_no_other() {
     two.world.settle_deletions();
     let namespaces: Vec<_> = two.addresses().into_keys().collect();
     assert_eq!(namespaces, ["ovn", "resolvers"]);
-}
-
-#[test]
-fn restored_object_without_status_gets_the_addresses_again() {
-    let mut two = Two::new();
-    two.want(&[WWW], &[WWW]);
-    two.world.observe(WWW, "1.1.1.1");
-    two.world.settle();
-    two.settle_at(20);
-    let key = two.world.store.keys().find(|it| it.namespace == "ovn");
-    let key: ObjectKey = key.unwrap().clone();
-    let mut bare = two.world.store[&key].clone();
-    bare.status = None;
-    bare.metadata.uid = Some("restored".to_owned());
-    let bare = two.world.put(bare);
-    let now = at(two.world.now);
-    let publisher = &mut two.world.publisher;
-    publisher.apply_event(Source::EgressFirewall, Event::Applied(bare), now);
-    two.world.settle();
-    assert_eq!(two.addresses()["ovn"], "1.1.1.1");
-    let fresh = answer(WWW, "2.2.2.2", two.world.now);
-    two.world.publisher.apply_answer(&fresh);
-    two.world.settle();
-    assert_eq!(two.addresses()["ovn"], "1.1.1.1 2.2.2.2");
 }

@@ -1,47 +1,149 @@
-//! The state that a new leader keeps and discards.
+//! A leader and a standby that share a store: the state that a new leader keeps and discards.
 
 use runtime::store::Event;
 
 use crate::publish::publisher::{
-    Publisher,
-    tests::{
-        answer, at,
-        standby::{BOTH, Pair, WILDCARD, WWW},
-        wanted,
-    },
+    Config, Publisher,
+    tests::{World, answer, at, name, wanted},
 };
-use crate::rules::Source;
+use crate::{
+    publish::{ManageObjects, write::WriteOutcome},
+    rules::Source::EgressFirewall,
+};
+use names::FamilyOutcome;
+
+const WWW: &str = "www.example.com";
+const NAMES: [&str; 3] = [WWW, "*.example.com", "*.example.net"];
+
+/// A leader with a store, and a standby.
+struct Pair {
+    leader: World,
+    standby: Publisher,
+    /// The leader cannot write.
+    is_cut_off: bool,
+}
+
+impl Pair {
+    fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut Config)) -> Self {
+        let mut leader = World::with(ManageObjects::Auto, |config| {
+            config.limits.lookups = true;
+            change(config);
+        });
+        let mut standby = Publisher::new(leader.config.clone());
+        standby.apply_event(EgressFirewall, Event::Synced(Vec::new()), at(0));
+        leader.want(&NAMES);
+        standby.set_rules(wanted(&NAMES, 0), at(0));
+        let mut pair = Self {
+            leader,
+            standby,
+            is_cut_off: false,
+        };
+        pair.run(1_000);
+        pair
+    }
+
+    /// Both observe the answer to a client.
+    fn tell(&mut self, asked: &str, ip: &str, client: &str) {
+        let mut observation = answer(asked, ip, self.leader.now);
+        observation.client = Some(client.parse().unwrap());
+        self.leader.publisher.apply_answer(&observation);
+        self.standby.apply_answer(&observation);
+    }
+
+    /// Answers the due look-ups with these addresses.
+    fn look_up(&mut self, ips: &[&str]) {
+        let now = at(self.leader.now);
+        while let Some(request) = self.leader.publisher.next_due(now) {
+            if request.name.is_wildcard() {
+                let outcome = FamilyOutcome::NoData;
+                self.leader.round(request.name.as_str(), outcome);
+            } else {
+                self.leader.answer(request.name.as_str(), ips);
+            }
+        }
+        assert_eq!(self.standby.next_due(now), None);
+    }
+
+    /// Lets the leader write, and both see its writes, for so long.
+    fn run(&mut self, millis: i64) {
+        let end = self.leader.now + millis;
+        while self.leader.now < end {
+            self.leader.now += 10;
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        let now = at(self.leader.now);
+        self.leader.publisher.advance(now);
+        self.standby.advance(now);
+        assert!(self.standby.writes(now).is_empty());
+        for write in self.leader.publisher.writes(now) {
+            let outcome = if self.is_cut_off {
+                WriteOutcome::Failed
+            } else {
+                self.leader.carry_out(&write)
+            };
+            if let WriteOutcome::Stored(object) = &outcome {
+                let event = Event::Applied(object.as_ref().clone());
+                self.standby.apply_event(EgressFirewall, event, now);
+            }
+            let publisher = &mut self.leader.publisher;
+            publisher.apply_written(&write.key(), &write, outcome, now);
+        }
+    }
+
+    fn change_lead(&mut self) {
+        let now = at(self.leader.now);
+        self.leader.publisher.set_leads(false, now);
+        self.standby.set_leads(true, now);
+        std::mem::swap(&mut self.leader.publisher, &mut self.standby);
+    }
+
+    fn www(&self) -> String {
+        let all = self.leader.addresses();
+        all.into_iter().find(|it| it.starts_with(WWW)).unwrap()
+    }
+}
+
+#[test]
+fn standby_writes_nothing_until_it_leads() {
+    let mut pair = Pair::new();
+    pair.is_cut_off = true;
+    pair.tell(WWW, "1.1.1.1", "10.0.0.1");
+    let of_standby = answer(WWW, "2.2.2.2", pair.leader.now);
+    pair.standby.apply_answer(&of_standby);
+    pair.run(60_000);
+    assert_eq!(pair.www(), "www.example.com.");
+    pair.is_cut_off = false;
+    pair.change_lead();
+    pair.run(100);
+    assert_eq!(pair.www(), "www.example.com. 1.1.1.1 2.2.2.2");
+}
 
 /// The Lease changes hands after an hour of look-ups by the old leader, and one client floods the
 /// new one.
 #[test]
 fn flood_after_a_take_over_throws_no_honest_name_out() {
     let mut pair = Pair::with(|config| config.limits.names_per_wildcard = 20);
-    let ask = |pair: &mut Pair, asked: &str, client: &str| {
-        let mut observation = answer(asked, "1.1.1.1", pair.leader.now);
-        observation.client = Some(client.parse().unwrap());
-        pair.leader.publisher.apply_answer(&observation);
-        pair.standby.apply_answer(&observation);
-    };
     for i in 0..19 {
-        ask(
-            &mut pair,
-            &format!("honest{i}.example.net"),
-            &format!("10.0.0.{i}"),
-        );
+        let asked = format!("honest{i}.example.net");
+        pair.tell(&asked, "1.1.1.1", &format!("10.0.0.{i}"));
     }
     for _ in 0..3600 {
         pair.run(10);
         pair.leader.now += 990;
         pair.look_up(&["1.1.1.1"]);
     }
-    let now = at(pair.leader.now);
-    pair.leader.publisher.set_leads(false, now);
-    pair.standby.set_leads(true, now);
+    pair.change_lead();
     for i in 0..1000 {
-        ask(&mut pair, &format!("flood{i}.example.net"), "10.0.0.99");
+        pair.tell(&format!("flood{i}.example.net"), "1.1.1.1", "10.0.0.99");
     }
-    let names = known(&mut pair.standby, "*.example.net.");
+    let names = known(&pair.leader.publisher, "*.example.net.");
     let honest = names.iter().filter(|it| it.starts_with("honest")).count();
     assert_eq!(honest, 19, "{names:?}");
 }
@@ -51,8 +153,8 @@ fn flood_after_a_take_over_throws_no_honest_name_out() {
 #[test]
 fn address_leaves_after_take_over_look_up_and_ttl() {
     let mut pair = Pair::new();
-    pair.tell(WWW, "1.1.1.1", BOTH);
-    pair.settle();
+    pair.tell(WWW, "1.1.1.1", "10.0.0.1");
+    pair.run(1_000);
     let start = pair.leader.now;
     // Kept alive by look-ups of the leader that the status does not show.
     while pair.leader.now < start + 300_000 {
@@ -60,9 +162,7 @@ fn address_leaves_after_take_over_look_up_and_ttl() {
         pair.look_up(&["1.1.1.1"]);
     }
     let mut taken = at(pair.leader.now);
-    pair.leader.publisher.set_leads(false, taken);
-    pair.standby.set_leads(true, taken);
-    std::mem::swap(&mut pair.leader.publisher, &mut pair.standby);
+    pair.change_lead();
     // Its server has another address now.
     pair.leader.now += 10;
     pair.look_up(&["2.2.2.2"]);
@@ -79,12 +179,8 @@ fn address_leaves_after_take_over_look_up_and_ttl() {
 }
 
 /// The known names under a wildcard.
-fn known(publisher: &mut Publisher, spec: &str) -> Vec<String> {
-    let entry = publisher
-        .names
-        .get(&crate::publish::publisher::tests::name(spec))
-        .unwrap();
-    let names = entry.list().names();
+fn known(publisher: &Publisher, spec: &str) -> Vec<String> {
+    let names = publisher.names.get(&name(spec)).unwrap().list().names();
     names.map(|it| it.as_str().to_owned()).collect()
 }
 
@@ -98,13 +194,13 @@ fn while_a_dns_server_is_not_heard_no_name_is_forgotten_as_idle() {
         };
         let now = at(pair.leader.now);
         pair.leader.publisher.set_coverage(coverage, now);
-        pair.tell("a.example.net", "1.1.1.1", BOTH);
+        pair.tell("a.example.net", "1.1.1.1", "10.0.0.1");
         for _ in 0..25 * 360 {
             pair.leader.now += 9_000;
             pair.run(1_000);
             pair.look_up(&["1.1.1.1"]);
         }
-        let found = known(&mut pair.leader.publisher, "*.example.net.");
+        let found = known(&pair.leader.publisher, "*.example.net.");
         assert_eq!(found.len(), usize::from(is_missing), "{found:?}");
     }
 }
@@ -116,8 +212,8 @@ fn name_of_a_client_survives_kills_of_each_collector() {
     let mut pair = Pair::new();
     let config = pair.leader.config.clone();
     let mut chance = fastrand::Rng::with_seed(7);
-    let (asked, names) = ("a.example.net", [WWW, WILDCARD, "*.example.net"]);
-    pair.tell(asked, "1.1.1.1", BOTH);
+    let asked = "a.example.net";
+    pair.tell(asked, "1.1.1.1", "10.0.0.1");
     pair.run(3_000);
     let end = pair.leader.now + 48 * 3_600_000;
     while pair.leader.now < end {
@@ -129,15 +225,15 @@ fn name_of_a_client_survives_kills_of_each_collector() {
             let has_it = |it: &String| it.starts_with("*.example.net.") && it.contains("1.1.1.1");
             assert!(all.iter().any(has_it), "{}: {all:?}", pair.leader.now);
         }
-        pair.tell(asked, "1.1.1.1", BOTH);
+        pair.tell(asked, "1.1.1.1", "10.0.0.1");
         if chance.u8(..10) > 0 {
             continue;
         }
         let mut fresh = Publisher::new(config.clone());
         let now = at(pair.leader.now);
         let objects = pair.leader.store.values().cloned().collect();
-        fresh.apply_event(Source::EgressFirewall, Event::Synced(objects), now);
-        fresh.set_rules(wanted(&names, 0), now);
+        fresh.apply_event(EgressFirewall, Event::Synced(objects), now);
+        fresh.set_rules(wanted(&NAMES, 0), now);
         if chance.bool() {
             // The leader is killed: the standby leads after some seconds, and a new process is the
             // standby.

@@ -4,21 +4,7 @@ use proto::facts::{Query, Severity};
 
 use super::{World, at, name};
 use crate::publish::{ManageObjects, NamesStatus};
-use names::{Failure, FamilyOutcome, LookupResult};
-
-fn looked_up(world: &mut World, asked: &str, outcome: &FamilyOutcome) {
-    let now = at(world.now);
-    let result = LookupResult {
-        name: name(asked),
-        started: now,
-        finished: now,
-        is_unresponsive: false,
-        v4: outcome.clone(),
-        v6: outcome.clone(),
-    };
-    world.publisher.next_due(now);
-    world.publisher.apply_lookup(result, now);
-}
+use names::{Failure, FamilyOutcome};
 
 fn status(world: &World) -> NamesStatus {
     world.publisher.status(&Query::all(), at(world.now))
@@ -69,8 +55,9 @@ fn name_without_an_address_has_the_reason_of_the_last_failure() {
     wanted.extend(["new.test", "*.w.test"]);
     world.want(&wanted);
     world.settle();
+    world.due();
     for (asked, outcome, _) in &failures {
-        looked_up(&mut world, asked, outcome);
+        world.look_up(asked, outcome.clone(), outcome.clone());
     }
     let status = status(&world);
     let expected = failures
@@ -102,33 +89,6 @@ fn name_without_an_address_has_the_reason_of_the_last_failure() {
             }
         }
     }
-}
-
-#[test]
-fn name_that_gets_an_address_has_no_reason_and_a_failing_look_up_is_a_problem() {
-    let mut world = World::with(ManageObjects::Auto, |config| config.limits.lookups = true);
-    world.want(&["a.test"]);
-    looked_up(
-        &mut world,
-        "a.test",
-        &FamilyOutcome::Failed(Failure::NXDOMAIN),
-    );
-    world.observe("a.test", "192.0.2.1");
-    world.settle();
-    let found = status(&world);
-    assert_eq!(reasons(&found), []);
-    assert_eq!(found.problems.listed, []);
-    looked_up(
-        &mut world,
-        "a.test",
-        &FamilyOutcome::Failed(Failure::Rcode(2)),
-    );
-    let found = status(&world);
-    let [problem] = found.problems.listed.as_slice() else {
-        panic!("{found:?}");
-    };
-    assert_eq!(problem.code, "LookupFails");
-    assert!(problem.sentence.contains("SERVFAIL"), "{problem:?}");
 }
 
 #[test]

@@ -3,17 +3,6 @@
 use super::{World, at, namespace_caps::want_by};
 use crate::publish::{MAX_IN_FLIGHT, ManageObjects, write::Write};
 
-/// The store carries out these writes.
-fn carry_out(world: &mut World, writes: &[Write]) {
-    for write in writes {
-        let outcome = world.carry_out(write);
-        let now = at(world.now);
-        world
-            .publisher
-            .apply_written(&write.key(), write, outcome, now);
-    }
-}
-
 #[test]
 fn writes_in_flight_are_few_and_all_names_are_written_in_end() {
     let mut world = World::new(ManageObjects::Auto);
@@ -23,7 +12,7 @@ fn writes_in_flight_are_few_and_all_names_are_written_in_end() {
     let first = world.publisher.writes(at(world.now));
     assert_eq!(first.len(), MAX_IN_FLIGHT);
     assert!(world.publisher.writes(at(world.now)).is_empty());
-    carry_out(&mut world, &first);
+    world.store_all(&first);
     for name in &names {
         world.observe(name, "1.1.1.1");
     }
@@ -31,7 +20,7 @@ fn writes_in_flight_are_few_and_all_names_are_written_in_end() {
     while !&world.publisher.is_settled() {
         let writes = world.publisher.writes(at(world.now));
         assert!(writes.len() <= MAX_IN_FLIGHT);
-        carry_out(&mut world, &writes);
+        world.store_all(&writes);
         world.now += 1;
         world.publisher.advance(at(world.now));
         count += 1;
@@ -84,7 +73,7 @@ fn full_wildcards_that_change_all_time_delay_no_small_object() {
                 write => of_wildcards += bytes(write),
             }
         }
-        carry_out(&mut world, &writes);
+        world.store_all(&writes);
         world.now += 100;
         world.publisher.advance(at(world.now));
     }
@@ -116,7 +105,7 @@ fn object_beyond_its_bytes_waits_alone() {
         }
         let writes = world.publisher.writes(at(world.now));
         written += writes.iter().map(bytes).sum::<usize>();
-        carry_out(&mut world, &writes);
+        world.store_all(&writes);
         world.now += 100;
         world.publisher.advance(at(world.now));
     }
@@ -127,4 +116,25 @@ fn object_beyond_its_bytes_waits_alone() {
     let is_small =
         |write: &Write| matches!(write, Write::Status(it) if it.spec.name == "www.example.com.");
     assert!(writes.iter().any(is_small), "{}", writes.len());
+}
+
+#[test]
+fn answers_during_write_of_wildcard_gather_for_next_write() {
+    let mut world = World::new(ManageObjects::Auto);
+    world.want(&["*.example.com"]);
+    world.settle();
+    world.observe("first.example.com", "1.1.1.1");
+    let first = world.publisher.writes(at(world.now));
+    assert_eq!(first.len(), 1);
+    for i in 0..200 {
+        world.now += 10;
+        world.observe(&format!("n{i}.example.com"), &format!("192.0.2.{i}"));
+        assert!(world.publisher.writes(at(world.now)).is_empty());
+    }
+    world.store_all(&first);
+    world.now += 10;
+    let next = world.publisher.writes(at(world.now));
+    assert_eq!(next.len(), 1);
+    world.store_all(&next);
+    assert_eq!(world.addresses()[0].split(' ').count(), 1 + 201);
 }
