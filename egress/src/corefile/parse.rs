@@ -11,7 +11,10 @@ use std::{
 };
 
 pub(crate) use self::imports::{Imports, custom_files};
-use super::lex::{Token, tokens};
+use super::{
+    KEY,
+    lex::{Token, tokens},
+};
 
 /// The most imports of a Corefile: a file may import itself.
 const MAX_IMPORTS: usize = 10_000;
@@ -78,7 +81,7 @@ pub(crate) fn parse(text: &str, imports: &Imports) -> Result<Corefile, SyntaxErr
         rest: tokens(text, 0),
         last: None,
         files: vec![File {
-            folder: imports.folder(),
+            path: imports.folder().join(KEY),
             pattern: None,
         }],
         snippets: BTreeMap::new(),
@@ -88,9 +91,9 @@ pub(crate) fn parse(text: &str, imports: &Imports) -> Result<Corefile, SyntaxErr
     parser.rest.reverse();
     let mut corefile = Corefile::default();
     while parser.rest.last().is_some() {
-        if let Some(block) = parser.block(&mut corefile.unknown)? {
-            corefile.blocks.push(block);
-        }
+        let block = parser.block(&mut corefile.unknown);
+        let block = block.map_err(|error| parser.located(error))?;
+        corefile.blocks.extend(block);
     }
     Ok(corefile)
 }
@@ -101,8 +104,8 @@ fn error<T>(line: usize, problem: impl Into<String>) -> Result<T, SyntaxError> {
 }
 
 struct File {
-    /// Imports of this file are relative to it.
-    folder: PathBuf,
+    /// Its imports are relative to its folder.
+    path: PathBuf,
     /// By which it is imported.
     pattern: Option<String>,
 }
@@ -138,6 +141,15 @@ impl Parser<'_> {
     fn next(&mut self) -> Option<&Token> {
         self.last = Some(self.rest.pop()?);
         self.last.as_ref()
+    }
+
+    /// Names the imported file, if the problem is in one.
+    fn located(&self, mut error: SyntaxError) -> SyntaxError {
+        let file = self.last.as_ref().filter(|it| it.file > 0);
+        if let Some(file) = file.and_then(|it| self.files.get(it.file)) {
+            error.problem += &format!(" (in {})", file.path.display());
+        }
+        error
     }
 
     fn last_line(&self) -> usize {
@@ -206,9 +218,9 @@ impl Parser<'_> {
                 let file = self.files.get(token.file);
                 block.import = file.and_then(|it| it.pattern.clone());
             }
-            let key = token.text.strip_suffix(',');
-            another = key.is_some();
             if !token.text.is_empty() {
+                let key = token.text.strip_suffix(',');
+                another = key.is_some();
                 block.keys.push(key.unwrap_or(&token.text).to_owned());
             }
             self.next();
@@ -244,14 +256,6 @@ impl Parser<'_> {
         }
         words.pop();
         words.remove(0);
-        // CoreDNS looks no further than this.
-        let imports_itself = words.windows(3).any(
-            |it| matches!(it, [a, b, c] if a.ends_line(b) && b.text == "import" && c.text == name),
-        );
-        let first = words.iter().take(2).map(|it| it.text.as_str());
-        if imports_itself || first.eq(["import", name]) {
-            return error(line, format!("the snippet ({name}) imports itself"));
-        }
         self.snippets.insert(name.to_owned(), words);
         Ok(())
     }
@@ -333,17 +337,16 @@ impl Parser<'_> {
                 );
             }
             let file = self.files.get(import.file);
-            let folder = file.map_or(Path::new(""), |it| &it.folder);
+            let folder = file.and_then(|it| it.path.parent());
+            let folder = folder.unwrap_or(Path::new(""));
             let Some(found) = self.imports.find(folder, &pattern) else {
                 self.unknown.push((line, pattern));
                 return Ok(());
             };
             for (path, text) in found {
                 words.extend(tokens(&text, self.files.len()));
-                self.files.push(File {
-                    folder: path.parent().map(Path::to_owned).unwrap_or_default(),
-                    pattern: Some(pattern.clone()),
-                });
+                let pattern = Some(pattern.clone());
+                self.files.push(File { path, pattern });
             }
             words.iter_mut().for_each(|it| it.shown_line = line);
         }

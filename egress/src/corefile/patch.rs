@@ -228,11 +228,7 @@ pub(super) fn forward_to_cluster(
                 let words = format!(
                     "{zones} had servers of its own: give the cluster's CoreDNS a server block for it with `forward . {servers}`"
                 );
-                warnings.push(Finding {
-                    line,
-                    is_fault: false,
-                    words,
-                });
+                warnings.push(Finding::warning(line, words));
             }
             edits.put(place, cluster_dns);
         }

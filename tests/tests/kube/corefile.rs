@@ -198,7 +198,7 @@ async fn a_cluster_whose_corefile_cannot_be_changed_is_refused_with_the_reason()
         assert_eq!(status, 2, "{said}");
         assert!(said.contains(words), "{said}");
     };
-    refuses(&["--apply"], "name that of CoreDNS by --corefile").await;
+    refuses(&["--apply"], "no ConfigMap of CoreDNS is found").await;
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), DNS_NAMESPACE);
     let labels = json!({ "k8s-app": "kube-dns" });
     let gke = json!({
