@@ -56,7 +56,7 @@ pub(crate) struct Block {
 }
 
 /// A plugin's name with its arguments.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Directive {
     pub(crate) name: String,
     /// The arguments before its own block.
@@ -125,11 +125,6 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Whether the next token is this word.
-    fn is(&self, word: &str) -> bool {
-        self.rest.last().is_some_and(|it| it.text == word)
-    }
-
     /// Whether the next token begins a line.
     fn begins_line(&self) -> bool {
         match (&self.last, self.rest.last()) {
@@ -170,7 +165,7 @@ impl Parser<'_> {
         if let Some((key, fault)) = block.keys.iter().find_map(|it| Some((it, key_fault(it)?))) {
             return error(block.line, format!("`{key}` is no zone: {fault}"));
         }
-        let is_braced = self.is("{");
+        let is_braced = self.rest.last().is_some_and(|it| it.text == "{");
         if is_braced {
             self.next();
         }
@@ -270,11 +265,8 @@ impl Parser<'_> {
         if name.text.starts_with(['{', '}']) && !is_variable {
             return error(line, format!("a `{}` instead of a directive", name.text));
         }
-        let mut directive = Directive {
-            line,
-            ..Directive::default()
-        };
-        let (mut depth, mut span) = (0_usize, name.span.clone());
+        let (mut args, mut nested) = (Vec::new(), Vec::new());
+        let (mut depth, mut span) = (0_usize, name.span);
         while let Some(token) = self.rest.last() {
             let is_new = self.begins_line();
             match token.text.as_str() {
@@ -289,8 +281,8 @@ impl Parser<'_> {
                     self.import()?;
                     continue;
                 }
-                _ if depth == 0 => directive.args.push(token.clone()),
-                _ => directive.nested.push(token.clone()),
+                _ if depth == 0 => args.push(token.clone()),
+                _ => nested.push(token.clone()),
             }
             if token.import == name.import {
                 span.end = token.span.end;
@@ -301,9 +293,13 @@ impl Parser<'_> {
             let problem = format!("the block of `{}` has no `}}`", name.text);
             return error(line, problem);
         }
-        directive.span = (name.file == 0).then_some(span);
-        directive.name = name.text;
-        Ok(directive)
+        Ok(Directive {
+            name: name.text,
+            args,
+            nested,
+            line,
+            span: (name.file == 0).then_some(span),
+        })
     }
 
     /// Replaces an import by the text of its snippet or files.

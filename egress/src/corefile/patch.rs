@@ -26,15 +26,12 @@ impl Edits {
     }
 
     fn apply(mut self, text: &str) -> String {
+        let mut text = text.to_owned();
         self.0.sort_by_key(|(place, _)| place.start);
-        let (mut out, mut at) = (String::with_capacity(text.len()), 0);
-        for (place, new) in self.0 {
-            out.push_str(text.get(at..place.start).unwrap_or_default());
-            out.push_str(&new);
-            at = place.end.max(at);
+        for (place, new) in self.0.into_iter().rev() {
+            text.replace_range(place, &new);
         }
-        out.push_str(text.get(at..).unwrap_or_default());
-        out
+        text
     }
 }
 
