@@ -17,7 +17,7 @@ use crate::corefile::{self, Imports, KEY, Line, Scope, bypasses, findings, parse
 /// The endpoints of a collector's Service, as a Corefile names them.
 pub(crate) struct Endpoints {
     service: String,
-    pub(crate) all: Vec<String>,
+    all: Vec<String>,
 }
 
 impl Endpoints {
@@ -42,6 +42,24 @@ impl Endpoints {
             all: all.collect(),
         }
     }
+
+    /// The one that a `dnstap` line names.
+    fn named(&self, corefile: &corefile::Corefile) -> Option<&String> {
+        let named = endpoints(corefile);
+        self.all.iter().find(|it| named.contains(it.as_str()))
+    }
+
+    /// The one for a `dnstap` line: that which is there, or else the first.
+    pub(crate) fn wanted(&self, corefile: &corefile::Corefile) -> Option<&String> {
+        self.named(corefile).or(self.all.first())
+    }
+}
+
+/// The endpoints of `dnstap` lines.
+fn endpoints(corefile: &corefile::Corefile) -> BTreeSet<&str> {
+    let directives = corefile.blocks.iter().flat_map(|it| &it.directives);
+    let lines = directives.filter(|it| it.name == "dnstap");
+    lines.filter_map(|it| it.arg(0)).collect()
 }
 
 /// A Corefile in the cluster.
@@ -83,13 +101,6 @@ impl<'a> Found<'a> {
                 None
             }
         }
-    }
-
-    /// The endpoints of its `dnstap` lines.
-    fn endpoints(&self) -> BTreeSet<&str> {
-        let directives = self.corefile.blocks.iter().flat_map(|it| &it.directives);
-        let lines = directives.filter(|it| it.name == "dnstap");
-        lines.filter_map(|it| it.arg(0)).collect()
     }
 }
 
@@ -169,7 +180,7 @@ fn patch(found: &Found<'_>) -> String {
 
 /// Compares the addresses of the Services with those in the Corefile. Returns the lines that are there.
 fn compare(topic: &mut Topic, found: &Found<'_>, services: &[Endpoints]) -> Vec<Line> {
-    let (key, named) = (found.key, found.endpoints());
+    let (key, named) = (found.key, endpoints(&found.corefile));
     if named.is_empty() {
         topic.fault(
             format!("ConfigMap {key} has no `dnstap` line: it was never changed, or something reverted it"),
@@ -185,7 +196,7 @@ fn compare(topic: &mut Topic, found: &Found<'_>, services: &[Endpoints]) -> Vec<
     let others: Vec<_> = named.iter().filter(|it| !is_of_service(it)).collect();
     let mut lines = Vec::new();
     for service in services {
-        if let Some(endpoint) = service.all.iter().find(|it| named.contains(it.as_str())) {
+        if let Some(endpoint) = service.named(&found.corefile) {
             lines.push(Line {
                 endpoint: endpoint.clone(),
                 extra: None,

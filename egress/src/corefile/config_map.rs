@@ -2,34 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, anyhow, bail};
-use serde_json::Value;
+use anyhow::{Context, anyhow};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ObjectMeta;
 
 use super::KEY;
 
-const NO_COREFILE: &str = "the ConfigMap has no data under `Corefile`";
-
-fn parse(text: &str) -> anyhow::Result<Value> {
-    let map: Value = serde_saphyr::from_str(text).map_err(|error| anyhow!("no YAML: {error}"))?;
-    match map.get("kind").and_then(Value::as_str) {
-        Some("ConfigMap") => Ok(map),
-        Some(kind) => bail!(
-            "the input is not a ConfigMap, but a {}",
-            kind.escape_debug()
-        ),
-        None => bail!("the input is not a ConfigMap, but something without a kind"),
-    }
+fn parse(text: &str) -> anyhow::Result<ConfigMap> {
+    serde_saphyr::from_str(text).map_err(|error| anyhow!("the input is not a ConfigMap: {error}"))
 }
 
 /// The Corefile, and the other files of its folder when the ConfigMap is mounted.
 pub(super) fn read(text: &str) -> anyhow::Result<(String, BTreeMap<String, String>)> {
-    let map = parse(text)?;
-    let data = map.get("data").and_then(Value::as_object);
-    let data = data.into_iter().flatten();
-    let mut files: BTreeMap<String, String> = data
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect();
-    let corefile = files.remove(KEY).context(NO_COREFILE)?;
+    let mut files = parse(text)?.data.unwrap_or_default();
+    let corefile = files.remove(KEY);
+    let corefile = corefile.context("the ConfigMap has no data under `Corefile`")?;
     Ok((corefile, files))
 }
 
@@ -38,14 +25,15 @@ pub(super) fn read(text: &str) -> anyhow::Result<(String, BTreeMap<String, Strin
 /// meanwhile.
 pub(super) fn with_corefile(text: &str, corefile: &str) -> anyhow::Result<String> {
     let mut map = parse(text)?;
-    if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
-        for kept in ["managedFields", "creationTimestamp", "uid", "selfLink"] {
-            metadata.remove(kept);
-        }
-    }
-    let data = map.get_mut("data").and_then(Value::as_object_mut);
-    let data = data.context(NO_COREFILE)?;
-    data.insert(KEY.to_owned(), corefile.into());
+    map.metadata = ObjectMeta {
+        managed_fields: None,
+        creation_timestamp: None,
+        uid: None,
+        self_link: None,
+        ..map.metadata
+    };
+    let data = map.data.get_or_insert_default();
+    data.insert(KEY.to_owned(), corefile.to_owned());
     serde_saphyr::to_string(&map).map_err(|error| anyhow!("no YAML: {error}"))
 }
 
@@ -84,10 +72,11 @@ data:
     #[test]
     fn what_is_no_config_map_is_told() {
         for (text, words) in [
-            ("kind: Secret", "a Secret"),
-            ("a: b", "without a kind"),
+            ("kind: Secret", "Secret"),
+            ("a: b", "no data"),
             ("kind: ConfigMap", "no data"),
-            ("{", "no YAML"),
+            ("data: {Corefile: [1]}", "not a ConfigMap"),
+            ("{", "not a ConfigMap"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");

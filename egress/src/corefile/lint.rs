@@ -46,6 +46,26 @@ pub(crate) struct Finding {
     pub(crate) words: String,
 }
 
+impl Finding {
+    pub(crate) fn fault(line: usize, words: String) -> Self {
+        let is_fault = true;
+        Self {
+            line,
+            is_fault,
+            words,
+        }
+    }
+
+    pub(crate) fn warning(line: usize, words: String) -> Self {
+        let is_fault = false;
+        Self {
+            line,
+            is_fault,
+            words,
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = if self.is_fault { "error" } else { "warning" };
@@ -162,28 +182,16 @@ pub(crate) fn findings(corefile: &Corefile, lines: &[Line], scope: &Scope) -> Ve
     // Blocks that import the same text have the same findings.
     let mut found = BTreeSet::new();
     for (line, pattern) in &corefile.unknown {
-        found.insert(Finding {
-            line: *line,
-            is_fault: false,
-            words: format!("`import {pattern}`: the imported server blocks cannot be checked here"),
-        });
+        let words =
+            format!("`import {pattern}`: the imported server blocks cannot be checked here");
+        found.insert(Finding::warning(*line, words));
     }
     for block in corefile.blocks.iter().filter(|it| scope.is_external(it)) {
-        let mut tell = |line, is_fault, words: String| {
-            let words = match &block.import {
-                Some(pattern) => format!("`import {pattern}`: {words}"),
-                None => words,
-            };
-            found.insert(Finding {
-                line,
-                is_fault,
-                words,
-            });
-        };
+        let mut all = Vec::new();
         let keys = block.keys.join(" ");
         for (line, pattern) in &block.unknown {
             let words = format!("`import {pattern}`: the imported text cannot be checked here");
-            tell(*line, false, words);
+            all.push(Finding::warning(*line, words));
         }
         let any = lines.is_empty().then_some(None);
         for line in lines.iter().map(Some).chain(any) {
@@ -197,19 +205,23 @@ pub(crate) fn findings(corefile: &Corefile, lines: &[Line], scope: &Scope) -> Ve
                 let words = format!(
                     "the collector does not receive the answers of `{keys}`: add the line `dnstap {endpoint} full`"
                 );
-                tell(block.line, true, words);
+                all.push(Finding::fault(block.line, words));
             }
             for directive in of_line {
-                if let Some(lack) = Line::lack(line, directive) {
-                    tell(directive.line, true, format!("`{keys}`: {lack}"));
-                }
+                let lack = Line::lack(line, directive).map(|it| format!("`{keys}`: {it}"));
+                all.extend(lack.map(|words| Finding::fault(directive.line, words)));
             }
         }
         for directive in &block.directives {
-            if let Some(words) = hides(directive) {
-                tell(directive.line, false, format!("`{keys}`: {words}"));
+            let words = hides(directive).map(|it| format!("`{keys}`: {it}"));
+            all.extend(words.map(|words| Finding::warning(directive.line, words)));
+        }
+        if let Some(pattern) = &block.import {
+            for finding in &mut all {
+                finding.words = format!("`import {pattern}`: {}", finding.words);
             }
         }
+        found.extend(all);
     }
     found.into_iter().collect()
 }
@@ -238,11 +250,7 @@ pub(crate) fn bypasses(corefile: &Corefile, scope: &Scope) -> Vec<Finding> {
                 block.keys.join(" "),
                 past.join(" ")
             );
-            found.push(Finding {
-                line: block.line,
-                is_fault: true,
-                words,
-            });
+            found.push(Finding::fault(block.line, words));
         }
     }
     found

@@ -28,10 +28,10 @@ use crate::{
 };
 
 /// Where platforms have the Corefile.
-const PLACES: [(&str, &str); 3] = [
-    ("kube-system", "coredns"),
-    ("kube-system", "rke2-coredns-rke2-coredns"),
-    (OPENSHIFT, "dns-default"),
+const PLACES: [&str; 3] = [
+    "kube-system/coredns",
+    "kube-system/rke2-coredns-rke2-coredns",
+    "openshift-dns/dns-default",
 ];
 
 /// The namespace of OpenShift's DNS.
@@ -98,24 +98,18 @@ pub(super) async fn run(args: &PatchArgs) -> anyhow::Result<bool> {
     if args.remove {
         return Ok(true);
     }
-    match access.targets().await {
-        Ok(targets) => {
-            let patience = if diff.is_empty() {
-                Duration::ZERO
-            } else {
-                PATIENCE
-            };
-            let report = wait_for_streams(&targets, patience).await;
-            output::line(&report.text())?;
-            Ok(report.outcome()?)
-        }
+    let targets = match access.targets().await {
+        Ok(targets) => targets,
         Err(error) => {
-            output::line(&format!(
-                "No collector says whether CoreDNS streams: {error:#}. Run `egress check` later."
-            ))?;
-            Ok(true)
+            let said = format!("Run `egress check` later: {error:#}");
+            output::line(&said)?;
+            return Ok(true);
         }
-    }
+    };
+    let patience = PATIENCE * u32::from(!diff.is_empty());
+    let report = wait_for_streams(&targets, patience).await;
+    output::line(&report.text())?;
+    Ok(report.outcome()?)
 }
 
 /// The ConfigMaps in the cluster.
@@ -129,34 +123,29 @@ struct Found {
 
 impl Found {
     async fn new(client: &Client, key: Option<ObjectKey>) -> anyhow::Result<Self> {
-        let places = PLACES.map(|(namespace, name)| ObjectKey {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        });
-        let places = key.map_or(places.to_vec(), |key| vec![key]);
-        for key in &places {
+        let known = PLACES.iter().filter_map(|it| it.parse().ok());
+        let places = key.map_or_else(|| known.collect(), |key| vec![key]);
+        for key in places {
             let api = Api::<ConfigMap>::namespaced(client.clone(), &key.namespace);
             let Some(main) = seen(find(api.clone(), &key.name).await)? else {
                 continue;
             };
             if key.namespace == OPENSHIFT {
-                let refusal = "OpenShift's DNS operator owns the Corefile, and undoes a change: docs/openshift.md has the ways to stream";
-                return Err(UsageError(refusal.to_owned()).into());
+                return Err(refusal(
+                    "OpenShift's DNS operator owns the Corefile, and undoes a change: docs/openshift.md has the ways to stream",
+                ));
             }
             let custom = seen(find(api.clone(), CUSTOM).await)?;
+            let custom_data = custom.as_ref().and_then(|it| it.data.clone());
             let maps = Maps {
                 main: main.data.clone().unwrap_or_default(),
-                custom: custom
-                    .iter()
-                    .flat_map(|it| it.data.clone())
-                    .flatten()
-                    .collect(),
+                custom: custom_data.unwrap_or_default(),
             };
             if !maps.main.contains_key(KEY) {
-                let problem = format!("ConfigMap {key} has no data under `{KEY}`");
-                return Err(UsageError(problem).into());
+                return Err(refusal(format!(
+                    "ConfigMap {key} has no data under `{KEY}`"
+                )));
             }
-            let key = key.clone();
             return Ok(Self {
                 api,
                 key,
@@ -166,50 +155,38 @@ impl Found {
             });
         }
         let deployments = Api::<Deployment>::namespaced(client.clone(), "kube-system");
-        let problem = match seen(find(deployments, "kube-dns").await)? {
-            Some(_) => "the cluster's DNS is kube-dns, as on GKE. It has no dnstap: only look-ups work, see docs/openshift.md#look-ups-alone".to_owned(),
-            None => {
-                let places: Vec<String> = places.iter().map(ToString::to_string).collect();
-                format!("there is no ConfigMap {}: name that of CoreDNS by --corefile", places.join(", "))
-            }
-        };
-        Err(UsageError(problem).into())
+        Err(match seen(find(deployments, "kube-dns").await)? {
+            Some(_) => refusal(
+                "the cluster's DNS is kube-dns, as on GKE. It has no dnstap: only look-ups work, see docs/openshift.md#look-ups-alone",
+            ),
+            None => refusal("no ConfigMap of CoreDNS is found: name it by --corefile"),
+        })
     }
 
     /// The lines of the collectors' Services. Of a Service with several ports, that which the Corefile names.
     async fn lines(&self, access: &Access, args: &PatchArgs) -> anyhow::Result<Vec<Line>> {
         let api = Api::<Service>::namespaced(access.client.clone(), &access.namespace);
         let services = seen(list(api, &format!("{COMPONENT}=collector")).await)?;
-        let blocks = usage(parse(self.maps.corefile(), &self.maps.imports()))?.blocks;
-        let named = |endpoint: &&String| {
-            let mut all = blocks.iter().flat_map(|it| &it.directives);
-            all.any(|it| it.name == "dnstap" && it.arg(0) == Some(endpoint.as_str()))
-        };
-        let endpoints = services.iter().map(Endpoints::of).filter_map(|it| {
-            let named = it.all.iter().find(named);
-            named.or(it.all.first()).cloned()
-        });
+        let corefile = usage(parse(self.maps.corefile(), &self.maps.imports()))?;
+        let endpoints = services.iter().map(Endpoints::of);
+        let endpoints = endpoints.filter_map(|it| it.wanted(&corefile).cloned());
         let line = |endpoint| Line {
             endpoint,
             extra: args.input.line.extra.clone(),
         };
         let lines: Vec<Line> = endpoints.map(line).collect();
         if lines.is_empty() {
-            let problem = format!(
-                "namespace {} has no Service of a collector: name it by --release-namespace, or give --dnstap",
-                access.namespace
-            );
-            return Err(UsageError(problem).into());
+            let namespace = &access.namespace;
+            return Err(refusal(format!(
+                "namespace {namespace} has no Service of a collector: name it by --release-namespace, or give --dnstap"
+            )));
         }
         Ok(lines)
     }
 
     fn warn_of_owner(&self, new: &Maps) {
-        let marks = self
-            .main
-            .labels()
-            .keys()
-            .chain(self.main.annotations().keys());
+        let (labels, annotations) = (self.main.labels(), self.main.annotations());
+        let marks = labels.keys().chain(annotations.keys());
         let mut owners = marks.filter_map(|mark| OWNERS.iter().find(|it| mark.starts_with(it.0)));
         if let Some((_, owner)) = owners.next().filter(|_| self.maps.main != new.main) {
             let _closed = writeln!(
@@ -263,6 +240,10 @@ impl Found {
             answer => answer.with_context(|| format!("ConfigMap {name} is not changed")),
         }
     }
+}
+
+fn refusal(problem: impl Into<String>) -> anyhow::Error {
+    UsageError(problem.into()).into()
 }
 
 fn seen<T>(seen: Result<T, crate::check::Unseen>) -> anyhow::Result<T> {

@@ -11,7 +11,10 @@ use std::{
 };
 
 pub(crate) use self::imports::{Imports, custom_files};
-use super::lex::{Token, tokens};
+use super::{
+    KEY,
+    lex::{Token, tokens},
+};
 
 /// The most imports of a Corefile: a file may import itself.
 const MAX_IMPORTS: usize = 10_000;
@@ -53,7 +56,7 @@ pub(crate) struct Block {
 }
 
 /// A plugin's name with its arguments.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Directive {
     pub(crate) name: String,
     /// The arguments before its own block.
@@ -78,7 +81,7 @@ pub(crate) fn parse(text: &str, imports: &Imports) -> Result<Corefile, SyntaxErr
         rest: tokens(text, 0),
         last: None,
         files: vec![File {
-            folder: imports.folder(),
+            path: imports.folder().join(KEY),
             pattern: None,
         }],
         snippets: BTreeMap::new(),
@@ -88,9 +91,9 @@ pub(crate) fn parse(text: &str, imports: &Imports) -> Result<Corefile, SyntaxErr
     parser.rest.reverse();
     let mut corefile = Corefile::default();
     while parser.rest.last().is_some() {
-        if let Some(block) = parser.block(&mut corefile.unknown)? {
-            corefile.blocks.push(block);
-        }
+        let block = parser.block(&mut corefile.unknown);
+        let block = block.map_err(|error| parser.located(error))?;
+        corefile.blocks.extend(block);
     }
     Ok(corefile)
 }
@@ -101,8 +104,8 @@ fn error<T>(line: usize, problem: impl Into<String>) -> Result<T, SyntaxError> {
 }
 
 struct File {
-    /// Imports of this file are relative to it.
-    folder: PathBuf,
+    /// Its imports are relative to its folder.
+    path: PathBuf,
     /// By which it is imported.
     pattern: Option<String>,
 }
@@ -122,11 +125,6 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Whether the next token is this word.
-    fn is(&self, word: &str) -> bool {
-        self.rest.last().is_some_and(|it| it.text == word)
-    }
-
     /// Whether the next token begins a line.
     fn begins_line(&self) -> bool {
         match (&self.last, self.rest.last()) {
@@ -138,6 +136,15 @@ impl Parser<'_> {
     fn next(&mut self) -> Option<&Token> {
         self.last = Some(self.rest.pop()?);
         self.last.as_ref()
+    }
+
+    /// Names the imported file, if the problem is in one.
+    fn located(&self, mut error: SyntaxError) -> SyntaxError {
+        let file = self.last.as_ref().filter(|it| it.file > 0);
+        if let Some(file) = file.and_then(|it| self.files.get(it.file)) {
+            error.problem += &format!(" (in {})", file.path.display());
+        }
+        error
     }
 
     fn last_line(&self) -> usize {
@@ -158,7 +165,7 @@ impl Parser<'_> {
         if let Some((key, fault)) = block.keys.iter().find_map(|it| Some((it, key_fault(it)?))) {
             return error(block.line, format!("`{key}` is no zone: {fault}"));
         }
-        let is_braced = self.is("{");
+        let is_braced = self.rest.last().is_some_and(|it| it.text == "{");
         if is_braced {
             self.next();
         }
@@ -206,9 +213,9 @@ impl Parser<'_> {
                 let file = self.files.get(token.file);
                 block.import = file.and_then(|it| it.pattern.clone());
             }
-            let key = token.text.strip_suffix(',');
-            another = key.is_some();
             if !token.text.is_empty() {
+                let key = token.text.strip_suffix(',');
+                another = key.is_some();
                 block.keys.push(key.unwrap_or(&token.text).to_owned());
             }
             self.next();
@@ -244,14 +251,6 @@ impl Parser<'_> {
         }
         words.pop();
         words.remove(0);
-        // CoreDNS looks no further than this.
-        let imports_itself = words.windows(3).any(
-            |it| matches!(it, [a, b, c] if a.ends_line(b) && b.text == "import" && c.text == name),
-        );
-        let first = words.iter().take(2).map(|it| it.text.as_str());
-        if imports_itself || first.eq(["import", name]) {
-            return error(line, format!("the snippet ({name}) imports itself"));
-        }
         self.snippets.insert(name.to_owned(), words);
         Ok(())
     }
@@ -266,11 +265,8 @@ impl Parser<'_> {
         if name.text.starts_with(['{', '}']) && !is_variable {
             return error(line, format!("a `{}` instead of a directive", name.text));
         }
-        let mut directive = Directive {
-            line,
-            ..Directive::default()
-        };
-        let (mut depth, mut span) = (0_usize, name.span.clone());
+        let (mut args, mut nested) = (Vec::new(), Vec::new());
+        let (mut depth, mut span) = (0_usize, name.span);
         while let Some(token) = self.rest.last() {
             let is_new = self.begins_line();
             match token.text.as_str() {
@@ -285,8 +281,8 @@ impl Parser<'_> {
                     self.import()?;
                     continue;
                 }
-                _ if depth == 0 => directive.args.push(token.clone()),
-                _ => directive.nested.push(token.clone()),
+                _ if depth == 0 => args.push(token.clone()),
+                _ => nested.push(token.clone()),
             }
             if token.import == name.import {
                 span.end = token.span.end;
@@ -297,9 +293,13 @@ impl Parser<'_> {
             let problem = format!("the block of `{}` has no `}}`", name.text);
             return error(line, problem);
         }
-        directive.span = (name.file == 0).then_some(span);
-        directive.name = name.text;
-        Ok(directive)
+        Ok(Directive {
+            name: name.text,
+            args,
+            nested,
+            line,
+            span: (name.file == 0).then_some(span),
+        })
     }
 
     /// Replaces an import by the text of its snippet or files.
@@ -333,17 +333,16 @@ impl Parser<'_> {
                 );
             }
             let file = self.files.get(import.file);
-            let folder = file.map_or(Path::new(""), |it| &it.folder);
+            let folder = file.and_then(|it| it.path.parent());
+            let folder = folder.unwrap_or(Path::new(""));
             let Some(found) = self.imports.find(folder, &pattern) else {
                 self.unknown.push((line, pattern));
                 return Ok(());
             };
             for (path, text) in found {
                 words.extend(tokens(&text, self.files.len()));
-                self.files.push(File {
-                    folder: path.parent().map(Path::to_owned).unwrap_or_default(),
-                    pattern: Some(pattern.clone()),
-                });
+                let pattern = Some(pattern.clone());
+                self.files.push(File { path, pattern });
             }
             words.iter_mut().for_each(|it| it.shown_line = line);
         }

@@ -26,15 +26,12 @@ impl Edits {
     }
 
     fn apply(mut self, text: &str) -> String {
+        let mut text = text.to_owned();
         self.0.sort_by_key(|(place, _)| place.start);
-        let (mut out, mut at) = (String::with_capacity(text.len()), 0);
-        for (place, new) in self.0 {
-            out.push_str(text.get(at..place.start).unwrap_or_default());
-            out.push_str(&new);
-            at = place.end.max(at);
+        for (place, new) in self.0.into_iter().rev() {
+            text.replace_range(place, &new);
         }
-        out.push_str(text.get(at..).unwrap_or_default());
-        out
+        text
     }
 }
 
@@ -228,11 +225,7 @@ pub(super) fn forward_to_cluster(
                 let words = format!(
                     "{zones} had servers of its own: give the cluster's CoreDNS a server block for it with `forward . {servers}`"
                 );
-                warnings.push(Finding {
-                    line,
-                    is_fault: false,
-                    words,
-                });
+                warnings.push(Finding::warning(line, words));
             }
             edits.put(place, cluster_dns);
         }

@@ -70,6 +70,17 @@ fn a_block_of_an_imported_file_has_the_line_of_its_import() {
 }
 
 #[test]
+fn problem_in_an_imported_file_has_its_name() {
+    let files = [("custom/b.server".to_owned(), "x {\n  log }\n".to_owned())];
+    let imports = Imports::Files(files.into());
+    let error = parse("\nimport custom/*.server\n", &imports).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "line 2: a `}` behind `log` on its line (in /etc/coredns/custom/b.server)"
+    );
+}
+
+#[test]
 fn what_is_no_corefile_is_an_error_with_its_line() {
     for (text, line, words) in [
         (". {\n  errors\n", 1, "has no `}`"),
@@ -83,7 +94,7 @@ fn what_is_no_corefile_is_an_error_with_its_line() {
         ("(a) {\n}\n(a) {\n}\n", 3, "second snippet"),
         ("(a)\n log\n", 1, "no `{`"),
         ("(a) {\n log\n", 1, "no `}`"),
-        ("(a) {\n import a\n}\n", 1, "itself"),
+        ("(a) {\n import a\n}\n. {\n import a\n}\n", 2, "10000"),
         (
             "(a) {\n import b\n}\n(b) {\n import a\n}\n. {\n import a\n}\n",
             5,
