@@ -3,10 +3,9 @@
 //! It assembles frames by hand, so that the collector's reader is not tested with its own code.
 
 use std::{
-    fmt, io,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    io,
+    net::{IpAddr, Ipv4Addr},
     path::Path,
-    pin::Pin,
 };
 
 use hickory_proto::{
@@ -16,11 +15,11 @@ use hickory_proto::{
 use prost::Message as _;
 use proto::dnstap::pb;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::{TcpSocket, UnixStream},
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
 };
 
-use crate::{upstream::data as data_of, wait::eventually};
+use crate::upstream::data as data_of;
 
 pub const DNSTAP: &[u8] = b"protobuf:dnstap.Dnstap";
 
@@ -101,33 +100,14 @@ pub fn answer(name: &str, addresses: &[IpAddr], ttl: u32) -> Vec<u8> {
 }
 
 /// A connection to the collector's socket.
-pub struct Sender(Pin<Box<dyn Duplex>>);
-
-trait Duplex: AsyncRead + AsyncWrite + Send {}
-
-impl<T: AsyncRead + AsyncWrite + Send> Duplex for T {}
-
-impl fmt::Debug for Sender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Sender")
-    }
-}
+#[derive(Debug)]
+pub struct Sender(UnixStream);
 
 impl Sender {
     /// Connects, and sends nothing yet.
     pub async fn connect(socket: &Path) -> Self {
         let stream = UnixStream::connect(socket).await;
-        Self(Box::pin(stream.expect("the collector listens")))
-    }
-
-    /// Connects over TCP, from this address.
-    pub async fn connect_from(from: IpAddr, listener: SocketAddr) -> Self {
-        let socket = TcpSocket::new_v4().expect("a socket");
-        socket
-            .bind((from, 0).into())
-            .expect("an address of this host");
-        let stream = socket.connect(listener).await;
-        Self(Box::pin(stream.expect("the collector listens")))
+        Self(stream.expect("the collector listens"))
     }
 
     /// Connects and does the handshake up to START.
@@ -159,20 +139,5 @@ impl Sender {
     /// The collector has closed the connection.
     pub async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes).await
-    }
-
-    /// Waits until the collector has closed the connection, and returns its data from before.
-    pub async fn closed(&mut self) -> Vec<u8> {
-        let mut received = Vec::new();
-        eventually("the collector closes the connection", async || {
-            match self.0.read_to_end(&mut received).await {
-                Ok(_) => Ok(()),
-                // It closed with unread data of ours.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
-                Err(error) => Err(error.to_string()),
-            }
-        })
-        .await;
-        received
     }
 }

@@ -9,7 +9,7 @@
 //! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: their common base.
 //! - [`ovnkube`]: rules and sets in ovn-kubernetes' form.
 //! - [`datapath`]: OVN and Open vSwitch, for packets; [`ovn`]: their programs.
-//! - [`network`]: a separate network; [`pki`]: certificates; [`chart`]: the Helm chart; [`service`]: a Service.
+//! - [`network`]: a separate network; [`pki`]: certificates; [`chart`]: the Helm chart.
 //! - [`upstream`]: a scripted DNS server.
 //! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]:
 //!   clients and checks.
@@ -49,7 +49,6 @@ pub mod path_latency;
 pub mod pki;
 pub mod process;
 pub mod programs;
-pub mod service;
 pub mod skip;
 pub mod soak;
 pub mod store;

@@ -1,4 +1,4 @@
-//! A separate network whose link can be cut: packets are then lost silently.
+//! A separate network.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -50,7 +50,7 @@ impl Network {
         ip(&["link", "set", &cable, "up"]);
         network.ip_inside(&["addr", "add", &with_mask(network.inside()), "dev", INSIDE]);
         network.ip_inside(&["link", "set", "lo", "up"]);
-        network.plug(true);
+        network.ip_inside(&["link", "set", INSIDE, "up"]);
         Ok(network)
     }
 
@@ -74,11 +74,6 @@ impl Network {
         let pid = self.pid().to_string();
         let words = ["nsenter", "--target", &pid, "--net", "--"];
         words.map(str::to_owned).to_vec()
-    }
-
-    /// Cuts the link, or restores it.
-    pub fn plug(&self, on: bool) {
-        self.ip_inside(&["link", "set", INSIDE, if on { "up" } else { "down" }]);
     }
 
     fn ip_inside(&self, args: &[&str]) {

@@ -15,18 +15,6 @@ pub fn or_long<T>(short: T, long: T) -> T {
     if is_long() { long } else { short }
 }
 
-/// The seed of a test's random choices. It is printed, and `SEED` sets it.
-///
-/// # Panics
-/// If `SEED` is no number.
-pub fn seed() -> u64 {
-    let given = env::var("SEED").ok();
-    let seed = given.map(|text| text.parse().expect("SEED is a number"));
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    eprintln!("SEED={seed}");
-    seed
-}
-
 /// The number of repetitions: 100 in scripts/soak, otherwise `short`. It is printed.
 pub fn times(short: usize) -> usize {
     let times = or_long(short, 100);
@@ -41,21 +29,4 @@ pub fn times(short: usize) -> usize {
 pub fn judge(what: &str, took: Duration, limit: Duration) {
     println!("{what}: {took:.2?}, to be below {limit:?}");
     assert!(!is_long() || took < limit, "{what}: {took:?}");
-}
-
-/// Prints the median, the 99th percentile and the largest of some delays, and returns the largest.
-///
-/// # Panics
-/// If there are none.
-pub fn print_delays(what: &str, mut delays: Vec<Duration>) -> Duration {
-    delays.sort_unstable();
-    let [median, late, max] = [50, 99, 100].map(|part| delays[(delays.len() - 1) * part / 100]);
-    println!(
-        "{what}: median {} ms, 99 % within {} ms, max {} ms, of {}",
-        median.as_millis(),
-        late.as_millis(),
-        max.as_millis(),
-        delays.len()
-    );
-    max
 }

@@ -52,10 +52,6 @@ impl Store {
         fs::write(file, text).expect("a manifest");
     }
 
-    pub fn remove_egress_firewall(&self, namespace: &str) {
-        fs::remove_file(self.egress_firewall(namespace)).expect("the manifest was there");
-    }
-
     /// The folder of the `DNSNameResolver` objects.
     pub fn objects_folder(&self) -> PathBuf {
         self.path.join(OBJECTS_NAMESPACE).join("dnsnameresolvers")
@@ -87,11 +83,6 @@ impl Store {
         let head =
             "apiVersion: network.openshift.io/v1alpha1\nkind: DNSNameResolver\nmetadata: {}\n";
         self.replace(name, &format!("{head}spec: {{name: \"{name}\"}}\n{status}"));
-    }
-
-    /// Replaces its `DNSNameResolver` by a file that does not decode.
-    pub fn write_garbage(&self, name: &str) {
-        self.replace(name, "spec: [");
     }
 
     fn replace(&self, name: &str, text: &str) {

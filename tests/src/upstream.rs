@@ -106,8 +106,6 @@ pub fn name(text: &str) -> Name {
 #[derive(Debug)]
 pub enum Say {
     Reply(Message),
-    /// A message, once the gate has a permit, which it keeps. A closed gate holds it back for ever.
-    Gated(Arc<Semaphore>, Message),
     Octets(Vec<u8>),
     /// A message from another socket than the queried one; not for TCP.
     FromElsewhere(Message),
@@ -315,12 +313,6 @@ fn encode(message: &Message) -> Vec<u8> {
     message.to_vec().expect("a message")
 }
 
-/// Waits until the message may be sent; `None` if its gate was closed for good.
-async fn passed(gate: &Semaphore, message: &Message) -> Option<Vec<u8>> {
-    gate.acquire().await.ok()?.forget();
-    Some(encode(message))
-}
-
 async fn serve_udp(socket: Arc<UdpSocket>, shared: Arc<Shared>) {
     let mut replies = JoinSet::new();
     let mut buffer = vec![0; 65_536];
@@ -334,10 +326,6 @@ async fn serve_udp(socket: Arc<UdpSocket>, shared: Arc<Shared>) {
                 // The client may be gone.
                 let _ = match say {
                     Say::Reply(message) => socket.send_to(&encode(&message), from).await,
-                    Say::Gated(gate, message) => match passed(&gate, &message).await {
-                        Some(octets) => socket.send_to(&octets, from).await,
-                        None => continue,
-                    },
                     Say::Octets(octets) => socket.send_to(&octets, from).await,
                     Say::FromElsewhere(message) => {
                         let stranger = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
@@ -376,10 +364,6 @@ async fn serve_connection(
             for say in shared.say(&octets, true, from).await {
                 let octets = match say {
                     Say::Reply(message) | Say::FromElsewhere(message) => encode(&message),
-                    Say::Gated(gate, message) => match passed(&gate, &message).await {
-                        Some(octets) => octets,
-                        None => continue,
-                    },
                     Say::Octets(octets) => octets,
                 };
                 let mut writer = writer.lock().await;

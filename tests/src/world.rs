@@ -183,16 +183,6 @@ impl World {
         self.coredns.look_up(name).await
     }
 
-    pub async fn expect_objects(&self, count: usize) {
-        eventually(&format!("{count} objects"), async || {
-            let objects = self.store.objects().len();
-            (objects == count)
-                .then_some(())
-                .ok_or_else(|| objects.to_string())
-        })
-        .await;
-    }
-
     /// Waits until the set of the name has exactly these addresses, and returns its row.
     pub async fn expect_set(&self, name: &str, family: Family, addresses: &[&str]) -> Row {
         let wanted: Vec<&str> = addresses.to_vec();
@@ -220,19 +210,6 @@ impl World {
             let rows = self.northbound.sets(rule, family)?;
             let arrived = rows.iter().any(|row| row.addresses.contains(address));
             arrived.then_some(()).ok_or_else(|| format!("{rows:?}"))
-        })
-        .await;
-    }
-
-    /// Waits until there is no row for the name.
-    pub async fn expect_no_rows(&self, name: &str) {
-        eventually(&format!("no rows for {name}"), async || {
-            for family in Family::ALL {
-                if let Some(row) = self.northbound.sets(name, family)?.first() {
-                    return Err(format!("{row}"));
-                }
-            }
-            Ok(())
         })
         .await;
     }

@@ -99,10 +99,6 @@ impl Northbound {
         uuids
     }
 
-    pub fn remove_acl(&self, uuid: &str) {
-        self.remove_acls(&[uuid.to_owned()]);
-    }
-
     /// Deletes such ACLs, a hundred in each transaction.
     pub fn remove_acls(&self, uuids: &[String]) {
         for uuids in uuids.chunks(100) {

@@ -7,28 +7,16 @@ use std::{
     process::{Command, Output},
 };
 
-use k8s_openapi::{
-    api::{
-        apps::v1::DaemonSet,
-        core::v1::{ConfigMap, Pod, Service, ServiceAccount},
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
-use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
-};
-use proto::api::DnsNameResolver;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::{Api, ResourceExt, api::PostParams};
 use serde_json::json;
 use tests::{
-    chart::{self, COLLECTOR, OVN_WRITER, RELEASE, kind_of},
+    chart::{self, kind_of},
     kube::{ApiServer, deploy},
-    programs::{program, tool},
+    programs::tool,
     wait::eventually,
     workdir::Workdir,
 };
-
-use crate::status_writers::guards_the_statuses;
 
 /// Set to anything to write the manifests instead of comparing them.
 const UPDATE: &str = "UPDATE_GENERATED";
@@ -61,18 +49,6 @@ fn kubectl(server: &ApiServer, args: &[&str]) -> Output {
         .arg("--cache-dir")
         .arg(server.folder().join("kubectl"));
     command.args(args).output().expect("kubectl")
-}
-
-fn helm(server: &ApiServer, args: &[&str]) -> String {
-    let kubeconfig = server.kubeconfig();
-    let of = [
-        "--kubeconfig",
-        kubeconfig.to_str().unwrap(),
-        "--namespace",
-        NAMESPACE,
-    ];
-    let output = chart::helm(&[args, &of[..]].concat());
-    succeeded(&format!("helm {args:?}"), &output)
 }
 
 fn succeeded(what: &str, output: &Output) -> String {
@@ -198,188 +174,4 @@ async fn the_api_server_takes_what_every_case_renders() {
         })
         .await;
     }
-    admits_the_pods(&server, &objects).await;
-}
-
-/// Pod Security Admission lets all pods into a restricted namespace, except those that mount OVN's sockets.
-async fn admits_the_pods(server: &ApiServer, objects: &[DynamicObject]) {
-    let client = server.client().await;
-    for level in ["restricted", "privileged"] {
-        server.make_namespace(level).await;
-        let label = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}});
-        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
-        let params = PatchParams::default();
-        namespaces
-            .patch(level, &params, &Patch::Merge(label))
-            .await
-            .unwrap();
-    }
-    let mut seen = 0;
-    for object in objects {
-        let kind = kind_of(object);
-        let (labels, spec) = match kind {
-            "Deployment" | "DaemonSet" => {
-                let template = &object.data["spec"]["template"];
-                (template["metadata"]["labels"].clone(), &template["spec"])
-            }
-            "Pod" => (json!(object.labels()), &object.data["spec"]),
-            _ => continue,
-        };
-        seen += 1;
-        let pod = json!({
-            "metadata": {"name": format!("pod-{seen}"), "labels": labels},
-            "spec": spec,
-        });
-        let pod: Pod = serde_json::from_value(pod).unwrap();
-        let account = pod.spec.as_ref().unwrap().service_account_name.clone();
-        for (level, fits) in [("restricted", kind != "DaemonSet"), ("privileged", true)] {
-            let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), level);
-            let account = json!({"metadata": {"name": account}});
-            // It may exist.
-            let _made = accounts
-                .create(
-                    &PostParams::default(),
-                    &serde_json::from_value(account).unwrap(),
-                )
-                .await;
-            let pods: Api<Pod> = Api::namespaced(client.clone(), level);
-            let made = pods
-                .create(
-                    &PostParams {
-                        dry_run: true,
-                        ..PostParams::default()
-                    },
-                    &pod,
-                )
-                .await;
-            match made {
-                Ok(_) => assert!(fits, "{kind} {}", object.name_any()),
-                Err(error) => {
-                    let said = error.to_string();
-                    assert!(!fits && said.contains("violates PodSecurity"), "{said}");
-                }
-            }
-        }
-    }
-    assert!(seen >= 8, "{seen}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_command_installs_it_and_one_more_makes_coredns_stream() {
-    let server = ApiServer::start().await;
-    let client = server.client().await;
-    server.make_namespace("ovn-kubernetes").await;
-    // One of the CRDs exists already and belongs to another owner, and one is missing.
-    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let firewalls = "egressfirewalls.k8s.ovn.org";
-    crds.delete(firewalls, &DeleteParams::default())
-        .await
-        .unwrap();
-    let theirs = json!({"metadata": {"annotations": {"of": "somebody else"}}});
-    let resolvers = "dnsnameresolvers.network.openshift.io";
-    let patch = Patch::Merge(theirs);
-    crds.patch(resolvers, &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-    eventually("the CRD is gone", async || {
-        let found = crds
-            .get_opt(firewalls)
-            .await
-            .map_err(|error| error.to_string())?;
-        found
-            .is_none()
-            .then_some(())
-            .ok_or_else(|| "it is there".to_owned())
-    })
-    .await;
-
-    let folder = chart::folder();
-    let install = [
-        "upgrade",
-        "--install",
-        RELEASE,
-        path(&folder),
-        "--create-namespace",
-    ];
-    let first = helm(&server, &install);
-    crds.get(firewalls).await.unwrap();
-    let kept = crds.get(resolvers).await.unwrap();
-    assert_eq!(kept.annotations()["of"], "somebody else");
-
-    let corefile = ".:53 {\n    errors\n    forward . /etc/resolv.conf\n    cache 30\n}\n";
-    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");
-    let map = json!({"metadata": {"name": "coredns"}, "data": {"Corefile": corefile}});
-    maps.create(
-        &PostParams::default(),
-        &serde_json::from_value(map).unwrap(),
-    )
-    .await
-    .unwrap();
-    let (_, notes) = first.split_once("NOTES:\n").unwrap();
-    assert!(notes.lines().count() <= 25, "{notes}");
-    let mut patched = Vec::new();
-    for _ in 0..2 {
-        run_of_notes(&server, notes, "get configmap");
-        let map = maps.get("coredns").await.unwrap();
-        patched.push(map.data.unwrap()["Corefile"].clone());
-    }
-    assert_eq!(patched[0], patched[1], "the second time changes nothing");
-    let lines = run_of_notes(&server, notes, "get service");
-    assert_eq!(lines.lines().count(), 2, "{lines}");
-    let services: Api<Service> = Api::namespaced(client.clone(), NAMESPACE);
-    for instance in [COLLECTOR.to_owned(), format!("{COLLECTOR}-2")] {
-        let service = services.get(&instance).await.unwrap();
-        let address = service.spec.and_then(|spec| spec.cluster_ip).unwrap();
-        let line = format!("dnstap tcp://{address}:6000 full\n");
-        assert!(patched[1].contains(&format!("    {line}")), "{patched:?}");
-        assert!(lines.contains(&line), "{lines}");
-    }
-    let writers: Api<DaemonSet> = Api::namespaced(client.clone(), NAMESPACE);
-    let writer = serde_json::to_value(writers.get(OVN_WRITER).await.unwrap()).unwrap();
-    let args = writer["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
-    assert!(args.contains("--deny-answer=10.96.0.0/16"), "{args}");
-    guards_the_statuses(&server, "ovn-kubernetes", &[(NAMESPACE, COLLECTOR)]).await;
-
-    // Learned addresses outlive the programs.
-    helm(&server, &["uninstall", RELEASE]);
-    let objects: Api<DnsNameResolver> = Api::namespaced(client, "ovn-kubernetes");
-    assert!(objects.get("www").await.unwrap().status.is_some());
-    crds.get(firewalls).await.unwrap();
-}
-
-/// The command of the notes that begins with a line with these words, where there is no kubelet for `kubectl exec`.
-fn run_of_notes(server: &ApiServer, notes: &str, words: &str) -> String {
-    let commands: Vec<&str> = notes
-        .lines()
-        .skip_while(|line| !line.starts_with("    kubectl") || !line.contains(words))
-        .take_while(|line| line.starts_with("    "))
-        .collect();
-    assert!(!commands.is_empty(), "{words}: {notes}");
-    let script = format!(
-        "set -euo pipefail
-        kubectl() {{
-            if [[ $3 == exec ]]; then shift 6; \"$@\"
-            else command kubectl --kubeconfig {} --cache-dir {} \"$@\"; fi
-        }}
-        {}",
-        server.kubeconfig().display(),
-        server.folder().join("kubectl").display(),
-        commands.join("\n"),
-    );
-    let mut bash = Command::new("bash");
-    let output = bash
-        .args(["-c", &script])
-        .env("PATH", path_with_tools())
-        .output();
-    succeeded(&script, &output.unwrap())
-}
-
-/// The programs and the tools before what the machine has.
-fn path_with_tools() -> String {
-    let folders = [program("collector"), tool("kubectl")];
-    let folders = folders
-        .iter()
-        .map(|path| path.parent().unwrap().display().to_string());
-    let folders: Vec<String> = folders.chain(std::env::var("PATH")).collect();
-    folders.join(":")
 }

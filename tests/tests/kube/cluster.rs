@@ -1,6 +1,6 @@
 //! Helpers of all tests of this program.
 
-use runtime::{OpenStore, cluster::Cluster, cluster::KubeStore, store::ObjectKey};
+use runtime::{cluster::Cluster, cluster::KubeStore, store::ObjectKey};
 use tests::kube::ApiServer;
 
 /// A client of the administrator.
@@ -10,10 +10,6 @@ pub(crate) async fn admin(server: &ApiServer) -> Cluster {
 
 pub(crate) async fn store(server: &ApiServer) -> KubeStore {
     KubeStore::new(admin(server).await)
-}
-
-pub(crate) async fn open_store(server: &ApiServer) -> OpenStore {
-    OpenStore::Kube(store(server).await)
 }
 
 pub(crate) fn key(namespace: &str, name: &str) -> ObjectKey {

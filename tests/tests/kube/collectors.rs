@@ -1,9 +1,9 @@
 //! A collector in a cluster: its stream, its DNS server, and its objects.
 
 use std::{
+    collections::BTreeSet,
     net::{IpAddr, Ipv4Addr},
     path::Path,
-    time::{Duration, Instant},
 };
 
 use kube::{Api, api::PostParams};
@@ -17,10 +17,7 @@ use tests::{
     workdir::Workdir,
 };
 
-use crate::{
-    history::{Addresses, addresses},
-    nameserver::NameServer,
-};
+use crate::nameserver::NameServer;
 
 /// Addresses leave soon: after a TTL of one second, and one second of grace.
 const FLAGS: [&str; 4] = ["--min-ttl", "1s", "--grace", "1s"];
@@ -33,7 +30,7 @@ pub(crate) struct Collector {
     pub(crate) program: Program,
     pub(crate) nameserver: NameServer,
     stream: Sender,
-    workdir: Workdir,
+    _workdir: Workdir,
 }
 
 impl Collector {
@@ -63,15 +60,8 @@ impl Collector {
             program,
             nameserver,
             stream,
-            workdir,
+            _workdir: workdir,
         }
-    }
-
-    /// Starts it again, after it has ended. Returns when it is ready.
-    pub(crate) async fn restart(&mut self) {
-        self.program.restart().await;
-        self.program.ready().await;
-        self.stream = Sender::open(&self.workdir.join("dnstap.sock")).await;
     }
 
     /// Sends it an answer to a pod with these addresses for the name, with a TTL in seconds.
@@ -103,18 +93,18 @@ impl Collector {
         })
         .await;
     }
+}
 
-    /// The resident memory in KiB.
-    pub(crate) fn resident_kib(&mut self) -> u64 {
-        let [now, _] = self.program.process().memory();
-        now >> 10
-    }
+/// The content of objects: (name, address) each.
+pub(crate) type Addresses = BTreeSet<(String, String)>;
 
-    /// Whether it is still the process that it was.
-    pub(crate) fn is_the_process(&mut self, pid: u32) -> bool {
-        let process = self.program.process();
-        process.ended().is_none() && process.pid() == pid
-    }
+fn addresses(object: &DnsNameResolver) -> Addresses {
+    let names = object.status.iter().flat_map(|it| &it.resolved_names);
+    let pairs = names.flat_map(|name| {
+        let ips = name.resolved_addresses.iter();
+        ips.map(|address| (name.dns_name.clone(), address.ip.to_string()))
+    });
+    pairs.collect()
 }
 
 /// The DNSNameResolver objects of a namespace.
@@ -158,9 +148,8 @@ impl Objects {
         Ok(objects.iter().flat_map(addresses).collect())
     }
 
-    /// Waits until the statuses of a name have exactly these addresses; returns how long that took.
-    pub(crate) async fn expect(&self, name: &str, ips: &[&str]) -> Duration {
-        let started = Instant::now();
+    /// Waits until the statuses of a name have exactly these addresses.
+    pub(crate) async fn expect(&self, name: &str, ips: &[&str]) {
         let wanted: Addresses = ips
             .iter()
             .map(|ip| (name.to_owned(), (*ip).to_owned()))
@@ -170,18 +159,6 @@ impl Objects {
             (found == wanted)
                 .then_some(())
                 .ok_or_else(|| format!("{found:?}"))
-        })
-        .await;
-        started.elapsed()
-    }
-
-    /// Waits until the statuses of a name have this address, beside others.
-    pub(crate) async fn expect_also(&self, name: &str, ip: &str) {
-        let wanted = (name.to_owned(), ip.to_owned());
-        eventually(&format!("{ip} in the status of {name}"), async || {
-            let found = self.addresses(name).await?;
-            let has = found.contains(&wanted);
-            has.then_some(()).ok_or_else(|| format!("{found:?}"))
         })
         .await;
     }

@@ -185,22 +185,6 @@ fn folder() -> Workdir {
     workdir
 }
 
-/// An unmarked block with a command would never be tested.
-#[test]
-fn every_command_of_the_docs_is_marked() {
-    for page in fs::read_dir(docs())
-        .unwrap()
-        .map(|page| page.unwrap().path())
-    {
-        let text = fs::read_to_string(&page).unwrap_or_default();
-        let blocks = text.split("\n```").skip(1).step_by(2);
-        for block in blocks.filter_map(|block| block.strip_prefix('\n')) {
-            let is_command = ["kubectl ", "helm "].iter().any(|it| block.starts_with(it));
-            assert!(!is_command, "{}: {block}", page.display());
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_of_the_docs_works_as_it_stands() {
     let mut run = 0;

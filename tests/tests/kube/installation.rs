@@ -30,7 +30,7 @@ use tests::{
 };
 use tokio::process::Command;
 
-pub(crate) use self::objects::{label, ovnkube, writer_template};
+pub(crate) use self::objects::{label, ovnkube};
 
 /// The namespace of the chart.
 pub(crate) const NAMESPACE: &str = "egress-by-name";

@@ -9,37 +9,23 @@
     reason = "tests"
 )]
 
-mod bad_input;
 mod chart;
 mod chart_readme;
 mod chart_values;
-mod check;
 mod cluster;
 mod collectors;
 mod contract;
 mod corefile;
-mod databases;
-mod definitions;
-mod deployments;
 mod docs;
-mod events;
-mod foreign;
-mod guards;
-mod history;
+mod failover;
 mod installation;
 mod kube_ovn;
-mod leader;
 mod nameserver;
-mod peers;
 mod policies;
 mod port_forward;
 mod programs;
-mod proxy;
 mod rbac;
-mod soak;
 mod sources;
-mod standby;
 mod status_writers;
-mod uninstall;
 mod watches;
 mod writes;

@@ -42,9 +42,4 @@ impl NameServer {
         let mut records = self.records.lock().unwrap();
         records.insert(name.to_owned(), (addresses, ttl));
     }
-
-    /// The number of queries for the name.
-    pub(crate) fn asked(&self, name: &str) -> usize {
-        self.server.count(|asked| asked.name() == name)
-    }
 }

@@ -1,9 +1,6 @@
-//! The policy-writer on a real API server. The tests write the statuses of names, but in `whole_way`, where the collector does.
+//! The policy-writer on a real API server. The tests write the statuses of names.
 
-mod kinds;
-mod restarts;
 mod rights;
-mod whole_way;
 mod world;
 
 use serde_json::json;
@@ -58,70 +55,4 @@ async fn a_policy_and_an_ip_map_follow_the_statuses_of_names() {
     // No policy of the namespace lets pods reach DNS.
     let blocked = world.condition("partners", "DNSBlocked").await;
     assert_eq!(blocked.status, "True");
-
-    // Every address gone, and back.
-    world.fail("www.example.com.", "NXDOMAIN").await;
-    world.fail("*.example.org.", "NXDOMAIN").await;
-    world.has("partners", &[]).await;
-    let spec = world.policy("partners").await.unwrap().spec.unwrap();
-    // The server leaves an empty list out: nothing is allowed.
-    assert!(spec.egress.unwrap_or_default().is_empty());
-    assert_eq!(spec.policy_types.unwrap(), ["Egress"]);
-    world.answer("www.example.com.", &["192.0.2.9"]).await;
-    world.has("partners", &["192.0.2.9"]).await;
-
-    // Nothing is written while nothing changes: an answer only renews times.
-    world.is_ready("partners").await;
-    world.becomes("partners", "Resolved", "True").await;
-    let before = world.versions("partners").await;
-    for _ in 0..5 {
-        world.answer("www.example.com.", &["192.0.2.9"]).await;
-    }
-    world
-        .resolver("later", json!({"domainList": ["www.example.com"]}))
-        .await;
-    world.has("later", &["192.0.2.9"]).await;
-    assert_eq!(world.versions("partners").await, before);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_any_answer_a_policy_refuses_everything() {
-    let world = World::start(&["--dns-pods=kube-system/k8s-app=kube-dns"]).await;
-    world
-        .resolver("a", json!({"domainList": ["www.example.com"]}))
-        .await;
-    world.has("a", &[]).await;
-    let spec = world.policy("a").await.unwrap().spec.unwrap();
-    // DNS is the only exception, and has peers and ports.
-    let rules = spec.egress.unwrap();
-    assert_eq!(rules.len(), 1);
-    assert_eq!(
-        (
-            rules[0].to.as_ref().unwrap().len(),
-            rules[0].ports.as_ref().unwrap().len()
-        ),
-        (1, 2)
-    );
-    let condition = world.condition("a", "Resolved").await;
-    assert_eq!(
-        (condition.status.as_str(), condition.reason.as_str()),
-        ("False", "NoDNSNameResolver")
-    );
-    assert_eq!(world.condition("a", "DNSBlocked").await.status, "False");
-    assert!(!world.read_resolver("a").await.status.unwrap().ready);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_replicas_one_writes_and_the_other_takes_over() {
-    let mut world = World::start(&["--leader-elect"]).await;
-    let other = world.another(&["--leader-elect"]).await;
-    world
-        .resolver("a", json!({"domainList": ["www.example.com"]}))
-        .await;
-    world.answer("www.example.com.", &["192.0.2.1"]).await;
-    world.has("a", &["192.0.2.1"]).await;
-    world.program.process().kill();
-    world.answer("www.example.com.", &["192.0.2.2"]).await;
-    world.has("a", &["192.0.2.2"]).await;
-    other.counts("egress_replica_leading", &[], 1.0).await;
 }

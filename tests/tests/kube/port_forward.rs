@@ -30,6 +30,11 @@ async fn egress_asks_pods_by_port_forward_and_names_those_without_an_answer() {
     for part in parts {
         assert!(text.contains(part), "{part} is missing in {text}");
     }
+    eventually("all is well", async || match it.egress(&["check"]).await {
+        (Some(0), text) if text.contains("All is well.") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
     let (status, text) = it.egress(&["verify"]).await;
     assert_eq!(status, Some(0), "{text}");
     assert!(text.contains(&together), "{text}");

@@ -3,16 +3,18 @@
 use std::fs;
 
 use hickory_proto::rr::RecordType;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt,
-    api::{ListParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams},
 };
 use proto::api::{DnsNameResolver, EgressFirewall, Family};
 use serde_json::json;
 use tests::{
     chart::{COLLECTOR, OVN_WRITER},
     coredns::{CoreDns, write_zone},
-    kube::ApiServer,
+    kube::{ApiServer, deploy},
+    monitor::Monitor,
     northbound::{self, Northbound},
     programs::Program,
     wait::eventually,
@@ -118,4 +120,38 @@ async fn an_answer_goes_through_the_cluster_into_an_address_set() {
         again.iter().map(ResourceExt::uid).collect::<Vec<_>>(),
         [uid]
     );
+
+    // The CRD is deleted, and with it all objects, and comes back. The new objects have no addresses at first.
+    northbound.create_acls(&[NAME.to_owned()], true);
+    let history = Monitor::start(workdir.path()).await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(server.client().await);
+    let definition = "dnsnameresolvers.network.openshift.io";
+    let params = DeleteParams::default();
+    definitions.delete(definition, &params).await.unwrap();
+    eventually("the ovn-writer says so", async || {
+        match programs[1].admin().ready().await {
+            Err(text) if text.contains("store: ") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    for file in fs::read_dir(deploy("chart/files/crds")).unwrap() {
+        let file = file.unwrap().path();
+        if file.to_str().unwrap().contains("dnsnameresolver") {
+            server.create(&file).await;
+        }
+    }
+    eventually("the object is made again", async || {
+        let listed = resolvers.list(&ListParams::default()).await;
+        let items = listed.map_err(|error| error.to_string())?.items;
+        (items.len() == 1)
+            .then_some(())
+            .ok_or_else(|| format!("{items:?}"))
+    })
+    .await;
+    for program in &programs {
+        program.ready().await;
+    }
+    arrives("the address is in its set still").await;
+    assert_eq!(history.departures().await, [""; 0]);
 }

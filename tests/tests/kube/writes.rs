@@ -10,7 +10,6 @@ use runtime::{
         contract::{resolver, status},
     },
 };
-use serde_json::json;
 use tests::{kube::ApiServer, wait::PATIENCE};
 use tokio::{net::TcpListener, time::timeout};
 
@@ -47,54 +46,6 @@ async fn nothing_but_the_status_is_ours() {
     let owned = serde_json::to_value(&ours[0].fields_v1).unwrap();
     let owned: Vec<_> = owned.as_object().unwrap().keys().collect();
     assert_eq!(owned, ["f:status"]);
-}
-
-/// etcd accepts objects of 1.5 MiB, the connection to it messages of 2 MiB, and the API server requests of 3 MiB. The
-/// server drops `managedFields` when they make the object too large.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_too_large_is_so_whoever_says_it() {
-    let server = ApiServer::shared().await;
-    let namespace = server.namespace().await;
-    let store = store(&server).await;
-    let mut object = store.create(&resolver(&namespace, "a")).await.unwrap();
-    // The same size with few values: many addresses would take the server ten times as long.
-    let with = |kilobytes: usize| {
-        let conditions = (0..kilobytes / 30).map(|i| {
-            json!({
-                "type": format!("T{i}"),
-                "status": "True",
-                "reason": "Large",
-                "message": "x".repeat(30_000),
-                "lastTransitionTime": "2026-01-31T12:00:00Z",
-            })
-        });
-        let mut status = status(&["www.example.com."]);
-        let conditions = serde_json::from_value(conditions.collect());
-        status.resolved_names[0].conditions = conditions.unwrap();
-        status
-    };
-    object.status = Some(with(1_400));
-    object = store.replace_status(&object).await.unwrap();
-    for (kilobytes, words) in [
-        (1_800, "etcdserver: request is too large"),
-        (2_600, "message larger than max"),
-        (3_300, "Request entity too large"),
-        // The server closes the connection before it has read all of these.
-        (5_000, "Request entity too large"),
-        (5_000, "Request entity too large"),
-        (5_000, "Request entity too large"),
-        (16_000, "Request entity too large"),
-    ] {
-        object.status = Some(with(kilobytes));
-        let refused = store.replace_status(&object).await;
-        let Err(StoreError::TooLarge { reason, .. }) = &refused else {
-            panic!("{kilobytes} kB: {refused:?}");
-        };
-        assert!(reason.contains(words), "{kilobytes} kB: {reason}");
-    }
-    // A smaller status is accepted, from the same version.
-    object.status = Some(status(&["www.example.com."]));
-    store.replace_status(&object).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

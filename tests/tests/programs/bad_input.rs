@@ -30,28 +30,6 @@ async fn expect_in_log(program: &tests::programs::Program, text: &str) {
 }
 
 #[tokio::test]
-async fn a_rule_with_a_bad_name_costs_itself_alone() {
-    // All of these pass the pattern of the EgressFirewall's own definition.
-    let world = world(&[
-        "single",
-        "-x.example.com",
-        NAME,
-        "a_b.example.com",
-        "*.*.example.com",
-    ])
-    .await;
-    world.look_up(NAME).await;
-    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
-    expect_in_log(&world.collector, "single").await;
-    let metric = world
-        .collector
-        .admin()
-        .metric("egress_collector_rule_names_refused", &["EgressFirewall"])
-        .await;
-    assert_eq!(metric.unwrap(), 4.0);
-}
-
-#[tokio::test]
 async fn a_manifest_that_an_edit_breaks_is_no_deletion() {
     let world = world(&[NAME]).await;
     world.look_up(NAME).await;
@@ -67,27 +45,6 @@ async fn a_manifest_that_an_edit_breaks_is_no_deletion() {
     assert!(world.store.object(NAME).is_some());
     // Once repaired, with another name, it counts again.
     world.store.allow("team", &[NAME, "late.example.com"]);
-    world
-        .expect_flow("late.example.com.", Family::V4, "192.0.2.11")
-        .await;
-}
-
-#[tokio::test]
-async fn an_object_that_does_not_parse_is_named_and_never_overwritten() {
-    let world = world(&[NAME, "late.example.com"]).await;
-    world.look_up(NAME).await;
-    world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
-    let object = world.store.object(NAME).unwrap().metadata.name.unwrap();
-    let file = world.store.objects_folder().join(format!("{object}.yaml"));
-    let history = world.monitor().await;
-    fs::write(&file, "status: {broken").unwrap();
-    for program in [&world.collector, &world.ovn_writer] {
-        expect_in_log(program, file.to_str().unwrap()).await;
-    }
-    world.look_up(NAME).await;
-    world.settle().await;
-    assert_eq!(fs::read_to_string(&file).unwrap(), "status: {broken");
-    assert_eq!(history.departures().await, [""; 0]);
     world
         .expect_flow("late.example.com.", Family::V4, "192.0.2.11")
         .await;

@@ -141,25 +141,3 @@ async fn a_name_and_its_address_say_which_rule_which_object_and_which_stream() {
     it.world.look_up("other.example.com.").await;
     assert_eq!(it.reasons("other.example.com").await, ["NoRule"]);
 }
-
-#[tokio::test]
-async fn without_a_collector_nothing_is_told_and_the_status_is_another() {
-    let folder = tempfile::tempdir().unwrap();
-    let nowhere = format!("unix://{}", folder.path().join("x.sock").display());
-    let explain = |inspect: String| async move {
-        let args = ["explain", NAME, "--collector", &inspect];
-        let Output { status, stdout, .. } = programs::run("egress", &args).await;
-        assert_eq!(status.code(), Some(2));
-        String::from_utf8(stdout).unwrap()
-    };
-    let error = explain(nowhere.clone()).await;
-    assert!(
-        error.contains(&format!("the collector {nowhere} does not answer: ")),
-        "{error}"
-    );
-    // An admin server is no inspect server.
-    let it = Explain::start(&[NAME]).await;
-    let admin = it.world.collector.admin().address();
-    let error = explain(format!("tcp://{admin}")).await;
-    assert!(error.contains("404"), "{error}");
-}

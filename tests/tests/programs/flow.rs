@@ -3,34 +3,14 @@
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id};
 use tests::world::{Setup, World};
 
-const ZONE: &str = "
-www     IN A     192.0.2.10
-www     IN A     192.0.2.11
-www     IN AAAA  2001:db8::10
-chain   IN CNAME middle
-middle  IN CNAME end
-end     IN A     192.0.2.20
-end     IN AAAA  2001:db8::20
-*.apps  IN A     192.0.2.30
-*.apps  IN AAAA  2001:db8::30
-apps    IN A     192.0.2.31
-shared  IN A     192.0.2.32
-zero  0 IN A     192.0.2.40
-other   IN A     192.0.2.50
-";
-
-async fn world(allow: &[&str]) -> World {
-    World::start(Setup {
-        zone: ZONE,
-        allow,
-        ..Setup::default()
-    })
-    .await
-}
-
 #[tokio::test]
 async fn ipv4_and_ipv6_addresses_reach_the_rows_that_ovn_kubernetes_would_make() {
-    let world = world(&["www.example.com"]).await;
+    let world = World::start(Setup {
+        zone: "www IN A 192.0.2.10\nwww IN A 192.0.2.11\nwww IN AAAA 2001:db8::10",
+        allow: &["www.example.com"],
+        ..Setup::default()
+    })
+    .await;
     let name = "www.example.com.";
     let [a, aaaa] = world.look_up(name).await;
     assert_eq!((a.addresses().len(), aaaa.addresses().len()), (2, 1));
@@ -66,49 +46,4 @@ async fn ipv4_and_ipv6_addresses_reach_the_rows_that_ovn_kubernetes_would_make()
         ("2001:db8::10", 1200),
     ];
     assert_eq!(found, wanted);
-}
-
-#[tokio::test]
-async fn a_wildcard_takes_exactly_one_label() {
-    let world = world(&["*.apps.example.com"]).await;
-    let set = "*.apps.example.com.";
-    // The zone answers all of these; only the first two have exactly one label before the wildcard's.
-    for name in [
-        "one.apps.example.com.",
-        "two.apps.example.com.",
-        "apps.example.com.",
-        "a.b.apps.example.com.",
-    ] {
-        let [a, _] = world.look_up(name).await;
-        assert_eq!(a.addresses().len(), 1, "{name}");
-    }
-    world.settle().await;
-    world.expect_set(set, Family::V4, &["192.0.2.30"]).await;
-    world.expect_set(set, Family::V6, &["2001:db8::30"]).await;
-    let object = world.store.object(set).expect("an object of the wildcard");
-    let mut names: Vec<String> = object
-        .status
-        .unwrap()
-        .resolved_names
-        .into_iter()
-        .map(|entry| entry.dns_name)
-        .collect();
-    names.sort();
-    assert_eq!(names, ["one.apps.example.com.", "two.apps.example.com."]);
-}
-
-#[tokio::test]
-async fn a_name_that_no_rule_names_leaves_no_trace() {
-    let world = world(&["www.example.com"]).await;
-    world.look_up("other.example.com.").await;
-    world.settle().await;
-    let mut names: Vec<String> = world
-        .store
-        .objects()
-        .into_iter()
-        .map(|object| object.spec.name)
-        .collect();
-    names.sort();
-    assert_eq!(names, ["*.fence.test.", "www.example.com."]);
-    world.expect_no_rows("other.example.com.").await;
 }

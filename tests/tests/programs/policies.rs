@@ -1,7 +1,5 @@
 //! The policy-writer with a folder.
 
-mod answers;
-
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};

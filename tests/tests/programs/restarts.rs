@@ -2,7 +2,7 @@
 //! leave its set meanwhile, and new answers must arrive again without help. CoreDNS redials a lost reader every 10
 //! seconds.
 
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
 
 use proto::api::Family;
 use tests::{
@@ -48,97 +48,6 @@ async fn expect_flow_and_no_loss(world: &World, history: &Monitor) {
     world.expect_flow(LATE, Family::V4, "192.0.2.40").await;
     assert_eq!(history.departures().await, [""; 0]);
     expect_what_was_there(world).await;
-}
-
-#[tokio::test]
-async fn coredns_is_killed_and_starts_again() {
-    let mut world = world().await;
-    let history = world.monitor().await;
-    world.coredns.process().kill();
-    world.coredns.restart().await;
-    expect_flow_and_no_loss(&world, &history).await;
-}
-
-#[tokio::test]
-async fn the_collector_is_killed_and_starts_again() {
-    let mut world = world().await;
-    let history = world.monitor().await;
-    let before = stored(&world);
-    world.collector.process().kill();
-    assert_eq!(stored(&world), before);
-    world.collector.restart().await;
-    world.collector.ready().await;
-    expect_flow_and_no_loss(&world, &history).await;
-}
-
-#[tokio::test]
-async fn the_collector_is_restarted_in_order() {
-    let mut world = world().await;
-    let history = world.monitor().await;
-    let before = stored(&world);
-    world.collector.process().terminate().await;
-    assert_eq!(stored(&world), before);
-    world.collector.restart().await;
-    world.collector.ready().await;
-    expect_flow_and_no_loss(&world, &history).await;
-}
-
-#[tokio::test]
-async fn the_ovn_writer_is_killed_and_starts_again() {
-    let mut world = world().await;
-    let history = world.monitor().await;
-    world.ovn_writer.process().kill();
-    // Answers meanwhile are in the store, and in the database as soon as a writer runs.
-    world.look_up(LATE).await;
-    world.ovn_writer.restart().await;
-    world.ovn_writer.ready().await;
-    world.expect_set(LATE, Family::V4, &["192.0.2.40"]).await;
-    expect_flow_and_no_loss(&world, &history).await;
-}
-
-#[tokio::test]
-async fn the_northbound_database_is_killed_and_starts_again() {
-    let mut world = world().await;
-    let before = rows(&world);
-    world.northbound.process().kill();
-    world.look_up(LATE).await;
-    world.northbound.restart().await;
-    let history = world.monitor().await;
-    world.expect_set(LATE, Family::V4, &["192.0.2.40"]).await;
-    expect_flow_and_no_loss(&world, &history).await;
-    assert_eq!(rows(&world), before, "a row was made anew");
-}
-
-#[tokio::test]
-async fn a_database_that_comes_back_empty_is_filled_again() {
-    let mut world = world().await;
-    world.northbound.process().kill();
-    fs::remove_file(world.workdir.join("nb.db")).unwrap();
-    world.northbound = tests::northbound::Northbound::start(world.workdir.path()).await;
-    expect_what_was_there(&world).await;
-}
-
-#[tokio::test]
-async fn a_starting_ovn_writer_that_finds_no_objects_empties_no_set_in_use() {
-    let mut world = world().await;
-    let names = ["www.example.com.", "*.apps.example.com."].map(str::to_owned);
-    world.northbound.create_acls(&names, false);
-    let history = world.monitor().await;
-    world.collector.process().kill();
-    world.ovn_writer.process().kill();
-    // The objects are lost while no writer runs: an empty folder must not close everything.
-    for file in fs::read_dir(world.store.objects_folder()).unwrap() {
-        fs::remove_file(file.unwrap().path()).unwrap();
-    }
-    world.ovn_writer.restart().await;
-    world.ovn_writer.ready().await;
-    // The writer works: an unused name is added, and another address replaces the first one.
-    world.store.write_status(LATE, &["192.0.2.40"]);
-    world.expect_set(LATE, Family::V4, &["192.0.2.40"]).await;
-    world.store.write_status(LATE, &["192.0.2.41"]);
-    world.expect_set(LATE, Family::V4, &["192.0.2.41"]).await;
-    assert_eq!(history.departures().await, ["late.example.com. 192.0.2.40"]);
-    expect_what_was_there(&world).await;
 }
 
 #[tokio::test]

@@ -1,19 +1,11 @@
-//! Long-term requirements, with CoreDNS before an upstream that changes, fails and stays silent. Each of these has a
-//! long version, see [`tests::soak`].
+//! Long-term requirements. Each of these has a long version, see [`tests::soak`].
 
-mod burst;
-mod completeness;
-mod dead;
 mod first;
-mod restarted;
-mod rotating;
 mod tenants;
 
 use std::{
     net::{IpAddr, Ipv4Addr},
     ops::Range,
-    sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
 };
 
 use hickory_proto::op::ResponseCode;
@@ -21,7 +13,7 @@ use proto::api::Family;
 use tests::{
     upstream::{Asked, Say, Scripted, Speech},
     wait::eventually,
-    world::{Setup, World},
+    world::World,
 };
 
 /// A unique number as an address: of 198.18.0.0/15, the network for benchmarks (RFC 2544), or of 2001:db8::/32.
@@ -39,32 +31,6 @@ fn address(number: u32, v6: bool) -> IpAddr {
 fn number(name: &str) -> Option<u32> {
     let label = name.split('.').next()?;
     label.get(1..)?.parse().ok()
-}
-
-/// A script: each answer has a new address, and is passed to `answered`.
-fn rotating(
-    ttl: Duration,
-    answered: impl Fn(IpAddr, &Asked) + Send + Sync,
-) -> impl Fn(&Asked) -> Vec<Say> + Send + Sync {
-    let count = AtomicU32::new(0);
-    let ttl = u32::try_from(ttl.as_secs()).unwrap();
-    move |asked| {
-        let ip = address(count.fetch_add(1, Ordering::SeqCst), asked.is_v6());
-        answered(ip, asked);
-        asked.ips(&[ip], ttl).say()
-    }
-}
-
-/// A world with rules for names of this upstream, whose collector does look-ups.
-async fn looking_up(upstream: &Scripted, allow: &[&str], collector: &[&str]) -> World {
-    let mut world = World::start(Setup {
-        allow,
-        upstream: Some(upstream.address),
-        ..Setup::default()
-    })
-    .await;
-    world.restart_asking(collector).await;
-    world
 }
 
 /// A script: `n17.up.test` has address 17 of its family, and the name of the zone itself has no data.

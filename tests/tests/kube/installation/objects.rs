@@ -6,15 +6,6 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use tests::chart::{self, OVN_WRITER};
-
-use super::{NAMESPACE, VALUES};
-
-/// The template of the ovn-writer's pods.
-pub(crate) fn writer_template() -> Value {
-    let objects = chart::render(NAMESPACE, &VALUES);
-    chart::find(&objects, "DaemonSet", OVN_WRITER).data["spec"]["template"].clone()
-}
 
 /// A pod of ovn-kubernetes' Helm chart, as far as it shows its flag.
 pub(crate) fn ovnkube(has_flag: bool) -> Value {

@@ -7,7 +7,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams, PostParams},
     core::NamespaceResourceScope,
 };
 use proto::api::{DnsName, DnsNameResolver, DnsResolver, IpMap, object_name};
@@ -44,11 +44,6 @@ impl World {
             client,
             known: Mutex::default(),
         }
-    }
-
-    /// Another policy-writer.
-    pub(super) async fn another(&self, flags: &[&str]) -> Program {
-        start_as(&self.workdir, &self.server.kubeconfig(), flags).await
     }
 
     /// Another policy-writer, with the rights of this kubeconfig.
@@ -97,16 +92,6 @@ impl World {
         self.status(name, json!({"resolvedNames": [entry]})).await;
     }
 
-    /// Says why a name has no address.
-    pub(super) async fn fail(&self, name: &str, reason: &str) {
-        let condition = json!({
-            "type": "Degraded", "status": "True", "reason": reason, "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        });
-        let entry = json!({"dnsName": name, "resolvedAddresses": [], "conditions": [condition]});
-        self.status(name, json!({"resolvedNames": [entry]})).await;
-    }
-
     pub(super) async fn status(&self, name: &str, status: Value) {
         let object = object_name(&DnsName::parse(name).unwrap(), 0);
         let is_new = self.known.lock().unwrap().insert(name.to_owned());
@@ -125,21 +110,6 @@ impl World {
         let params = PatchParams::default();
         let patched = self.names().patch_status(&object, &params, &patch).await;
         patched.unwrap();
-    }
-
-    /// Deletes all DNSNameResolver objects and creates them again, without statuses.
-    pub(super) async fn restore_names(&self) {
-        let names: Vec<_> = std::mem::take(&mut *self.known.lock().unwrap())
-            .into_iter()
-            .collect();
-        for name in &names {
-            let object = object_name(&DnsName::parse(name).unwrap(), 0);
-            let params = DeleteParams::default();
-            self.names().delete(&object, &params).await.unwrap();
-        }
-        for name in &names {
-            self.status(name, json!({})).await;
-        }
     }
 
     pub(super) async fn read<K>(&self, name: &str) -> Option<K>
@@ -190,38 +160,12 @@ impl World {
         .await;
     }
 
-    /// Waits until the policy allows these addresses, and perhaps others.
-    pub(super) async fn has_at_least(&self, name: &str, addresses: &[&str]) {
-        let what = format!("the policy {name} has {addresses:?}");
-        eventually(&what, async || {
-            let policy = self.policy(name).await.ok_or("there is none")?;
-            let found = addresses_of(&policy);
-            let has = |text: &&str| found.contains(&text.parse().unwrap());
-            let has_all = addresses.iter().all(has);
-            has_all.then_some(()).ok_or(format!("{found:?}"))
-        })
-        .await;
-    }
-
     pub(super) async fn condition(&self, name: &str, kind: &str) -> Condition {
         eventually(&format!("the condition {kind}"), async || {
             let status = self.read_resolver(name).await.status.unwrap_or_default();
             let mut conditions = status.conditions.into_iter();
             let found = conditions.find(|it| it.type_ == kind);
             found.ok_or_else(|| "there is none".to_owned())
-        })
-        .await
-    }
-
-    /// Waits for the condition with this status.
-    pub(super) async fn becomes(&self, name: &str, kind: &str, status: &str) -> Condition {
-        eventually(&format!("{kind} is {status}"), async || {
-            let condition = self.condition(name, kind).await;
-            if condition.status == status {
-                Ok(condition)
-            } else {
-                Err(format!("{condition:?}"))
-            }
         })
         .await
     }
@@ -236,14 +180,6 @@ impl World {
             }
         })
         .await;
-    }
-
-    /// The versions of the objects of a DNSResolver and of itself.
-    pub(super) async fn versions(&self, name: &str) -> Vec<Option<String>> {
-        let policy = self.policy(name).await.unwrap().metadata.resource_version;
-        let map = self.map(name).await.unwrap().metadata.resource_version;
-        let resolver = self.read_resolver(name).await.metadata.resource_version;
-        vec![policy, map, resolver]
     }
 }
 
