@@ -164,19 +164,6 @@ async fn folder_that_vanishes_takes_nothing_out() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn unreadable_object_keeps_addresses_of_its_name() {
-    let (mut fixture, _) = Fixture::start(2, false).await;
-    fixture.store.write_garbage(&name(0));
-    fixture.outlast().await;
-    fixture.kill_writer().await;
-    fixture.start_writer();
-    fixture.outlast().await;
-    assert_eq!(fixture.closings(), NONE);
-    fixture.store.write_status(&name(0), &["10.9.0.1"]);
-    fixture.database.expect(&name(0), V4, &["10.9.0.1"]).await;
-}
-
 /// How a database is restored.
 #[derive(Clone, Copy, Debug)]
 enum Restore {
