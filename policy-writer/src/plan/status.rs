@@ -144,4 +144,12 @@ mod tests {
             time(&first)
         );
     }
+
+    #[test]
+    fn a_message_has_at_most_twenty_names() {
+        let names: Vec<String> = (0..25).map(|i| format!("n{i}")).collect();
+        let text = some_names(names.iter().map(String::as_str));
+        assert!(text.ends_with("n19 and 5 more"), "{text}");
+        assert_eq!(some_names(["a", "b"]), "a, b");
+    }
 }
