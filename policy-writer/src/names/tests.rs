@@ -62,16 +62,6 @@ fn subject() -> Subject {
 }
 
 #[test]
-fn status_without_address_takes_it_out() {
-    let mut subject = subject();
-    assert!(subject.apply(status(&[entry(NAME, &["192.0.2.2"], None)])));
-    assert_eq!(subject.addresses(NAME), ["192.0.2.2"]);
-    assert!(!subject.apply(status(&[entry(NAME, &["192.0.2.2"], None)])));
-    assert!(subject.apply(status(&[entry(NAME, &[], Some("NXDOMAIN"))])));
-    assert_eq!(subject.addresses(NAME), [""; 0]);
-}
-
-#[test]
 fn absence_takes_no_address_out() {
     let key = ObjectKey {
         namespace: "names".to_owned(),

@@ -71,61 +71,6 @@ fn objects_are_written_once_each_name_is_answered() {
 }
 
 #[test]
-fn changes_within_a_second_go_together() {
-    let mut world = World::ready(
-        "a",
-        json!({"domainList": ["one.example.com"]}),
-        &["192.0.2.1"],
-    );
-    world.pass(5);
-    let writes = world.writes;
-    for last in 2..10 {
-        world.name("one.example.com.", &[&format!("192.0.2.{last}")]);
-        world.run();
-    }
-    // A policy and an IPMap: for the first change, and for all others.
-    assert_eq!(world.writes - writes, 2);
-    world.pass(1);
-    assert_eq!(world.writes - writes, 4);
-    assert_eq!(world.policy("a").unwrap(), ["192.0.2.9"]);
-}
-
-#[test]
-fn name_that_leaves_takes_its_own_addresses_out() {
-    let list = json!({"domainList": ["one.example.com", "two.example.com"]});
-    let mut world = World::ready("a", list, &["192.0.2.1"]);
-    world.name("two.example.com.", &["192.0.2.1", "192.0.2.2"]);
-    world.pass(5);
-    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1", "192.0.2.2"]);
-    // An unanswered name does not delay it.
-    world.resolver(
-        "a",
-        json!({"domainList": ["one.example.com", "three.example.com"]}),
-    );
-    world.run();
-    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
-}
-
-#[test]
-fn restart_loses_no_address_while_a_name_is_unanswered() {
-    let list = json!({"domainList": ["one.example.com", "two.example.com"]});
-    let mut world = World::ready("a", list, &["192.0.2.1"]);
-    world.name("two.example.com.", &["192.0.2.2"]);
-    world.pass(5);
-    // The objects come back from a backup without their statuses.
-    world.silence("one.example.com.");
-    world.restart();
-    world.pass(30);
-    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1", "192.0.2.2"]);
-    let ips = |world: &World| world.map("a").data.unwrap().domains[0].ips.clone();
-    assert_eq!(ips(&world), ["192.0.2.1/32"]);
-    world.name("one.example.com.", &["192.0.2.7"]);
-    world.run();
-    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2", "192.0.2.7"]);
-    assert_eq!(ips(&world), ["192.0.2.7/32"]);
-}
-
-#[test]
 fn object_of_another_owner_is_left_alone_and_named() {
     let mut world = World::new();
     world.foreign_policy("a", None);
@@ -232,22 +177,6 @@ fn other_kind_deletes_the_policy_with_an_event() {
 }
 
 #[test]
-fn addresses_of_an_unmarked_object_are_not_kept() {
-    let mut world = World::new();
-    world.old_operator("a", &["192.0.2.50"]);
-    world.resolver("a", json!({"domainList": ["one.example.com"]}));
-    world.name("one.example.com.", &["192.0.2.1"]);
-    world.run();
-    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
-}
-
-/// The first addresses of 198.18.0.0/15.
-fn addresses(count: u32) -> Vec<String> {
-    let address = |i: u32| std::net::Ipv4Addr::from(0xc612_0000 + i).to_string();
-    (0..count).map(address).collect()
-}
-
-#[test]
 fn namespace_that_writes_much_delays_no_other() {
     let mut world = World::new();
     let label = "a".repeat(60);
@@ -271,32 +200,6 @@ fn namespace_that_writes_much_delays_no_other() {
     world.pass(60);
     let last = world.map("large-39").data.unwrap().domains.pop();
     assert_eq!(last.unwrap().name, name(503));
-}
-
-#[test]
-fn addresses_beyond_5000_are_left_out_and_stored_ones_stay() {
-    let mut world = World::new();
-    let all = addresses(5_002);
-    let texts: Vec<_> = all.iter().map(String::as_str).collect();
-    let list = ["*.example.org", "one.example.com"];
-    world.resolver("a", json!({"domainList": list}));
-    world.name("*.example.org.", &texts[..2]);
-    world.name("one.example.com.", &texts[2..5_001]);
-    world.run();
-    let policy = |world: &World| world.policy("a").unwrap();
-    let present = policy(&world);
-    assert_eq!(present.len(), 5_000);
-    let condition = world.condition("a", "LimitExceeded");
-    assert!(
-        condition.message.ends_with("*.example.org"),
-        "{condition:?}"
-    );
-    assert_eq!(facts::totals(&world.planner).left_out_addresses, 1);
-    world.name("one.example.com.", &texts[2..]);
-    world.restart();
-    world.pass(30);
-    assert_eq!(policy(&world), present);
-    assert_eq!(facts::totals(&world.planner).left_out_addresses, 2);
 }
 
 fn refused(name: &str, guard: &str) -> Value {
@@ -353,20 +256,6 @@ fn resolver_whose_pods_cannot_reach_dns_is_named() {
 }
 
 #[test]
-fn refused_write_is_reported_and_tried_again() {
-    let mut world = World::new();
-    world.refuses = Output::ALL.into();
-    world.resolver("a", json!({"domainList": ["one.example.com"]}));
-    world.name("one.example.com.", &["192.0.2.1"]);
-    world.run();
-    assert_eq!(world.condition("a", "Written").reason, "Refused");
-    world.refuses.clear();
-    world.pass(60);
-    assert!(world.status("a").ready);
-    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
-}
-
-#[test]
 fn standby_writes_nothing_and_a_new_leader_takes_over() {
     let mut world = World::ready(
         "a",
@@ -420,18 +309,6 @@ fn set_of_unanswered_names_has_no_address_of_a_policy() {
     world.restart();
     world.pass(20);
     assert_eq!(world.set("a").spec.nets, ["192.0.2.1/32"]);
-}
-
-#[test]
-fn unknown_type_keeps_the_policy_after_a_restart() {
-    let list = json!({"domainList": ["one.example.com"]});
-    let mut world = World::ready("a", list, &["192.0.2.1"]);
-    world.silence("one.example.com.");
-    let unknown = json!({"domainList": ["one.example.com"], "generateType": "unknown"});
-    world.resolver("a", unknown);
-    world.restart();
-    world.pass(20);
-    assert_eq!(world.policy("a").unwrap(), ["192.0.2.1"]);
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn key(namespace: &str, name: &str) -> ObjectKey {
 }
 
 /// Adds a name to a status by compare-and-swap, until it holds.
-pub async fn add_name(store: &impl Store, key: &ObjectKey, name: &str) {
+async fn add_name(store: &impl Store, key: &ObjectKey, name: &str) {
     loop {
         let mut object: DnsNameResolver = store.get(key).await.unwrap();
         let names = &mut object.status.get_or_insert_default().resolved_names;

@@ -83,3 +83,27 @@ async fn peer_that_comes_back_has_the_share_of_the_queue_that_it_had() {
     }
     assert_eq!(fill(&take("192.0.2.1:1")), share);
 }
+
+#[test]
+fn who_is_connected_is_told_with_what_came_and_what_was_dropped() {
+    let connections = table();
+    let one = connections.permit(&peer("192.0.2.1:1"), true).unwrap();
+    let two = connections.permit(&peer("192.0.2.1:2"), true).unwrap();
+    let gone = connections.permit(&peer("192.0.2.2:1"), true).unwrap();
+    let lost = Drops { queue: 1, share: 2 };
+    one.count(10, Drops::default());
+    two.count(5, lost);
+    gone.count(1, lost);
+    drop(gone);
+    let view = PeerFacts {
+        peer: "192.0.2.1".to_owned(),
+        is_known: true,
+        connections: 2,
+        frames: 15,
+        lost: 3,
+    };
+    assert_eq!(connections.view(), [view]);
+    let _unknown = connections.permit(&peer("192.0.2.3:1"), false).unwrap();
+    let known = connections.known_addresses();
+    assert_eq!(known, [Some([192, 0, 2, 1].into())].into());
+}

@@ -20,22 +20,6 @@ fn none() -> BTreeSet<IpAddr> {
 }
 
 #[test]
-fn each_name_has_its_addresses_as_blocks_in_order() {
-    let names = [
-        name("WWW.Example.com", [2, 1]),
-        name("empty.example.com.", []),
-    ];
-    let got = content(&names, &none(), &none(), MAX_ADDRESSES);
-    let map = serde_json::to_value(got.ip_map()).unwrap();
-    let expected = serde_json::json!({"domains": [
-        {"name": "WWW.Example.com", "ips": ["192.0.2.1/32", "192.0.2.2/32"]},
-        {"name": "empty.example.com.", "ips": []},
-    ]});
-    assert_eq!(map, expected);
-    assert_eq!(got.nets(), ["192.0.2.1/32", "192.0.2.2/32"]);
-}
-
-#[test]
 fn stored_addresses_stay_at_the_limit_and_wildcards_go_last() {
     let names = [
         name("*.example.com", 0..4),

@@ -34,28 +34,6 @@ fn restore_of_etcd_makes_lower_versions_count() {
 }
 
 #[test]
-fn result_from_before_a_restore_is_read_again() {
-    let mut world = World::ready(
-        "a",
-        json!({"domainList": ["one.example.com"]}),
-        &["192.0.2.1"],
-    );
-    world.pass(5);
-    let backup = world.back_up();
-    world.name("one.example.com.", &["192.0.2.2"]);
-    let jobs = world.planner.next_jobs(16, world.now());
-    let done: Vec<_> = jobs.into_iter().map(|job| world.carry_out(job)).collect();
-    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
-    world.restore(backup);
-    for done in done {
-        world.planner.finished(done, world.now());
-    }
-    world.pass(3);
-    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
-    assert_eq!(ips(&world, "a"), ["192.0.2.2/32"]);
-}
-
-#[test]
 fn kind_that_cannot_be_read_stops_no_other() {
     let mut world = World::new();
     world.unread = [Output::Map, Output::Set].into();
@@ -93,54 +71,6 @@ fn kind_that_cannot_be_read_stops_no_other() {
 }
 
 #[test]
-fn set_that_is_read_late_keeps_its_addresses() {
-    let mut world = World::new();
-    let spec = json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"});
-    world.resolver("a", spec);
-    world.name("one.example.com.", &["192.0.2.1"]);
-    world.pass(5);
-    world.silence("one.example.com.");
-    world.unread = [Output::Set].into();
-    world.restart();
-    // The IPMap is planned, and the group of sets becomes known after it.
-    let now = world.now();
-    world.planner.reset_sets(false, now);
-    world.pass(20);
-    assert_eq!(world.condition("a", "Written").reason, "NotServed");
-    let now = world.now();
-    world.planner.reset_sets(true, now);
-    world.pass(5);
-    world.unread.clear();
-    world.list(Output::Set);
-    world.pass(20);
-    assert_eq!(world.set("a").spec.nets, ["192.0.2.1/32"]);
-    assert_eq!(ips(&world, "a"), ["192.0.2.1/32"]);
-}
-
-#[test]
-fn set_whose_group_was_away_keeps_its_addresses() {
-    let mut world = World::new();
-    world.planner.reset_sets(true, world.now());
-    world.list(Output::Set);
-    let spec = json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"});
-    world.resolver("a", spec);
-    world.name("one.example.com.", &["192.0.2.1"]);
-    world.pass(20);
-    world.silence("one.example.com.");
-    world.restart();
-    world.pass(20);
-    assert_eq!(world.set("a").spec.nets, ["192.0.2.1/32"]);
-    world.planner.reset_sets(false, world.now());
-    // Another policy-writer has written it.
-    let stored = world.sets.get_mut(&key("a")).unwrap();
-    stored.spec.nets = vec!["192.0.2.2/32".to_owned()];
-    world.planner.reset_sets(true, world.now());
-    world.list(Output::Set);
-    world.pass(20);
-    assert_eq!(world.set("a").spec.nets, ["192.0.2.2/32"]);
-}
-
-#[test]
 fn policy_stays_until_each_wanted_object_is_there() {
     let list = json!({"domainList": ["one.example.com"]});
     let set = json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"});
@@ -171,34 +101,6 @@ fn policy_stays_until_each_wanted_object_is_there() {
     world.resolver("c", set);
     world.pass(60);
     assert!(world.policy("c").is_some());
-}
-
-#[test]
-fn old_set_follows_the_names_until_the_policy_is_there() {
-    let mut world = World::new();
-    world.planner.reset_sets(true, world.now());
-    world.list(Output::Set);
-    let names = json!({"domainList": ["one.example.com"], "generateType": "CalicoNetworkSet"});
-    world.resolver("a", names);
-    world.name("one.example.com.", &["192.0.2.1"]);
-    world.pass(20);
-    world.foreign_policy("a", None);
-    world.resolver("a", json!({"domainList": ["one.example.com"]}));
-    world.pass(20);
-    assert_eq!(world.set("a").spec.nets, ["192.0.2.1/32"]);
-    world.name("one.example.com.", &["192.0.2.2"]);
-    world.pass(20);
-    assert_eq!(world.set("a").spec.nets, ["192.0.2.2/32"]);
-    // After a restart the name has no answer at first.
-    world.silence("one.example.com.");
-    world.restart();
-    world.pass(20);
-    assert_eq!(world.set("a").spec.nets, ["192.0.2.2/32"]);
-    world.delete_policy("a");
-    world.name("one.example.com.", &["192.0.2.2"]);
-    world.pass(20);
-    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
-    assert!(!world.sets.contains_key(&key("a")));
 }
 
 #[test]
@@ -275,31 +177,4 @@ fn resolver_that_goes_while_its_job_runs_leaves_no_orphan() {
     }
     world.pass(5);
     assert_eq!(world.policy("a"), None);
-}
-
-/// The status without its times.
-fn facts(world: &World) -> (bool, Vec<String>) {
-    let status = world.status("a");
-    let conditions = status.conditions.into_iter();
-    let texts = conditions.map(|it| format!("{}={} {}", it.type_, it.status, it.message));
-    (status.ready, texts.collect())
-}
-
-#[test]
-fn status_that_changes_while_it_is_written_is_put_right() {
-    let list = json!({"domainList": ["one.example.com"]});
-    let mut world = World::ready("a", list.clone(), &["192.0.2.1"]);
-    world.pass(20);
-    // A new generation has to be in the status.
-    world.resolver("a", list);
-    let jobs = world.planner.next_jobs(16, world.now());
-    let done: Vec<_> = jobs.into_iter().map(|job| world.carry_out(job)).collect();
-    let right = facts(&world);
-    assert!(right.0);
-    world.spoil_status("a", true);
-    for done in done {
-        world.planner.finished(done, world.now());
-    }
-    world.pass(10);
-    assert_eq!(facts(&world), right);
 }

@@ -50,8 +50,6 @@ pub(crate) struct World {
     pub(crate) status_writes: usize,
     /// The kinds of which the store refuses every write.
     pub(crate) refuses: BTreeSet<Output>,
-    /// How many writes it refused.
-    pub(crate) refused: usize,
     /// The kinds that cannot be listed.
     pub(crate) unread: BTreeSet<Output>,
     reports: Vec<Report>,
@@ -80,7 +78,6 @@ impl World {
             writes: 0,
             status_writes: 0,
             refuses: BTreeSet::new(),
-            refused: 0,
             unread: BTreeSet::new(),
             reports: Vec::new(),
         };
@@ -256,28 +253,6 @@ impl World {
             json!({"podSelector": {}, "policyTypes": ["Egress"], "egress": [{}]}),
             metadata,
         );
-    }
-
-    /// A write of dns-resolution-operator. It keeps annotations.
-    pub(crate) fn old_operator(&mut self, name: &str, addresses: &[&str]) {
-        let ips: Vec<_> = addresses.iter().map(|ip| format!("{ip}/32")).collect();
-        let to: Vec<_> = ips
-            .iter()
-            .map(|cidr| json!({"ipBlock": {"cidr": cidr}}))
-            .collect();
-        let owner = controller_reference(name, &format!("uid-{name}"));
-        let metadata = |old: Option<&ObjectMeta>| ObjectMeta {
-            owner_references: Some(vec![owner.clone()]),
-            ..old.cloned().unwrap_or_default()
-        };
-        let policy = metadata(self.policies.get(&key(name)).map(|it| &it.metadata));
-        let map = metadata(self.maps.get(&key(name)).map(|it| &it.metadata));
-        self.put_policy(
-            name,
-            json!({"podSelector": {}, "policyTypes": ["Egress"], "egress": [{"to": to}]}),
-            policy,
-        );
-        self.put_map(name, json!([{"name": "one.example.com", "ips": ips}]), map);
     }
 
     /// A tenant writes an address into the IPMap, or makes one.

@@ -62,10 +62,7 @@ impl World {
         let refuses = self.refuses.contains(&operation.output());
         let output = operation.output();
         match operation {
-            Operation::Put(_) if refuses => {
-                self.refused += 1;
-                (output, OperationResult::Failed(refusal))
-            }
+            Operation::Put(_) if refuses => (output, OperationResult::Failed(refusal)),
             Operation::Put(object) => {
                 let Object { metadata, body } = *object;
                 self.writes += 1;

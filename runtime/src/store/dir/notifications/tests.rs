@@ -69,3 +69,19 @@ async fn overflow_of_the_kernels_queue_leads_to_a_list() {
     assert!(changes(subject).1);
     assert_eq!(changes(subject), (vec![], false));
 }
+
+#[tokio::test]
+async fn file_is_due_at_once_when_it_was_closed_renamed_or_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let subject = &mut subject(dir.path());
+    let path = dir.path().join("a.yaml");
+    fs::write(&path, "text").unwrap();
+    subject.wait().await;
+    assert_eq!(changes(subject), file("a.yaml", true));
+    fs::write(dir.path().join(".new"), "text").unwrap();
+    assert_eq!(changes(subject), (vec![], false));
+    fs::rename(dir.path().join(".new"), &path).unwrap();
+    assert_eq!(changes(subject), file("a.yaml", true));
+    fs::remove_file(&path).unwrap();
+    assert_eq!(changes(subject), file("a.yaml", true));
+}

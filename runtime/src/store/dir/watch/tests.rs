@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use ::metrics::with_local_recorder;
+use metrics_exporter_prometheus::PrometheusBuilder;
 use proto::api::DnsNameResolver;
 use tempfile::TempDir;
 
@@ -195,4 +197,45 @@ fn root_that_goes_deletes_nothing_however_long_ago_a_file_went() {
     }
     fs::rename(&aside, subject.dir.path()).unwrap();
     assert_eq!(subject.scan(), ["synced b"]);
+}
+
+#[test]
+fn bad_files_are_counted_and_named() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let expect = |name, value| {
+        let sample = format!("{name}{{kind=\"DNSNameResolver\",scope=\"*\"}} {value}\n");
+        let metrics = recorder.handle().render();
+        assert!(metrics.contains(&sample), "{sample}{metrics}");
+    };
+    with_local_recorder(&recorder, || {
+        let mut subject = subject();
+        let root = subject.dir.path().to_owned();
+        subject.write("a", "half");
+        subject.write("Upper", &text_of("one.example.com."));
+        fs::write(root.join("rules.yml"), "[DNSNameResolver").unwrap();
+        fs::write(root.join("README.md"), "DNSNameResolver").unwrap();
+        fs::write(root.join("other.yaml"), "[another kind").unwrap();
+        for _ in 0..2 {
+            subject.scan();
+            expect("egress_store_undecodable_objects", 3);
+            expect("egress_store_in_sync", 1);
+        }
+        let bad = subject.watch.folder.bad_objects.list();
+        let places: Vec<_> = bad.iter().map(|bad| Path::new(&bad.place)).collect();
+        let expected = [
+            &subject.path("Upper.yaml"),
+            &subject.path("a.yaml"),
+            &root.join("rules.yml"),
+        ];
+        assert_eq!(places, expected);
+
+        subject.write("a", &text_of("two.example.com."));
+        subject.remove("Upper");
+        subject.scan();
+        expect("egress_store_undecodable_objects", 1);
+        expect("egress_store_decode_failures_total", 3);
+        fs::remove_dir_all(&root).unwrap();
+        subject.scan();
+        expect("egress_store_in_sync", 0);
+    });
 }
