@@ -273,26 +273,6 @@ fn what_is_known_of_an_object_that_cannot_be_read_holds() {
 }
 
 #[test]
-fn adopted_addresses_stay_until_an_object_speaks() {
-    let mut store = Store::new();
-    store.apply(Event::Synced(vec![]));
-    assert!(!store.desired.was_heard(&dns(W)));
-    let address: IpAddr = "10.0.0.1".parse().unwrap();
-    store
-        .desired
-        .adopt(&dns(W), &[address].into_iter().collect());
-    assert!(store.desired.was_heard(&dns(W)) && !store.of_name().is_present);
-    assert_eq!(store.wanted(), ["10.0.0.1"]);
-    store.applied(&[]);
-    assert_eq!(store.wanted(), ["10.0.0.1"]);
-    store.applied(&[&["10.0.0.2"]]);
-    assert_eq!(store.wanted(), ["10.0.0.2"]);
-    // Present names are not forgotten.
-    store.desired.forget(&dns(W));
-    assert!(store.of_name().is_present);
-}
-
-#[test]
 fn an_unusable_name_costs_that_object_alone() {
     let mut store = Store::new();
     let bad = object("dns-1", "single", &[&["10.0.0.1"]]);

@@ -1,9 +1,9 @@
 //! The OVSDB client alone.
 
-use ovsdb_replica::{Condition, Event, Operation, Outcome, Row, Until};
+use ovsdb_replica::{Condition, Event, Operation, Outcome};
 
 use crate::{
-    follow::{add, addresses, client, event, insert, make_row, transact, up},
+    follow::{client, event, insert, make_row, transact, up},
     harness::Database,
 };
 
@@ -63,30 +63,4 @@ async fn rows_beside_conditions_do_not_come() {
         assert!(matches!(event(&mut client).await, Event::Changed(names) if names.len() == 1));
         assert_eq!(client.replica().unwrap().len(), count);
     }
-}
-
-#[tokio::test]
-async fn wait_refuses_transaction_after_other_change() {
-    let database = Database::start().await;
-    let mut client = client(&database.northbound.remote());
-    up(&mut client).await;
-    let row = make_row(&mut client, "a1").await;
-    let guard = |name: &str| Operation::Wait {
-        table: "Address_Set".into(),
-        filter: vec![Condition::uuid(row)],
-        columns: vec!["name".into()],
-        until: Until::Equal,
-        rows: vec![Row::from([("name".into(), name.into())])],
-        timeout: 0,
-    };
-    let done = transact(&mut client, vec![guard("a1"), add(row, "10.0.0.1")]).await;
-    assert!(matches!(done, Outcome::Done(_)), "{done:?}");
-    match transact(&mut client, vec![guard("b1"), add(row, "10.0.0.2")]).await {
-        Outcome::Refused(refusal) => {
-            assert_eq!(refusal.operation, Some(0));
-            assert_eq!(refusal.reason.error, "timed out", "{refusal}");
-        }
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(addresses(&client).unwrap(), ["10.0.0.1"]);
 }

@@ -96,12 +96,6 @@ impl Cluster {
         line.map(str::to_owned).ok_or(status)
     }
 
-    /// The first characters of a server's id, which identify it.
-    pub(crate) fn server_id(&self, index: usize) -> String {
-        let id = self.status(index, "Server ID").unwrap();
-        id.split_whitespace().next().unwrap().to_owned()
-    }
-
     /// Runs `ovn-nbctl` against the leader.
     pub(crate) fn nbctl(&self, args: &[&str]) -> Result<String, String> {
         let mut command = Command::new("ovn-nbctl");

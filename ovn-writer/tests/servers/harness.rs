@@ -20,7 +20,6 @@ use runtime::{
 };
 use tests::{
     allowed::closings,
-    monitor::Monitor,
     northbound::{Northbound, Row},
     store::OBJECTS_NAMESPACE,
     transaction_log,
@@ -152,12 +151,6 @@ pub(crate) fn quick(mut policy: Policy) -> Policy {
     policy
 }
 
-/// For a database that ovn-kubernetes manages.
-pub(crate) fn managed(mut policy: Policy) -> Policy {
-    policy.is_managed = true;
-    policy
-}
-
 pub(crate) struct Database {
     pub(crate) northbound: Northbound,
     pub(crate) workdir: Workdir,
@@ -171,17 +164,6 @@ impl Database {
             northbound,
             workdir,
         }
-    }
-
-    /// Monitors the address sets from now on; the database must already have some.
-    pub(crate) async fn northbound_monitor(&self) -> Monitor {
-        let monitor = Monitor::start(self.workdir.path()).await;
-        eventually("the monitor knows what there is", async || {
-            let knows = !monitor.updates().is_empty();
-            knows.then_some(()).ok_or_else(|| "nothing".to_owned())
-        })
-        .await;
-        monitor
     }
 
     /// The addresses that left a set while a rule referred to it, as `NAME ADDRESS`, since the creation of the database

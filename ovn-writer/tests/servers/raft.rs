@@ -2,14 +2,11 @@
 
 use std::fs;
 
-use ovn_writer::address_set::NORTHBOUND;
-use ovsdb_replica::{Error, Event, Outcome};
+use ovsdb_replica::{Error, Outcome};
 
 use crate::{
     cluster::Cluster,
-    follow::{
-        Follower, add, addresses, client, down, event, insert, make_row, transact, until, up,
-    },
+    follow::{Follower, add, addresses, client, down, insert, make_row, transact, until, up},
 };
 
 fn holds(expected: &[&str]) -> impl Fn(&Follower) -> bool {
@@ -33,42 +30,6 @@ async fn of_several_remotes_the_leader_is_used_and_of_one_whatever_it_is() {
     let others = format!("{other},{}", cluster.servers[(leader + 2) % 3].remote());
     let error = down(&mut client(&others)).await;
     assert!(matches!(error, Error::NotLeader), "{error}");
-}
-
-#[tokio::test]
-async fn a_server_that_leaves_the_cluster_is_left() {
-    let cluster = Cluster::start(3).await;
-    let leader = cluster.leader().await;
-    let other = (leader + 1) % 3;
-    // A follower that leaves, and one that is expelled; the client may use any of them.
-    for (server, teller, args) in [
-        (other, other, vec!["cluster/leave", NORTHBOUND]),
-        ((leader + 2) % 3, leader, vec!["cluster/kick", NORTHBOUND]),
-    ] {
-        let mut follower = client(&cluster.servers[server].remote());
-        up(&mut follower).await;
-        let id = cluster.server_id(server);
-        let mut args = args;
-        if args[0] == "cluster/kick" {
-            args.push(&id);
-        }
-        cluster.servers[teller].control(&args).unwrap();
-        let error = down(&mut follower).await;
-        assert!(
-            matches!(
-                error,
-                Error::NotServed { .. } | Error::Canceled(_) | Error::Lost(_)
-            ),
-            "{error}"
-        );
-        // It does not return to that server; with the others as remotes it uses one of them.
-        for _ in 0..2 {
-            let tried = event(&mut follower).await;
-            assert!(matches!(tried, Event::Down { .. }), "{tried:?}");
-        }
-        let (remote, _) = up(&mut client(&cluster.remotes())).await;
-        assert_eq!(remote, cluster.servers[leader].remote());
-    }
 }
 
 #[tokio::test]

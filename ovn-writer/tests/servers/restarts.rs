@@ -16,32 +16,6 @@ use crate::{
 const W: &str = "www.example.com.";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_while_the_server_is_away_are_made_up_for() {
-    let mut database = Database::start().await;
-    let writer = RunningWriter::start(&database.northbound.remote());
-    writer
-        .store(Event::Synced(vec![
-            object(W, &["10.0.0.1"]),
-            object("b.example.", &[]),
-        ]))
-        .await;
-    database.expect(W, V4, &["10.0.0.1"]).await;
-    database.northbound.process().kill();
-    writer.applied(W, &["10.0.0.2"]).await;
-    writer
-        .store(Event::Synced(vec![object(W, &["10.0.0.3"])]))
-        .await;
-    database.northbound.restart().await;
-    database.expect(W, V4, &["10.0.0.3"]).await;
-    database
-        .expect_rows("the other is gone", "b.example.", V4, |rows| {
-            rows.is_empty()
-        })
-        .await;
-    writer.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_lost_is_filled_again() {
     let mut database = Database::start().await;
     let writer = RunningWriter::start(&database.northbound.remote());

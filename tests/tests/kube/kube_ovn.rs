@@ -61,9 +61,9 @@ async fn the_chart_for_kube_ovn_gives_the_rights_and_guards_the_statuses() {
         let object = object.map_err(|error| error.to_string())?;
         let status = object.status.ok_or("no status")?;
         let names = status.resolved_names.iter();
-        let mut addresses = names.flat_map(|name| &name.resolved_addresses);
-        let is_there = addresses.any(|address| address.ip == "192.0.2.1");
-        is_there.then_some(()).ok_or_else(|| format!("{status:?}"))
+        let addresses = names.flat_map(|name| &name.resolved_addresses);
+        let is_right = addresses.map(|it| it.ip.as_str()).eq(["192.0.2.1"]);
+        is_right.then_some(()).ok_or_else(|| format!("{status:?}"))
     })
     .await;
     collector.expect_leading(true).await;

@@ -191,35 +191,6 @@ fn the_last_new_addresses_have_their_rule_row_and_times() {
 }
 
 #[test]
-fn query_matches_names_and_rows_in_any_case() {
-    let mut world = World::new();
-    let objects = (0..2_000).map(|i| {
-        let name = format!("n{i}.example.com.");
-        crate::testing::object(&format!("o{i}"), &name, &[&["10.0.0.1"]])
-    });
-    world.store(Event::Synced(objects.collect()));
-    world.settle();
-    let all = facts(&world, "");
-    assert_eq!((all.name_count, all.sets.len()), (2_000, 1_000));
-    // No rule refers to any of them.
-    assert_eq!(all.unreferenced.len(), 1_000);
-    let some = facts(&world, "N77.").sets;
-    assert!(some.len() == 2 && some.iter().all(|set| set.name == "n77.example.com."));
-    let by_row = facts(&world, &some[0].set).sets;
-    assert_eq!(by_row[0].name, some[0].name);
-    assert_eq!(facts(&world, "<script>").sets, []);
-    let unconnected = Sides {
-        replica: None,
-        ..sides(&world)
-    };
-    let none = status(unconnected, &query("")).facts;
-    assert_eq!(
-        (none.name_count, none.sets, none.unreferenced),
-        (2_000, vec![], vec![])
-    );
-}
-
-#[test]
 fn pages_of_sets_by_name_follow_each_other_until_the_end() {
     let mut world = World::new();
     let objects = (0..600).map(|i| {

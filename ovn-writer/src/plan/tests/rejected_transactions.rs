@@ -107,28 +107,6 @@ fn who_is_to_blame_is_found_by_halves() {
 }
 
 #[test]
-fn new_writes_pass_rejected_ones_and_a_resync_retries_all_at_once() {
-    let mut world = World::new();
-    world.model.insert(clash(W, Family::V4));
-    let objects = vec![object("dns-1", W, &[]), object("dns-2", "b.example.", &[])];
-    world.store(Event::Synced(objects));
-    let operations = world.next().unwrap();
-    // It comes while the others are pending, and precedes them when they are refused.
-    world.store(Event::Applied(object("dns-3", "c.example.", &[])));
-    let outcome = world.model.transact(&operations);
-    assert!(matches!(world.finish(outcome), Finished::Refused(_)));
-    match world.step() {
-        Some(Finished::Done(done)) => assert_eq!(done.created, 2, "c.example. alone"),
-        other => panic!("{other:?}"),
-    }
-    ends(&mut world);
-    assert_eq!(world.model.rows.len(), 6);
-    assert!(world.next().is_none());
-    world.read();
-    assert!(world.next().is_some());
-}
-
-#[test]
 fn a_name_whose_changes_are_refused_waits_alone() {
     let mut world = World::new();
     world.store(many(3));

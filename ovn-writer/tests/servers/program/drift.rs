@@ -1,12 +1,14 @@
 //! Changes of other clients in address sets, and the program's repairs.
 
-use super::World;
-use crate::harness::Database;
 use proto::api::{
     DEFAULT_NETWORK_CONTROLLER,
     Family::{self, V4, V6},
     address_set_id, address_set_name,
 };
+use tests::monitor::Monitor;
+
+use super::World;
+use crate::harness::Database;
 
 const W: &str = "www.example.com.";
 const REPAIRS: &str = "egress_ovn_writer_repairs_total";
@@ -58,7 +60,8 @@ impl World {
 async fn beside_ovn_kubernetes_a_lasting_difference_is_repaired_and_counted() {
     let both = ["10.0.0.1", "10.0.0.2"];
     let world = managed().await;
-    let history = world.database.northbound_monitor().await;
+    let history = Monitor::start(world.database.workdir.path()).await;
+    assert_eq!(history.departures().await, [""; 0]);
     assert!(!world.warned());
     world.nbctl(&["add", "Address_Set", &set(V4), "addresses", "10.6.6.6"]);
     history.seen(W, V4, "10.6.6.6").await;
