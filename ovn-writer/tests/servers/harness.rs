@@ -151,6 +151,12 @@ pub(crate) fn quick(mut policy: Policy) -> Policy {
     policy
 }
 
+/// For a database that ovn-kubernetes manages.
+pub(crate) fn managed(mut policy: Policy) -> Policy {
+    policy.is_managed = true;
+    policy
+}
+
 pub(crate) struct Database {
     pub(crate) northbound: Northbound,
     pub(crate) workdir: Workdir,
