@@ -22,10 +22,11 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Config, ResourceExt,
-    api::{DynamicObject, ListParams, PostParams},
+    api::{DynamicObject, ListParams, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
     core::{ApiResource, GroupVersionKind, ObjectMeta},
 };
+use rustix::process::Signal;
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -122,6 +123,17 @@ impl ApiServer {
         self.server.process.kill();
     }
 
+    /// Stops it (SIGSTOP): connections succeed, and there is no answer.
+    pub fn pause(&self) {
+        self.server.process.signal(Signal::STOP);
+    }
+
+    pub fn resume(&self) {
+        for kept in [&self.etcd, &self.server] {
+            kept.process.signal(Signal::CONT);
+        }
+    }
+
     /// Starts it again at the same address.
     pub async fn start_again(&mut self) {
         self.server = start_server(self.workdir.path(), self.etcd_address, self.address);
@@ -178,6 +190,15 @@ impl ApiServer {
     pub fn asked_by(&self, user: &str) -> BTreeSet<(String, String)> {
         let asked = self.audit(user).into_iter();
         asked.filter_map(|event| what(&event)).collect()
+    }
+
+    /// How often this user listed a resource.
+    pub fn lists(&self, user: &str, resource: &str) -> usize {
+        let asked = self.audit(user).into_iter();
+        let asked = asked.filter_map(|event| what(&event));
+        asked
+            .filter(|(verb, of)| verb == "list" && of == resource)
+            .count()
     }
 
     fn audit(&self, user: &str) -> Vec<serde_json::Value> {
@@ -254,6 +275,26 @@ impl ApiServer {
                 self.make(&object).await;
             }
         }
+    }
+
+    /// Replaces the CRD of one of our kinds, by its plural, with one without validation. The server uses it a moment
+    /// later.
+    pub async fn take_any(&self, plural: &str) {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client().await);
+        let all = definitions.list(&ListParams::default()).await;
+        let all = all.expect("the CRDs").items;
+        let ours = all.into_iter().find(|crd| crd.spec.names.plural == plural);
+        let name = ours.expect("the CRD").name_any();
+        let anything = json!([{
+            "op": "replace",
+            "path": "/spec/versions/0/schema/openAPIV3Schema",
+            "value": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+        }]);
+        let anything = serde_json::from_value(anything).expect("a patch");
+        let anything: Patch<()> = Patch::Json(anything);
+        let params = PatchParams::default();
+        let patched = definitions.patch(&name, &params, &anything).await;
+        patched.expect("another CRD");
     }
 
     /// Installs the CRD of ClusterUserDefinedNetworks, as ovn-kubernetes does.

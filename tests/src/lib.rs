@@ -8,6 +8,7 @@
 //! - [`world`]: all of them together; [`workdir`]: their common folder.
 //! - [`programs`], [`coredns`], [`northbound`], [`kube`]: one server each; [`process`]: their common base.
 //! - [`ovnkube`]: rules and sets in ovn-kubernetes' form.
+//! - [`surroundings`]: foreign rows in the northbound database.
 //! - [`datapath`]: OVN and Open vSwitch, for packets; [`ovn`]: their programs.
 //! - [`network`]: a separate network; [`pki`]: certificates; [`chart`]: the Helm chart.
 //! - [`upstream`]: a scripted DNS server.
@@ -52,6 +53,7 @@ pub mod programs;
 pub mod skip;
 pub mod soak;
 pub mod store;
+pub mod surroundings;
 pub mod transaction_log;
 pub mod upstream;
 pub mod wait;

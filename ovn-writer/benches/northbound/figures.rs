@@ -21,6 +21,10 @@ impl Times {
         let index = ((self.0.len() - 1) as f64 * share).round() as usize;
         self.0[index].as_secs_f64() * 1e6
     }
+
+    pub(crate) fn median(&mut self) -> f64 {
+        self.quantile(0.5)
+    }
 }
 
 /// The exceeded limits.

@@ -1,11 +1,12 @@
 //! The time from the start until the database was read and matches the store.
 
-use std::{fs::File, process::Command, time::Instant};
+use std::time::Duration;
 
 use crate::{
     Bench,
     figures::Times,
     objects::{object, v4, v6},
+    surroundings::dump,
     writer::{RunningWriter, Server},
 };
 
@@ -24,34 +25,40 @@ pub(crate) fn run(bench: &mut Bench) {
             .collect::<Vec<_>>()
     };
     // The first writer creates the rows.
-    let (writer, ..) = RunningWriter::start(&server.remote(), objects(), signals);
+    let (writer, start, end) = RunningWriter::start(&server.remote(), objects(), signals);
+    println!(
+        "{:<28}{:>10.1} ms",
+        "writer, of an empty database",
+        ms(end - start)
+    );
     writer.stop();
     let made = signals.transactions();
     let (mut dumps, mut syncs) = (Times::default(), Times::default());
     for _ in 0..rounds {
-        let output = File::create(server.workdir.join("dump")).unwrap();
-        let start = Instant::now();
-        let status = Command::new("ovsdb-client")
-            .args(["dump", &server.remote(), "OVN_Northbound", "Address_Set"])
-            .stdout(output)
-            .status()
-            .unwrap();
-        assert!(status.success());
-        dumps.push(start.elapsed());
+        dumps.push(dump(&server, "Address_Set"));
         let (writer, start, end) = RunningWriter::start(&server.remote(), objects(), signals);
         syncs.push(end - start);
         writer.stop();
     }
     assert_eq!(signals.transactions(), made, "there was nothing left to do");
-    let [dump, sync] = [&mut dumps, &mut syncs].map(|times| times.quantile(0.5));
-    println!("  {sync:.0} us, ovsdb-client dump {dump:.0} us");
+    println!(
+        "{:<28}{:>10.1} ms",
+        "ovsdb-client dump",
+        dumps.median() / 1e3
+    );
+    println!("{:<28}{:>10.1} ms", "writer", syncs.median() / 1e3);
+    let ratio = syncs.median() / dumps.median();
     bench
         .verdicts
-        .judge("first sync to ovsdb-client dump", sync / dump, 2.0);
+        .judge("first sync to ovsdb-client dump", ratio, 2.0);
 }
 
 /// Half of them are IPv4, half IPv6.
 fn addresses(name: usize) -> impl Iterator<Item = std::net::IpAddr> {
     let numbers = name * EACH..(name + 1) * EACH;
     numbers.map(|n| if n % 2 == 0 { v4(n) } else { v6(n) })
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }

@@ -1,82 +1,205 @@
 //! One new address of a set: the time from the object's event on the watch to the acknowledged transaction.
 
 use std::{
+    fmt::Display,
     net::IpAddr,
     thread::sleep,
     time::{Duration, Instant},
 };
 
-use proto::api::Family;
+use proto::api::{DnsNameResolver, Family};
 
 use crate::{
     Bench,
-    figures::Times,
-    libovsdb::{Libovsdb, event},
+    figures::{Times, Verdicts},
+    libovsdb::Libovsdb,
+    nbctl::NbctlDaemon,
     objects::{dns_name, object, v4},
+    raw::{Raw, mutate, whole_column},
+    signals::Signals,
     writer::{RunningWriter, Server},
 };
 
 const SIZES: [usize; 3] = [10, 1_000, 10_000];
 const ROUNDS: usize = 1_000;
+/// One in so many rounds has the slower clients.
+const SELDOM: usize = 10;
 
 /// A pause, so that a change is finished before the next is measured.
 const PAUSE: Duration = Duration::from_micros(500);
+
+/// The times of the same change by each client.
+#[derive(Default)]
+pub(crate) struct Turns {
+    raw: Times,
+    libovsdb: Times,
+    ours: Times,
+    nbctl: Times,
+    /// Of a raw socket that replaces the column, as ovn-kubernetes does.
+    column: Times,
+}
 
 pub(crate) fn run(bench: &mut Bench) {
     let rounds = bench.rounds(ROUNDS);
     let signals = &bench.signals;
     println!("latency: one new address of a set, {rounds} times");
+    heading("addresses");
     let server = Server::start();
-    let name = |size| format!("set{size}");
-    let store = SIZES.map(|size| object(&name(size), (0..size).map(v4)));
-    let (writer, ..) = RunningWriter::start(&server.remote(), store.to_vec(), signals);
-    for (size, plain) in SIZES.into_iter().zip(store) {
-        let mut libovsdb = Libovsdb::start(&server.remote());
-        let set = format!("libovsdb{size}");
-        let base: Vec<IpAddr> = (0..size).map(v4).collect();
-        let less = event(&set, &base);
-        libovsdb.apply(&less);
-        let (mut theirs, mut ours) = (Times::default(), Times::default());
+    let store = SIZES
+        .map(|size| object(&name(size), (0..size).map(v4)))
+        .to_vec();
+    let (writer, ..) = RunningWriter::start(&server.remote(), store, signals);
+    for size in SIZES {
+        let mut clients = Clients::new(&server, &writer, signals, size);
+        let mut turns = Turns::default();
         for round in 0..rounds {
-            let new = v4(size + round);
-            // Made here, so that copies of thousands of addresses do not fill the caches before the measurement.
-            let more = event(&set, &[&base[..], &[new]].concat());
-            let (mut applied, back) = (plain.clone(), plain.clone());
-            let status = applied.status.as_mut().unwrap();
-            let addresses = &mut status.resolved_names[0].resolved_addresses;
-            let mut added = addresses[0].clone();
-            added.ip = new.to_string().into();
-            addresses.push(added);
-            sleep(PAUSE);
-            let mut turn = || {
-                theirs.push(libovsdb.apply(&more));
-                libovsdb.apply(&less);
-                sleep(PAUSE);
-            };
-            // The order depends on the round.
-            let is_first = round.is_multiple_of(2);
-            if is_first {
-                turn();
-            }
-            signals.clear();
-            let start = Instant::now();
-            writer.applied(applied);
-            ours.push(signals.acknowledged() - start);
-            writer.applied(back);
-            signals.acknowledged();
-            sleep(PAUSE);
-            if !is_first {
-                turn();
-            }
+            clients.take_turns(round, &mut turns);
         }
-        let sets = server.northbound.sets(&dns_name(&name(size)), Family::V4);
-        assert_eq!(sets.unwrap()[0].addresses.len(), size, "as before");
-        for (quantile, share) in [("p50", 0.5), ("p99", 0.99)] {
-            let [ours, theirs] = [&mut ours, &mut theirs].map(|times| times.quantile(share));
-            println!("  {size} addresses, {quantile}: {ours:.0} us, libovsdb {theirs:.0} us");
-            let what = format!("writer to libovsdb, {quantile}, {size} addresses");
-            bench.verdicts.judge(&what, ours / theirs, 1.0);
-        }
+        let name = dns_name(&name(size));
+        let sets = server.northbound.sets(&name, Family::V4).unwrap();
+        assert_eq!(sets[0].addresses.len(), size, "it is what it was before");
+        turns.judge(size, &format!("{size} addresses"), &mut bench.verdicts);
     }
     writer.stop();
+}
+
+pub(crate) fn name(size: usize) -> String {
+    format!("set{size}")
+}
+
+/// The clients that change sets of the same size on the same server.
+pub(crate) struct Clients<'a> {
+    raw: Raw,
+    libovsdb: Libovsdb,
+    nbctl: NbctlDaemon,
+    writer: &'a RunningWriter,
+    signals: &'a Signals,
+    /// The content of the sets between two turns.
+    base: Vec<IpAddr>,
+    /// The row of the raw socket and of `ovn-nbctl`.
+    uuid: String,
+    plain: DnsNameResolver,
+}
+
+impl<'a> Clients<'a> {
+    /// The writer has an object of this [name] and size.
+    pub(crate) fn new(
+        server: &Server,
+        writer: &'a RunningWriter,
+        signals: &'a Signals,
+        size: usize,
+    ) -> Self {
+        let mut raw = Raw::connect(&server.remote());
+        let base: Vec<IpAddr> = (0..size).map(v4).collect();
+        let uuid = raw
+            .make_rows(&format!("raw{size}_"), std::slice::from_ref(&base))
+            .remove(0);
+        let mut libovsdb = Libovsdb::start(&server.remote());
+        let made = Libovsdb::event(&of_libovsdb(size), base.iter().copied());
+        libovsdb.apply(&Libovsdb::prepare([made]));
+        Self {
+            raw,
+            libovsdb,
+            nbctl: NbctlDaemon::start(server),
+            writer,
+            signals,
+            plain: object(&name(size), base.iter().copied()),
+            base,
+            uuid,
+        }
+    }
+
+    /// Each client adds an address and removes it again; the order of the clients depends on the round.
+    pub(crate) fn take_turns(&mut self, round: usize, turns: &mut Turns) {
+        let new = v4(self.base.len() + round);
+        let grown = [&self.base[..], &[new]].concat();
+        // Made here, so that copies of thousands of addresses do not fill the caches before the measurement.
+        let [insert, delete] =
+            ["insert", "delete"].map(|mutator| Raw::prepare([mutate(&self.uuid, mutator, &[new])]));
+        let set = of_libovsdb(self.base.len());
+        let [more, less] = [&grown, &self.base]
+            .map(|addresses| Libovsdb::prepare([Libovsdb::event(&set, addresses.iter().copied())]));
+        let mut applied = self.plain.clone();
+        add(&mut applied, new);
+        let mut changes = Some((applied, self.plain.clone()));
+        sleep(PAUSE);
+        for turn in 0..3 {
+            match (round + turn) % 3 {
+                0 => {
+                    turns.libovsdb.push(self.libovsdb.apply(&more));
+                    self.libovsdb.apply(&less);
+                }
+                1 => {
+                    turns.raw.push(self.raw.transact(&insert));
+                    self.raw.transact(&delete);
+                }
+                _ => {
+                    let (applied, back) = changes.take().expect("one turn a round");
+                    self.signals.clear();
+                    let start = Instant::now();
+                    self.writer.applied(applied);
+                    turns.ours.push(self.signals.acknowledged(1) - start);
+                    self.writer.applied(back);
+                    self.signals.acknowledged(1);
+                }
+            }
+            sleep(PAUSE);
+        }
+        if round.is_multiple_of(SELDOM) {
+            turns.nbctl.push(self.nbctl.add(&self.uuid, new));
+            self.raw.transact(&delete);
+            // A client that sends whole columns has to encode them each time.
+            let start = Instant::now();
+            let grown = whole_column(&self.uuid, &grown);
+            let written = start.elapsed();
+            turns.column.push(written + self.raw.transact(&grown));
+            self.raw.transact(&whole_column(&self.uuid, &self.base));
+        }
+    }
+}
+
+/// The set that libovsdb changes.
+fn of_libovsdb(size: usize) -> String {
+    format!("libovsdb{size}")
+}
+
+fn add(object: &mut DnsNameResolver, address: IpAddr) {
+    let addresses = &mut object.status.as_mut().unwrap().resolved_names[0].resolved_addresses;
+    let mut new = addresses[0].clone();
+    new.ip = address.to_string().into();
+    addresses.push(new);
+}
+
+/// Prints the heading of the lines of [`Turns::judge`].
+pub(crate) fn heading(of_lines: &str) {
+    println!(
+        "{of_lines:>9}  {:<32}{:>12}{:>12}",
+        "way", "median/us", "p99/us"
+    );
+}
+
+impl Turns {
+    /// Prints the times, each line after `before`, and judges the writer's.
+    pub(crate) fn judge(&mut self, before: impl Display, case: &str, verdicts: &mut Verdicts) {
+        for (way, times) in [
+            ("raw socket", &mut self.raw),
+            ("libovsdb", &mut self.libovsdb),
+            ("writer", &mut self.ours),
+            ("ovn-nbctl, in daemon mode", &mut self.nbctl),
+            ("raw socket, whole column", &mut self.column),
+        ] {
+            let (median, p99) = (times.median(), times.quantile(0.99));
+            println!("{before:>9}  {way:<32}{median:>12.0}{p99:>12.0}");
+        }
+        for (other, times) in [
+            ("libovsdb", &mut self.libovsdb),
+            ("ovn-nbctl", &mut self.nbctl),
+        ] {
+            for (quantile, share) in [("p50", 0.5), ("p99", 0.99)] {
+                let ratio = self.ours.quantile(share) / times.quantile(share);
+                let what = format!("writer to {other}, {quantile}, {case}");
+                verdicts.judge(&what, ratio, 1.0);
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::programs::tool;
 
 pub(crate) struct Libovsdb {
@@ -33,6 +33,18 @@ impl Libovsdb {
         }
     }
 
+    /// The event that a set must have these addresses.
+    pub(crate) fn event(set: &str, addresses: impl IntoIterator<Item = IpAddr>) -> Value {
+        let addresses: Vec<_> = addresses.into_iter().collect();
+        json!({ "name": set, "addresses": addresses })
+    }
+
+    /// Encodes events, so that it takes no time when they are applied.
+    pub(crate) fn prepare(events: impl IntoIterator<Item = Value>) -> Vec<u8> {
+        let events: Vec<_> = events.into_iter().collect();
+        serde_json::to_vec(&events).unwrap()
+    }
+
     /// Returns the time from the decoded events to the last commit, as the program measures it.
     pub(crate) fn apply(&mut self, prepared: &[u8]) -> Duration {
         self.events.write_all(prepared).unwrap();
@@ -41,11 +53,6 @@ impl Libovsdb {
         let nanoseconds = time.trim().parse().expect("libovsdb commits the changes");
         Duration::from_nanos(nanoseconds)
     }
-}
-
-/// The event that a set must have these addresses, encoded, so that it takes no time when it is applied.
-pub(crate) fn event(set: &str, addresses: &[IpAddr]) -> Vec<u8> {
-    serde_json::to_vec(&json!([{ "name": set, "addresses": addresses }])).unwrap()
 }
 
 impl Drop for Libovsdb {

@@ -1,10 +1,13 @@
-//! The speed of the writer on a real `ovsdb-server`, compared with libovsdb, the client of ovn-kubernetes.
+//! The speed of the writer on a real `ovsdb-server`, compared with other clients: libovsdb, the client of ovn-kubernetes,
+//! and `ovn-nbctl` in daemon mode.
 //!
-//! They take turns on the same server, so compare the ratios of one run, not the figures. The writer's time goes from
+//! All take turns on the same server, so compare the ratios of one run, not the figures. The writer's time goes from
 //! the object's event on the watch to the acknowledged transaction. Its thread and metrics are those of the program.
 //! libovsdb's time goes from the same event, in its memory, to the result of the transaction. It monitors the same columns,
-//! compares the set with its cache as the writer does, and makes the same change. The bench keeps the processors
-//! [awake](Awake).
+//! compares the set with its cache as the writer does, and makes the same change. The times of a raw socket, which sends
+//! prepared bytes and monitors nothing, are printed beside them.
+//!
+//! The bench keeps the processors [awake](Awake), and prints the share of CPU time that this takes.
 //!
 //! The words after `--` choose parts; `quick` makes all of them short. With a whole run the exit status is 1 if a limit
 //! is exceeded.
@@ -17,17 +20,25 @@
     reason = "a bench fails loudly and prints its figures"
 )]
 
+mod burst;
 mod counting;
 mod figures;
 mod first_sync;
 mod latency;
 mod libovsdb;
 mod memory;
+mod nbctl;
 mod objects;
+mod raw;
 mod signals;
+mod surroundings;
+mod unchanged;
 mod writer;
 
-use std::process::ExitCode;
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use tests::cpu_wakeup::Awake;
 
@@ -54,10 +65,13 @@ impl Bench {
 }
 
 fn main() -> ExitCode {
-    let parts: [(&str, Part); 3] = [
+    let parts: [(&str, Part); 6] = [
         ("memory", memory::run),
+        ("unchanged", unchanged::run),
         ("latency", latency::run),
+        ("burst", burst::run),
         ("first-sync", first_sync::run),
+        ("surroundings", surroundings::run),
     ];
     // Flags come from Cargo; words choose parts.
     let (quick, chosen): (Vec<_>, Vec<_>) = std::env::args()
@@ -68,10 +82,13 @@ fn main() -> ExitCode {
         .iter()
         .find(|word| parts.iter().all(|(name, _)| name != word))
     {
-        println!("there is no part {word}: memory, latency, first-sync; or quick");
+        println!(
+            "there is no part {word}: memory, unchanged, latency, burst, first-sync, surroundings; or quick"
+        );
         return ExitCode::from(2);
     }
-    let _awake = Awake::keep();
+    let awake = Awake::keep();
+    let started = Instant::now();
     let mut bench = Bench {
         signals: signals::install(),
         verdicts: Verdicts::default(),
@@ -82,6 +99,7 @@ fn main() -> ExitCode {
             part(&mut bench);
         }
     }
+    print_cpu_times(started.elapsed(), awake.ids());
     let missed = bench.verdicts.missed();
     if missed.is_empty() {
         println!("all limits hold");
@@ -94,4 +112,26 @@ fn main() -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// Prints the CPU time of the bench itself.
+fn print_cpu_times(elapsed: Duration, of_awake: &[String]) {
+    let time = |id: &str| -> Option<u64> {
+        let text = std::fs::read_to_string(format!("/proc/self/task/{id}/schedstat")).ok()?;
+        text.split(' ').next()?.parse().ok()
+    };
+    let seconds = |nanoseconds: u64| Duration::from_nanos(nanoseconds).as_secs_f64();
+    let awake: u64 = of_awake.iter().filter_map(|id| time(id)).sum();
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let all: u64 = tasks
+        .filter_map(|task| time(task.unwrap().file_name().to_str()?))
+        .sum();
+    println!(
+        "in {:.1} s the bench kept {} processors awake for {:.1} s (SCHED_IDLE: everything else goes first); its thread that acts as \
+         the store, and measures, took {:.1} s, the raw socket included",
+        elapsed.as_secs_f64(),
+        of_awake.len(),
+        seconds(awake),
+        seconds(all - awake),
+    );
 }

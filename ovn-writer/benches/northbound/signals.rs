@@ -41,13 +41,12 @@ pub(crate) fn install() -> Signals {
 }
 
 impl Signals {
-    /// The time when the change of a name was acknowledged.
-    pub(crate) fn acknowledged(&self) -> Instant {
-        loop {
-            if let Signal::Acknowledged(time) = self.next() {
-                return time;
-            }
+    /// The time when the changes of `names` names were acknowledged.
+    pub(crate) fn acknowledged(&self, names: usize) -> Instant {
+        for _ in 1..names {
+            self.next_acknowledged();
         }
+        self.next_acknowledged()
     }
 
     /// The time when the database matched the store.
@@ -72,6 +71,14 @@ impl Signals {
             line.strip_prefix(r#"egress_ovn_writer_transactions_total{outcome="done"} "#)
         });
         line.map_or(0, |count| count.parse().unwrap())
+    }
+
+    fn next_acknowledged(&self) -> Instant {
+        loop {
+            if let Signal::Acknowledged(time) = self.next() {
+                return time;
+            }
+        }
     }
 
     fn next(&self) -> Signal {

@@ -25,6 +25,7 @@ mod policies;
 mod port_forward;
 mod programs;
 mod rbac;
+mod soak;
 mod sources;
 mod status_writers;
 mod watches;

@@ -1,6 +1,6 @@
-//! The chart's admission policies for the policy-writer.
+//! The chart's rights and admission policies for the policy-writer.
 
-use std::path::Path;
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::{
@@ -16,7 +16,10 @@ use tests::{
     wait::eventually,
 };
 
-use super::world::{NAMES, TEAM, World};
+use super::{
+    kinds::define,
+    world::{NAMES, TEAM, World},
+};
 
 /// The largest roles that any values produce.
 const FLAGS: [&str; 6] = [
@@ -29,7 +32,7 @@ const FLAGS: [&str; 6] = [
 ];
 
 /// Installs rights and admission policies in the namespace of the names, and starts a policy-writer as its account.
-async fn install(world: &World) -> Program {
+pub(super) async fn install(world: &World) -> Program {
     let server = &world.server;
     server.make_namespace("ovn-kubernetes").await;
     server
@@ -47,7 +50,7 @@ async fn install(world: &World) -> Program {
             .concat(),
         )
         .await;
-    for object in chart::render(NAMES, &FLAGS) {
+    for object in rendered() {
         let is_policy = kind_of(&object).starts_with("ValidatingAdmissionPolicy");
         // The test itself writes the statuses of names, so the policy for those is left out.
         if is_policy && !object.name_any().ends_with("-status-writers") {
@@ -57,6 +60,33 @@ async fn install(world: &World) -> Program {
     server.config_of(NAMES, POLICY_WRITER).await;
     let kubeconfig = server.folder().join(format!("{POLICY_WRITER}.kubeconfig"));
     world.another_as(&kubeconfig, &["--leader-elect"]).await
+}
+
+fn rendered() -> Vec<kube::api::DynamicObject> {
+    chart::render(NAMES, &FLAGS)
+}
+
+/// (verb, resource) of the roles of the account.
+fn allowed() -> BTreeSet<(String, String)> {
+    let roles = rendered();
+    let roles = roles.iter().filter(|it| {
+        it.name_any().starts_with(POLICY_WRITER) && ["Role", "ClusterRole"].contains(&kind_of(it))
+    });
+    let mut allowed = BTreeSet::new();
+    for role in roles {
+        for rule in role.data["rules"].as_array().unwrap() {
+            let texts =
+                |key: &str| -> Vec<String> { serde_json::from_value(rule[key].clone()).unwrap() };
+            for resource in texts("resources") {
+                allowed.extend(
+                    texts("verbs")
+                        .into_iter()
+                        .map(|verb| (verb, resource.clone())),
+                );
+            }
+        }
+    }
+    allowed
 }
 
 fn policy(owner: Option<Value>, egress: Value) -> NetworkPolicy {
@@ -71,6 +101,72 @@ fn policy(owner: Option<Value>, egress: Value) -> NetworkPolicy {
 
 async fn client_of(server: &ApiServer) -> Client {
     Client::try_from(server.config_of(NAMES, POLICY_WRITER).await).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_account_has_the_rights_that_it_uses_and_no_others() {
+    let mut world = World::start(&[]).await;
+    world.program.process().kill();
+    define(&world, "networksets.crd.projectcalico.org.yaml").await;
+    let program = install(&world).await;
+    program.ready().await;
+    world
+        .resolver("a", json!({"domainList": ["www.example.com"]}))
+        .await;
+    world
+        .resolver(
+            "b",
+            json!({"domainList": ["www.example.com"], "generateType": "CalicoNetworkSet"}),
+        )
+        .await;
+    world.answer("www.example.com.", &["192.0.2.1"]).await;
+    world.has("a", &["192.0.2.1"]).await;
+    world.is_ready("b").await;
+    world.answer("www.example.com.", &["192.0.2.2"]).await;
+    world.has("a", &["192.0.2.2"]).await;
+    let user = format!("system:serviceaccount:{NAMES}:{POLICY_WRITER}");
+    eventually("the set is written again", async || {
+        let asked = world.server.asked_by(&user);
+        let updates = ("update".to_owned(), "networksets".to_owned());
+        asked
+            .contains(&updates)
+            .then_some(())
+            .ok_or(format!("{asked:?}"))
+    })
+    .await;
+    // Each kind in place of the other.
+    world
+        .resolver(
+            "a",
+            json!({"domainList": ["www.example.com"], "generateType": "CalicoNetworkSet"}),
+        )
+        .await;
+    world
+        .resolver("b", json!({"domainList": ["www.example.com"]}))
+        .await;
+    let allowed = allowed();
+    eventually("all of it is used", async || {
+        let asked = world.server.asked_by(&user);
+        let beyond: Vec<_> = asked.difference(&allowed).collect();
+        assert!(beyond.is_empty(), "{beyond:?}");
+        // An object is read after a conflict. An admission plugin asks for the right to finalizers. A patch that makes an
+        // Event needs the right to create one.
+        let is_rare = |(verb, resource): &&(String, String)| {
+            resource == "dnsresolvers/finalizers"
+                || (verb == "get" && resource != "leases")
+                || resource == "events"
+        };
+        let unused: Vec<_> = allowed
+            .difference(&asked)
+            .filter(|it| !is_rare(it))
+            .collect();
+        if unused.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{unused:?}"))
+        }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -205,10 +301,7 @@ async fn an_author_without_the_right_to_network_sets_gets_none() {
     const WORDS: &str = "may not ask for generateType CalicoNetworkSet";
     let mut world = World::start(&[]).await;
     world.program.process().kill();
-    let file = "fixtures/calico/networksets.crd.projectcalico.org.yaml";
-    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
-    let definition = serde_saphyr::from_str(&text.unwrap()).unwrap();
-    world.server.define(&definition).await;
+    define(&world, "networksets.crd.projectcalico.org.yaml").await;
     let _program = install(&world).await;
     let apis = async |name: &str, sets: &str| -> Api<DnsResolver> {
         Api::namespaced(tenant(&world, name, sets).await, TEAM)

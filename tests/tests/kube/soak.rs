@@ -1,0 +1,3 @@
+//! Long versions of tests.
+
+mod large_objects;
