@@ -1,5 +1,6 @@
 //! The policy-writer on a real API server. The tests write the statuses of names.
 
+mod kinds;
 mod rights;
 mod world;
 

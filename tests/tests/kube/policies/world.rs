@@ -92,6 +92,16 @@ impl World {
         self.status(name, json!({"resolvedNames": [entry]})).await;
     }
 
+    /// Says why a name has no address.
+    pub(super) async fn fail(&self, name: &str, reason: &str) {
+        let condition = json!({
+            "type": "Degraded", "status": "True", "reason": reason, "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        let entry = json!({"dnsName": name, "resolvedAddresses": [], "conditions": [condition]});
+        self.status(name, json!({"resolvedNames": [entry]})).await;
+    }
+
     pub(super) async fn status(&self, name: &str, status: Value) {
         let object = object_name(&DnsName::parse(name).unwrap(), 0);
         let is_new = self.known.lock().unwrap().insert(name.to_owned());
@@ -166,6 +176,19 @@ impl World {
             let mut conditions = status.conditions.into_iter();
             let found = conditions.find(|it| it.type_ == kind);
             found.ok_or_else(|| "there is none".to_owned())
+        })
+        .await
+    }
+
+    /// Waits for the condition with this status.
+    pub(super) async fn becomes(&self, name: &str, kind: &str, status: &str) -> Condition {
+        eventually(&format!("{kind} is {status}"), async || {
+            let condition = self.condition(name, kind).await;
+            if condition.status == status {
+                Ok(condition)
+            } else {
+                Err(format!("{condition:?}"))
+            }
         })
         .await
     }
