@@ -134,6 +134,7 @@ async fn statuses_that_ovn_kubernetes_also_writes_are_written_once() {
         theirs = behind.max(theirs);
         ovn_kubernetes_writes(&database, W, status(theirs));
     }
+    ovn_kubernetes_writes(&database, W, status(statuses - 1));
     database.expect(W, V4, status(statuses - 1)).await;
     writer.stop().await;
 
