@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use crate::{
     capture::CaptureArgs, check::CheckArgs, corefile::args::CorefileArgs, explain::ExplainArgs,
-    list::ListArgs, verify::VerifyArgs, watch::WatchArgs,
+    learn::LearnArgs, list::ListArgs, verify::VerifyArgs, watch::WatchArgs,
 };
 
 /// The prefix of the environment variables.
@@ -32,6 +32,7 @@ pub enum Action {
     Explain(Box<ExplainArgs>),
     Watch(Box<WatchArgs>),
     Verify(Box<VerifyArgs>),
+    Learn(Box<LearnArgs>),
     Corefile(Box<CorefileArgs>),
     Capture(Box<CaptureArgs>),
     Completion(CompletionArgs),

@@ -5,6 +5,7 @@
 //! - `check`: whether the whole chain works.
 //! - `explain`, `verify`: questions to them. `list`: all addresses. `watch`: new ones, as they come.
 //! - `capture`: the events that a collector reads.
+//! - `learn`: the names that clients ask for, as rules, and what rules do with them.
 //! - `corefile`: Corefiles of CoreDNS servers that should stream.
 //! - `manual`: man pages and completions.
 
@@ -13,6 +14,7 @@ mod capture;
 mod check;
 mod corefile;
 mod explain;
+mod learn;
 mod list;
 mod manual;
 mod nodes;
@@ -42,6 +44,7 @@ pub fn run(cli: Cli) -> ExitCode {
             Action::Watch(args) => watch::run(*args).await?,
             Action::Verify(args) => verify::run(*args).await?,
             Action::Corefile(args) => corefile::run(*args)?,
+            Action::Learn(args) => learn::run(*args).await?,
             Action::Capture(args) => capture::run(*args).await.map(|()| true)?,
             Action::Completion(args) => manual::completion(args.shell).map(|()| true)?,
             Action::Man(args) => manual::man(&args.folder).map(|()| true)?,

@@ -25,6 +25,7 @@ const REASON_TIMEOUT: Duration = Duration::from_millis(500);
 /// A cluster, and where the chart is in it.
 pub(crate) struct Access {
     pub(crate) client: Client,
+    pub(crate) cluster: Cluster,
     pub(crate) namespace: String,
 }
 
@@ -42,6 +43,7 @@ impl Access {
         })?;
         Ok(Self {
             client: cluster.client(),
+            cluster,
             namespace: args.release_namespace.clone(),
         })
     }

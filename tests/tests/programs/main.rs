@@ -23,6 +23,7 @@ mod flags;
 mod flow;
 mod image;
 mod inspect;
+mod learn;
 mod lookups;
 mod malformed_input;
 mod metrics;
