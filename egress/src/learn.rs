@@ -6,12 +6,17 @@ mod rules;
 mod tap;
 mod window;
 
-use std::{collections::BTreeMap, net::IpAddr, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use proto::{
-    api::{KnownName, Verdict},
+    api::Verdict,
     facts::{LONGEST_CAPTURE, Query},
     text::{few, printable},
 };
@@ -111,8 +116,9 @@ pub(crate) async fn run(args: LearnArgs) -> anyhow::Result<bool> {
         (Some(namespace), Some(access)) => Clients::of_namespace(access, namespace).await?,
         _ => Clients::of(args.client.clone()),
     };
+    let began = Instant::now();
     let lost = tap::listen(collector, args.duration, &mut clients).await?;
-    let notes = notes(&args, &clients, lost);
+    let notes = notes(&args, &clients, began.elapsed(), lost);
     let asked = clients.window.names();
     if let Some(objects) = objects {
         let (text, all_pass) = compared(&asked, &objects, &args, &notes);
@@ -129,12 +135,12 @@ pub(crate) async fn run(args: LearnArgs) -> anyhow::Result<bool> {
 }
 
 /// What a reader has to know, in sentences.
-fn notes(args: &LearnArgs, clients: &Clients, lost: u64) -> Vec<String> {
+fn notes(args: &LearnArgs, clients: &Clients, time: Duration, lost: u64) -> Vec<String> {
     let whose = match &args.namespace {
         Some(namespace) => format!("pods of namespace {namespace}"),
         None => "these clients".to_owned(),
     };
-    let time = format_duration(args.duration);
+    let time = format_duration(Duration::from_secs(time.as_secs().max(1)));
     let mut notes = vec![format!(
         "Names that {whose} asked for in {time}. DNS does not say to which ports they connect."
     )];
@@ -143,9 +149,8 @@ fn notes(args: &LearnArgs, clients: &Clients, lost: u64) -> Vec<String> {
     }
     notes.extend(clients.hidden());
     if lost > 0 {
-        notes.push(format!(
-            "{lost} bytes of events came too fast: names may be missing."
-        ));
+        let words = "bytes of events came too fast: names may be missing.";
+        notes.push(format!("{lost} {words}"));
     }
     if clients.window.error() > 0 {
         let error = clients.window.error();
@@ -163,11 +168,8 @@ fn compared(
     args: &LearnArgs,
     notes: &[String],
 ) -> (String, bool) {
-    let known = asked
-        .iter()
-        .map(|it| (it.name.clone(), it.addresses.clone()));
-    let known: Vec<KnownName> = known.collect();
-    let rules = objects.rules(&known);
+    let known = |it: &Asked| (it.name.clone(), it.addresses.clone());
+    let rules = objects.rules(&asked.iter().map(known).collect::<Vec<_>>());
     let notes = notes.iter().map(|note| format!("# {}", printable(note)));
     let mut lines: Vec<String> = notes.collect();
     for index in rules.iter().flat_map(|rules| rules.unknown()) {
@@ -183,27 +185,22 @@ fn compared(
             continue;
         }
         let mut verdicts: BTreeMap<Verdict, Vec<IpAddr>> = BTreeMap::new();
-        for (address, rules) in asked.addresses.iter().zip(rules.iter().cycle()) {
-            verdicts
-                .entry(rules.verdict(*address))
-                .or_default()
-                .push(*address);
+        for address in &asked.addresses {
+            let verdict = rules.as_ref().map(|rules| rules.verdict(*address));
+            let verdict = verdict.unwrap_or(Verdict::Passes);
+            verdicts.entry(verdict).or_default().push(*address);
         }
         verdicts.remove(&Verdict::Passes);
         blocked += usize::from(verdicts.keys().any(Verdict::is_blocked));
         for (verdict, addresses) in verdicts {
             let mark = if verdict.is_blocked() { '✗' } else { '!' };
             let addresses = few(addresses.iter(), FEW);
-            lines.push(format!(
-                "{mark} {name}, {}: {addresses}: {verdict}",
-                asked.times()
-            ));
+            let times = asked.times();
+            lines.push(format!("{mark} {name}, {times}: {addresses}: {verdict}"));
         }
     }
-    lines.push(format!(
-        "{blocked} of {} names would not pass.",
-        asked.len()
-    ));
+    let all = asked.len();
+    lines.push(format!("{blocked} of {all} names would not pass."));
     (lines.join("\n"), blocked == 0)
 }
 

@@ -112,10 +112,8 @@ impl Clients {
         if spec.is_some_and(|it| it.host_network == Some(true)) {
             return;
         }
-        let ips = status
-            .and_then(|it| it.pod_ips.as_ref())
-            .into_iter()
-            .flatten();
+        let ips = status.and_then(|it| it.pod_ips.as_ref());
+        let ips = ips.into_iter().flatten();
         let ips = ips.filter_map(|it| it.ip.parse::<IpAddr>().ok());
         self.pods.extend(ips.map(|ip| (ip, Arc::clone(&name))));
         // An earlier answer was to another pod that had the address.

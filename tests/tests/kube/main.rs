@@ -28,6 +28,7 @@ mod history;
 mod installation;
 mod kube_ovn;
 mod leader;
+mod learn;
 mod nameserver;
 mod peers;
 mod policies;

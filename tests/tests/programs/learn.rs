@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use tests::{
     dns::ask_over,
     process::Process,
-    programs::program,
+    programs::{self, program},
     wait::eventually,
     world::{Setup, World},
 };
@@ -114,6 +114,15 @@ async fn proposal_has_every_name_of_its_clients_and_no_other() {
     ] {
         assert!(text.lines().any(|it| it == line), "{line}: {text}");
     }
+    // Names of all clients, without those that a rule has.
+    let collector = format!("--collector=unix://{socket}");
+    let list = programs::run("egress", &["list", &collector]).await;
+    let list = String::from_utf8(list.stdout).unwrap();
+    let last = list.lines().last().unwrap();
+    assert!(last.starts_with("not allowed by name: "), "{list}");
+    let names = ["api", "other", "_odd", "www", "fence"];
+    let are_listed = names.map(|name| last.contains(name));
+    assert_eq!(are_listed, [true, true, true, false, false], "{last}");
 }
 
 #[tokio::test]
