@@ -8,7 +8,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
-use proto::api::EgressFirewall;
+use proto::api::{DnsResolver, EgressFirewall};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::{or_skip, process::Process, programs::program, wait::eventually};
@@ -64,9 +64,9 @@ async fn not_wanted(it: &Installation) -> Vec<f64> {
     read
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_of_a_namespace_become_a_firewall_that_the_cluster_accepts() {
-    let it = or_skip!(Installation::start().await);
+/// A cluster with a pod in the namespace, and one in another.
+async fn with_pods() -> Result<Installation, String> {
+    let it = Installation::start().await?;
     it.server.make_namespace("others").await;
     // Each pod asks a CoreDNS of its own, which sees it by another address.
     let template = json!({ "spec": {
@@ -85,6 +85,12 @@ async fn pods_of_a_namespace_become_a_firewall_that_the_cluster_accepts() {
             .run((namespace, "app"), NODES[0], &template, &ip)
             .await;
     }
+    Ok(it)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_of_a_namespace_become_a_firewall_that_the_cluster_accepts() {
+    let it = or_skip!(with_pods().await);
     let (status, text) = learn(&it, &[]).await;
     assert_eq!(status, Some(0), "{text}");
     assert!(
@@ -96,7 +102,7 @@ async fn pods_of_a_namespace_become_a_firewall_that_the_cluster_accepts() {
         "{text}"
     );
     assert!(!text.contains("of-others"), "{text}");
-    let firewalls: Api<EgressFirewall> = Api::namespaced(client, "team");
+    let firewalls: Api<EgressFirewall> = Api::namespaced(it.server.client().await, "team");
     // The names stay without a rule.
     let params = PatchParams::apply("test").force().dry_run();
     let proposal: Value = serde_saphyr::from_str(&text).unwrap();
@@ -123,6 +129,34 @@ async fn pods_of_a_namespace_become_a_firewall_that_the_cluster_accepts() {
         text.contains("✗ ns.example.com, ") && text.contains("egress[1] denies it"),
         "{text}"
     );
-    let (status, text) = learn(&it, &["--against", "--policy"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_of_a_namespace_become_a_resolver_that_the_cluster_accepts() {
+    let it = or_skip!(with_pods().await);
+    let (status, text) = learn(&it, &["--policy"]).await;
+    assert_eq!(status, Some(0), "{text}");
+    let resolvers: Api<DnsResolver> = Api::namespaced(it.server.client().await, "team");
+    let params = PatchParams::apply("test").force();
+    let mut proposal: Value = serde_saphyr::from_str(&text).unwrap();
+    let dry = params.clone().dry_run();
+    let applied = resolvers
+        .patch("default", &dry, &Patch::Apply(&proposal))
+        .await;
+    assert_eq!(applied.unwrap().spec.domain_list.len(), 2, "{text}");
+
+    let (status, text) = learn(&it, &["--policy", "--against"]).await;
     assert_eq!(status, Some(0), "no DNSResolver restricts the pods: {text}");
+    proposal["spec"]["domainList"] = json!([NAME]);
+    let applied = resolvers
+        .patch("default", &params, &Patch::Apply(&proposal))
+        .await;
+    applied.unwrap();
+    let (status, text) = learn(&it, &["--policy", "--against"]).await;
+    assert_eq!(status, Some(1), "{text}");
+    assert!(
+        text.contains("✗ ns.example.com, ") && text.contains("no DNSResolver has it"),
+        "{text}"
+    );
+    assert!(!text.contains("✗ www"), "{text}");
 }
