@@ -2,6 +2,7 @@
 
 mod cli;
 mod flush;
+mod inspect;
 mod listen;
 mod lookups;
 mod retention;
@@ -11,14 +12,12 @@ use std::time::Duration;
 
 use clap::Parser;
 use ipnet::IpNet;
-use runtime::{
-    args::{CommonArgs, StoreAddress, headings, parse_duration, parse_namespace},
-    listen::{ListenAddress, parse_local},
-};
+use runtime::args::{CommonArgs, StoreAddress, headings, parse_duration, parse_namespace};
 
 pub use self::{
     cli::Cli,
     flush::FlushArgs,
+    inspect::InspectUrl,
     listen::{Following, ListenArgs},
     lookups::LookupArgs,
     retention::RetentionArgs,
@@ -79,9 +78,10 @@ pub struct Args {
     /// The URL where the collector shows its state, as a page and as JSON.
     ///
     /// `unix:///run/inspect.sock`, or `tcp://` with a loopback address, such as `tcp://127.0.0.1:9092`. The state has the names of all
-    /// tenants, so other hosts cannot reach it. The program `egress` reads it. Default: none.
-    #[arg(long, value_name = "URL", value_parser = parse_local, help_heading = headings::OBSERVABILITY)]
-    pub inspect: Option<ListenAddress>,
+    /// tenants, so other hosts cannot reach it. The program `egress` reads it. `?tap=false` behind it turns `egress capture` and
+    /// `egress learn` off, which show the queries of all clients. Default: none.
+    #[arg(long, value_name = "URL", help_heading = headings::OBSERVABILITY)]
+    pub inspect: Option<InspectUrl>,
 
     /// The listeners, and the peers that may stream.
     #[command(flatten)]

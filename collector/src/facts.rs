@@ -1,32 +1,25 @@
-//! The facts of the collector, as JSON, and captures at `/capture`.
+//! The facts of the collector, as JSON, and its [`taps`].
 //!
 //! The publisher hands over a copy, and never waits for a reader.
 
+pub mod answers;
 mod capture;
 mod explain;
 mod problems;
+pub mod taps;
 #[cfg(test)]
 mod tests;
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{
-    Extension, Router,
-    extract::{Path, State},
-    http::{StatusCode, header::CONTENT_TYPE},
-    response::{IntoResponse, Response},
-    routing::get,
-};
 use proto::facts::{
-    Asked, Explanation, LONGEST_CAPTURE, Query, QueryError, Status, Subject, Verification,
+    Asked, Explanation, Query, QueryError, Status, Subject, UnallowedName, Verification,
 };
 use runtime::{
     clock::Clock,
-    http::Exchange,
     inspect::{
         Process, QueryPacer, Source as Facts,
         history::{History, Plot},
-        refusal,
     },
 };
 use tokio::{
@@ -36,9 +29,9 @@ use tokio::{
 
 use crate::{
     flush::BlockView,
-    listen::{CaptureSubscribers, ConnectionTable, PeerIds},
-    matching::answer_cache::AnswerCache,
-    publish::{InspectRequest, NewAddresses},
+    listen::{ConnectionTable, PeerIds},
+    matching::{answer_cache::AnswerCache, index::SharedIndex},
+    publish::{InspectRequest, NewAddresses, guards::CurrentGuards},
     rules::{BySource, Overview, ReferencesRequest},
 };
 
@@ -48,8 +41,8 @@ pub const QUEUE: usize = 4;
 /// The time-out of the publisher's answer.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How much longer than its duration a capture may take.
-const CAPTURE_EXTRA_TIME: Duration = Duration::from_secs(10);
+/// The most names without a rule in a status.
+const MOST_UNALLOWED: usize = 10;
 
 /// The values of the last hour.
 pub fn history() -> History {
@@ -75,6 +68,9 @@ pub struct InspectSources {
     pub blocks: watch::Receiver<Arc<Vec<BlockView>>>,
     /// Cached answers for names without a rule.
     pub remembered: AnswerCache,
+    /// The names with a rule.
+    pub index: SharedIndex,
+    pub guards: CurrentGuards,
     /// The peers by their numbers.
     pub peers: PeerIds,
     /// The connected peers.
@@ -94,10 +90,21 @@ pub struct RuleSources {
     pub overview: watch::Receiver<BySource<Arc<Overview>>>,
 }
 
+impl InspectSources {
+    /// The names without a rule that clients asked for most. A name whose addresses are all refused is one of the cluster.
+    fn not_allowed_by_name(&self) -> Vec<UnallowedName> {
+        let (index, guards) = (self.index.load(), self.guards.now());
+        self.remembered
+            .most_asked(MOST_UNALLOWED, |name, addresses| {
+                index.find(name).is_none() && addresses.iter().any(|ip| guards.admit(*ip).is_ok())
+            })
+    }
+}
+
 impl Facts for InspectSources {
     async fn status(&self, mut query: Query) -> Result<Option<Status>, QueryError> {
         query.after = query.after_name()?.map(|it| it.to_string());
-        let recent = query.recent;
+        let (recent, is_first) = (query.recent, query.after.is_none());
         let asked = async {
             let (sender, answer) = oneshot::channel();
             let question = InspectRequest::Status(Box::new(query), sender);
@@ -113,6 +120,9 @@ impl Facts for InspectSources {
         let blocks = self.blocks.borrow().clone();
         facts.streams = blocks.iter().map(problems::stream).collect();
         facts.peers = self.connections.view();
+        if is_first {
+            facts.not_allowed_by_name = self.not_allowed_by_name();
+        }
         facts.new_addresses = self.new_addresses.facts(&self.peers, recent);
         let streams = facts.streams.iter().filter_map(problems::of_stream);
         status.problems.extend(streams);
@@ -151,26 +161,4 @@ impl Facts for InspectSources {
             ..Verification::default()
         })
     }
-}
-
-/// The route of captures.
-pub fn captures(captures: CaptureSubscribers) -> Router {
-    Router::new()
-        .route("/capture/{milliseconds}/{bytes}", get(captured))
-        .with_state(captures)
-}
-
-async fn captured(
-    State(captures): State<CaptureSubscribers>,
-    Extension(exchange): Extension<Exchange>,
-    Path((milliseconds, bytes)): Path<(u64, usize)>,
-) -> Response {
-    let Some(capture) = captures.open() else {
-        let words = "too many captures are running: try again when one has ended";
-        return refusal(StatusCode::SERVICE_UNAVAILABLE, words);
-    };
-    let duration = Duration::from_millis(milliseconds).min(LONGEST_CAPTURE);
-    exchange.last(duration + CAPTURE_EXTRA_TIME);
-    let body = capture::body(capture, duration, bytes);
-    ([(CONTENT_TYPE, "application/octet-stream")], body).into_response()
 }

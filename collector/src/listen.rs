@@ -16,8 +16,9 @@ use std::sync::Arc;
 
 use runtime::{clock::Clock, log_rate_limiter::LogRateLimiter};
 
+pub(crate) use self::captures::payloads;
 pub use self::{
-    captures::CaptureSubscribers,
+    captures::{Capture, CaptureSubscribers},
     connection_table::{ConnectionTable, Drops, MAX_CONNECTIONS},
     listener::{Acceptor, Listener},
     peer_acl::{DnsServers, PeerAcl},

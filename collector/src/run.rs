@@ -30,7 +30,11 @@ use crate::{
     METRICS,
     args::{Args, Following},
     cluster::{networks::Networks, reading::Reading},
-    facts::{self, InspectSources, RuleSources},
+    facts::{
+        self, InspectSources, RuleSources,
+        answers::Decoding,
+        taps::{self, Taps},
+    },
     listen::{
         ConnectionTable, DnsServers, Ingest, Listener, MAX_CONNECTIONS, PeerAcl, secret::Secrets,
     },
@@ -38,6 +42,7 @@ use crate::{
     matching::{answer_cache::AnswerCache, index::SharedIndex, query_origin::OwnQueries, queue},
     publish::{
         self, InspectRequest, ObjectPolicy, Shared,
+        guards::CurrentGuards,
         task::{self, Channels, Gates, ObjectGates},
     },
 };
@@ -93,6 +98,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let connections = ingest.connections.clone();
     let coverage = program.coverage(connections, blocks.clone(), flush_servers, &mut tasks);
     let leader = program.leader(coverage.clone(), &mut tasks);
+    let guards = CurrentGuards {
+        guards: program.args.guards(),
+        networks: networks.clone(),
+    };
     let (questions, asked) = mpsc::channel(facts::QUEUE);
     let channels = Channels {
         observations: queued,
@@ -117,9 +126,19 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             &exporter,
             &mut tasks,
         );
-        let sources = program.inspect_sources(process, questions, rules, blocks, &ingest);
-        let captures = facts::captures(ingest.captures.clone());
-        let serving = inspect.serve(sources, captures, tasks.token());
+        let sources =
+            program.inspect_sources(process, questions, rules, blocks, &ingest, guards.clone());
+        let taps = match program.args.inspect.as_ref().is_some_and(|it| it.has_taps) {
+            true => {
+                let decoding = Decoding {
+                    own: program.own.clone(),
+                    guards: guards.clone(),
+                };
+                Taps::new(ingest.captures.clone(), decoding).routes()
+            }
+            false => taps::refused(),
+        };
+        let serving = inspect.serve(sources, taps, tasks.token());
         tasks.spawn("inspect", serving);
     }
     for listener in sockets.dnstap {
@@ -152,7 +171,7 @@ impl Sockets {
         }
         let secrets = keep_up("secret", args.listen.secrets()?, tasks);
         let inspect = match &args.inspect {
-            Some(address) => Some(Inspect::bind(address).await?),
+            Some(inspect) => Some(Inspect::bind(&inspect.address).await?),
             None => None,
         };
         Ok(Self {
@@ -268,6 +287,7 @@ impl Program {
         rules: RuleSources,
         blocks: Blocks,
         ingest: &Ingest,
+        guards: CurrentGuards,
     ) -> InspectSources {
         InspectSources {
             process,
@@ -275,6 +295,8 @@ impl Program {
             rules,
             blocks,
             remembered: self.shared.remembered.clone(),
+            index: Arc::clone(&self.index),
+            guards,
             peers: self.shared.peers.clone(),
             connections: ingest.connections.clone(),
             clock: self.clock.clone(),

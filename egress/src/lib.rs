@@ -6,6 +6,7 @@
 //! - `connectivity`: connections of a pod, as a test.
 //! - `explain`, `verify`: questions to them. `list`: all addresses. `watch`: new ones, as they come.
 //! - `capture`: the events that a collector reads.
+//! - `learn`: the names that clients ask for, as rules, and what rules do with them.
 //! - `corefile`: Corefiles of CoreDNS servers that should stream.
 //! - `manual`: man pages and completions.
 
@@ -15,6 +16,7 @@ mod check;
 mod connectivity;
 mod corefile;
 mod explain;
+mod learn;
 mod list;
 mod manual;
 mod nodes;
@@ -47,6 +49,7 @@ pub fn run(cli: Cli) -> ExitCode {
             Action::Watch(args) => watch::run(*args).await?,
             Action::Verify(args) => with_progress(verify::run(*args)).await?,
             Action::Corefile(args) => corefile::run(*args).await?,
+            Action::Learn(args) => learn::run(*args).await?,
             Action::Capture(args) => capture::run(*args).await.map(|()| true)?,
             Action::Test(args) => with_progress(connectivity::run(*args)).await?,
             Action::Connect(args) => connectivity::connect::run(args).await.map(|()| true)?,

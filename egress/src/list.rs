@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use clap::{Args, ValueEnum};
 use futures_util::{StreamExt, stream};
 use proto::{
-    facts::{ListedName, ObjectFacts, Program, Query, SetFacts, Status},
+    facts::{ListedName, ObjectFacts, Program, Query, SetFacts, Status, UnallowedName},
     text::json,
     timestamp::Timestamp,
 };
@@ -15,7 +15,7 @@ use runtime::UsageError;
 use serde::Serialize;
 
 use crate::{
-    nodes::leading,
+    nodes::{leading, leading_collector},
     output,
     pattern::NamePattern,
     targets::{AT_ONCE, NamespaceArgs, Target, TargetArgs, Targets, Unreachable},
@@ -70,6 +70,8 @@ struct List {
     collector: String,
     is_leader: bool,
     names: Vec<Listed>,
+    /// The names without a rule that clients asked for most.
+    not_allowed_by_name: Vec<UnallowedName>,
     unreachable: Vec<Unreachable>,
     /// The number of ovn-writers that answered.
     #[serde(skip)]
@@ -180,26 +182,20 @@ async fn pages(
 
 /// The names of the collector that leads, or else of another one.
 async fn names(args: &ListArgs, targets: &Targets, query: &Query) -> anyhow::Result<List> {
-    let answers = targets
-        .ask::<Status>(Program::Collector, &query.path())
-        .await;
-    let (answers, unreachable) = Unreachable::split(answers);
-    let Some((target, first)) = leading(answers) else {
-        let reasons: Vec<String> = unreachable.iter().map(ToString::to_string).collect();
-        let error = format!("no collector answers: {}", reasons.join("; "));
-        return Err(UsageError(error).into());
-    };
+    let (target, first, unreachable) = leading_collector(targets, query).await?;
     let mut list = List {
         at: first.head.now,
         collector: target.place.clone(),
         is_leader: first.head.leader,
         names: Vec::new(),
+        not_allowed_by_name: Vec::new(),
         unreachable,
         writers: 0,
         has_policies: false,
     };
     let take = |page: Status| {
         let facts = page.collector?;
+        list.not_allowed_by_name.extend(facts.not_allowed_by_name);
         let names = facts.names.into_iter().filter(|name| args.selects(name));
         list.names.extend(names.map(|name| Listed {
             name,

@@ -1,13 +1,14 @@
 //! Answers of several programs: of ovn-writers, with nodes together that say the same, and of replicas, of which one leads.
 
 use proto::{
-    facts::Answer,
+    facts::{Answer, Program, Query, Status},
     text::{few, printable},
 };
+use runtime::UsageError;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::targets::Target;
+use crate::targets::{Target, Targets, Unreachable};
 
 /// Fields that differ between nodes although they say the same: times and row numbers.
 const OF_A_NODE: [&str; 2] = ["sinceSeconds", "uuid"];
@@ -60,6 +61,28 @@ pub(crate) fn leading<T: Answer>(answers: Vec<(&Target, T)>) -> Option<(&Target,
     answers.into_iter().nth(leading.unwrap_or(0))
 }
 
+/// The status of the collector that leads, or else of another one, and the collectors that do not answer.
+///
+/// # Errors
+/// [`UsageError`]: no collector answers.
+pub(crate) async fn leading_collector<'a>(
+    targets: &'a Targets,
+    query: &Query,
+) -> Result<(&'a Target, Status, Vec<Unreachable>), UsageError> {
+    let answers = targets
+        .ask::<Status>(Program::Collector, &query.path())
+        .await;
+    let (answers, unreachable) = Unreachable::split(answers);
+    match leading(answers) {
+        Some((target, status)) => Ok((target, status, unreachable)),
+        None => {
+            let reasons: Vec<String> = unreachable.iter().map(ToString::to_string).collect();
+            let error = format!("no collector answers: {}", reasons.join("; "));
+            Err(UsageError(error))
+        }
+    }
+}
+
 /// Lines with two spaces before each.
 pub(crate) fn indented(text: &str) -> impl Iterator<Item = String> {
     text.lines().map(|line| format!("  {}", printable(line)))
@@ -84,7 +107,6 @@ fn strip(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use proto::facts::Program;
     use serde_json::json;
 
     use super::*;

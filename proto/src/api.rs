@@ -9,6 +9,7 @@ mod lint;
 mod names;
 mod network_set;
 mod schema;
+mod verdict;
 
 pub use self::{
     dns_name_resolver::{
@@ -32,6 +33,7 @@ pub use self::{
     },
     network_set::{CrdNetworkSet, CrdNetworkSetSpec, NetworkSet, NetworkSetSpec},
     schema::{custom_resource_definitions, dns_resolver_definitions},
+    verdict::{KnownName, Rules, Verdict},
 };
 
 #[cfg(test)]

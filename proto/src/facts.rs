@@ -4,6 +4,7 @@
 //! - [`Explanation`] at [`EXPLAIN`]: what it knows of one name or address, which an [`Asked`] names.
 //! - [`Verification`] at [`VERIFY`]: the differences between the statuses and what a writer wrote.
 
+mod answered;
 mod asked;
 mod names;
 mod policies;
@@ -17,11 +18,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    answered::{AnswerLine, ClientAnswer},
     asked::{Asked, Subject},
     names::{
         AddressFacts, AnswerFacts, CapFacts, CollectorFacts, ExplainedName, FailingName, Guard,
         ListedName, NameAddress, NameFacts, NameReferences, PeerFacts, RuleFault, RuleFaultKind,
-        RuleReference, SourceFacts, StreamFacts, StreamState, SubjectFacts,
+        RuleReference, SourceFacts, StreamFacts, StreamState, SubjectFacts, UnallowedName,
     },
     policies::{
         ExplainedAddress, ExplainedResolver, ListedResolver, ObjectFacts, ObjectReport,
@@ -52,7 +54,8 @@ pub const VERIFY: &str = "/verify.json";
 /// The number of new addresses that a program remembers.
 pub const MOST_NEW_ADDRESSES: usize = 1_000;
 
-/// The longest capture of a collector (`GET /capture/MILLISECONDS/BYTES`).
+/// The longest capture of a collector (`GET /capture/MILLISECONDS/BYTES`), and the longest window of answers
+/// (`GET /answers/MILLISECONDS`).
 pub const LONGEST_CAPTURE: Duration = Duration::from_secs(600);
 
 /// A program that serves facts.

@@ -68,7 +68,8 @@ impl Cluster {
         Ok(Self::with_client(client, manager))
     }
 
-    pub(crate) fn with_client(client: Client, manager: &'static str) -> Self {
+    /// The cluster of a client.
+    pub fn with_client(client: Client, manager: &'static str) -> Self {
         Self {
             client,
             manager,

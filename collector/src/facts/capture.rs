@@ -88,7 +88,7 @@ mod tests {
             (&[2, 2], 1000, 4),
         ] {
             let captures = CaptureSubscribers::default();
-            let capture = captures.open().unwrap();
+            let capture = captures.open().unwrap().frames;
             for frames in reads {
                 captures.offer(&frame.repeat(*frames), false);
             }

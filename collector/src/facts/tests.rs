@@ -1,12 +1,31 @@
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
+use axum::Router;
 use proto::facts::{CollectorFacts, Problem, Problems};
-use runtime::{clock::Timestamp, store::ObjectKey};
-use tokio::time::Instant;
+use runtime::{clock::Timestamp, inspect::Inspect, listen::ListenAddress, store::ObjectKey};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
 
-use super::*;
+use super::{
+    answers::Decoding,
+    taps::{Taps, refused},
+    *,
+};
 use crate::{
-    publish::NamesStatus,
+    listen::CaptureSubscribers,
+    matching::query_origin::OwnQueries,
+    publish::{
+        NamesStatus,
+        guards::{CurrentGuards, Guards},
+    },
     rules::validation::{Fault, Faults},
 };
 
@@ -73,6 +92,8 @@ fn sources(publisher: mpsc::Sender<InspectRequest>) -> InspectSources {
         }]))
         .1,
         remembered: AnswerCache::default(),
+        index: SharedIndex::default(),
+        guards: guards(),
         peers: PeerIds::default(),
         connections: ConnectionTable::new(connections),
         clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
@@ -117,4 +138,83 @@ async fn publisher_that_does_not_answer_is_waited_for_five_seconds() {
     drop(questions);
     assert_eq!(sources.status(Query::all()).await, Ok(None));
     assert_eq!(start.elapsed(), ANSWER_DEADLINE);
+}
+
+fn guards() -> CurrentGuards {
+    CurrentGuards {
+        guards: Guards::default(),
+        networks: watch::channel(None).1,
+    }
+}
+
+/// A server.
+struct Served {
+    socket: PathBuf,
+    _folder: TempDir,
+}
+
+impl Served {
+    async fn start() -> Self {
+        let decoding = Decoding {
+            own: OwnQueries::default(),
+            guards: guards(),
+        };
+        let taps = Taps::new(CaptureSubscribers::default(), decoding);
+        Self::start_with(taps.routes()).await
+    }
+
+    async fn start_with(taps: Router) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("x.sock");
+        let address = ListenAddress::Unix(socket.clone().into());
+        let inspect = Inspect::bind(&address).await.unwrap();
+        let token = CancellationToken::new();
+        tokio::spawn(inspect.serve(sources(publisher()), taps, token));
+        Self {
+            socket,
+            _folder: folder,
+        }
+    }
+}
+
+async fn get(socket: &Path, path: &str) -> String {
+    let mut stream = UnixStream::connect(socket).await.unwrap();
+    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test(start_paused = true)]
+async fn third_window_at_once_is_refused() {
+    let served = Served::start().await;
+    let window = || {
+        let socket = served.socket.clone();
+        tokio::spawn(async move { get(&socket, "/answers/60000").await })
+    };
+    let three = [window(), window(), window()];
+    let mut refused = 0;
+    for answer in three {
+        let answer = answer.await.unwrap();
+        match answer.starts_with("HTTP/1.0 503") {
+            true => refused += 1,
+            false => assert!(answer.ends_with("{\"end\":{\"lostBytes\":0}}"), "{answer}"),
+        }
+    }
+    assert_eq!(refused, 1);
+    let again = window().await.unwrap();
+    assert!(again.starts_with("HTTP/1.0 200"), "{again}");
+}
+
+#[tokio::test]
+async fn taps_that_are_off_are_refused_and_all_else_is_served() {
+    let served = Served::start_with(refused()).await;
+    for path in ["/capture/1/1", "/answers/1"] {
+        let answer = get(&served.socket, path).await;
+        assert!(answer.starts_with("HTTP/1.0 403"), "{answer}");
+        assert!(answer.contains("tap=false"), "{answer}");
+    }
+    let status = get(&served.socket, "/status.json").await;
+    assert!(status.starts_with("HTTP/1.0 200"), "{status}");
 }

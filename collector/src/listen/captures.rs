@@ -1,8 +1,11 @@
-//! Copies of the events for captures, which go into a bug report.
+//! Copies of the events for captures, and for windows of answers.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    iter,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -26,22 +29,40 @@ pub struct CaptureSubscribers(Arc<Shared>);
 struct Shared {
     /// The number of captures: without any, a reader pays for one atomic load only.
     open: AtomicUsize,
-    senders: Mutex<Vec<mpsc::Sender<Bytes>>>,
+    senders: Mutex<Vec<Sender>>,
+}
+
+#[derive(Debug)]
+struct Sender {
+    frames: mpsc::Sender<Bytes>,
+    lost: Arc<AtomicU64>,
+}
+
+/// An open capture. It ends when its receiver is dropped.
+#[derive(Debug)]
+pub struct Capture {
+    /// The data frames of all streams with their lengths, in order of arrival.
+    pub frames: mpsc::Receiver<Bytes>,
+    /// The bytes that found the queue full.
+    pub lost: Arc<AtomicU64>,
 }
 
 impl CaptureSubscribers {
-    /// Begins a capture, or returns `None` if `MOST` are open. It gets the data frames of all
-    /// streams with their lengths, in order of arrival, until the receiver is dropped.
-    pub fn open(&self) -> Option<mpsc::Receiver<Bytes>> {
-        let (sender, receiver) = mpsc::channel(QUEUE);
+    /// Begins a capture, or returns `None` if `MOST` are open.
+    pub fn open(&self) -> Option<Capture> {
+        let (sender, frames) = mpsc::channel(QUEUE);
+        let lost = Arc::<AtomicU64>::default();
         let mut senders = self.0.senders.lock();
-        senders.retain(|sender| !sender.is_closed());
+        senders.retain(|sender| !sender.frames.is_closed());
         let room = senders.len() < MOST;
         if room {
-            senders.push(sender);
+            senders.push(Sender {
+                frames: sender,
+                lost: Arc::clone(&lost),
+            });
         }
         self.0.open.store(senders.len(), Ordering::Relaxed);
-        room.then_some(receiver)
+        room.then_some(Capture { frames, lost })
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -61,10 +82,11 @@ impl CaptureSubscribers {
         }
         let mut senders = self.0.senders.lock();
         senders.retain(|sender| {
-            let sent = sender.try_send(frames.clone());
+            let sent = sender.frames.try_send(frames.clone());
             if let Err(mpsc::error::TrySendError::Full(frames)) = &sent {
-                counter!("egress_collector_capture_lost_bytes_total")
-                    .increment(frames.len() as u64);
+                let lost = frames.len() as u64;
+                sender.lost.fetch_add(lost, Ordering::Relaxed);
+                counter!("egress_collector_capture_lost_bytes_total").increment(lost);
             }
             !matches!(sent, Err(mpsc::error::TrySendError::Closed(_)))
         });
@@ -72,17 +94,23 @@ impl CaptureSubscribers {
     }
 }
 
+/// The payloads of whole frames with their lengths.
+pub(crate) fn payloads(frames: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = frames;
+    iter::from_fn(move || {
+        let (length, behind) = rest.split_first_chunk()?;
+        let length = u32::from_be_bytes(*length) as usize;
+        let (payload, behind) = behind.split_at_checked(length)?;
+        rest = behind;
+        Some(payload)
+    })
+}
+
 /// Replaces each character of `extra` with `x`. A frame that cannot be decoded may hold the secret
 /// anywhere, so it is left out.
 fn without_extra(frames: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(frames.len());
-    let mut rest = frames;
-    while let Some((length, behind)) = rest.split_first_chunk() {
-        let length = u32::from_be_bytes(*length) as usize;
-        let Some((payload, behind)) = behind.split_at_checked(length) else {
-            break;
-        };
-        rest = behind;
+    for payload in payloads(frames) {
         if let Ok(mut event) = dnstap::pb::Dnstap::decode(payload) {
             if let Some(extra) = &mut event.extra {
                 extra.fill(b'x');
@@ -125,6 +153,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_is_not_taken_is_lost_and_nobody_waits() {
+        let captures = CaptureSubscribers::default();
+        let Capture {
+            frames: mut capture,
+            lost,
+        } = captures.open().unwrap();
+        for i in 0..2 * QUEUE {
+            captures.offer(&frames(&[&[i as u8]]), false);
+        }
+        assert_eq!(lost.load(Ordering::Relaxed), 5 * QUEUE as u64);
+        for i in 0..QUEUE {
+            assert_eq!(capture.recv().await.unwrap(), frames(&[&[i as u8]]));
+        }
+        assert!(capture.is_empty());
+    }
+
+    #[tokio::test]
     async fn secret_is_crossed_out_and_nothing_else() {
         let secret = b"4kq0J2sVx9dTQm7Yb1cWnA";
         let event = |extra: &[u8]| {
@@ -142,7 +187,7 @@ mod tests {
             event.encode_to_vec()
         };
         let captures = CaptureSubscribers::default();
-        let mut capture = captures.open().unwrap();
+        let mut capture = captures.open().unwrap().frames;
         let unreadable = [b"\xff\xff", secret.as_slice()].concat();
         captures.offer(&frames(&[&event(secret), &unreadable, &event(b"")]), true);
         let crossed = event(&[b'x'; 22]);

@@ -121,7 +121,7 @@ runtime::metrics! {
         "Times that dnstap events may have been lost, so that all names are looked up, once a minute at most. `opened`: a stream opened. `broken`: a stream broke";
     counter "egress_collector_lost_names_dropped_total"
         "Dropped answers whose names were not looked up, since too many names waited. Such a name under a wildcard has no address until a pod queries it again";
-    counter "egress_collector_capture_lost_bytes_total" "Bytes of events missing from the files of `egress capture`, since that command did not read fast enough";
+    counter "egress_collector_capture_lost_bytes_total" "Bytes of events missing from `egress capture` or `egress learn`, which did not read fast enough";
     histogram "egress_collector_observation_delay_seconds" "Seconds from the DNS server's answer to its receipt, by the clocks of the two hosts";
 }
 

@@ -5,7 +5,12 @@
 //! same parent are in the same shard, so a wildcard needs one shard only.
 
 use std::{
-    cmp::Reverse, collections::BTreeMap, hash::BuildHasher, net::IpAddr, sync::Arc, time::Duration,
+    cmp::Reverse,
+    collections::{BTreeMap, HashSet},
+    hash::BuildHasher,
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
 };
 
 use foldhash::fast::RandomState;
@@ -14,6 +19,7 @@ use parking_lot::{Mutex, MutexGuard};
 use proto::{
     api::{DnsName, Family},
     dns::{self, Qname},
+    facts::UnallowedName,
 };
 use runtime::clock::Timestamp;
 
@@ -167,6 +173,38 @@ impl AnswerCache {
         found
     }
 
+    /// The names that clients asked for in most seconds. `is_counted` is asked with the name and its addresses.
+    pub fn most_asked(
+        &self,
+        most: usize,
+        is_counted: impl Fn(&dns::Name, &[IpAddr]) -> bool,
+    ) -> Vec<UnallowedName> {
+        // The answers of both families may be found.
+        let most_answers = 2 * most;
+        let mut found: Vec<UnallowedName> = Vec::new();
+        for shard in self.0.iter().flat_map(|shards| &shards.all) {
+            for (_, answer) in shard.lock().answers.iter() {
+                let seconds_asked = answer.seconds_asked;
+                let place = found.partition_point(|it| it.seconds_asked >= seconds_asked);
+                let name = dns::Name::from_wire(answer.name()).filter(|_| place < most_answers);
+                let addresses: Vec<IpAddr> = answer.addresses.iter().map(|it| it.ip).collect();
+                if let Some(name) = name.filter(|name| is_counted(name, &addresses)) {
+                    let unallowed = UnallowedName {
+                        name: name.to_string(),
+                        seconds_asked,
+                        last_client: answer.client,
+                    };
+                    found.insert(place, unallowed);
+                    found.truncate(most_answers);
+                }
+            }
+        }
+        let mut names = HashSet::new();
+        found.retain(|it| names.insert(it.name.clone()));
+        found.truncate(most);
+        found
+    }
+
     /// The number of cached answers.
     #[cfg(test)]
     fn len(&self) -> usize {
@@ -206,6 +244,7 @@ impl Shards {
         let mut merged = same.unwrap_or_else(|| CachedAnswer::new(answer));
         merged.merge(answer, self.max_ttl);
         merged.message_hash = mark.map(|mark| mark.message_hash);
+        merged.seconds_asked = merged.seconds_asked.saturating_add(mark.is_some().into());
         *bytes += merged.bytes();
         answers.put(key.hash, merged);
         while *bytes > self.bytes
@@ -227,6 +266,8 @@ struct CachedAnswer {
     client: Option<IpAddr>,
     /// The hash of the message that was cached last, with its second.
     message_hash: Option<u64>,
+    /// The messages of different seconds.
+    seconds_asked: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -250,6 +291,7 @@ impl CachedAnswer {
             addresses: Vec::new(),
             client: None,
             message_hash: None,
+            seconds_asked: 0,
         }
     }
 

@@ -90,9 +90,9 @@ pub const MAX_ADDRESSES: usize = 1000;
 
 /// A successful answer to an A or AAAA query.
 #[derive(Debug)]
-struct AddressAnswer<'a> {
+pub(crate) struct AddressAnswer<'a> {
     event: dnstap::ClientResponse<'a>,
-    response: dns::Response<'a>,
+    pub(crate) response: dns::Response<'a>,
     family: Family,
 }
 
@@ -153,6 +153,14 @@ fn classify<'a>(
     {
         return Err(Outcome::WrongSecret);
     }
+    address_answer(event)
+}
+
+/// The event, if it is a successful answer to an A or AAAA query.
+#[inline(always)]
+pub(crate) fn address_answer(
+    event: dnstap::ClientResponse<'_>,
+) -> Result<AddressAnswer<'_>, Outcome> {
     let message = event.message.ok_or(Outcome::NoMessage)?;
     // Most responses are failures: they end before their question is decoded.
     let header = dns::Header::parse(message).map_err(|_| Outcome::BadMessage)?;

@@ -3,6 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use ipnet::IpNet;
+use tokio::sync::watch;
 
 use crate::cluster::networks::{Networks, Purpose};
 
@@ -77,6 +78,20 @@ impl Guards {
             Some(purpose) if self.refuses(purpose) => Err(purpose.as_str()),
             _ => Ok(()),
         }
+    }
+}
+
+/// The guards with the cluster's networks of the moment, for tasks beside the publisher.
+#[derive(Clone, Debug)]
+pub struct CurrentGuards {
+    pub guards: Guards,
+    pub networks: watch::Receiver<Option<Arc<Networks>>>,
+}
+
+impl CurrentGuards {
+    pub fn now(&self) -> Guards {
+        let networks = self.networks.borrow().clone();
+        self.guards.with(networks.unwrap_or_default())
     }
 }
 

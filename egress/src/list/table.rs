@@ -48,6 +48,16 @@ pub(super) fn table(list: &List, pattern: Option<&NamePattern>, is_wide: bool) -
     if more_addresses > 0 {
         lines.push(format!("and {more_addresses} more addresses"));
     }
+    // A selection of names has no line about others.
+    if pattern.is_none() && !list.not_allowed_by_name.is_empty() {
+        let names = list.not_allowed_by_name.iter();
+        let names = names.map(|it| format!("{} ({} s)", it.name, it.seconds_asked));
+        let names: Vec<String> = names.collect();
+        lines.push(format!(
+            "not allowed by name: {}",
+            printable(&names.join(", "))
+        ));
+    }
     if !list.is_leader {
         lines.push(format!(
             "? no collector leads: the list is that of {}",

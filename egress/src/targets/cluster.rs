@@ -11,11 +11,16 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use proto::{facts::Program, text::printable};
-use runtime::{UsageError, cluster::in_words, inspect::client::Connection};
+use runtime::{
+    UsageError,
+    cluster::{Cluster, in_words},
+    inspect::client::Connection,
+};
 use tokio::time::timeout;
 use tower::timeout::TimeoutLayer;
 
 use super::{AccessArgs, Route, Target, Targets};
+use crate::PROGRAM;
 
 /// The label of the chart with the program of a pod.
 pub(crate) const COMPONENT: &str = "app.kubernetes.io/component";
@@ -26,6 +31,7 @@ const REASON_TIMEOUT: Duration = Duration::from_millis(500);
 /// A cluster, and where the chart is in it.
 pub(crate) struct Access {
     pub(crate) client: Client,
+    pub(crate) cluster: Cluster,
     pub(crate) namespace: String,
     /// The URL of the API server, and where it comes from.
     pub(crate) server: String,
@@ -49,6 +55,7 @@ impl Access {
             ))
         })?;
         Ok(Self {
+            cluster: Cluster::with_client(client.clone(), PROGRAM),
             client,
             namespace: args.release_namespace.clone(),
             server,

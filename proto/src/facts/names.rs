@@ -28,6 +28,9 @@ pub struct CollectorFacts {
     pub namespaces_at_cap: Vec<CapFacts>,
     /// Names of objects that no rule has, at most 1,000. Such an object goes ten minutes after the last rule for it.
     pub names_without_rule: Vec<DnsName>,
+    /// The ten names without a rule that clients asked for most, with the first page. Names of the cluster are left out.
+    #[serde(default)]
+    pub not_allowed_by_name: Vec<UnallowedName>,
     /// A page of the names, sorted.
     pub names: Vec<ListedName>,
     /// The last name of the page, if more follow.
@@ -48,6 +51,18 @@ pub struct SourceFacts {
     pub unknown: Vec<String>,
     /// Why they cannot be read now.
     pub out_of_sync: Option<String>,
+}
+
+/// A name without a rule that clients asked for.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnallowedName {
+    /// The name.
+    pub name: String,
+    /// In how many seconds it was answered, or more if its answers differ. The count begins anew after 65,536 other answers.
+    pub seconds_asked: u32,
+    /// The last client. It need not be in a namespace with rules: the collector knows no pods.
+    pub last_client: Option<IpAddr>,
 }
 
 /// A server block of a DNS server, and its stream to the collector.

@@ -325,7 +325,7 @@ impl Installation {
             &folder.join("example.com.zone"),
             "example.com.",
             1,
-            &format!("www IN A {ADDRESS}"),
+            &format!("www IN A {ADDRESS}\nof-others IN A 203.0.113.2"),
         );
         let outside = self.networks[index].outside();
         let addresses = self

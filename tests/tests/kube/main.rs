@@ -21,6 +21,7 @@ mod docs;
 mod failover;
 mod installation;
 mod kube_ovn;
+mod learn;
 mod nameserver;
 mod policies;
 mod port_forward;

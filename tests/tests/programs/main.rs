@@ -22,6 +22,7 @@ mod flags;
 mod flow;
 mod image;
 mod inspect;
+mod learn;
 mod lookups;
 mod metrics;
 mod packets;

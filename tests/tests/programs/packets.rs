@@ -2,6 +2,7 @@
 
 pub(crate) mod datapath_fixture;
 mod flow;
+mod verdicts;
 
 use std::{
     io,

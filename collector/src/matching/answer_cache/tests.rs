@@ -223,3 +223,48 @@ fn what_was_kept_in_this_second_is_not_new_and_anything_else_is() {
         ["www.example.com. 1.1.1.1"]
     );
 }
+
+#[test]
+fn names_asked_for_in_most_seconds_come_first_and_once() {
+    let remembered = of_size(100);
+    let ask = |name: &str, family: Family, seconds: u64| {
+        let name = dns::Name::from_text(name).unwrap();
+        for second in 0..seconds {
+            let at = NOW + Duration::from_secs(second);
+            // The same answer again in one second is known.
+            for _ in 0..2 {
+                let mark = remembered.is_new((&name).into(), family, &[0; 20], at);
+                let answer = Answer {
+                    name: &name,
+                    family,
+                    addresses: &[("192.0.2.1".parse().unwrap(), 30)],
+                    at,
+                    client: Some("10.0.0.1".parse().unwrap()),
+                };
+                if mark.is_some() {
+                    remembered.insert(&answer, mark);
+                }
+            }
+        }
+    };
+    ask("often.example.com", Family::V4, 9);
+    ask("often.example.com", Family::V6, 8);
+    ask("seldom.example.com", Family::V4, 2);
+    ask("more.example.com", Family::V6, 5);
+    ask("with-a-rule.example.com", Family::V4, 7);
+    keep(&remembered, "of-a-rule.example.com", "192.0.2.1", 30);
+    let is_counted = |name: &dns::Name, addresses: &[IpAddr]| {
+        addresses.len() == 1 && !name.to_string().starts_with("with-a-rule")
+    };
+    let found = remembered.most_asked(3, is_counted);
+    let found: Vec<_> = found
+        .iter()
+        .map(|it| (&*it.name, it.seconds_asked))
+        .collect();
+    let expected = [
+        ("often.example.com.", 9),
+        ("more.example.com.", 5),
+        ("seldom.example.com.", 2),
+    ];
+    assert_eq!(found, expected);
+}

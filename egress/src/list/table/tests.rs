@@ -1,4 +1,4 @@
-use proto::timestamp::Timestamp;
+use proto::{facts::UnallowedName, timestamp::Timestamp};
 use serde_json::{Value, json};
 
 use super::*;
@@ -46,6 +46,7 @@ fn list(names: Vec<Listed>) -> List {
         collector: "a".to_owned(),
         is_leader: true,
         names,
+        not_allowed_by_name: Vec::new(),
         unreachable: Vec::new(),
         writers: 0,
         has_policies: false,
@@ -114,4 +115,20 @@ and 5 more addresses"
     let lines: Vec<&str> = wide.lines().collect();
     assert!(lines[0].ends_with("NODES  RULE       TTL   SEEN      FIRST CLIENT  OBJECT     SETS"));
     assert!(lines[1].ends_with("1/3    *.a.test.  30 s  10 s ago  10.0.0.7      ovn/dns-1  a1"));
+}
+
+#[test]
+fn names_that_no_rule_has_are_one_line_unless_names_are_selected() {
+    let mut list = list(Vec::new());
+    list.not_allowed_by_name = [("a.test.", 9), ("b.test.", 3)]
+        .map(|(name, seconds_asked)| UnallowedName {
+            name: name.to_owned(),
+            seconds_asked,
+            last_client: None,
+        })
+        .to_vec();
+    let lines = "no name\nnot allowed by name: a.test. (9 s), b.test. (3 s)";
+    assert_eq!(table(&list, None, false), lines);
+    let pattern = "c".parse().unwrap();
+    assert_eq!(table(&list, Some(&pattern), false), "no name");
 }

@@ -1,4 +1,4 @@
-//! The steps of the demo, in order. The output has at most 60 lines.
+//! The steps of the demo, in order. The output has at most 65 lines.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tests::wait::eventually;
 use tokio::time::{Instant, interval};
 
 use crate::{
-    people::{Task, dry_run, page},
+    people::{Task, dry_run, egress, inspect, page},
     stage::{Arrival, Stage, heading},
 };
 
@@ -36,6 +36,7 @@ pub(crate) async fn run(keep: bool) {
     an_address_changes(&stage).await;
     a_restart(&mut stage).await;
     a_dry_run(&mut stage).await;
+    a_comparison(&stage).await;
     if keep {
         play(&stage).await
     }
@@ -165,6 +166,29 @@ async fn a_dry_run(stage: &mut Stage) {
     stage.world.ovn_writer.ready().await;
     stage.monitor.seen(API, Family::V4, "192.0.2.21").await;
     Task::Verify.show(stage, 2).await;
+}
+
+async fn a_comparison(stage: &Stage) {
+    heading("8. Which names of this tour the rules of team-a would not pass");
+    let clients = ["learn", "--client=127.0.0.1", "--for=2s", "--against"];
+    let file = stage.world.store.egress_firewall("team-a");
+    let places = [
+        format!("--file={}", file.display()),
+        format!("--collector={}", inspect(&stage.world.collector)),
+    ];
+    let pods = async {
+        let mut ticks = interval(Duration::from_millis(200));
+        loop {
+            ticks.tick().await;
+            for name in [WWW, API, STATUS, TRACKER].iter().chain(&UNDER_ASSETS) {
+                stage.world.coredns.ask(name, RecordType::A).await;
+            }
+        }
+    };
+    tokio::select! {
+        () = egress(&clients, &places, 5) => {}
+        () = pods => {}
+    }
 }
 
 /// How many addresses each name has.
