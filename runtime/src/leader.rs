@@ -45,6 +45,9 @@ pub struct Leadership {
     state: watch::Sender<LeadState>,
 }
 
+/// How much longer a replica waits that receives fewer DNS servers than another: two turns of the other.
+const YIELD: Duration = Duration::from_secs(5);
+
 /// Returns the number of DNS servers that this replica receives.
 pub type Heard = Box<dyn Fn() -> usize + Send + Sync>;
 
@@ -79,7 +82,8 @@ impl Leadership {
         Self::new(match store {
             OpenStore::Dir(store) => {
                 let file = format!(".{name}-leader");
-                Contest::Folder(Folder(store.path().join(file)))
+                let path = store.path().join(file);
+                Contest::Folder(Folder { path, heard: None })
             }
             OpenStore::Kube(store) => {
                 let cluster = store.cluster();
@@ -96,11 +100,13 @@ impl Leadership {
         }
     }
 
-    /// Hands the lead over to a replica that receives more DNS servers. With a folder this has no effect.
+    /// Hands the lead over to a replica that receives more DNS servers. With a folder, a replica that receives none lets others
+    /// have the lead first.
     #[must_use]
     pub fn compare(mut self, heard: Heard) -> Self {
-        if let Contest::Lease(candidate) = &mut self.contest {
-            candidate.compare(heard);
+        match &mut self.contest {
+            Contest::Folder(folder) => folder.heard = Some(heard),
+            Contest::Lease(candidate) => candidate.compare(heard),
         }
         self
     }

@@ -8,30 +8,41 @@ use std::{
 use tokio::{task::spawn_blocking, time::sleep};
 use tracing::{debug, warn};
 
-use super::Holder;
+use super::{Heard, Holder, YIELD};
 use crate::lock::Lock;
 
 /// How often the lock is tried, and how often a held lock's file is checked.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// The path of the locked file.
-pub(super) struct Folder(pub(super) PathBuf);
+/// The lock of a folder.
+pub(super) struct Folder {
+    pub(super) path: PathBuf,
+    /// The DNS servers that this replica receives, if that matters.
+    pub(super) heard: Option<Heard>,
+}
 
 impl Folder {
     /// Takes the lock when it is free, and holds it, without end.
     pub(super) async fn contend(self, holder: &Holder) {
-        let mut said = false;
+        let (mut said, mut was_held) = (false, false);
         // A standby that received every answer takes the lead before a process that has just started.
         sleep(2 * INTERVAL).await;
         loop {
             match self.blocking(Lock::try_acquire).await {
+                // It takes the lead before one whose streams are not open yet, too.
+                Ok(Some(lock)) if was_held && self.hears_nothing() => {
+                    was_held = false;
+                    drop(lock);
+                    sleep(YIELD).await;
+                    continue;
+                }
                 Ok(Some(lock)) => {
                     said = false;
                     holder.lead(None);
                     let reason = self.hold(lock).await;
                     holder.follow(&reason);
                 }
-                Ok(None) => {}
+                Ok(None) => was_held = true,
                 Err(error) if said => debug!("{error}"),
                 Err(error) => {
                     warn!("cannot take the lock for leader election: {error}");
@@ -40,6 +51,10 @@ impl Folder {
             }
             sleep(INTERVAL).await;
         }
+    }
+
+    fn hears_nothing(&self) -> bool {
+        self.heard.as_ref().is_some_and(|heard| heard() == 0)
     }
 
     /// Holds the lock while its file is in place. Returns why it ended.
@@ -52,7 +67,7 @@ impl Folder {
             });
             match looked.await {
                 Ok((back, true)) => lock = back,
-                Ok((_, false)) => return format!("{} was removed", self.0.display()),
+                Ok((_, false)) => return format!("{} was removed", self.path.display()),
                 Err(error) => return error,
             }
         }
@@ -63,7 +78,7 @@ impl Folder {
         &self,
         work: impl FnOnce(&Path) -> std::io::Result<T> + Send + 'static,
     ) -> Result<T, String> {
-        let path = self.0.clone();
+        let path = self.path.clone();
         let done = spawn_blocking(move || {
             work(&path).map_err(|error| format!("{}: {error}", path.display()))
         });

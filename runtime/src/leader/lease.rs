@@ -12,14 +12,13 @@ use kube::{Api, Error, api::PostParams};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tracing::warn;
 
-use super::{Heard, Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, coverage::Coverage};
+use super::{
+    Heard, Holder, LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD, YIELD, coverage::Coverage,
+};
 use crate::cluster::{Cluster, answer, in_words};
 
 /// The time-out of the requests of a turn, short enough for a second turn before the deadline.
 const TURN_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// How much longer a replica waits that receives fewer DNS servers than another: two turns of the other.
-const YIELD: Duration = Duration::from_secs(5);
 
 /// The time-out of the release at the end.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -203,6 +203,13 @@ mod soak {
             }
         });
         for (line, old) in lines.iter().zip(&mut collectors) {
+            // A stream counts for the lead once it is ten seconds old.
+            let before = asked.load(Ordering::Relaxed);
+            eventually("more than ten seconds of answers", async || {
+                let now = asked.load(Ordering::Relaxed) - before;
+                (now > 110).then_some(()).ok_or(now.to_string())
+            })
+            .await;
             let (new_workdir, new, address) = start(&store).await;
             // The old one gets new streams for a moment, and reads on meanwhile.
             old.1.process().signal(Signal::TERM);

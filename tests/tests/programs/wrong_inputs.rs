@@ -16,7 +16,7 @@ users: [{name: a, user: {token: x}}]
 
 /// The arguments, and a part of the message.
 const INPUTS: &[(&str, &str)] = &[
-    ("lst", "a similar subcommand exists: 'list'"),
+    ("verfy", "a similar subcommand exists: 'verify'"),
     ("list --nam x", "a similar argument exists: '--name'"),
     ("list -o xml", "[possible values: text, wide, json, yaml]"),
     ("explain x -o xml", "[possible values: text, json, yaml]"),
