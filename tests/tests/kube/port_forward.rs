@@ -80,7 +80,7 @@ async fn egress_asks_pods_by_port_forward_and_names_those_without_an_answer() {
             .unwrap_or_else(|| panic!("{text}"))
     };
     assert!(line(0).contains("connection refused"), "{text}");
-    assert!(line(1).contains("no answer in time"), "{text}");
+    assert!(line(1).contains("no answer in 10s"), "{text}");
     assert!(text.contains("Allow in team/default"), "{text}");
 
     // One node differs: it has its own lines.
