@@ -1,10 +1,12 @@
 //! A host of the network, whose packets pass the switch.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::fd::AsFd,
+    path::Path,
+    process::Command,
     thread,
     time::Duration,
 };
@@ -105,6 +107,35 @@ impl Pod {
             let runtime = runtime.enable_all().build()?;
             runtime.block_on(ask(server, name, RecordType::A))
         })
+    }
+
+    /// Runs a program in the pod's network, whose name server is `dns`. The folder gets a file of its own.
+    ///
+    /// # Panics
+    /// If it cannot run or fails.
+    pub fn run(self, dns: SocketAddr, folder: &Path, program: &Path, args: &[String]) {
+        inside(self.pid, "ip", &["link", "set", "lo", "up"]);
+        let local = self.enter(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, 53)));
+        let sockets = local.and_then(|local| Ok((local, self.udp_socket(dns.ip())?)));
+        let (local, remote) = sockets.expect("sockets");
+        thread::spawn(move || -> io::Result<()> {
+            let mut bytes = [0; 1232];
+            loop {
+                let (length, client) = local.recv_from(&mut bytes)?;
+                remote.send_to(&bytes[..length], dns)?;
+                let (length, _) = remote.recv_from(&mut bytes)?;
+                local.send_to(&bytes[..length], client)?;
+            }
+        });
+        let resolv = folder.join("resolv.conf");
+        fs::write(&resolv, "nameserver 127.0.0.1\n").expect("a file");
+        let script = "mount --bind \"$1\" /etc/resolv.conf && shift && exec \"$@\"";
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.pid.to_string(), "--net", "--"]);
+        command.args(["unshare", "--mount", "sh", "-c", script, "sh"]);
+        command.arg(resolv).arg(program).args(args);
+        let output = command.output().expect("nsenter");
+        assert!(output.status.success(), "{output:?}");
     }
 
     fn enter<T: Send>(self, call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {

@@ -1,5 +1,6 @@
 //! Packets of a pod, which OVN passes or drops by the address sets.
 
+mod connectivity;
 pub(crate) mod datapath_fixture;
 mod flow;
 mod verdicts;

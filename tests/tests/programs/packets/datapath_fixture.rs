@@ -24,7 +24,7 @@ pub(crate) const TEAM: &str = "team";
 
 /// The numbers of the pods.
 pub(crate) const POD: u8 = 5;
-const DNS: u8 = 10;
+pub(crate) const DNS: u8 = 10;
 
 /// The port of every server outside.
 pub(crate) const PORT: u16 = 443;
