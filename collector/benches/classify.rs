@@ -154,7 +154,7 @@ impl Store {
             };
             if let (Write::Create(_), Some(known)) = (write, self.objects.get(&key)) {
                 // Among so many names, two may have the same object name.
-                let stale = WriteOutcome::Stale(known.clone());
+                let stale = WriteOutcome::Conflict(known.clone());
                 publisher.apply_written(&key, write, stale, now);
                 continue;
             }

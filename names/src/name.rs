@@ -46,7 +46,7 @@ pub(super) struct Name {
 }
 
 /// The least number of such look-ups in a row after which a family closes.
-pub(super) const ABSENCES: u8 = 5;
+pub(super) const ABSENCE_THRESHOLD: u8 = 5;
 
 /// The least time from the first to the last of them.
 const ABSENT_FOR: Duration = Duration::from_secs(60);
@@ -360,7 +360,7 @@ impl Address {
 }
 
 fn is_absent_for_long(absences: u8, since: Timestamp, last: Timestamp) -> bool {
-    absences >= ABSENCES && since + ABSENT_FOR <= last
+    absences >= ABSENCE_THRESHOLD && since + ABSENT_FOR <= last
 }
 
 fn of_family<T>([v4, v6]: &[T; 2], family: Family) -> &T {

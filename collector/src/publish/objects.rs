@@ -15,7 +15,7 @@ use runtime::{
 
 use super::{
     policy::{ManageObjects, ObjectPolicy},
-    queue::Charged,
+    queue::Tenant,
 };
 use crate::rules::Source;
 
@@ -48,7 +48,7 @@ pub(crate) struct Objects {
     pub(crate) paused_until: Option<Timestamp>,
     /// The bytes of all writes.
     pub(super) bucket: TokenBucket,
-    pub(super) written: WrittenBytes<Charged>,
+    pub(super) written: WrittenBytes<Tenant>,
     /// The program ends: writes that do not go now are lost.
     pub(super) is_ending: bool,
 }

@@ -11,7 +11,7 @@ use super::{
     objects::{MAX_IN_FLIGHT, Objects},
     policy::{ManageObjects, OBJECT_RATE},
     publisher::Publisher,
-    queue::charged,
+    queue::tenant_of,
     stored_object::{StoredObject, new_object},
     write::Write,
 };
@@ -151,13 +151,13 @@ impl Publisher {
             return Some(create_at);
         }
         let entry = self.names.get(name)?;
-        let charged = charged(&self.objects.written, &entry.rule_use().namespaces);
+        let tenant = tenant_of(&self.objects.written, &entry.rule_use().namespaces);
         let rate = self.objects.policy.rate();
         of_name.creating.insert(source);
         let object = new_object(name, of_name.collisions, &policy.namespace);
         writes.push(Write::Create(Box::new(object)));
         self.objects.bucket.withdraw(CREATION, rate, now);
-        self.objects.written.add(charged, CREATION, now);
+        self.objects.written.add(tenant, CREATION, now);
         None
     }
 
@@ -188,7 +188,7 @@ impl Publisher {
         let (Some(entry), Some(of_name)) = (names.get(name), by_name.get_mut(name)) else {
             return (None, false);
         };
-        let charged = charged(&objects.written, &entry.rule_use().namespaces);
+        let tenant = tenant_of(&objects.written, &entry.rule_use().namespaces);
         let Objects {
             policy,
             in_flight,
@@ -243,7 +243,7 @@ impl Publisher {
             let bytes = update.bytes();
             object.bucket.withdraw(bytes, OBJECT_RATE, now);
             bucket.withdraw(bytes, rate, now);
-            written.add(charged, bytes, now);
+            written.add(tenant, bytes, now);
             writes.push(object.write(policy, name, update.status()));
         }
         (again.into_iter().min(), is_waiting)

@@ -16,7 +16,7 @@ use super::{
     metrics::{count, count_refused, report},
     name_objects::NameObjects,
     objects::Objects,
-    queue::DirtyNames,
+    queue::WorkQueue,
     rule_uses::RuleUses,
 };
 use crate::{
@@ -45,7 +45,7 @@ pub struct Publisher {
     pub(crate) objects: Objects,
     pub(crate) rules: RuleUses,
     /// Names whose objects are to be checked.
-    pub(super) dirty: DirtyNames,
+    pub(super) dirty: WorkQueue,
     /// When names are checked without an event.
     pub(super) wakes: Wakes,
     pub(super) evictions: EvictionLog,
@@ -73,7 +73,7 @@ impl Publisher {
             by_name: foldhash::HashMap::default(),
             rules: RuleUses::new(sources),
             objects: Objects::new(config.objects),
-            dirty: DirtyNames::default(),
+            dirty: WorkQueue::default(),
             wakes: Wakes::default(),
             evictions: EvictionLog::default(),
             guards: config.guards,

@@ -9,25 +9,25 @@ use runtime::written_bytes::WrittenBytes;
 use names::{Entry, Namespace};
 
 /// The namespace with a rule for a name that its writes count for; none for a name without rules.
-pub(super) type Charged = Option<Namespace>;
+pub(super) type Tenant = Option<Namespace>;
 
 /// The namespace that wrote fewest bytes of those with a rule.
-pub(super) fn charged(written: &WrittenBytes<Charged>, with_rule: &[Namespace]) -> Charged {
+pub(super) fn tenant_of(written: &WrittenBytes<Tenant>, with_rule: &[Namespace]) -> Tenant {
     let with_rule = with_rule.iter().copied().map(Some);
     with_rule.min_by_key(|it| written.of(it)).flatten()
 }
 
 /// Names to check.
 #[derive(Debug, Default)]
-pub(crate) struct DirtyNames {
+pub(crate) struct WorkQueue {
     /// Names that need the addresses that pods use already.
     pub(super) awaiting_answers: BTreeSet<DnsName>,
     /// Names added since the last check.
     new: BTreeSet<DnsName>,
     /// The names in `queues`.
     queued: HashSet<DnsName>,
-    /// By the charged namespace, in order of arrival; none is empty.
-    queues: HashMap<Charged, Queue>,
+    /// By tenant, in order of arrival; none is empty.
+    queues: HashMap<Tenant, Queue>,
     pops: u64,
 }
 
@@ -38,7 +38,7 @@ struct Queue {
     last_pop: u64,
 }
 
-impl DirtyNames {
+impl WorkQueue {
     pub(crate) fn insert(&mut self, name: DnsName) {
         self.new.insert(name);
     }
@@ -50,24 +50,24 @@ impl DirtyNames {
     /// Takes the next name. Names without an entry are skipped.
     pub(super) fn pop<'a>(
         &mut self,
-        written: &WrittenBytes<Charged>,
+        written: &WrittenBytes<Tenant>,
         entry: impl Fn(&DnsName) -> Option<&'a Entry>,
     ) -> Option<DnsName> {
         while let Some(name) = self.new.pop_first() {
             if let Some(entry) = entry(&name) {
-                self.enqueue(name, charged(written, &entry.rule_use().namespaces));
+                self.enqueue(name, tenant_of(written, &entry.rule_use().namespaces));
             }
         }
         let queues = self.queues.iter();
         let next =
-            queues.min_by_key(|(charged, queue)| (written.of(*charged), queue.last_pop, **charged));
-        let charged = next.map(|(charged, _)| *charged)?;
-        let queue = self.queues.get_mut(&charged)?;
+            queues.min_by_key(|(tenant, queue)| (written.of(*tenant), queue.last_pop, **tenant));
+        let tenant = next.map(|(tenant, _)| *tenant)?;
+        let queue = self.queues.get_mut(&tenant)?;
         let name = queue.names.pop_front()?;
         self.pops += 1;
         queue.last_pop = self.pops;
         if queue.names.is_empty() {
-            self.queues.remove(&charged);
+            self.queues.remove(&tenant);
         }
         self.queued.remove(&name);
         if self.queued.is_empty() {
@@ -77,10 +77,10 @@ impl DirtyNames {
         Some(name)
     }
 
-    fn enqueue(&mut self, name: DnsName, charged: Charged) {
+    fn enqueue(&mut self, name: DnsName, tenant: Tenant) {
         if self.queued.insert(name.clone()) {
             let pops = self.pops;
-            let queue = self.queues.entry(charged).or_insert_with(|| Queue {
+            let queue = self.queues.entry(tenant).or_insert_with(|| Queue {
                 last_pop: pops,
                 ..Queue::default()
             });
@@ -89,7 +89,7 @@ impl DirtyNames {
     }
 }
 
-impl Extend<DnsName> for DirtyNames {
+impl Extend<DnsName> for WorkQueue {
     fn extend<T: IntoIterator<Item = DnsName>>(&mut self, names: T) {
         self.new.extend(names);
     }
@@ -111,7 +111,7 @@ mod tests {
         Timestamp::from_millis(seconds * 1_000)
     }
 
-    fn pop(dirty: &mut DirtyNames, written: &WrittenBytes<Charged>) -> Option<DnsName> {
+    fn pop(dirty: &mut WorkQueue, written: &WrittenBytes<Tenant>) -> Option<DnsName> {
         dirty.new.clear();
         dirty.pop(written, |_| None)
     }
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn name_that_comes_again_and_again_comes_behind_the_others() {
         let one = Some(Namespaces::default().number("one"));
-        let (mut dirty, written) = (DirtyNames::default(), WrittenBytes::default());
+        let (mut dirty, written) = (WorkQueue::default(), WrittenBytes::default());
         for i in 0..4 {
             dirty.enqueue(name(i), one);
         }
@@ -136,9 +136,9 @@ mod tests {
     fn namespace_with_fewest_written_bytes_comes_first() {
         let namespaces = Namespaces::default();
         let [busy, quiet] = ["busy", "quiet"].map(|it| namespaces.number(it));
-        let (mut dirty, mut written) = (DirtyNames::default(), WrittenBytes::default());
+        let (mut dirty, mut written) = (WorkQueue::default(), WrittenBytes::default());
         written.add(Some(busy), 1_000_000, at(0));
-        assert_eq!(charged(&written, &[busy, quiet]), Some(quiet));
+        assert_eq!(tenant_of(&written, &[busy, quiet]), Some(quiet));
         for i in 0..100 {
             dirty.enqueue(name(i), Some(busy));
         }
@@ -157,7 +157,7 @@ mod tests {
     fn namespaces_that_wrote_as_much_take_turns() {
         let namespaces = Namespaces::default();
         let [many, few] = ["many", "few"].map(|it| Some(namespaces.number(it)));
-        let (mut dirty, written) = (DirtyNames::default(), WrittenBytes::default());
+        let (mut dirty, written) = (WorkQueue::default(), WrittenBytes::default());
         for i in 0..1000 {
             dirty.enqueue(name(i), many);
         }

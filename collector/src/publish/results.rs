@@ -37,7 +37,7 @@ impl Publisher {
                     object.written = now;
                 }
             }
-            WriteOutcome::Stale(object) => self.apply_stale(key, write, &object, now),
+            WriteOutcome::Conflict(object) => self.apply_conflict(key, write, &object, now),
             // The object in its place has disappeared again, or the namespace does not exist.
             WriteOutcome::Gone if matches!(write, Write::Create(_)) => {
                 self.put_off(key, write, now);
@@ -100,7 +100,7 @@ impl Publisher {
 
     /// Another program's object has the key. It is adopted if it is for the same name. Otherwise the computed name
     /// collides by chance.
-    fn apply_stale(
+    fn apply_conflict(
         &mut self,
         key: &ObjectKey,
         write: &Write,

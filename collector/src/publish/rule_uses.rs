@@ -6,7 +6,7 @@ use names::{Limits, Names, Namespace, RuleUse};
 use proto::api::DnsName;
 use runtime::clock::Timestamp;
 
-use super::{name_objects::NameObjects, queue::DirtyNames};
+use super::{name_objects::NameObjects, queue::WorkQueue};
 use crate::rules::{
     BySource, RetentionPolicy, RuleChanges, Source, SourceSet, Wanted, interner::Interner, replace,
 };
@@ -50,7 +50,7 @@ impl RuleUses {
         changes: RuleChanges,
         names: &mut Names,
         by_name: &mut foldhash::HashMap<DnsName, Box<NameObjects>>,
-        dirty: &mut DirtyNames,
+        dirty: &mut WorkQueue,
         now: Timestamp,
     ) {
         let wanted = self.0.get_mut(changes.source);

@@ -239,7 +239,7 @@ impl<S: Store> Task<S> {
                 }
             }
             WriteOutcome::Refused | WriteOutcome::TooLarge => {}
-            WriteOutcome::Stored(_) | WriteOutcome::Stale(_) | WriteOutcome::Gone => {
+            WriteOutcome::Stored(_) | WriteOutcome::Conflict(_) | WriteOutcome::Gone => {
                 self.failed_writes = 0;
                 self.gates.writes.ready();
             }

@@ -23,7 +23,7 @@ pub enum WriteOutcome {
     /// Written; the object as the store has it now.
     Stored(Box<DnsNameResolver>),
     /// Another writer came first; the object as the store has it now. Compute the write again.
-    Stale(Box<DnsNameResolver>),
+    Conflict(Box<DnsNameResolver>),
     /// The object does not exist.
     Gone,
     /// The store refuses this object: try again later, or when it has changed.
@@ -66,7 +66,7 @@ impl Write {
             Err(StoreError::Conflict(_) | StoreError::AlreadyExists(_)) => {
                 debug!(object = %key, write = label, "another writer changed the object first");
                 return match get(store, &key).await {
-                    Ok(object) => WriteOutcome::Stale(Box::new(object)),
+                    Ok(object) => WriteOutcome::Conflict(Box::new(object)),
                     Err(StoreError::NotFound(_)) => WriteOutcome::Gone,
                     Err(error) => failed(&key, label, &error, outage),
                 };

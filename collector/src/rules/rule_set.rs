@@ -12,7 +12,7 @@ use runtime::store::ObjectKey;
 use super::{
     Overview, RetentionPolicy, RuleSource,
     rule_object::RuleObject,
-    sources::policy_charged,
+    sources::policy_tenant,
     users::{User, Users, joined},
     wanted::{ChangedUses, WantedName, replace},
 };
@@ -27,7 +27,7 @@ pub(super) struct Rules {
     retention: RetentionPolicy,
     /// Assigns numbers to namespaces.
     namespaces: Namespaces,
-    /// Whether the objects are in no namespace, so that their names are charged to policies.
+    /// Whether the objects are in no namespace, so that their names are counted for policies.
     are_cluster_wide: bool,
     rule_objects: BTreeMap<ObjectKey, Arc<RuleObject>>,
     /// The names in the objects of each namespace, each as often as it is there.
@@ -48,8 +48,8 @@ struct Changed {
     names: BTreeSet<DnsName>,
     /// Objects that were added, changed or removed.
     rule_objects: BTreeSet<ObjectKey>,
-    /// The charged for their names.
-    charged: BTreeSet<Namespace>,
+    /// The tenants of their names.
+    tenants: BTreeSet<Namespace>,
     /// Those of them whose faults changed.
     faults: BTreeSet<ObjectKey>,
 }
@@ -73,13 +73,13 @@ impl Rules {
 
     pub(super) fn apply<K: RuleSource>(&mut self, object: &K) {
         let key = ObjectKey::of(object);
-        let charged = if K::IS_NAMESPACED {
+        let tenant = if K::IS_NAMESPACED {
             key.namespace.clone()
         } else {
-            policy_charged(object.policy().unwrap_or_default())
+            policy_tenant(object.policy().unwrap_or_default())
         };
-        let charged = self.namespaces.number(&charged);
-        let mut rule_object = object.rules(charged, &self.retention);
+        let tenant = self.namespaces.number(&tenant);
+        let mut rule_object = object.rules(tenant, &self.retention);
         if !self.has_room(&rule_object) {
             rule_object.leave_out();
         }
@@ -127,10 +127,10 @@ impl Rules {
         }
         if let Some(known) = known {
             self.refused = self.refused.saturating_sub(known.refused());
-            self.changed.charged.insert(known.namespace);
+            self.changed.tenants.insert(known.namespace);
             self.leave(&known, |name| rule_object.uses(name).is_none());
         }
-        self.changed.charged.insert(rule_object.namespace);
+        self.changed.tenants.insert(rule_object.namespace);
         self.changed.rule_objects.insert(key);
     }
 
@@ -138,7 +138,7 @@ impl Rules {
         if let Some(rule_object) = self.rule_objects.remove(key) {
             self.refused = self.refused.saturating_sub(rule_object.refused());
             self.leave(&rule_object, |_| true);
-            self.changed.charged.insert(rule_object.namespace);
+            self.changed.tenants.insert(rule_object.namespace);
             self.changed.rule_objects.insert(key.clone());
             self.count(key, Some(&rule_object), None);
         }
@@ -190,12 +190,12 @@ impl Rules {
     pub(super) fn take_changed_uses(&mut self) -> ChangedUses {
         let mut interner = Interner::default();
         let names = std::mem::take(&mut self.changed.names);
-        let charged = std::mem::take(&mut self.changed.charged);
+        let tenants = std::mem::take(&mut self.changed.tenants);
         let names = names.into_iter().map(|name| {
             let in_use = self.in_use(&name).map(|it| interner.share(it));
             (name, in_use)
         });
-        let namespaces = charged.into_iter().map(|it| (it, self.names_of(it)));
+        let namespaces = tenants.into_iter().map(|it| (it, self.names_of(it)));
         ChangedUses {
             names: names.collect(),
             namespaces: namespaces.collect(),
@@ -212,21 +212,21 @@ impl Rules {
     }
 
     /// The names in the rules of a namespace or a policy, sorted.
-    fn names_of(&self, charged: Namespace) -> Option<Arc<[DnsName]>> {
-        let namespace = self.namespace_of(charged);
+    fn names_of(&self, tenant: Namespace) -> Option<Arc<[DnsName]>> {
+        let namespace = self.namespace_of(tenant);
         let all = self.in_namespace(&namespace).map(|(_, it)| it);
-        let all = all.filter(|it| it.namespace == charged);
+        let all = all.filter(|it| it.namespace == tenant);
         let names = all.flat_map(|rule_object| rule_object.names.iter());
         let names: BTreeSet<&DnsName> = names.map(|(name, _)| name).collect();
         (!names.is_empty()).then(|| names.into_iter().cloned().collect())
     }
 
-    /// The namespace of the objects whose names are charged to it; empty for a policy.
-    fn namespace_of(&self, charged: Namespace) -> Arc<str> {
+    /// The namespace of the objects whose names are counted for it; empty for a policy.
+    fn namespace_of(&self, tenant: Namespace) -> Arc<str> {
         if self.are_cluster_wide {
             "".into()
         } else {
-            self.namespaces.name(charged)
+            self.namespaces.name(tenant)
         }
     }
 
@@ -278,7 +278,7 @@ impl Rules {
         self.rule_objects.values()
     }
 
-    /// The objects whose names are charged to a namespace or a policy.
+    /// The objects whose names are counted for a namespace or a policy.
     pub(super) fn of_namespace(&self, namespace: Namespace) -> Vec<&RuleObject> {
         let name = self.namespace_of(namespace);
         let own = self.in_namespace(&name).map(|(_, it)| &**it);

@@ -30,7 +30,7 @@ pub trait RuleSource: Kind {
 
     /// The names in the rules of an object, their retention, and the faults of the object.
     #[doc(hidden)]
-    fn rules(&self, charged: Namespace, retention: &RetentionPolicy) -> RuleObject;
+    fn rules(&self, tenant: Namespace, retention: &RetentionPolicy) -> RuleObject;
 }
 
 /// A source of names (`--rules`).
@@ -93,17 +93,17 @@ impl Source {
     }
 }
 
-/// The beginning of a charged that is a policy. No namespace has a space in its name.
+/// The beginning of a tenant that is a policy. No namespace has a space in its name.
 const POLICY: &str = "policy ";
 
-/// The charged for the names of a policy.
-pub(crate) fn policy_charged(policy: &str) -> String {
+/// The tenant of the names of a policy.
+pub(crate) fn policy_tenant(policy: &str) -> String {
     format!("{POLICY}{policy}")
 }
 
-/// Whether names are charged to a policy, and not to a namespace.
-pub(crate) fn is_policy(charged: &str) -> bool {
-    charged.starts_with(POLICY)
+/// Whether names are counted for a policy, and not to a namespace.
+pub(crate) fn is_policy(tenant: &str) -> bool {
+    tenant.starts_with(POLICY)
 }
 
 /// Some of the sources.

@@ -82,7 +82,7 @@ impl Coverage {
 
     /// Whether another standby reported more servers than this one. A stream that opened since the last report does not
     /// count: the other has heard answers that this one missed.
-    pub(super) fn yields(&self, now: Instant) -> bool {
+    pub(super) fn defers_to_others(&self, now: Instant) -> bool {
         let own = self.reports.get(&self.identity);
         self.most_of_others(now) > Some(own.map_or(0, |(report, _)| report.servers))
     }

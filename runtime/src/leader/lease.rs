@@ -214,7 +214,11 @@ impl Candidate {
         if is_held(spec) {
             free_at += LEASE_DURATION;
         }
-        if self.coverage.as_ref().is_some_and(|it| it.yields(now)) {
+        if self
+            .coverage
+            .as_ref()
+            .is_some_and(|it| it.defers_to_others(now))
+        {
             free_at += YIELD;
         }
         free_at

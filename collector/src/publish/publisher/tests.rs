@@ -236,7 +236,7 @@ impl World {
                 self.store.remove(&key);
                 WriteOutcome::Gone
             }
-            (_, Some(stored)) => WriteOutcome::Stale(Box::new(stored)),
+            (_, Some(stored)) => WriteOutcome::Conflict(Box::new(stored)),
             (_, None) => WriteOutcome::Gone,
         }
     }

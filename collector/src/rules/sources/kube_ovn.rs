@@ -2,7 +2,7 @@
 //! domain names.
 //!
 //! A policy has an object for each of its names, so several objects may have one name. The objects
-//! belong to no namespace: their names are charged to the policy.
+//! belong to no namespace: their names are counted for the policy.
 
 use kube::ResourceExt;
 use proto::api::{KubeOvnDnsNameResolver, POLICY_LABEL, RuleType};
@@ -24,7 +24,7 @@ impl RuleSource for KubeOvnDnsNameResolver {
         self.labels().get(POLICY_LABEL).map(String::as_str)
     }
 
-    fn rules(&self, charged: Namespace, retention: &RetentionPolicy) -> RuleObject {
+    fn rules(&self, tenant: Namespace, retention: &RetentionPolicy) -> RuleObject {
         let rule = NameRule {
             index: 0,
             name: &self.spec.name,
@@ -32,6 +32,6 @@ impl RuleSource for KubeOvnDnsNameResolver {
             is_for_ports: false,
         };
         let faults = Faults::default();
-        RuleObject::new(self, charged, *retention, faults, [rule].into_iter())
+        RuleObject::new(self, tenant, *retention, faults, [rule].into_iter())
     }
 }

@@ -73,13 +73,13 @@ impl World {
 
     fn use_by(&mut self, names: &[&str], policy: &str) {
         let namespaces = &self.config.shared.namespaces;
-        let charged = namespaces.number(&format!("policy {policy}"));
+        let tenant = namespaces.number(&format!("policy {policy}"));
         let mut of_source = wanted(names, 0);
         for of in names {
-            of_source.name_mut(&name(of)).namespaces = [charged].into();
+            of_source.name_mut(&name(of)).namespaces = [tenant].into();
         }
         let order: Vec<_> = names.iter().map(|of| name(of)).collect();
-        of_source.names_of_namespaces.insert(charged, order.into());
+        of_source.names_of_namespaces.insert(tenant, order.into());
         let now = at(self.now);
         self.publisher.set_rules_of(Source::KubeOvn, of_source, now);
     }
