@@ -1,12 +1,12 @@
-//! The facts of the collector, as JSON, and its [`taps`].
+//! The facts of the collector, as JSON, and its [`captures`].
 //!
 //! The publisher hands over a copy, and never waits for a reader.
 
 pub mod answers;
 mod capture;
+pub mod captures;
 mod explain;
 mod problems;
-pub mod taps;
 #[cfg(test)]
 mod tests;
 

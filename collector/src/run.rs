@@ -33,7 +33,7 @@ use crate::{
     facts::{
         self, InspectSources, RuleSources,
         answers::Decoding,
-        taps::{self, Taps},
+        captures::{self, Captures},
     },
     listen::{
         ConnectionTable, DnsServers, Ingest, Listener, MAX_CONNECTIONS, PeerAcl, secret::Secrets,
@@ -128,17 +128,22 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         );
         let sources =
             program.inspect_sources(process, questions, rules, blocks, &ingest, guards.clone());
-        let taps = match program.args.inspect.as_ref().is_some_and(|it| it.has_taps) {
+        let captures = match program
+            .args
+            .inspect
+            .as_ref()
+            .is_some_and(|it| it.has_captures)
+        {
             true => {
                 let decoding = Decoding {
                     own: program.own.clone(),
                     guards: guards.clone(),
                 };
-                Taps::new(ingest.captures.clone(), decoding).routes()
+                Captures::new(ingest.captures.clone(), decoding).routes()
             }
-            false => taps::refused(),
+            false => captures::refused(),
         };
-        let serving = inspect.serve(sources, taps, tasks.token());
+        let serving = inspect.serve(sources, captures, tasks.token());
         tasks.spawn("inspect", serving);
     }
     for listener in sockets.dnstap {
@@ -148,10 +153,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     drop(ingest);
     let running = program.health.gate("running", "the program is starting");
     running.ready();
-    let leaving = leave_service(program.args.shutdown_delay, running);
+    let after_service = leave_service(program.args.shutdown_delay, running);
     let health = program.health.clone();
     tasks.spawn("admin", admin.serve(health, exporter, tasks.token()));
-    tasks.run_after(leaving).await
+    tasks.run_after(after_service).await
 }
 
 /// The sockets, which are bound before any task starts.

@@ -49,9 +49,9 @@ impl Default for Limits {
 impl Limits {
     /// An answer's TTL in whole seconds, within the limits.
     pub fn clamp(&self, ttl: u32) -> u32 {
-        let floor = self.min_ttl.as_millis().div_ceil(1000).max(1);
+        let least = self.min_ttl.as_millis().div_ceil(1000).max(1);
         let ceiling = u128::from(MAX_TTL.as_secs());
-        u32::try_from(u128::from(ttl).max(floor).min(ceiling)).unwrap_or(i32::MAX as u32)
+        u32::try_from(u128::from(ttl).max(least).min(ceiling)).unwrap_or(i32::MAX as u32)
     }
 
     /// The `ttlSeconds` of a status for an address with this TTL. `is_stored`: the TTL is already

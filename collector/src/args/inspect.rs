@@ -10,7 +10,7 @@ use runtime::listen::{ListenAddress, parse_local};
 pub struct InspectUrl {
     pub address: ListenAddress,
     /// `tap`: whether it serves captures and windows of answers.
-    pub has_taps: bool,
+    pub has_captures: bool,
 }
 
 impl FromStr for InspectUrl {
@@ -19,9 +19,9 @@ impl FromStr for InspectUrl {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (address, query) = text.split_once('?').unwrap_or((text, ""));
         let parameters = query.split('&').filter(|parameter| !parameter.is_empty());
-        let (taps, others): (Vec<&str>, Vec<&str>) =
+        let (captures, others): (Vec<&str>, Vec<&str>) =
             parameters.partition(|parameter| parameter.starts_with("tap="));
-        let has_taps = match taps.as_slice() {
+        let has_captures = match captures.as_slice() {
             [] | ["tap=true"] => true,
             ["tap=false"] => false,
             _ => bail!("`tap` is given once, as tap=true or tap=false"),
@@ -33,7 +33,7 @@ impl FromStr for InspectUrl {
         };
         Ok(Self {
             address: parse_local(&address)?,
-            has_taps,
+            has_captures,
         })
     }
 }
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn taps_are_on_unless_the_url_says_otherwise() {
-        for (text, address, has_taps) in [
+        for (text, address, has_captures) in [
             ("tcp://127.0.0.1:9092", "tcp://127.0.0.1:9092", true),
             (
                 "tcp://127.0.0.1:9092?tap=true",
@@ -57,8 +57,8 @@ mod tests {
         ] {
             let url: InspectUrl = text.parse().unwrap();
             assert_eq!(
-                (url.address.to_string().as_str(), url.has_taps),
-                (address, has_taps)
+                (url.address.to_string().as_str(), url.has_captures),
+                (address, has_captures)
             );
         }
     }

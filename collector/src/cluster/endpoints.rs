@@ -162,13 +162,13 @@ fn hosts(slice: &EndpointSlice) -> Found {
 fn endpoints(slice: &EndpointSlice) -> impl Iterator<Item = (IpAddr, Conditions)> {
     let endpoints = slice.endpoints.iter().flatten();
     endpoints.filter_map(|endpoint| {
-        let said = endpoint.conditions.as_ref();
+        let conditions = endpoint.conditions.as_ref();
         // By the API, an unknown `ready` counts as true, and an unknown `serving` as `ready`.
-        let ready = said.and_then(|c| c.ready).unwrap_or(true);
+        let ready = conditions.and_then(|c| c.ready).unwrap_or(true);
         let conditions = Conditions {
             ready,
-            serving: said.and_then(|c| c.serving).unwrap_or(ready),
-            terminating: said.and_then(|c| c.terminating).unwrap_or(false),
+            serving: conditions.and_then(|c| c.serving).unwrap_or(ready),
+            terminating: conditions.and_then(|c| c.terminating).unwrap_or(false),
         };
         // By the API, all addresses of an endpoint are interchangeable.
         let address = endpoint.addresses.first()?.parse().ok()?;

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nodes_own_addresses_are_those_inside_and_outside_of_the_cluster() {
+    fn node_has_addresses_inside_and_outside_the_cluster() {
         let node: NodeNetworks = serde_json::from_value(json!({
             "metadata": { "name": "a" },
             "spec": { "podCIDRs": ["10.244.1.0/24"] },

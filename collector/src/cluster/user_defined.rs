@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn secondary_networks_and_those_of_the_world_outside_do_not_count() {
+    fn secondary_and_outside_networks_do_not_count() {
         let ipam = json!({ "mode": "Disabled" });
         for network in [
             json!({ "topology": "Layer2", "layer2": { "role": "Secondary", "subnets": ["10.100.0.0/16"] } }),

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     answers::Decoding,
-    taps::{Taps, refused},
+    captures::{Captures, refused},
     *,
 };
 use crate::{
@@ -159,17 +159,17 @@ impl Served {
             own: OwnQueries::default(),
             guards: guards(),
         };
-        let taps = Taps::new(CaptureSubscribers::default(), decoding);
-        Self::start_with(taps.routes()).await
+        let captures = Captures::new(CaptureSubscribers::default(), decoding);
+        Self::start_with(captures.routes()).await
     }
 
-    async fn start_with(taps: Router) -> Self {
+    async fn start_with(captures: Router) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("x.sock");
         let address = ListenAddress::Unix(socket.clone().into());
         let inspect = Inspect::bind(&address).await.unwrap();
         let token = CancellationToken::new();
-        tokio::spawn(inspect.serve(sources(publisher()), taps, token));
+        tokio::spawn(inspect.serve(sources(publisher()), captures, token));
         Self {
             socket,
             _folder: folder,

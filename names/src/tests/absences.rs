@@ -96,7 +96,7 @@ fn with_lookups() -> Known {
 
 proptest! {
     #[test]
-    fn an_address_leaves_by_a_full_answer_or_five_absences_of_its_family(
+    fn address_leaves_by_a_full_answer_or_five_absences(
         list in happenings(),
     ) {
         let (mut known, mut rows) = (with_lookups(), Rows::default());

@@ -211,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn a_status_has_every_address_and_writing_it_again_changes_nothing(list in observations()) {
+    fn status_has_every_address_and_is_stable(list in observations()) {
         let mut known = Known::new(SPEC);
         let mut all = BTreeSet::new();
         for observation in &list {
@@ -226,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn leaving_out_wildcard_addresses_keeps_the_union_and_each_expiry(list in observations()) {
+    fn covered_addresses_keep_the_union_and_each_expiry(list in observations()) {
         let mut known = Known::new(SPEC);
         for observation in &list {
             known.hear(observation);
@@ -256,7 +256,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_leaves_before_expiry_and_grace_except_by_a_counted_eviction(
+    fn address_leaves_early_by_a_counted_eviction_alone(
         list in happenings(),
         limited in any::<bool>(),
         lookups in any::<bool>(),

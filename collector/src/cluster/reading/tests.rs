@@ -52,7 +52,7 @@ fn purposes(
 }
 
 #[tokio::test]
-async fn networks_are_known_once_each_source_reported_and_kept_in_an_outage() {
+async fn networks_are_known_once_each_source_reported() {
     let r = &mut Reading::of([]);
     // Most clusters have no CRD of these networks.
     assert_eq!(purposes(r, USER_DEFINED_NETWORKS, unreadable()), None);

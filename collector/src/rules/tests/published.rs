@@ -148,7 +148,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn what_is_published_step_by_step_is_what_all_rules_together_say(steps in steps()) {
+    fn changes_add_up_to_all_rules_together(steps in steps()) {
         let mut rules = Published::default();
         let mut last: BTreeMap<usize, _> = BTreeMap::new();
         let namespace = |i: usize| format!("n{i}");

@@ -70,7 +70,7 @@ fn rule_that_comes_back_within_ten_minutes_has_its_addresses() {
 }
 
 #[test]
-fn rule_that_comes_back_after_a_restart_has_its_names_looked_up_at_once() {
+fn rule_back_after_a_restart_has_its_names_looked_up() {
     let mut before = known();
     let object = before.store.pop_first().unwrap().1;
     let mut world = world_with_lookups();

@@ -39,7 +39,7 @@ fn name_has_its_addresses_and_those_that_a_wildcard_knows_of_it() {
 }
 
 #[test]
-fn name_that_the_wildcards_own_entry_has_is_covered_and_not_missing() {
+fn name_in_the_wildcards_own_entry_is_covered() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["*.example.net"]);
     world.observe("*.example.net", "192.0.2.1");

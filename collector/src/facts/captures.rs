@@ -26,18 +26,18 @@ const WINDOWS: usize = 2;
 /// How much longer than its duration a request may take.
 const EXTRA_TIME: Duration = Duration::from_secs(10);
 
-/// The source of the taps.
+/// The source of the captures.
 #[derive(Clone, Debug)]
-pub struct Taps {
-    captures: CaptureSubscribers,
+pub struct Captures {
+    subscribers: CaptureSubscribers,
     decoding: Decoding,
     windows: Arc<Semaphore>,
 }
 
-impl Taps {
-    pub fn new(captures: CaptureSubscribers, decoding: Decoding) -> Self {
+impl Captures {
+    pub fn new(subscribers: CaptureSubscribers, decoding: Decoding) -> Self {
         Self {
-            captures,
+            subscribers,
             decoding,
             windows: Arc::new(Semaphore::new(WINDOWS)),
         }
@@ -52,11 +52,11 @@ impl Taps {
     }
 }
 
-/// The routes of a collector that has no taps.
+/// The routes of a collector that has no captures.
 pub fn refused() -> Router {
     async fn is_off() -> Response {
         let words =
-            "the administrator turned the taps off: `tap=false` in the collector's --inspect";
+            "the administrator turned the captures off: `tap=false` in the collector's --inspect";
         refusal(StatusCode::FORBIDDEN, words)
     }
     Router::new()
@@ -65,11 +65,11 @@ pub fn refused() -> Router {
 }
 
 async fn captured(
-    State(taps): State<Taps>,
+    State(captures): State<Captures>,
     Extension(exchange): Extension<Exchange>,
     Path((milliseconds, bytes)): Path<(u64, usize)>,
 ) -> Response {
-    let Some(capture) = taps.captures.open() else {
+    let Some(capture) = captures.subscribers.open() else {
         return too_many();
     };
     let duration = lasting(&exchange, milliseconds);
@@ -78,18 +78,18 @@ async fn captured(
 }
 
 async fn answered(
-    State(taps): State<Taps>,
+    State(captures): State<Captures>,
     Extension(exchange): Extension<Exchange>,
     Path(milliseconds): Path<u64>,
 ) -> Response {
-    let Ok(permit) = Arc::clone(&taps.windows).try_acquire_owned() else {
+    let Ok(permit) = Arc::clone(&captures.windows).try_acquire_owned() else {
         return too_many();
     };
-    let Some(capture) = taps.captures.open() else {
+    let Some(capture) = captures.subscribers.open() else {
         return too_many();
     };
     let duration = lasting(&exchange, milliseconds);
-    let body = answers::body(capture, duration, taps.decoding, permit);
+    let body = answers::body(capture, duration, captures.decoding, permit);
     ([(CONTENT_TYPE, "application/x-ndjson")], body).into_response()
 }
 
