@@ -93,15 +93,13 @@ impl LookupResult {
     pub fn no_address(&self) -> Option<NoAddress> {
         let outcomes = [&self.v4, &self.v6];
         let has_addresses = outcomes.iter().any(|it| it.has_addresses());
-        let why = match self.failed() {
-            Some(failure) => NoAddress::Failed(failure),
-            None if outcomes
-                .iter()
-                .any(|it| **it == FamilyOutcome::Inconclusive) =>
-            {
-                NoAddress::Inconclusive
-            }
-            None => NoAddress::NoData,
+        let is_inconclusive = |it: &&FamilyOutcome| **it == FamilyOutcome::Inconclusive;
+        let of_a_family = self.v4.failure().or(self.v6.failure());
+        let why = match (self.failed(), of_a_family) {
+            (Some(failure), _) => NoAddress::Failed(failure),
+            _ if outcomes.iter().any(is_inconclusive) => NoAddress::Inconclusive,
+            (None, Some(failure)) => NoAddress::Failed(failure),
+            (None, None) => NoAddress::NoData,
         };
         (!has_addresses).then_some(why)
     }

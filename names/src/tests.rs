@@ -16,7 +16,7 @@ use super::{
     Admitted, Eviction, FamilyResult, Limits, LookupSummary, NameState, StatusUpdate, Stored,
     UpdateEffect, limits::STORED_SURPLUS,
 };
-use crate::{failure::Failure, observation::Observation};
+use crate::{FamilyOutcome, LookupResult, NoAddress, failure::Failure, observation::Observation};
 
 pub(super) const T0: i64 = 1_800_000_000_000;
 
@@ -253,4 +253,22 @@ fn condition_flips_once() {
         .observe("www.example.com", &[("1.1.1.1", 10)], 9.0)
         .write(9.0);
     assert_eq!(known.stored.resolved_names[0].conditions, entry.conditions);
+}
+
+#[test]
+fn failure_of_one_family_is_the_reason_beside_no_data() {
+    let result = |v4, v6| LookupResult {
+        name: DnsName::parse("www.example.com").unwrap(),
+        started: at(0.0),
+        finished: at(0.0),
+        is_unresponsive: false,
+        v4,
+        v6,
+    };
+    let failed = || FamilyOutcome::Failed(Failure::Timeout);
+    let reason = Some(NoAddress::Failed(Failure::Timeout));
+    assert_eq!(result(failed(), FamilyOutcome::NoData).no_address(), reason);
+    assert_eq!(result(FamilyOutcome::NoData, failed()).no_address(), reason);
+    let inconclusive = result(failed(), FamilyOutcome::Inconclusive);
+    assert_eq!(inconclusive.no_address(), Some(NoAddress::Inconclusive));
 }

@@ -164,8 +164,11 @@ pub(crate) fn address_answer(
     let message = event.message.ok_or(Outcome::NoMessage)?;
     // Most responses are failures: they end before their question is decoded.
     let header = dns::Header::parse(message).map_err(|_| Outcome::BadMessage)?;
-    if !header.is_response() || header.opcode() != dns::OPCODE_QUERY {
+    if !header.is_response() {
         return Err(Outcome::BadMessage);
+    }
+    if header.opcode() != dns::OPCODE_QUERY {
+        return Err(Outcome::OtherType);
     }
     if header.rcode() != dns::RCODE_NOERROR {
         return Err(Outcome::Failure);

@@ -272,6 +272,9 @@ fn each_event_is_counted_by_what_comes_of_it() {
     event.message.metadata.message_type = MessageType::Query;
     assert_eq!(outcome(&event), Outcome::BadMessage);
     let mut event = good();
+    event.message.metadata.op_code = OpCode::Status;
+    assert_eq!(outcome(&event), Outcome::OtherType);
+    let mut event = good();
     event.message.metadata.response_code = ResponseCode::NXDomain;
     assert_eq!(outcome(&event), Outcome::Failure);
 
