@@ -7,6 +7,8 @@ mod sets;
 mod tests;
 mod text;
 
+use std::collections::BTreeSet;
+
 use clap::{Args, builder::NonEmptyStringValueParser};
 use proto::{
     facts::{
@@ -93,8 +95,10 @@ struct OfPolicyWriter {
 
 impl OfCollector {
     fn new(asked: &Asked, (now, leader): (Timestamp, bool), facts: SubjectFacts) -> Self {
-        let has_both =
-            |it: &ExplainedName| !it.facts.addresses.is_empty() && !it.references.rules.is_empty();
+        let has_both = |it: &ExplainedName| {
+            let mut addresses = it.facts.addresses.iter();
+            addresses.any(|it| it.in_object || it.is_covered) && !it.references.rules.is_empty()
+        };
         let is_there = facts.names.iter().any(has_both);
         Self {
             about: asked.text(),
@@ -162,7 +166,7 @@ impl Answers {
         for group in self.ovn_writers.iter().filter(|_| counts.ovn_writers) {
             separate(&mut lines);
             lines.push(format!("In OVN's database, ovn-writer {}:", group.named()));
-            let of_group = sets::lines(&group.answer, asked);
+            let of_group = sets::lines(&group.answer, asked, self.lacks(&group.answer));
             lines.extend(of_group.iter().map(|line| format!("  {line}")));
         }
         let has_none =
@@ -206,13 +210,24 @@ impl Answers {
         }
     }
 
+    /// Whether a set lacks an address that the collector knows.
+    fn lacks(&self, answer: &SetsExplained) -> bool {
+        let names = self.collector.iter().flat_map(|it| &it.facts.names);
+        let known = names.flat_map(|it| &it.facts.addresses);
+        let known: BTreeSet<String> = known.map(|it| it.address.to_string()).collect();
+        let differences = answer.names.iter().flat_map(|it| &it.differences);
+        differences
+            .flat_map(|it| &it.missing)
+            .any(|it| known.contains(it))
+    }
+
     /// Whether it is there, everywhere.
     fn outcome(&self, targets: &Targets) -> anyhow::Result<bool> {
         let counts = self.counts();
         let mut writers = self.ovn_writers.iter().filter(|_| counts.ovn_writers);
         let mut policies = self.policy_writer.iter().filter(|_| counts.policy_writer);
         if self.collector.as_ref().is_some_and(|it| !it.is_there)
-            || writers.any(|it| !it.answer.is_there)
+            || writers.any(|it| !it.answer.is_there || self.lacks(&it.answer))
             || policies.any(|it| !it.answer.is_there)
         {
             return Ok(false);

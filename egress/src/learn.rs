@@ -120,6 +120,10 @@ pub(crate) async fn run(args: LearnArgs) -> anyhow::Result<bool> {
     let lost = tap::listen(collector, args.duration, &mut clients).await?;
     let notes = notes(&args, &clients, began.elapsed(), lost);
     let asked = clients.window.names();
+    if asked.is_empty() {
+        let error = "no answer was heard: see that these clients ask, and that the DNS servers stream (egress check)";
+        return Err(UsageError(error.to_owned()).into());
+    }
     if let Some(objects) = objects {
         let (text, all_pass) = compared(&asked, &objects, &args, &notes);
         output::line(&text)?;

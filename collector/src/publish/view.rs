@@ -11,7 +11,10 @@ use tokio::sync::oneshot;
 
 use super::publisher::Publisher;
 use crate::rules::is_policy;
-use names::{Entry, NamespaceAtCap, Namespaces, failing_names};
+use names::{Entry, NamespaceAtCap, Namespaces, NoAddress, failing_names};
+
+/// After so many failed look-ups in a row a name with addresses is at fault. Fewer are a restart of a DNS server.
+const LOOKUPS_FAIL: i32 = 5;
 
 /// The most failing names listed for each name in use.
 pub(crate) const MAX_FAILING: usize = 10;
@@ -142,13 +145,19 @@ impl Publisher {
                 NO_ADDRESS,
             )),
             None => {
+                if let Some(NoAddress::Guarded(guard)) = entry.no_address().filter(|_| used) {
+                    let sentence = format!(
+                        "the guard `{guard}` refuses its latest answer, and its earlier addresses stay"
+                    );
+                    problems.push(problem("Guarded", sentence, NO_ADDRESS).warning());
+                }
                 let mut failing = failing_names(entry.state());
                 for failure in failing.by_ref().take(MAX_FAILING) {
-                    problems.push(problem(
-                        "LookupFails",
-                        failing_sentence(&failure),
-                        NO_ADDRESS,
-                    ));
+                    let fails = problem("LookupFails", failing_sentence(&failure), NO_ADDRESS);
+                    problems.push(match failure.failures < LOOKUPS_FAIL {
+                        true => fails.warning(),
+                        false => fails,
+                    });
                 }
                 let more = failing.count();
                 if more > 0 {

@@ -13,7 +13,8 @@ use super::more;
 const MOST: usize = 40;
 
 /// All lines, in printable ASCII.
-pub(super) fn lines(explained: &SetsExplained, asked: &Asked) -> Vec<String> {
+/// `lacks`: a set lacks an address of the name.
+pub(super) fn lines(explained: &SetsExplained, asked: &Asked, lacks: bool) -> Vec<String> {
     let mut reasons = explained.reasons.iter();
     let is = match explained.is_there {
         true => "is",
@@ -21,7 +22,14 @@ pub(super) fn lines(explained: &SetsExplained, asked: &Asked) -> Vec<String> {
         false => "is not",
     };
     let (about, whose) = (asked.text(), asked.whose());
-    let mut lines = vec![format!("{about} {is} in a set that rules refer to{whose}.")];
+    let but = if lacks {
+        ", but not all its addresses"
+    } else {
+        ""
+    };
+    let mut lines = vec![format!(
+        "{about} {is} in a set that rules refer to{whose}{but}."
+    )];
     for name in explained.names.iter().take(MOST) {
         of_name(name, &mut lines);
     }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use futures_util::TryStreamExt;
 use http_body_util::BodyExt;
 use proto::facts::AnswerLine;
-use runtime::args::format_duration;
+use runtime::{UsageError, args::format_duration};
 use tokio::{io::AsyncBufReadExt, signal::ctrl_c, time::timeout};
 use tokio_util::io::StreamReader;
 
@@ -32,7 +32,8 @@ pub(super) async fn listen(
 ) -> anyhow::Result<u64> {
     let path = format!("/answers/{}", duration.as_millis());
     let body = collector.stream(&path).await;
-    let body = body.with_context(|| format!("no answer of the {collector}"))?;
+    let body =
+        body.map_err(|error| UsageError(format!("no answer of the {collector}: {error:#}")))?;
     let time = format_duration(duration);
     let _closed = writeln!(
         io::stderr(),
@@ -45,7 +46,10 @@ pub(super) async fn listen(
         loop {
             let line = tokio::select! {
                 interrupted = &mut interrupted => return Ok(interrupted.map(|()| 0)?),
-                line = lines.next_line() => line?.context("the collector broke the window off")?,
+                line = lines.next_line() => match line {
+                    Ok(Some(line)) => line,
+                    Ok(None) | Err(_) => return Err(UsageError(format!("the {collector} ended before the window")).into()),
+                },
                 () = clients.follow() => continue,
             };
             match serde_json::from_str(&line).context("the answer is not the expected JSON")? {

@@ -35,6 +35,9 @@ impl Names {
     fn apply_answer_to(&mut self, rule_name: &DnsName, answer: &Observation) -> Option<Added> {
         let entry = self.entries.get_mut(rule_name);
         let entry = entry.filter(|entry| !entry.is_left_out)?;
+        if !answer.addresses.is_empty() && *rule_name == answer.name {
+            entry.no_address = None;
+        }
         let admitted = self.caps.admit(entry, answer);
         if let Some((_, left_out)) = &admitted {
             entry.no_address = Some(Box::new(NoAddress::LimitExceeded));
