@@ -166,7 +166,7 @@ impl Answers {
         for group in self.ovn_writers.iter().filter(|_| counts.ovn_writers) {
             separate(&mut lines);
             lines.push(format!("In OVN's database, ovn-writer {}:", group.named()));
-            let of_group = sets::lines(&group.answer, asked, self.lacks(&group.answer));
+            let of_group = sets::lines(&group.answer, asked, self.but(&group.answer));
             lines.extend(of_group.iter().map(|line| format!("  {line}")));
         }
         let has_none =
@@ -207,6 +207,20 @@ impl Answers {
         Counts {
             ovn_writers: ovn_writers || !policy_writer && rules.is_empty(),
             policy_writer: policy_writer || !ovn_writers && rules.is_empty(),
+        }
+    }
+
+    /// What the sets lack of the name. Under a wildcard it may have no address at all.
+    fn but(&self, answer: &SetsExplained) -> &'static str {
+        let names = self.collector.iter().flat_map(|it| &it.facts.names);
+        let mut of_rules = names
+            .filter(|it| !it.references.rules.is_empty())
+            .peekable();
+        let has_rule = of_rules.peek().is_some();
+        match of_rules.all(|it| it.facts.addresses.is_empty()) {
+            true if has_rule => ", which has no address of it",
+            _ if self.lacks(answer) => ", which lacks addresses of it",
+            _ => "",
         }
     }
 

@@ -74,7 +74,7 @@ pub(crate) fn coredns(facts: &Facts) -> Vec<Finding> {
         if *version < SEVERAL_LINES && collectors > 1 {
             topic.fault(
                 format!("version {shown} streams to one collector only, whatever the Corefile says (pods {pods})"),
-                "upgrade CoreDNS to 1.10.1 or newer, or set collector.instances=1",
+                "upgrade CoreDNS to 1.11.1 or newer, or set collector.instances=1",
             );
         } else if *version < FLUSHES {
             topic.warn(

@@ -194,6 +194,12 @@ fn compare(topic: &mut Topic, found: &Found<'_>, services: &[Endpoints]) -> Vec<
             .any(|it| it.all.iter().any(|it| it == endpoint))
     };
     let others: Vec<_> = named.iter().filter(|it| !is_of_service(it)).collect();
+    for other in &others {
+        topic.warn(
+            format!("a `dnstap` line of ConfigMap {key} names {other}, which is no Service of a collector: what is there now receives every DNS answer"),
+            format!("if it is an old one: egress corefile patch --live --remove --apply --dnstap {other}"),
+        );
+    }
     let mut lines = Vec::new();
     for service in services {
         if let Some(endpoint) = service.named(&found.corefile) {
@@ -204,13 +210,9 @@ fn compare(topic: &mut Topic, found: &Found<'_>, services: &[Endpoints]) -> Vec<
             continue;
         }
         let (name, at) = (&service.service, service.all.join(" and "));
-        let others = match others.is_empty() {
-            true => String::new(),
-            false => format!("; other lines name {}", few(others.iter(), MOST_NAMED)),
-        };
         topic.fault(
-            format!("Service {name} is at {at}, and no `dnstap` line of ConfigMap {key} names it{others}"),
-            format!("remove lines with old addresses, and: {}", patch(found)),
+            format!("Service {name} is at {at}, and no `dnstap` line of ConfigMap {key} names it"),
+            patch(found),
         );
     }
     lines

@@ -192,7 +192,7 @@ fn a_corefile_may_name_either_port_of_a_service_also_over_ipv6() {
     }
     assert_found(
         with(". {\n dnstap tcp://[fd00::53]:6001 full\n}\n"),
-        "✗",
+        "!✗",
         "Service collector is at tcp://[fd00::53]:6000 and tls://[fd00::53]:6001",
     );
     assert_found(

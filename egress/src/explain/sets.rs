@@ -13,8 +13,8 @@ use super::more;
 const MOST: usize = 40;
 
 /// All lines, in printable ASCII.
-/// `lacks`: a set lacks an address of the name.
-pub(super) fn lines(explained: &SetsExplained, asked: &Asked, lacks: bool) -> Vec<String> {
+/// `but`: what the sets lack of the name.
+pub(super) fn lines(explained: &SetsExplained, asked: &Asked, but: &str) -> Vec<String> {
     let mut reasons = explained.reasons.iter();
     let is = match explained.is_there {
         true => "is",
@@ -22,11 +22,6 @@ pub(super) fn lines(explained: &SetsExplained, asked: &Asked, lacks: bool) -> Ve
         false => "is not",
     };
     let (about, whose) = (asked.text(), asked.whose());
-    let but = if lacks {
-        ", but not all its addresses"
-    } else {
-        ""
-    };
     let mut lines = vec![format!(
         "{about} {is} in a set that rules refer to{whose}{but}."
     )];

@@ -222,7 +222,7 @@ fn in_database(differences: bool) -> SetsExplained {
 
 #[test]
 fn rows_of_a_name_are_shown_with_what_is_not_listed() {
-    let lines = sets::lines(&in_database(true), &Asked::new(WWW, None));
+    let lines = sets::lines(&in_database(true), &Asked::new(WWW, None), "");
     let expected = [
         "www.example.com. is not in a set that rules refer to.",
         "www.example.com.: object ns/dns-1",

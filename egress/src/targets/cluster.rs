@@ -210,7 +210,8 @@ impl Failure {
 /// The API server or the node refuses.
 pub(super) async fn forward(pods: &Api<Pod>, pod: &str, port: u16) -> anyhow::Result<Forwarded> {
     let forwarder = pods.portforward(pod, &[port]).await;
-    let mut forwarder = forwarder.context("the port-forward is refused")?;
+    let mut forwarder =
+        forwarder.map_err(|error| anyhow!("the port-forward is refused: {}", in_words(&error)))?;
     let connection = forwarder
         .take_stream(port)
         .context("the port-forward has no stream")?;

@@ -170,12 +170,10 @@ async fn a_dry_run(stage: &mut Stage) {
 
 async fn a_comparison(stage: &Stage) {
     heading("8. Which names of this tour the rules of team-a would not pass");
-    let clients = ["learn", "--client=127.0.0.1", "--for=2s", "--against"];
     let file = stage.world.store.egress_firewall("team-a");
-    let places = [
-        format!("--file={}", file.display()),
-        format!("--collector={}", inspect(&stage.world.collector)),
-    ];
+    let file = format!("--file={}", file.display());
+    let clients = ["learn", "--client=127.0.0.1", "--for=2s", &file];
+    let places = [format!("--collector={}", inspect(&stage.world.collector))];
     let pods = async {
         let mut ticks = interval(Duration::from_millis(200));
         loop {
