@@ -88,7 +88,7 @@ impl Proposal<'_> {
     }
 }
 
-/// Why no rule can allow the name, whatever its labels are.
+/// Why no rule can allow the name: it is in the cluster, begins with `*`, or a guard refuses its addresses.
 pub(super) fn reason(asked: &Asked, cluster_domains: &[String]) -> Option<String> {
     let is_in = |domain: &String| {
         let rest = asked.name.strip_suffix(domain.as_str());

@@ -292,7 +292,7 @@ async fn at_a_terminal_the_command_asks_and_a_change_meanwhile_stays() {
     assert!(after.unwrap()["Corefile"].contains("dnstap"), "{said}");
 }
 
-/// CoreDNS's processes have the lines, whatever the ConfigMap says.
+/// CoreDNS's processes have the lines, and the ConfigMap may lack them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_waits_until_the_collectors_receive_each_dns_server() {
     let it = or_skip!(Installation::start().await);
