@@ -64,9 +64,7 @@ pub(crate) async fn run(args: CaptureArgs) -> anyhow::Result<()> {
     let targets = args.targets.find().await?;
     let collector = chosen(&targets, args.pod.as_deref())?;
     let path = format!("/capture/{}/{}", args.duration.as_millis(), args.size);
-    let body = collector.stream(&path).await;
-    let mut body =
-        body.map_err(|error| UsageError(format!("no answer of the {collector}: {error:#}")))?;
+    let mut body = collector.stream(&path).await?;
     let mut file = output::create(&args.file).with_context(|| args.file.display().to_string())?;
     let (mut written, mut tail) = (0_usize, Vec::new());
     let copy = async {

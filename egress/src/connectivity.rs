@@ -16,7 +16,7 @@ use kube::{
 use proto::api::EgressFirewall;
 use runtime::{UsageError, args::parse_duration, cluster::in_words};
 use tokio::{
-    signal,
+    signal::unix::{SignalKind, signal},
     time::{Instant, sleep},
 };
 
@@ -80,6 +80,9 @@ pub(crate) async fn run(args: TestArgs) -> anyhow::Result<bool> {
         Some(image) => image.clone(),
         None => image_of_collectors(&access).await?,
     };
+    let firewall = objects::firewall(&args.allowed, &args.under_wildcard)?;
+    // From now on Ctrl-C ends the test, and the namespace is deleted.
+    let mut interrupts = signal(SignalKind::interrupt())?;
     let namespaces: Api<Namespace> = Api::all(access.client.clone());
     let created = namespaces
         .create(&PostParams::default(), &objects::namespace())
@@ -87,13 +90,10 @@ pub(crate) async fn run(args: TestArgs) -> anyhow::Result<bool> {
     let namespace = created.map_err(|error| cannot("create a namespace", &error))?;
     let namespace = namespace.name_any();
     let tested = {
-        let mut testing = pin!(test(&access, &args, &namespace, &image));
+        let mut testing = pin!(test(&access, &args, &namespace, &firewall, &image));
         tokio::select! {
             tested = &mut testing => tested,
-            interrupted = signal::ctrl_c() => {
-                interrupted?;
-                Err(UsageError("interrupted".to_owned()).into())
-            }
+            _ = interrupts.recv() => Err(UsageError("interrupted".to_owned()).into()),
         }
     };
     let in_background = DeleteParams {
@@ -114,12 +114,12 @@ async fn test(
     access: &Access,
     args: &TestArgs,
     namespace: &str,
+    firewall: &EgressFirewall,
     image: &str,
 ) -> anyhow::Result<Vec<Finding>> {
     let until = Instant::now() + args.timeout;
     let firewalls: Api<EgressFirewall> = Api::namespaced(access.client.clone(), namespace);
-    let firewall = objects::firewall(&args.allowed, &args.under_wildcard)?;
-    let created = firewalls.create(&PostParams::default(), &firewall).await;
+    let created = firewalls.create(&PostParams::default(), firewall).await;
     created.map_err(|error| cannot("create an EgressFirewall", &error))?;
     // Before, all packets of the namespace pass.
     let is_applied = async || {

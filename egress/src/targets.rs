@@ -15,6 +15,7 @@ use proto::{
     text::printable,
 };
 use runtime::{
+    UsageError,
     args::{format_duration, parse_duration, parse_namespace},
     inspect::client::{Connection, connect, get, get_bytes},
     listen::ListenAddress,
@@ -210,7 +211,7 @@ impl Target {
     ///
     /// # Errors
     /// As for [`Target::ask`].
-    pub(crate) async fn stream(&self, path: &str) -> anyhow::Result<Incoming> {
+    pub(crate) async fn stream(&self, path: &str) -> Result<Incoming, UsageError> {
         let asked = async {
             match &self.route {
                 Route::Socket(address) => get(open(address).await?, path).await,
@@ -221,7 +222,8 @@ impl Target {
                 }
             }
         };
-        self.in_time(asked).await
+        let body = self.in_time(asked).await;
+        body.map_err(|error| UsageError(format!("no answer of the {self}: {error:#}")))
     }
 
     async fn in_time<T>(
@@ -252,7 +254,7 @@ impl TargetArgs {
     /// Finds the running programs.
     ///
     /// # Errors
-    /// [`UsageError`](runtime::UsageError): there is no cluster, or it does not list its pods.
+    /// [`UsageError`]: there is no cluster, or it does not list its pods.
     pub(crate) async fn find(&self) -> anyhow::Result<Targets> {
         if !self.are_local() {
             return Access::new(&self.cluster).await?.targets().await;

@@ -31,9 +31,7 @@ pub(super) async fn listen(
     clients: &mut Clients,
 ) -> anyhow::Result<u64> {
     let path = format!("/answers/{}", duration.as_millis());
-    let body = collector.stream(&path).await;
-    let body =
-        body.map_err(|error| UsageError(format!("no answer of the {collector}: {error:#}")))?;
+    let body = collector.stream(&path).await?;
     let time = format_duration(duration);
     let _closed = writeln!(
         io::stderr(),
