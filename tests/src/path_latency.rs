@@ -38,11 +38,8 @@ const GROWTH: usize = 4;
 /// The names with a rule whose address changes.
 const RULES: usize = 20;
 
-/// The shortest pause between two samples.
-const PAUSE: Duration = Duration::from_millis(150);
-
-/// The longest.
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// The pause between two samples is up to this much longer than that of the plan.
+const SPREAD: Duration = Duration::from_millis(100);
 
 /// A change to follow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -69,6 +66,10 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// The samples of each row.
     pub samples: usize,
+    /// How long nothing changes before a row: objects save bytes for ten seconds.
+    pub rest: Duration,
+    /// The least time between two samples: a large object is written less often.
+    pub pause: Duration,
 }
 
 impl Plan {
@@ -113,6 +114,8 @@ pub async fn measure(plan: &Plan) -> Result<Vec<Row>, String> {
     let mut run = Run {
         fixture: Fixture::start(&names).await?,
         count: plan.samples,
+        rest: plan.rest,
+        pause: plan.pause,
     };
     run.all_rules_are_known(&rules).await;
     let mut rows = Vec::new();
@@ -131,6 +134,8 @@ pub async fn measure(plan: &Plan) -> Result<Vec<Row>, String> {
 struct Run {
     fixture: Fixture,
     count: usize,
+    rest: Duration,
+    pause: Duration,
 }
 
 impl Run {
@@ -156,7 +161,7 @@ impl Run {
             self.fill(size).await;
         }
         // The last changes are over by then.
-        sleep(Duration::from_secs(1)).await;
+        sleep(self.rest).await;
         let samples = self.new_addresses(change).await;
         let (followed, count) = (samples.len(), self.count);
         println!("{change:?}: {followed} of {count} changes were followed");
@@ -205,7 +210,7 @@ impl Run {
     async fn new_addresses(&mut self, change: Change) -> Vec<Legs> {
         let mut samples = Vec::new();
         for sample in 0..self.count {
-            sleep(random_between(PAUSE, LONGEST_PAUSE)).await;
+            sleep(random_between(self.pause, self.pause + SPREAD)).await;
             let name = match change {
                 Change::Wildcard(size) => {
                     let (wildcard, number) = Self::place(size, sample);

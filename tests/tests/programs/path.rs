@@ -1,5 +1,7 @@
 //! The whole way of an address, short: `scripts/bench path` measures it.
 
+use std::time::Duration;
+
 use tests::{
     or_skip,
     path_latency::{Change, Plan, markdown, measure},
@@ -11,6 +13,8 @@ async fn each_leg_from_the_answer_to_the_packet_is_told_in_order() {
     let plan = Plan {
         changes: changes.clone(),
         samples: 3,
+        rest: Duration::from_secs(1),
+        pause: Duration::from_millis(150),
     };
     let rows = or_skip!(measure(&plan).await);
     println!("{}", markdown(&rows));
