@@ -19,6 +19,25 @@ use crate::failure::Failure;
 /// The reason while a name is left out because its namespaces exceed their limits.
 pub(super) const LIMIT_EXCEEDED: &str = "LimitExceeded";
 
+/// A guard, by its place in [`GUARDS`]: a process has a hundred thousand names.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Guard(u8);
+
+impl Guard {
+    fn all() -> impl Iterator<Item = Self> {
+        (0..).zip(GUARDS).map(|(place, _)| Self(place))
+    }
+
+    /// The guard with this reason.
+    pub(super) fn of(reason: &str) -> Option<Self> {
+        Self::all().find(|guard| guard.as_str() == reason)
+    }
+
+    fn as_str(self) -> &'static str {
+        GUARDS.get(usize::from(self.0)).copied().unwrap_or_default()
+    }
+}
+
 /// The conditions of a name in a status.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ConditionWords {
@@ -61,7 +80,7 @@ impl ConditionWords {
                 .is_some_and(|(_, reason)| reason == only.reason)
                 && condition(*resolution, since).as_ref() == Some(only)
         };
-        let refused = GUARDS.iter().copied().map(ResolutionState::AnswerRefused);
+        let refused = Guard::all().map(ResolutionState::AnswerRefused);
         match VERDICTS.into_iter().chain(refused).find(is_it) {
             Some(resolution) => Self::Ours(resolution, since),
             None => Self::Foreign(conditions.into()),
@@ -172,7 +191,7 @@ impl ResolutionState {
             Self::NoAddress => "the DNS servers answered NOERROR without an address".into(),
             Self::Expired => "the addresses expired and no answer renewed them".into(),
             Self::Refused => "the guards refuse the addresses that the name had".into(),
-            Self::AnswerRefused(guard) => format!("answer refused ({guard})").into(),
+            Self::AnswerRefused(guard) => format!("answer refused ({})", guard.as_str()).into(),
             Self::LimitExceeded => {
                 "the namespaces that use the name have too many addresses or names: it is left out"
                     .into()

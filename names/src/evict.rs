@@ -39,7 +39,7 @@ pub struct ObjectSize {
     /// The largest size that the store may accept: it refused one a tenth larger.
     limit: u32,
     /// An upper bound of the size, updated as addresses are added.
-    upper_bound: usize,
+    upper_bound: u32,
 }
 
 impl Default for ObjectSize {
@@ -57,7 +57,7 @@ impl ObjectSize {
     pub fn is_over_limit(&self, list: &NameList, limits: &Limits) -> bool {
         let names = limits.names_per_wildcard;
         (list.rule_name.is_wildcard() && list.names.len() > with_slack(names).saturating_add(1))
-            || self.upper_bound > with_slack(self.limit(limits))
+            || self.upper_bound as usize > with_slack(self.limit(limits))
     }
 
     /// The used part of each limit; 1 is full. The limits are the addresses of the fullest name,
@@ -79,13 +79,15 @@ impl ObjectSize {
 
     /// Adds the size of new addresses of a name.
     pub(super) fn grow(&mut self, added: usize) {
-        self.upper_bound = self.upper_bound.saturating_add(NAME_SIZE + added);
+        let added = u32::try_from(NAME_SIZE + added).unwrap_or(u32::MAX);
+        self.upper_bound = self.upper_bound.saturating_add(added);
     }
 
     /// Recomputes the size of the object.
     pub(super) fn recount(&mut self, list: &NameList) -> usize {
-        self.upper_bound = size(list);
-        self.upper_bound
+        let size = size(list);
+        self.upper_bound = u32::try_from(size).unwrap_or(u32::MAX);
+        size
     }
 
     fn limit(&self, limits: &Limits) -> usize {

@@ -49,7 +49,6 @@ pub use self::{
     render::StatusUpdate,
     schedule::{GapBackfill, LookupScheduler, NextLookup},
     stored::Stored,
-    wakes::Wakes,
 };
 
 /// An address in canonical form, or why it is refused, as a metric label.

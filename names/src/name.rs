@@ -14,7 +14,7 @@ use super::{
     limits::{MAX_STORED_TTL, tolerance},
     reserve_one,
 };
-use crate::{failure::Failure, observation::Provenance};
+use crate::{condition::Guard, failure::Failure, observation::Provenance};
 
 #[derive(Clone, Debug)]
 pub(super) struct Name {
@@ -68,7 +68,7 @@ pub(super) enum ResolutionState {
     /// The guards refuse the addresses that it had.
     Refused,
     /// This guard refuses the addresses of every answer, and it never had one.
-    AnswerRefused(&'static str),
+    AnswerRefused(Guard),
     /// The namespaces that use it exceed their limits.
     LimitExceeded,
 }

@@ -5,7 +5,7 @@
 //! refreshes, and never take more than half of the places.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeSet, HashSet},
     hash::BuildHasher,
     time::Duration,
 };
@@ -81,34 +81,25 @@ impl Lane {
 /// The names of a lane.
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: BTreeMap<Timestamp, BTreeSet<DnsName>>,
-    count: usize,
+    waiting: BTreeSet<(Timestamp, DnsName)>,
     running: usize,
 }
 
 impl Queue {
-    fn insert(&mut self, due: Timestamp, name: DnsName) {
-        self.count += usize::from(self.waiting.entry(due).or_default().insert(name));
-    }
-
-    fn remove(&mut self, due: Timestamp, name: &DnsName) {
-        if let Some(names) = self.waiting.get_mut(&due) {
-            self.count -= usize::from(names.remove(name));
-            if names.is_empty() {
-                self.waiting.remove(&due);
-            }
-        }
-    }
-
     fn first(&self) -> Option<Timestamp> {
-        self.waiting.first_key_value().map(|(due, _)| *due)
+        self.waiting.first().map(|(due, _)| *due)
     }
 
     /// The name that waits longest, or of those that are due the one that waits shortest.
     fn next(&self, now: Timestamp, newest: bool) -> Option<(Timestamp, DnsName)> {
-        let mut due = self.waiting.range(..=now);
-        let (at, names) = if newest { due.next_back() } else { due.next() }?;
-        Some((*at, names.first()?.clone()))
+        let first = self.waiting.first()?;
+        if !newest {
+            return Some(first.clone());
+        }
+        // The bound needs a name, and any will do.
+        let after = (now + Duration::from_millis(1), first.1.clone());
+        let mut latest = self.waiting.range(..after).rev();
+        latest.find(|(due, _)| *due <= now).cloned()
     }
 }
 
@@ -211,7 +202,7 @@ impl LookupScheduler {
     /// [`LookupScheduler::schedule_early`] for a name whose answer was lost. Returns false if it is not known,
     /// and too many new names wait.
     pub fn schedule_lost(&mut self, name: &DnsName, now: Timestamp) -> bool {
-        let fits = self.queue(Lane::New).count < MOST_NEW;
+        let fits = self.queue(Lane::New).waiting.len() < MOST_NEW;
         let is_taken = fits || self.names.contains_key(name);
         if is_taken {
             self.schedule_early(name, now);
@@ -257,7 +248,6 @@ impl LookupScheduler {
     pub fn reset(&mut self, now: Timestamp) {
         for queue in &mut self.queues {
             queue.waiting.clear();
-            queue.count = 0;
         }
         self.names.retain(|_, lookup| lookup.running);
         self.now = now;
@@ -279,10 +269,11 @@ impl LookupScheduler {
         let (old_due, old_lane) = (lookup.due, lookup.lane);
         (lookup.due, lookup.lane) = (due, lane);
         if let Some(old_due) = old_due {
-            self.queue_mut(old_lane).remove(old_due, name);
+            let waiting = &mut self.queue_mut(old_lane).waiting;
+            waiting.remove(&(old_due, name.clone()));
         }
         if let Some(due) = due {
-            self.queue_mut(lane).insert(due, name.clone());
+            self.queue_mut(lane).waiting.insert((due, name.clone()));
         }
     }
 
@@ -331,10 +322,11 @@ impl LookupScheduler {
         // Of thousands of new names at once, the oldest and the newest take turns: so names that come
         // after them are not late.
         let newest = lane == Lane::New && self.taken.is_multiple_of(4);
-        let (due, name) = self.queue(lane).next(now, newest)?;
+        let next = self.queue(lane).next(now, newest)?;
         let queue = self.queue_mut(lane);
-        queue.remove(due, &name);
+        queue.waiting.remove(&next);
         queue.running += 1;
+        let (due, name) = next;
         let lookup = self.names.get_mut(&name)?;
         lookup.due = None;
         lookup.running = true;

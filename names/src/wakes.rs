@@ -6,23 +6,23 @@ use proto::{api::DnsName, timestamp::Timestamp};
 
 /// Names in order of time, each at most once.
 #[derive(Debug, Default)]
-pub struct Wakes(BTreeSet<(Timestamp, DnsName)>);
+pub(crate) struct Wakes(BTreeSet<(Timestamp, DnsName)>);
 
 impl Wakes {
     /// The first time.
-    pub fn next(&self) -> Option<Timestamp> {
+    pub(crate) fn next(&self) -> Option<Timestamp> {
         self.0.first().map(|(at, _)| *at)
     }
 
     /// Takes a name whose time has come.
-    pub fn pop(&mut self, now: Timestamp) -> Option<DnsName> {
+    pub(crate) fn pop(&mut self, now: Timestamp) -> Option<DnsName> {
         self.next().filter(|at| *at <= now)?;
         self.0.pop_first().map(|(_, name)| name)
     }
 
     /// Sets the time of a name to `at`, or to none. `wake` is its time so far, and is updated. A time that has come is
     /// put off by a millisecond, or the checks of a name would never end.
-    pub fn set(
+    pub(crate) fn set(
         &mut self,
         name: &DnsName,
         wake: &mut Option<Timestamp>,
@@ -39,7 +39,7 @@ impl Wakes {
     }
 
     /// Removes a name at its time so far.
-    pub fn remove(&mut self, name: &DnsName, wake: Option<Timestamp>) {
+    pub(crate) fn remove(&mut self, name: &DnsName, wake: Option<Timestamp>) {
         if let Some(at) = wake {
             self.0.remove(&(at, name.clone()));
         }

@@ -6,7 +6,7 @@ use proto::timestamp::Timestamp;
 
 use super::{
     NameState, StatusUpdate, Stored,
-    condition::ConditionWords,
+    condition::{ConditionWords, Guard},
     lookup::{FamilyResult, LookupSummary},
     name::ResolutionState,
     stored::StoredName,
@@ -48,12 +48,13 @@ impl NameState {
     }
 
     /// A guard refused an address of an answer. Returns whether it is news that the name has none for this reason.
-    pub fn note_refused(&mut self, guard: &'static str) -> bool {
+    pub fn note_refused(&mut self, guard: &str) -> bool {
         let why = self.without_addresses.as_deref();
         let is_explained = why.is_some_and(|why| why.resolution != ResolutionState::Unknown);
-        if is_explained || !self.list.names.is_empty() {
+        let Some(guard) = Guard::of(guard).filter(|_| !is_explained && self.list.names.is_empty())
+        else {
             return false;
-        }
+        };
         self.without_addresses = Some(Box::new(WithoutAddresses {
             resolution: ResolutionState::AnswerRefused(guard),
             failures: 0,

@@ -29,8 +29,6 @@ pub(crate) struct NameObjects {
     pub(super) retry_at: Timestamp,
     /// Since when there are updates that are not in the store.
     pub(super) unwritten_since: Option<Timestamp>,
-    /// Its time in [`Wakes`](names::Wakes).
-    pub(super) wake: Option<Timestamp>,
 }
 
 impl NameObjects {

@@ -46,7 +46,7 @@ impl Publisher {
             let begun = writes.iter().skip(before).map(Write::key);
             let begun = begun.map(|key| (key, VecDeque::new()));
             self.objects.in_flight.extend(begun);
-            self.wake(&name, again, now);
+            self.names.set_wake(&name, again, now);
             self.apply_changes();
         }
         writes
@@ -70,14 +70,6 @@ impl Publisher {
             ..
         } = self;
         dirty.pop(&objects.written, |name| names.get(name))
-    }
-
-    /// Sets when the name is checked again: at its next removal, and at `again`.
-    fn wake(&mut self, name: &DnsName, again: Option<Timestamp>, now: Timestamp) {
-        self.names.set_wake(name, now);
-        if let Some(of_name) = self.by_name.get_mut(name) {
-            self.wakes.set(name, &mut of_name.wake, again, now);
-        }
     }
 
     /// Plans the writes of one name. Returns the time of the next check, if no update comes before.

@@ -4,7 +4,7 @@
 use std::{mem, net::IpAddr, sync::Arc};
 
 use metrics::{counter, gauge};
-use names::{Added, Changes, LookupResult, Names, Namespaces, Observation, Request, Wakes};
+use names::{Added, Changes, LookupResult, Names, Namespaces, Observation, Request};
 use proto::api::DnsName;
 use runtime::{clock::Timestamp, kube_events::Reporter};
 use tracing::{info, warn};
@@ -46,8 +46,6 @@ pub struct Publisher {
     pub(crate) rules: RuleUses,
     /// Names whose objects are to be checked.
     pub(super) dirty: WorkQueue,
-    /// When names are checked without an event.
-    pub(super) wakes: Wakes,
     pub(super) evictions: EvictionLog,
     pub(super) guards: Guards,
     index: NameIndex,
@@ -74,7 +72,6 @@ impl Publisher {
             rules: RuleUses::new(sources),
             objects: Objects::new(config.objects),
             dirty: WorkQueue::default(),
-            wakes: Wakes::default(),
             evictions: EvictionLog::default(),
             guards: config.guards,
             index: NameIndex::default(),
@@ -235,12 +232,6 @@ impl Publisher {
     /// Removes expired addresses, and looks names up again after a gap.
     pub fn advance(&mut self, now: Timestamp) {
         self.names.advance(self.are_all_known(), now);
-        while let Some(name) = self.wakes.pop(now) {
-            if let Some(of_name) = self.by_name.get_mut(&name) {
-                of_name.wake = None;
-            }
-            self.dirty.insert(name);
-        }
         self.apply_changes();
     }
 
@@ -252,7 +243,6 @@ impl Publisher {
     /// When [`Publisher::advance`] or [`Publisher::next_due`] has something to do.
     pub fn next_wake(&self) -> Option<Timestamp> {
         let all = [
-            self.wakes.next(),
             self.objects.paused_until,
             self.names.next_wake(self.are_all_known()),
         ];

@@ -62,7 +62,10 @@ impl RuleUses {
         let mut changed = Vec::new();
         for (name, in_use) in changes.uses.names {
             if wanted.names.get(&name) != in_use.as_ref() {
-                replace(&mut wanted.names, &name, in_use);
+                match in_use {
+                    Some(in_use) => wanted.names.insert(name.clone(), in_use),
+                    None => wanted.names.remove(&name),
+                };
                 changed.push(name);
             }
         }

@@ -29,7 +29,6 @@ pub(crate) struct StoredObject {
     pub(crate) source: Source,
     /// `metadata.name`.
     pub(crate) name: Arc<str>,
-    uid: Box<str>,
     version: Box<str>,
     /// Whether the collector made it.
     pub(crate) is_ours: bool,
@@ -42,7 +41,7 @@ pub(crate) struct StoredObject {
     /// The bytes of its writes.
     pub(super) bucket: TokenBucket,
     /// Earlier versions: a late watch event with one of them is ignored.
-    superseded: Vec<Box<str>>,
+    superseded: Box<[Box<str>]>,
 }
 
 impl StoredObject {
@@ -52,14 +51,13 @@ impl StoredObject {
         Self {
             source,
             name: object.name_any().into(),
-            uid: uid(object).into(),
             version: version(object).into(),
             is_ours: object.labels().get(label).is_some_and(|it| it == value),
             status,
             no_rule_since: None,
             written: Timestamp::default(),
             bucket: TokenBucket::default(),
-            superseded: Vec::new(),
+            superseded: Box::default(),
         }
     }
 
@@ -71,38 +69,29 @@ impl StoredObject {
         }
     }
 
-    /// Replaces the state by another version, or by another object of the same name.
+    /// Replaces the state by another version, or by another object of the same name. No two objects share a version.
     pub(crate) fn replace(&mut self, new: Self) {
         let old = std::mem::replace(self, new);
         self.name = old.name;
         (self.written, self.bucket) = (old.written, old.bucket);
-        if self.uid != old.uid {
-            return;
-        }
         self.superseded = old.superseded;
         self.no_rule_since = old.no_rule_since;
         if self.version != old.version {
-            self.superseded.push(old.version);
-            if self.superseded.len() > SUPERSEDED {
-                self.superseded.remove(0);
+            let mut superseded = std::mem::take(&mut self.superseded).into_vec();
+            if superseded.len() >= SUPERSEDED {
+                superseded.remove(0);
             }
+            superseded.push(old.version);
+            self.superseded = superseded.into();
         }
     }
 
-    /// Whether both are versions of one object, by UID.
-    pub(crate) fn is_version_of(&self, other: &DnsNameResolver) -> bool {
-        *self.uid == *uid(other)
-    }
-
-    /// Whether `seen` is an earlier version of the same object, as a late watch event has it. Once
+    /// Whether `seen` is an earlier version, as a late watch event has it. Once
     /// the watch has reached the newest version, none can follow.
     pub(crate) fn is_late(&mut self, seen: &DnsNameResolver) -> bool {
-        if !self.is_version_of(seen) {
-            return false;
-        }
         let version = version(seen);
         if *self.version == *version {
-            self.superseded = Vec::new();
+            self.superseded = Box::default();
         }
         self.superseded.iter().any(|old| **old == *version)
     }
@@ -113,7 +102,6 @@ impl StoredObject {
             metadata: ObjectMeta {
                 name: Some(self.name.as_ref().to_owned()),
                 namespace: some(policy.namespace(self.source)),
-                uid: some(&self.uid),
                 resource_version: some(&self.version),
                 ..ObjectMeta::default()
             },
@@ -139,7 +127,7 @@ impl StoredObject {
 
     pub(crate) fn delete(&self, key: ObjectKey) -> Write {
         let precondition = Precondition {
-            uid: some(&self.uid),
+            uid: None,
             resource_version: some(&self.version),
         };
         Write::Delete(key, precondition)
@@ -162,10 +150,6 @@ pub(crate) fn new_object(rule_name: &DnsName, collisions: u32, namespace: &str) 
         },
         status: None,
     }
-}
-
-fn uid(object: &DnsNameResolver) -> &str {
-    object.metadata.uid.as_deref().unwrap_or_default()
 }
 
 fn version(object: &DnsNameResolver) -> &str {

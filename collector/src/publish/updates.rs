@@ -100,7 +100,6 @@ impl Publisher {
         let admit = |ip| self.guards.admit(ip);
         let of_name = self.by_name.entry(name.clone()).or_default();
         let before = of_name.object_mut(source, &key.name);
-        let before = before.filter(|known| known.is_version_of(object));
         let before = before.map(|known| &known.status);
         let status = object.status.as_ref();
         let status = self.names.apply_stored(&name, status, before, admit, now);

@@ -1,7 +1,7 @@
 //! The relevant content of one object with names in its rules: the names, their retention, and the
 //! faults.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use proto::{
@@ -29,8 +29,6 @@ pub struct RuleObject {
     pub(super) namespace: Namespace,
     /// The retention by the flags and the annotations.
     retention: RetentionPolicy,
-    /// The retention of names that only Allow rules have.
-    allowed: Arc<RetentionPolicy>,
     /// Sorted, without duplicates.
     pub(super) names: Box<[(DnsName, Uses)]>,
     /// The number of its rules with a name, also those without effect.
@@ -111,11 +109,6 @@ impl RuleObject {
             about,
             namespace,
             retention,
-            allowed: Arc::new(RetentionPolicy {
-                allowed: true,
-                denied: false,
-                ..retention
-            }),
             names: names.into_iter().collect(),
             size,
             faults,
@@ -153,16 +146,9 @@ impl RuleObject {
         }
     }
 
-    /// The same. Most names share it.
-    pub(super) fn shared_retention(&self, uses: Uses) -> Arc<RetentionPolicy> {
-        match uses {
-            Uses {
-                allowed: true,
-                denied: false,
-                ..
-            } => Arc::clone(&self.allowed),
-            uses => Arc::new(self.terms_of(uses)),
-        }
+    /// The retention of one of its names.
+    pub(super) fn retention_of(&self, name: &DnsName) -> Option<RetentionPolicy> {
+        self.uses(name).map(|uses| self.terms_of(uses))
     }
 
     /// The kinds of its rules that use the name.

@@ -32,19 +32,19 @@ pub(super) fn references(rules: &Rules, asked: &ReferencesRequest) -> Vec<NameRe
     let of_name = |name: &DnsName| {
         let mut references = NameReferences::default();
         for user in rules.users(name) {
-            let key = &user.rule_object.key;
+            let key = &user.key;
             if !is_asked(key) {
                 references.elsewhere += 1;
             } else if references.rules.len() >= MOST {
                 references.more += 1;
             } else {
-                let uses = user.rule_object.uses(name).unwrap_or_default();
-                let source = user.rule_object.source;
+                let uses = user.uses(name).unwrap_or_default();
+                let source = user.source;
                 references.rules.push(RuleReference {
                     kind: source.to_string(),
                     object: key.to_string(),
-                    allowed: user.retention.allowed,
-                    denied: user.retention.denied,
+                    allowed: uses.allowed,
+                    denied: uses.denied,
                     rule: source
                         .field()
                         .map(|field| format!("{field}[{}]", uses.index)),

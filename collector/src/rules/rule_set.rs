@@ -13,7 +13,7 @@ use super::{
     Overview, RetentionPolicy, RuleSource,
     rule_object::RuleObject,
     sources::policy_tenant,
-    users::{User, Users, joined},
+    users::Users,
     wanted::{ChangedUses, WantedName, replace},
 };
 use crate::rules::interner::Interner;
@@ -114,10 +114,10 @@ impl Rules {
     fn replace(&mut self, rule_object: Arc<RuleObject>) {
         let key = rule_object.key.clone();
         self.refused += rule_object.refused();
-        self.enter(&rule_object);
         let known = self
             .rule_objects
             .insert(key.clone(), Arc::clone(&rule_object));
+        self.enter(&rule_object, known.as_deref());
         self.count(&key, known.as_deref(), Some(&rule_object));
         if known
             .as_ref()
@@ -158,16 +158,13 @@ impl Rules {
         }
     }
 
-    /// Adds this object to the users of its names.
-    fn enter(&mut self, rule_object: &Arc<RuleObject>) {
-        for (name, uses) in &rule_object.names {
+    /// Makes this object a user of its names, instead of the `known` one of the same key.
+    fn enter(&mut self, rule_object: &Arc<RuleObject>, known: Option<&RuleObject>) {
+        for (name, _) in &rule_object.names {
             let users = self.users.entry(name.clone()).or_default();
-            let is_new = users.insert(User {
-                rule_object: Arc::clone(rule_object),
-                namespace: rule_object.namespace,
-                retention: rule_object.shared_retention(*uses),
-            });
-            if is_new {
+            users.insert(Arc::clone(rule_object));
+            let before = known.and_then(|known| known.retention_of(name));
+            if before != rule_object.retention_of(name) {
                 self.changed.names.insert(name.clone());
             }
         }
@@ -206,7 +203,7 @@ impl Rules {
     fn in_use(&self, name: &DnsName) -> Option<WantedName> {
         let users = self.users.get(name)?;
         Some(WantedName {
-            retention: joined(users.iter())?,
+            retention: users.retention(name)?,
             namespaces: users.namespaces(),
         })
     }
@@ -258,19 +255,19 @@ impl Rules {
     }
 
     /// The objects that use the name now.
-    pub(super) fn users(&self, name: &DnsName) -> impl Iterator<Item = &User> {
+    pub(super) fn users(&self, name: &DnsName) -> impl Iterator<Item = &RuleObject> {
         self.users.get(name).into_iter().flat_map(Users::iter)
     }
 
     /// The objects with rules for exactly this name.
     pub(super) fn using(&self, name: &DnsName) -> impl Iterator<Item = &ObjectReference> {
-        self.users(name).map(|user| &user.rule_object.about)
+        self.users(name).map(|user| &user.about)
     }
 
     /// The objects with Deny rules for exactly this name.
     pub(super) fn denying(&self, name: &DnsName) -> impl Iterator<Item = &ObjectReference> {
-        let denying = self.users(name).filter(|user| user.retention.denied);
-        denying.map(|user| &user.rule_object.about)
+        let denies = |user: &&RuleObject| user.uses(name).is_some_and(|uses| uses.denied);
+        self.users(name).filter(denies).map(|user| &user.about)
     }
 
     #[cfg(test)]

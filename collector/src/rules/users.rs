@@ -2,39 +2,29 @@
 
 use std::sync::Arc;
 
+use proto::api::DnsName;
 use runtime::store::ObjectKey;
 
 use super::{RetentionPolicy, rule_object::RuleObject};
 use names::{Namespace, reserve_one};
 
-/// Sorted.
+/// Sorted by key.
 #[derive(Debug, Default)]
-pub(super) struct Users(Vec<User>);
-
-/// An object that uses the name. Fields that are read for all users of a name are here, and
-/// not behind a pointer.
-#[derive(Debug)]
-pub(super) struct User {
-    pub(super) rule_object: Arc<RuleObject>,
-    pub(super) namespace: Namespace,
-    /// Shared by the names of the object.
-    pub(super) retention: Arc<RetentionPolicy>,
-}
+pub(super) struct Users(Vec<Arc<RuleObject>>);
 
 impl Users {
-    /// Adds a user or changes its retention. Returns whether that is new.
-    pub(super) fn insert(&mut self, user: User) -> bool {
-        match self.find(&user.rule_object.key) {
-            Ok(at) => self.0.get_mut(at).is_some_and(|known| {
-                let is_new = known.retention != user.retention;
-                *known = user;
-                is_new
-            }),
+    /// Adds a user, or replaces the one with its key.
+    pub(super) fn insert(&mut self, user: Arc<RuleObject>) {
+        match self.find(&user.key) {
+            Ok(at) => {
+                if let Some(known) = self.0.get_mut(at) {
+                    *known = user;
+                }
+            }
             Err(at) => {
                 // Most names have one user, and there are many names.
                 reserve_one(&mut self.0);
                 self.0.insert(at, user);
-                true
             }
         }
     }
@@ -46,16 +36,15 @@ impl Users {
     }
 
     fn find(&self, key: &ObjectKey) -> Result<usize, usize> {
-        self.0
-            .binary_search_by(|user| user.rule_object.key.cmp(key))
+        self.0.binary_search_by(|user| user.key.cmp(key))
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &User> {
-        self.0.iter()
+    pub(super) fn iter(&self) -> impl Iterator<Item = &RuleObject> {
+        self.0.iter().map(|user| &**user)
     }
 
     /// Their namespaces, sorted.
@@ -65,11 +54,11 @@ impl Users {
         namespaces.dedup();
         namespaces.into()
     }
-}
 
-/// The longest retention of all these.
-pub(super) fn joined<'a>(users: impl Iterator<Item = &'a User>) -> Option<RetentionPolicy> {
-    users
-        .map(|user| *user.retention)
-        .reduce(RetentionPolicy::join)
+    /// The longest retention of the name in all of them.
+    pub(super) fn retention(&self, name: &DnsName) -> Option<RetentionPolicy> {
+        self.iter()
+            .filter_map(|user| user.retention_of(name))
+            .reduce(RetentionPolicy::join)
+    }
 }

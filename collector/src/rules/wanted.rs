@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use foldhash::HashMap;
 use names::Namespace;
 use proto::api::DnsName;
 
@@ -11,7 +12,7 @@ use super::{RetentionPolicy, Source};
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// Every name in a rule that an object can have. Names of one object usually share their value.
-    pub names: BTreeMap<DnsName, Arc<WantedName>>,
+    pub names: HashMap<DnsName, Arc<WantedName>>,
     /// The names in the rules of each namespace, sorted.
     pub names_of_namespaces: BTreeMap<Namespace, Arc<[DnsName]>>,
     /// Whether all objects are known, so that a name that is not in `names` is not in use.

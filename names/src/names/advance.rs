@@ -86,8 +86,8 @@ impl Names {
         }
     }
 
-    /// Sets when the name is checked without an event: at its next removal. Called after its status was computed.
-    pub fn set_wake(&mut self, name: &DnsName, now: Timestamp) {
+    /// Sets when the name is checked without an event: at its next removal, and at `again`. Called after its status was computed.
+    pub fn set_wake(&mut self, name: &DnsName, again: Option<Timestamp>, now: Timestamp) {
         let Some(entry) = self.entries.get_mut(name) else {
             return;
         };
@@ -96,7 +96,8 @@ impl Names {
         } else {
             None
         };
-        self.wakes.set(name, &mut entry.wake, removal, now);
+        let wake = removal.into_iter().chain(again).min();
+        self.wakes.set(name, &mut entry.wake, wake, now);
     }
 
     /// Removes the addresses that guards refuse from now on. Returns them with the reasons. They leave the statuses with

@@ -108,7 +108,7 @@ impl Table {
                         .apply_stored(name, Some(&status), Some(stored), admit, at(now));
             }
         }
-        self.names.set_wake(&self.name, at(now));
+        self.names.set_wake(&self.name, None, at(now));
     }
 
     fn look_up(&mut self, asked: &DnsName, v4: FamilyOutcome, now: u64) {
