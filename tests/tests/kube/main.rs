@@ -29,7 +29,6 @@ mod programs;
 mod proxy;
 mod rbac;
 mod soak;
-mod sources;
 mod status_writers;
 mod watches;
 mod writes;
