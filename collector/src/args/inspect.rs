@@ -37,3 +37,41 @@ impl FromStr for InspectUrl {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taps_are_on_unless_the_url_says_otherwise() {
+        for (text, address, has_captures) in [
+            ("tcp://127.0.0.1:9092", "tcp://127.0.0.1:9092", true),
+            (
+                "tcp://127.0.0.1:9092?tap=true",
+                "tcp://127.0.0.1:9092",
+                true,
+            ),
+            ("tcp://[::1]:9092?tap=false", "tcp://[::1]:9092", false),
+            ("unix:///x?tap=false&gid=7", "unix:///x?gid=7", false),
+            ("unix:///x?mode=0660", "unix:///x?mode=0660", true),
+        ] {
+            let url: InspectUrl = text.parse().unwrap();
+            assert_eq!(
+                (url.address.to_string().as_str(), url.has_captures),
+                (address, has_captures)
+            );
+        }
+    }
+
+    #[test]
+    fn other_value_or_address_is_refused() {
+        for text in [
+            "tcp://127.0.0.1:9092?tap=no",
+            "tcp://127.0.0.1:9092?tap=false&tap=true",
+            "tcp://127.0.0.1:9092?mode=0660",
+            "tcp://192.0.2.1:9092?tap=false",
+        ] {
+            assert!(text.parse::<InspectUrl>().is_err(), "{text}");
+        }
+    }
+}

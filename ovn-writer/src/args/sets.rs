@@ -38,3 +38,56 @@ impl SetsArgs {
         policy
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proto::api::Family;
+    use runtime::args::try_parse_from;
+
+    use super::*;
+    use crate::{ADMIN, Args, PREFIX};
+
+    fn policy(args: &[&str]) -> Result<Policy, String> {
+        let args = [
+            &["ovn-writer", "--store=kube", "--objects-namespace=ns"],
+            args,
+        ]
+        .concat();
+        let parsed = try_parse_from::<Args, _>(PREFIX, ADMIN, args, |_| None);
+        parsed
+            .map(|args| args.policy())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_policy_is_as_the_flags_say() {
+        let plain = policy(&[]).unwrap();
+        assert!(!plain.is_managed);
+        assert_eq!(plain.store, "kube/ns");
+        assert!(
+            Family::ALL
+                .iter()
+                .all(|family| plain.filter.is_in_use(*family))
+        );
+        let told = policy(&[
+            "--cluster-cidr=10.128.0.0/14,10.0.0.0/24",
+            "--cluster-cidr=10.1.0.0/24",
+            "--managed-by-ovn-kubernetes",
+            "--deny-answer=192.0.2.0/24,2001:db8::/32",
+        ])
+        .unwrap();
+        assert!(told.is_managed);
+        assert!(!told.filter.is_in_use(Family::V6));
+        for address in [
+            "10.128.0.1",
+            "10.0.0.1",
+            "10.1.0.1",
+            "192.0.2.1",
+            "2001:db8::1",
+        ] {
+            assert!(told.filter.admit(address).is_err(), "{address}");
+        }
+        let error = policy(&["--cluster-cidr=10.0.0.1"]).unwrap_err();
+        assert!(error.contains("--cluster-cidr"), "{error}");
+    }
+}

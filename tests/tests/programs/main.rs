@@ -10,6 +10,7 @@
 )]
 
 mod alerts;
+mod capture;
 mod check;
 mod corefile;
 mod field;
@@ -17,6 +18,7 @@ mod flags;
 mod flow;
 mod image;
 mod inspect;
+mod learn;
 mod metrics;
 mod packets;
 mod pages;

@@ -33,6 +33,25 @@ async fn a_and_aaaa_are_queried_separately_with_edns() {
 }
 
 #[tokio::test]
+async fn identifiers_and_ports_cannot_be_foreseen() {
+    let server = good().await;
+    let mut resolving = Resolving::start(patient(), &[server.server()]);
+    for _ in 0..50 {
+        resolving.look_up("www.example.com", 0).await;
+    }
+    let asked = server.asked();
+    let different = |values: Vec<u16>| {
+        let mut values = values;
+        values.sort_unstable();
+        values.dedup();
+        values.len()
+    };
+    assert!(different(asked.iter().map(|asked| asked.message.id).collect()) > 80);
+    assert!(different(asked.iter().map(|asked| asked.from.port()).collect()) > 80);
+    resolving.end().await;
+}
+
+#[tokio::test]
 async fn name_is_asked_for_over_tcp_too_if_that_is_wanted() {
     let server = Scripted::start(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
     let mut resolving = Resolving::start(patient(), &[server.server()]);
