@@ -11,8 +11,8 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use tests::{kube::ApiServer, or_skip, programs::program};
-use tokio::process::Command;
+use tests::{kube::ApiServer, or_skip, programs::program, wait::eventually, workdir::Workdir};
+use tokio::{io::AsyncWriteExt, process::Command};
 
 use crate::installation::{COREFILE, DNS_NAMESPACE, Installation, NAMESPACE, SERVICES};
 
@@ -223,6 +223,73 @@ async fn a_cluster_whose_corefile_cannot_be_changed_is_refused_with_the_reason()
     make(&client, NAMESPACE, map).await;
     let named = ["--corefile", "egress-by-name/dns"];
     refuses(&named, "line 2: a `}` behind `errors`").await;
+}
+
+/// Runs the command at a terminal, which `script` makes, and answers its question after a change. Returns what it says, and its exit status.
+async fn answered(
+    server: &ApiServer,
+    answer: &str,
+    change: impl AsyncFnOnce(),
+) -> (Option<i32>, String) {
+    let folder = Workdir::new();
+    let log = folder.join("terminal");
+    let command = format!(
+        "{} corefile patch --live --apply",
+        program("egress").display()
+    );
+    let mut child = Command::new("script")
+        .args(["--quiet", "--return", "--flush", "--command", &command])
+        .arg(&log)
+        .env("KUBECONFIG", server.kubeconfig())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let said = || fs::read_to_string(&log).unwrap_or_default();
+    eventually("the question", async || {
+        let said = said();
+        said.contains("[y/N]").then_some(()).ok_or(said)
+    })
+    .await;
+    change().await;
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(answer.as_bytes()).await.unwrap();
+    let status = child.wait().await.unwrap();
+    (status.code(), said())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_a_terminal_the_command_asks_and_a_change_meanwhile_stays() {
+    let (server, client) = cluster().await;
+    let map = json!({ "metadata": { "name": "coredns" }, "data": { "Corefile": corefile_of("kubeadm") } });
+    make(&client, DNS_NAMESPACE, map).await;
+    let (_, [before, _]) = state(&client, "coredns").await;
+
+    let (status, said) = answered(&server, "n\n", async || {}).await;
+    assert_eq!(status, Some(1), "{said}");
+    assert_eq!(state(&client, "coredns").await.1[0], before, "{said}");
+
+    let changed = async || {
+        let change = Patch::Merge(json!({ "data": { "other": "x" } }));
+        let maps = maps(&client, DNS_NAMESPACE);
+        let params = PatchParams::default();
+        maps.patch("coredns", &params, &change).await.unwrap();
+    };
+    let (status, said) = answered(&server, "y\n", changed).await;
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("was changed meanwhile"), "{said}");
+    let (_, [after, _]) = state(&client, "coredns").await;
+    assert_eq!(
+        after.as_ref().unwrap()["Corefile"],
+        before.unwrap()["Corefile"]
+    );
+    assert_eq!(after.unwrap()["other"], "x");
+
+    let (status, said) = answered(&server, "y\n", async || {}).await;
+    assert_eq!(status, Some(0), "{said}");
+    let (_, [after, _]) = state(&client, "coredns").await;
+    assert!(after.unwrap()["Corefile"].contains("dnstap"), "{said}");
 }
 
 /// CoreDNS's processes have the lines, and the ConfigMap may lack them.
