@@ -13,10 +13,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    captures::refused,
-    *,
-};
+use super::{captures::refused, *};
 use crate::{
     publish::{
         NamesStatus,

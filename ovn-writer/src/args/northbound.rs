@@ -82,10 +82,8 @@ fn longest_message(memory: Option<u64>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    
 
     use super::*;
-    
 
     #[test]
     fn a_message_fits_the_memory_of_the_container() {
