@@ -30,7 +30,7 @@ mod view;
 pub mod write;
 
 #[cfg(test)]
-pub(crate) use self::{metrics::Census, objects::MAX_IN_FLIGHT};
+pub(crate) use self::objects::MAX_IN_FLIGHT;
 pub use self::{
     metrics::METRICS,
     policy::{Config, ManageObjects, ObjectPolicy, Shared, SourcePolicy, WRITE_BYTES},

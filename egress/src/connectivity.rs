@@ -245,6 +245,3 @@ async fn image_of_collectors(access: &Access) -> anyhow::Result<String> {
 fn cannot(what: &str, error: &kube::Error) -> UsageError {
     UsageError(format!("cannot {what}: {}", in_words(error)))
 }
-
-#[cfg(test)]
-mod tests;

@@ -53,27 +53,3 @@ fn pages(folder: &Path, name: &str, mut command: Command) -> anyhow::Result<()> 
 fn command() -> Command {
     args::command::<Cli>(PREFIX, "")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_subcommand_has_a_man_page() {
-        let folder = tempfile::tempdir().unwrap();
-        man(folder.path()).unwrap();
-        for (page, text) in [
-            ("egress.1", "explain"),
-            ("egress-explain.1", "namespace"),
-            ("egress-corefile-patch.1", "dnstap"),
-        ] {
-            let page = fs::read_to_string(folder.path().join(page)).unwrap();
-            assert!(page.contains(".TH") && page.contains(text), "{page}");
-        }
-    }
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        command().debug_assert();
-    }
-}

@@ -104,24 +104,3 @@ fn strip(value: &mut Value) {
         _ => {}
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn nodes_with_the_same_rows_in_another_order_are_one_group() {
-        let targets = ["a", "b", "c"].map(|it| Target::test(Program::OvnWriter, it));
-        let row = |name: &str, uuid: u64| json!({"name": name, "uuid": uuid, "sinceSeconds": uuid});
-        let answers = [
-            json!({"rows": [row("x", 1), row("y", 2)]}),
-            json!({"rows": [row("y", 3)]}),
-            json!({"rows": [row("y", 3), row("x", 4)]}),
-        ];
-        let groups = groups(targets.iter().zip(answers).collect()).unwrap();
-        let places: Vec<String> = groups.iter().map(Group::named).collect();
-        assert_eq!(places, ["a, c", "b"]);
-    }
-}

@@ -143,14 +143,3 @@ pub(crate) fn create(path: &Path) -> io::Result<Box<dyn Write>> {
         .open(path)?;
     Ok(Box::new(file))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mark_of_a_line_has_a_colour_and_the_rest_none() {
-        assert_eq!(coloured("All is well."), "All is well.");
-        assert_eq!(coloured("✓ Lease"), "\u{1b}[1m\u{1b}[32m✓\u{1b}[0m Lease");
-    }
-}

@@ -224,38 +224,6 @@ fn answer_that_is_over_shows_that_its_name_is_in_use() {
 }
 
 #[test]
-fn condition_flips_once() {
-    let mut known = Known::new("www.example.com");
-    let degraded = serde_json::json!([{
-        "dnsName": "www.example.com.", "resolvedAddresses": [stored_address("1.1.1.1", 10, 0)], "resolutionFailures": 3,
-        "conditions": [{"type": "Degraded", "status": "True", "reason": "SERVFAIL", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-    }]);
-    known.stored = status(degraded);
-    let stored = known.stored.clone();
-    assert!(
-        !known.apply_stored(&stored, 0.0).write(0.0),
-        "a status is no success"
-    );
-    assert!(
-        known
-            .observe("www.example.com", &[("1.1.1.1", 10)], 1.0)
-            .write(1.0)
-    );
-    let entry = known.stored.resolved_names[0].clone();
-    assert_eq!(
-        (
-            entry.resolution_failures,
-            entry.conditions[0].status.as_str()
-        ),
-        (0, "False")
-    );
-    known
-        .observe("www.example.com", &[("1.1.1.1", 10)], 9.0)
-        .write(9.0);
-    assert_eq!(known.stored.resolved_names[0].conditions, entry.conditions);
-}
-
-#[test]
 fn failure_of_one_family_is_the_reason_beside_no_data() {
     let result = |v4, v6| LookupResult {
         name: DnsName::parse("www.example.com").unwrap(),

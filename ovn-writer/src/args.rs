@@ -79,18 +79,3 @@ impl Args {
         sets.policy(&self.common.store, &self.objects_namespace)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use runtime::args::try_parse_from;
-
-    use super::*;
-
-    #[test]
-    fn without_a_store_it_is_a_usage_error() {
-        let args = ["ovn-writer", "--dry-run"];
-        let error = try_parse_from::<Args, _>(PREFIX, ADMIN, args, |_| None).unwrap_err();
-        assert_eq!(error.exit_code(), 2);
-        assert!(error.to_string().contains("--store"), "{error}");
-    }
-}

@@ -125,22 +125,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_brings_changes_and_removes() {
-        let mut kept = Kept::<2>::default();
-        for (difference, expected) in [
-            (&[("a", "1"), ("c", "9")][..], [Some("1"), None]),
-            (&[("a", "2"), ("b", "3")], [Some("2"), Some("3")]),
-            (&[("a", "2"), ("c", "9")], [None, Some("3")]),
-            (&[], [None, Some("3")]),
-        ] {
-            let pairs = difference.iter().copied();
-            kept.modify(&["a", "b"], Datum::string_map(pairs)).unwrap();
-            assert_eq!([kept.get(0), kept.get(1)], expected);
-        }
-        assert_eq!(kept.get(2), None);
-    }
-
-    #[test]
     fn values_of_every_length_are_kept() {
         let lengths = [0, 1, 249, 250, 251, 255, 256, 70_000];
         let texts: Vec<_> = lengths.map(|length| "x".repeat(length)).into();

@@ -174,20 +174,3 @@ impl Error {
         )
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn server_error_keeps_words_in_every_form() {
-        let words = |json| ServerError::parse(json).to_string();
-        assert_eq!(words(r#""unknown method""#), "unknown method");
-        assert_eq!(
-            words(r#"{"error":"syntax error","details":"no","syntax":"x"}"#),
-            "syntax error: no"
-        );
-        assert_eq!(words(r#"{"error":"timed out"}"#), "timed out");
-        assert_eq!(words("17"), "17");
-    }
-}

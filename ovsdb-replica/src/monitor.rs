@@ -98,19 +98,3 @@ impl<'a> Update<'a> {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{super::transport::Text, *};
-
-    proptest::proptest! {
-        #[test]
-        fn parse_any_parameters_never_panics(
-            method in "update3?|monitor_canceled",
-            params in r#"\[(\["a","b"\],?)?("0",?)?(\{("Book":[\{}]{0,2},?)?\}?)?\]?|.*"#,
-        ) {
-            let params = Text::from(params.as_str());
-            drop(Update::parse(&Notification { method, params }));
-        }
-    }
-}

@@ -223,13 +223,4 @@ mod tests {
             assert_eq!(error(port), RemoteError::Port(port.into()));
         }
     }
-
-    #[test]
-    fn remotes_are_written_as_they_were_parsed() {
-        let text = "unix:/a,tcp:[::1]:6641,ssl:h:1";
-        let remotes = text.parse::<Remotes>().unwrap();
-        assert_eq!(remotes.to_string(), text);
-        assert!(remotes.need_tls() && remotes.are_several());
-        assert_eq!("tcp:h:1,".parse::<Remotes>(), Err(RemoteError::Empty));
-    }
 }

@@ -126,6 +126,3 @@ tables!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
 
 #[cfg(test)]
 pub(super) mod testing;
-
-#[cfg(test)]
-mod tests;

@@ -11,7 +11,7 @@
 )]
 
 pub(crate) mod dns;
-pub(crate) mod dnstap;
+mod dnstap;
 mod frame_stream;
 #[cfg(test)]
 mod tests;

@@ -310,17 +310,6 @@ mod tests {
     }
 
     #[test]
-    fn the_address_of_a_store_reads_as_it_is_shown() {
-        for text in ["dir:/var/lib/store", "dir:relative", "kube"] {
-            let address: StoreAddress = text.parse().unwrap();
-            assert_eq!(address.to_string(), text);
-        }
-        for text in ["", "dir", "dir:", "kube:", "/var/lib/store"] {
-            assert!(text.parse::<StoreAddress>().is_err());
-        }
-    }
-
-    #[test]
     fn every_flag_can_be_set_by_its_variable() {
         let environment = [
             ("PROGRAM_STORE", "dir:x"),
@@ -340,41 +329,11 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_wins_over_its_variable() {
-        let environment = [
-            ("PROGRAM_STORE", "kube"),
-            ("PROGRAM_LISTEN", "a,b"),
-            ("PROGRAM_MIN_TTL", "nonsense"),
-        ];
-        let args = ["--listen", "c,d", "--listen", "e", "--min-ttl", "1s"];
-        let program = program(&args, &environment).unwrap();
-        assert_eq!(program.listen, ["c", "d", "e"]);
-        assert_eq!(program.min_ttl, Duration::from_secs(1));
-    }
-
-    #[test]
     fn an_empty_variable_is_as_good_as_none() {
         let environment = [("PROGRAM_MIN_TTL", ""), ("PROGRAM_LISTEN", "")];
         let read = program(&["--store=kube", "--listen=a"], &environment).unwrap();
         assert_eq!(read.min_ttl, Duration::from_secs(5));
         let error = program(&["--store=kube"], &environment).unwrap_err();
         assert!(error.to_string().contains("--listen"), "{error}");
-    }
-
-    #[test]
-    fn a_usage_error_has_status_2_and_names_the_flag() {
-        for (args, environment, flag) in [
-            (vec!["--listen=a"], vec![], "--store"),
-            (vec!["--store=nonsense", "--listen=a"], vec![], "--store"),
-            (
-                vec!["--store=kube", "--listen=a"],
-                vec![("PROGRAM_MIN_TTL", "5 furlongs")],
-                "--min-ttl",
-            ),
-        ] {
-            let error = program(&args, &environment).unwrap_err();
-            assert_eq!(error.exit_code(), 2);
-            assert!(error.to_string().contains(flag), "{error}");
-        }
     }
 }

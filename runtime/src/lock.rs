@@ -70,26 +70,3 @@ impl Lock {
         Err(io::Error::new(io::ErrorKind::TimedOut, words))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LONG: Duration = Duration::from_secs(10);
-
-    #[test]
-    fn lock_file_that_was_removed_does_not_split_the_lock() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("lock");
-        let first = Lock::acquire(&path, LONG).unwrap();
-        let waiting = thread::spawn({
-            let path = path.clone();
-            move || Lock::acquire(&path, LONG).unwrap()
-        });
-        fs::remove_file(&path).unwrap();
-        drop(first);
-        let _second = waiting.join().unwrap();
-        let error = Lock::acquire(&path, Duration::from_millis(5)).err();
-        assert_eq!(error.unwrap().kind(), io::ErrorKind::TimedOut);
-    }
-}

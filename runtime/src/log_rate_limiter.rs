@@ -45,19 +45,3 @@ impl LogRateLimiter {
         Some(mem::take(dropped))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_line_a_second_passes_and_tells_how_many_did_not() {
-        let (sparse, start) = (LogRateLimiter::default(), Instant::now());
-        let after = |millis| sparse.allow_at(start + Duration::from_millis(millis));
-        assert_eq!(after(0), Some(0));
-        assert_eq!(after(1), None);
-        assert_eq!(after(999), None);
-        assert_eq!(after(1000), Some(2));
-        assert_eq!(after(5000), Some(0));
-    }
-}

@@ -4,9 +4,6 @@
 //! Names follow <https://prometheus.io/docs/practices/naming/>: base units, the unit at the end, `_total` for counters.
 
 pub mod process;
-#[cfg(test)]
-mod tests;
-
 use std::fmt;
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, histogram};

@@ -86,26 +86,3 @@ pub fn init_metrics(program: &'static str, tables: &[&[Metric]]) -> anyhow::Resu
     process::record_build();
     Ok(Exporter::new(recorded))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Whether a warning of hickory's, and one of our own, is logged.
-    fn warns(chosen: &str) -> [bool; 2] {
-        let logged = tracing_subscriber::registry().with(filter(chosen));
-        tracing::subscriber::with_default(logged, || {
-            [
-                tracing::enabled!(target: "hickory_net::udp::udp_client_stream", tracing::Level::WARN),
-                tracing::enabled!(target: "collector::lookup", tracing::Level::WARN),
-            ]
-        })
-    }
-
-    #[test]
-    fn hickory_warnings_that_anyone_can_cause_are_logged_only_on_request() {
-        assert_eq!(warns(""), [false, true]);
-        assert_eq!(warns("info"), [true, true]);
-        assert_eq!(warns("error,hickory_net=debug"), [true, false]);
-    }
-}

@@ -63,37 +63,3 @@ impl TokenBucket {
         self.level = (self.level + elapsed * rate.bytes_per_second).min(rate.most());
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const RATE: TokenRate = TokenRate {
-        bytes_per_second: 1_000.0,
-        saved_for: Duration::from_secs(10),
-    };
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_millis(seconds * 1_000)
-    }
-
-    #[test]
-    fn withdrawal_beyond_the_savings_goes_and_the_next_one_waits() {
-        let mut bucket = TokenBucket::default();
-        assert_eq!(bucket.wait_for(0.0, RATE, at(0)), None);
-        bucket.withdraw(25_000, RATE, at(0));
-        let next = bucket.wait_for(0.0, RATE, at(0)).unwrap();
-        assert!(next > at(15) && next < at(16), "{next:?}");
-        assert_eq!(bucket.wait_for(0.0, RATE, next), None);
-    }
-
-    #[test]
-    fn savings_are_bounded_and_a_clock_set_back_adds_nothing() {
-        let mut bucket = TokenBucket::default();
-        bucket.withdraw(10_000, RATE, at(1_000));
-        assert_eq!(bucket.wait_for(0.9, RATE, at(9_999)), None);
-        bucket.withdraw(10_000, RATE, at(9_999));
-        assert!(bucket.wait_for(0.0, RATE, at(0)).is_some());
-        assert!(bucket.wait_for(0.5, RATE, at(4)).is_some());
-    }
-}

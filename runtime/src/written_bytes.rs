@@ -57,24 +57,3 @@ impl<K: Clone + Eq + Hash> WrittenBytes<K> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_count_for_ten_seconds_and_not_after_the_clock_was_set_back() {
-        let at = |seconds: i64| Timestamp::from_millis(seconds * 1_000);
-        let mut written = WrittenBytes::<String>::default();
-        written.add("a".to_owned(), 5, at(100));
-        written.add("a".to_owned(), 7, at(101));
-        written.add("b".to_owned(), 1, at(101));
-        written.forget(at(109));
-        assert_eq!((written.of("a"), written.of("b")), (12, 1));
-        written.forget(at(110));
-        assert_eq!((written.of("a"), written.of("b")), (7, 1));
-        written.forget(at(50));
-        assert_eq!((written.of("a"), written.of("b")), (0, 0));
-        assert!(written.writes.is_empty() && written.sums.is_empty());
-    }
-}

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{monitor::Update, northbound::Row};
+use crate::{northbound::Row, transaction_log::Update};
 
 /// The addresses that left a set while a rule referred to it, before and after, in their order, as `NAME ADDRESS`. The updates are
 /// those of [`crate::transaction_log`].

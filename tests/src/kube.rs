@@ -128,12 +128,6 @@ impl ApiServer {
         self.server.process.signal(Signal::STOP);
     }
 
-    pub fn resume(&self) {
-        for kept in [&self.etcd, &self.server] {
-            kept.process.signal(Signal::CONT);
-        }
-    }
-
     /// Starts it again at the same address.
     pub async fn start_again(&mut self) {
         self.server = start_server(self.workdir.path(), self.etcd_address, self.address);

@@ -12,7 +12,7 @@
 //! - [`datapath`]: OVN and Open vSwitch, for packets; [`ovn`]: their programs.
 //! - [`network`]: a separate network; [`pki`]: certificates; [`chart`]: the Helm chart.
 //! - [`upstream`]: a scripted DNS server.
-//! - [`dns`], [`store`], [`admin`], [`metrics`], [`monitor`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]:
+//! - [`dns`], [`store`], [`admin`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]:
 //!   clients and checks.
 //! - [`wait`]: waiting for a condition; [`soak`]: the length of tests; [`cpu_wakeup`]: keeps processors awake during a
 //!   bench.
@@ -38,8 +38,6 @@ pub mod datapath;
 pub mod dns;
 pub mod dnstap;
 pub mod kube;
-pub mod metrics;
-pub mod monitor;
 pub mod network;
 pub mod node;
 pub mod northbound;

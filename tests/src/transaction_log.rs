@@ -8,16 +8,66 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use proto::api::Family;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
-    monitor::Update,
     northbound::{Row, read_map, read_set},
+    wait::eventually,
 };
 
-/// All transactions since the creation of the database, of any tables. [`Update::rows`] and [`Update::rules`] have the
-/// changes of address sets and ACLs.
+/// A transaction, of any tables.
+#[derive(Clone, Debug)]
+pub struct Update {
+    /// The time of the server.
+    pub at: Instant,
+    /// The comment of its client.
+    pub comment: Option<String>,
+    /// The changed address sets after it; `None` for a deleted row.
+    pub rows: BTreeMap<String, Option<Row>>,
+    /// The matches of changed ACLs after it; `None` for a deleted row.
+    pub rules: BTreeMap<String, Option<String>>,
+}
+
+/// The first time at which `address` was in the set of `name`; waits for it if needed.
+///
+/// # Panics
+/// If it does not come in time.
+pub async fn seen(folder: &Path, name: &str, family: Family, address: &str) -> Instant {
+    eventually(&format!("{address} in the set of {name}"), async || {
+        let has = |row: &Row| row.is_of(name, family) && row.addresses.contains(address);
+        let mut updates = read(folder).into_iter();
+        let first = updates.find(|update| update.rows.values().flatten().any(has));
+        first
+            .map(|it| it.at)
+            .ok_or_else(|| "it never was".to_owned())
+    })
+    .await
+}
+
+/// Every address that has left a set since the creation of the database, as `name address`, also by the deletion of rows.
+///
+/// # Panics
+/// If the log cannot be read.
+pub fn departures(folder: &Path) -> Vec<String> {
+    let (mut now, mut left) = (BTreeMap::<String, Row>::new(), Vec::new());
+    for (uuid, new) in read(folder).into_iter().flat_map(|update| update.rows) {
+        if let Some(old) = now.remove(&uuid) {
+            let kept = |address: &&String| {
+                let mut rows = new.iter();
+                rows.any(|row| row.addresses.contains(*address))
+            };
+            let name = old.dns_name().unwrap_or(&old.name);
+            let gone = old.addresses.iter().filter(|address| !kept(address));
+            left.extend(gone.map(|address| format!("{name} {address}")));
+        }
+        now.extend(new.map(|row| (uuid, row)));
+    }
+    left
+}
+
+/// All transactions since the creation of the database.
 ///
 /// # Panics
 /// If the log cannot be read.

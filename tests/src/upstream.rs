@@ -20,7 +20,6 @@ use hickory_proto::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, UdpSocket},
-    sync::Semaphore,
     task::JoinSet,
     time::Instant,
 };
@@ -136,13 +135,7 @@ type Script = dyn Fn(&Asked) -> Vec<Say> + Send + Sync;
 struct Shared {
     script: Mutex<Arc<Script>>,
     asked: Mutex<Vec<Asked>>,
-    /// Holds the replies back while it is closed.
-    gate: Semaphore,
-    in_flight: AtomicUsize,
-    most_in_flight: AtomicUsize,
     connections: AtomicUsize,
-    /// The number of queries after which a connection is closed.
-    per_connection: usize,
 }
 
 /// It runs until it is dropped.
@@ -164,64 +157,16 @@ impl Scripted {
         host: IpAddr,
         script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static,
     ) -> Self {
-        Self::on(
-            bind(host).await,
-            script,
-            Semaphore::MAX_PERMITS,
-            usize::MAX,
-            true,
-        )
-    }
-
-    /// Starts a server whose replies wait for [`Self::open`].
-    pub async fn gated(script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static) -> Self {
-        Self::with(script, 0, usize::MAX, true).await
-    }
-
-    /// Starts a server that refuses TCP connections.
-    pub async fn without_tcp(script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static) -> Self {
-        Self::with(script, Semaphore::MAX_PERMITS, usize::MAX, false).await
-    }
-
-    /// Starts a server that closes a connection after this many queries.
-    pub async fn closing_after(
-        queries: usize,
-        script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static,
-    ) -> Self {
-        Self::with(script, Semaphore::MAX_PERMITS, queries, true).await
-    }
-
-    async fn with(
-        script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static,
-        permits: usize,
-        per_connection: usize,
-        tcp: bool,
-    ) -> Self {
-        Self::on(bind(LOCALHOST).await, script, permits, per_connection, tcp)
-    }
-
-    fn on(
-        (udp, listener): (UdpSocket, TcpListener),
-        script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static,
-        permits: usize,
-        per_connection: usize,
-        tcp: bool,
-    ) -> Self {
+        let (udp, listener) = bind(host).await;
         let shared = Arc::new(Shared {
             script: Mutex::new(Arc::new(script)),
             asked: Mutex::default(),
-            gate: Semaphore::new(permits),
-            in_flight: AtomicUsize::new(0),
-            most_in_flight: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
-            per_connection,
         });
         let address = udp.local_addr().expect("its address");
         let mut tasks = JoinSet::new();
         tasks.spawn(serve_udp(Arc::new(udp), Arc::clone(&shared)));
-        if tcp {
-            tasks.spawn(serve_tcp(listener, Arc::clone(&shared)));
-        }
+        tasks.spawn(serve_tcp(listener, Arc::clone(&shared)));
         Self {
             address,
             shared,
@@ -232,11 +177,6 @@ impl Scripted {
     /// Replaces the script from the next query on.
     pub fn change(&self, script: impl Fn(&Asked) -> Vec<Say> + Send + Sync + 'static) {
         *self.shared.script.lock().expect("no panic under it") = Arc::new(script);
-    }
-
-    /// Releases the replies of [`Self::gated`].
-    pub fn open(&self) {
-        self.shared.gate.add_permits(Semaphore::MAX_PERMITS / 2);
     }
 
     /// The queries so far, in order.
@@ -260,16 +200,6 @@ impl Scripted {
         asked.iter().filter(|asked| counts(asked)).count()
     }
 
-    /// The number of queries that wait for [`Self::open`].
-    pub fn in_flight(&self) -> usize {
-        self.shared.in_flight.load(Ordering::SeqCst)
-    }
-
-    /// The largest number of queries that waited at the same time.
-    pub fn most_in_flight(&self) -> usize {
-        self.shared.most_in_flight.load(Ordering::SeqCst)
-    }
-
     /// The number of TCP connections so far.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
@@ -288,7 +218,7 @@ async fn bind(host: IpAddr) -> (UdpSocket, TcpListener) {
 }
 
 impl Shared {
-    async fn say(&self, octets: &[u8], tcp: bool, from: SocketAddr) -> Vec<Say> {
+    fn say(&self, octets: &[u8], tcp: bool, from: SocketAddr) -> Vec<Say> {
         let message = Message::from_vec(octets).expect("a query");
         let at = Instant::now();
         let asked = Asked {
@@ -297,15 +227,11 @@ impl Shared {
             from,
             at,
         };
-        let in_flight = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most_in_flight.fetch_max(in_flight, Ordering::SeqCst);
-        let record = || self.asked.lock().expect("no panic under it");
-        record().push(asked.clone());
-        drop(self.gate.acquire().await);
+        let mut all = self.asked.lock().expect("no panic under it");
+        all.push(asked.clone());
+        drop(all);
         let script = Arc::clone(&*self.script.lock().expect("no panic under it"));
-        let say = script(&asked);
-        self.in_flight.fetch_sub(1, Ordering::SeqCst);
-        say
+        script(&asked)
     }
 }
 
@@ -322,7 +248,7 @@ async fn serve_udp(socket: Arc<UdpSocket>, shared: Arc<Shared>) {
         let octets = buffer[..length].to_vec();
         let (socket, shared) = (Arc::clone(&socket), Arc::clone(&shared));
         replies.spawn(async move {
-            for say in shared.say(&octets, false, from).await {
+            for say in shared.say(&octets, false, from) {
                 // The client may be gone.
                 let _ = match say {
                     Say::Reply(message) => socket.send_to(&encode(&message), from).await,
@@ -355,13 +281,13 @@ async fn serve_connection(
     let (mut reader, writer) = stream.into_split();
     let writer = Arc::new(tokio::sync::Mutex::new(writer));
     let mut replies = JoinSet::new();
-    for _ in 0..shared.per_connection {
+    loop {
         let length = reader.read_u16().await?;
         let mut octets = vec![0; length.into()];
         reader.read_exact(&mut octets).await?;
         let (writer, shared) = (Arc::clone(&writer), Arc::clone(&shared));
         replies.spawn(async move {
-            for say in shared.say(&octets, true, from).await {
+            for say in shared.say(&octets, true, from) {
                 let octets = match say {
                     Say::Reply(message) | Say::FromElsewhere(message) => encode(&message),
                     Say::Octets(octets) => octets,
@@ -374,6 +300,4 @@ async fn serve_connection(
             io::Result::Ok(())
         });
     }
-    while replies.join_next().await.is_some() {}
-    Ok(())
 }

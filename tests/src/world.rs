@@ -12,7 +12,6 @@ use proto::api::Family;
 use crate::{
     coredns::{self, CoreDns},
     dns::Reply,
-    monitor::Monitor,
     northbound::{self, Northbound, Row},
     programs::Program,
     store::Store,
@@ -80,12 +79,6 @@ pub struct World {
 impl World {
     /// Starts everything and waits until it is ready.
     pub async fn start(setup: Setup<'_>) -> Self {
-        let (workdir, store) = Self::prepare(&setup);
-        Self::start_in(workdir, store, setup.collector).await
-    }
-
-    /// The folder and the store of such a world, before any program runs.
-    pub fn prepare(setup: &Setup<'_>) -> (Workdir, Store) {
         let workdir = Workdir::new();
         let store = Store::new(workdir.join("store"));
         store.allow("team", setup.allow);
@@ -96,7 +89,7 @@ impl World {
         let corefile = COREFILE.replace("FORWARD", &forward.unwrap_or_default());
         fs::write(workdir.join("Corefile"), corefile).expect("a Corefile");
         coredns::write_zone(&workdir.join("example.com.zone"), ORIGIN, 1, setup.zone);
-        (workdir, store)
+        Self::start_in(workdir, store, setup.collector).await
     }
 
     /// Starts everything in a folder with a `Corefile`, and waits until it is ready.
@@ -137,37 +130,6 @@ impl World {
         let flags = [&["--resolver", &server], collector].concat();
         self.collector = start_collector(&self.workdir, &self.store, &flags).await;
         self.collector.ready().await;
-        self.coredns.restart().await;
-    }
-
-    /// Starts another collector on the same store, which listens on this socket of the folder and queries CoreDNS.
-    /// CoreDNS streams to it after [`World::stream_to`]. Returns when it is ready.
-    pub async fn another_collector(&self, socket: &str, more: &[&str]) -> Program {
-        let listen = format!("unix://{}", self.workdir.join(socket).display());
-        let (store, server) = (self.store.address(), self.coredns.address().to_string());
-        let own = [
-            "--store",
-            &store,
-            "--listen",
-            &listen,
-            "--resolver",
-            &server,
-        ];
-        let args = flags(&[&own, more].concat());
-        let program = Program::start(self.workdir.path(), "collector", args).await;
-        program.ready().await;
-        program
-    }
-
-    /// Restarts CoreDNS with an additional `dnstap` line, for this socket of the folder.
-    pub async fn stream_to(&mut self, socket: &str) {
-        let file = self.workdir.join("Corefile");
-        let corefile = fs::read_to_string(&file).expect("a Corefile");
-        let line = "dnstap unix://{$DNSTAP_SOCKET} full";
-        let socket = self.workdir.join(socket).display().to_string();
-        let another = line.replace("{$DNSTAP_SOCKET}", &socket);
-        let both = corefile.replace(line, &format!("{line}\n    {another}"));
-        fs::write(file, both).expect("a Corefile");
         self.coredns.restart().await;
     }
 
@@ -227,11 +189,6 @@ impl World {
             &address,
         )
         .await;
-    }
-
-    /// Follows the database from now on.
-    pub async fn monitor(&self) -> Monitor {
-        Monitor::start(self.workdir.path()).await
     }
 
     /// The collector's unix socket.

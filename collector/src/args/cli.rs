@@ -51,35 +51,3 @@ impl FromArgMatches for Cli {
 }
 
 impl Parser for Cli {}
-
-#[cfg(test)]
-mod tests {
-    use runtime::args::try_parse_from;
-
-    use super::*;
-    use crate::args::{ADMIN, PREFIX};
-
-    fn parsed(args: &[&str]) -> Result<Cli, String> {
-        let args = [&["collector"], args].concat();
-        try_parse_from(PREFIX, ADMIN, args, |_| None)
-            .map_err(|error| format!("{}: {error}", error.exit_code()))
-    }
-
-    #[test]
-    fn answers_come_from_the_cluster_dns_or_a_listed_service() {
-        let of = |more: &[&str]| match parsed(
-            &[&["--store=kube", "--listen=unix:///run/x"], more].concat(),
-        ) {
-            Ok(Cli(args)) => {
-                let services = args.lookups.resolver_service.iter();
-                services
-                    .map(|it| format!("{}/{}", it.namespace, it.name))
-                    .collect()
-            }
-            other => vec![format!("{other:?}")],
-        };
-        assert_eq!(of(&[]), ["kube-system/kube-dns"]);
-        let named = ["--resolver-service", "openshift-dns/dns-default"];
-        assert_eq!(of(&named), ["openshift-dns/dns-default"]);
-    }
-}

@@ -53,34 +53,3 @@ fn parse_name(text: &str) -> Result<DnsName, String> {
     }
     Ok(name)
 }
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Program {
-        #[command(flatten)]
-        flush: FlushArgs,
-    }
-
-    fn names(args: &[&str]) -> Result<Option<Vec<String>>, String> {
-        let args = ["collector"].iter().chain(args);
-        let program = Program::try_parse_from(args).map_err(|error| error.to_string())?;
-        let templates = program.flush.templates();
-        let names = |all: Arc<[Template]>| all.iter().map(|it| it.name().to_string()).collect();
-        Ok(templates.map(names))
-    }
-
-    #[test]
-    fn each_name_is_probed_once_and_none_without_an_interval() {
-        let of = |names: &[&str]| Ok(Some(names.iter().map(|&name| name.to_owned()).collect()));
-        assert_eq!(names(&[]), of(&["flush.cluster.local."]));
-        let twice = ["--flush-name", "b.test,A.test.", "--flush-name", "a.test"];
-        assert_eq!(names(&twice), of(&["a.test.", "b.test."]));
-        assert_eq!(names(&["--flush-probe", "0"]), Ok(None));
-        assert!(names(&["--flush-name", "*.test.example"]).is_err());
-    }
-}

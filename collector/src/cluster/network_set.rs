@@ -33,38 +33,3 @@ impl FromIterator<IpNet> for NetworkSet {
         Self(networks.into())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn network() -> impl Strategy<Value = IpNet> {
-        // Few bits, so that networks overlap.
-        let v4 = (0_u8..4, 0_u8..4, 0_u8..=32).prop_map(|(a, b, prefix)| {
-            IpNet::new(IpAddr::from([10, a, b, a ^ b]), prefix).unwrap()
-        });
-        let v6 = (0_u16..4, 0_u16..4, 0_u8..=128).prop_map(|(a, b, prefix)| {
-            IpNet::new(IpAddr::from([0xfd00, a, b, 0, 0, 0, 0, a]), prefix).unwrap()
-        });
-        prop_oneof![v4, v6]
-    }
-
-    proptest! {
-        #[test]
-        fn a_set_contains_what_one_of_its_networks_does(
-            networks in prop::collection::vec(network(), 0..20),
-            addresses in prop::collection::vec(network(), 20),
-        ) {
-            let set: NetworkSet = networks.iter().copied().collect();
-            prop_assert!(set.len() <= networks.len());
-            for net in addresses.iter().chain(&networks) {
-                for address in [net.addr(), net.network(), net.broadcast()] {
-                    let expected = networks.iter().any(|net| net.contains(&address));
-                    prop_assert_eq!(set.contains(address), expected, "{}", address);
-                }
-            }
-        }
-    }
-}

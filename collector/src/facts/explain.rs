@@ -135,21 +135,3 @@ fn rule_faults(overview: &BySource<Arc<Overview>>, asked: &Asked) -> Vec<RuleFau
     all.flat_map(|faults| faults.into_iter().take(MOST))
         .collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn near_misses_are_wildcards_that_do_not_match() {
-        let of = |about: &str| {
-            let name = DnsName::parse(about).unwrap();
-            let near = near_misses(&name).map(|it| it.to_string());
-            near.collect::<Vec<_>>()
-        };
-        // Without the wildcard that matches it.
-        let expected = ["*.a.b.example.com.", "*.example.com."];
-        assert_eq!(of("a.b.example.com"), expected);
-        assert_eq!(of("*.example.com"), [""; 0]);
-    }
-}

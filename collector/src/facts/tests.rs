@@ -10,18 +10,11 @@ use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
-    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    answers::Decoding,
-    captures::{Captures, refused},
-    *,
-};
+use super::{captures::refused, *};
 use crate::{
-    listen::CaptureSubscribers,
-    matching::query_origin::OwnQueries,
     publish::{
         NamesStatus,
         guards::{CurrentGuards, Guards},
@@ -127,19 +120,6 @@ async fn status_has_the_problems_of_all_parts_the_clusters_first() {
     assert!(sources.status(wrong).await.is_err());
 }
 
-#[tokio::test(start_paused = true)]
-async fn publisher_that_does_not_answer_is_waited_for_five_seconds() {
-    let (publisher, questions) = mpsc::channel(QUEUE);
-    let sources = sources(publisher);
-    let start = Instant::now();
-    assert_eq!(sources.status(Query::all()).await, Ok(None));
-    assert_eq!(start.elapsed(), ANSWER_DEADLINE);
-    // A publisher that has ended is not waited for.
-    drop(questions);
-    assert_eq!(sources.status(Query::all()).await, Ok(None));
-    assert_eq!(start.elapsed(), ANSWER_DEADLINE);
-}
-
 fn guards() -> CurrentGuards {
     CurrentGuards {
         guards: Guards::default(),
@@ -154,16 +134,7 @@ struct Served {
 }
 
 impl Served {
-    async fn start() -> Self {
-        let decoding = Decoding {
-            own: OwnQueries::default(),
-            guards: guards(),
-        };
-        let captures = Captures::new(CaptureSubscribers::default(), decoding);
-        Self::start_with(captures.routes()).await
-    }
-
-    async fn start_with(captures: Router) -> Self {
+    async fn start(captures: Router) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("x.sock");
         let address = ListenAddress::Unix(socket.clone().into());
@@ -186,30 +157,9 @@ async fn get(socket: &Path, path: &str) -> String {
     answer
 }
 
-#[tokio::test(start_paused = true)]
-async fn third_window_at_once_is_refused() {
-    let served = Served::start().await;
-    let window = || {
-        let socket = served.socket.clone();
-        tokio::spawn(async move { get(&socket, "/answers/60000").await })
-    };
-    let three = [window(), window(), window()];
-    let mut refused = 0;
-    for answer in three {
-        let answer = answer.await.unwrap();
-        match answer.starts_with("HTTP/1.0 503") {
-            true => refused += 1,
-            false => assert!(answer.ends_with("{\"end\":{\"lostBytes\":0}}"), "{answer}"),
-        }
-    }
-    assert_eq!(refused, 1);
-    let again = window().await.unwrap();
-    assert!(again.starts_with("HTTP/1.0 200"), "{again}");
-}
-
 #[tokio::test]
 async fn taps_that_are_off_are_refused_and_all_else_is_served() {
-    let served = Served::start_with(refused()).await;
+    let served = Served::start(refused()).await;
     for path in ["/capture/1/1", "/answers/1"] {
         let answer = get(&served.socket, path).await;
         assert!(answer.starts_with("HTTP/1.0 403"), "{answer}");

@@ -81,19 +81,3 @@ impl PeerIds {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn with_too_many_peers_the_later_ones_are_not_told_apart() {
-        let peer_ids = PeerIds::default();
-        for pid in 0..=Provenance::PEERS as i32 {
-            peer_ids.of(PeerKey::Process(Some(pid)));
-        }
-        let last = peer_ids.of(PeerKey::Process(Some(i32::MAX)));
-        assert_eq!(last, Provenance::STREAM);
-        assert_eq!(peer_ids.0.lock().keys.len(), Provenance::PEERS);
-    }
-}

@@ -47,35 +47,3 @@ impl ReadBuffer {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn what_goes_in_comes_out_in_order(steps in prop::collection::vec((0_usize..20, 0_usize..20), 0..50)) {
-            let mut read_buffer = ReadBuffer::new(16);
-            let (mut next_in, mut next_out) = (0_u8, 0_u8);
-            for (read, used) in steps {
-                let room = read_buffer.room();
-                let read = read.min(room.len());
-                for byte in &mut room[..read] {
-                    *byte = next_in;
-                    next_in = next_in.wrapping_add(1);
-                }
-                read_buffer.add(read);
-                let filled = read_buffer.filled();
-                let used = used.min(filled.len());
-                for byte in &filled[..used] {
-                    prop_assert_eq!(*byte, next_out);
-                    next_out = next_out.wrapping_add(1);
-                }
-                read_buffer.consume(used);
-            }
-            prop_assert_eq!(read_buffer.filled().len(), usize::from(next_in.wrapping_sub(next_out)));
-        }
-    }
-}

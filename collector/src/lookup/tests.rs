@@ -46,19 +46,11 @@ fn hasty() -> Config {
 /// A scripted server as an entry of the list of servers.
 trait AsServer {
     fn server(&self) -> Server;
-    fn tcp_server(&self) -> Server;
 }
 
 impl AsServer for Scripted {
     fn server(&self) -> Server {
         Server::udp(self.address)
-    }
-
-    fn tcp_server(&self) -> Server {
-        Server {
-            address: self.address,
-            tcp_only: true,
-        }
     }
 }
 
@@ -172,13 +164,6 @@ fn is_complete(outcome: &FamilyOutcome) -> bool {
         outcome,
         FamilyOutcome::Addresses { complete: true, .. } | FamilyOutcome::NoData
     )
-}
-
-fn failure(outcome: &FamilyOutcome) -> Failure {
-    match outcome {
-        FamilyOutcome::Failed(failure) => *failure,
-        other => panic!("not failed: {other:?}"),
-    }
 }
 
 /// A server with one address of each family, with a TTL of 30 s.

@@ -162,12 +162,6 @@ impl Receiver {
         self.recv_many(&mut batch, 1).await;
         batch.pop()
     }
-
-    /// The number of waiting batches.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
-    }
 }
 
 #[cfg(test)]

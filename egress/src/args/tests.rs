@@ -69,12 +69,3 @@ fn a_leftover_variable_does_not_turn_a_patch_into_a_removal() {
     let lines = args.input.line.lines();
     assert_eq!(lines[0].extra.as_deref(), Some("the-secret-of-events"));
 }
-
-#[test]
-fn a_capture_needs_a_file() {
-    match parsed(&["capture", "x.fstrm", "--size=1MiB"], &[]).unwrap() {
-        Action::Capture(args) => assert_eq!(args.size, 1 << 20),
-        other => panic!("{other:?}"),
-    }
-    refuses(&["capture"], "<FILE>");
-}

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use proto::api::DEGRADED;
 
 use super::{
     properties::{Happens, SPEC, happenings},
@@ -115,55 +114,6 @@ proptest! {
             rows.forget_all_but(&known);
         }
     }
-
-    #[test]
-    fn what_was_closed_leaves_at_last(list in happenings()) {
-        let (mut known, mut now) = (with_lookups(), 0.0);
-        for (what, later) in &list {
-            now += later;
-            known.happen(what, now);
-        }
-        // Long after every expiry.
-        now += 1e9;
-        let names: Vec<DnsName> = known.state.list().names().cloned().collect();
-        for name in &names {
-            for _ in 0..5 {
-                known.looked_up(name.as_str(), [FamilyResult::Absent; 2], now);
-                now += 15.0;
-            }
-            known.looked_up(name.as_str(), [FamilyResult::Absent; 2], now);
-            now += 5.0;
-        }
-        known.expire(now);
-        prop_assert_eq!(known.state.list().addresses(), 0);
-    }
-
-    #[test]
-    fn an_object_that_had_an_address_and_has_none_says_why(
-        list in happenings(),
-        lookups in any::<bool>(),
-    ) {
-        let mut known = Known::new(SPEC);
-        known.limits.lookups = lookups;
-        let (mut now, mut had_addresses) = (0.0, false);
-        for (what, later) in &list {
-            now += later;
-            known.happen(what, now);
-            had_addresses |= known.state.list().addresses() > 0;
-            if !matches!(what, Happens::Written) || !had_addresses || known.state.list().addresses() > 0 {
-                continue;
-            }
-            let [own] = known.stored.resolved_names.as_slice() else {
-                panic!("{:?}", known.stored);
-            };
-            prop_assert_eq!(&*own.dns_name, known.state.list().rule_name().as_str());
-            prop_assert!(own.resolved_addresses.is_empty());
-            let degraded = own.conditions.iter().find(|it| it.type_ == DEGRADED).unwrap();
-            prop_assert_eq!(&*degraded.status, "True");
-            prop_assert!(!degraded.reason.is_empty());
-        }
-    }
-
 }
 
 #[test]

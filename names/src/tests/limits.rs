@@ -23,19 +23,6 @@ fn retention_alone_keeps_at_most_100_addresses_of_a_name() {
     assert_eq!(known.expire(3_700.0), 51);
 }
 
-/// As an attacker would send them.
-#[test]
-fn answers_of_ever_new_addresses_cost_bounded_memory() {
-    let mut known = Known::new("www.example.com");
-    for i in 0..40_u8 {
-        let mut many = answer("www.example.com", &[], f64::from(i) / 100.0);
-        let ip = |k: u16| IpAddr::from([20, i, (k / 250) as u8, (k % 250) as u8]);
-        many.addresses = (0..1000).map(|k| (ip(k), 86_400)).collect();
-        known.hear(&many);
-    }
-    assert_eq!(known.state.list().addresses(), 1000);
-}
-
 #[test]
 fn standby_forgets_what_leader_removed_once_its_time_is_over() {
     let mut known = Known::new("www.example.com");

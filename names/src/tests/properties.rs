@@ -290,21 +290,3 @@ proptest! {
         }
     }
 }
-
-#[test]
-fn status_of_10_000_addresses_is_taken_in_and_cut_down() {
-    let addresses: Vec<_> = (0..10_000_u32)
-        .map(|i| {
-            let ip = IpAddr::from((0x0b00_0000 + i).to_be_bytes());
-            stored_address(&ip.to_string(), 60, i64::from(i) - 10_000)
-        })
-        .collect();
-    let stored = status(json!([{"dnsName": "a.example.com.", "resolvedAddresses": addresses}]));
-    let mut known = Known::new(SPEC);
-    known.stored = stored.clone();
-    known.apply_stored(&stored, 0.0);
-    assert!(known.write(0.0));
-    let left = &known.stored.resolved_names[0].resolved_addresses;
-    assert_eq!(left.len(), 1000);
-    assert_eq!(left[0].ip, "11.0.35.40", "the last looked up stay");
-}

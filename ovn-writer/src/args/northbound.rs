@@ -82,68 +82,8 @@ fn longest_message(memory: Option<u64>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use runtime::args::try_parse_from;
 
     use super::*;
-    use crate::{ADMIN, Args, PREFIX};
-
-    fn parsed(args: &[&str], variable: Option<(&str, &str)>) -> Result<NorthboundArgs, String> {
-        let args = [&["ovn-writer", "--store", "dir:x"], args].concat();
-        let variable = |name: &str| {
-            let (set, value) = variable?;
-            (name == set).then(|| value.into())
-        };
-        try_parse_from::<Args, _>(PREFIX, ADMIN, args, variable)
-            .map(|args| args.northbound)
-            .map_err(|error| format!("{}: {error}", error.exit_code()))
-    }
-
-    fn options(args: &[&str]) -> ClientOptions {
-        parsed(args, None).unwrap().client_options().unwrap()
-    }
-
-    #[test]
-    fn what_cannot_be_used_is_a_usage_error() {
-        for (flag, value, words) in [
-            ("--nb", "nonsense", "none of unix:, tcp: and ssl:"),
-            ("--nb", "unix:/a,", "an empty remote"),
-        ] {
-            let error = parsed(&[flag, value], None).unwrap_err();
-            assert!(
-                error.starts_with("2: ") && error.contains(flag) && error.contains(words),
-                "{error}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_connection_is_as_the_flags_say() {
-        let plain = options(&[]);
-        assert_eq!(plain.database, "OVN_Northbound");
-        let transport = plain.session.transport;
-        assert_eq!(
-            transport.limits.max_message,
-            longest_message(memory::limit())
-        );
-        assert_eq!(transport.tls, None);
-
-        let told = options(&[
-            "--nb=ssl:a:1",
-            "--private-key=/k",
-            "--certificate=/c",
-            "--ca-cert=/ca",
-        ]);
-        let transport = told.session.transport;
-        let identity = TlsIdentity {
-            private_key: "/k".into(),
-            certificate: "/c".into(),
-        };
-        let tls = TlsOptions {
-            ca_cert: "/ca".into(),
-            identity: Some(identity),
-        };
-        assert_eq!(transport.tls, Some(tls));
-    }
 
     #[test]
     fn a_message_fits_the_memory_of_the_container() {
@@ -154,15 +94,6 @@ mod tests {
             (Some(1 << 10), SMALLEST_MESSAGE),
         ] {
             assert_eq!(longest_message(memory), longest, "{memory:?}");
-        }
-    }
-
-    #[test]
-    fn what_tls_needs_must_be_there() {
-        let error = |args: &[&str]| parsed(args, None).unwrap().client_options().unwrap_err();
-        assert!(error(&["--nb=unix:/a,ssl:b:1"]).0.contains("--ca-cert"));
-        for half in ["--private-key=/k", "--certificate=/c"] {
-            assert!(error(&[half]).0.contains("go together"));
         }
     }
 }

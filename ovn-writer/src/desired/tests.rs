@@ -202,24 +202,6 @@ fn what_the_store_changed_is_known_until_the_name_is_compared() {
 }
 
 #[test]
-fn what_another_object_still_has_does_not_leave() {
-    let mut store = Store::new();
-    store.apply(Event::Applied(object("dns-2", W, &[&["10.0.0.1"]])));
-    store.applied(&[&["10.0.0.1", "10.0.0.2"]]);
-    store.desired.compared(&dns(W), true);
-    assert_eq!(store.wanted(), ["10.0.0.1", "10.0.0.2"]);
-    store.gone();
-    assert!(store.of_name().is_present);
-    assert_eq!(store.wanted(), ["10.0.0.1"]);
-    assert_eq!(store.moved(), Some(vec!["10.0.0.2".to_owned()]));
-    // While one has an empty status, the last addresses of the other stay.
-    store.applied(&[&["10.0.0.2"]]);
-    store.apply(Event::Applied(object("dns-2", W, &[])));
-    store.gone();
-    assert_eq!(store.wanted(), ["10.0.0.1", "10.0.0.2"]);
-}
-
-#[test]
 fn an_object_leaves_by_deletion_or_a_later_list_and_its_names_are_known() {
     let other = object("dns-2", "other.example.", &[]);
     for gone in [
@@ -288,15 +270,4 @@ fn an_unusable_name_costs_that_object_alone() {
     store.apply(Event::Deleted(key("dns-1")));
     store.apply(Event::Deleted(key("dns-2")));
     assert_eq!(count(&store), (0, 0));
-}
-
-#[test]
-fn a_name_that_is_edited_leaves_the_old_one() {
-    let mut store = Store::new();
-    store.applied(&[&["10.0.0.1"]]);
-    let renamed = object("dns-1", "Other.Example", &[&["10.0.0.1"]]);
-    let changed = store.apply(Event::Applied(renamed));
-    assert_eq!(changed, HashSet::from_iter([dns(W), dns("other.example.")]));
-    assert!(!store.of_name().is_present);
-    assert_eq!(store.wanted(), ["10.0.0.1"]);
 }

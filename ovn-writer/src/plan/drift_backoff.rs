@@ -66,27 +66,3 @@ impl DriftBackoff {
         last.is_none_or(|last| now.saturating_duration_since(*last) >= QUIET)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn nothing_waits_for_more_than_a_second(
-            pauses in prop::collection::vec(0..3000_u64, 1..100),
-        ) {
-            let (mut now, mut repairs) = (Instant::now(), DriftBackoff::default());
-            for pause in pauses {
-                now += Duration::from_millis(pause);
-                if let Err(until) = repairs.admit(now, LONGEST_WAIT) {
-                    prop_assert!(until > now && until <= now + Duration::from_secs(1));
-                    now = until;
-                    prop_assert_eq!(repairs.admit(now, LONGEST_WAIT), Ok(()));
-                }
-            }
-        }
-    }
-}

@@ -255,6 +255,3 @@ fn hashed(hasher: AddressSetHasher, name: &DnsName) -> [(Family, SetName); 2] {
     let numbers = hasher.numbers(name.as_str());
     numbers.map(|(family, number)| (family, SetName::Number(number)))
 }
-
-#[cfg(test)]
-mod tests;

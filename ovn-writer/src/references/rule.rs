@@ -320,21 +320,4 @@ mod tests {
             assert_eq!(sets, expected, "{expression}");
         }
     }
-
-    #[test]
-    fn names_that_are_numbers_are_kept_as_numbers() {
-        for (name, number) in [
-            ("a1", Some(1)),
-            ("a18446744073709551615", Some(u64::MAX)),
-            ("a18446744073709551616", None),
-            ("a01", None),
-            ("a+1", None),
-            ("a", None),
-            ("b1", None),
-            ("", None),
-        ] {
-            let expected = number.map_or_else(|| SetName::Text(name.into()), SetName::Number);
-            assert_eq!(SetName::from(name), expected, "{name}");
-        }
-    }
 }

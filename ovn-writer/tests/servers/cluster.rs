@@ -27,7 +27,7 @@ impl Cluster {
             // The servers use local sockets between them, so that ports do not collide.
             let address = |index| format!("unix:{}", path(&format!("s{index}.raft")));
             if index == 0 {
-                let schema = schema(workdir.path(), |_| {}).display().to_string();
+                let schema = schema().display().to_string();
                 tool(&["create-cluster", &database, &schema, &address(0)]);
             } else {
                 tool(&[

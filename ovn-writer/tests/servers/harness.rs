@@ -16,7 +16,7 @@ use proto::{
 };
 use runtime::{
     admin::Health,
-    store::{Event, ObjectKey, Scope, Store as _, dir::DirStore},
+    store::{Event, Scope, Store as _, dir::DirStore},
 };
 use tests::{
     allowed::closings,
@@ -28,8 +28,6 @@ use tests::{
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
-
-use crate::server::{control, port};
 
 /// How long an unused set without an object stays with [`quick`].
 pub(crate) const DELETE: Duration = Duration::from_millis(500);
@@ -214,17 +212,6 @@ impl Database {
         assert_eq!(rows.len(), 1, "{rows:?}");
         rows.into_iter().next().unwrap()
     }
-
-    /// Sends the server a command by its control socket.
-    pub(crate) fn control(&self, args: &[&str]) -> String {
-        control(&self.workdir.join("nb.ctl"), args).unwrap()
-    }
-
-    /// Makes the server listen on a free TCP port of this address, and returns the remote.
-    pub(crate) async fn listen(&mut self, address: &str) -> String {
-        self.control(&["ovsdb-server/add-remote", &format!("ptcp:0:{address}")]);
-        format!("tcp:{address}:{}", port(self.northbound.process()).await)
-    }
 }
 
 /// A `DNSNameResolver` of this name, with an object name derived from it.
@@ -239,8 +226,4 @@ pub(crate) fn object(name: &str, addresses: &[&str]) -> DnsNameResolver {
         "status": {"resolvedNames": [{"dnsName": name, "resolvedAddresses": addresses}]},
     }))
     .unwrap()
-}
-
-pub(crate) fn deleted(name: &str) -> Event<DnsNameResolver> {
-    Event::Deleted(ObjectKey::of(&object(name, &[])))
 }

@@ -14,25 +14,6 @@ fn holds(expected: &[&str]) -> impl Fn(&Follower) -> bool {
 }
 
 #[tokio::test]
-async fn of_several_remotes_the_leader_is_used_and_of_one_whatever_it_is() {
-    let cluster = Cluster::start(3).await;
-    let leader = cluster.leader().await;
-    for _ in 0..3 {
-        let (remote, _) = up(&mut client(&cluster.remotes())).await;
-        assert_eq!(remote, cluster.servers[leader].remote());
-    }
-    let other = cluster.servers[(leader + 1) % 3].remote();
-    let mut follower = client(&other);
-    assert_eq!(up(&mut follower).await.0, other);
-    // Its transactions go to the leader and come back as updates.
-    make_row(&mut follower, "a1").await;
-    assert_eq!(follower.replica().unwrap().len(), 1);
-    let others = format!("{other},{}", cluster.servers[(leader + 2) % 3].remote());
-    let error = down(&mut client(&others)).await;
-    assert!(matches!(error, Error::NotLeader), "{error}");
-}
-
-#[tokio::test]
 async fn a_server_without_a_majority_is_left_until_there_is_one() {
     let mut cluster = Cluster::start(3).await;
     let leader = cluster.leader().await;

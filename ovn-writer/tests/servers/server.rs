@@ -1,12 +1,10 @@
 //! A real `ovsdb-server` with any database file and any options.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use serde_json::Value;
 use tests::{ovn, process::Process, wait::eventually};
 
 /// A server of the file `NAME.db`, on the socket `NAME.sock`.
@@ -21,7 +19,7 @@ impl Server {
     /// Starts a server of an existing database.
     pub(crate) async fn start(folder: &Path, name: &str, options: &[String]) -> Self {
         let server = Self {
-            process: serve(&ovn::program("ovsdb-server"), &[], folder, name, options),
+            process: serve(folder, name, options),
             folder: folder.to_owned(),
             name: name.to_owned(),
             options: options.to_vec(),
@@ -33,8 +31,7 @@ impl Server {
     /// Kills it, and starts it again.
     pub(crate) async fn restart(&mut self) {
         self.process.kill();
-        let program = ovn::program("ovsdb-server");
-        self.process = serve(&program, &[], &self.folder, &self.name, &self.options);
+        self.process = serve(&self.folder, &self.name, &self.options);
         self.answers().await;
     }
 
@@ -60,14 +57,7 @@ impl Server {
     }
 }
 
-/// Starts `ovsdb-server`, directly or through another program with the arguments `before`.
-pub(crate) fn serve(
-    program: &Path,
-    before: &[&str],
-    folder: &Path,
-    name: &str,
-    options: &[String],
-) -> Process {
+fn serve(folder: &Path, name: &str, options: &[String]) -> Process {
     let path = |extension: &str| {
         folder
             .join(format!("{name}.{extension}"))
@@ -80,9 +70,9 @@ pub(crate) fn serve(
         format!("--unixctl={}", path("ctl")),
         "--no-chdir".to_owned(),
     ];
-    let before = before.iter().map(|arg| (*arg).to_owned());
-    let args: Vec<_> = before.chain(own).chain(options.iter().cloned()).collect();
-    Process::start(folder, name, program, args, &[])
+    let args = own.into_iter().chain(options.iter().cloned());
+    let program = ovn::program("ovsdb-server");
+    Process::start(folder, name, &program, args, &[])
 }
 
 pub(crate) fn control(socket: &Path, args: &[&str]) -> Result<String, String> {
@@ -101,25 +91,19 @@ pub(crate) async fn port(process: &Process) -> u16 {
     .await
 }
 
-/// Creates the file `NAME.db` of a standalone database with OVN's northbound schema, modified.
-pub(crate) fn create(folder: &Path, name: &str, change: impl FnOnce(&mut Value)) {
-    let schema = schema(folder, change);
+/// Creates the file `NAME.db` of a standalone database with OVN's northbound schema.
+pub(crate) fn create(folder: &Path, name: &str) {
     let database = folder.join(format!("{name}.db"));
     tool(&[
         "create",
         &database.display().to_string(),
-        &schema.display().to_string(),
+        &schema().display().to_string(),
     ]);
 }
 
-/// The file of the northbound schema, modified.
-pub(crate) fn schema(folder: &Path, change: impl FnOnce(&mut Value)) -> PathBuf {
-    let mut schema =
-        serde_json::from_slice(&fs::read(ovn::shared("ovn/ovn-nb.ovsschema")).unwrap()).unwrap();
-    change(&mut schema);
-    let file = folder.join("changed.ovsschema");
-    fs::write(&file, schema.to_string()).unwrap();
-    file
+/// The file of the northbound schema.
+pub(crate) fn schema() -> PathBuf {
+    ovn::shared("ovn/ovn-nb.ovsschema")
 }
 
 pub(crate) fn tool(args: &[&str]) {

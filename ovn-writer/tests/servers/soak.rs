@@ -3,7 +3,11 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use ovsdb_replica::Error;
-use proto::api::Family::{self, V4};
+use proto::api::{
+    DEFAULT_NETWORK_CONTROLLER,
+    Family::{self, V4, V6},
+    address_set_id, address_set_name,
+};
 use runtime::store::Event;
 use tests::{
     northbound::Row,
@@ -17,7 +21,6 @@ use crate::{
     cluster::Cluster,
     follow::{add, addresses, client, down, fill, make_row, transact, until, up},
     harness::{Database, RunningWriter, managed, object, policy},
-    managed::{ovn_kubernetes_writes, set},
 };
 
 const W: &str = "www.example.com.";
@@ -101,6 +104,38 @@ async fn expect(cluster: &Cluster, name: &str, addresses: &[String]) {
         }
     })
     .await;
+}
+
+/// The name of the set of [`W`].
+fn set(family: Family) -> String {
+    address_set_name(&address_set_id(DEFAULT_NETWORK_CONTROLLER, W, family))
+}
+
+/// ovn-kubernetes' measured behaviour. At any difference of a status it replaces the whole column, in one update per
+/// family. If the row is equal it sends nothing.
+fn ovn_kubernetes_writes(database: &Database, name: &str, addresses: &[&str]) -> bool {
+    let mut wrote = false;
+    for family in [V4, V6] {
+        let is_of = |address: &&&str| address.contains(':') == (family == V6);
+        let mut status: Vec<_> = addresses
+            .iter()
+            .filter(is_of)
+            .map(|a| (*a).to_owned())
+            .collect();
+        status.sort();
+        let row = database.row(name, family);
+        if !row.addresses.iter().eq(&status) {
+            let quoted: Vec<_> = status
+                .iter()
+                .map(|address| format!("\"{address}\""))
+                .collect();
+            let column = format!("addresses=[{}]", quoted.join(","));
+            let args = ["set", "Address_Set", &row.uuid, &column];
+            database.northbound.nbctl(&args).unwrap();
+            wrote = true;
+        }
+    }
+    wrote
 }
 
 /// ovn-kubernetes writes the same statuses, up to 0.4 s later. Each status has a new address, and lacks the oldest of 20.

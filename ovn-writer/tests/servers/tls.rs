@@ -1,16 +1,15 @@
 //! TLS with real servers.
 
-use std::{fs, process::Command, time::Duration};
+use std::{fs, time::Duration};
 
 use ovn_writer::address_set::NORTHBOUND;
 use ovsdb_replica::{ClientOptions, Error, TlsOptions, TransportError};
 use tests::workdir::Workdir;
-use tokio::net::TcpListener;
 
 use crate::{
-    follow::{Follower, client_with, down, make_row, up},
+    follow::{Follower, client_with, down, up},
     pki::{Authority, Options, Side, Validity},
-    server::{Server, create, run},
+    server::{Server, create},
 };
 
 /// A server that requires certificates and has one.
@@ -22,7 +21,7 @@ struct Secured {
 
 impl Secured {
     async fn start(workdir: Workdir, side: &Side) -> Self {
-        create(workdir.path(), "nb", |_| {});
+        create(workdir.path(), "nb");
         let options = side.server_options("pssl:0:127.0.0.1");
         let server = Server::start(workdir.path(), "nb", &options).await;
         let port = server.port().await;
@@ -47,33 +46,6 @@ fn client_at(address: &str, tls: Option<TlsOptions>) -> Follower {
 
 async fn refusal(client: &mut Follower) -> String {
     down(client).await.to_string()
-}
-
-#[tokio::test]
-async fn certificates_of_ovs_pki_are_good() {
-    let workdir = Workdir::new();
-    let pki = workdir.join("pki");
-    let tool = |args: &[&str]| {
-        let log = workdir.join("pki.log");
-        let mut command = Command::new("ovs-pki");
-        command.arg(format!("--dir={}", pki.display()));
-        command.arg(format!("--log={}", log.display()));
-        run(command.args(args).current_dir(workdir.path())).unwrap();
-    };
-    tool(&["init"]);
-    let side = |name: &str| {
-        tool(&["-u", "req+sign", name, "switch"]);
-        Side {
-            key: workdir.join(format!("{name}-privkey.pem")),
-            certificate: workdir.join(format!("{name}-cert.pem")),
-            ca: pki.join("switchca/cacert.pem"),
-        }
-    };
-    let (server, client) = (side("server"), side("client"));
-    let secured = Secured::start(workdir, &server).await;
-    let mut follower = secured.client(client.options());
-    up(&mut follower).await;
-    make_row(&mut follower, "a1").await;
 }
 
 #[tokio::test]
@@ -188,34 +160,4 @@ async fn files_that_cannot_be_used_are_named() {
             "{words}: {error}"
         );
     }
-}
-
-#[tokio::test]
-async fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
-    let workdir = Workdir::new();
-    let client = Authority::new(workdir.path()).sign("client", &[], Validity::Now);
-    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = silent.local_addr().unwrap().to_string();
-    let tls = Some(client.options());
-    let error = down(&mut client_at(&address, tls)).await;
-    assert!(
-        matches!(error, Error::Connect(TransportError::ConnectTimeout(_))),
-        "{error}"
-    );
-}
-
-#[tokio::test]
-async fn a_server_without_tls_is_no_server_for_ssl() {
-    let workdir = Workdir::new();
-    let client = Authority::new(workdir.path()).sign("client", &[], Validity::Now);
-    create(workdir.path(), "nb", |_| {});
-    let options = ["--remote=ptcp:0:127.0.0.1".to_owned()];
-    let server = Server::start(workdir.path(), "nb", &options).await;
-    let address = format!("127.0.0.1:{}", server.port().await);
-    let tls = Some(client.options());
-    let error = down(&mut client_at(&address, tls)).await;
-    assert!(
-        matches!(error, Error::Connect(TransportError::Handshake(_))),
-        "{error}"
-    );
 }

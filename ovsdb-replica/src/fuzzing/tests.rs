@@ -1,47 +1,12 @@
 //! The fuzz targets on a stable toolchain, over their corpora and small mutations of these.
 
-use std::{fs, path::Path};
+#[path = "../../../fuzz/corpus.rs"]
+mod corpus;
 
-use proptest::{prelude::*, sample::Index};
+use proptest::prelude::*;
 
+use self::corpus::{changed, corpus};
 use super::*;
-
-/// The files of a target's corpus.
-fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../fuzz/corpus")
-        .join(target);
-    let files = fs::read_dir(folder).unwrap();
-    let files: Vec<_> = files
-        .map(|file| fs::read(file.unwrap().path()).unwrap())
-        .collect();
-    assert!(!files.is_empty());
-    files
-}
-
-/// A file of the corpus with some bytes changed, removed, repeated, or inserted from another file.
-fn changed(target: &str) -> impl Strategy<Value = Vec<u8>> {
-    let files = corpus(target);
-    let any_file = prop::sample::select(files.clone());
-    let change = (any::<[Index; 3]>(), any::<u8>(), 0..4);
-    (any_file, prop::collection::vec(change, 0..6)).prop_map(move |(mut file, changes)| {
-        for ([at, end, other], byte, kind) in changes {
-            let [at, end] = [at, end].map(|index| index.index(file.len() + 1));
-            let range = at.min(end)..at.max(end);
-            let put_in = match kind {
-                0 => vec![byte],
-                1 => Vec::new(),
-                2 => file[range.clone()].repeat(2),
-                _ => {
-                    let other = &files[other.index(files.len())];
-                    other[range.start.min(other.len())..range.end.min(other.len())].to_vec()
-                }
-            };
-            file.splice(range, put_in);
-        }
-        file
-    })
-}
 
 #[test]
 fn targets_accept_their_corpora() {

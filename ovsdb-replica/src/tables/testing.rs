@@ -39,22 +39,3 @@ impl Record for Book {
         self.authors.len() > 1
     }
 }
-
-/// A row with one column.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Shelf(pub(crate) String);
-
-impl Record for Shelf {
-    const TABLE: &'static str = "Shelf";
-    const COLUMNS: &'static [Column] =
-        &[Column::optional("place", ColumnType::One(BaseType::String))];
-    type Key = String;
-
-    fn modify_column(&mut self, _: &str, difference: Datum) -> Result<(), ColumnProblem> {
-        self.0.modify(difference)
-    }
-
-    fn key(&self) -> Option<String> {
-        Some(self.0.clone())
-    }
-}

@@ -117,39 +117,3 @@ pub fn some_names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
         format!("{listed} and {more} more")
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_status_is_equal_until_more_than_a_time_changes() {
-        let told = [Statement::new(kinds::RESOLVED, true, "Answered", "")];
-        let first = status(
-            true,
-            &told,
-            Some(1),
-            &DnsResolverStatus::default(),
-            Timestamp::from_millis(1_000),
-        );
-        let later = Timestamp::from_millis(60_000);
-        assert_eq!(status(true, &told, Some(1), &first, later), first);
-        let second = status(true, &told, Some(2), &first, later);
-        assert_ne!(second, first);
-        let time = |status: &DnsResolverStatus| status.conditions[0].last_transition_time.clone();
-        assert_eq!(time(&second), time(&first));
-        let told = [Statement::new(kinds::RESOLVED, false, "Waiting", "a")];
-        assert_ne!(
-            time(&status(false, &told, Some(2), &second, later)),
-            time(&first)
-        );
-    }
-
-    #[test]
-    fn a_message_has_at_most_twenty_names() {
-        let names: Vec<String> = (0..25).map(|i| format!("n{i}")).collect();
-        let text = some_names(names.iter().map(String::as_str));
-        assert!(text.ends_with("n19 and 5 more"), "{text}");
-        assert_eq!(some_names(["a", "b"]), "a, b");
-    }
-}

@@ -124,23 +124,6 @@ fn foreign_change_is_put_right_at_most_once_a_second() {
 }
 
 #[test]
-fn deletion_before_the_result_of_a_write_is_put_right() {
-    let list = json!({"domainList": ["one.example.com"]});
-    let mut world = World::ready("a", list, &["192.0.2.1"]);
-    world.pass(5);
-    world.name("one.example.com.", &["192.0.2.2"]);
-    let jobs = world.planner.next_jobs(16, world.now());
-    let done: Vec<_> = jobs.into_iter().map(|job| world.carry_out(job)).collect();
-    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
-    world.delete_policy("a");
-    for done in done {
-        world.planner.finished(done, world.now());
-    }
-    world.pass(2);
-    assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
-}
-
-#[test]
 fn other_kind_deletes_the_policy_with_an_event() {
     let mut world = World::ready(
         "a",
@@ -309,37 +292,4 @@ fn set_of_unanswered_names_has_no_address_of_a_policy() {
     world.restart();
     world.pass(20);
     assert_eq!(world.set("a").spec.nets, ["192.0.2.1/32"]);
-}
-
-#[test]
-fn status_that_changes_all_the_time_is_written_once_a_second() {
-    let list = json!({"domainList": ["one.example.com"]});
-    let mut world = World::ready("a", list, &["192.0.2.1"]);
-    world.pass(5);
-    let before = world.status_writes;
-    for i in 0..100 {
-        // Every other change is not known before the write.
-        world.spoil_status("a", i % 2 == 0);
-        world.pass_for(Duration::from_millis(100));
-    }
-    let attempts = world.status_writes - before;
-    assert!((2..12).contains(&attempts), "{attempts}");
-    world.spoil_status("a", true);
-    world.pass(31);
-    assert!(world.status("a").ready);
-}
-
-#[test]
-fn waiting_jobs_are_one_for_each_object_and_as_many_as_asked() {
-    let mut world = World::new();
-    world.name("one.example.com.", &["192.0.2.1"]);
-    for i in 0..40 {
-        world.resolver(&format!("a{i}"), json!({"domainList": ["one.example.com"]}));
-    }
-    // None of them ends.
-    let first = world.planner.next_jobs(32, world.now());
-    let others = world.planner.next_jobs(32, world.now());
-    assert_eq!((first.len(), others.len()), (32, 8));
-    assert!(world.planner.next_jobs(32, world.now()).is_empty());
-    assert_eq!(world.planner.next_timer(world.now()), None);
 }

@@ -1,5 +1,4 @@
-//! Events: hand-made, from a real CoreDNS, and compared with prost.
+//! Events: hand-made, and from a real CoreDNS.
 
 mod coredns;
-mod differential;
 mod event;

@@ -119,19 +119,3 @@ impl Reason {
         Self { code, sentence }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn problems_beyond_the_limit_are_counted() {
-        let mut problems = Problems::default();
-        problems.extend((0..MOST + 3).map(|it| Problem::fault("x", it.to_string(), "", "")));
-        assert_eq!((problems.listed.len(), problems.more), (MOST, 3));
-        let json = serde_json::to_value(&problems).unwrap();
-        assert_eq!(json["moreProblems"], 3);
-        assert_eq!(json["problems"][7]["subject"], "7");
-        assert_eq!(json["problems"][7]["severity"], "fault");
-    }
-}

@@ -4,8 +4,8 @@ use prost::Message as _;
 
 use crate::dnstap::{ClientResponse, pb};
 
-/// Whether prost takes the bytes.
-pub(crate) fn check(bytes: &[u8]) -> bool {
+/// Reads the bytes both ways.
+pub(crate) fn check(bytes: &[u8]) {
     let event = pb::Dnstap::decode(bytes);
     match (ClientResponse::parse_usual(bytes), &event) {
         (Some(Some(usual)), Ok(event)) => assert_eq!(ClientResponse::of(event), Some(usual)),
@@ -17,5 +17,4 @@ pub(crate) fn check(bytes: &[u8]) -> bool {
         }
         (Some(None), _) | (None, _) => {}
     }
-    event.is_ok()
 }

@@ -1,51 +1,11 @@
 //! The fuzz targets on a stable toolchain, over their corpora from a stock CoreDNS and small mutations of these.
 
-use std::{fs, path::Path};
+#[path = "../../../fuzz/corpus.rs"]
+mod corpus;
 
-use proptest::{prelude::*, sample::Index};
+use proptest::prelude::*;
 
-/// The files of a target's corpus.
-fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../fuzz/corpus")
-        .join(target);
-    let files = fs::read_dir(folder).unwrap();
-    let files: Vec<_> = files
-        .map(|file| fs::read(file.unwrap().path()).unwrap())
-        .collect();
-    assert!(!files.is_empty());
-    files
-}
-
-/// A file of the corpus with parts of it replaced by a byte or by the same part of another file.
-fn changed(target: &str) -> impl Strategy<Value = Vec<u8>> {
-    let files = corpus(target);
-    let change = (
-        any::<[Index; 2]>(),
-        0..4_usize,
-        prop::option::of(any::<u8>()),
-    );
-    let changes = prop::collection::vec(change, 0..6);
-    (any::<Index>(), changes).prop_map(move |(file, changes)| {
-        let mut file = file.get(&files).clone();
-        for ([at, other], length, byte) in changes {
-            let at = at.index(file.len() + 1);
-            let range = at..file.len().min(at + length);
-            let put_in = match byte {
-                Some(byte) => vec![byte],
-                None => other
-                    .get(&files)
-                    .iter()
-                    .skip(at)
-                    .take(length)
-                    .copied()
-                    .collect(),
-            };
-            file.splice(range, put_in);
-        }
-        file
-    })
-}
+use self::corpus::{changed, corpus};
 
 #[test]
 fn the_corpora_hold_what_must() {

@@ -124,36 +124,3 @@ fn total(text: &str, name: &str) -> Option<f64> {
     });
     values.reduce(|one, other| one + other)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_sums_rates_and_means() {
-        let history = History::new([
-            Plot::Gauge("rows", "rows"),
-            Plot::Rate("events/s", "events_total"),
-            Plot::MeanMillis("delay in ms", "lag_seconds"),
-        ]);
-        let values = || history.series().into_iter().map(|it| it.values);
-        history.take("rows 2\nrows_other 9\nevents_total{outcome=\"a} b\"} 30\n");
-        let expected = [vec![Some(2.0)], vec![None], vec![None]];
-        assert!(values().eq(expected));
-        history.take(
-            "# HELP rows x\nrows{of=\"a\"} 2\nrows{of=\"b\"} 1.5\nevents_total{outcome=\"a\"} 60\nevents_total{outcome=\"b\"} 30\nlag_seconds_sum 3\nlag_seconds_count 2\n",
-        );
-        assert_eq!(
-            values()
-                .map(|it| it.last().copied().flatten())
-                .collect::<Vec<_>>(),
-            [Some(3.5), Some(2.0), Some(1500.0)]
-        );
-        for _ in 0..2 * KEPT {
-            history.take("lag_seconds_sum 3\nlag_seconds_count 2\n");
-        }
-        assert!(values().all(
-            |it| it.len() == KEPT && it.last() == Some(&None) || it.last() == Some(&Some(0.0))
-        ));
-    }
-}

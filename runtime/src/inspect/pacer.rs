@@ -26,17 +26,3 @@ impl QueryPacer {
         answer
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn query_waits_for_the_others_and_a_pause_after_each() {
-        let (pacer, start) = (QueryPacer::default(), Instant::now());
-        let takes = Duration::from_millis(30);
-        let ask = || pacer.ask(async { tokio::time::sleep(takes).await });
-        tokio::join!(ask(), ask(), ask());
-        assert_eq!(start.elapsed(), 3 * takes + 2 * BETWEEN);
-    }
-}

@@ -82,31 +82,3 @@ fn remedy(program: Program, condition: &str) -> &'static str {
         _ => "see docs/troubleshooting.md#egressdnsstoreunreadable",
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use proto::facts::Severity;
-
-    use super::*;
-
-    #[test]
-    fn status_has_a_problem_for_each_condition_with_a_reason() {
-        let process = Process::default();
-        let gate = process.health.gate("store", "it cannot be read");
-        process.health.gate("northbound", "").ready();
-        let now = Timestamp::from_millis(1);
-        let status = process.status(true, now);
-        assert_eq!((status.head.now, status.head.leader), (now, true));
-        assert_eq!(status.conditions.len(), 2);
-        let [problem] = status.problems.listed.as_slice() else {
-            panic!("{status:?}");
-        };
-        assert_eq!(
-            (&*problem.subject, problem.severity),
-            ("store", Severity::Fault)
-        );
-        gate.impaired("one object is unknown");
-        let status = process.status(true, now);
-        assert_eq!(status.problems.listed[0].severity, Severity::Warning);
-    }
-}

@@ -27,27 +27,6 @@ async fn task_that_ends_early_ends_the_run_and_is_named() {
     }
 }
 
-#[tokio::test]
-async fn a_task_on_a_thread_of_its_own_ends_as_any_other() {
-    let _turn = TURN.lock().await;
-    let here = std::thread::current().id();
-    let elsewhere = async move {
-        assert_ne!(std::thread::current().id(), here);
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        Err(anyhow!("no luck"))
-    };
-    let mut tasks = Tasks::new();
-    tasks.spawn_alone("lone", elsewhere);
-    let error = tasks.run().await.unwrap_err();
-    assert_eq!(format!("{error:#}"), "task lone: no luck");
-
-    let mut tasks = Tasks::new();
-    let token = tasks.token();
-    tasks.spawn_alone("drains", pending_until(token.clone()));
-    token.cancel();
-    tasks.run().await.unwrap();
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_task_that_does_not_drain_is_aborted_after_5_s() {
     let _turn = TURN.lock().await;
@@ -105,22 +84,4 @@ async fn a_signal_runs_the_preparation_then_ends_tasks() {
     tasks.run_after(before).await.unwrap();
     assert!(token.is_cancelled());
     assert_eq!(start.elapsed(), Duration::from_secs(10));
-}
-
-#[tokio::test]
-async fn a_task_that_fails_while_the_end_is_prepared_ends_the_run() {
-    let _turn = TURN.lock().await;
-    let mut tasks = Tasks::new();
-    let (fail, failing) = tokio::sync::oneshot::channel::<()>();
-    tasks.spawn("hasty", async {
-        failing.await?;
-        Err(anyhow!("no luck"))
-    });
-    let before = async {
-        fail.send(()).unwrap();
-        pending().await
-    };
-    kill_process(getpid(), Signal::TERM).unwrap();
-    let error = tasks.run_after(before).await.unwrap_err();
-    assert_eq!(format!("{error:#}"), "task hasty: no luck");
 }

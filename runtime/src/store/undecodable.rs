@@ -39,35 +39,3 @@ impl Undecodable {
         self.0 = now;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use proto::api::EgressFirewall;
-
-    use super::*;
-
-    fn keys(names: &str) -> BTreeSet<ObjectKey> {
-        let key = |name: char| ObjectKey {
-            namespace: "ns".to_owned(),
-            name: name.to_string(),
-        };
-        names.chars().map(key).collect()
-    }
-
-    #[test]
-    fn what_is_new_comes_first_and_what_is_over_last() {
-        let mut subject = Undecodable::default();
-        let mut around = |now: &str| {
-            let mut events = vec![Event::<EgressFirewall>::Synced(Vec::new())];
-            subject.around(&mut events, keys(now), |_| true);
-            events
-        };
-        let synced = || Event::Synced(Vec::new());
-        let undecodable = |names: &str| Event::Undecodable(keys(names));
-        assert_eq!(around(""), [synced()]);
-        assert_eq!(around("a"), [undecodable("a"), synced()]);
-        assert_eq!(around("a"), [synced()]);
-        assert_eq!(around("b"), [undecodable("ab"), synced(), undecodable("b")]);
-        assert_eq!(around(""), [synced(), undecodable("")]);
-    }
-}

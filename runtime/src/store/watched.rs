@@ -114,31 +114,13 @@ impl Drop for Watched {
 mod tests {
     use ::metrics::with_local_recorder;
     use metrics_exporter_prometheus::PrometheusBuilder;
-    use proto::api::{DnsNameResolver, EgressFirewall};
+    use proto::api::EgressFirewall;
 
     use super::*;
 
     fn faults<'a>(places: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, String> {
         let fault = |place: &str| (place.to_owned(), "bad".to_owned());
         places.into_iter().map(fault).collect()
-    }
-
-    fn places(bad: &BadObjects) -> Vec<String> {
-        bad.list().into_iter().map(|bad| bad.place).collect()
-    }
-
-    #[test]
-    fn object_that_a_watch_cannot_read_is_listed_until_it_can_or_the_watch_ends() {
-        let bad = BadObjects::default();
-        let mut one = Watched::new::<EgressFirewall>(String::new(), bad.clone());
-        let mut other = Watched::new::<DnsNameResolver>(String::new(), bad.clone());
-        one.set_faults(faults(["b", "a"]));
-        other.set_faults(faults(["c"]));
-        assert_eq!(places(&bad), ["c", "a", "b"]);
-        one.set_faults(faults(["b"]));
-        assert_eq!(places(&bad), ["c", "b"]);
-        drop(other);
-        assert_eq!(places(&bad), ["b"]);
     }
 
     #[test]

@@ -49,29 +49,3 @@ pub(super) fn quantiles(mut times: Vec<i64>) -> Quantiles {
         p99: at(99),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_leg_begins_where_the_last_one_ended_and_none_is_negative() {
-        let came = Came {
-            answered: 100,
-            read: 104,
-            status: 110,
-            object: 109,
-            row: 113,
-        };
-        let legs = Legs::new(&came, 115);
-        assert_eq!((legs.legs, legs.all), ([4, 6, 0, 3, 2], 15));
-    }
-
-    #[test]
-    fn quantiles_are_those_of_the_sorted_times() {
-        let of = quantiles((0..=100).rev().collect());
-        assert_eq!((of.p50, of.p99), (50, 99));
-        let none = quantiles(Vec::new());
-        assert_eq!((none.p50, none.p99), (0, 0));
-    }
-}

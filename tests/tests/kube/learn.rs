@@ -8,7 +8,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams, PostParams},
 };
-use proto::api::{DnsResolver, EgressFirewall};
+use proto::api::EgressFirewall;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::{or_skip, process::Process, programs::program, wait::eventually};
@@ -129,34 +129,4 @@ async fn pods_of_a_namespace_become_a_firewall_that_the_cluster_accepts() {
         text.contains("✗ ns.example.com, ") && text.contains("egress[1] denies it"),
         "{text}"
     );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_of_a_namespace_become_a_resolver_that_the_cluster_accepts() {
-    let it = or_skip!(with_pods().await);
-    let (status, text) = learn(&it, &["--policy"]).await;
-    assert_eq!(status, Some(0), "{text}");
-    let resolvers: Api<DnsResolver> = Api::namespaced(it.server.client().await, "team");
-    let params = PatchParams::apply("test").force();
-    let mut proposal: Value = serde_saphyr::from_str(&text).unwrap();
-    let dry = params.clone().dry_run();
-    let applied = resolvers
-        .patch("default", &dry, &Patch::Apply(&proposal))
-        .await;
-    assert_eq!(applied.unwrap().spec.domain_list.len(), 2, "{text}");
-
-    let (status, text) = learn(&it, &["--policy", "--against"]).await;
-    assert_eq!(status, Some(0), "no DNSResolver restricts the pods: {text}");
-    proposal["spec"]["domainList"] = json!([NAME]);
-    let applied = resolvers
-        .patch("default", &params, &Patch::Apply(&proposal))
-        .await;
-    applied.unwrap();
-    let (status, text) = learn(&it, &["--policy", "--against"]).await;
-    assert_eq!(status, Some(1), "{text}");
-    assert!(
-        text.contains("✗ ns.example.com, ") && text.contains("no DNSResolver has it"),
-        "{text}"
-    );
-    assert!(!text.contains("✗ www"), "{text}");
 }

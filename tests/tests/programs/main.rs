@@ -9,30 +9,23 @@
     reason = "tests"
 )]
 
-mod addresses;
 mod alerts;
-mod bad_input;
 mod capture;
 mod check;
 mod corefile;
-mod ends;
-mod explain;
 mod field;
 mod flags;
 mod flow;
 mod image;
 mod inspect;
 mod learn;
-mod lookups;
 mod metrics;
 mod packets;
 mod pages;
 mod path;
 mod peers;
-mod policies;
 mod probes;
 mod replicas;
 mod restarts;
 mod soak;
-mod start;
 mod wrong_inputs;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use proto::api::Family;
 use tests::{
-    monitor::Monitor,
+    transaction_log,
     world::{Setup, World},
 };
 
@@ -44,9 +44,9 @@ async fn expect_what_was_there(world: &World) {
         .await;
 }
 
-async fn expect_flow_and_no_loss(world: &World, history: &Monitor) {
+async fn expect_flow_and_no_loss(world: &World) {
     world.expect_flow(LATE, Family::V4, "192.0.2.40").await;
-    assert_eq!(history.departures().await, [""; 0]);
+    assert_eq!(transaction_log::departures(world.workdir.path()), [""; 0]);
     expect_what_was_there(world).await;
 }
 
@@ -64,12 +64,11 @@ async fn everything_is_killed_at_once_and_starts_again() {
     }
     assert_eq!(stored(&world), files);
     world.northbound.restart().await;
-    let history = world.monitor().await;
     world.ovn_writer.restart().await;
     world.collector.restart().await;
     world.collector.ready().await;
     world.coredns.restart().await;
-    expect_flow_and_no_loss(&world, &history).await;
+    expect_flow_and_no_loss(&world).await;
     assert_eq!(rows(&world), before, "a row was made anew");
 }
 
@@ -94,23 +93,4 @@ fn stored(world: &World) -> BTreeMap<(String, String), Vec<String>> {
         }
     }
     stored
-}
-
-#[tokio::test]
-async fn what_was_answered_while_the_collector_was_away_is_asked_for_again() {
-    let mut world = world().await;
-    world.restart_asking(&[]).await;
-    expect_what_was_there(&world).await;
-    world.collector.process().kill();
-    // A pod gets an address that no collector sees. No look-up comes before the old one's TTL is over.
-    world.set_zone(2, "www IN A 192.0.2.99").await;
-    world.look_up("www.example.com.").await;
-    world.collector.restart().await;
-    world
-        .expect_set(
-            "www.example.com.",
-            Family::V4,
-            &["192.0.2.10", "192.0.2.99"],
-        )
-        .await;
 }

@@ -128,17 +128,6 @@ async fn bidirectional_stream_is_read_from_ready_to_finish() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn frame_that_comes_byte_by_byte_in_time_is_read() {
-    let mut peer = Peer::connect();
-    peer.open().await;
-    for byte in data(&another_wanted_frame()) {
-        peer.send(&[byte]).await;
-        tokio::time::advance(Duration::from_millis(50)).await;
-    }
-    assert!(peer.observations.recv().await.is_some());
-}
-
-#[tokio::test(start_paused = true)]
 async fn frame_at_one_byte_a_second_ends_the_stream() {
     let mut peer = Peer::connect();
     peer.open().await;
@@ -373,42 +362,6 @@ async fn broken_stream_without_secret_is_no_gap() {
         let missing = tokio::time::timeout(Duration::from_secs(1), loss_tracker.next()).await;
         assert_eq!(missing.is_ok_and(|it| it.anything), is_gap, "{shown}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn events_show_a_secret_of_the_file_as_it_is_now() {
-    let (old, new) = (SECRET, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-    let (folder, secrets, reloading) = secrets();
-    let file = folder.path().join("secret");
-    tokio::spawn(reloading.run(CancellationToken::new()));
-    let mut peer = Peer::with(1 << 20, |ingest| {
-        ingest.peer_acl.secrets = Some(secrets.clone())
-    });
-    let use_file = async |contents: String| {
-        fs::write(&file, &contents).unwrap();
-        let expected = Secrets::parse(contents.as_bytes()).unwrap();
-        while *secrets.load() != expected {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    peer.open().await;
-    // The good event follows the bad ones, and shows whether they were taken.
-    let expect = async |peer: &mut Peer, bad: &[&str], good: &str| {
-        for extra in bad {
-            peer.send(&frame_with(extra)).await;
-        }
-        peer.send(&data(&another_wanted_frame())).await;
-        peer.send(&frame_with(good)).await;
-        assert!(peer.observations.recv().await.is_some());
-        tokio::task::yield_now().await;
-        assert_eq!(peer.observations.len(), 0, "{bad:?}");
-    };
-    expect(&mut peer, &[new, "", "0123456789abcdeg"], old).await;
-    use_file(format!("{old}\n{new}\n")).await;
-    expect(&mut peer, &[""], old).await;
-    expect(&mut peer, &[""], new).await;
-    use_file(format!("{new}\n")).await;
-    expect(&mut peer, &[old, ""], new).await;
 }
 
 #[tokio::test]

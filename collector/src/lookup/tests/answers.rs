@@ -114,17 +114,6 @@ async fn server_that_does_not_understand_edns_is_asked_without_it() {
     }
 }
 
-#[tokio::test]
-async fn truncated_answer_is_used_as_it_is_when_tcp_fails() {
-    let server = Scripted::without_tcp(|asked| asked.addresses(&[A], 30).say_truncated()).await;
-    let result = look_up(patient(), &[server.server()]).await;
-    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-    assert!(!is_complete(&result.v4));
-    // An empty truncated answer means that there are addresses, not that there are none.
-    let refused = Failure::Network(std::io::ErrorKind::ConnectionRefused);
-    assert_eq!(failure(&result.v6), refused);
-}
-
 /// Replies of an attacker or a broken server instead of the answer.
 fn forgeries(asked: &Asked) -> Vec<Say> {
     let evil = ["192.0.2.66", "2001:db8::66"];
@@ -205,18 +194,4 @@ async fn response_code_fails_the_look_up_and_is_its_reason() {
         assert_eq!(result.failed().unwrap().reason(), reason);
         assert_eq!(server.asked().len(), 2, "{reason}: asked once a family");
     }
-}
-
-#[tokio::test]
-async fn connection_that_the_server_closed_is_made_anew() {
-    let script = |asked: &Asked| asked.addresses(&[A, AAAA], 30).say();
-    let server = Scripted::closing_after(2, script).await;
-    let mut resolving = Resolving::start(patient(), &[server.tcp_server()]);
-    for _ in 0..10 {
-        let result = resolving.look_up("www.example.com", 0).await;
-        assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-        assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
-    }
-    assert!(server.connections() >= 10);
-    resolving.end().await;
 }

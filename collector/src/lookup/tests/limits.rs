@@ -1,7 +1,5 @@
 //! Limits: the servers queried, the time-outs, and the number of queries at once.
 
-use tokio::net::UdpSocket;
-
 use super::*;
 
 #[tokio::test]
@@ -98,56 +96,6 @@ async fn lost_datagram_is_sent_again() {
     assert_eq!(ports.len(), 4, "each sending has a port of its own");
 }
 
-/// A port without a DNS server, which no other process can take while the socket lives: it is
-/// connected to one peer.
-async fn nobody() -> (Server, UdpSocket) {
-    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    socket.connect("127.0.0.1:1").await.unwrap();
-    (Server::udp(socket.local_addr().unwrap()), socket)
-}
-
-#[tokio::test]
-async fn only_server_is_asked_even_if_it_was_away() {
-    let (nobody, _socket) = nobody().await;
-    let mut resolving = Resolving::start(hasty(), &[nobody]);
-    let result = resolving.look_up("www.example.com", 0).await;
-    let refused = Failure::Network(std::io::ErrorKind::ConnectionRefused);
-    assert_eq!(result.failed(), Some(refused));
-
-    let silent = Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let still_silent = Arc::clone(&silent);
-    let server = Scripted::start(move |asked| {
-        if still_silent.load(std::sync::atomic::Ordering::SeqCst) {
-            return Vec::new();
-        }
-        asked.addresses(&[A], 30).say()
-    })
-    .await;
-    resolving.servers.send_replace([server.server()].into());
-    while server.asked().is_empty() {
-        let result = resolving.look_up("www.example.com", 0).await;
-        assert!(result.failed().is_some());
-    }
-    silent.store(false, std::sync::atomic::Ordering::SeqCst);
-    let result = resolving.look_up("www.example.com", 0).await;
-    assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
-    resolving.end().await;
-}
-
-#[tokio::test]
-async fn silent_server_among_many_does_not_hold_up_the_union() {
-    let hole = black_hole().await;
-    let servers = rotating(2).await;
-    let list = [hole.server(), servers[0].server(), servers[1].server()];
-    let config = hasty();
-    let mut resolving = Resolving::start(config.clone(), &list);
-    let result = resolving.look_up("www.example.com", 2).await;
-    assert_eq!(found(&result.v4).len(), 2);
-    assert_eq!(found(&result.v6).len(), 2);
-    assert!(result.duration() < config.total, "{:?}", result.duration());
-    resolving.end().await;
-}
-
 #[tokio::test]
 async fn look_up_ends_in_time_without_any_answer() {
     let mut servers = Vec::new();
@@ -169,26 +117,6 @@ async fn look_up_ends_in_time_without_any_answer() {
         "{:?}",
         result.duration()
     );
-}
-
-#[tokio::test]
-async fn no_more_queries_than_allowed_are_in_flight_at_one_server() {
-    let full = Scripted::gated(|asked| asked.addresses(&[A, AAAA], 30).say()).await;
-    let config = Config {
-        per_server: 6,
-        ..patient()
-    };
-    let mut resolving = Resolving::start(config, &[full.server()]);
-    for i in 0..50 {
-        resolving.request(&format!("host{i}.example.com"), 0).await;
-    }
-    wait_until("the server is full", || full.in_flight() == 6).await;
-    full.open();
-    for _ in 0..50 {
-        assert_eq!(found(&resolving.result().await.v4), [(A.to_owned(), 30)]);
-    }
-    assert_eq!(full.most_in_flight(), 6);
-    resolving.end().await;
 }
 
 #[tokio::test]

@@ -154,14 +154,6 @@ fn names_of_any_size_take_no_more_room_than_there_is() {
 }
 
 #[test]
-fn nothing_is_remembered_with_a_size_of_0() {
-    let remembered = of_size(0);
-    keep(&remembered, "www.example.com", "1.1.1.1", 30);
-    assert!(recall(&remembered, "www.example.com", 0).is_empty());
-    assert!(remembered.len() == 0 && !remembered.is_enabled());
-}
-
-#[test]
 fn who_makes_up_names_pushes_out_those_of_one_shard_at_most() {
     let remembered = of_size(65_536);
     for i in 0..1_000 {
@@ -175,16 +167,6 @@ fn who_makes_up_names_pushes_out_those_of_one_shard_at_most() {
     let left = left.count();
     assert!(left > 900, "{left}");
     assert!(recall(&remembered, "*.s3.example.com", 1).len() >= 2048);
-}
-
-#[test]
-fn what_was_seen_before_clock_was_set_back_counts_as_seen_now() {
-    let remembered = of_size(64);
-    keep_at(&remembered, "www.example.com", "1.1.1.1", 30, 3600);
-    let wanted = DnsName::parse("www.example.com").unwrap();
-    let found = remembered.recall(&wanted, NOW, Duration::ZERO);
-    assert_eq!(found.len(), 1);
-    assert_eq!(found[0].at, NOW);
 }
 
 #[test]

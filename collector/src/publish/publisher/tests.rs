@@ -6,7 +6,6 @@ mod guards;
 mod kube_ovn;
 mod listing;
 pub(crate) mod lookup;
-mod metrics;
 mod namespace_caps;
 mod objects;
 mod share;

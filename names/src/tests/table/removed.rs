@@ -5,62 +5,11 @@ use super::*;
 const KNOWN: Step = Got(WWW, &[("1.1.1.1", 30)], 0.0);
 const KEPT: &[&str] = &["www.example.com. NOERROR 0: 1.1.1.1 30@0"];
 const CLOSING: &[&str] = &["www.example.com. NoAddress 0: 1.1.1.1 30@0"];
-const RETAINED: &[&str] = &["www.example.com. NoAddress 0: 1.1.1.1 3600@0"];
 const GONE: &[&str] = &["www.example.com. NoAddress 0:"];
 
 #[test]
 fn removal_does_what_the_page_says() {
     check(vec![
-        row(
-            "not before expiry + grace",
-            WWW,
-            &[KNOWN, Absences(WWW, 5, 30.0), Expire(34.9)],
-            CLOSING,
-        ),
-        row(
-            "at expiry + grace",
-            WWW,
-            &[KNOWN, Absences(WWW, 5, 30.0), Expire(35.0)],
-            GONE,
-        ),
-        row(
-            "not before last seen + retain",
-            WWW,
-            &[KNOWN, Absences(WWW, 5, 30.0), Expire(HOUR - 0.1)],
-            RETAINED,
-        )
-        .with(|limits| limits.retain = seconds(3600)),
-        row(
-            "at last seen + retain",
-            WWW,
-            &[KNOWN, Absences(WWW, 5, 30.0), Expire(HOUR)],
-            GONE,
-        )
-        .with(|limits| limits.retain = seconds(3600)),
-        row(
-            "an answer is a sighting whatever its TTL",
-            WWW,
-            &[
-                KNOWN,
-                Seen(WWW, &[("1.1.1.1", 1)], 20.0),
-                Absences(WWW, 5, 30.0),
-                Expire(HOUR),
-            ],
-            RETAINED,
-        )
-        .with(|limits| limits.retain = seconds(3600)),
-        row(
-            "never on the strength of one missed refresh",
-            WWW,
-            &[KNOWN, Expire(HOUR)],
-            KEPT,
-        ),
-        row(
-            "a look-up before the expiry is none after it",
-            WWW,
-            &[KNOWN, Absences(WWW, 5, 29.9), Expire(HOUR)],
-            CLOSING,
-        ),
         row(
             "the earliest address is asked for when it expires, and once",
             WWW,

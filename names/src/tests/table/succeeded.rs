@@ -6,31 +6,6 @@ use super::*;
 fn names_are_matched_as_the_page_says() {
     check(vec![
         row(
-            "a regular name matches exactly",
-            WWW,
-            &[
-                Seen(WWW, &[("1.1.1.1", 30)], 0.0),
-                Seen("a.www.example.com.", &[("2.2.2.2", 30)], 0.0),
-                Seen("example.com.", &[("3.3.3.3", 30)], 0.0),
-                Seen(WILD, &[("4.4.4.4", 30)], 0.0),
-            ],
-            &["www.example.com. NOERROR 0: 1.1.1.1 30@0"],
-        ),
-        row(
-            "a wildcard matches exactly one label, and its literal query",
-            WILD,
-            &[
-                Seen(A, &[("1.1.1.1", 30)], 0.0),
-                Seen("a.b.example.com.", &[("2.2.2.2", 30)], 0.0),
-                Seen("example.com.", &[("3.3.3.3", 30)], 0.0),
-                Seen(WILD, &[("4.4.4.4", 30)], 0.0),
-            ],
-            &[
-                "*.example.com. NOERROR 0: 4.4.4.4 30@0",
-                "a.example.com. - 0: 1.1.1.1 30@0",
-            ],
-        ),
-        row(
             "an entry of a name that spec.name does not match is removed",
             WWW,
             &[Status(

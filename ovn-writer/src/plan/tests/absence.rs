@@ -1,27 +1,9 @@
 //! Objects that are absent or do not speak. No set that a rule uses loses an address because of them.
 
-use super::{
-    model::Model,
-    world::{STORE, made_for},
-    *,
-};
-use crate::testing::{dns, without_addresses};
+use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const MILLI: Duration = Duration::from_millis(1);
-
-#[test]
-fn a_status_that_lost_its_last_address_while_no_writer_ran_is_believed() {
-    let mut model = Model::default();
-    model.insert(made_for(STORE, W, Family::V4, &["10.0.0.1"]));
-    let mut world = World::on(policy(), model);
-    world.refer(DEFAULT_NETWORK_CONTROLLER, W);
-    world.store(Event::Synced(vec![without_addresses(
-        "dns-1", W, "NXDOMAIN",
-    )]));
-    world.settle();
-    assert!(world.addresses(W, "v4").is_empty());
-}
 
 /// A writer that created the sets of [`W`], which a rule uses.
 fn in_use() -> World {
@@ -34,45 +16,6 @@ fn in_use() -> World {
 
 fn has_all(world: &World) -> bool {
     world.addresses(W, "v4") == ["10.0.0.1"] && world.addresses(W, "v6") == ["2001:db8::1"]
-}
-
-#[test]
-fn a_set_in_use_whose_object_is_absent_keeps_its_addresses() {
-    for is_restarted in [false, true] {
-        for is_managed in [false, true] {
-            for event in [Event::Deleted(key("dns-1")), Event::Synced(vec![])] {
-                let mut world = in_use();
-                if is_managed {
-                    world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, W);
-                }
-                if is_restarted {
-                    world = World::on(policy(), world.model);
-                    world.store(Event::Synced(vec![]));
-                } else {
-                    world.store(event);
-                }
-                assert_eq!(world.pass(MINUTE * 600), 0);
-                assert!(has_all(&world), "{is_restarted} {is_managed}");
-                let state = world.sync.state();
-                assert_eq!(state.absent().iter().collect::<Vec<_>>(), [&dns(W)]);
-                assert_eq!(state.differences, Differences::default());
-                // The last addresses stay desired: other clients take none out, and delete no set.
-                for row in world.model.rows.values_mut() {
-                    row.addresses.clear();
-                }
-                world.settle();
-                assert!(has_all(&world), "{is_restarted} {is_managed}");
-                world.model.rows.clear();
-                world.work();
-                assert!(has_all(&world), "{is_restarted} {is_managed}");
-                // The object is back, and speaks.
-                world.store(Event::Applied(object("dns-1", W, &[&["10.0.0.2"]])));
-                world.settle();
-                assert_eq!(world.addresses(W, "v4"), ["10.0.0.2"]);
-                assert!(world.sync.state().absent().is_empty());
-            }
-        }
-    }
 }
 
 #[test]

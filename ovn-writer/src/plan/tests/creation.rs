@@ -17,16 +17,6 @@ fn managed() -> World {
 }
 
 #[test]
-fn nothing_is_made_in_a_managed_database_that_no_rule_refers_to() {
-    let mut world = managed();
-    assert!(matches!(world.step(), Some(Finished::Managed)));
-    assert_eq!(world.settle(), 0);
-    assert_eq!(world.model.rows.len(), 1);
-    assert!(world.sync.state().is_managed());
-    assert_eq!(world.sync.state().differences, Differences::default());
-}
-
-#[test]
 fn a_missing_set_that_a_rule_refers_to_is_created_with_its_addresses() {
     for controller in [DEFAULT_NETWORK_CONTROLLER, "blue-network-controller"] {
         let mut world = managed();

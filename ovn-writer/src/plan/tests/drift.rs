@@ -1,6 +1,6 @@
 //! Changes of other clients, and their repairs.
 
-use super::{world::foreign, *};
+use super::*;
 
 fn settled() -> World {
     let mut world = World::new();
@@ -97,60 +97,4 @@ fn a_set_that_is_destroyed_again_and_again_is_missing_for_50_ms_at_most() {
         made.windows(2).all(|pair| pair[1] - pair[0] <= 50),
         "{made:?}"
     );
-}
-
-#[test]
-fn a_storm_in_one_family_does_not_hold_the_other_up() {
-    let mut world = World::new();
-    world.store(whole(&[&["10.0.0.1", "2001:db8::1"]]));
-    world.settle();
-    let clear = |world: &mut World, family: &str| {
-        let rows = world.model.rows.values_mut();
-        rows.filter(|row| row.id("ip-family") == family)
-            .for_each(|row| row.addresses.clear());
-        world.work()
-    };
-    for expected in [1, 1, 1, 1, 1, 0] {
-        assert_eq!(clear(&mut world, "v4"), expected);
-    }
-    assert_eq!(clear(&mut world, "v6"), 1);
-    assert!(world.addresses(W, "v4").is_empty());
-    assert_eq!(world.addresses(W, "v6"), ["2001:db8::1"]);
-    assert_eq!(world.pass(Duration::from_millis(50)), 1);
-    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-}
-
-#[test]
-fn nothing_is_remembered_of_repairs_after_a_quiet_minute() {
-    let mut world = settled();
-    world.model.rows.clear();
-    world.settle();
-    world.pass(Duration::from_secs(60));
-    assert!(world.sync.drift_backoff.is_empty());
-}
-
-#[test]
-fn a_row_under_the_name_as_written_keeps_what_its_owner_found() {
-    let mut world = World::new();
-    let written = "WWW.example.com";
-    let row = foreign(
-        DEFAULT_NETWORK_CONTROLLER,
-        written,
-        Family::V4,
-        &["10.0.0.7", "x"],
-    );
-    world.model.insert(row);
-    world.store(whole(&[&["10.0.0.1"]]));
-    world.settle();
-    assert_eq!(
-        world.addresses(written, "v4"),
-        ["10.0.0.1", "10.0.0.7", "x"]
-    );
-    assert_eq!(world.sync.state().differences.foreign_addresses, 2);
-    assert_eq!(world.sync.state().differences.count(), 0);
-    assert!(world.rows(W, "v4").is_empty(), "a second row for the name");
-    world.store(Event::Deleted(key("dns-1")));
-    world.settle();
-    let all = ["10.0.0.1", "10.0.0.7", "x"];
-    assert_eq!(world.addresses(written, "v4"), all, "absence is no reason");
 }

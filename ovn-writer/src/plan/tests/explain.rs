@@ -1,6 +1,6 @@
 //! Explanations of names and addresses.
 
-use proto::facts::{Asked, DatabaseFacts, Idle, OvnWriterFacts, Query, SetsExplained};
+use proto::facts::{Asked, DatabaseFacts, Idle, Query, SetsExplained};
 
 use super::*;
 use crate::facts::{Sides, WriterStatus};
@@ -28,10 +28,6 @@ fn query(name: &str) -> Query {
 
 fn status(sides: Sides<'_>, query: &Query) -> WriterStatus {
     sides.status(query, "unix:/run/nb.sock".to_owned())
-}
-
-fn facts(world: &World, name: &str) -> OvnWriterFacts {
-    status(sides(world), &query(name)).facts
 }
 
 fn reasons(world: &World, about: &str) -> Vec<String> {
@@ -188,30 +184,6 @@ fn the_last_new_addresses_have_their_rule_row_and_times() {
     let new: Vec<_> = world.sync.new_addresses.iter().collect();
     assert_eq!(new.len(), 1_000);
     assert_eq!(new[999].address.to_string(), "10.1.5.249");
-}
-
-#[test]
-fn pages_of_sets_by_name_follow_each_other_until_the_end() {
-    let mut world = World::new();
-    let objects = (0..600).map(|i| {
-        let name = format!("n{i:03}.example.com.");
-        crate::testing::object(&format!("o{i}"), &name, &[&["10.0.0.1"]])
-    });
-    world.store(Event::Synced(objects.collect()));
-    world.settle();
-    let (mut listed, mut lengths, mut page) = (Vec::new(), Vec::new(), query(""));
-    page.limit = 250;
-    loop {
-        let facts = status(sides(&world), &page).facts;
-        lengths.push(facts.sets.len());
-        listed.extend(facts.sets.into_iter().map(|set| set.name));
-        let Some(last) = facts.next else { break };
-        page.after = Some(last.to_string());
-    }
-    assert_eq!(lengths, [500, 500, 200]);
-    assert!(listed.is_sorted());
-    let end = facts(&world, "n599");
-    assert_eq!((end.sets.len(), end.next), (2, None));
 }
 
 #[test]

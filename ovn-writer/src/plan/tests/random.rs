@@ -21,6 +21,13 @@ use crate::{
 
 const NAMES: [&str; 3] = ["a.example.", "b.example.", "*.c.example."];
 
+/// The controllers whose rules refer to the sets of these names.
+const CONTROLLERS: [&str; 3] = [
+    DEFAULT_NETWORK_CONTROLLER,
+    "blue-network-controller",
+    DEFAULT_NETWORK_CONTROLLER,
+];
+
 /// What the status of an object says.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Said {
@@ -256,11 +263,11 @@ impl Life {
             }
             Happening::Reference(name, true) => {
                 let world = &mut self.world;
-                world.refer_as_ovn_kubernetes(DEFAULT_NETWORK_CONTROLLER, NAMES[name]);
+                world.refer_as_ovn_kubernetes(CONTROLLERS[name], NAMES[name]);
                 world.tell();
             }
             Happening::Reference(name, false) => {
-                self.world.refer(DEFAULT_NETWORK_CONTROLLER, NAMES[name]);
+                self.world.refer(CONTROLLERS[name], NAMES[name]);
                 self.world.tell();
             }
             Happening::NoReference(rule) => {

@@ -10,7 +10,7 @@ use crate::frame_stream::{Action, Limits, Step, StreamReader};
 
 const CAPTURE: &[u8] = include_bytes!("coredns-1.15.0.fstrm");
 
-pub(super) fn payloads() -> Vec<&'static [u8]> {
+fn payloads() -> Vec<&'static [u8]> {
     let mut reader = StreamReader::new(CONTENT_TYPE, Limits::default());
     let (mut rest, mut payloads) = (CAPTURE, Vec::new());
     loop {
@@ -60,4 +60,13 @@ fn its_responses_to_clients_are_read() {
         lengths.push(response.message.unwrap().len());
     }
     assert_eq!(lengths, [106, 87, 45, 75, 75]);
+}
+
+#[test]
+fn the_usual_layout_is_that_of_coredns() {
+    let events = payloads();
+    let found = events
+        .iter()
+        .map(|event| ClientResponse::parse_usual(event).unwrap());
+    assert_eq!(found.flatten().count(), 5);
 }

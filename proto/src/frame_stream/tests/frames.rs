@@ -1,13 +1,11 @@
 //! Frames from bytes and to bytes: the parser and the codec, on good and on bad input.
 
 use crate::frame_stream::{
-    Codec, Control, ControlKind, EncodeError, Frame, FrameError, FrameErrorKind, FrameRef, Limits,
-    Parsed, encode_data, parse,
+    Codec, ControlKind, EncodeError, FrameError, FrameErrorKind, FrameRef, Limits, Parsed,
+    encode_data, parse,
 };
-use bytes::{BufMut, Bytes, BytesMut};
-use proptest::collection::vec;
-use proptest::prelude::*;
-use tokio_util::codec::{Decoder, Encoder};
+use bytes::{BufMut, BytesMut};
+use tokio_util::codec::Decoder;
 
 const DNSTAP: &[u8] = b"protobuf:dnstap.Dnstap";
 
@@ -198,76 +196,4 @@ fn what_a_reader_would_refuse_is_not_written() {
     assert_eq!(eleven, Err(EncodeError::Refused(too_long)));
 
     assert_eq!(dst, b"before"[..]);
-}
-
-fn any_frame() -> impl Strategy<Value = Frame> {
-    let content_type = || vec(any::<u8>(), 0..60).prop_map(Bytes::from);
-    let many = |kind| {
-        vec(content_type(), 0..4).prop_map(move |content_types| {
-            Frame::Control(Control {
-                kind,
-                content_types,
-            })
-        })
-    };
-    prop_oneof![
-        4 => vec(any::<u8>(), 1..300).prop_map(|data| Frame::Data(data.into())),
-        1 => many(ControlKind::Ready),
-        1 => many(ControlKind::Accept),
-        1 => proptest::option::of(content_type()).prop_map(|content_type| {
-            let content_types = content_type.into_iter().collect();
-            Frame::Control(Control { kind: ControlKind::Start, content_types })
-        }),
-        1 => Just(Frame::Control(Control::new(ControlKind::Stop))),
-        1 => Just(Frame::Control(Control::new(ControlKind::Finish))),
-        1 => (6u32..).prop_map(|code| Frame::Control(Control::new(ControlKind::Unknown(code)))),
-    ]
-}
-
-fn encoded(frames: &[Frame]) -> Vec<u8> {
-    let mut codec = Codec::default();
-    let mut bytes = BytesMut::new();
-    for frame in frames {
-        codec.encode(frame.clone(), &mut bytes).unwrap();
-    }
-    bytes.to_vec()
-}
-
-/// All frames of `stream`, parsed in place, and the error that ended it, if any.
-fn parse_all(stream: &[u8], limits: &Limits) -> (Vec<Frame>, Option<FrameError>) {
-    let (mut frames, mut position) = (Vec::new(), 0);
-    loop {
-        match parse(&stream[position..], limits) {
-            Ok(Parsed::Incomplete { needed }) => {
-                assert!(needed > 0);
-                return (frames, None);
-            }
-            Ok(Parsed::Frame { frame, consumed }) => {
-                frames.push(match frame {
-                    FrameRef::Data(data) => Frame::Data(Bytes::copy_from_slice(data)),
-                    FrameRef::Control(control) => Frame::Control(control),
-                });
-                position += consumed;
-            }
-            Err(error) => return (frames, Some(error.after(position as u64))),
-        }
-    }
-}
-
-proptest! {
-    #[test]
-    fn what_is_written_is_read(frames in vec(any_frame(), 0..8)) {
-        let stream = encoded(&frames);
-        prop_assert_eq!(parse_all(&stream, &Limits::default()), (frames, None));
-    }
-
-    #[test]
-    fn what_is_needed_is_never_more_than_what_is_missing(frame in any_frame(), cut: prop::sample::Index) {
-        let stream = encoded(&[frame]);
-        let cut = cut.index(stream.len());
-        let Parsed::Incomplete { needed } = parse(&stream[..cut], &Limits::default()).unwrap() else {
-            return Err(TestCaseError::fail("a part of a frame is a frame"));
-        };
-        prop_assert!((1..=stream.len() - cut).contains(&needed));
-    }
 }

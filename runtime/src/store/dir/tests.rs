@@ -107,10 +107,3 @@ async fn applied(watch: &mut Events) -> DnsNameResolver {
         other => panic!("{other:?}"),
     }
 }
-
-async fn out_of_sync(watch: &mut Events) -> String {
-    match next(watch).await {
-        Event::OutOfSync(reason) => reason,
-        other => panic!("{other:?}"),
-    }
-}

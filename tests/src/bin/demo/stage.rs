@@ -10,7 +10,8 @@ use std::{
 
 use hickory_proto::rr::RecordType;
 use proto::api::Family;
-use tests::{monitor::Monitor, store::Store, wait::eventually, workdir::Workdir, world::World};
+use tests::{store::Store, transaction_log, wait::eventually, workdir::Workdir, world::World};
+use tokio::time::Instant;
 
 /// The times are shorter than in production, so that the demo can show an address leave. The name of the probes is one
 /// that CoreDNS answers by itself.
@@ -28,7 +29,6 @@ pub(crate) const TIMES: [&str; 8] = [
 pub(crate) const INSPECT: [&str; 2] = ["--inspect", "tcp://127.0.0.1:0"];
 
 pub(crate) struct Stage {
-    pub(crate) monitor: Monitor,
     pub(crate) world: World,
 }
 
@@ -48,11 +48,10 @@ impl Stage {
         copy(&examples("demo"), workdir.path());
         let store = Store::new(workdir.join("store"));
         let mut world = World::start_in(workdir, store, &[]).await;
-        let monitor = world.monitor().await;
         // A CoreDNS that answers probes and does not stream would be probed again only after five seconds.
         world.coredns.process().kill();
         world.restart_asking(&[&TIMES[..], &INSPECT].concat()).await;
-        Self { monitor, world }
+        Self { world }
     }
 
     /// Waits until a probe of the collector came back in CoreDNS's stream.
@@ -78,7 +77,7 @@ impl Stage {
         for (asked, rule, family, reply) in replies {
             let mut after = Duration::ZERO;
             for address in reply.addresses() {
-                let seen = self.monitor.seen(rule, family, &address.to_string()).await;
+                let seen = self.seen(rule, family, &address.to_string()).await;
                 after = after.max(seen.saturating_duration_since(reply.at));
             }
             times.extend(Some(after).filter(|after| !after.is_zero()));
@@ -94,6 +93,16 @@ impl Stage {
             .print();
         }
         times
+    }
+
+    /// The first time at which the address was in the set of the name; waits for it if needed.
+    pub(crate) async fn seen(&self, name: &str, family: Family, address: &str) -> Instant {
+        transaction_log::seen(self.world.workdir.path(), name, family, address).await
+    }
+
+    /// Every address that has left a set.
+    pub(crate) fn departures(&self) -> Vec<String> {
+        transaction_log::departures(self.world.workdir.path())
     }
 
     /// The current content of a set.

@@ -78,7 +78,7 @@ async fn exact_names(stage: &Stage) {
         (API, Family::V4, "192.0.2.20"),
         (API, Family::V6, "2001:db8::20"),
     ] {
-        stage.monitor.seen(rule, family, address).await;
+        stage.seen(rule, family, address).await;
     }
     Arrival::print_heading();
     stage.look_up(&[(WWW, WWW)]).await;
@@ -120,7 +120,7 @@ async fn why(stage: &Stage) {
 
 async fn a_restart(stage: &mut Stage) {
     heading("6. The collector is killed and starts again");
-    let before = stage.monitor.departures().await;
+    let before = stage.departures();
     stage.world.collector.process().kill();
     println!("  kill -9: the sets are as they were: {}", sizes(stage));
     stage.world.collector.restart().await;
@@ -131,7 +131,7 @@ async fn a_restart(stage: &mut Stage) {
         .world
         .expect_flow_through(ASSETS, name, Family::V4, "192.0.2.39")
         .await;
-    let departed: Vec<_> = stage.monitor.departures().await;
+    let departed = stage.departures();
     assert_eq!(departed, before);
     println!("  It runs again. Addresses that left a set meanwhile: 0");
 }
@@ -164,7 +164,7 @@ async fn a_dry_run(stage: &mut Stage) {
     dry_run(stage, API, "192.0.2.21").await;
     stage.world.ovn_writer.restart().await;
     stage.world.ovn_writer.ready().await;
-    stage.monitor.seen(API, Family::V4, "192.0.2.21").await;
+    stage.seen(API, Family::V4, "192.0.2.21").await;
     Task::Verify.show(stage, 2).await;
 }
 

@@ -5,8 +5,8 @@ use std::{net::SocketAddr, ops::Range};
 use hickory_proto::rr::RecordType;
 use tests::{
     dns::ask_over,
-    monitor::Monitor,
     soak,
+    transaction_log::departures,
     wait::eventually,
     world::{Setup, World},
 };
@@ -53,8 +53,8 @@ async fn attack(world: &World, pod: &Client, numbers: Range<u32>) {
 }
 
 /// The addresses of honest pods' names that left the set.
-async fn lost(history: &Monitor) -> Vec<String> {
-    let mut left = history.departures().await;
+fn lost(world: &World) -> Vec<String> {
+    let mut left = departures(world.workdir.path());
     let honest: Vec<_> = (0..HONEST).map(|number| address(number, false)).collect();
     let is_honest = |left: &String| {
         let (_, ip) = left.split_once(' ').unwrap();
@@ -77,13 +77,12 @@ async fn random_names_of_one_pod_evict_no_name_of_others() {
     let (honest, bad) = (Client::new(&world, 2).await, Client::new(&world, 3).await);
     honest.asks_for(0..HONEST).await;
     all_are_in(&world, WILDCARD, 0..HONEST).await;
-    let history = world.monitor().await;
 
     attack(&world, &bad, 20_000..20_000 + count).await;
     // A new name of another pod has room.
     honest.asks_for(HONEST..HONEST + 1).await;
     all_are_in(&world, WILDCARD, 0..HONEST + 1).await;
-    assert_eq!(lost(&history).await, [""; 0]);
+    assert_eq!(lost(&world), [""; 0]);
 
     // A restarted collector does not know who asked for which name.
     world.collector.process().terminate().await;
@@ -101,5 +100,5 @@ async fn random_names_of_one_pod_evict_no_name_of_others() {
     })
     .await;
     attack(&world, &bad, 60_000..60_000 + count).await;
-    assert_eq!(lost(&history).await, [""; 0]);
+    assert_eq!(lost(&world), [""; 0]);
 }

@@ -1,6 +1,5 @@
 //! Objects of kube-OVN: several of one name, made and deleted by kube-ovn-publisher.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use proto::api::{DnsNameResolver, DnsNameResolverSpec};
 use runtime::store::{Event, ObjectKey};
 
@@ -9,7 +8,6 @@ use crate::{
     publish::{ManageObjects, ObjectPolicy, SourcePolicy},
     rules::Source,
 };
-use names::Failure;
 
 const WWW: &str = "www.example.com.";
 
@@ -22,11 +20,6 @@ fn read(object: &DnsNameResolver) -> Vec<String> {
     let addresses = without_failures.flat_map(|name| &name.resolved_addresses);
     let valid = addresses.filter(|it| it.ip.parse::<std::net::IpAddr>().is_ok());
     valid.map(|it| it.ip.to_string()).collect()
-}
-
-fn condition(object: &DnsNameResolver) -> Condition {
-    let status = object.status.as_ref().unwrap();
-    status.resolved_names[0].conditions[0].clone()
 }
 
 fn world() -> World {
@@ -126,38 +119,4 @@ fn object_without_a_status_gets_it_at_once_from_memory() {
         world.store_all(&writes);
         assert_eq!(read(&world.store[&key]), ["1.1.1.1"]);
     }
-}
-
-#[test]
-fn failures_stay_hidden_while_the_name_has_an_address() {
-    let mut world = world();
-    world.use_by(&[WWW], "web");
-    let key = world.make("anp-web-1", WWW);
-    world.observe(WWW, "1.1.1.1");
-    world.settle();
-    for _ in 0..8 {
-        world.now += 10_000;
-        world.fail(WWW, Failure::Timeout);
-        world.settle();
-        assert_eq!(read(&world.store[&key]), ["1.1.1.1"]);
-    }
-    world.now += 600_000;
-    world.fail(WWW, Failure::Timeout);
-    world.settle();
-    let condition = condition(&world.store[&key]);
-    assert_eq!(condition.status, "True");
-    // What another program counts is set to 0 at once.
-    let mut counted = world.store[&key].clone();
-    counted.status.as_mut().unwrap().resolved_names[0].resolution_failures = 2;
-    let counted = world.put(counted);
-    assert_eq!(read(&counted), [""; 0]);
-    world.tell(&counted);
-    world.settle();
-    assert_eq!(read(&world.store[&key]), ["1.1.1.1"]);
-    // Nothing more is written for the same failures.
-    assert_eq!(world.settle(), 0);
-    world.observe(WWW, "1.1.1.1");
-    world.settle();
-    let message = self::condition(&world.store[&key]).message;
-    assert_eq!(message, "the last look-up succeeded");
 }

@@ -95,27 +95,6 @@ fn wildcards_own_name_that_fails_is_tried_again_after_half_hour() {
 }
 
 #[test]
-fn standby_removes_and_deletes_nothing() {
-    let mut world = world();
-    world.want(&[WWW]);
-    world.observe(WWW, "1.1.1.1");
-    world.settle();
-    world.publisher.set_leads(false, at(world.now));
-    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
-    world.now += 3_600_000;
-    world.settle();
-    assert!(world.due().is_empty());
-    assert_eq!(
-        world.addresses(),
-        ["www.example.com. 1.1.1.1"],
-        "it removes nothing"
-    );
-    world.want(&[]);
-    world.settle();
-    assert_eq!(world.store.len(), 1, "and deletes nothing");
-}
-
-#[test]
 fn nothing_but_times_is_written_once_in_ten_minutes() {
     let mut world = world();
     world.want(&[WWW]);

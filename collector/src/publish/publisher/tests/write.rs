@@ -102,44 +102,6 @@ fn clock_that_goes_back_hour_delays_no_look_up_write_or_retry() {
 }
 
 #[test]
-fn name_evicted_during_its_look_up_stays_evicted() {
-    let mut world = World::with(ManageObjects::Auto, |config| {
-        config.limits.lookups = true;
-        config.limits.names_per_wildcard = 10;
-    });
-    world.want(&["*.example.com"]);
-    let host = |i: usize| format!("n{i}.example.com");
-    for i in 0..10 {
-        world.observe_as(&host(i), "1.1.1.1", Some("10.0.0.1"));
-    }
-    world.settle();
-    world.now += 32_000;
-    let mut asked = Vec::new();
-    while let Some(request) = world.publisher.next_due(at(world.now)) {
-        asked.push(request.name);
-    }
-    assert!(
-        (0..10).all(|i| asked.contains(&name(&host(i)))),
-        "{asked:?}"
-    );
-    for i in 10..20 {
-        world.now += 1;
-        world.observe_as(&host(i), "1.1.1.1", Some("10.0.0.1"));
-    }
-    // A client queries one of them again.
-    world.now += 1;
-    world.observe_as(&host(3), "1.1.1.1", Some("10.0.0.1"));
-    for i in 0..10 {
-        world.answer(&host(i), &["1.1.1.1"]);
-    }
-    world.settle();
-    let entry = world.publisher.names.get(&name("*.example.com")).unwrap();
-    let is_known = |i: &usize| entry.list().addresses_of(&name(&host(*i))) > 0;
-    let known: Vec<_> = (0..20).filter(is_known).collect();
-    assert_eq!(known, [3, 11, 12, 13, 14, 15, 16, 17, 18, 19]);
-}
-
-#[test]
 fn what_the_store_did_not_take_at_the_end_counts_as_unwritten() {
     let mut world = world(&[WWW, "api.example.com"]);
     world.observe(WWW, "1.1.1.1");

@@ -5,7 +5,7 @@ use kube::Resource;
 use proto::api::{DnsResolver, IpMap, NetworkSet, NetworkSetSpec};
 use runtime::store::{Event, Precondition, StoreError};
 
-use super::{Stored, World, key};
+use super::{Stored, World};
 use crate::plan::{Body, Done, Job, Object, Observed, Operation, OperationResult, Output, Written};
 use runtime::store::ObjectKey;
 
@@ -122,18 +122,6 @@ impl World {
         }
         let resolvers = Event::Synced(self.resolvers.values().cloned().collect());
         self.planner.apply_resolvers(&resolvers, self.now());
-    }
-
-    /// A tenant writes the status. The watch tells of it, or will later.
-    pub(crate) fn spoil_status(&mut self, name: &str, is_told: bool) {
-        self.version += 1;
-        let stored = self.resolvers.get_mut(&key(name)).unwrap();
-        stored.status = None;
-        stored.metadata.resource_version = Some(self.version.to_string());
-        if is_told {
-            let event = Event::Applied(stored.clone());
-            self.planner.apply_resolvers(&event, self.now());
-        }
     }
 }
 

@@ -185,24 +185,6 @@ fn unknown_field_is_reported_with_its_line() {
     }
 }
 
-#[test]
-fn wrong_type_of_a_field_is_reported_with_its_line_and_name() {
-    let ports = "[{ protocol: TCP, port: 443 }]";
-    for (bad, expected) in [
-        (
-            "null",
-            "line 7: `spec.egress[0].ports`: invalid type: null, expected a sequence",
-        ),
-        (
-            "[{ protocol: TCP, port: '443' }]",
-            "line 7: `spec.egress[0].ports[0].port`: invalid type: string \"443\", expected i32",
-        ),
-    ] {
-        let manifest = firewall(&FIREWALL.replace(ports, bad));
-        assert_eq!(manifest.faults, [expected]);
-    }
-}
-
 proptest! {
     #[test]
     fn text_of_any_kind_is_at_most_at_fault(text in "[ \\n:\\-a-c{}\\[\\]&*!'\"#|>?,.]{0,60}") {

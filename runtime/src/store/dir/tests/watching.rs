@@ -37,31 +37,6 @@ async fn file_that_is_no_object_disturbs_nothing() {
 }
 
 #[tokio::test]
-async fn root_that_vanishes_deletes_nothing_and_nothing_is_made_in_it() {
-    let dir = Dir::new();
-    dir.write("a", &manifest("a.example.com."));
-    let mut watch = dir.watch();
-    assert_eq!(names(&synced(&mut watch).await), ["a"]);
-    let aside = dir.dir.path().with_extension("aside");
-    fs::rename(dir.dir.path(), &aside).unwrap();
-    let reason = out_of_sync(&mut watch).await;
-    let root = dir.dir.path().to_str().unwrap();
-    assert!(reason.contains(root), "{reason}");
-    let (a, any) = (key("a"), Precondition::default());
-    let deleted = dir.store.delete::<DnsNameResolver>(&a, &any).await;
-    for error in [
-        dir.get("a").await.unwrap_err(),
-        dir.store.create(&resolver("ns", "b")).await.unwrap_err(),
-        deleted.unwrap_err(),
-    ] {
-        assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
-    }
-    assert!(!dir.dir.path().exists());
-    fs::rename(&aside, dir.dir.path()).unwrap();
-    assert_eq!(names(&synced(&mut watch).await), ["a"]);
-}
-
-#[tokio::test]
 async fn symbolic_link_is_read_and_never_written() {
     let dir = Dir::new();
     dir.write("a", &manifest("a.example.com."));

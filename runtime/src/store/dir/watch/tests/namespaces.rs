@@ -47,19 +47,3 @@ fn folder_that_cannot_be_read_keeps_its_objects_and_holds_up_no_other() {
         assert!(subject.watch.folder.bad_objects.list().is_empty());
     }
 }
-
-#[test]
-fn watch_that_begins_while_a_folder_cannot_be_read_waits_for_it() {
-    let (mut subject, other) = two_namespaces();
-    let aside = subject.dir.path().join(".aside");
-    fs::rename(&other, &aside).unwrap();
-    symlink("nowhere", &other).unwrap();
-    subject.watch = watch(subject.dir.path(), Scope::All);
-    assert_eq!(subject.reconcile(), ["out of sync"]);
-    let reason = subject.watch.out_of_sync.as_ref().unwrap();
-    assert!(reason.contains("other/dnsnameresolvers: "), "{reason}");
-    assert!(subject.scan().is_empty());
-    fs::remove_file(&other).unwrap();
-    fs::rename(&aside, &other).unwrap();
-    assert_eq!(subject.scan(), ["synced a b c"]);
-}
