@@ -22,6 +22,7 @@ pub(super) fn lines(explained: &SetsExplained, asked: &Asked, but: &str) -> Vec<
         false => "is not",
     };
     let (about, whose) = (asked.text(), asked.whose());
+    let but = if explained.is_there { but } else { "" };
     let mut lines = vec![format!(
         "{about} {is} in a set that rules refer to{whose}{but}."
     )];
