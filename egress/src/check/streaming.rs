@@ -159,7 +159,7 @@ pub(crate) fn node_local(facts: &Facts) -> Vec<Finding> {
         let (key, line) = (found.key, finding.line);
         topic.fault(
             format!("ConfigMap {key}, line {line}: {}", finding.words),
-            "egress corefile patch --configmap --node-local: docs/corefile.md#nodelocal-dnscache",
+            "name the cluster's DNS in the `forward` line of this block: docs/corefile.md#nodelocal-dnscache",
         );
     }
     topic.or_ok(|| {
