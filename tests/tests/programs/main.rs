@@ -17,6 +17,7 @@ mod check;
 mod corefile;
 mod ends;
 mod explain;
+mod faults;
 mod field;
 mod flags;
 mod flow;
