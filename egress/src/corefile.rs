@@ -14,11 +14,11 @@ mod patch;
 
 use std::{
     fs,
-    io::{self, Read, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use runtime::UsageError;
 
 use self::{
@@ -113,23 +113,19 @@ fn imports(args: &InputArgs) -> Imports {
     folder.map_or(Imports::Unknown, Imports::Folder)
 }
 
-fn read(file: Option<&Path>) -> anyhow::Result<String> {
-    let mut text = String::new();
-    match file.filter(|file| *file != Path::new("-")) {
-        Some(file) => {
-            text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+fn read(file: Option<&Path>) -> Result<String, UsageError> {
+    let file = file.filter(|file| *file != Path::new("-"));
+    let text = match file {
+        Some(file) => fs::read_to_string(file),
+        None => io::read_to_string(io::stdin()),
+    };
+    let place = file.map_or("stdin".into(), Path::to_string_lossy);
+    match text {
+        Ok(text) if text.trim().is_empty() => {
+            Err(UsageError(format!("{place} is empty: give a Corefile")))
         }
-        None => {
-            io::stdin()
-                .lock()
-                .read_to_string(&mut text)
-                .context("stdin")?;
-        }
+        text => usage(text.with_context(|| place.into_owned())),
     }
-    if text.trim().is_empty() {
-        bail!("the file is empty: give a Corefile");
-    }
-    Ok(text)
 }
 
 fn write(text: &str) -> anyhow::Result<()> {
