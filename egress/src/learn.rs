@@ -38,9 +38,6 @@ use crate::{
     targets::{Access, TargetArgs, parse_window},
 };
 
-/// The most addresses in a line.
-const FEW: usize = 5;
-
 /// Says which rules a namespace needs: those of the names that its pods ask for.
 ///
 /// For a while the command listens to the answers that the leading collector reads. Then it prints an EgressFirewall with the names, those
@@ -183,7 +180,7 @@ fn compared(
         blocked += usize::from(verdicts.keys().any(Verdict::is_blocked));
         for (verdict, addresses) in verdicts {
             let mark = if verdict.is_blocked() { '✗' } else { '!' };
-            let addresses = few(addresses.iter(), FEW);
+            let addresses = few(addresses.iter(), output::MOST_NAMED);
             let times = asked.times();
             lines.push(format!("{mark} {name}, {times}: {addresses}: {verdict}"));
         }

@@ -8,13 +8,13 @@ use runtime::UsageError;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::targets::{Target, Targets, Unreachable};
+use crate::{
+    output::MOST_NAMED,
+    targets::{Target, Targets, Unreachable},
+};
 
 /// Fields that differ between nodes although they say the same: times and row numbers.
 const OF_A_NODE: [&str; 2] = ["sinceSeconds", "uuid"];
-
-/// The most nodes named in a line.
-const MOST_NAMED: usize = 5;
 
 /// Nodes with the same answer.
 #[derive(Serialize)]

@@ -9,15 +9,9 @@ use runtime::UsageError;
 
 use crate::{
     nodes::{OfPolicyWriter, Writers, indented},
-    output::{self, Format},
+    output::{self, Format, MOST_LINES, MOST_NAMED},
     targets::TargetArgs,
 };
-
-/// The most objects that are listed; the rest is counted. The JSON has more.
-const MOST: usize = 40;
-
-/// The most addresses in a line.
-const MOST_NAMED: usize = 5;
 
 /// Compares the statuses with OVN's databases and with the objects of DNSResolvers once, and prints the differences.
 ///
@@ -93,10 +87,10 @@ impl Comparisons {
 }
 
 fn of_policies(comparison: &PolicyComparison) -> String {
-    let shown = comparison.differences.iter().take(MOST);
+    let shown = comparison.differences.iter().take(MOST_LINES);
     let mut lines: Vec<String> = shown.flat_map(of_object).collect();
     let differing = comparison.differences.len() + comparison.more_differences;
-    let more = differing.saturating_sub(MOST);
+    let more = differing.saturating_sub(MOST_LINES);
     if more > 0 {
         lines.push(format!(
             "and {more} more objects that differ: `-o json` has more"

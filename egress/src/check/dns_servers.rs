@@ -15,10 +15,10 @@ use tokio::time::{Instant, sleep};
 use super::{
     facts::Facts,
     pods::is_ready,
-    programs::{MOST_NAMED, Programs, answers, problems, tell},
+    programs::{Programs, answers, problems, tell},
     report::{Finding, Mark, Report, Topic, counted},
 };
-use crate::targets::Targets;
+use crate::{output::MOST_NAMED, targets::Targets};
 
 /// Between two questions to the collectors.
 const PAUSE: Duration = Duration::from_secs(2);

@@ -12,10 +12,10 @@ use super::{
     report::Topic,
     seen::{Seen, Unseen},
 };
-use crate::targets::{Answers, Targets};
-
-/// The most things named in a line.
-pub(crate) const MOST_NAMED: usize = 5;
+use crate::{
+    output::MOST_NAMED,
+    targets::{Answers, Targets},
+};
 
 /// The running programs, in a cluster or at local sockets.
 #[derive(Debug, Default)]

@@ -11,9 +11,10 @@ use proto::{
 use super::{
     dns_servers::STREAMS,
     facts::Facts,
-    programs::{MOST_NAMED, Programs, Reported, answers, knowing, problems, tell, unanswered},
+    programs::{Programs, Reported, answers, knowing, problems, tell, unanswered},
     report::{Finding, Topic, counted},
 };
+use crate::output::MOST_NAMED;
 
 /// The code of a problem that the topic of address sets tells.
 const SET_DIFFERS: &str = "SetDiffers";

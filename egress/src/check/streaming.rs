@@ -9,10 +9,12 @@ use runtime::store::ObjectKey;
 
 use super::{
     facts::{Corefile, Facts},
-    programs::MOST_NAMED,
     report::{Finding, Topic},
 };
-use crate::corefile::{self, Imports, KEY, Line, Scope, bypasses, findings, parse};
+use crate::{
+    corefile::{self, Imports, KEY, Line, Scope, bypasses, findings, parse},
+    output::MOST_NAMED,
+};
 
 /// The endpoints of a collector's Service, as a Corefile names them.
 pub(crate) struct Endpoints {
