@@ -95,7 +95,8 @@ async fn fault_of_a_name_or_an_object_is_told_with_its_cause() {
     let upstream = Scripted::start(|asked: &Asked| match asked.name().as_str() {
         "servfail.up.test." => asked.reply(ResponseCode::ServFail).say(),
         "refused.up.test." => asked.reply(ResponseCode::Refused).say(),
-        // A black hole.
+        // CoreDNS asks whether this server is healthy.
+        "." => asked.reply(ResponseCode::NoError).say(),
         _ => Vec::new(),
     })
     .await;
@@ -146,7 +147,8 @@ async fn fault_of_a_name_or_an_object_is_told_with_its_cause() {
                     spec: {egress: [{type: Allow, to: {dnsname: misspelt.example.com}}]}\n";
     fs::write(store.path().join("misspelt.yaml"), misspelt).unwrap();
     it.tell("misspelt field").await;
-    fs::write(store.path().join("rules.yaml"), "kind: [").unwrap();
+    let broken = "apiVersion: k8s.ovn.org/v1\nkind: EgressFirewall\nspec: [";
+    fs::write(store.path().join("rules.yaml"), broken).unwrap();
     it.tell("unreadable rule file").await;
     fs::write(store.objects_folder().join("broken.yaml"), "kind: [").unwrap();
     it.tell("unreadable object").await;

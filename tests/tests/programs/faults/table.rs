@@ -105,10 +105,10 @@ pub(super) const TABLE: &[Fault] = &[
     Fault {
         fault: "unreadable rule file",
         about: "unread.example.com",
-        check: "✗ Rules and names: EgressFirewall …/rules.yaml: unclosed bracket '[' at line 1",
+        check: "✗ Rules and names: EgressFirewall …/rules.yaml: unclosed bracket '['",
         list: "! problems of the collector: …; egress check names them",
-        explain: "- the EgressFirewall …/rules.yaml has a fault, so some of its rules are unknown: unclosed bracket '[' at line 1",
-        page: "EgressFirewall …/rules.yaml: unclosed bracket '[' at line 1",
+        explain: "- the EgressFirewall …/rules.yaml has a fault, so some of its rules are unknown: unclosed bracket '['",
+        page: "EgressFirewall …/rules.yaml: unclosed bracket '['",
     },
     Fault {
         fault: "unreadable object",
