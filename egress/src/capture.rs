@@ -9,16 +9,13 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Args;
 use http_body_util::BodyExt;
-use proto::facts::{LONGEST_CAPTURE, Program};
-use runtime::{
-    UsageError,
-    args::{parse_duration, parse_size},
-};
+use proto::facts::Program;
+use runtime::{UsageError, args::parse_size};
 use tokio::time::timeout;
 
 use crate::{
     output,
-    targets::{Target, TargetArgs, Targets},
+    targets::{Target, TargetArgs, Targets, parse_window},
 };
 
 /// STOP, the last frame of a complete file.
@@ -35,7 +32,7 @@ pub struct CaptureArgs {
     pub file: PathBuf,
 
     /// How long the capture takes, at most 10m.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_window)]
     pub duration: Duration,
 
     /// The size of the file at which the capture ends.
@@ -57,10 +54,6 @@ pub struct CaptureArgs {
 /// # Errors
 /// The collector cannot be reached, refuses or breaks off; the file exists or cannot be written.
 pub(crate) async fn run(args: CaptureArgs) -> anyhow::Result<()> {
-    if args.duration > LONGEST_CAPTURE {
-        let error = format!("--duration is over {} s", LONGEST_CAPTURE.as_secs());
-        return Err(UsageError(error).into());
-    }
     let targets = args.targets.find().await?;
     let collector = chosen(&targets, args.pod.as_deref())?;
     let path = format!("/capture/{}/{}", args.duration.as_millis(), args.size);

@@ -11,7 +11,7 @@ use clap::Args;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, PostParams, PropagationPolicy},
+    api::{DeleteParams, PostParams, PropagationPolicy},
 };
 use proto::api::EgressFirewall;
 use runtime::{UsageError, args::parse_duration, cluster::in_words};
@@ -22,10 +22,9 @@ use tokio::{
 
 use self::{connect::Connected, destination::Destination};
 use crate::{
-    PROGRAM,
     check::{Finding, Report, Topic},
     output::{self, Format},
-    targets::{Access, AccessArgs, of_chart},
+    targets::{Access, AccessArgs},
 };
 
 /// The pause between two looks at an object.
@@ -221,25 +220,11 @@ async fn wait<T>(
     }
 }
 
-async fn image_of_collectors(access: &Access) -> anyhow::Result<String> {
-    let pods: Api<Pod> = Api::namespaced(access.client.clone(), &access.namespace);
-    let labels = ListParams::default().labels(&of_chart());
-    let found = pods
-        .list(&labels)
-        .await
-        .map_err(|error| cannot("list pods", &error))?;
-    let mut containers = found
-        .into_iter()
-        .filter_map(|pod| pod.spec)
-        .flat_map(|it| it.containers);
+async fn image_of_collectors(access: &Access) -> Result<String, UsageError> {
+    let pods = access.chart_pods().await?.into_iter();
+    let mut containers = pods.filter_map(|pod| pod.spec).flat_map(|it| it.containers);
     let image = containers.find_map(|container| container.image);
-    image.ok_or_else(|| {
-        let namespace = &access.namespace;
-        UsageError(format!(
-            "namespace {namespace} has no pod of {PROGRAM}-by-name: give --image"
-        ))
-        .into()
-    })
+    image.ok_or_else(|| UsageError("the pods of the chart have no image: give --image".to_owned()))
 }
 
 fn cannot(what: &str, error: &kube::Error) -> UsageError {

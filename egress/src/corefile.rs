@@ -1,35 +1,31 @@
 //! `egress corefile`: checks or changes the Corefile of a CoreDNS that should stream.
 //!
 //! - `patch`: inserts or removes the `dnstap` line; all other bytes stay.
-//! - `render`: generates a Corefile from named servers with zones and upstreams.
-//! - `config_map`: the ConfigMap that holds a Corefile. `live`: that of the cluster.
+//! - `live`: patches the ConfigMap of the cluster.
 //! - `lex`, [`parse`](parse()): server blocks and directives, with their positions, as CoreDNS reads them.
 //! - `lint`: which blocks answer for external names, whether they stream, and what hides names.
 
 pub(crate) mod args;
-mod config_map;
 mod lex;
 mod lint;
 mod live;
 mod parse;
 mod patch;
-mod render;
 
 use std::{
     fs,
-    io::{self, Read, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use runtime::UsageError;
 
 use self::{
     args::{CorefileAction, CorefileArgs, InputArgs, PatchArgs},
     lint::Finding,
     parse::SyntaxError,
-    patch::{add, forward_to_cluster, remove},
-    render::Servers,
+    patch::{add, remove},
 };
 pub(crate) use self::{
     lint::{Line, Scope, bypasses, findings},
@@ -56,48 +52,29 @@ pub(crate) async fn run(args: CorefileArgs) -> anyhow::Result<bool> {
             Ok(true)
         }
         CorefileAction::Check(check) => {
-            let input = read(check.file.as_deref())?;
-            let (corefile, imports) = open(&input, &check)?;
+            let corefile = read(check.file.as_deref())?;
             let scope = check.scope.scope();
             let lines = check.line.lines();
-            let found = findings(&usage(parse(&corefile, &imports))?, &lines, &scope);
+            let found = findings(&usage(parse(&corefile, &imports(&check)))?, &lines, &scope);
             let lines: Vec<String> = found.iter().map(|it| format!("{it}\n")).collect();
             write(&lines.concat())?;
             Ok(!found.iter().any(|finding| finding.is_fault))
         }
-        CorefileAction::Render(render) => {
-            let input = read(Some(&render.file))?;
-            let servers = usage(Servers::read(&input))?;
-            let lines = render.line.lines();
-            let scope = render.scope.scope();
-            write(&usage(servers.render(&lines, &scope, render.port))?)?;
-            Ok(true)
-        }
     }
 }
 
-fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
-    let (corefile, imports) = open(input, &args.input)?;
+fn patched(args: &PatchArgs, corefile: &str) -> Result<String, UsageError> {
+    let imports = imports(&args.input);
     let scope = args.input.scope.scope();
     let lines = args.input.line.lines();
-    let output = if args.node_local {
-        let cluster_dns = args.cluster_dns.as_deref();
-        let changed = forward_to_cluster(&corefile, &scope, &imports, cluster_dns);
-        let (output, warnings) = usage(changed)?;
-        warn(&warnings);
-        output
-    } else if args.remove {
-        usage(removed(&corefile, &lines, &imports))?
-    } else if lines.is_empty() {
-        return Err(UsageError("--dnstap is missing".to_owned()).into());
-    } else {
-        let output = usage(added(&corefile, &lines, &scope, &imports))?;
-        warn(&findings(&usage(parse(&output, &imports))?, &lines, &scope));
-        output
-    };
-    if args.input.configmap {
-        return Ok(usage(config_map::with_corefile(input, &output))?);
+    if args.remove {
+        return usage(removed(corefile, &lines, &imports));
     }
+    if lines.is_empty() {
+        return Err(UsageError("--dnstap is missing".to_owned()));
+    }
+    let output = usage(added(corefile, &lines, &scope, &imports))?;
+    warn(&findings(&usage(parse(&output, &imports))?, &lines, &scope));
     Ok(output)
 }
 
@@ -127,37 +104,28 @@ fn warn(findings: &[Finding]) {
     }
 }
 
-/// The Corefile of an input, and the location of its imports.
-fn open(input: &str, args: &InputArgs) -> anyhow::Result<(String, Imports)> {
-    if args.configmap {
-        let (corefile, files) = usage(config_map::read(input))?;
-        return Ok((corefile, Imports::Files(files)));
-    }
+/// Where the imports of an input are.
+fn imports(args: &InputArgs) -> Imports {
     let folder = args.file.as_deref().map(|file| match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
         _ => PathBuf::from("."),
     });
-    let imports = folder.map_or(Imports::Unknown, Imports::Folder);
-    Ok((input.to_owned(), imports))
+    folder.map_or(Imports::Unknown, Imports::Folder)
 }
 
-fn read(file: Option<&Path>) -> anyhow::Result<String> {
-    let mut text = String::new();
-    match file.filter(|file| *file != Path::new("-")) {
-        Some(file) => {
-            text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+fn read(file: Option<&Path>) -> Result<String, UsageError> {
+    let file = file.filter(|file| *file != Path::new("-"));
+    let text = match file {
+        Some(file) => fs::read_to_string(file),
+        None => io::read_to_string(io::stdin()),
+    };
+    let place = file.map_or("stdin".into(), Path::to_string_lossy);
+    match text {
+        Ok(text) if text.trim().is_empty() => {
+            Err(UsageError(format!("{place} is empty: give a Corefile")))
         }
-        None => {
-            io::stdin()
-                .lock()
-                .read_to_string(&mut text)
-                .context("stdin")?;
-        }
+        text => usage(text.with_context(|| place.into_owned())),
     }
-    if text.trim().is_empty() {
-        bail!("the file is empty: give a Corefile");
-    }
-    Ok(text)
 }
 
 fn write(text: &str) -> anyhow::Result<()> {

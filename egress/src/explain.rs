@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use self::reasons::Reason;
 use crate::{
-    nodes::{Group, groups, leading},
+    nodes::{Writers, leading},
     output::{self, Format},
     targets::{NamespaceArgs, TargetArgs, Targets, Unreachable},
 };
@@ -57,10 +57,8 @@ pub struct ExplainArgs {
 struct Answers {
     /// The leading collector's, or else that of another one.
     collector: Option<OfCollector>,
-    /// Those of the ovn-writers.
-    ovn_writers: Vec<Group<SetsExplained>>,
-    policy_writer: Option<OfPolicyWriter>,
-    unreachable: Vec<Unreachable>,
+    #[serde(flatten)]
+    writers: Writers<SetsExplained, PoliciesExplained>,
 }
 
 /// What a collector knows, and why the address is missing.
@@ -81,16 +79,6 @@ struct OfCollector {
     facts: SubjectFacts,
     /// Why the address is missing, and what is wrong with the names.
     reasons: Vec<Reason>,
-}
-
-#[derive(Serialize)]
-struct OfPolicyWriter {
-    #[serde(skip)]
-    place: String,
-    /// Whether it leads.
-    leader: bool,
-    #[serde(flatten)]
-    answer: PoliciesExplained,
 }
 
 impl OfCollector {
@@ -120,18 +108,14 @@ pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<bool> {
     let targets = args.targets.find().await?;
     let asked = Asked::new(&args.about, args.scope.namespace.clone());
     let path = asked.path();
-    let (collectors, writers, policy_writers) = tokio::join!(
+    let parts = |it: Explanation| (it.ovn_writer, it.policy_writer);
+    let (collectors, writers) = tokio::join!(
         targets.ask::<Explanation>(Program::Collector, &path),
-        targets.ask::<Explanation>(Program::OvnWriter, &path),
-        targets.ask::<Explanation>(Program::PolicyWriter, &path)
+        Writers::ask(&targets, &path, parts),
     );
-    let (collectors, mut unreachable) = Unreachable::split(collectors);
-    let (writers, more) = Unreachable::split(writers);
-    unreachable.extend(more);
-    let (policy_writers, more) = Unreachable::split(policy_writers);
-    unreachable.extend(more);
-    let writers = writers.into_iter();
-    let writers = writers.filter_map(|(target, it)| Some((target, it.ovn_writer?)));
+    let (collectors, unreachable) = Unreachable::split(collectors);
+    let mut writers = writers?;
+    writers.unreachable.splice(0..0, unreachable);
     let answers = Answers {
         collector: leading(collectors).and_then(|(_, it)| {
             let facts = it.collector?;
@@ -141,15 +125,7 @@ pub(crate) async fn run(args: ExplainArgs) -> anyhow::Result<bool> {
                 facts,
             ))
         }),
-        ovn_writers: groups(writers.collect())?,
-        policy_writer: leading(policy_writers).and_then(|(target, it)| {
-            Some(OfPolicyWriter {
-                place: target.place.clone(),
-                leader: it.head.leader,
-                answer: it.policy_writer?,
-            })
-        }),
-        unreachable,
+        writers,
     };
     let text = |answers: &Answers| answers.text(&asked, &targets);
     output::line(&args.output.render(&answers, text)?)?;
@@ -163,31 +139,36 @@ impl Answers {
             lines.extend(text::lines(collector, asked));
         }
         let counts = self.counts();
-        for group in self.ovn_writers.iter().filter(|_| counts.ovn_writers) {
+        for group in self
+            .writers
+            .ovn_writers
+            .iter()
+            .filter(|_| counts.ovn_writers)
+        {
             separate(&mut lines);
             lines.push(format!("In OVN's database, ovn-writer {}:", group.named()));
             let of_group = sets::lines(&group.answer, asked, self.but(&group.answer));
             lines.extend(of_group.iter().map(|line| format!("  {line}")));
         }
         let has_none =
-            targets.of(Program::OvnWriter).next().is_none() && self.policy_writer.is_none();
+            targets.of(Program::OvnWriter).next().is_none() && self.writers.policy_writer.is_none();
         if has_none && counts.ovn_writers && self.collector.is_some() {
             lines.push(
                 "No ovn-writer is asked: see the address sets in OVN's database by ovn-nbctl."
                     .to_owned(),
             );
         }
-        let policy_writer = self.policy_writer.as_ref();
+        let policy_writer = self.writers.policy_writer.as_ref();
         if let Some(it) = policy_writer.filter(|_| counts.policy_writer) {
             separate(&mut lines);
             lines.push(format!("In policies, policy-writer {}:", it.place));
             let of_policies = policies::lines(&it.answer, asked);
             lines.extend(of_policies.iter().map(|line| format!("  {line}")));
         }
-        if !self.unreachable.is_empty() {
+        if !self.writers.unreachable.is_empty() {
             separate(&mut lines);
         }
-        lines.extend(self.unreachable.iter().map(|it| format!("? {it}")));
+        lines.extend(self.writers.unreachable.iter().map(|it| format!("? {it}")));
         lines.join("\n")
     }
 
@@ -197,8 +178,13 @@ impl Answers {
         let rules: Vec<&RuleReference> = names.flat_map(|name| &name.references.rules).collect();
         let of_kind = |kind: &str| rules.iter().any(|rule| rule.kind == kind);
         // A policy may have an address that no name has any more.
-        let is_wanted = self.policy_writer.iter().any(|it| it.answer.is_wanted);
+        let is_wanted = self
+            .writers
+            .policy_writer
+            .iter()
+            .any(|it| it.answer.is_wanted);
         let is_known = self
+            .writers
             .ovn_writers
             .iter()
             .any(|it| !it.answer.names.is_empty());
@@ -238,8 +224,16 @@ impl Answers {
     /// Whether it is there, everywhere.
     fn outcome(&self, targets: &Targets) -> anyhow::Result<bool> {
         let counts = self.counts();
-        let mut writers = self.ovn_writers.iter().filter(|_| counts.ovn_writers);
-        let mut policies = self.policy_writer.iter().filter(|_| counts.policy_writer);
+        let mut writers = self
+            .writers
+            .ovn_writers
+            .iter()
+            .filter(|_| counts.ovn_writers);
+        let mut policies = self
+            .writers
+            .policy_writer
+            .iter()
+            .filter(|_| counts.policy_writer);
         if self.collector.as_ref().is_some_and(|it| !it.is_there)
             || writers.any(|it| !it.answer.is_there || self.lacks(&it.answer))
             || policies.any(|it| !it.answer.is_there)
@@ -248,7 +242,7 @@ impl Answers {
         }
         let is_missing =
             self.collector.is_none() && targets.of(Program::Collector).next().is_some();
-        if is_missing || !self.unreachable.is_empty() || targets.all.is_empty() {
+        if is_missing || !self.writers.unreachable.is_empty() || targets.all.is_empty() {
             return Err(UsageError("unknown: not every program answers".to_owned()).into());
         }
         Ok(true)

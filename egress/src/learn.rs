@@ -13,16 +13,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args};
 use ipnet::IpNet;
 use proto::{
     api::Verdict,
-    facts::{LONGEST_CAPTURE, Query},
+    facts::Query,
     text::{few, printable},
 };
 use runtime::{
     UsageError,
-    args::{format_duration, parse_duration, parse_namespace},
+    args::{format_duration, parse_namespace},
 };
 
 use self::{
@@ -35,11 +35,8 @@ use crate::{
     corefile::args::ScopeArgs,
     nodes::leading_collector,
     output,
-    targets::{Access, TargetArgs},
+    targets::{Access, TargetArgs, parse_window},
 };
-
-/// The most addresses in a line.
-const FEW: usize = 5;
 
 /// Says which rules a namespace needs: those of the names that its pods ask for.
 ///
@@ -48,17 +45,18 @@ const FEW: usize = 5;
 ///
 /// Exit status 0. With `--against`: 1 if connections to a name would not pass. 2: a program or the cluster does not answer.
 #[derive(Args, Clone, Debug)]
+#[command(group(ArgGroup::new("whose").required(true).args(["namespace", "client"])))]
 pub struct LearnArgs {
     /// The namespace whose pods are listened to. Pods on the host network are left out.
-    #[arg(short, long, value_name = "NAMESPACE", value_parser = parse_namespace, required_unless_present = "client")]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = parse_namespace)]
     pub namespace: Option<String>,
 
     /// The addresses or networks of clients, in place of a namespace; repeatable. Default: none.
-    #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = parse_client, conflicts_with = "namespace")]
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', value_parser = parse_client)]
     pub client: Vec<IpNet>,
 
     /// How long it listens, at most 10m. Ctrl-C ends it earlier.
-    #[arg(long = "for", value_name = "DURATION", default_value = "10m", value_parser = parse_duration)]
+    #[arg(long = "for", value_name = "DURATION", default_value = "10m", value_parser = parse_window)]
     pub duration: Duration,
 
     /// Say which of the names the rules of the namespace would not pass.
@@ -73,10 +71,6 @@ pub struct LearnArgs {
     #[arg(long)]
     pub policy: bool,
 
-    /// The format of the proposal.
-    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub output: LearnOutput,
-
     #[command(flatten)]
     pub scope: ScopeArgs,
 
@@ -84,23 +78,11 @@ pub struct LearnArgs {
     pub targets: TargetArgs,
 }
 
-/// The format of a proposal.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
-pub enum LearnOutput {
-    /// A manifest for kubectl
-    #[default]
-    Yaml,
-}
-
 /// Prints what was learned. Returns whether all names would pass, if they were compared with rules.
 ///
 /// # Errors
-/// The time is too long; the cluster or the collector does not answer; the rules cannot be read.
+/// The cluster or the collector does not answer; the rules cannot be read.
 pub(crate) async fn run(args: LearnArgs) -> anyhow::Result<bool> {
-    if args.duration > LONGEST_CAPTURE {
-        let error = format!("--for is over {} s", LONGEST_CAPTURE.as_secs());
-        return Err(UsageError(error).into());
-    }
     let access = match args.namespace.is_none() && args.targets.are_local() {
         true => None,
         false => Some(Access::new(&args.targets.cluster).await?),
@@ -156,10 +138,10 @@ fn notes(args: &LearnArgs, clients: &Clients, time: Duration, lost: u64) -> Vec<
         let words = "bytes of events came too fast: names may be missing.";
         notes.push(format!("{lost} {words}"));
     }
-    if clients.window.error() > 0 {
-        let error = clients.window.error();
+    if clients.window.left_out() > 0 {
+        let count = clients.window.left_out();
         notes.push(format!(
-            "More than 10,000 names: the rarest are left out, and a count may be {error} too high."
+            "More than 10,000 names: {count} answers with further ones are left out."
         ));
     }
     notes
@@ -198,7 +180,7 @@ fn compared(
         blocked += usize::from(verdicts.keys().any(Verdict::is_blocked));
         for (verdict, addresses) in verdicts {
             let mark = if verdict.is_blocked() { '✗' } else { '!' };
-            let addresses = few(addresses.iter(), FEW);
+            let addresses = few(addresses.iter(), output::MOST_NAMED);
             let times = asked.times();
             lines.push(format!("{mark} {name}, {times}: {addresses}: {verdict}"));
         }

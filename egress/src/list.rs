@@ -4,11 +4,10 @@ mod table;
 
 use std::collections::HashMap;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use futures_util::{StreamExt, stream};
 use proto::{
     facts::{ListedName, ObjectFacts, Program, Query, SetFacts, Status, UnallowedName},
-    text::json,
     timestamp::Timestamp,
 };
 use runtime::UsageError;
@@ -16,7 +15,7 @@ use serde::Serialize;
 
 use crate::{
     nodes::{leading, leading_collector},
-    output,
+    output::{self, Format},
     pattern::NamePattern,
     targets::{AT_ONCE, NamespaceArgs, Target, TargetArgs, Targets, Unreachable},
 };
@@ -39,25 +38,10 @@ pub struct ListArgs {
 
     /// The format of the list.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    pub output: ListOutput,
+    pub output: Format,
 
     #[command(flatten)]
     pub targets: TargetArgs,
-}
-
-/// The format of a list.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
-pub enum ListOutput {
-    /// A table with a line for each address
-    #[default]
-    #[value(alias = "table")]
-    Text,
-    /// The table with more columns
-    Wide,
-    /// JSON, one object
-    Json,
-    /// YAML, the same object
-    Yaml,
 }
 
 /// The list.
@@ -73,6 +57,8 @@ struct List {
     /// The names without a rule that clients asked for most.
     not_allowed_by_name: Vec<UnallowedName>,
     unreachable: Vec<Unreachable>,
+    /// The number of the collector's problems.
+    problems: usize,
     /// The number of ovn-writers that answered.
     #[serde(skip)]
     writers: usize,
@@ -148,12 +134,8 @@ pub(crate) async fn run(args: ListArgs) -> anyhow::Result<bool> {
         let of_name = resolvers.as_mut().and_then(|it| it.remove(name));
         listed.dns_resolvers = of_name.unwrap_or_default();
     }
-    output::line(&match args.output {
-        ListOutput::Text => table::table(&list, args.name.as_ref(), false),
-        ListOutput::Wide => table::table(&list, args.name.as_ref(), true),
-        ListOutput::Json => json(&list)?,
-        ListOutput::Yaml => serde_saphyr::to_string(&list)?.trim_end().to_owned(),
-    })?;
+    let text = |list: &List| table::table(list, args.name.as_ref());
+    output::line(&args.output.render(&list, text)?)?;
     if !list.unreachable.is_empty() {
         return Err(UsageError("the list is incomplete: not every program answers".into()).into());
     }
@@ -190,6 +172,7 @@ async fn names(args: &ListArgs, targets: &Targets, query: &Query) -> anyhow::Res
         names: Vec::new(),
         not_allowed_by_name: Vec::new(),
         unreachable,
+        problems: first.problems.listed.len() + first.problems.more,
         writers: 0,
         has_policies: false,
     };

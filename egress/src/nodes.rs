@@ -5,16 +5,16 @@ use proto::{
     text::{few, printable},
 };
 use runtime::UsageError;
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::targets::{Target, Targets, Unreachable};
+use crate::{
+    output::MOST_NAMED,
+    targets::{Target, Targets, Unreachable},
+};
 
 /// Fields that differ between nodes although they say the same: times and row numbers.
 const OF_A_NODE: [&str; 2] = ["sinceSeconds", "uuid"];
-
-/// The most nodes named in a line.
-const MOST_NAMED: usize = 5;
 
 /// Nodes with the same answer.
 #[derive(Serialize)]
@@ -51,6 +51,62 @@ impl<T> Group<T> {
     /// The nodes in a few words.
     pub(crate) fn named(&self) -> String {
         printable(&few(self.nodes.iter(), MOST_NAMED))
+    }
+}
+
+/// The answers of the writers to one question.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Writers<S, P> {
+    pub(crate) ovn_writers: Vec<Group<S>>,
+    /// That of the one that leads, or else of another one.
+    pub(crate) policy_writer: Option<OfPolicyWriter<P>>,
+    /// Further programs may be added.
+    pub(crate) unreachable: Vec<Unreachable>,
+}
+
+/// The answer of a policy-writer.
+#[derive(Serialize)]
+pub(crate) struct OfPolicyWriter<P> {
+    #[serde(skip)]
+    pub(crate) place: String,
+    /// Whether it leads.
+    pub(crate) leader: bool,
+    #[serde(flatten)]
+    pub(crate) answer: P,
+}
+
+impl<S: Serialize, P> Writers<S, P> {
+    /// Asks all writers. `parts` are what an ovn-writer, and what a policy-writer answers.
+    ///
+    /// # Errors
+    /// An answer has no JSON form.
+    pub(crate) async fn ask<A: Answer + DeserializeOwned>(
+        targets: &Targets,
+        path: &str,
+        parts: impl Fn(A) -> (Option<S>, Option<P>),
+    ) -> serde_json::Result<Self> {
+        let (ovn_writers, policy_writers) = tokio::join!(
+            targets.ask::<A>(Program::OvnWriter, path),
+            targets.ask::<A>(Program::PolicyWriter, path),
+        );
+        let (ovn_writers, mut unreachable) = Unreachable::split(ovn_writers);
+        let (policy_writers, more) = Unreachable::split(policy_writers);
+        unreachable.extend(more);
+        let sets = ovn_writers.into_iter();
+        let sets = sets.filter_map(|(target, it)| Some((target, parts(it).0?)));
+        let policy_writer = leading(policy_writers).and_then(|(target, it)| {
+            Some(OfPolicyWriter {
+                place: target.place.clone(),
+                leader: it.head().leader,
+                answer: parts(it).1?,
+            })
+        });
+        Ok(Self {
+            ovn_writers: groups(sets.collect())?,
+            policy_writer,
+            unreachable,
+        })
     }
 }
 

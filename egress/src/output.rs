@@ -21,6 +21,12 @@ use tokio::time::{Instant, interval_at};
 /// The time without an answer after which a terminal shows that the command waits.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The most lines of a kind; the rest is counted. The JSON has more.
+pub(crate) const MOST_LINES: usize = 40;
+
+/// The most things named in a line.
+pub(crate) const MOST_NAMED: usize = 5;
+
 /// Whether stderr has a line of progress.
 static IN_PROGRESS: AtomicBool = AtomicBool::new(false);
 

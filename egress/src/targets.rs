@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use proto::{
-    facts::{Head, Program, SCHEMA},
+    facts::{Head, LONGEST_CAPTURE, Program, SCHEMA},
     text::printable,
 };
 use runtime::{
@@ -116,6 +116,17 @@ fn parse_url(text: &str) -> anyhow::Result<ListenAddress> {
     Ok(address)
 }
 
+/// Parses how long a collector sends what it reads. A clap `value_parser`.
+pub(crate) fn parse_window(text: &str) -> anyhow::Result<Duration> {
+    let window = parse_duration(text)?;
+    let longest = LONGEST_CAPTURE.as_secs();
+    ensure!(
+        !window.is_zero() && window <= LONGEST_CAPTURE,
+        "it is 0, or over {longest} s"
+    );
+    Ok(window)
+}
+
 /// The `--inspect` port of a program in the chart.
 const fn port(program: Program) -> u16 {
     match program {
@@ -176,17 +187,7 @@ impl Target {
     /// # Errors
     /// The program cannot be reached, does not answer in time, or is another one.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
-        let asked = async {
-            match &self.route {
-                Route::Socket(address) => get_bytes(open(address).await?, path).await,
-                Route::Forward { pods, pod } => {
-                    let forwarded = cluster::forward(pods, pod, port(self.kind)).await?;
-                    let answer = get_bytes(forwarded.connection, path).await;
-                    forwarded.failure.explain(answer).await
-                }
-            }
-        };
-        self.read(&self.in_time(asked).await?)
+        self.read(&self.get(path, get_bytes).await?)
     }
 
     /// The answer, if it is one of this kind of program.
@@ -212,6 +213,16 @@ impl Target {
     /// # Errors
     /// As for [`Target::ask`].
     pub(crate) async fn stream(&self, path: &str) -> Result<Incoming, UsageError> {
+        let body = self.get(path, get).await;
+        body.map_err(|error| UsageError(format!("no answer of the {self}: {error:#}")))
+    }
+
+    /// The answer to a GET, which `get` sends, within the time-out.
+    async fn get<T>(
+        &self,
+        path: &str,
+        get: impl AsyncFnOnce(Box<dyn Connection>, &str) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
         let asked = async {
             match &self.route {
                 Route::Socket(address) => get(open(address).await?, path).await,
@@ -222,27 +233,19 @@ impl Target {
                 }
             }
         };
-        let body = self.in_time(asked).await;
-        body.map_err(|error| UsageError(format!("no answer of the {self}: {error:#}")))
-    }
-
-    async fn in_time<T>(
-        &self,
-        asked: impl Future<Output = anyhow::Result<T>>,
-    ) -> anyhow::Result<T> {
         let answer = timeout(self.timeout, asked).await;
-        answer.unwrap_or_else(|_elapsed| Err(no_answer(self.timeout)))
+        answer.unwrap_or_else(|_elapsed| {
+            let timeout = format_duration(self.timeout);
+            Err(anyhow!(
+                "no answer in {timeout}; --request-timeout allows more time"
+            ))
+        })
     }
 }
 
 async fn open(address: &ListenAddress) -> anyhow::Result<Box<dyn Connection>> {
     let connection = connect(address).await;
     connection.map_err(|error| anyhow!("{error}; does it run with --inspect {address}?"))
-}
-
-fn no_answer(timeout: Duration) -> anyhow::Error {
-    let timeout = format_duration(timeout);
-    anyhow!("no answer in {timeout}; --request-timeout allows more time")
 }
 
 /// The running programs.
@@ -257,7 +260,7 @@ impl TargetArgs {
     /// [`UsageError`]: there is no cluster, or it does not list its pods.
     pub(crate) async fn find(&self) -> anyhow::Result<Targets> {
         if !self.are_local() {
-            return Access::new(&self.cluster).await?.targets().await;
+            return Ok(Access::new(&self.cluster).await?.targets().await?);
         }
         Ok(self.find_local())
     }

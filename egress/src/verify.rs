@@ -6,19 +6,12 @@ use proto::{
     text::{few, printable},
 };
 use runtime::UsageError;
-use serde::Serialize;
 
 use crate::{
-    nodes::{Group, groups, indented, leading},
-    output::{self, Format},
-    targets::{TargetArgs, Unreachable},
+    nodes::{OfPolicyWriter, Writers, indented},
+    output::{self, Format, MOST_LINES, MOST_NAMED},
+    targets::TargetArgs,
 };
-
-/// The most objects that are listed; the rest is counted. The JSON has more.
-const MOST: usize = 40;
-
-/// The most addresses in a line.
-const MOST_NAMED: usize = 5;
 
 /// Compares the statuses with OVN's databases and with the objects of DNSResolvers once, and prints the differences.
 ///
@@ -38,21 +31,7 @@ pub struct VerifyArgs {
 }
 
 /// The comparisons of the writers.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Comparisons {
-    ovn_writers: Vec<Group<Comparison>>,
-    policy_writer: Option<OfPolicyWriter>,
-    unreachable: Vec<Unreachable>,
-}
-
-#[derive(Serialize)]
-struct OfPolicyWriter {
-    #[serde(skip)]
-    place: String,
-    #[serde(flatten)]
-    answer: PolicyComparison,
-}
+type Comparisons = Writers<Comparison, PolicyComparison>;
 
 /// Prints the differences. Returns whether there are none.
 ///
@@ -60,27 +39,12 @@ struct OfPolicyWriter {
 /// [`UsageError`]: a side cannot be read, or stdout cannot be written.
 pub(crate) async fn run(args: VerifyArgs) -> anyhow::Result<bool> {
     let targets = args.targets.find().await?;
-    let (answers, of_policies) = tokio::join!(
-        targets.ask::<Verification>(Program::OvnWriter, VERIFY),
-        targets.ask::<Verification>(Program::PolicyWriter, VERIFY),
-    );
-    if answers.is_empty() && of_policies.is_empty() {
+    if targets.all.iter().all(|it| it.kind == Program::Collector) {
         let error = "there is no writer to ask: give --ovn-writer or --policy-writer";
         return Err(UsageError(error.to_owned()).into());
     }
-    let (answers, mut unreachable) = Unreachable::split(answers);
-    let (of_policies, more) = Unreachable::split(of_policies);
-    unreachable.extend(more);
-    let answers = answers.into_iter();
-    let answers = answers.filter_map(|(target, it)| Some((target, it.ovn_writer?)));
-    let comparisons = Comparisons {
-        ovn_writers: groups(answers.collect())?,
-        policy_writer: leading(of_policies).and_then(|(target, it)| {
-            let (place, answer) = (target.place.clone(), it.policy_writer?);
-            Some(OfPolicyWriter { place, answer })
-        }),
-        unreachable,
-    };
+    let parts = |it: Verification| (it.ovn_writer, it.policy_writer);
+    let comparisons = Comparisons::ask(&targets, VERIFY, parts).await?;
     output::line(&args.output.render(&comparisons, Comparisons::text)?)?;
     comparisons.outcome()
 }
@@ -92,7 +56,7 @@ impl Comparisons {
             lines.push(format!("ovn-writer {}:", group.named()));
             lines.extend(indented(&group.answer.to_string()));
         }
-        if let Some(OfPolicyWriter { place, answer }) = &self.policy_writer {
+        if let Some(OfPolicyWriter { place, answer, .. }) = &self.policy_writer {
             lines.push(format!("policy-writer {}:", printable(place)));
             lines.extend(indented(&of_policies(answer)));
         }
@@ -123,10 +87,10 @@ impl Comparisons {
 }
 
 fn of_policies(comparison: &PolicyComparison) -> String {
-    let shown = comparison.differences.iter().take(MOST);
+    let shown = comparison.differences.iter().take(MOST_LINES);
     let mut lines: Vec<String> = shown.flat_map(of_object).collect();
     let differing = comparison.differences.len() + comparison.more_differences;
-    let more = differing.saturating_sub(MOST);
+    let more = differing.saturating_sub(MOST_LINES);
     if more > 0 {
         lines.push(format!(
             "and {more} more objects that differ: `-o json` has more"
@@ -166,6 +130,7 @@ mod tests {
     use proto::facts::Reason;
 
     use super::*;
+    use crate::nodes::Group;
 
     fn outcome(
         set: Option<Comparison>,
@@ -178,6 +143,7 @@ mod tests {
             })),
             policy_writer: policies.map(|answer| OfPolicyWriter {
                 place: "p".to_owned(),
+                leader: true,
                 answer,
             }),
             unreachable: Vec::new(),

@@ -33,15 +33,25 @@ impl Forbidden {
     }
 }
 
+/// The words of [`Forbidden::as_str`] and further ones, as a slice.
+#[macro_export]
+macro_rules! forbidden_and {
+    ($($more:literal),+ $(,)?) => {
+        &[
+            "unspecified",
+            "loopback",
+            "link-local",
+            "multicast",
+            "broadcast",
+            "cloud-metadata",
+            $($more),+
+        ]
+    };
+}
+
 /// Every reason for which the collector refuses an address of an answer: [`Forbidden::as_str`], `deny-answer` for what the
 /// administrator denies, and what belongs to the cluster.
-pub const GUARDS: &[&str] = &[
-    "unspecified",
-    "loopback",
-    "link-local",
-    "multicast",
-    "broadcast",
-    "cloud-metadata",
+pub const GUARDS: &[&str] = forbidden_and![
     "deny-answer",
     "api-server",
     "service-cidr",

@@ -40,18 +40,8 @@ impl Skip {
     ];
 
     /// Every value of [`Skip::as_str`].
-    pub const WORDS: &[&str] = &[
-        "unparsable",
-        "unspecified",
-        "loopback",
-        "link-local",
-        "multicast",
-        "broadcast",
-        "cloud-metadata",
-        "deny-answer",
-        "cluster",
-        "family-not-in-use",
-    ];
+    pub const WORDS: &[&str] =
+        proto::forbidden_and!["unparsable", "deny-answer", "cluster", "family-not-in-use"];
 
     /// The value for metric labels.
     pub fn as_str(self) -> &'static str {

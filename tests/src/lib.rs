@@ -14,6 +14,7 @@
 //! - [`upstream`]: a scripted DNS server.
 //! - [`dns`], [`store`], [`admin`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]:
 //!   clients and checks.
+//! - [`faults`]: what a person is told of a fault.
 //! - [`wait`]: waiting for a condition; [`soak`]: the length of tests; [`cpu_wakeup`]: keeps processors awake during a
 //!   bench.
 //! - [`path_latency`]: the time of each leg from an answer to the first packet.
@@ -37,6 +38,7 @@ pub mod cpu_wakeup;
 pub mod datapath;
 pub mod dns;
 pub mod dnstap;
+pub mod faults;
 pub mod kube;
 pub mod network;
 pub mod node;

@@ -1,12 +1,12 @@
 //! What is known of a name or an address.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use proto::{
     api::DnsName,
     facts::{AnswerFacts, Asked, RuleFault, RuleFaultKind, Subject, SubjectFacts},
 };
-use runtime::store::ObjectKey;
+use runtime::store::{BadObject, ObjectKey};
 use tokio::sync::oneshot;
 
 use crate::facts::InspectSources;
@@ -25,7 +25,8 @@ impl InspectSources {
             Ok(subject) => self.facts_of(subject, asked).await?,
             Err(_) => (SubjectFacts::default(), false),
         };
-        facts.rule_faults = rule_faults(&self.rules.overview.borrow(), asked);
+        let bad = self.process.bad_objects.list();
+        facts.rule_faults = rule_faults(&self.rules.overview.borrow(), &bad, asked);
         Some((facts, leader))
     }
 
@@ -93,12 +94,18 @@ fn near_misses(name: &DnsName) -> impl Iterator<Item = DnsName> {
 
 /// Rules that are not applied or not known, at most ten of a kind; and rules that have the text as a name, as far as the
 /// overview lists them.
-fn rule_faults(overview: &BySource<Arc<Overview>>, asked: &Asked) -> Vec<RuleFault> {
-    let about = |source: Source, key: Option<&ObjectKey>, fault, reason: Option<&str>| RuleFault {
-        fault,
-        kind: source.to_string(),
-        object: key.map(ToString::to_string),
-        reason: reason.map(ToOwned::to_owned),
+fn rule_faults(
+    overview: &BySource<Arc<Overview>>,
+    bad: &[BadObject],
+    asked: &Asked,
+) -> Vec<RuleFault> {
+    let about = |source: Source, object: Option<&dyn fmt::Display>, fault, reason: Option<&str>| {
+        RuleFault {
+            fault,
+            kind: source.to_string(),
+            object: object.map(ToString::to_string),
+            reason: reason.map(ToOwned::to_owned),
+        }
     };
     let counts = |key: &ObjectKey| {
         asked
@@ -106,32 +113,43 @@ fn rule_faults(overview: &BySource<Arc<Overview>>, asked: &Asked) -> Vec<RuleFau
             .as_ref()
             .is_none_or(|it| *it == key.namespace)
     };
-    let (mut refused, mut unreadable, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    // The place of a file has no namespace.
+    let is_in_namespace = |place: &str| {
+        let namespace = place.split_once('/').map_or("", |(front, _)| front);
+        namespace.is_empty() || asked.namespace.as_ref().is_none_or(|it| it == namespace)
+    };
+    let text = asked.text();
+    let (mut refused, mut empty) = (Vec::new(), Vec::new());
+    let (mut unreadable, mut left_out) = (Vec::new(), Vec::new());
     for (source, it) in overview.iter() {
         for (key, faults) in it.faults.iter().filter(|(key, _)| counts(key)) {
-            if let Err((text, _)) = &asked.subject {
-                let subjects = faults.get(Fault::NameRefused).into_iter();
-                let subjects = subjects.flat_map(|subjects| &subjects.listed);
-                let subjects = subjects.filter(|subject| Fault::is_about(subject, text));
-                refused.extend(
-                    subjects
-                        .map(|it| about(source, Some(key), RuleFaultKind::NameRefused, Some(it))),
-                );
+            let subjects = faults.get(Fault::NameRefused).into_iter();
+            let subjects = subjects.flat_map(|subjects| &subjects.listed);
+            let subjects = subjects.filter(|subject| Fault::is_about(subject, &text));
+            refused.extend(
+                subjects.map(|it| about(source, Some(key), RuleFaultKind::NameRefused, Some(it))),
+            );
+            if faults.get(Fault::NoDestination).is_some() {
+                empty.push(about(source, Some(key), RuleFaultKind::NoDestination, None));
             }
             if faults.get(Fault::ObjectLeftOut).is_some() {
                 left_out.push(about(source, Some(key), RuleFaultKind::RulesLeftOut, None));
             }
         }
-        let unknown = it.undecodable.iter();
-        unreadable.extend(
-            unknown.map(|key| about(source, Some(key), RuleFaultKind::RulesUnreadable, None)),
-        );
+        // The kind of an object that cannot be decoded has no group.
+        let kind = source.kind().split('.').next();
+        let bad = bad.iter().filter(|it| Some(it.kind.as_str()) == kind);
+        let bad = bad.filter(|it| is_in_namespace(&it.place));
+        unreadable.extend(bad.map(|it| {
+            let (place, fault) = (&it.place, RuleFaultKind::RulesUnreadable);
+            about(source, Some(place), fault, Some(&it.fault))
+        }));
     }
     let out_of_sync = overview.out_of_sync();
     let out_of_sync = out_of_sync
         .map(|(source, why)| about(source, None, RuleFaultKind::RulesOutOfSync, Some(why)))
         .collect();
-    let all = [refused, out_of_sync, unreadable, left_out].into_iter();
+    let all = [refused, empty, out_of_sync, unreadable, left_out].into_iter();
     all.flat_map(|faults| faults.into_iter().take(MOST))
         .collect()
 }

@@ -158,11 +158,7 @@ impl Publisher {
             fruitless_lookups: self.names.fruitless_lookups(asked.unwrap_or(rule_name)),
             no_address: self.no_address(rule_name, entry),
             failures: failing.take(MAX_FAILING).collect(),
-            left_out: if entry.is_used() && entry.rule_use().denied {
-                entry.evicted().addresses
-            } else {
-                0
-            },
+            left_out: entry.evicted().addresses,
             failed_writes: of_name.map_or(0, |it| it.failures),
         }
     }

@@ -54,10 +54,12 @@ impl Fault {
         matches!(self, Self::DenyRuleByName | Self::AnnotationClamped)
     }
 
-    /// Whether a subject of [`Fault::NameRefused`] is a rule with this text as its name.
+    /// Whether a subject of [`Fault::NameRefused`] is a rule with this text as its name. The dot at its end does not matter.
     pub fn is_about(subject: &str, text: &str) -> bool {
-        let rest = subject.strip_prefix(quoted(text).as_str());
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        [text, text.trim_end_matches('.')].into_iter().any(|text| {
+            let rest = subject.strip_prefix(quoted(text).as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        })
     }
 
     /// The explanation, which the subjects follow.

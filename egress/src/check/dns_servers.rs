@@ -7,7 +7,7 @@ use std::{
 
 use kube::ResourceExt;
 use proto::{
-    facts::{CollectorFacts, StreamFacts, StreamState},
+    facts::{CollectorFacts, StreamState},
     text::few,
 };
 use tokio::time::{Instant, sleep};
@@ -15,10 +15,10 @@ use tokio::time::{Instant, sleep};
 use super::{
     facts::Facts,
     pods::is_ready,
-    programs::{ASK, MOST_NAMED, Programs, answers},
+    programs::{Programs, answers, problems, tell},
     report::{Finding, Mark, Report, Topic, counted},
 };
-use crate::targets::Targets;
+use crate::{output::MOST_NAMED, targets::Targets};
 
 /// Between two questions to the collectors.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -26,6 +26,9 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// The versions from which on a fault of the plugin `dnstap` is mended.
 const SEVERAL_LINES: [u32; 3] = [1, 10, 1];
 const FLUSHES: [u32; 3] = [1, 13, 2];
+
+/// The codes of problems with streams.
+pub(crate) const STREAMS: [&str; 2] = ["DnsServerSendsNoDnstap", "DnsServerForwardsProbes"];
 
 /// CoreDNS's pods and their versions.
 pub(crate) fn coredns(facts: &Facts) -> Vec<Finding> {
@@ -129,8 +132,10 @@ pub(crate) async fn wait_for_streams(targets: &Targets, patience: Duration) -> R
 pub(crate) fn streams(programs: &Programs) -> Vec<Finding> {
     let mut topic = Topic::new("dnstap streams");
     if collectors(programs).next().is_none() {
-        topic.unknown("no collector answers", ASK);
+        topic.unknown("no collector answers", "see the line about collectors");
     }
+    let of_streams = problems(&programs.collectors, |code| STREAMS.contains(&code));
+    tell(&mut topic, of_streams);
     for (program, collector) in collectors(programs) {
         if collector.streams.is_empty() {
             topic.unknown(
@@ -138,8 +143,13 @@ pub(crate) fn streams(programs: &Programs) -> Vec<Finding> {
                 "name DNS servers (dns.services, --resolver), and keep flush probes on (--flush-probe)",
             );
         }
-        for stream in &collector.streams {
-            of_stream(&mut topic, program, stream);
+        let mut streams = collector.streams.iter();
+        if let Some(it) = streams.find(|it| it.state == StreamState::Trying) {
+            let server = it.server;
+            topic.unknown(
+                format!("the {program} has not received anything from DNS server {server} yet"),
+                "check again in half a minute",
+            );
         }
     }
     let servers = collectors(programs).flat_map(|(_, it)| &it.streams);
@@ -151,25 +161,6 @@ pub(crate) fn streams(programs: &Programs) -> Vec<Finding> {
             counted(programs.collectors.len(), "collector")
         )
     })
-}
-
-fn of_stream(topic: &mut Topic, program: &str, stream: &StreamFacts) {
-    let (server, name) = (stream.server, &stream.name);
-    match stream.state {
-        StreamState::Streaming => {}
-        StreamState::NotStreaming => topic.fault(
-            format!("DNS server {server} is not streaming to the {program}: no probe came back for 30 s (block of {name})"),
-            "see the lines about the Corefile, NetworkPolicies of both namespaces, and CoreDNS's log; restart CoreDNS if it lost the collector",
-        ),
-        StreamState::Forwards => topic.warn(
-            format!("DNS server {server} forwards the probes of the {program}, so its stream may be a second late"),
-            "give a name that this block answers by itself: dns.flushNames",
-        ),
-        StreamState::Trying => topic.unknown(
-            format!("the {program} has not received anything from DNS server {server} yet"),
-            "check again in half a minute",
-        ),
-    }
 }
 
 #[cfg(test)]

@@ -15,11 +15,13 @@ use serde_json::Value;
 use super::{
     facts::Facts,
     gather::requests::{find, list},
-    programs::MOST_NAMED,
     report::{Finding, Topic},
     seen::Seen,
 };
-use crate::targets::{AT_ONCE, has_ended};
+use crate::{
+    output::MOST_NAMED,
+    targets::{AT_ONCE, has_ended},
+};
 
 /// The most name servers that the kubelet writes (resolv.conf(5), `MAXNS`).
 const MAX_SERVERS: usize = 3;

@@ -8,11 +8,10 @@ use proto::{facts::Program, text::few};
 
 use super::{
     facts::Facts,
-    programs::MOST_NAMED,
     report::{Finding, Topic},
     workloads::{COMPONENT, INSTANCE, Workload},
 };
-use crate::targets::has_ended;
+use crate::{output::MOST_NAMED, targets::has_ended};
 
 pub(crate) const LIST: &str =
     "you need the rights to list pods, Deployments and DaemonSets in the namespace of the chart";

@@ -4,24 +4,29 @@ use std::collections::BTreeSet;
 
 use proto::{
     api::DnsName,
-    facts::{Idle, OvnWriterFacts, Problem, Program, Status},
+    facts::{Idle, OvnWriterFacts, Problem, Program},
     text::few,
 };
 
 use super::{
+    dns_servers::STREAMS,
     facts::Facts,
-    programs::{ASK, MOST_NAMED, Programs, Reported, answers, knowing, tell, unanswered},
+    programs::{Programs, Reported, answers, knowing, problems, tell, unanswered},
     report::{Finding, Topic, counted},
 };
+use crate::output::MOST_NAMED;
 
-/// The codes of problems that the topic of dnstap streams tells.
-const STREAMS: [&str; 2] = ["DnsServerSendsNoDnstap", "DnsServerForwardsProbes"];
+/// The code of a problem that the topic of address sets tells.
+const SET_DIFFERS: &str = "SetDiffers";
+
+/// What to do where no program of a kind answers.
+const SEE_ABOVE: &str = "see the lines above";
 
 /// The source of names that needs a policy-writer.
 const DNS_RESOLVER: &str = "dnsresolver";
 
 /// Whether all replicas answer, with one version, and one leads.
-fn replicas(name: &'static str, all: &[Reported<Status>], docs: &str) -> Topic {
+fn replicas(name: &'static str, all: &[Reported], docs: &str) -> Topic {
     let mut topic = Topic::new(name);
     if all.is_empty() {
         topic.fault("none is running", "see the lines about pods");
@@ -50,7 +55,7 @@ fn replicas(name: &'static str, all: &[Reported<Status>], docs: &str) -> Topic {
 }
 
 /// What the replicas that answered look like.
-fn well(all: &[Reported<Status>]) -> String {
+fn well(all: &[Reported]) -> String {
     let version = answers(all).map(|(_, it)| it.head.version.as_str()).next();
     let leader = answers(all).find(|(_, it)| it.head.leader);
     let leader = leader.map_or("", |(program, _)| program);
@@ -70,7 +75,7 @@ pub(crate) fn collectors(programs: &Programs) -> Vec<Finding> {
 pub(crate) fn names(programs: &Programs) -> Vec<Finding> {
     let mut topic = Topic::new("Rules and names");
     let Some((program, status)) = knowing(&programs.collectors) else {
-        topic.unknown("no collector answers", ASK);
+        topic.unknown("no collector answers", SEE_ABOVE);
         return topic.into();
     };
     let problems = status.problems.listed.iter();
@@ -78,6 +83,12 @@ pub(crate) fn names(programs: &Programs) -> Vec<Finding> {
     tell(&mut topic, problems.map(|it| (program, it)));
     of_more(&mut topic, status.problems.more);
     let count = status.collector.as_ref().map_or(0, |it| it.name_count);
+    if count == 0 {
+        topic.warn(
+            "no rule has a name, so no address set is made",
+            "make a first rule: docs/install.md#a-first-rule; in a folder: docs/without-kubernetes.md#a-rule",
+        );
+    }
     topic.or_ok(|| {
         format!(
             "{}, none in trouble, none over a limit",
@@ -104,30 +115,16 @@ pub(crate) fn writers(programs: &Programs, has_none: Option<&str>) -> Vec<Findin
     if all.is_empty() {
         topic.fault("none is running", "see the lines about pods and nodes");
     }
-    let mut lost = Vec::new();
     let (mut standby, mut dry) = (0, Vec::new());
     for (program, facts) in sets_of(programs) {
-        lost.extend(database(facts).map(|problem| (program, problem)));
         match facts.idle {
             Some(Idle::DryRun) => dry.push(program),
             Some(Idle::Standby) => standby += 1,
             None => {}
         }
     }
-    // Without its database the writer lists that as a problem, too. The topic of address sets tells which ones differ.
-    let is_lost = |program: &str| lost.iter().any(|(it, _)| *it == program);
-    let others = answers(all).flat_map(|(program, status)| {
-        let listed = status.problems.listed.iter();
-        let listed = listed.filter(|it| it.code != "SetDiffers");
-        listed.map(move |it| (program, it))
-    });
-    let others = others.filter(|(program, it)| it.code != "Condition" || !is_lost(program));
-    tell(
-        &mut topic,
-        lost.iter()
-            .map(|(program, it)| (*program, it))
-            .chain(others),
-    );
+    // The topic of address sets tells which ones differ.
+    tell(&mut topic, problems(all, |code| code != SET_DIFFERS));
     if standby > 0 && standby == all.len() {
         topic.fault(
             format!("none of {standby} writes: all stand by"),
@@ -157,58 +154,38 @@ fn sets_of(programs: &Programs) -> impl Iterator<Item = (&str, &OvnWriterFacts)>
     all.filter_map(|(program, status)| Some((program, status.ovn_writer.as_ref()?)))
 }
 
-fn database(facts: &OvnWriterFacts) -> Option<Problem> {
-    let database = &facts.database;
-    if database.is_connected {
-        return None;
-    }
-    let what = "no connection to the database";
-    let remedy = "see that this database runs; in a cluster ovnWriter.interconnect.runDir and .socket (or \
-                  ovnWriter.central.remotes) name it, elsewhere --nb";
-    Some(Problem::fault("NoDatabase", &database.remote, what, remedy))
-}
-
 /// The sets of all databases, and whether rules refer to them; `has_none` says why no ovn-writer compares them, if there should be
 /// none.
 pub(crate) fn sets(programs: &Programs, has_none: Option<&str>) -> Vec<Finding> {
     let mut topic = Topic::new("Address sets");
-    let all = &programs.comparisons;
-    if all.is_empty() {
-        match has_none {
-            Some(why) => topic.warn(
-                format!("not compared with the statuses: {why}"),
-                "see docs/troubleshooting.md#see-the-address-sets",
-            ),
-            None => topic.unknown(
-                "no ovn-writer runs that compares them",
-                "see the lines above",
-            ),
-        }
+    let all = &programs.writers;
+    if let (true, Some(why)) = (all.is_empty(), has_none) {
+        topic.warn(
+            format!("not compared with the statuses: {why}"),
+            "see docs/troubleshooting.md#see-the-address-sets",
+        );
         return topic.into();
     }
-    unanswered(&mut topic, all);
-    let remedy = "see `egress verify` and the log of this ovn-writer; if another program writes these rows, stop it";
-    let mut problems = Vec::new();
-    let mut objects = 0;
-    for (program, verification) in answers(all) {
-        let Some(comparison) = &verification.ovn_writer else {
-            continue;
-        };
-        objects = objects.max(comparison.objects);
-        if let Some(why) = &comparison.not_compared {
-            topic.unknown(
-                format!("the {program} has not compared them: {why}"),
-                remedy,
-            );
-        }
-        problems.extend(comparison.differences.iter().map(|set| {
-            let sentence = "the set differs from the statuses";
-            (
-                program,
-                Problem::fault("SetDiffers", set.to_string(), sentence, remedy),
-            )
-        }));
+    let answered = answers(all).count();
+    if answered == 0 {
+        topic.unknown("no ovn-writer answers that compares them", SEE_ABOVE);
+        return topic.into();
     }
+    let remedy = "see `egress verify` and the log of this ovn-writer; if another program writes these rows, stop it";
+    for (program, status) in answers(all) {
+        let mut conditions = status.conditions.iter();
+        if let Some(it) = conditions.find(|it| !it.holds) {
+            let why = it.reason.as_deref().unwrap_or_default();
+            let seen = format!("the {program} has not compared them: {}: {why}", it.name);
+            topic.unknown(seen, SEE_ABOVE);
+        }
+    }
+    let differing = problems(all, |code| code == SET_DIFFERS).map(|(program, it)| {
+        let set = format!("{}, {}", it.subject, it.sentence);
+        let sentence = "the set differs from the statuses";
+        (program, Problem::fault(SET_DIFFERS, set, sentence, remedy))
+    });
+    let mut found: Vec<(&str, Problem)> = differing.collect();
     // A name whose last rule went keeps its object for ten minutes.
     let collector = knowing(&programs.collectors);
     let without_rule = collector.and_then(|(_, status)| status.collector.as_ref());
@@ -219,20 +196,18 @@ pub(crate) fn sets(programs: &Programs, has_none: Option<&str>) -> Vec<Finding> 
     for (program, facts) in sets_of(programs) {
         let unreferenced = facts.unreferenced.iter();
         let unreferenced = unreferenced.filter(|name| !without_rule.contains(name));
-        problems.extend(unreferenced.map(|name| {
+        found.extend(unreferenced.map(|name| {
             let sentence = "no rule in OVN's database refers to its sets, so they pass no packets";
             let remedy = "see that ovn-kubernetes runs, and the status of the EgressFirewall with this name: kubectl get egressfirewalls -A; without ovn-kubernetes, \
-                          name the set in an ACL";
+                          name the set in an ACL (docs/without-kubernetes.md#an-acl)";
             (program, Problem::fault("NoRule", name.as_str(), sentence, remedy))
         }));
     }
-    tell(
-        &mut topic,
-        problems.iter().map(|(program, it)| (*program, it)),
-    );
+    tell(&mut topic, found.iter().map(|(program, it)| (*program, it)));
     topic.or_ok(|| {
-        let objects = counted(objects, "object");
-        let places = counted(all.len(), "ovn-writer");
+        let objects = sets_of(programs).map(|(_, it)| it.objects).max();
+        let objects = counted(objects.unwrap_or(0), "object");
+        let places = counted(answered, "ovn-writer");
         format!("the same as the statuses of {objects}, at {places}")
     })
 }
@@ -259,7 +234,7 @@ pub(crate) fn local_policy_writers(programs: &Programs) -> Vec<Finding> {
     let mut findings = topic.or_ok(|| well(all));
     let mut topic = Topic::new("DNSResolvers");
     let Some((program, status)) = knowing(all) else {
-        topic.unknown("no policy-writer answers", ASK);
+        topic.unknown("no policy-writer answers", SEE_ABOVE);
         findings.extend(Vec::from(topic));
         return findings;
     };

@@ -9,10 +9,12 @@ use runtime::store::ObjectKey;
 
 use super::{
     facts::{Corefile, Facts},
-    programs::MOST_NAMED,
     report::{Finding, Topic},
 };
-use crate::corefile::{self, Imports, KEY, Line, Scope, bypasses, findings, parse};
+use crate::{
+    corefile::{self, Imports, KEY, Line, Scope, bypasses, findings, parse},
+    output::MOST_NAMED,
+};
 
 /// The endpoints of a collector's Service, as a Corefile names them.
 pub(crate) struct Endpoints {
@@ -159,7 +161,7 @@ pub(crate) fn node_local(facts: &Facts) -> Vec<Finding> {
         let (key, line) = (found.key, finding.line);
         topic.fault(
             format!("ConfigMap {key}, line {line}: {}", finding.words),
-            "egress corefile patch --configmap --node-local: docs/corefile.md#nodelocal-dnscache",
+            "name the cluster's DNS in the `forward` line of this block: docs/corefile.md#nodelocal-dnscache",
         );
     }
     topic.or_ok(|| {

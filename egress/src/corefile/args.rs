@@ -20,16 +20,12 @@ pub struct CorefileArgs {
 pub enum CorefileAction {
     /// Adds the `dnstap` lines to every server block that answers for names outside of the cluster.
     ///
-    /// Everything else stays as it is. With `--configmap` the output is a ConfigMap, too.
+    /// Everything else stays as it is.
     Patch(PatchArgs),
     /// Prints which answers the collector does not see, and which plugins hide names.
     ///
     /// Exit status 1: there are answers that it does not see.
     Check(InputArgs),
-    /// Writes a Corefile from the configuration of OpenShift's DNS operator.
-    ///
-    /// The input is the `spec` of its `DNS` object. The output has a server block for each of its servers, with zones and upstreams.
-    Render(RenderArgs),
 }
 
 /// The domains of the cluster's own names.
@@ -75,7 +71,7 @@ pub struct LineArgs {
     /// The `extra` of the `dnstap` lines: the secret in the collector's `--secret-file`.
     ///
     /// It has the characters A-Z, a-z, 0-9, `_` and `-`. Default: none.
-    #[arg(long, value_name = "TEXT", requires = "dnstap", hide_default_value = true, value_parser = parse_extra)]
+    #[arg(long, value_name = "TEXT", hide_default_value = true, value_parser = parse_extra)]
     pub extra: Option<String>,
 }
 
@@ -92,10 +88,6 @@ pub struct InputArgs {
 
     #[command(flatten)]
     pub scope: ScopeArgs,
-
-    /// The input is a ConfigMap, as `kubectl get -o yaml` prints it.
-    #[arg(long)]
-    pub configmap: bool,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -107,27 +99,15 @@ pub struct PatchArgs {
     #[arg(long)]
     pub remove: bool,
 
-    /// Change the Corefile of a NodeLocal DNSCache, so that it asks the cluster's CoreDNS for all names.
-    ///
-    /// The CoreDNS of a NodeLocal DNSCache has no dnstap plugin.
-    #[arg(long, conflicts_with_all = ["remove", "dnstap", "live"])]
-    pub node_local: bool,
-
-    /// The address of the cluster's CoreDNS, for `--node-local`.
-    ///
-    /// Default: the address in the `forward` line for the cluster domain.
-    #[arg(long, value_name = "ADDRESS", requires = "node_local")]
-    pub cluster_dns: Option<String>,
-
     /// Find the collectors' Services and CoreDNS's ConfigMap in the cluster, and print the difference.
     ///
     /// Where the Corefile imports the keys of `coredns-custom`, as on k3s and AKS, the lines become a key of that ConfigMap.
-    #[arg(long, conflicts_with_all = ["file", "configmap"])]
+    #[arg(long, conflicts_with = "file")]
     pub live: bool,
 
     /// Apply the difference, wait until CoreDNS has loaded it, and print which DNS servers stream.
     ///
-    /// The command asks first at a terminal. Exit status 1: a server does not stream.
+    /// The command asks first at a terminal. Exit status 1: a server does not stream. 2: the streams cannot be seen.
     #[arg(long, requires = "live")]
     pub apply: bool,
 
@@ -143,24 +123,6 @@ pub struct PatchArgs {
 
     #[command(flatten)]
     pub cluster: AccessArgs,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct RenderArgs {
-    /// The file with the servers, as YAML; `-` is stdin.
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-
-    /// The lines of every block.
-    #[command(flatten)]
-    pub line: LineArgs,
-
-    #[command(flatten)]
-    pub scope: ScopeArgs,
-
-    /// The port that CoreDNS listens on.
-    #[arg(long, value_name = "PORT", default_value = "5353")]
-    pub port: u16,
 }
 
 impl LineArgs {

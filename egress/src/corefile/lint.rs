@@ -86,14 +86,6 @@ impl Scope {
         block.keys.iter().any(|key| !self.is_own(&zone(key)))
     }
 
-    /// The zones of the block that are neither the cluster's nor the root.
-    pub(crate) fn foreign_zones(&self, block: &Block) -> Vec<String> {
-        let zones = block.keys.iter().map(|key| zone(key));
-        zones
-            .filter(|zone| !zone.is_empty() && !self.is_own(zone))
-            .collect()
-    }
-
     /// Whether the block is for the cluster domain.
     pub(crate) fn is_cluster(&self, block: &Block) -> bool {
         let mut keys = block.keys.iter();
@@ -246,7 +238,7 @@ pub(crate) fn bypasses(corefile: &Corefile, scope: &Scope) -> Vec<Finding> {
         let past: Vec<&str> = upstreams(block).filter(|it| !own.contains(it)).collect();
         if !streams && !past.is_empty() {
             let words = format!(
-                "`{}` sends names past the cluster's DNS, to {}: the collector does not receive the answers (egress corefile patch --node-local)",
+                "`{}` sends names past the cluster's DNS, to {}: the collector does not receive the answers",
                 block.keys.join(" "),
                 past.join(" ")
             );

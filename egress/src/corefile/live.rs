@@ -98,14 +98,11 @@ pub(super) async fn run(args: &PatchArgs) -> anyhow::Result<bool> {
     if args.remove {
         return Ok(true);
     }
-    let targets = match access.targets().await {
-        Ok(targets) => targets,
-        Err(error) => {
-            let said = format!("Run `egress check` later: {error:#}");
-            output::line(&said)?;
-            return Ok(true);
-        }
-    };
+    let targets = access.targets().await.map_err(|UsageError(why)| {
+        UsageError(format!(
+            "the streams cannot be seen, run `egress check` later: {why}"
+        ))
+    })?;
     let patience = PATIENCE * u32::from(!diff.is_empty());
     let report = wait_for_streams(&targets, patience).await;
     output::line(&report.text())?;

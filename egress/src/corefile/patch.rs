@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 
-use anyhow::{Context, bail};
-
 use super::{
-    lint::{Finding, INDENT, Line, Scope, said},
+    lint::{INDENT, Line, Scope, said},
     parse::{Block, Directive, Imports, SyntaxError, parse},
 };
 
@@ -182,58 +180,6 @@ pub(super) fn remove(
         };
         text.replace_range(place, "");
     }
-}
-
-/// Makes a node-local cache forward external names to the cluster's DNS, which streams. Warns of zones that had name servers of
-/// their own.
-///
-/// # Errors
-/// The address of the cluster's DNS is unknown, or there is no line to change.
-pub(super) fn forward_to_cluster(
-    text: &str,
-    scope: &Scope,
-    imports: &Imports,
-    cluster_dns: Option<&str>,
-) -> anyhow::Result<(String, Vec<Finding>)> {
-    let blocks = parse(text, imports)?.blocks;
-    // Where a block has the addresses of its servers.
-    let servers = |block: &Block| {
-        let forwards = block.directives.iter().filter(|it| it.name == "forward");
-        let places = forwards.filter_map(|it| {
-            it.span.as_ref()?;
-            Some((
-                it.line,
-                it.args.get(1)?.span.start..it.args.last()?.span.end,
-            ))
-        });
-        places.collect::<Vec<_>>()
-    };
-    let mut own = blocks
-        .iter()
-        .filter(|it| scope.is_cluster(it))
-        .flat_map(servers);
-    let own = own.next().and_then(|(_, place)| text.get(place));
-    let cluster_dns = cluster_dns.or(own).context(
-        "no server block of the cluster domain has a `forward` line with the address of the cluster's DNS: give --cluster-dns",
-    )?;
-    let (mut edits, mut warnings) = (Edits::default(), Vec::new());
-    for block in blocks.iter().filter(|it| scope.is_external(it)) {
-        let zones = scope.foreign_zones(block).join(", ");
-        for (line, place) in servers(block) {
-            let servers = text.get(place.clone()).unwrap_or_default();
-            if !zones.is_empty() && servers != cluster_dns {
-                let words = format!(
-                    "{zones} had servers of its own: give the cluster's CoreDNS a server block for it with `forward . {servers}`"
-                );
-                warnings.push(Finding::warning(line, words));
-            }
-            edits.put(place, cluster_dns);
-        }
-    }
-    if edits.0.is_empty() {
-        bail!("no server block for names outside of the cluster has a `forward` line");
-    }
-    Ok((edits.apply(text), warnings))
 }
 
 #[cfg(test)]

@@ -6,12 +6,7 @@ use proto::{
 };
 
 use super::more;
-
-/// The most lines of a kind; the rest is counted. The JSON has more.
-const MOST: usize = 40;
-
-/// The most names in a line.
-const MOST_NAMED: usize = 5;
+use crate::output::{MOST_LINES, MOST_NAMED};
 
 /// All lines, in printable ASCII.
 pub(super) fn lines(explained: &PoliciesExplained, asked: &Asked) -> Vec<String> {
@@ -20,11 +15,11 @@ pub(super) fn lines(explained: &PoliciesExplained, asked: &Asked) -> Vec<String>
     let mut lines = vec![format!(
         "{about} {is} in the objects of DNSResolvers{whose}."
     )];
-    for resolver in explained.dns_resolvers.iter().take(MOST) {
+    for resolver in explained.dns_resolvers.iter().take(MOST_LINES) {
         of_resolver(resolver, &mut lines);
     }
     let listed = explained.dns_resolvers.len();
-    let beyond = listed.saturating_sub(MOST) + explained.more_dns_resolvers;
+    let beyond = listed.saturating_sub(MOST_LINES) + explained.more_dns_resolvers;
     more(&mut lines, "", beyond, "DNSResolvers");
     reasons(&mut lines, "", &explained.reasons);
     lines.iter().map(|line| printable(line)).collect()
@@ -39,9 +34,9 @@ fn of_resolver(resolver: &ExplainedResolver, lines: &mut Vec<String>) {
     };
     let objects = objects.join(", ");
     lines.push(format!("DNSResolver {namespace}/{name}{lists}: {objects}"));
-    let addresses = resolver.addresses.iter().take(MOST);
+    let addresses = resolver.addresses.iter().take(MOST_LINES);
     lines.extend(addresses.map(address));
-    let beyond = resolver.addresses.len().saturating_sub(MOST);
+    let beyond = resolver.addresses.len().saturating_sub(MOST_LINES);
     more(lines, "  ", beyond, "addresses");
     if resolver.addresses.is_empty() {
         lines.push("  no address".to_owned());

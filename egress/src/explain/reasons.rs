@@ -56,9 +56,15 @@ pub(super) fn reasons(asked: &Asked, facts: &SubjectFacts, is_there: bool) -> Ve
                     );
                     Reason::new("RulesOutOfSync", words)
                 }
+                RuleFaultKind::NoDestination => {
+                    let words = format!(
+                        "a rule of the {kind} {object} has no effect: `to` has none of dnsName, cidrSelector and nodeSelector"
+                    );
+                    Reason::new("NoDestination", words)
+                }
                 RuleFaultKind::RulesUnreadable => {
                     let words = format!(
-                        "the collector cannot read the {kind} {object}, so it does not know its rules"
+                        "the {kind} {object} has a fault, so some of its rules are unknown: {why}"
                     );
                     Reason::new("RulesUnreadable", words)
                 }
@@ -97,11 +103,14 @@ fn of_name(name: &DnsName, asked: &Asked, facts: &SubjectFacts, reasons: &mut Ve
     // Caps have a reason of their own.
     if let Some((why, name)) = known.find(|(why, _)| why.code != "LimitExceeded") {
         let sentence = match name.fruitless_lookups {
-            0 => why.sentence.clone(),
+            0 | 1 => why.sentence.clone(),
             count => format!("{} ({count} look-ups in a row)", why.sentence),
         };
         reasons.push(Reason::new(&why.code, sentence));
-    } else if used.iter().all(|it| it.facts.name.is_wildcard()) {
+    } else if used
+        .iter()
+        .all(|it| it.facts.name.is_wildcard() && !it.facts.over_limit)
+    {
         let sentence = "only a wildcard matches it, so the collector does not look it up before a pod queries it";
         reasons.push(Reason::new("OnlyWildcard", sentence));
     }
@@ -173,11 +182,13 @@ fn of_address(asked: &Asked, facts: &SubjectFacts, reasons: &mut Vec<Reason>) {
 
 fn of_trouble(name: &NameFacts, reasons: &mut Vec<Reason>) {
     if name.left_out > 0 {
-        let words = format!(
-            "{} is in a Deny rule, and its object is full: addresses were left out, and traffic to them is not blocked ({} times)",
-            name.name, name.left_out
-        );
-        reasons.push(Reason::new("Full", words));
+        let (code, effect) = match name.denied {
+            true => ("Full", "traffic to them is not blocked"),
+            false => ("Evicted", "they are closed"),
+        };
+        let (name, count) = (&name.name, name.left_out);
+        let words = format!("{name}: {count} addresses were left out at a cap: {effect}");
+        reasons.push(Reason::new(code, words));
     }
     if name.failed_writes > 0 {
         let words = format!(

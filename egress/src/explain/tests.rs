@@ -11,6 +11,7 @@ use proto::{
 };
 
 use super::*;
+use crate::nodes::{Group, OfPolicyWriter};
 
 const WWW: &str = "www.example.com.";
 
@@ -322,8 +323,13 @@ fn text_that_is_no_name_says_why_and_which_rules_have_it() {
                 Some("team/default"),
                 Some("why"),
             ),
+            fault(RuleFaultKind::NoDestination, Some("team/default"), None),
             fault(RuleFaultKind::RulesOutOfSync, None, Some("gone\u{1b}[2J")),
-            fault(RuleFaultKind::RulesUnreadable, Some("x/y"), None),
+            fault(
+                RuleFaultKind::RulesUnreadable,
+                Some("/x/y.yaml"),
+                Some("why"),
+            ),
             fault(RuleFaultKind::RulesLeftOut, Some("team/last"), None),
         ],
         ..known(Vec::new())
@@ -333,6 +339,7 @@ fn text_that_is_no_name_says_why_and_which_rules_have_it() {
         [
             "InvalidName",
             "NameRefused",
+            "NoDestination",
             "RulesOutOfSync",
             "RulesUnreadable",
             "RulesLeftOut"
@@ -372,6 +379,7 @@ fn unwanted_answer_and_object_without_a_rule_are_named() {
 fn what_is_wrong_is_named_of_what_is_there_too() {
     let shown = vec![address(WWW, "192.0.2.1", -10, 30)];
     let known = with_rules(known(vec![NameFacts {
+        denied: true,
         left_out: 4,
         over_limit: true,
         failed_writes: 2,
@@ -442,19 +450,21 @@ fn counts(rules: &[&str], in_ovn: bool, in_policies: bool) -> (bool, bool) {
     };
     let answers = Answers {
         collector: Some(explain(WWW, &known)),
-        ovn_writers: vec![Group {
-            nodes: vec!["a".to_owned()],
-            answer,
-        }],
-        policy_writer: Some(OfPolicyWriter {
-            place: String::new(),
-            leader: true,
-            answer: PoliciesExplained {
-                is_wanted: in_policies,
-                ..PoliciesExplained::default()
-            },
-        }),
-        unreachable: Vec::new(),
+        writers: Writers {
+            ovn_writers: vec![Group {
+                nodes: vec!["a".to_owned()],
+                answer,
+            }],
+            policy_writer: Some(OfPolicyWriter {
+                place: String::new(),
+                leader: true,
+                answer: PoliciesExplained {
+                    is_wanted: in_policies,
+                    ..PoliciesExplained::default()
+                },
+            }),
+            unreachable: Vec::new(),
+        },
     };
     let counts = answers.counts();
     (counts.ovn_writers, counts.policy_writer)

@@ -7,23 +7,21 @@ use proto::{
 };
 
 use super::{OfCollector, more, reasons::Reason};
-
-/// The most lines of a kind; further ones are counted. The JSON has them.
-const MOST: usize = 40;
+use crate::output::MOST_LINES;
 
 /// All lines, in printable ASCII.
 pub(super) fn lines(explanation: &OfCollector, asked: &Asked) -> Vec<String> {
     let mut lines = vec![first(explanation, asked)];
     let facts = &explanation.facts;
-    for name in facts.names.iter().take(MOST) {
+    for name in facts.names.iter().take(MOST_LINES) {
         lines.push(head(name));
         of_name(name, asked, explanation.now, &mut lines);
     }
-    let beyond = facts.names.len().saturating_sub(MOST) + facts.more_names;
+    let beyond = facts.names.len().saturating_sub(MOST_LINES) + facts.more_names;
     more(&mut lines, "  ", beyond, "names");
-    let reasons = explanation.reasons.iter().take(MOST);
+    let reasons = explanation.reasons.iter().take(MOST_LINES);
     lines.extend(reasons.map(of_reason));
-    let beyond = explanation.reasons.len().saturating_sub(MOST);
+    let beyond = explanation.reasons.len().saturating_sub(MOST_LINES);
     more(&mut lines, "  ", beyond, "reasons");
     let leads = if explanation.leader {
         "the replica that leads"
@@ -70,7 +68,7 @@ fn first(explanation: &OfCollector, asked: &Asked) -> String {
 }
 
 fn head(name: &ExplainedName) -> String {
-    let rules = name.references.rules.iter().take(MOST).map(|rule| {
+    let rules = name.references.rules.iter().take(MOST_LINES).map(|rule| {
         let what = match (rule.allowed, rule.denied) {
             (true, true) => "Allow and Deny",
             (false, true) => "Deny",
@@ -92,7 +90,7 @@ fn head(name: &ExplainedName) -> String {
         text
     });
     let mut parts: Vec<String> = rules.collect();
-    let more = name.references.more + name.references.rules.len().saturating_sub(MOST);
+    let more = name.references.more + name.references.rules.len().saturating_sub(MOST_LINES);
     if parts.is_empty() {
         parts.push("no rule".to_owned());
     }
@@ -113,7 +111,7 @@ fn of_name(name: &ExplainedName, asked: &Asked, now: Timestamp, lines: &mut Vec<
         Ok(Subject::Name(asked)) => facts.name == *asked,
         _ => facts.name == name.name,
     };
-    for address in name.addresses.iter().take(MOST) {
+    for address in name.addresses.iter().take(MOST_LINES) {
         let mut line = format!("  {}", address.address);
         if !is_asked(address) {
             line += &format!(" of {}", address.name);
@@ -141,7 +139,7 @@ fn of_name(name: &ExplainedName, asked: &Asked, now: Timestamp, lines: &mut Vec<
         }
         lines.push(line);
     }
-    let beyond = name.addresses.len().saturating_sub(MOST) + name.more_addresses;
+    let beyond = name.addresses.len().saturating_sub(MOST_LINES) + name.more_addresses;
     more(lines, "  ", beyond, "addresses");
     if let Some(next) = name.next_lookup {
         lines.push(format!("  next look-up {}", when(next, now)));

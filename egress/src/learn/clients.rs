@@ -18,12 +18,16 @@ use proto::{facts::ClientAnswer, timestamp::Timestamp};
 use runtime::{
     UsageError,
     clock::Clock,
+    cluster::Cluster,
     store::{Event, Scope},
 };
 use tokio::time::timeout;
 
 use super::window::Window;
-use crate::targets::{Access, has_ended};
+use crate::{
+    PROGRAM,
+    targets::{Access, has_ended},
+};
 
 /// The most answers that wait for the address of a new pod: the kubelet reports it after the pod's first query.
 const MOST_WAITING: usize = 10_000;
@@ -66,8 +70,9 @@ impl Clients {
     /// [`UsageError`]: they cannot be read.
     pub(super) async fn of_namespace(access: &Access, namespace: &str) -> Result<Self, UsageError> {
         let scope = Scope::Namespace(namespace.to_owned());
+        let cluster = Cluster::with_client(access.client.clone(), PROGRAM);
         let mut clients = Self {
-            changes: access.cluster.watch(scope, None).boxed(),
+            changes: cluster.watch(scope, None).boxed(),
             nodes: nodes(access).await,
             ..Self::of(Vec::new())
         };

@@ -20,20 +20,13 @@ const HEADS: [&str; 7] = [
 /// The column of a list with policies.
 const POLICIES: &str = "POLICIES";
 
-const MORE_HEADS: [&str; 6] = ["RULE", "TTL", "SEEN", "FIRST CLIENT", "OBJECT", "SETS"];
-
-pub(super) fn table(list: &List, pattern: Option<&NamePattern>, is_wide: bool) -> String {
+pub(super) fn table(list: &List, pattern: Option<&NamePattern>) -> String {
     let policies = list.has_policies.then_some(&POLICIES);
     let heads = HEADS.iter().chain(policies);
-    let heads = heads.chain(MORE_HEADS.iter().filter(|_| is_wide));
     let mut rows = vec![heads.map(ToString::to_string).collect()];
     let mut more_addresses = 0;
     for listed in &list.names {
-        let row = Row {
-            list,
-            listed,
-            is_wide,
-        };
+        let row = Row { list, listed };
         let before = rows.len();
         rows.extend(row.selected(pattern).map(|it| row.cells(Some(it))));
         if rows.len() == before {
@@ -64,6 +57,12 @@ pub(super) fn table(list: &List, pattern: Option<&NamePattern>, is_wide: bool) -
             list.collector
         ));
     }
+    if list.problems > 0 {
+        let count = list.problems;
+        lines.push(format!(
+            "! problems of the collector: {count}; egress check names them"
+        ));
+    }
     lines.extend(list.unreachable.iter().map(|it| format!("? {it}")));
     lines.join("\n")
 }
@@ -71,7 +70,6 @@ pub(super) fn table(list: &List, pattern: Option<&NamePattern>, is_wide: bool) -
 struct Row<'a> {
     list: &'a List,
     listed: &'a Listed,
-    is_wide: bool,
 }
 
 impl<'a> Row<'a> {
@@ -104,23 +102,13 @@ impl<'a> Row<'a> {
             },
             shortened(&name.namespaces, name.more_namespaces),
             match asked_by.as_slice() {
-                [] => client.clone(),
+                [] => client,
                 clients => shortened(clients, 0),
             },
             self.nodes(address.map(|it| it.address)),
         ];
         if self.list.has_policies {
             cells.push(self.policies(address.map(|it| it.address)));
-        }
-        if self.is_wide {
-            cells.extend([
-                name.facts.name.to_string(),
-                address.map_or_else(none, |it| format!("{} s", it.ttl_seconds)),
-                address.map_or_else(none, |it| when(it.seen, now)),
-                client,
-                or_none(few(name.facts.objects.iter(), FEW)),
-                self.sets(),
-            ]);
         }
         cells.iter().map(|cell| printable(cell)).collect()
     }
@@ -138,8 +126,13 @@ impl<'a> Row<'a> {
         };
         let sets = self.listed.sets.iter();
         let having = sets.filter(|it| it.set.addresses.contains(&address));
+        let has_rule = having.clone().any(|it| it.set.rules > 0);
         let nodes: BTreeSet<&String> = having.flat_map(|it| &it.nodes).collect();
-        format!("{}/{}", nodes.len(), self.list.writers)
+        let no_rule = match nodes.is_empty() || has_rule {
+            true => "",
+            false => " no rule",
+        };
+        format!("{}/{}{no_rule}", nodes.len(), self.list.writers)
     }
 
     /// The DNSResolvers whose objects have the address.
@@ -148,12 +141,6 @@ impl<'a> Row<'a> {
         let having = resolvers.filter(|it| address.is_some_and(|ip| it.addresses.contains(&ip)));
         let names = having.map(|it| format!("{}/{}", it.namespace, it.name));
         let names: Vec<String> = names.collect();
-        or_none(few(names.iter(), FEW))
-    }
-
-    fn sets(&self) -> String {
-        let sets = self.listed.sets.iter();
-        let names: BTreeSet<&String> = sets.map(|it| &it.set.set).collect();
         or_none(few(names.iter(), FEW))
     }
 }

@@ -11,16 +11,11 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use proto::{facts::Program, text::printable};
-use runtime::{
-    UsageError,
-    cluster::{Cluster, in_words},
-    inspect::client::Connection,
-};
+use runtime::{UsageError, cluster::in_words, inspect::client::Connection};
 use tokio::time::timeout;
 use tower::timeout::TimeoutLayer;
 
 use super::{AccessArgs, Route, Target, Targets};
-use crate::PROGRAM;
 
 /// The label of the chart with the program of a pod.
 pub(crate) const COMPONENT: &str = "app.kubernetes.io/component";
@@ -31,7 +26,6 @@ const REASON_TIMEOUT: Duration = Duration::from_millis(500);
 /// A cluster, and where the chart is in it.
 pub(crate) struct Access {
     pub(crate) client: Client,
-    pub(crate) cluster: Cluster,
     pub(crate) namespace: String,
     /// The URL of the API server, and where it comes from.
     pub(crate) server: String,
@@ -55,7 +49,6 @@ impl Access {
             ))
         })?;
         Ok(Self {
-            cluster: Cluster::with_client(client.clone(), PROGRAM),
             client,
             namespace: args.release_namespace.clone(),
             server,
@@ -69,30 +62,37 @@ impl Access {
         format!("cannot reach {server}: {cause}; try: kubectl get --raw /readyz")
     }
 
-    /// The pods of all programs.
+    /// The pods of all programs that have not ended, at least one.
     ///
     /// # Errors
-    /// [`UsageError`]: the API server does not list them, or there are none.
-    pub(crate) async fn targets(&self) -> anyhow::Result<Targets> {
+    /// The API server does not list them, or there are none.
+    pub(crate) async fn chart_pods(&self) -> Result<Vec<Pod>, UsageError> {
+        let (server, namespace) = (&self.server, &self.namespace);
         let params = ListParams::default().labels(&of_chart());
-        let pods = self.pods();
-        let found = pods.list(&params).await;
+        let found = self.pods().list(&params).await;
         let found = found.map_err(|error| match &error {
             kube::Error::Api(status) => UsageError(format!(
-                "{} refuses to list the pods of namespace {}: {}; try: kubectl -n {} auth can-i list pods",
-                self.server, self.namespace, status.message, self.namespace
+                "{server} refuses to list the pods of namespace {namespace}: {}; try: kubectl -n {namespace} auth can-i list pods",
+                status.message
             )),
             _ => UsageError(self.unreachable(&root_cause(&error))),
         })?;
-        let targets = self.targets_of(&found.items);
-        if targets.all.is_empty() {
-            let error = format!(
-                "namespace {} has no pod of a collector or a writer: --release-namespace names that of the chart",
-                self.namespace
-            );
-            return Err(UsageError(error).into());
+        let mut pods = found.items;
+        pods.retain(|pod| !has_ended(pod));
+        if pods.is_empty() {
+            return Err(UsageError(format!(
+                "namespace {namespace} has no pod of a collector or a writer: --release-namespace names that of the chart"
+            )));
         }
-        Ok(targets)
+        Ok(pods)
+    }
+
+    /// The running programs.
+    ///
+    /// # Errors
+    /// As for [`Access::chart_pods`].
+    pub(crate) async fn targets(&self) -> Result<Targets, UsageError> {
+        Ok(self.targets_of(&self.chart_pods().await?))
     }
 
     /// Those of pods that were listed before, without pods that have ended.

@@ -251,7 +251,7 @@ pub struct NameFacts {
     pub no_address: Option<Reason>,
     /// The names in question whose look-ups fail, at most ten.
     pub failures: Vec<FailingName>,
-    /// It is in a Deny rule, and so many addresses did not fit its object: traffic to them is not blocked.
+    /// So many addresses were left out at a cap. In a Deny rule, traffic to them is not blocked.
     pub left_out: u64,
     /// Failed writes of its object since the last success.
     pub failed_writes: u32,
@@ -369,7 +369,7 @@ pub struct RuleFault {
     pub fault: RuleFaultKind,
     /// The kind of the object.
     pub kind: String,
-    /// The object, as `NAMESPACE/NAME`; `None` if it concerns all of the kind.
+    /// The object as `NAMESPACE/NAME`, or the path of a file; `None` if it concerns all of the kind.
     pub object: Option<String>,
     /// The reason in words, if there is more to say.
     pub reason: Option<String>,
@@ -380,9 +380,11 @@ pub struct RuleFault {
 pub enum RuleFaultKind {
     /// No object can have the name of the rule.
     NameRefused,
+    /// A rule of the object has no destination.
+    NoDestination,
     /// The objects of the kind cannot be read now: their last known rules apply.
     RulesOutOfSync,
-    /// The object cannot be decoded, and never could.
+    /// The object or the file cannot be decoded.
     RulesUnreadable,
     /// The objects of the namespace have too many names together.
     RulesLeftOut,

@@ -61,7 +61,10 @@ impl Process {
         }));
         problems.extend(self.bad_objects.list().into_iter().map(|bad| {
             let subject = format!("{} {}", bad.kind, bad.place);
-            let remedy = "mend it: docs/troubleshooting.md#egressdnsstoreunreadable";
+            let remedy = match bad.place.starts_with('/') {
+                true => "mend the file: docs/without-kubernetes.md#a-rule",
+                false => "mend it: docs/troubleshooting.md#egressdnsstoreunreadable",
+            };
             Problem::fault("ObjectFault", subject, bad.fault, remedy)
         }));
         Status {

@@ -142,7 +142,7 @@ async fn surroundings(server: &ApiServer, workdir: &Workdir, is_new: bool) {
 }
 
 /// Before the real programs in PATH. Each refuses what it was not made for.
-const SHIMS: [(&str, &str); 2] = [
+const SHIMS: [(&str, &str); 3] = [
     (
         "kubectl",
         r#"case "$*" in
@@ -153,6 +153,20 @@ const SHIMS: [(&str, &str); 2] = [
                 exec "$@" ;;
         esac
         exec "$REAL_KUBECTL" --cache-dir "$HOME/kubectl" "$@""#,
+    ),
+    (
+        // No pod runs whose streams could be seen after a change.
+        "egress",
+        r#"case "$*" in
+            *" --live --apply")
+                said=$("$REAL_EGRESS" "$@" 2>&1) && exit
+                echo "$said"
+                case "$said" in
+                    *"the streams cannot be seen"*) exit ;;
+                    *) exit 1 ;;
+                esac ;;
+            *) exec "$REAL_EGRESS" "$@" ;;
+        esac"#,
     ),
     (
         "image",
@@ -227,6 +241,7 @@ fn works(page: &str, block: &str, server: &ApiServer, workdir: &Workdir) {
         .current_dir(workdir.path())
         .env("PATH", std::env::join_paths(&folders).unwrap())
         .env("REAL_KUBECTL", tool("kubectl"))
+        .env("REAL_EGRESS", program("egress"))
         .env("KUBECONFIG", server.kubeconfig())
         .env("HOME", workdir.path());
     for folder in ["CACHE", "CONFIG", "DATA"] {

@@ -19,6 +19,7 @@ mod corefile;
 mod databases;
 mod docs;
 mod failover;
+mod faults;
 mod installation;
 mod kube_ovn;
 mod learn;

@@ -4,14 +4,11 @@ mod table;
 
 use std::{fs, path::Path, process::Output};
 
-use hickory_proto::{op::ResponseCode, rr::RecordType};
+use hickory_proto::op::ResponseCode;
 use proto::api::Family;
 use tests::{
-    coredns::{CoreDns, free_port},
-    dns::ask,
     programs,
     upstream::{Asked, Scripted, Speech},
-    workdir::Workdir,
     world::{Setup, World},
 };
 
@@ -115,59 +112,37 @@ cluster.local:{{$DNS_PORT}} {{
     assert_eq!(removed, before);
 }
 
+/// The plugin `reload` finds the change of the file, as in a cluster.
 #[tokio::test]
-async fn a_rendered_corefile_is_taken_by_coredns_and_the_longest_zone_wins() {
-    let (short, long) = (upstream("192.0.2.1").await, upstream("192.0.2.2").await);
-    let servers = format!(
-        "spec:
-  servers:
-  - {{name: short, zones: [foo.example], forwardPlugin: {{upstreams: ['{}'], policy: RoundRobin, protocolStrategy: '', transportConfig: {{}}}}}}
-  - {{name: long, zones: [a.foo.example, b.foo.example], forwardPlugin: {{upstreams: ['{}']}}}}
-",
-        short.address, long.address
-    ) + "  - {name: secure, zones: [tls.example], forwardPlugin: {upstreams: ['127.0.0.1:1'], policy: Random,
-       transportConfig: {transport: TLS, tls: {serverName: dns.example}}, protocolStrategy: TCP}}
-  upstreamResolvers: {upstreams: [{type: SystemResolvConf}, {type: Network, address: 127.0.0.1, port: 1}], policy: Sequential}
-";
-    let workdir = Workdir::new();
-    let file = write(&workdir.join("servers.yaml"), &servers);
-    let port = free_port().port().to_string();
-    let socket = workdir.join("none.sock").display().to_string();
-    let args = [
-        "render", &file, "--port", &port, "--dnstap", &socket, "--extra", "secret",
-    ];
-    let rendered = made(&args).await;
-    assert_eq!(rendered.matches("dnstap").count(), 4, "{rendered}");
-    // On this machine: no fixed ports, and no cluster.
-    let here = rendered
-        .replace(&format!(":{port}"), ":{$DNS_PORT}")
-        .replace("    errors\n", "    errors\n    bind 127.0.0.1\n")
-        .replace("    health\n", "    health 127.0.0.1:0\n")
-        .replace("    prometheus :9153\n", "    prometheus 127.0.0.1:0\n");
-    fs::write(workdir.join("Corefile"), here).unwrap();
-    let coredns = CoreDns::start(workdir.path()).await;
-    for (name, address) in [
-        ("www.foo.example.", "192.0.2.1"),
-        ("www.a.foo.example.", "192.0.2.2"),
-        ("b.foo.example.", "192.0.2.2"),
-    ] {
-        let reply = ask(coredns.address(), name, RecordType::A).await.unwrap();
-        assert_eq!(
-            reply.addresses(),
-            [address.parse::<std::net::IpAddr>().unwrap()],
-            "{name}"
-        );
-    }
-    // A flush probe is answered here and reaches no upstream.
-    let probe = ask(coredns.address(), "flush.cluster.local.", RecordType::A);
-    assert_eq!(
-        probe.await.unwrap().message.metadata.response_code,
-        ResponseCode::NXDomain
+async fn coredns_streams_after_it_reloaded_the_patched_corefile() {
+    const WILDCARD: &str = "*.apps.example.com";
+    let setup = Setup {
+        zone: "*.apps IN A 192.0.2.30",
+        allow: &[WILDCARD],
+        ..Setup::default()
+    };
+    let (workdir, store) = World::prepare(&setup);
+    let file = workdir.join("Corefile");
+    let streams = fs::read_to_string(&file).unwrap();
+    let line = "    dnstap unix://{$DNSTAP_SOCKET} full\n";
+    let mute = streams.replace(line, "    reload 2s 1s\n");
+    assert_ne!(mute, streams);
+    fs::write(&file, mute).unwrap();
+    let world = World::start_in(workdir, store, &[]).await;
+    world.look_up("one.apps.example.com.").await;
+    let events = world
+        .collector
+        .admin()
+        .metric("egress_collector_events_total", &[]);
+    assert_eq!(events.await.unwrap(), 0.0);
+    let (path, socket) = (
+        file.display().to_string(),
+        world.dnstap_socket().display().to_string(),
     );
-    let file = write(
-        &workdir.join("bad.yaml"),
-        "servers: [{name: '', zones: [], forwardPlugin: {upstreams: []}}]",
-    );
-    let refused = corefile(&["render", &file]).await;
-    assert_eq!(refused.status.code(), Some(2));
+    let after = made(&["patch", &path, "--dnstap", &socket]).await;
+    fs::write(&file, after).unwrap();
+    let name = "one.apps.example.com.";
+    world
+        .expect_flow_through(&format!("{WILDCARD}."), name, Family::V4, "192.0.2.30")
+        .await;
 }

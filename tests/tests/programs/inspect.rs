@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The page as the browser understands it, and its text, once it has shown the first answers. The browser's clock stands
 /// still while it waits for an answer.
-async fn shown(program: &Program) -> (String, String) {
+pub(crate) async fn shown(program: &Program) -> (String, String) {
     let messages = program.messages();
     let mut messages = messages.iter();
     let listening = messages.find(|it| it["message"] == "inspect listening");

@@ -13,6 +13,7 @@ mod alerts;
 mod capture;
 mod check;
 mod corefile;
+mod faults;
 mod field;
 mod flags;
 mod flow;

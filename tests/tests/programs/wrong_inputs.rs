@@ -18,7 +18,7 @@ users: [{name: a, user: {token: x}}]
 const INPUTS: &[(&str, &str)] = &[
     ("verfy", "a similar subcommand exists: 'verify'"),
     ("list --nam x", "a similar argument exists: '--name'"),
-    ("list -o xml", "[possible values: text, wide, json, yaml]"),
+    ("list -o xml", "[possible values: text, json, yaml]"),
     ("explain x -o xml", "[possible values: text, json, yaml]"),
     ("verify -o wide", "[possible values: text, json, yaml]"),
     ("watch -o table", "[possible values: text, json, yaml]"),
@@ -116,12 +116,15 @@ const INPUTS: &[(&str, &str)] = &[
     ),
     (
         "capture x --duration 2h --collector unix:///ABSENT",
-        "--duration is over 600 s",
+        "it is 0, or over 600 s",
     ),
     (
         "capture x --collector unix:///ABSENT",
         "no answer of the collector",
     ),
+    ("learn", "<--namespace <NAMESPACE>|--client <CIDR>>"),
+    ("learn -n a --for 0s", "it is 0, or over 600 s"),
+    ("corefile patch ABSENT", "No such file or directory"),
     (
         "completion tcsh",
         "[possible values: bash, elvish, fish, powershell, zsh]",

@@ -1,3 +1,5 @@
+use proto::facts::Problem;
+
 use super::*;
 use crate::check::{
     seen::Unseen,
@@ -31,7 +33,7 @@ fn only_a_stream_that_was_received_is_well() {
         (&[Streaming, Trying], "?"),
         (&[], "?"),
     ] {
-        let stream = |state: &StreamState| StreamFacts {
+        let stream = |state: &StreamState| proto::facts::StreamFacts {
             server: "10.244.0.2:53".parse().unwrap(),
             name: "flush.cluster.local.".to_owned(),
             state: *state,
@@ -39,10 +41,19 @@ fn only_a_stream_that_was_received_is_well() {
             delay_seconds: Some(0.012),
             rcode: Some(0),
         };
-        let programs = collector_with(Ok(CollectorFacts {
+        let mut programs = collector_with(Ok(CollectorFacts {
             streams: states.iter().map(stream).collect(),
             ..CollectorFacts::default()
         }));
+        let status = programs.collectors[0].answer.as_mut().unwrap();
+        let problem = |code| Problem::fault(code, "DNS server 10.244.0.2:53", "", "");
+        status
+            .problems
+            .extend(states.iter().filter_map(|it| match it {
+                NotStreaming => Some(problem("DnsServerSendsNoDnstap")),
+                Forwards => Some(problem("DnsServerForwardsProbes").warning()),
+                Streaming | Trying => None,
+            }));
         assert_eq!(marks(streams(&programs)), expected, "{states:?}");
     }
     let silent = collector_with(Err(Unseen("no answer in time".to_owned())));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::check::{
     facts::{ClusterDns, DnsService, Facts, OvnKubernetes},
-    programs::{Programs, Reported},
+    programs::{FORWARD, Programs, Reported},
     seen::Seen,
     workloads::{Settings, Workload},
 };
@@ -50,7 +50,12 @@ pub(in crate::check) fn status(program: Program) -> Status {
         ..Status::default()
     };
     match program {
-        Program::Collector => status.collector = Some(CollectorFacts::default()),
+        Program::Collector => {
+            status.collector = Some(CollectorFacts {
+                name_count: 1,
+                ..CollectorFacts::default()
+            });
+        }
         Program::OvnWriter => {
             let mut facts = OvnWriterFacts::default();
             facts.database.is_connected = true;
@@ -61,9 +66,12 @@ pub(in crate::check) fn status(program: Program) -> Status {
     status
 }
 
-pub(in crate::check) fn reported<T>(program: &str, answer: Seen<T>) -> Vec<Reported<T>> {
-    let program = program.to_owned();
-    vec![Reported { program, answer }]
+pub(in crate::check) fn reported(program: &str, answer: Seen<Status>) -> Vec<Reported> {
+    vec![Reported {
+        program: program.to_owned(),
+        answer,
+        remedy: FORWARD,
+    }]
 }
 
 /// A collector with these facts.

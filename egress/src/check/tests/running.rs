@@ -2,7 +2,7 @@
 
 use proto::{
     api::DnsName,
-    facts::{Comparison, Idle, Problem, Program, Status, Verification},
+    facts::{Condition, Idle, Problem, Program, Status},
 };
 
 use super::{
@@ -62,36 +62,31 @@ fn names_with_the_same_problem_are_one_line_and_passing_ones_a_warning() {
     assert_found(names(&Programs::default()), "?", "no collector answers");
 }
 
-fn with_writer(status: Status, comparison: Comparison) -> Programs {
-    let verification = Verification {
-        ovn_writer: Some(comparison),
-        ..Verification::default()
-    };
+#[test]
+fn collector_without_a_name_in_a_rule_is_a_remark() {
+    let mut empty = status(Program::Collector);
+    empty.collector.as_mut().unwrap().name_count = 0;
+    assert_found(names(&of_collector(empty)), "!", "no rule has a name");
+}
+
+fn with_writer(status: Status) -> Programs {
     Programs {
         writers: reported("ovn-writer w", Ok(status)),
-        comparisons: reported("ovn-writer w", Ok(verification)),
         ..of_collector(self::status(Program::Collector))
     }
 }
 
 #[test]
 fn writer_without_its_database_is_a_fault_once() {
-    let mut lost = with_problems(
+    let lost = with_problems(
         Program::OvnWriter,
         [Problem::fault("Condition", "northbound", "down", "")],
     );
-    let programs = with_writer(lost.clone(), Comparison::default());
+    let programs = with_writer(lost);
     assert_found(writers(&programs, None), "✗", "northbound: down");
-    lost.ovn_writer.as_mut().unwrap().database.is_connected = false;
-    let programs = with_writer(lost, Comparison::default());
-    assert_found(
-        writers(&programs, None),
-        "✗",
-        "no connection to the database",
-    );
     let mut dry = status(Program::OvnWriter);
     dry.ovn_writer.as_mut().unwrap().idle = Some(Idle::DryRun);
-    let programs = with_writer(dry, Comparison::default());
+    let programs = with_writer(dry);
     assert_found(writers(&programs, None), "!", "remove --dry-run");
     assert_found(writers(&Programs::default(), Some("none")), "✓", "none");
 }
@@ -101,7 +96,7 @@ fn name_whose_set_no_rule_refers_to_is_a_fault_unless_its_rule_is_gone() {
     let mut unreferenced = status(Program::OvnWriter);
     let facts = unreferenced.ovn_writer.as_mut().unwrap();
     facts.unreferenced = vec![name("a.test."), name("gone.test.")];
-    let mut programs = with_writer(unreferenced, Comparison::default());
+    let mut programs = with_writer(unreferenced);
     let collector = programs.collectors[0].answer.as_mut().unwrap();
     let facts = collector.collector.as_mut().unwrap();
     facts.names_without_rule = vec![name("gone.test.")];
@@ -119,13 +114,25 @@ fn name_whose_set_no_rule_refers_to_is_a_fault_unless_its_rule_is_gone() {
 
 #[test]
 fn sets_that_were_not_compared_are_unknown() {
-    let unread = Comparison {
-        not_compared: Some("the store cannot be read".to_owned()),
-        ..Comparison::default()
-    };
-    let programs = with_writer(status(Program::OvnWriter), unread);
-    assert_found(sets(&programs, None), "?", "the store cannot be read");
-    assert_found(sets(&Programs::default(), None), "?", "no ovn-writer runs");
+    let mut unread = status(Program::OvnWriter);
+    unread.conditions.push(Condition {
+        name: "store".to_owned(),
+        holds: false,
+        reason: Some("it cannot be read".to_owned()),
+    });
+    let found = sets(&with_writer(unread), None);
+    assert_found(found, "?", "w has not compared them: store: it cannot");
+    let found = sets(&Programs::default(), None);
+    assert_found(found, "?", "no ovn-writer answers");
+}
+
+#[test]
+fn set_that_differs_is_a_fault_with_its_difference() {
+    let differs = Problem::fault("SetDiffers", "a.test.", "IPv4 set x: missing 192.0.2.1", "");
+    let programs = with_writer(with_problems(Program::OvnWriter, [differs]));
+    let words = "a.test., IPv4 set x: missing 192.0.2.1: the set differs from the statuses";
+    assert_found(sets(&programs, None), "✗", words);
+    assert_found(writers(&programs, None), "✓", "");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::corefile::Finding;
 
 fn findings(text: &str, lines: &[Line]) -> Vec<Finding> {
     crate::corefile::findings(&parse(text, &Imports::Unknown).unwrap(), lines, &scope())
@@ -190,43 +191,6 @@ fn imported_files_are_read_where_they_are() {
         extra: None,
     };
     assert_eq!(add(text, &line, &scope(), &imports).unwrap(), text);
-}
-
-#[test]
-fn a_node_local_cache_asks_the_clusters_dns() {
-    let forwarded = |text: &str, address: Option<&str>| {
-        let changed = forward_to_cluster(text, &scope(), &Imports::Unknown, address);
-        changed.map_err(|error| error.to_string())
-    };
-    let text = "cluster.local:53 {\n  forward . 10.96.0.10 {\n    force_tcp\n  }\n}\n.:53 {\n  forward . /etc/resolv.conf 9.9.9.9\n  cache 30\n}\n";
-    let with = text.replace("/etc/resolv.conf 9.9.9.9", "10.96.0.10");
-    assert_eq!(forwarded(text, None).unwrap(), (with.clone(), Vec::new()));
-    assert_eq!(forwarded(&with, None).unwrap(), (with, Vec::new()));
-    let named = text.replace("/etc/resolv.conf 9.9.9.9", "10.0.0.10");
-    assert_eq!(forwarded(text, Some("10.0.0.10")).unwrap().0, named);
-    let none = ".:53 {\n  forward . 1.1.1.1\n}\n";
-    let error = forwarded(none, None).unwrap_err();
-    assert!(error.contains("give --cluster-dns"), "{error}");
-    let error = forwarded(".:53 {\n  whoami\n}\n", Some("10.0.0.10")).unwrap_err();
-    assert!(error.ends_with("has a `forward` line"), "{error}");
-}
-
-#[test]
-fn a_zone_with_servers_of_its_own_is_warned_of() {
-    let text = "corp.example:53 a.cluster.local {\n  forward . 192.0.2.10 192.0.2.11\n}\n";
-    let forward = |text: &str| {
-        forward_to_cluster(text, &scope(), &Imports::Unknown, Some("10.96.0.10")).unwrap()
-    };
-    let (with, warnings) = forward(text);
-    assert_eq!(with, text.replace("192.0.2.10 192.0.2.11", "10.96.0.10"));
-    let [warning] = warnings.as_slice() else {
-        panic!("{warnings:?}");
-    };
-    assert!(!warning.is_fault && warning.line == 2);
-    for words in ["corp.example", "`forward . 192.0.2.10 192.0.2.11`"] {
-        assert!(warning.words.contains(words), "{warning}");
-    }
-    assert_eq!(forward(&with), (with.clone(), Vec::new()));
 }
 
 #[test]
