@@ -1,6 +1,7 @@
 //! Starts the tasks of the program and connects them.
 
 mod dns_servers;
+mod hold;
 mod instances;
 mod rules;
 
@@ -38,6 +39,7 @@ use crate::{
     listen::{
         ConnectionTable, DnsServers, Ingest, Listener, MAX_CONNECTIONS, PeerAcl, secret::Secrets,
     },
+    hold::HoldState,
     lookup,
     matching::{answer_cache::AnswerCache, index::SharedIndex, query_origin::OwnQueries, queue},
     publish::{
@@ -77,7 +79,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let flush_servers = dns_servers::flush_servers(&endpoints, &lookup_servers, &mut tasks);
     program.own_queries(&networks, &mut tasks);
     let (probes, blocks) = program.flush(flush_servers.clone(), &mut tasks);
-    let (requests, lookups) = program.lookups(lookup_servers, &mut tasks);
+    let (requests, lookups) = program.lookups(lookup_servers.clone(), &mut tasks);
     let (observations, queued) = queue::channel(OBSERVATIONS);
     let ingest = Ingest {
         remembered: program.shared.remembered.clone(),
@@ -98,6 +100,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let connections = ingest.connections.clone();
     let coverage = program.coverage(connections, blocks.clone(), flush_servers, &mut tasks);
     let leader = program.leader(coverage.clone(), &mut tasks);
+    let (hold, held) = program.hold(&leader, &networks, &lookup_servers, &mut tasks)?;
     let guards = CurrentGuards {
         guards: program.args.guards(),
         networks: networks.clone(),
@@ -105,6 +108,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let (questions, asked) = mpsc::channel(facts::QUEUE);
     let channels = Channels {
         observations: queued,
+        held,
         loss_tracker: ingest.loss_tracker.clone(),
         rules: rule_changes,
         networks,
@@ -126,8 +130,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             &exporter,
             &mut tasks,
         );
-        let sources =
-            program.inspect_sources(process, questions, rules, blocks, &ingest, guards.clone());
+        let sources = InspectSources {
+            hold: hold.clone(),
+            ..program.inspect_sources(process, questions, rules, blocks, &ingest, guards.clone())
+        };
         let captures = match program
             .args
             .inspect
@@ -143,7 +149,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             }
             false => captures::refused(),
         };
-        let serving = inspect.serve(sources, captures, tasks.token());
+        let others = captures.merge(HoldState::routes(hold));
+        let serving = inspect.serve(sources, others, tasks.token());
         tasks.spawn("inspect", serving);
     }
     for listener in sockets.dnstap {
@@ -262,10 +269,7 @@ impl Program {
     /// The publisher, which owns the names and writes their objects.
     fn publish(&self, channels: Channels, tasks: &mut Tasks) {
         let config = publish::Config {
-            objects: ObjectPolicy {
-                sources: self.source_policies(),
-                write_bytes: self.args.status_write_bytes,
-            },
+            objects: ObjectPolicy::new(self.source_policies()),
             limits: self.args.limits(),
             guards: self.args.guards(),
             namespace_caps: NamespaceCaps::default(),
@@ -307,6 +311,7 @@ impl Program {
             clock: self.clock.clone(),
             new_addresses: self.shared.new_addresses.clone(),
             pacer: QueryPacer::default(),
+            hold: None,
         }
     }
 }
