@@ -1,6 +1,6 @@
 //! `egress corefile`: checks or changes the Corefile of a CoreDNS that should stream.
 //!
-//! - `patch`: inserts or removes the `dnstap` line; all other bytes stay.
+//! - `patch`: inserts or removes the `dnstap` line; all other bytes stay. `hold`: the same for the forwarders.
 //! - `render`: generates a Corefile from named servers with zones and upstreams.
 //! - `config_map`: the ConfigMap that holds a Corefile. `live`: that of the cluster.
 //! - `lex`, [`parse`](parse()): server blocks and directives, with their positions, as CoreDNS reads them.
@@ -8,6 +8,7 @@
 
 pub(crate) mod args;
 mod config_map;
+mod hold;
 mod lex;
 mod lint;
 mod live;
@@ -18,6 +19,7 @@ mod render;
 use std::{
     fs,
     io::{self, Read, Write},
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -32,7 +34,7 @@ use self::{
     render::Servers,
 };
 pub(crate) use self::{
-    lint::{Line, Scope, bypasses, findings},
+    lint::{Line, Scope, bypasses, findings, upstreams},
     parse::{Corefile, Imports, custom_files, parse},
 };
 
@@ -86,6 +88,14 @@ fn patched(args: &PatchArgs, input: &str) -> anyhow::Result<String> {
         let (output, warnings) = usage(changed)?;
         warn(&warnings);
         output
+    } else if let Some(forwarders) = &args.hold {
+        if forwarders.is_empty() && !args.remove {
+            return Err(UsageError("give --hold=ADDRESS:PORT, or --live".to_owned()).into());
+        }
+        let forwarders = (!args.remove).then_some(&**forwarders);
+        let (output, left) = usage(with_hold(&corefile, forwarders, &scope, &imports))?;
+        warn(&left);
+        output
     } else if args.remove {
         usage(removed(&corefile, &lines, &imports))?
     } else if lines.is_empty() {
@@ -110,6 +120,19 @@ fn added(
     // In reverse: each line is inserted in front of the others.
     let mut lines = lines.iter().rev();
     lines.try_fold(text.to_owned(), |text, it| add(&text, it, scope, imports))
+}
+
+/// With these forwarders, or without any; and the blocks that are left alone.
+fn with_hold(
+    text: &str,
+    forwarders: Option<&[SocketAddr]>,
+    scope: &Scope,
+    imports: &Imports,
+) -> Result<(String, Vec<Finding>), SyntaxError> {
+    match forwarders {
+        Some(forwarders) => hold::add(text, forwarders, scope, imports),
+        None => Ok((hold::remove(text, imports)?, Vec::new())),
+    }
 }
 
 /// Without these lines, or without any.

@@ -7,7 +7,7 @@ use std::{fmt, path::PathBuf, time::Duration};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args;
 use futures_util::{StreamExt, stream};
-use hyper::body::Incoming;
+use hyper::{Method, body::Incoming};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use proto::{
@@ -17,7 +17,7 @@ use proto::{
 use runtime::{
     UsageError,
     args::{format_duration, parse_duration, parse_namespace},
-    inspect::client::{Connection, connect, get, get_bytes},
+    inspect::client::{Connection, connect, get_bytes, request},
     listen::ListenAddress,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -211,13 +211,13 @@ impl Target {
     ///
     /// # Errors
     /// As for [`Target::ask`].
-    pub(crate) async fn stream(&self, path: &str) -> Result<Incoming, UsageError> {
+    pub(crate) async fn request(&self, method: Method, path: &str) -> Result<Incoming, UsageError> {
         let asked = async {
             match &self.route {
-                Route::Socket(address) => get(open(address).await?, path).await,
+                Route::Socket(address) => request(method, open(address).await?, path).await,
                 Route::Forward { pods, pod } => {
                     let forwarded = cluster::forward(pods, pod, port(self.kind)).await?;
-                    let answer = get(forwarded.connection, path).await;
+                    let answer = request(method, forwarded.connection, path).await;
                     forwarded.failure.explain(answer).await
                 }
             }

@@ -1,6 +1,6 @@
 //! `egress corefile`.
 
-use std::{path::PathBuf, str::FromStr};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 
 use clap::{Args, Subcommand};
 use runtime::store::ObjectKey;
@@ -107,10 +107,17 @@ pub struct PatchArgs {
     #[arg(long)]
     pub remove: bool,
 
+    /// Let CoreDNS ask the collectors' forwarders (`--hold-listen`) first, or with `--remove` no more.
+    ///
+    /// `--hold=10.96.0.53:5300,10.96.0.54:5300` names them; with `--live` they are the port `hold` of the collectors' Services. Blocks with
+    /// several upstreams, with `tls://`, or with own options of these kinds are left as they are, and named. The `dnstap` lines stay.
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0.., require_equals = true, value_delimiter = ',', conflicts_with = "dnstap")]
+    pub hold: Option<Vec<SocketAddr>>,
+
     /// Change the Corefile of a NodeLocal DNSCache, so that it asks the cluster's CoreDNS for all names.
     ///
     /// The CoreDNS of a NodeLocal DNSCache has no dnstap plugin.
-    #[arg(long, conflicts_with_all = ["remove", "dnstap", "live"])]
+    #[arg(long, conflicts_with_all = ["remove", "dnstap", "hold", "live"])]
     pub node_local: bool,
 
     /// The address of the cluster's CoreDNS, for `--node-local`.

@@ -20,6 +20,7 @@ mod explain;
 mod field;
 mod flags;
 mod flow;
+mod hold;
 mod image;
 mod inspect;
 mod learn;

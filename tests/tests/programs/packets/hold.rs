@@ -1,0 +1,120 @@
+//! First connections to new names under wildcards, with answers that the collector holds and without.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
+};
+
+use hickory_proto::rr::RecordType;
+use tests::{
+    coredns::free_port,
+    datapath::Pod,
+    network::Network,
+    or_skip,
+    soak::or_long,
+    upstream::{Asked, Say, Scripted, Speech},
+    wait::eventually,
+    workdir::Workdir,
+};
+
+use super::datapath_fixture::{DatapathFixture, PORT};
+
+/// A packet that is dropped is not repeated in this time.
+const ATTEMPT: Duration = Duration::from_millis(900);
+
+/// The kinds of connections.
+const KINDS: [(RecordType, &str); 4] = [
+    (RecordType::A, "TCP"),
+    (RecordType::A, "UDP"),
+    (RecordType::AAAA, "TCP"),
+    (RecordType::AAAA, "UDP"),
+];
+
+const WILDCARDS: [&str; 2] = ["*.h0.up.test.", "*.h1.up.test."];
+
+/// `nN-K.hH.up.test` has an address of its own in each family.
+fn numbered(asked: &Asked) -> Vec<Say> {
+    let name = asked.name();
+    let numbers: Vec<u16> = name
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|it| it.parse().ok())
+        .collect();
+    let [number, kind, hold] = numbers[..] else {
+        return asked.addresses(&[], 300).say();
+    };
+    let place = 4 * hold + kind;
+    let v4 = Ipv4Addr::new(198, 51, place as u8, number as u8);
+    let v6 = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, place + 1, number);
+    asked.ips(&[IpAddr::V4(v4), IpAddr::V6(v6)], 300).say()
+}
+
+/// The first packets to the address pass.
+fn connects(pod: Pod, to: SocketAddr, transport: &str) -> io::Result<()> {
+    if transport == "TCP" {
+        return pod.connect_within(to, ATTEMPT).map(drop);
+    }
+    let socket = pod.udp_socket(to.ip())?;
+    socket.set_read_timeout(Some(ATTEMPT))?;
+    socket.send_to(b"first", to)?;
+    socket.recv_from(&mut [0; 64]).map(drop)
+}
+
+/// How many first connections of each kind are made at once.
+async fn made(town: &DatapathFixture, hold: usize, count: usize) -> [usize; 4] {
+    let mut made = [0; 4];
+    for number in 0..count {
+        for (kind, (family, transport)) in KINDS.into_iter().enumerate() {
+            let name = format!("n{number}-{kind}.h{hold}.up.test.");
+            let (pod, dns) = (town.pod, town.dns_of_pod());
+            let connected = tokio::task::spawn_blocking(move || {
+                let reply = pod.look_up(dns, &name, family)?;
+                let to = SocketAddr::new(reply.addresses()[0], PORT);
+                Ok::<_, io::Error>(connects(pod, to, transport).is_ok())
+            });
+            made[kind] += usize::from(connected.await.unwrap().unwrap());
+        }
+    }
+    made
+}
+
+mod soak {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn first_connections_pass_while_answers_are_held() {
+        let workdir = Workdir::new();
+        let network = or_skip!(Network::new(workdir.path()).await);
+        let upstream = Scripted::start_at(network.outside(), numbered).await;
+        let hold = SocketAddr::new(network.outside(), free_port().port());
+        let direct = format!("forward . {}", upstream.address);
+        let options = "policy sequential\n max_fails 1\n health_check 0.5s";
+        let held = format!("forward . {hold} {} {{\n{options}\n}}", upstream.address);
+        let flag = format!("--hold-listen=udp+tcp://{hold}?upstream={}", upstream.address);
+        let flags = [flag.as_str()];
+        let started =
+            DatapathFixture::start_in(workdir, network, "", &WILDCARDS, &held, &flags).await;
+        let mut town = or_skip!(started);
+        let listening = "egress_collector_hold_listening";
+        town.collector.counts(listening, &[], 1.0).await;
+        eventually("objects of the wildcards", async || {
+            let missing = WILDCARDS.iter().find(|it| town.store.object(it).is_none());
+            missing.map_or(Ok(()), |it| Err(it.to_string()))
+        })
+        .await;
+        town.settled().await;
+        let count = or_long(25, 250);
+        let with = made(&town, 1, count).await;
+        town.restart_coredns(&direct).await;
+        let count_without = or_long(3, 250);
+        let without = made(&town, 0, count_without).await;
+        for (kind, (family, transport)) in KINDS.into_iter().enumerate() {
+            println!(
+                "{family} {transport}: {} of {count} at once with hold, {} of {count_without} without",
+                with[kind], without[kind]
+            );
+        }
+        let all = with.iter().sum::<usize>();
+        assert!(all * 100 >= 4 * count * 97, "{with:?} of {count} each");
+    }
+}
