@@ -1,7 +1,6 @@
 //! A DNS forwarder that CoreDNS asks first. It holds the answer with a new address of a wanted name until the status has the address,
 //! so that the first connection of a pod passes.
 //!
-//! - `message`: queries and replies, of which only the identifier changes.
 //! - `udp`, `tcp`: the clients. `upstream`: the servers that are asked.
 //! - `gate`: which answers are held, and for how long. `state`: turns that off and on.
 //!
@@ -10,7 +9,6 @@
 
 mod forwarder;
 mod gate;
-pub mod message;
 mod state;
 mod tcp;
 mod udp;
@@ -40,7 +38,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::{forwarder::Forwarder, upstream::Upstreams};
-pub use self::{gate::{Gate, MOST_HELD}, state::HoldState};
+pub use self::{
+    gate::{Gate, MOST_HELD},
+    state::HoldState,
+};
 use crate::{
     cluster::networks::{Networks, Purpose},
     lookup::Servers,
@@ -50,14 +51,19 @@ runtime::metrics! {
     pub const METRICS;
 
     gauge LISTENING = "egress_collector_hold_listening" "1 while the forwarder of `--hold-listen` listens: only the leader's does";
-    counter "egress_collector_hold_queries_total" [Label::one_of("outcome", &["answered", "unanswered", "dropped"])]
-        "Queries to the forwarder. `unanswered`: no upstream replied. `dropped`: too many others were in flight";
+    counter DROPPED = "egress_collector_hold_dropped_total" "Queries to the forwarder that got no answer, since too many others were in flight";
     counter "egress_collector_hold_upstream_failures_total" [Label { name: "upstream", values: Values::Any("the address of a DNS server") }]
         "Queries that an upstream refused or did not answer before another was asked";
     counter "egress_collector_hold_answers_total" [Label::one_of("outcome", &["known", "written", "late", "full", "unled"])]
         "Forwarded answers with an address for a wanted name. `known`: the status had it, or a guard or a cap refuses it. `written`: held until the status had it. `late`: sent before that. `full`: too many others were held. `unled`: the collector did not lead";
     histogram "egress_collector_hold_seconds" "How long answers were held";
 }
+
+/// File descriptors for the queries in flight, of which some ask a second server.
+pub const FILES: u64 = 2 * forwarder::IN_FLIGHT as u64;
+
+/// The most octets of a message.
+const MAX: usize = u16::MAX as usize;
 
 /// How often a lead that ends by itself is noticed, and how often an address in use is tried again.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -102,7 +108,9 @@ impl Hold {
                 break;
             }
             match bind(self.listen).await {
-                Ok(sockets) => serve(sockets, &forwarder, &mut leader, &self.state, &shutdown).await,
+                Ok(sockets) => {
+                    serve(sockets, &forwarder, &mut leader, &self.state, &shutdown).await
+                }
                 Err(error) => {
                     if let Some(suppressed) = outage.allow() {
                         warn!(addr = %self.listen, %error, suppressed_lines = suppressed, "cannot listen for queries to forward (--hold-listen): the collector tries again, and CoreDNS asks its next upstream");
@@ -121,9 +129,9 @@ impl Hold {
         for upstream in &self.upstreams {
             let ip = upstream.ip().to_canonical();
             let is_own = is_reached_by(self.listen, *upstream);
-            let is_queried = queried
-                .iter()
-                .any(|it| it.address.ip().to_canonical() == ip && it.address.port() == upstream.port());
+            let is_queried = queried.iter().any(|it| {
+                it.address.ip().to_canonical() == ip && it.address.port() == upstream.port()
+            });
             let purpose = networks.purpose(ip);
             let is_of_cluster = matches!(purpose, Some(Purpose::Services | Purpose::Pods));
             if is_own || is_queried || is_of_cluster {
@@ -139,7 +147,8 @@ impl Hold {
 
 /// Whether a query to this address comes to the listener itself.
 fn is_reached_by(listen: SocketAddr, address: SocketAddr) -> bool {
-    let of_host = |ip: IpAddr| ip == listen.ip() || (listen.ip().is_unspecified() && ip.is_loopback());
+    let of_host =
+        |ip: IpAddr| ip == listen.ip() || (listen.ip().is_unspecified() && ip.is_loopback());
     address.port() == listen.port() && of_host(address.ip())
 }
 
@@ -170,7 +179,7 @@ async fn serve(
         Ok(addr) => info!(%addr, "hold listening"),
         Err(error) => warn!(%error, "the address of a bound socket is unknown"),
     }
-    state.set_listening(true);
+    state.set_listens(true);
     let closing = shutdown.child_token();
     let ends = async {
         let _ended = closing.run_until_cancelled(until(leader, false)).await;
@@ -181,7 +190,7 @@ async fn serve(
         tcp::serve(tcp, forwarder, &closing),
         ends
     );
-    state.set_listening(false);
+    state.set_listens(false);
     forwarder.finish().await;
     info!("hold closed");
 }

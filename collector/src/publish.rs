@@ -30,8 +30,6 @@ mod updates;
 mod view;
 pub mod write;
 
-#[cfg(test)]
-pub(crate) use self::{metrics::Census, objects::MAX_IN_FLIGHT};
 pub use self::{
     held::{HeldAnswer, Settled},
     metrics::METRICS,
@@ -40,3 +38,5 @@ pub use self::{
     recent::NewAddresses,
     view::{InspectRequest, NamesStatus},
 };
+#[cfg(test)]
+pub(crate) use self::{metrics::Census, objects::MAX_IN_FLIGHT};

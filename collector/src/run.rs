@@ -36,10 +36,10 @@ use crate::{
         answers::Decoding,
         captures::{self, Captures},
     },
+    hold::{FILES as FILES_OF_QUERIES, HoldState},
     listen::{
         ConnectionTable, DnsServers, Ingest, Listener, MAX_CONNECTIONS, PeerAcl, secret::Secrets,
     },
-    hold::HoldState,
     lookup,
     matching::{answer_cache::AnswerCache, index::SharedIndex, query_origin::OwnQueries, queue},
     publish::{
@@ -70,7 +70,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut tasks = Tasks::new();
     let admin = Admin::bind(args.common.admin).await?;
     let sockets = Sockets::bind(&args, &mut tasks).await?;
-    raise_file_limit();
+    raise_file_limit(args.hold_listen.is_some());
     let program = Program::new(args, store, &mut tasks);
     let (rules, rule_changes) = program.rules(&mut tasks);
     let networks = program.networks(&mut tasks);
@@ -338,8 +338,9 @@ fn keep_up<T: Send + Sync + 'static>(
 }
 
 /// Each connection takes a file descriptor, and the rest of the program some too.
-fn raise_file_limit() {
-    let wanted = MAX_CONNECTIONS as u64 + FILES;
+fn raise_file_limit(forwards: bool) {
+    let of_queries = if forwards { FILES_OF_QUERIES } else { 0 };
+    let wanted = MAX_CONNECTIONS as u64 + FILES + of_queries;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
         return;
@@ -354,7 +355,7 @@ fn raise_file_limit() {
         warn!(
             limit = raised.current,
             wanted,
-            "the limit of open files is too low for as many connections as the collector accepts: raise it"
+            "the limit of open files is too low for as many connections and queries as the collector accepts: raise it"
         );
     }
 }

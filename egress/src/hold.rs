@@ -1,8 +1,8 @@
 //! `egress hold`: whether the collectors hold answers.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use hyper::Method;
-use proto::facts::{HoldMode, Program};
+use proto::facts::Program;
 use runtime::UsageError;
 
 use crate::{output, targets::TargetArgs};
@@ -12,12 +12,21 @@ use crate::{output, targets::TargetArgs};
 /// A collector with `--hold-listen` holds them at first.
 #[derive(Args, Clone, Debug)]
 pub struct HoldArgs {
-    /// `pass`: all answers go at once. `hold`: an answer with a new address waits for its status.
-    #[arg(value_name = "MODE")]
+    /// What a collector does with an answer that has a new address.
+    #[arg(value_name = "MODE", value_enum)]
     pub mode: HoldMode,
 
     #[command(flatten)]
     pub targets: TargetArgs,
+}
+
+/// What a collector does with an answer that has a new address.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum HoldMode {
+    /// It waits for its status.
+    Hold,
+    /// It goes at once.
+    Pass,
 }
 
 /// Sets it in each collector.
@@ -31,9 +40,12 @@ pub(crate) async fn run(args: HoldArgs) -> anyhow::Result<()> {
         return Err(UsageError("there is no collector".to_owned()).into());
     }
     for collector in collectors {
-        let path = format!("/hold/{}", args.mode);
-        let _empty = collector.request(Method::PUT, &path).await?;
-        output::line(&format!("{collector}: {}", args.mode))?;
+        let (path, now) = match args.mode {
+            HoldMode::Hold => ("/hold/hold", "holds answers with new addresses"),
+            HoldMode::Pass => ("/hold/pass", "passes all answers at once, until a restart"),
+        };
+        let _empty = collector.request(Method::PUT, path).await?;
+        output::line(&format!("{collector} {now}"))?;
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     answered::{AnswerLine, ClientAnswer},
     asked::{Asked, Subject},
-    hold::{HoldFacts, HoldMode},
+    hold::HoldFacts,
     names::{
         AddressFacts, AnswerFacts, CapFacts, CollectorFacts, ExplainedName, FailingName, Guard,
         ListedName, NameAddress, NameFacts, NameReferences, PeerFacts, RuleFault, RuleFaultKind,

@@ -3,19 +3,20 @@
 use std::{sync::Arc, time::Duration};
 
 use metrics::counter;
+use proto::dns::Query;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 
 use super::{
+    DROPPED,
     gate::Gate,
-    message::Query,
     upstream::{Transport, Upstreams},
 };
 
-/// The most queries in flight: each has a socket. Further ones are dropped, as by a full socket buffer.
-const IN_FLIGHT: u32 = 8192;
+/// The most queries in flight: each has a socket for each server that it asks. Further ones are dropped, as by a full socket buffer.
+pub(super) const IN_FLIGHT: u32 = 4096;
 
 /// The longest wait for the queries in flight at the end.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -42,20 +43,16 @@ impl Forwarder {
     pub(super) fn begin(&self) -> Option<OwnedSemaphorePermit> {
         let permit = Arc::clone(&self.free).try_acquire_owned().ok();
         if permit.is_none() {
-            count("dropped");
+            counter!(DROPPED).increment(1);
         }
         permit
     }
 
     /// The upstream's reply, with the identifier of the query. `None` if no upstream replies.
     pub(super) async fn answer(&self, query: &Query, transport: Transport) -> Option<Vec<u8>> {
-        let Some(mut reply) = self.upstreams.ask(query, transport).await else {
-            count("unanswered");
-            return None;
-        };
+        let mut reply = self.upstreams.ask(query, transport).await?;
         self.gate.pass(&reply).await;
         query.restore_id(&mut reply);
-        count("answered");
         Some(reply)
     }
 
@@ -63,8 +60,4 @@ impl Forwarder {
     pub(super) async fn finish(&self) {
         let _late = timeout(DRAIN, self.free.acquire_many(IN_FLIGHT)).await;
     }
-}
-
-fn count(outcome: &'static str) {
-    counter!("egress_collector_hold_queries_total", "outcome" => outcome).increment(1);
 }

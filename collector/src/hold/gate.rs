@@ -1,17 +1,12 @@
 //! Which answers are held, and for how long.
 
-use std::{
-    hash::BuildHasher,
-    num::NonZeroUsize,
-    time::Duration,
-};
+use std::{hash::BuildHasher, num::NonZeroUsize, time::Duration};
 
 use foldhash::fast::RandomState;
 use lru::LruCache;
 use metrics::{counter, histogram};
 use names::Observation;
 use parking_lot::Mutex;
-use proto::facts::HoldMode;
 use runtime::clock::Clock;
 use tokio::{
     sync::{Semaphore, mpsc, oneshot},
@@ -75,7 +70,7 @@ impl Gate {
 
     /// Returns when the reply may go to its client: at once, unless it has an address of a wanted name that the status lacks.
     pub(super) async fn pass(&self, reply: &[u8]) {
-        if self.state.mode() == HoldMode::Pass {
+        if self.state.passes() {
             return;
         }
         let observed = observe_reply(reply, &self.index.load(), &self.clock);

@@ -1,89 +1,73 @@
 //! The forwarder for administrators: whether it listens, and a switch for `egress hold`.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use axum::{
     Router,
-    extract::{Path, State},
     http::StatusCode,
     response::{IntoResponse, Response},
     routing::put,
 };
 use metrics::gauge;
-use proto::facts::{HoldFacts, HoldMode};
+use proto::facts::HoldFacts;
 use runtime::inspect::refusal;
 use tracing::info;
 
 use super::LISTENING;
 
 /// The state of the forwarder. Clones share it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HoldState(Arc<Inner>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Inner {
-    listen: SocketAddr,
-    upstreams: Vec<SocketAddr>,
-    is_listening: AtomicBool,
+    listens: AtomicBool,
     /// Answers pass without being held. A restart ends that.
     passes: AtomicBool,
 }
 
 impl HoldState {
-    pub fn new(listen: SocketAddr, upstreams: Vec<SocketAddr>) -> Self {
-        Self(Arc::new(Inner {
-            listen,
-            upstreams,
-            is_listening: AtomicBool::new(false),
-            passes: AtomicBool::new(false),
-        }))
-    }
-
     pub fn facts(&self) -> HoldFacts {
         HoldFacts {
-            listen: self.0.listen,
-            upstreams: self.0.upstreams.clone(),
-            listening: self.0.is_listening.load(Ordering::Relaxed),
-            mode: self.mode(),
+            listening: self.0.listens.load(Ordering::Relaxed),
+            passing: self.passes(),
         }
     }
 
-    /// The route of the switch. A collector without `--hold-listen` has none, and refuses.
+    /// The routes of the switch. A collector without `--hold-listen` has none, and refuses. A browser sends no PUT for a page of
+    /// another origin.
     pub fn routes(state: Option<Self>) -> Router {
+        let (hold, pass) = (state.clone(), state);
         Router::new()
-            .route("/hold/{mode}", put(switch))
-            .with_state(state)
+            .route("/hold/hold", put(move || async { switch(hold, false) }))
+            .route("/hold/pass", put(move || async { switch(pass, true) }))
     }
 
-    pub(super) fn mode(&self) -> HoldMode {
-        match self.0.passes.load(Ordering::Relaxed) {
-            true => HoldMode::Pass,
-            false => HoldMode::Hold,
-        }
+    pub(super) fn passes(&self) -> bool {
+        self.0.passes.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_mode(&self, mode: HoldMode) {
-        self.0.passes.store(mode == HoldMode::Pass, Ordering::Relaxed);
+    pub(super) fn set_passes(&self, passes: bool) {
+        self.0.passes.store(passes, Ordering::Relaxed);
     }
 
-    pub(super) fn set_listening(&self, is_listening: bool) {
-        self.0.is_listening.store(is_listening, Ordering::Relaxed);
-        gauge!(LISTENING).set(f64::from(u8::from(is_listening)));
+    pub(super) fn set_listens(&self, listens: bool) {
+        self.0.listens.store(listens, Ordering::Relaxed);
+        gauge!(LISTENING).set(f64::from(u8::from(listens)));
     }
 }
 
-// A browser sends no PUT for a page of another origin.
-async fn switch(State(state): State<Option<HoldState>>, Path(mode): Path<HoldMode>) -> Response {
+fn switch(state: Option<HoldState>, passes: bool) -> Response {
     let Some(state) = state else {
         return refusal(StatusCode::CONFLICT, "the collector has no --hold-listen");
     };
-    state.set_mode(mode);
-    info!(%mode, "an administrator set whether answers are held");
+    state.set_passes(passes);
+    info!(
+        passes,
+        "an administrator set whether answers pass without being held"
+    );
     StatusCode::NO_CONTENT.into_response()
 }

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
+use proto::dns::Query;
 use tokio::{
     net::{
         TcpListener, TcpStream,
@@ -18,7 +19,7 @@ use tokio_util::{
 };
 use tracing::{debug, warn};
 
-use super::{forwarder::Forwarder, message::Query, upstream::Transport};
+use super::{forwarder::Forwarder, upstream::Transport};
 
 /// The most connections. CoreDNS keeps one for each query over TCP that it has in flight.
 const CONNECTIONS: usize = 256;

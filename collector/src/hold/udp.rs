@@ -2,15 +2,12 @@
 
 use std::{io, net::SocketAddr, sync::Arc};
 
+use proto::dns::Query;
 use tokio::net::UdpSocket;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{
-    forwarder::Forwarder,
-    message::{MAX, Query},
-    upstream::Transport,
-};
+use super::{MAX, forwarder::Forwarder, upstream::Transport};
 
 /// A port of clients from which no query comes.
 const NO_CLIENT: u16 = 1;

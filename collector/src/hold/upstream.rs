@@ -12,6 +12,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, stream::FuturesUnordered};
 use metrics::counter;
+use proto::dns::Query;
 use tokio::{
     net::{TcpStream, UdpSocket},
     time::{sleep, timeout},
@@ -19,7 +20,7 @@ use tokio::{
 use tokio_util::codec::Framed;
 use uuid::Uuid;
 
-use super::{message::{MAX, Query}, tcp::framing};
+use super::{MAX, tcp::framing};
 use crate::lookup::failure_of;
 
 /// How long a server that says nothing is asked alone. CoreDNS waits 2 s for a reply.
@@ -56,8 +57,11 @@ impl Upstreams {
 
     /// The first reply, with the upstream's identifier. `None` if no server replies.
     pub(super) async fn ask(&self, query: &Query, transport: Transport) -> Option<Vec<u8>> {
-        let asked = timeout(LONGEST, self.ask_in_turn(query, transport));
-        asked.await.ok().flatten()
+        let asked = timeout(LONGEST, self.ask_in_turn(query, transport)).await;
+        asked.unwrap_or_else(|_elapsed| {
+            self.count_failure(self.first.load(Ordering::Relaxed));
+            None
+        })
     }
 
     async fn ask_in_turn(&self, query: &Query, transport: Transport) -> Option<Vec<u8>> {

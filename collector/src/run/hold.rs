@@ -26,12 +26,11 @@ impl Program {
         let Some(url) = &self.args.hold_listen else {
             return Ok((None, held));
         };
-        let upstreams = url.upstreams()?;
-        let state = HoldState::new(url.listen, upstreams.clone());
+        let state = HoldState::default();
         let (index, clock) = (Arc::clone(&self.index), self.clock.clone());
         let hold = Hold {
             listen: url.listen,
-            upstreams,
+            upstreams: url.upstreams()?,
             leader: leader.clone(),
             gate: Gate::new(index, clock, sender, state.clone()),
             state: state.clone(),

@@ -2,10 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use proto::{
-    facts::{HoldFacts, HoldMode},
-    text::few,
-};
+use proto::{facts::HoldFacts, text::few};
 
 use super::{
     facts::Facts,
@@ -37,12 +34,15 @@ pub(crate) fn hold(facts: &Facts) -> Vec<Finding> {
     }
     let named = few(asked.as_deref().unwrap_or_default().iter(), MOST_NAMED);
     if is_asked == Some(false) {
-        topic.warn("no server block of the Corefile asks the collectors first", PATCH);
+        topic.warn(
+            "no server block of the Corefile asks the collectors first",
+            PATCH,
+        );
     } else if !held.iter().any(|it| it.listening) {
         let seen = format!("no collector listens for queries of CoreDNS, which asks {named}");
         topic.fault(seen, PATCH);
     }
-    if held.iter().any(|it| it.mode == HoldMode::Pass) {
+    if held.iter().any(|it| it.passing) {
         let seen = "a collector passes all answers, since an administrator set it so";
         topic.warn(seen, "egress hold hold");
     }

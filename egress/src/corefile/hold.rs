@@ -80,7 +80,10 @@ fn insertion(
     forwarders: &[SocketAddr],
     edits: &mut Edits,
 ) -> Result<(), &'static str> {
-    let span = directive.span.as_ref().ok_or("its `forward` line is imported")?;
+    let span = directive
+        .span
+        .as_ref()
+        .ok_or("its `forward` line is imported")?;
     let listed = forwarders.iter().map(|it| format!("{it} "));
     let listed = listed.collect::<String>();
     if let Some(inserted) = Inserted::of(text, directive) {
@@ -98,7 +101,9 @@ fn insertion(
         return Err("it has a `policy`, `max_fails` or `health_check` of its own");
     }
     let (indent, end) = (before(text, span.start).unwrap_or(INDENT), newline(text));
-    let options = OPTIONS.map(|it| format!("{end}{indent}{INDENT}{it}")).concat();
+    let options = OPTIONS
+        .map(|it| format!("{end}{indent}{INDENT}{it}"))
+        .concat();
     match open_brace(text, upstream.span.end, span.end) {
         Some(open) => {
             let rest = text.get(open..).unwrap_or_default();
@@ -139,7 +144,10 @@ struct Inserted {
 
 impl Inserted {
     fn of(text: &str, directive: &Directive) -> Option<Self> {
-        let span = directive.span.as_ref().filter(|_| directive.name == "forward")?;
+        let span = directive
+            .span
+            .as_ref()
+            .filter(|_| directive.name == "forward")?;
         let (first, last) = (directive.args.get(1)?, directive.args.last()?);
         let open = open_brace(text, last.span.end, span.end)?;
         let inside = text.get(open..span.end)?;

@@ -139,7 +139,9 @@ async fn forwarders(access: &Access) -> anyhow::Result<Vec<SocketAddr>> {
     let address = |service: &Service| {
         let spec = service.spec.as_ref()?;
         let ports = spec.ports.iter().flatten();
-        let port = ports.clone().find(|it| it.name.as_deref() == Some(HOLD_PORT))?;
+        let port = ports
+            .clone()
+            .find(|it| it.name.as_deref() == Some(HOLD_PORT))?;
         let ip = spec.cluster_ip.as_ref()?.parse().ok()?;
         Some(SocketAddr::new(ip, u16::try_from(port.port).ok()?))
     };

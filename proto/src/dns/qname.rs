@@ -30,7 +30,7 @@ impl<'a> Qname<'a> {
     }
 
     /// Labels with their length octets, the root's zero last; 1 to 255 octets.
-    pub fn wire(self) -> &'a [u8] {
+    pub(super) fn wire(self) -> &'a [u8] {
         self.0
     }
 

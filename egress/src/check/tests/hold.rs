@@ -1,6 +1,6 @@
 //! The forwarders, and the Corefile that names them.
 
-use proto::facts::{CollectorFacts, HoldFacts, HoldMode};
+use proto::facts::{CollectorFacts, HoldFacts};
 use serde_json::json;
 
 use super::{
@@ -9,14 +9,8 @@ use super::{
 };
 use crate::check::{facts::Facts, hold::hold};
 
-fn facts(upstreams: &str, held: Option<(bool, HoldMode)>) -> Facts {
+fn facts(upstreams: &str, hold: Option<HoldFacts>) -> Facts {
     let mut facts = well();
-    let hold = held.map(|(listening, mode)| HoldFacts {
-        listen: "0.0.0.0:5300".parse().unwrap(),
-        upstreams: Vec::new(),
-        listening,
-        mode,
-    });
     facts.programs = collector_with(Ok(CollectorFacts {
         hold,
         ..CollectorFacts::default()
@@ -31,14 +25,14 @@ fn facts(upstreams: &str, held: Option<(bool, HoldMode)>) -> Facts {
 fn forwarder_must_listen_and_be_asked() {
     const ASKED: &str = "10.96.0.53:5300 10.96.0.54:5300 /etc/resolv.conf";
     const PLAIN: &str = "/etc/resolv.conf";
-    let hold_on = |listening| Some((listening, HoldMode::Hold));
+    let with = |listening, passing| Some(HoldFacts { listening, passing });
     for (upstreams, held, expected, words) in [
         (PLAIN, None, "", ""),
-        (ASKED, hold_on(true), "✓", "10.96.0.53:5300"),
-        (ASKED, hold_on(false), "✗", "no collector listens"),
+        (ASKED, with(true, false), "✓", "10.96.0.53:5300"),
+        (ASKED, with(false, false), "✗", "no collector listens"),
         (ASKED, None, "✗", "no collector listens"),
-        (PLAIN, hold_on(true), "!", "asks the collectors first"),
-        (ASKED, Some((true, HoldMode::Pass)), "!", "egress hold hold"),
+        (PLAIN, with(true, false), "!", "asks the collectors first"),
+        (ASKED, with(true, true), "!", "egress hold hold"),
     ] {
         assert_found(hold(&facts(upstreams, held)), expected, words);
     }

@@ -36,7 +36,10 @@ fn options_of_the_block_stay() {
         "x.example\nforward . 192.0.2.1",
     ] {
         let (with, left) = added(text);
-        assert!(with.contains("10.96.0.53:5300 [fd00::53]:5300 ") && left.is_empty(), "{with}");
+        assert!(
+            with.contains("10.96.0.53:5300 [fd00::53]:5300 ") && left.is_empty(),
+            "{with}"
+        );
     }
 }
 
@@ -46,7 +49,10 @@ fn block_that_cannot_be_held_is_named_and_stays() {
         ("forward . tls://9.9.9.9", "tls://"),
         ("forward . 192.0.2.1 192.0.2.2", "several upstreams"),
         ("forward . 192.0.2.1 {\n policy random\n }", "of its own"),
-        ("forward . 192.0.2.1\n forward x. 192.0.2.2", "several `forward` lines"),
+        (
+            "forward . 192.0.2.1\n forward x. 192.0.2.2",
+            "several `forward` lines",
+        ),
         ("whoami", "no `forward` line"),
     ] {
         let text = format!(".:53 {{\n {forward}\n}}\ncluster.local {{\n whoami\n}}\n");
@@ -62,6 +68,9 @@ fn other_forwarders_replace_those_of_before() {
     let (with, _) = added(text);
     let other: [SocketAddr; 1] = ["10.96.0.54:5300".parse().unwrap()];
     let (replaced, _) = add(&with, &other, &scope(), &Imports::Unknown).unwrap();
-    assert!(replaced.contains("forward . 10.96.0.54:5300 192.0.2.1 {"), "{replaced}");
+    assert!(
+        replaced.contains("forward . 10.96.0.54:5300 192.0.2.1 {"),
+        "{replaced}"
+    );
     assert_eq!(remove(&replaced, &Imports::Unknown).unwrap(), text);
 }

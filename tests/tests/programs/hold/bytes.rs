@@ -26,7 +26,8 @@ const UPSTREAM: &str = ".:{$DNS_PORT} {
 ";
 
 fn zone() -> String {
-    let mut records = "www IN A 192.0.2.10\nwww IN AAAA 2001:db8::10\nalias IN CNAME www\n".to_owned();
+    let mut records =
+        "www IN A 192.0.2.10\nwww IN AAAA 2001:db8::10\nalias IN CNAME www\n".to_owned();
     records += "mail IN MX 10 www\n_sip._tcp IN SRV 1 2 5060 www\nsvc IN HTTPS 1 . alpn=h2\n";
     for number in 0..60 {
         records += &format!("many IN TXT \"{number} {}\"\n", "x".repeat(40));
@@ -38,7 +39,16 @@ fn zone() -> String {
 pub(super) fn corpus() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     let types = [1, 2, 5, 6, 15, 16, 28, 33, 65, 255, 65_280].map(RecordType::from);
-    let names = ["www", "WwW", "alias", "mail", "_sip._tcp", "svc", "many", "none"];
+    let names = [
+        "www",
+        "WwW",
+        "alias",
+        "mail",
+        "_sip._tcp",
+        "svc",
+        "many",
+        "none",
+    ];
     for kind in types {
         for name in names {
             let name = Name::from_ascii(format!("{name}.Example.com.")).unwrap();
@@ -84,7 +94,10 @@ async fn over_udp(server: SocketAddr, query: &[u8]) -> Option<Vec<u8>> {
     socket.connect(server).await.unwrap();
     socket.send(query).await.unwrap();
     let mut buffer = vec![0; 65_535];
-    let length = timeout(SILENCE, socket.recv(&mut buffer)).await.ok()?.unwrap();
+    let length = timeout(SILENCE, socket.recv(&mut buffer))
+        .await
+        .ok()?
+        .unwrap();
     buffer.truncate(length);
     Some(buffer)
 }
@@ -105,7 +118,10 @@ async fn over_tcp(server: SocketAddr, queries: &[Vec<u8>]) -> BTreeMap<u16, Vec<
     let (mut reader, mut writer) = stream.split();
     let sent = async {
         for query in queries {
-            writer.write_u16(u16::try_from(query.len()).unwrap()).await.unwrap();
+            writer
+                .write_u16(u16::try_from(query.len()).unwrap())
+                .await
+                .unwrap();
             writer.write_all(query).await.unwrap();
         }
     };
@@ -126,7 +142,12 @@ async fn over_tcp(server: SocketAddr, queries: &[Vec<u8>]) -> BTreeMap<u16, Vec<
 pub(super) async fn forwarder() -> (Workdir, CoreDns, Program, SocketAddr) {
     let workdir = Workdir::new();
     fs::write(workdir.join("Corefile"), UPSTREAM).unwrap();
-    write_zone(&workdir.join("example.com.zone"), "example.com.", 1, &zone());
+    write_zone(
+        &workdir.join("example.com.zone"),
+        "example.com.",
+        1,
+        &zone(),
+    );
     let upstream = CoreDns::start(workdir.path()).await;
     let store = Store::new(workdir.join("store"));
     let hold = free_port();
@@ -147,7 +168,10 @@ async fn replies_of_all_kinds_are_those_of_the_upstream() {
         truncated += u32::from(reply[2] & 2 != 0);
     }
     assert!(truncated > 0, "no reply was cut off");
-    let (held, direct) = (over_tcp(hold, &corpus), over_tcp(upstream.address(), &corpus));
+    let (held, direct) = (
+        over_tcp(hold, &corpus),
+        over_tcp(upstream.address(), &corpus),
+    );
     let (held, direct) = tokio::join!(held, direct);
     assert_eq!(held.len(), corpus.len());
     for (id, reply) in direct {

@@ -1,7 +1,7 @@
 //! Queries at a steady rate, of which none may fail.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -24,6 +24,9 @@ use tokio::{
 /// CoreDNS answers a query within 5 s, even if only by an error.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The address in replies that are none.
+pub(super) const FORGED: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 255));
+
 /// Queries a second.
 pub(super) fn rate() -> u32 {
     or_long(100, 1000)
@@ -45,6 +48,13 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
+    fn add(&mut self, result: Result<Duration, String>) {
+        match result {
+            Ok(latency) => self.latencies.push(latency),
+            Err(error) => self.failures.push(error),
+        }
+    }
+
     pub(super) fn quantile(&self, part: f64) -> Duration {
         let last = self.latencies.len().saturating_sub(1);
         self.latencies[(part * last as f64) as usize]
@@ -69,7 +79,10 @@ impl Outcome {
 
 impl Load {
     /// Asks for the A records of the names that `name` gives, one after another.
-    pub(super) fn start(server: SocketAddr, name: impl Fn(usize) -> String + Send + 'static) -> Self {
+    pub(super) fn start(
+        server: SocketAddr,
+        name: impl Fn(usize) -> String + Send + 'static,
+    ) -> Self {
         let (ends, is_over) = watch::channel(false);
         let answered = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&answered);
@@ -77,6 +90,7 @@ impl Load {
             let mut ticks = interval(Duration::from_secs(1) / rate());
             ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
             let (mut queries, mut number) = (JoinSet::new(), 0);
+            let mut outcome = Outcome::default();
             while !*is_over.borrow() {
                 ticks.tick().await;
                 let (name, counted) = (name(number), Arc::clone(&counted));
@@ -86,13 +100,12 @@ impl Load {
                     result
                 });
                 number += 1;
-            }
-            let mut outcome = Outcome::default();
-            for result in queries.join_all().await {
-                match result {
-                    Ok(latency) => outcome.latencies.push(latency),
-                    Err(error) => outcome.failures.push(error),
+                while let Some(result) = queries.try_join_next() {
+                    outcome.add(result.unwrap());
                 }
+            }
+            for result in queries.join_all().await {
+                outcome.add(result);
             }
             outcome.latencies.sort_unstable();
             outcome
@@ -111,7 +124,9 @@ impl Load {
         tests::wait::eventually_within(10 * PATIENCE + 2 * time, "answers", async || {
             let answered = self.answered.load(Relaxed);
             let missing = until.saturating_sub(answered);
-            (missing == 0).then_some(()).ok_or_else(|| format!("{missing} are missing"))
+            (missing == 0)
+                .then_some(())
+                .ok_or_else(|| format!("{missing} are missing"))
         })
         .await;
     }
@@ -128,8 +143,12 @@ async fn timed(server: SocketAddr, name: &str) -> Result<Duration, String> {
     let reply = asked.map_err(|_| format!("{name}: no reply"))?;
     let reply = reply.map_err(|error| format!("{name}: {error}"))?;
     let code = reply.metadata.response_code;
-    if code != ResponseCode::NoError || reply.answers.is_empty() {
-        return Err(format!("{name}: {code}"));
+    let is_forged = |it: &hickory_proto::rr::Record| it.data == tests::upstream::data(FORGED);
+    if code != ResponseCode::NoError
+        || reply.answers.is_empty()
+        || reply.answers.iter().any(is_forged)
+    {
+        return Err(format!("{name}: {code} {:?}", reply.answers));
     }
     Ok(began.elapsed())
 }

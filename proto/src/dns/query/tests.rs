@@ -34,9 +34,8 @@ fn query_gets_another_identifier_and_nothing_else_changes() {
 #[test]
 fn reply_must_repeat_identifier_and_question() {
     let question = &QUERY[HEADER..END];
-    let is_reply = |id, flags, question: &[u8]| {
-        query().is_answered_by(7, &reply(id, flags, question))
-    };
+    let is_reply =
+        |id, flags, question: &[u8]| query().is_answered_by(7, &reply(id, flags, question));
     assert!(is_reply(7, 0x8180, question));
     assert!(!is_reply(8, 0x8180, question), "another identifier");
     assert!(!is_reply(7, 0x0100, question), "a query");
@@ -51,7 +50,12 @@ fn reply_must_repeat_identifier_and_question() {
 
 #[test]
 fn error_without_a_question_is_a_reply() {
-    for (flags, is_reply) in [(0x8181, true), (0x8185, true), (0x8180, false), (0x8183, false)] {
+    for (flags, is_reply) in [
+        (0x8181, true),
+        (0x8185, true),
+        (0x8180, false),
+        (0x8183, false),
+    ] {
         let found = query().is_answered_by(7, &reply(7, flags, &[]));
         assert_eq!(found, is_reply, "{flags:x}");
     }
