@@ -12,6 +12,8 @@ pub(super) struct Pair {
     pub(super) collectors: [Program; 2],
     addresses: [SocketAddr; 2],
     pub(super) upstream: Scripted,
+    /// The server that CoreDNS asks without a collector.
+    _last: Scripted,
     _workdir: Workdir,
 }
 
@@ -20,9 +22,9 @@ impl Pair {
         Self::start_with(Scripted::start(numbered).await).await
     }
 
-    /// With this upstream.
+    /// With this upstream of the collectors.
     pub(super) async fn start_with(upstream: Scripted) -> Self {
-        let workdir = Workdir::new();
+        let (workdir, last) = (Workdir::new(), Scripted::start(numbered).await);
         let store = Store::new(workdir.join("store"));
         store.allow("team", &[WILDCARD]);
         let addresses = [free_port(), free_port()];
@@ -37,13 +39,14 @@ impl Pair {
         ];
         let second = Program::start(workdir.path(), "collector", flags.into()).await;
         second.ready().await;
-        write_corefile(&workdir, &[addresses[0], addresses[1], upstream.address]);
+        write_corefile(&workdir, &[addresses[0], addresses[1], last.address]);
         let coredns = CoreDns::start(workdir.path()).await;
         Self {
             coredns,
             collectors: [first, second],
             addresses,
             upstream,
+            _last: last,
             _workdir: workdir,
         }
     }
