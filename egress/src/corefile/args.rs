@@ -110,7 +110,8 @@ pub struct PatchArgs {
     /// Let CoreDNS ask the collectors' forwarders (`--hold-listen`) first, or with `--remove` no more.
     ///
     /// `--hold=10.96.0.53:5300,10.96.0.54:5300` names them; with `--live` they are the port `hold` of the collectors' Services. Blocks with
-    /// several upstreams, with `tls://`, or with own options of these kinds are left as they are, and named. The `dnstap` lines stay.
+    /// another upstream than `/etc/resolv.conf`, or with a `policy` or health check of their own, are left as they are, and named. The
+    /// `dnstap` lines stay.
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0.., require_equals = true, value_delimiter = ',', conflicts_with = "dnstap")]
     pub hold: Option<Vec<SocketAddr>>,
 

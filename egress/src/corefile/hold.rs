@@ -8,6 +8,9 @@ use super::{
     patch::{Edits, before, newline},
 };
 
+/// The only upstream of blocks that are changed: the forwarders ask its servers. Those of another block may know other names.
+const UPSTREAM: &str = "/etc/resolv.conf";
+
 /// Behind the inserted options.
 const MARK: &str = " # egress: hold";
 
@@ -93,8 +96,8 @@ fn insertion(
     let [_, upstream] = directive.args.as_slice() else {
         return Err("it has several upstreams");
     };
-    if upstream.text.contains("://") {
-        return Err("its upstream has a protocol, such as tls://");
+    if upstream.text != UPSTREAM {
+        return Err("its upstream is not /etc/resolv.conf, whose servers the collectors ask");
     }
     let is_ours = |word: &str| OPTIONS.iter().any(|it| it.split(' ').next() == Some(word));
     if directive.nested.iter().any(|it| is_ours(&it.text)) {

@@ -32,8 +32,8 @@ fn options_of_the_block_stay() {
     for text in [
         ".:53 {\n    forward . /etc/resolv.conf {\n       max_concurrent 1000\n    }\n}\n",
         ".:53 {\r\n\tforward . \"/etc/resolv.conf\" { # kubeadm\r\n\t}\r\n}\r\n",
-        ". {\n  forward . 192.0.2.1\n}\nx.example {\n  forward x.example 192.0.2.2\n}\n",
-        "x.example\nforward . 192.0.2.1",
+        ". {\n  forward . /etc/resolv.conf\n}\nx.example {\n  forward x.example /etc/resolv.conf\n}\n",
+        "x.example\nforward . /etc/resolv.conf",
     ] {
         let (with, left) = added(text);
         assert!(
@@ -46,9 +46,13 @@ fn options_of_the_block_stay() {
 #[test]
 fn block_that_cannot_be_held_is_named_and_stays() {
     for (forward, why) in [
-        ("forward . tls://9.9.9.9", "tls://"),
+        ("forward . tls://9.9.9.9", "is not /etc/resolv.conf"),
+        ("forward . 192.0.2.1", "is not /etc/resolv.conf"),
         ("forward . 192.0.2.1 192.0.2.2", "several upstreams"),
-        ("forward . 192.0.2.1 {\n policy random\n }", "of its own"),
+        (
+            "forward . /etc/resolv.conf {\n policy random\n }",
+            "of its own",
+        ),
         (
             "forward . 192.0.2.1\n forward x. 192.0.2.2",
             "several `forward` lines",
@@ -64,13 +68,27 @@ fn block_that_cannot_be_held_is_named_and_stays() {
 
 #[test]
 fn other_forwarders_replace_those_of_before() {
-    let text = ". {\n  forward . 192.0.2.1\n}\n";
+    let text = ". {\n  forward . /etc/resolv.conf\n}\n";
     let (with, _) = added(text);
     let other: [SocketAddr; 1] = ["10.96.0.54:5300".parse().unwrap()];
     let (replaced, _) = add(&with, &other, &scope(), &Imports::Unknown).unwrap();
     assert!(
-        replaced.contains("forward . 10.96.0.54:5300 192.0.2.1 {"),
+        replaced.contains("forward . 10.96.0.54:5300 /etc/resolv.conf {"),
         "{replaced}"
     );
     assert_eq!(remove(&replaced, &Imports::Unknown).unwrap(), text);
+}
+
+#[test]
+fn corefiles_of_platforms_come_back_to_the_byte() {
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../tests/tests/programs/corefile/field"
+    );
+    let mut changed = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        changed += usize::from(added(&text).0 != text);
+    }
+    assert!(changed > 10, "{changed}");
 }
