@@ -31,16 +31,22 @@ const KINDS: [(RecordType, &str); 4] = [
     (RecordType::AAAA, "UDP"),
 ];
 
-const WILDCARDS: [&str; 2] = ["*.h0.up.test.", "*.h1.up.test."];
+/// The numbers of names that share a wildcard. A status of many names is written less often than names come here.
+const SHARING: usize = 10;
 
-/// `nN-K.hH.up.test` has an address of its own in each family.
+/// The domain of a name by its number, with held answers (1) or without (0).
+fn domain(hold: usize, number: usize) -> String {
+    format!("h{hold}-{}.up.test.", number / SHARING)
+}
+
+/// `nN-K.hH-G.up.test` has an address of its own in each family.
 fn numbered(asked: &Asked) -> Vec<Say> {
     let name = asked.name();
     let numbers: Vec<u16> = name
         .split(|c: char| !c.is_ascii_digit())
         .filter_map(|it| it.parse().ok())
         .collect();
-    let [number, kind, hold] = numbers[..] else {
+    let [number, kind, hold, _] = numbers[..] else {
         return asked.addresses(&[], 300).say();
     };
     let place = 4 * hold + kind;
@@ -65,7 +71,7 @@ async fn made(town: &DatapathFixture, hold: usize, count: usize) -> [usize; 4] {
     let mut made = [0; 4];
     for number in 0..count {
         for (kind, (family, transport)) in KINDS.into_iter().enumerate() {
-            let name = format!("n{number}-{kind}.h{hold}.up.test.");
+            let name = format!("n{number}-{kind}.{}", domain(hold, number));
             let (pod, dns) = (town.pod, town.dns_of_pod());
             let connected = tokio::task::spawn_blocking(move || {
                 let reply = pod.look_up(dns, &name, family)?;
@@ -95,21 +101,28 @@ mod soak {
             upstream.address
         );
         let flags = [flag.as_str()];
+        let (count, count_without) = or_long((25, 3), (250, 250));
+        let domains = [(1, count), (0, count_without)].map(|(hold, count)| {
+            let domains = (0..count).step_by(SHARING).map(move |it| domain(hold, it));
+            domains.map(|it| format!("*.{it}"))
+        });
+        let wildcards: Vec<String> = domains.into_iter().flatten().collect();
+        let wildcards: Vec<&str> = wildcards.iter().map(String::as_str).collect();
         let started =
-            DatapathFixture::start_in(workdir, network, "", &WILDCARDS, &held, &flags).await;
+            DatapathFixture::start_in(workdir, network, "", &wildcards, &held, &flags).await;
         let mut town = or_skip!(started);
         let listening = "egress_collector_hold_listening";
         town.collector.counts(listening, &[], 1.0).await;
         eventually("objects of the wildcards", async || {
-            let missing = WILDCARDS.iter().find(|it| town.store.object(it).is_none());
-            missing.map_or(Ok(()), |it| Err(it.to_string()))
+            let objects = town.store.objects().len();
+            (objects == wildcards.len())
+                .then_some(())
+                .ok_or_else(|| objects.to_string())
         })
         .await;
         town.settled().await;
-        let count = or_long(25, 250);
         let with = made(&town, 1, count).await;
         town.restart_coredns(&direct).await;
-        let count_without = or_long(3, 250);
         let without = made(&town, 0, count_without).await;
         for (kind, (family, transport)) in KINDS.into_iter().enumerate() {
             println!(
