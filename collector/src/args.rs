@@ -2,6 +2,7 @@
 
 mod cli;
 mod flush;
+mod hold;
 mod inspect;
 mod listen;
 mod lookups;
@@ -17,6 +18,7 @@ use runtime::args::{CommonArgs, StoreAddress, headings, parse_duration, parse_na
 pub use self::{
     cli::Cli,
     flush::FlushArgs,
+    hold::HoldUrl,
     inspect::InspectUrl,
     listen::{Following, ListenArgs},
     lookups::LookupArgs,
@@ -25,7 +27,7 @@ pub use self::{
 };
 use crate::{
     lookup::ResolverSpec,
-    publish::{ManageObjects, WRITE_BYTES, guards::Guards},
+    publish::{ManageObjects, guards::Guards},
 };
 use names::Limits;
 
@@ -38,7 +40,7 @@ pub const ADMIN: &str = "127.0.0.1:9090";
 const SOURCES: &str = "Sources of names";
 const RETENTION: &str = "How long addresses stay";
 const REFUSED_ADDRESSES: &str = "Refused addresses";
-const STATUS_WRITES: &str = "Writes of statuses";
+const HOLD: &str = "Holding answers";
 
 /// The end of the help.
 const EXAMPLES: &str = "\
@@ -127,11 +129,14 @@ pub struct Args {
     )]
     pub shutdown_delay: Duration,
 
-    /// Bytes of statuses that the collector writes a second, at most, for all objects together.
+    /// The URL where the collector forwards DNS queries, and holds answers with new addresses of names in rules.
     ///
-    /// At least 1. Unused bytes are saved for 10 s. One object has 128 KiB a second of them at most.
-    #[arg(long, value_name = "BYTES/S", default_value_t = WRITE_BYTES, value_parser = clap::value_parser!(u32).range(1..), help_heading = STATUS_WRITES)]
-    pub status_write_bytes: u32,
+    /// `udp+tcp://0.0.0.0:5300`. CoreDNS asks this address first (`egress corefile patch --hold`). An answer is held until the status has its
+    /// addresses, for at most 150 ms, so that the first connection of a pod passes. Only the leader listens. The collector asks the servers
+    /// in /etc/resolv.conf, or those in `?upstream=192.0.2.53,192.0.2.54` behind the address. They must not be the cluster's own DNS.
+    /// Default: none.
+    #[arg(long, value_name = "URL", help_heading = HOLD)]
+    pub hold_listen: Option<HoldUrl>,
 }
 
 impl Args {

@@ -29,6 +29,7 @@ use tokio::{
 
 use crate::{
     flush::BlockView,
+    hold::HoldState,
     listen::{ConnectionTable, PeerIds},
     matching::{answer_cache::AnswerCache, index::SharedIndex},
     publish::{InspectRequest, NewAddresses, guards::CurrentGuards},
@@ -78,6 +79,8 @@ pub struct InspectSources {
     pub clock: Clock,
     /// The latest new addresses.
     pub new_addresses: NewAddresses,
+    /// The forwarder, if there is one.
+    pub hold: Option<HoldState>,
     /// A query may search all names, and must not delay the publisher.
     pub pacer: QueryPacer,
 }
@@ -120,6 +123,7 @@ impl Facts for InspectSources {
         let blocks = self.blocks.borrow().clone();
         facts.streams = blocks.iter().map(problems::stream).collect();
         facts.peers = self.connections.view();
+        facts.hold = self.hold.as_ref().map(HoldState::facts);
         if is_first {
             facts.not_allowed_by_name = self.not_allowed_by_name();
         }

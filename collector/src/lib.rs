@@ -7,6 +7,7 @@
 //! - [`lookup`]: the collector's own DNS queries.
 //! - [`publish`]: observations → the state of all names (crate `names`) → DNSNameResolver objects.
 //! - [`cluster`]: the networks of the cluster, its DNS servers, and the other collectors.
+//! - [`hold`]: a forwarder that delays an answer until its status is written.
 //! - [`flush`]: probes that flush dnstap streams, and find DNS servers without one.
 //! - [`facts`]: the status page, and why an address is there, or is not.
 
@@ -14,6 +15,7 @@ pub mod args;
 pub mod cluster;
 pub mod facts;
 pub mod flush;
+pub mod hold;
 pub mod listen;
 pub mod lookup;
 pub mod matching;
@@ -29,6 +31,7 @@ pub use self::run::run;
 pub const METRICS: &[&[Metric]] = &[
     listen::metrics::METRICS,
     flush::METRICS,
+    hold::METRICS,
     lookup::METRICS,
     publish::METRICS,
     rules::METRICS,

@@ -1,6 +1,7 @@
 //! Starts the tasks of the program and connects them.
 
 mod dns_servers;
+mod hold;
 mod instances;
 mod rules;
 
@@ -35,6 +36,7 @@ use crate::{
         answers::Decoding,
         captures::{self, Captures},
     },
+    hold::{FILES as FILES_OF_QUERIES, HoldState},
     listen::{
         ConnectionTable, DnsServers, Ingest, Listener, MAX_CONNECTIONS, PeerAcl, secret::Secrets,
     },
@@ -68,7 +70,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut tasks = Tasks::new();
     let admin = Admin::bind(args.common.admin).await?;
     let sockets = Sockets::bind(&args, &mut tasks).await?;
-    raise_file_limit();
+    raise_file_limit(args.hold_listen.is_some());
     let program = Program::new(args, store, &mut tasks);
     let (rules, rule_changes) = program.rules(&mut tasks);
     let networks = program.networks(&mut tasks);
@@ -77,7 +79,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let flush_servers = dns_servers::flush_servers(&endpoints, &lookup_servers, &mut tasks);
     program.own_queries(&networks, &mut tasks);
     let (probes, blocks) = program.flush(flush_servers.clone(), &mut tasks);
-    let (requests, lookups) = program.lookups(lookup_servers, &mut tasks);
+    let (requests, lookups) = program.lookups(lookup_servers.clone(), &mut tasks);
     let (observations, queued) = queue::channel(OBSERVATIONS);
     let ingest = Ingest {
         remembered: program.shared.remembered.clone(),
@@ -98,6 +100,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let connections = ingest.connections.clone();
     let coverage = program.coverage(connections, blocks.clone(), flush_servers, &mut tasks);
     let leader = program.leader(coverage.clone(), &mut tasks);
+    let (hold, held) = program.hold(&leader, &networks, &lookup_servers, &mut tasks)?;
     let guards = CurrentGuards {
         guards: program.args.guards(),
         networks: networks.clone(),
@@ -105,6 +108,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let (questions, asked) = mpsc::channel(facts::QUEUE);
     let channels = Channels {
         observations: queued,
+        held,
         loss_tracker: ingest.loss_tracker.clone(),
         rules: rule_changes,
         networks,
@@ -126,8 +130,10 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             &exporter,
             &mut tasks,
         );
-        let sources =
-            program.inspect_sources(process, questions, rules, blocks, &ingest, guards.clone());
+        let sources = InspectSources {
+            hold: hold.clone(),
+            ..program.inspect_sources(process, questions, rules, blocks, &ingest, guards.clone())
+        };
         let captures = match program
             .args
             .inspect
@@ -143,7 +149,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
             }
             false => captures::refused(),
         };
-        let serving = inspect.serve(sources, captures, tasks.token());
+        let others = captures.merge(HoldState::routes(hold));
+        let serving = inspect.serve(sources, others, tasks.token());
         tasks.spawn("inspect", serving);
     }
     for listener in sockets.dnstap {
@@ -262,10 +269,7 @@ impl Program {
     /// The publisher, which owns the names and writes their objects.
     fn publish(&self, channels: Channels, tasks: &mut Tasks) {
         let config = publish::Config {
-            objects: ObjectPolicy {
-                sources: self.source_policies(),
-                write_bytes: self.args.status_write_bytes,
-            },
+            objects: ObjectPolicy::new(self.source_policies()),
             limits: self.args.limits(),
             guards: self.args.guards(),
             namespace_caps: NamespaceCaps::default(),
@@ -307,6 +311,7 @@ impl Program {
             clock: self.clock.clone(),
             new_addresses: self.shared.new_addresses.clone(),
             pacer: QueryPacer::default(),
+            hold: None,
         }
     }
 }
@@ -333,8 +338,9 @@ fn keep_up<T: Send + Sync + 'static>(
 }
 
 /// Each connection takes a file descriptor, and the rest of the program some too.
-fn raise_file_limit() {
-    let wanted = MAX_CONNECTIONS as u64 + FILES;
+fn raise_file_limit(forwards: bool) {
+    let of_queries = if forwards { FILES_OF_QUERIES } else { 0 };
+    let wanted = MAX_CONNECTIONS as u64 + FILES + of_queries;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
         return;
@@ -349,7 +355,7 @@ fn raise_file_limit() {
         warn!(
             limit = raised.current,
             wanted,
-            "the limit of open files is too low for as many connections as the collector accepts: raise it"
+            "the limit of open files is too low for as many connections and queries as the collector accepts: raise it"
         );
     }
 }

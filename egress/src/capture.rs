@@ -9,6 +9,7 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Args;
 use http_body_util::BodyExt;
+use hyper::Method;
 use proto::facts::Program;
 use runtime::{UsageError, args::parse_size};
 use tokio::time::timeout;
@@ -57,7 +58,7 @@ pub(crate) async fn run(args: CaptureArgs) -> anyhow::Result<()> {
     let targets = args.targets.find().await?;
     let collector = chosen(&targets, args.pod.as_deref())?;
     let path = format!("/capture/{}/{}", args.duration.as_millis(), args.size);
-    let mut body = collector.stream(&path).await?;
+    let mut body = collector.request(Method::GET, &path).await?;
     let mut file = output::create(&args.file).with_context(|| args.file.display().to_string())?;
     let (mut written, mut tail) = (0_usize, Vec::new());
     let copy = async {

@@ -9,6 +9,7 @@ mod api_server;
 mod dns_servers;
 mod facts;
 mod gather;
+mod hold;
 mod name_servers;
 mod ovn_kubernetes;
 mod pods;
@@ -182,6 +183,7 @@ const TOPICS: &[Check] = &[
     |facts| running::collectors(&facts.programs),
     streaming::corefile,
     streaming::node_local,
+    hold::hold,
     name_servers::name_servers,
     dns_servers::coredns,
     |facts| dns_servers::streams(&facts.programs),

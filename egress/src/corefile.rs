@@ -1,11 +1,12 @@
 //! `egress corefile`: checks or changes the Corefile of a CoreDNS that should stream.
 //!
-//! - `patch`: inserts or removes the `dnstap` line; all other bytes stay.
+//! - `patch`: inserts or removes the `dnstap` line; all other bytes stay. `hold`: the same for the forwarders.
 //! - `live`: patches the ConfigMap of the cluster.
 //! - `lex`, [`parse`](parse()): server blocks and directives, with their positions, as CoreDNS reads them.
 //! - `lint`: which blocks answer for external names, whether they stream, and what hides names.
 
 pub(crate) mod args;
+mod hold;
 mod lex;
 mod lint;
 mod live;
@@ -15,6 +16,7 @@ mod patch;
 use std::{
     fs,
     io::{self, Write},
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -28,7 +30,7 @@ use self::{
     patch::{add, remove},
 };
 pub(crate) use self::{
-    lint::{Line, Scope, bypasses, findings},
+    lint::{Line, Scope, bypasses, findings, upstreams},
     parse::{Corefile, Imports, custom_files, parse},
 };
 
@@ -67,6 +69,15 @@ fn patched(args: &PatchArgs, corefile: &str) -> Result<String, UsageError> {
     let imports = imports(&args.input);
     let scope = args.input.scope.scope();
     let lines = args.input.line.lines();
+    if let Some(forwarders) = &args.hold {
+        if forwarders.is_empty() && !args.remove {
+            return Err(UsageError("give --hold=ADDRESS:PORT, or --live".to_owned()));
+        }
+        let forwarders = (!args.remove).then_some(&**forwarders);
+        let (output, left) = usage(with_hold(corefile, forwarders, &scope, &imports))?;
+        warn(&left);
+        return Ok(output);
+    }
     if args.remove {
         return usage(removed(corefile, &lines, &imports));
     }
@@ -87,6 +98,19 @@ fn added(
     // In reverse: each line is inserted in front of the others.
     let mut lines = lines.iter().rev();
     lines.try_fold(text.to_owned(), |text, it| add(&text, it, scope, imports))
+}
+
+/// With these forwarders, or without any; and the blocks that are left alone.
+fn with_hold(
+    text: &str,
+    forwarders: Option<&[SocketAddr]>,
+    scope: &Scope,
+    imports: &Imports,
+) -> Result<(String, Vec<Finding>), SyntaxError> {
+    match forwarders {
+        Some(forwarders) => hold::add(text, forwarders, scope, imports),
+        None => Ok((hold::remove(text, imports)?, Vec::new())),
+    }
 }
 
 /// Without these lines, or without any.

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::{ArgGroup, Args};
+use clap::{ArgGroup, Args, ValueEnum};
 use ipnet::IpNet;
 use proto::{
     api::Verdict,
@@ -71,11 +71,23 @@ pub struct LearnArgs {
     #[arg(long)]
     pub policy: bool,
 
+    /// The format of the proposal.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub output: LearnOutput,
+
     #[command(flatten)]
     pub scope: ScopeArgs,
 
     #[command(flatten)]
     pub targets: TargetArgs,
+}
+
+/// The format of a proposal.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum LearnOutput {
+    /// A manifest for kubectl
+    #[default]
+    Yaml,
 }
 
 /// Prints what was learned. Returns whether all names would pass, if they were compared with rules.
@@ -138,10 +150,10 @@ fn notes(args: &LearnArgs, clients: &Clients, time: Duration, lost: u64) -> Vec<
         let words = "bytes of events came too fast: names may be missing.";
         notes.push(format!("{lost} {words}"));
     }
-    if clients.window.left_out() > 0 {
-        let count = clients.window.left_out();
+    let error = clients.window.error();
+    if error > 0 {
         notes.push(format!(
-            "More than 10,000 names: {count} answers with further ones are left out."
+            "More than 10,000 names: the rarest are left out, and a count may be {error} too high."
         ));
     }
     notes

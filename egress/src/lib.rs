@@ -6,6 +6,7 @@
 //! - `connectivity`: connections of a pod, as a test.
 //! - `explain`, `verify`: questions to them. `list`: all addresses. `watch`: new ones, as they come.
 //! - `capture`: the events that a collector reads.
+//! - `hold`: the switch of the forwarder.
 //! - `learn`: the names that clients ask for, as rules, and what rules do with them.
 //! - `corefile`: Corefiles of CoreDNS servers that should stream.
 //! - `manual`: man pages and completions.
@@ -16,6 +17,7 @@ mod check;
 mod connectivity;
 mod corefile;
 mod explain;
+mod hold;
 mod learn;
 mod list;
 mod manual;
@@ -50,6 +52,7 @@ pub fn run(cli: Cli) -> ExitCode {
             Action::Verify(args) => with_progress(verify::run(*args)).await?,
             Action::Corefile(args) => corefile::run(*args).await?,
             Action::Learn(args) => learn::run(*args).await?,
+            Action::Hold(args) => hold::run(*args).await.map(|()| true)?,
             Action::Capture(args) => capture::run(*args).await.map(|()| true)?,
             Action::Test(args) => with_progress(connectivity::run(*args)).await?,
             Action::Connect(args) => connectivity::connect::run(args).await.map(|()| true)?,

@@ -7,7 +7,7 @@ use std::{fmt, path::PathBuf, time::Duration};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Args;
 use futures_util::{StreamExt, stream};
-use hyper::body::Incoming;
+use hyper::{Method, body::Incoming};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use proto::{
@@ -17,7 +17,7 @@ use proto::{
 use runtime::{
     UsageError,
     args::{format_duration, parse_duration, parse_namespace},
-    inspect::client::{Connection, connect, get, get_bytes},
+    inspect::client::{Connection, connect, get_bytes, request},
     listen::ListenAddress,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -187,7 +187,7 @@ impl Target {
     /// # Errors
     /// The program cannot be reached, does not answer in time, or is another one.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
-        self.read(&self.get(path, get_bytes).await?)
+        self.read(&self.send(path, get_bytes).await?)
     }
 
     /// The answer, if it is one of this kind of program.
@@ -208,27 +208,28 @@ impl Target {
         serde_json::from_slice(answer).context("the answer is not the expected JSON")
     }
 
-    /// The body of the answer to a GET. It begins within the time-out of short answers.
+    /// The body of the answer to a request. It begins within the time-out of short answers.
     ///
     /// # Errors
     /// As for [`Target::ask`].
-    pub(crate) async fn stream(&self, path: &str) -> Result<Incoming, UsageError> {
-        let body = self.get(path, get).await;
+    pub(crate) async fn request(&self, method: Method, path: &str) -> Result<Incoming, UsageError> {
+        let send = async |connection, path: &str| request(method, connection, path).await;
+        let body = self.send(path, send).await;
         body.map_err(|error| UsageError(format!("no answer of the {self}: {error:#}")))
     }
 
-    /// The answer to a GET, which `get` sends, within the time-out.
-    async fn get<T>(
+    /// The answer to what `send` asks, within the time-out.
+    async fn send<T>(
         &self,
         path: &str,
-        get: impl AsyncFnOnce(Box<dyn Connection>, &str) -> anyhow::Result<T>,
+        send: impl AsyncFnOnce(Box<dyn Connection>, &str) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         let asked = async {
             match &self.route {
-                Route::Socket(address) => get(open(address).await?, path).await,
+                Route::Socket(address) => send(open(address).await?, path).await,
                 Route::Forward { pods, pod } => {
                     let forwarded = cluster::forward(pods, pod, port(self.kind)).await?;
-                    let answer = get(forwarded.connection, path).await;
+                    let answer = send(forwarded.connection, path).await;
                     forwarded.failure.explain(answer).await
                 }
             }

@@ -73,8 +73,10 @@ impl Provenance {
     pub const LOOKUP: Self = Self(1);
     /// A cached answer that came before a rule wanted the name.
     pub const REMEMBERED: Self = Self(2);
+    /// An answer that this replica forwarded to CoreDNS.
+    pub const HOLD: Self = Self(3);
     /// A dnstap stream of an unidentified peer.
-    pub const STREAM: Self = Self(3);
+    pub const STREAM: Self = Self(4);
 
     /// The most peers with a number of their own.
     pub const PEERS: usize = (u16::MAX - Self::STREAM.0) as usize;

@@ -5,6 +5,7 @@
 
 mod name;
 mod qname;
+mod query;
 mod response;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ mod wire;
 pub use self::{
     name::Name,
     qname::{Hashes, Qname},
+    query::Query,
     response::{Header, MAX_ALIASES, Question, Response},
     wire::{Error, MAX_HOPS, MAX_STEPS},
 };

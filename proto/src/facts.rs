@@ -6,6 +6,7 @@
 
 mod answered;
 mod asked;
+mod hold;
 mod names;
 mod policies;
 mod problems;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     answered::{AnswerLine, ClientAnswer},
     asked::{Asked, Subject},
+    hold::HoldFacts,
     names::{
         AddressFacts, AnswerFacts, CapFacts, CollectorFacts, ExplainedName, FailingName, Guard,
         ListedName, NameAddress, NameFacts, NameReferences, PeerFacts, RuleFault, RuleFaultKind,

@@ -20,6 +20,7 @@ mod upstream;
 
 use std::time::Duration;
 
+use hickory_proto::rr::RecordType;
 use tokio::{task::spawn_blocking, time::sleep};
 
 use self::fixture::Fixture;
@@ -223,7 +224,7 @@ impl Run {
             let asked = name.clone();
             let packet = spawn_blocking(move || {
                 // A busy machine may lose a datagram.
-                pod.look_up(dns, &asked).ok()?;
+                pod.look_up(dns, &asked, RecordType::A).ok()?;
                 Some(packets::first_that_passes(pod, address))
             });
             let Some(packet) = packet.await.expect("no panic") else {

@@ -91,6 +91,7 @@ fn sources(publisher: mpsc::Sender<InspectRequest>) -> InspectSources {
         connections: ConnectionTable::new(connections),
         clock: Clock::manual(Timestamp::from_millis(1_800_000_000_000)),
         new_addresses: NewAddresses::default(),
+        hold: None,
         pacer: QueryPacer::default(),
     }
 }

@@ -74,6 +74,7 @@ impl PeerIds {
                 "by another replica or an earlier run, which wrote it into the object".to_owned()
             }
             (Provenance::LOOKUP, _) => "in the reply to this replica's own look-up".to_owned(),
+            (Provenance::HOLD, _) => "in an answer that this replica forwarded".to_owned(),
             (Provenance::REMEMBERED, _) => {
                 "in a dnstap stream, before a rule wanted the name".to_owned()
             }

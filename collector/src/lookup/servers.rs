@@ -1,6 +1,7 @@
 //! The DNS servers to query: the flag `--resolver`, and the file that lists them.
 
 use std::{
+    fs, io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     str::FromStr,
@@ -186,6 +187,15 @@ impl ResolvConf {
         file.take(MAX_SIZE).read_to_end(&mut content).await?;
         Ok(content)
     }
+}
+
+/// The servers that the file of the host or the pod names now.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn servers_of_host() -> io::Result<Vec<SocketAddr>> {
+    let (servers, _malformed) = parse(&fs::read_to_string(RESOLV_CONF)?);
+    Ok(servers.into_iter().map(|it| it.address).collect())
 }
 
 /// The servers of a resolv.conf(5) without duplicates, and the errors of malformed lines by line

@@ -4,6 +4,7 @@ use std::{
     future::Future,
     io,
     net::SocketAddr,
+    ops::Deref,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -88,7 +89,7 @@ type Failing = Pin<Box<dyn Future<Output = io::Error> + Send>>;
 
 /// Waits until the network reports an error. For tokio, an ICMP error alone does not make a socket
 /// readable.
-async fn failure_of(socket: Arc<net::UdpSocket>) -> io::Error {
+pub(crate) async fn failure_of(socket: impl Deref<Target = net::UdpSocket>) -> io::Error {
     loop {
         if let Err(error) = socket.ready(Interest::ERROR).await {
             return error;

@@ -13,8 +13,8 @@ use crate::{
     rules::{Source, notices::Notices},
 };
 
-/// The default of `--status-write-bytes`.
-pub const WRITE_BYTES: u32 = 1 << 20;
+/// The bytes of all writes a second. etcd keeps the versions of ten minutes, which are 600 MiB at most.
+const WRITE_BYTES: u32 = 1 << 20;
 
 /// For how long unused bytes are saved.
 const SAVED_FOR: Duration = Duration::from_secs(10);
@@ -41,7 +41,7 @@ pub enum ManageObjects {
 pub struct ObjectPolicy {
     /// For the objects of each source.
     pub sources: Vec<SourcePolicy>,
-    /// The bytes of all writes a second (`--status-write-bytes`).
+    /// The bytes of all writes a second.
     pub write_bytes: u32,
 }
 
@@ -70,13 +70,18 @@ impl SourcePolicy {
 }
 
 impl ObjectPolicy {
+    /// For these sources.
+    pub fn new(sources: Vec<SourcePolicy>) -> Self {
+        Self {
+            sources,
+            write_bytes: WRITE_BYTES,
+        }
+    }
+
     /// For the objects of EgressFirewalls alone.
     pub fn of_egress_firewalls(namespace: impl Into<String>, manage: ManageObjects) -> Self {
         let policy = SourcePolicy::new(Source::EgressFirewall, namespace);
-        Self {
-            sources: vec![SourcePolicy { manage, ..policy }],
-            write_bytes: WRITE_BYTES,
-        }
+        Self::new(vec![SourcePolicy { manage, ..policy }])
     }
 
     /// The rate of all writes.

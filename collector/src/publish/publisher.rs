@@ -10,7 +10,7 @@ use runtime::{clock::Timestamp, kube_events::Reporter};
 use tracing::{info, warn};
 
 use super::{
-    Config, NewAddresses,
+    Config, HeldAnswer, NewAddresses,
     evictions::EvictionLog,
     guards::Guards,
     metrics::{count, count_refused, report},
@@ -60,6 +60,8 @@ pub struct Publisher {
     pub(super) recent: NewAddresses,
     /// The peers by their numbers, for facts.
     pub(super) peers: PeerIds,
+    /// Answers that wait until the statuses have their addresses.
+    pub(super) held: Vec<HeldAnswer>,
 }
 
 impl Publisher {
@@ -81,6 +83,7 @@ impl Publisher {
             notices: config.shared.notices,
             recent: config.shared.new_addresses,
             peers: config.shared.peers,
+            held: Vec::new(),
         }
     }
 
@@ -91,6 +94,8 @@ impl Publisher {
         }
         info!(leader = leads, "leadership");
         self.names.set_leads(leads);
+        // Dropping the answers releases them.
+        self.held.clear();
         if leads {
             for (name, of_name) in &self.by_name {
                 for object in &of_name.objects {

@@ -25,7 +25,7 @@ use tracing::{info, warn};
 
 pub use super::object_watch::ObjectGates;
 use super::{
-    Config, InspectRequest, Publisher, object_watch,
+    Config, HeldAnswer, InspectRequest, Publisher, object_watch,
     write::{Write, WriteOutcome},
 };
 use crate::{
@@ -61,6 +61,8 @@ const DRAIN_TIME: Duration = Duration::from_secs(1);
 pub struct Channels {
     /// Answers for wanted names.
     pub observations: queue::Receiver,
+    /// Answers that the forwarder holds.
+    pub held: mpsc::Receiver<HeldAnswer>,
     /// The answers that were lost.
     pub loss_tracker: LossTracker,
     /// Changes of the names in use.
@@ -162,6 +164,7 @@ pub async fn run<S: Store>(
                 task.guard(&mut channels.networks);
             }
             () = receive(&mut channels.observations, &mut batch) => task.observe(&mut batch),
+            Some(answer) = channels.held.recv() => task.publisher.hold(answer, task.clock.now()),
             missing = channels.loss_tracker.next() => task.publisher.on_stream_gap(missing, task.clock.now()),
             Ok(()) = channels.coverage.changed() => {
                 let coverage = *channels.coverage.borrow_and_update();

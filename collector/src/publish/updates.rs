@@ -114,6 +114,9 @@ impl Publisher {
                 of_name.objects.push(object);
             }
         }
+        if let Some((_, name)) = self.objects.name_of(key) {
+            self.settle_held(&name.clone());
+        }
     }
 
     /// The object's name, if it is a valid one.

@@ -106,6 +106,17 @@ impl<'a> Found<'a> {
     }
 }
 
+/// The servers that the blocks for external names forward to; `None` if the Corefile cannot be read, which its topic tells.
+pub(super) fn upstreams(facts: &Facts) -> Option<Vec<String>> {
+    let map = facts.dns.corefile.as_ref()?;
+    let found = Found::read(&mut Topic::new("Corefile"), map)?;
+    let scope = scope(facts);
+    let blocks = found.corefile.blocks.iter();
+    let blocks = blocks.filter(|it| scope.is_external(it));
+    let upstreams = blocks.flat_map(corefile::upstreams);
+    Some(upstreams.map(ToOwned::to_owned).collect())
+}
+
 pub(crate) fn corefile(facts: &Facts) -> Vec<Finding> {
     let mut topic = Topic::new("Corefile");
     let Some(map) = &facts.dns.corefile else {

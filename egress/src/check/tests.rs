@@ -1,6 +1,7 @@
 //! Topics about facts that the tests of a whole installation do not have.
 
 pub(super) mod facts;
+mod hold;
 mod running;
 
 use proto::facts::Program;

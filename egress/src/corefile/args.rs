@@ -1,6 +1,6 @@
 //! `egress corefile`.
 
-use std::{path::PathBuf, str::FromStr};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr};
 
 use clap::{Args, Subcommand};
 use runtime::store::ObjectKey;
@@ -98,6 +98,14 @@ pub struct PatchArgs {
     /// Remove the lines of `--dnstap`; without `--dnstap`, every `dnstap` line, or with `--live` those of the collectors.
     #[arg(long)]
     pub remove: bool,
+
+    /// Let CoreDNS ask the collectors' forwarders (`--hold-listen`) first, or with `--remove` no more.
+    ///
+    /// `--hold=10.96.0.53:5300,10.96.0.54:5300` names them; with `--live` they are the port `hold` of the collectors' Services. Blocks with
+    /// another upstream than `/etc/resolv.conf`, or with a `policy` or health check of their own, are left as they are, and named. The
+    /// `dnstap` lines stay.
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 0.., require_equals = true, value_delimiter = ',', conflicts_with = "dnstap")]
+    pub hold: Option<Vec<SocketAddr>>,
 
     /// Find the collectors' Services and CoreDNS's ConfigMap in the cluster, and print the difference.
     ///

@@ -219,7 +219,7 @@ pub(crate) fn findings(corefile: &Corefile, lines: &[Line], scope: &Scope) -> Ve
 }
 
 /// The servers to which a block forwards.
-fn upstreams(block: &Block) -> impl Iterator<Item = &str> {
+pub(crate) fn upstreams(block: &Block) -> impl Iterator<Item = &str> {
     let forwards = block.directives.iter().filter(|it| it.name == "forward");
     let targets = forwards.flat_map(|it| it.args.iter().skip(1));
     targets.map(|it| it.text.as_str())

@@ -4,6 +4,7 @@ mod maps;
 
 use std::{
     io::{self, IsTerminal, Write},
+    net::SocketAddr,
     time::Duration,
 };
 
@@ -34,6 +35,9 @@ const PLACES: [&str; 3] = [
     "openshift-dns/dns-default",
 ];
 
+/// The port of a collector's Service for the forwarder, over UDP.
+const HOLD_PORT: &str = "hold";
+
 /// The namespace of OpenShift's DNS.
 const OPENSHIFT: &str = "openshift-dns";
 
@@ -56,16 +60,32 @@ const PATIENCE: Duration = Duration::from_secs(180);
 pub(super) async fn run(args: &PatchArgs) -> anyhow::Result<bool> {
     let access = Access::new(&args.cluster).await?;
     let found = Found::new(&access.client, args.corefile.clone()).await?;
-    let lines = match args.input.line.lines() {
-        lines if lines.is_empty() => found.lines(&access, args).await?,
-        lines => lines,
-    };
     let scope = args.input.scope.scope();
-    let new = usage(found.maps.patched(&lines, &scope, args.remove))?;
+    let (new, remarks) = match &args.hold {
+        Some(given) => {
+            let forwarders = match given.is_empty() && !args.remove {
+                true => forwarders(&access).await?,
+                false => given.clone(),
+            };
+            let forwarders = (!args.remove).then_some(&*forwarders);
+            usage(found.maps.with_hold(forwarders, &scope))?
+        }
+        None => {
+            let lines = match args.input.line.lines() {
+                lines if lines.is_empty() => found.lines(&access, args).await?,
+                lines => lines,
+            };
+            let new = usage(found.maps.patched(&lines, &scope, args.remove))?;
+            let corefile = usage(parse(new.corefile(), &new.imports()))?;
+            let remarks = match args.remove {
+                true => Vec::new(),
+                false => findings(&corefile, &lines, &scope),
+            };
+            (new, remarks)
+        }
+    };
+    warn(&remarks);
     let corefile = usage(parse(new.corefile(), &new.imports()))?;
-    if !args.remove {
-        warn(&findings(&corefile, &lines, &scope));
-    }
     let ObjectKey { namespace, name } = &found.key;
     let diff = found.maps.diff(&new, namespace, name);
     if diff.is_empty() {
@@ -95,7 +115,7 @@ pub(super) async fn run(args: &PatchArgs) -> anyhow::Result<bool> {
             output::line(hint)?;
         }
     }
-    if args.remove {
+    if args.remove || args.hold.is_some() {
         return Ok(true);
     }
     let targets = access.targets().await.map_err(|UsageError(why)| {
@@ -107,6 +127,29 @@ pub(super) async fn run(args: &PatchArgs) -> anyhow::Result<bool> {
     let report = wait_for_streams(&targets, patience).await;
     output::line(&report.text())?;
     Ok(report.outcome()?)
+}
+
+/// The port `hold` of each collector's Service.
+async fn forwarders(access: &Access) -> anyhow::Result<Vec<SocketAddr>> {
+    let api = Api::<Service>::namespaced(access.client.clone(), &access.namespace);
+    let services = seen(list(api, &format!("{COMPONENT}=collector")).await)?;
+    let address = |service: &Service| {
+        let spec = service.spec.as_ref()?;
+        let ports = spec.ports.iter().flatten();
+        let port = ports
+            .clone()
+            .find(|it| it.name.as_deref() == Some(HOLD_PORT))?;
+        let ip = spec.cluster_ip.as_ref()?.parse().ok()?;
+        Some(SocketAddr::new(ip, u16::try_from(port.port).ok()?))
+    };
+    let found: Vec<SocketAddr> = services.iter().filter_map(address).collect();
+    if found.is_empty() {
+        let namespace = &access.namespace;
+        return Err(refusal(format!(
+            "namespace {namespace} has no Service of a collector with a port `{HOLD_PORT}`: set hold.enabled in the chart, or give --hold=ADDRESS:PORT"
+        )));
+    }
+    Ok(found)
 }
 
 /// The ConfigMaps in the cluster.

@@ -12,10 +12,10 @@ const BREAKS: &str = " # egress: with its line breaks";
 
 /// Replacements of byte ranges.
 #[derive(Debug, Default)]
-struct Edits(Vec<(Range<usize>, String)>);
+pub(super) struct Edits(Vec<(Range<usize>, String)>);
 
 impl Edits {
-    fn put(&mut self, place: Range<usize>, text: impl Into<String>) {
+    pub(super) fn put(&mut self, place: Range<usize>, text: impl Into<String>) {
         let edit = (place, text.into());
         // Text that several blocks import is changed once.
         if !self.0.contains(&edit) {
@@ -23,7 +23,7 @@ impl Edits {
         }
     }
 
-    fn apply(mut self, text: &str) -> String {
+    pub(super) fn apply(mut self, text: &str) -> String {
         let mut text = text.to_owned();
         self.0.sort_by_key(|(place, _)| place.start);
         for (place, new) in self.0.into_iter().rev() {
@@ -34,7 +34,7 @@ impl Edits {
 }
 
 /// The line ending of the file.
-fn newline(text: &str) -> &'static str {
+pub(super) fn newline(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
@@ -93,7 +93,7 @@ fn indent<'a>(text: &'a str, block: &Block) -> &'a str {
 }
 
 /// The text before a position on its line, if it is white space.
-fn before(text: &str, at: usize) -> Option<&str> {
+pub(super) fn before(text: &str, at: usize) -> Option<&str> {
     let front = text.get(..at)?;
     let line = front.rsplit('\n').next()?;
     line.trim().is_empty().then_some(line)

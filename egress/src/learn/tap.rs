@@ -9,6 +9,7 @@ use std::{
 use anyhow::Context;
 use futures_util::TryStreamExt;
 use http_body_util::BodyExt;
+use hyper::Method;
 use proto::facts::AnswerLine;
 use runtime::{UsageError, args::format_duration};
 use tokio::{io::AsyncBufReadExt, signal::ctrl_c, time::timeout};
@@ -31,7 +32,7 @@ pub(super) async fn listen(
     clients: &mut Clients,
 ) -> anyhow::Result<u64> {
     let path = format!("/answers/{}", duration.as_millis());
-    let body = collector.stream(&path).await?;
+    let body = collector.request(Method::GET, &path).await?;
     let time = format_duration(duration);
     let _closed = writeln!(
         io::stderr(),

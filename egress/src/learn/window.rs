@@ -9,7 +9,7 @@ use std::{
 
 use proto::facts::ClientAnswer;
 
-/// The most names of a window: the first ones.
+/// The most names of a window. When there are twice as many, those asked for less often are forgotten.
 const MOST_NAMES: usize = 10_000;
 
 /// The most clients, and the most addresses, that are kept of a name.
@@ -20,7 +20,7 @@ const MOST_OF_NAME: usize = 1_000;
 pub(super) struct Asked {
     /// In lower case, without the trailing dot.
     pub(super) name: String,
-    /// The number of answers.
+    /// The number of answers; too high by at most [`Window::error`].
     pub(super) count: u64,
     /// The pods, or the addresses of clients.
     pub(super) by: BTreeSet<Arc<str>>,
@@ -43,21 +43,22 @@ impl Asked {
 #[derive(Debug, Default)]
 pub(super) struct Window {
     names: HashMap<String, Asked>,
-    /// The number of answers with further names.
-    left_out: u64,
+    /// The highest count of a name that was forgotten: a name that comes back begins with it.
+    error: u64,
 }
 
 impl Window {
     /// Counts an answer to a client.
     pub(super) fn add(&mut self, answer: ClientAnswer, by: &Arc<str>) {
-        if self.names.len() >= MOST_NAMES && !self.names.contains_key(&answer.name) {
-            self.left_out += 1;
-            return;
+        if self.names.len() >= 2 * MOST_NAMES && !self.names.contains_key(&answer.name) {
+            self.forget();
         }
+        let error = self.error;
         let entry = self.names.entry(answer.name);
         let name = entry.key().clone();
         let asked = entry.or_insert_with(|| Asked {
             name,
+            count: error,
             ..Asked::default()
         });
         asked.count += 1;
@@ -73,17 +74,31 @@ impl Window {
 
     /// The names, those asked for most often first.
     pub(super) fn names(self) -> Vec<Asked> {
-        let mut names: Vec<Asked> = self.names.into_values().collect();
-        names.sort_unstable_by(|one, other| {
-            (Reverse(one.count), &one.name).cmp(&(Reverse(other.count), &other.name))
-        });
-        names
+        sorted(self.names)
     }
 
-    /// The number of answers with names beyond the limit.
-    pub(super) fn left_out(&self) -> u64 {
-        self.left_out
+    /// By how much a count may be too high; zero as long as nothing was forgotten.
+    pub(super) fn error(&self) -> u64 {
+        self.error
     }
+
+    /// Keeps the names asked for most often (the space-saving algorithm, for half of the names at once).
+    fn forget(&mut self) {
+        let names = sorted(std::mem::take(&mut self.names));
+        // The least count of those that are kept is that of the next one, or more.
+        self.error = names.last().map_or(0, |asked| asked.count);
+        let names = names.into_iter().map(|asked| (asked.name.clone(), asked));
+        self.names = names.collect();
+    }
+}
+
+fn sorted(names: HashMap<String, Asked>) -> Vec<Asked> {
+    let mut names: Vec<Asked> = names.into_values().collect();
+    names.sort_unstable_by(|one, other| {
+        (Reverse(one.count), &one.name).cmp(&(Reverse(other.count), &other.name))
+    });
+    names.truncate(MOST_NAMES);
+    names
 }
 
 #[cfg(test)]
@@ -115,15 +130,20 @@ mod tests {
     }
 
     #[test]
-    fn flood_of_names_leaves_the_first_ones() {
+    fn flood_of_names_leaves_the_frequent_ones() {
         let mut window = Window::default();
-        for i in 0..MOST_NAMES + 3 {
+        for i in 0..200_000 {
             add(&mut window, &format!("n{i}.test"), "one");
-            add(&mut window, "n0.test", "one");
+            if i % 100 == 0 {
+                add(&mut window, "frequent.test", "one");
+            }
+            assert!(window.names.len() <= 2 * MOST_NAMES);
         }
-        assert_eq!(window.left_out(), 3);
+        let error = window.error();
+        assert!(error > 0);
         let names = window.names();
         assert_eq!(names.len(), MOST_NAMES);
-        assert_eq!(names[0].name, "n0.test");
+        assert_eq!(names[0].name, "frequent.test");
+        assert!((2_000..=2_000 + error).contains(&names[0].count));
     }
 }

@@ -37,6 +37,14 @@ impl<'a> ClientResponse<'a> {
         usual::read(event)
     }
 
+    /// The event of a response of which nothing else is known.
+    pub fn of_message(message: &'a [u8]) -> Self {
+        Self {
+            message: Some(message),
+            ..Self::default()
+        }
+    }
+
     /// The used parts of an event that prost decoded; `None` if the event is of another kind.
     pub fn of(event: &'a pb::Dnstap) -> Option<Self> {
         const THIS: i32 = pb::message::Type::ClientResponse as i32;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Reason;
+use super::{HoldFacts, Reason};
 use crate::{api::DnsName, timestamp::Timestamp};
 
 /// What a collector knows.
@@ -24,6 +24,9 @@ pub struct CollectorFacts {
     pub streams: Vec<StreamFacts>,
     /// The connected peers.
     pub peers: Vec<PeerFacts>,
+    /// The forwarder of `--hold-listen`, if there is one.
+    #[serde(default)]
+    pub hold: Option<HoldFacts>,
     /// The namespaces at a cap, at most 1,000.
     pub namespaces_at_cap: Vec<CapFacts>,
     /// Names of objects that no rule has, at most 1,000. Such an object goes ten minutes after the last rule for it.

@@ -14,6 +14,7 @@ fn the_corpora_hold_what_must() {
         .for_each(|file| super::frame_stream(file));
     corpus("dnstap").iter().for_each(|file| super::dnstap(file));
     corpus("dns").iter().for_each(|file| super::dns(file));
+    corpus("query").iter().for_each(|file| super::query(file));
 }
 
 proptest! {
@@ -27,6 +28,11 @@ proptest! {
     #[test]
     fn a_changed_event_is_what_it_is_to_prost(data in changed("dnstap")) {
         super::dnstap(&data);
+    }
+
+    #[test]
+    fn a_changed_reply_to_another_question_is_refused(data in changed("query")) {
+        super::query(&data);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io;
 use anyhow::bail;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::{
-    Request,
+    Method, Request,
     body::{Bytes, Incoming},
     client::conn::http1,
 };
@@ -39,15 +39,19 @@ pub async fn connect(address: &ListenAddress) -> io::Result<Box<dyn Connection>>
     })
 }
 
-/// The successful answer to a GET.
+/// The successful answer to a request without a body.
 ///
 /// # Errors
 /// The connection fails, or the program refuses with a message.
-pub async fn get(connection: Box<dyn Connection>, path: &str) -> anyhow::Result<Incoming> {
+pub async fn request(
+    method: Method,
+    connection: Box<dyn Connection>,
+    path: &str,
+) -> anyhow::Result<Incoming> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
     // The task ends with the process, or when the other side closes. An error of it also shows as an error of the body.
     tokio::spawn(connection);
-    let request = Request::builder().uri(path);
+    let request = Request::builder().method(method).uri(path);
     let request = request.header("host", "localhost");
     let answer = sender
         .send_request(request.body(Empty::<Bytes>::new())?)
@@ -65,9 +69,9 @@ pub async fn get(connection: Box<dyn Connection>, path: &str) -> anyhow::Result<
 /// The whole answer to a GET, of at most 64 MiB.
 ///
 /// # Errors
-/// Those of [`get`].
+/// Those of [`request`].
 pub async fn get_bytes(connection: Box<dyn Connection>, path: &str) -> anyhow::Result<Bytes> {
-    let body = Limited::new(get(connection, path).await?, MAX_ANSWER);
+    let body = Limited::new(request(Method::GET, connection, path).await?, MAX_ANSWER);
     let collected = body.collect().await.map_err(anyhow::Error::from_boxed)?;
     Ok(collected.to_bytes())
 }

@@ -97,15 +97,15 @@ impl Pod {
         self.enter(move || TcpStream::connect_timeout(&to, patience))
     }
 
-    /// Sends a DNS server a query for the IPv4 addresses of a name.
+    /// Sends a DNS server a query for the records of a name.
     ///
     /// # Errors
     /// As [`ask`].
-    pub fn look_up(self, server: SocketAddr, name: &str) -> io::Result<Reply> {
+    pub fn look_up(self, server: SocketAddr, name: &str, kind: RecordType) -> io::Result<Reply> {
         self.enter(move || {
             let mut runtime = Builder::new_current_thread();
             let runtime = runtime.enable_all().build()?;
-            runtime.block_on(ask(server, name, RecordType::A))
+            runtime.block_on(ask(server, name, kind))
         })
     }
 

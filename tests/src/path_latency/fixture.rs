@@ -6,6 +6,7 @@ use std::{
     path::PathBuf,
 };
 
+use hickory_proto::rr::RecordType;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{
     Api,
@@ -151,11 +152,11 @@ impl Fixture {
         let (pod, dns, asked) = (self.pod, self.dns_of_pod(), name.to_owned());
         let asking = spawn_blocking(move || {
             for _ in 1..TRIES {
-                if let Ok(reply) = pod.look_up(dns, &asked) {
+                if let Ok(reply) = pod.look_up(dns, &asked, RecordType::A) {
                     return Ok(reply);
                 }
             }
-            pod.look_up(dns, &asked)
+            pod.look_up(dns, &asked, RecordType::A)
         });
         let reply = asking.await.expect("no panic").expect("CoreDNS replies");
         reply.addresses()

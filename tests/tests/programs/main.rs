@@ -17,6 +17,7 @@ mod faults;
 mod field;
 mod flags;
 mod flow;
+mod hold;
 mod image;
 mod inspect;
 mod learn;

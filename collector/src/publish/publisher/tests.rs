@@ -3,6 +3,7 @@ mod evictions;
 mod facts;
 mod gap_backfill;
 mod guards;
+mod held;
 mod kube_ovn;
 mod listing;
 pub(crate) mod lookup;

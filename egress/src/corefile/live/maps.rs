@@ -1,14 +1,17 @@
 //! The ConfigMaps of a Corefile, and what a patch makes of them. No IO.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
 
 use similar::TextDiff;
 
 use super::super::{
     CUSTOM, KEY, added,
-    lint::{Line, Scope},
+    lint::{Finding, Line, Scope},
     parse::{Block, Imports, SyntaxError, custom_files, parse},
-    removed,
+    removed, with_hold,
 };
 
 /// The key in [`CUSTOM`], without the ending that the Corefile imports.
@@ -84,6 +87,24 @@ impl Maps {
             new.custom.insert(key, wanted.collect());
         }
         Ok(new)
+    }
+
+    /// With these forwarders, or without any; and the blocks that are left alone.
+    pub(super) fn with_hold(
+        &self,
+        forwarders: Option<&[SocketAddr]>,
+        scope: &Scope,
+    ) -> Result<(Self, Vec<Finding>), SyntaxError> {
+        let (mut new, mut left) = (self.clone(), Vec::new());
+        let imports = self.imports();
+        let main = new.main.iter_mut().filter(|(key, _)| *key == KEY);
+        let custom = new.custom.iter_mut();
+        for (_, text) in main.chain(custom.filter(|(key, _)| key.ends_with(".server"))) {
+            let (changed, of_text) = with_hold(text, forwarders, scope, &imports)?;
+            *text = changed;
+            left.extend(of_text);
+        }
+        Ok((new, left))
     }
 
     /// The change as a unified diff. Empty if there is none.

@@ -5,6 +5,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
 };
 
+use hickory_proto::rr::RecordType;
 use tests::{
     coredns::{self, CoreDns},
     datapath::{
@@ -30,7 +31,7 @@ pub(crate) const DNS: u8 = 10;
 pub(crate) const PORT: u16 = 443;
 
 /// The servers outside have all addresses of these networks.
-const NETWORKS: [&str; 2] = ["192.0.2.0/24", "198.51.0.0/16"];
+const NETWORKS: [&str; 3] = ["192.0.2.0/24", "198.51.0.0/16", "2001:db8::/64"];
 
 /// `example.com` is a file; `f3-7.w.example.com` has the address 198.51.3.7.
 const COREFILE: &str = r#".:{$DNS_PORT} {
@@ -47,6 +48,7 @@ const COREFILE: &str = r#".:{$DNS_PORT} {
     file example.com.zone example.com {
         reload 1s
     }
+    FORWARD
 }
 "#;
 
@@ -73,6 +75,18 @@ impl DatapathFixture {
     ) -> Result<Self, String> {
         let workdir = Workdir::new();
         let network = Network::new(workdir.path()).await?;
+        Self::start_in(workdir, network, zone, names, "", collector).await
+    }
+
+    /// [`DatapathFixture::start`] with this `forward` line of CoreDNS, in a network and a folder that are there already.
+    pub(crate) async fn start_in(
+        workdir: Workdir,
+        network: Network,
+        zone: &str,
+        names: &[&str],
+        forward: &str,
+        collector: &[&str],
+    ) -> Result<Self, String> {
         let northbound = Northbound::start(workdir.path()).await;
         let mut datapath = Datapath::start(workdir.path(), &northbound).await?;
         create_others(&northbound);
@@ -83,6 +97,7 @@ impl DatapathFixture {
             .into_iter()
             .for_each(|network| servers.owns(network));
         servers.serve(PORT);
+        servers.echo_from_any_address(PORT);
         datapath
             .attach(&northbound, "dns", network.pid(), DNS)
             .await;
@@ -90,7 +105,7 @@ impl DatapathFixture {
 
         let store = Store::new(workdir.join("store"));
         store.allow(TEAM, names);
-        fs::write(workdir.join("Corefile"), COREFILE).unwrap();
+        write_corefile(&workdir, forward);
         write_zone(&workdir, 1, zone);
         let ovn_writer = start_ovn_writer(&workdir, &store).await;
         let collector = start_asking(&workdir, &store, &network, collector).await;
@@ -118,6 +133,18 @@ impl DatapathFixture {
         self.coredns.restart().await;
     }
 
+    /// Restarts CoreDNS with another `forward` line.
+    pub(crate) async fn restart_coredns(&mut self, forward: &str) {
+        write_corefile(&self.workdir, forward);
+        self.coredns.restart().await;
+    }
+
+    /// CoreDNS, for the pod. The way there passes the switch.
+    pub(crate) fn dns_of_pod(&self) -> SocketAddr {
+        let [dns, _] = pod_addresses(DNS);
+        SocketAddr::from((dns, self.coredns.address().port()))
+    }
+
     /// Waits until the switch has the rules of all that the northbound database has now.
     pub(crate) async fn settled(&self) {
         eventually("OVN is in sync", async || {
@@ -139,9 +166,7 @@ impl DatapathFixture {
 
     /// CoreDNS's answer to the pod, whose packets pass the same switch. Empty without an answer in two seconds.
     pub(crate) fn look_up(&self, name: &str) -> Vec<Ipv4Addr> {
-        let [dns, _] = pod_addresses(DNS);
-        let server = SocketAddr::from((dns, self.coredns.address().port()));
-        let reply = self.pod.look_up(server, name);
+        let reply = self.pod.look_up(self.dns_of_pod(), name, RecordType::A);
         let addresses = reply.map(|reply| reply.addresses()).unwrap_or_default();
         let v4 = addresses.into_iter().filter_map(|address| match address {
             std::net::IpAddr::V4(address) => Some(address),
@@ -160,6 +185,11 @@ async fn start_asking(
     let resolver = format!("{}:5353", network.inside());
     let flags = [&["--resolver", &resolver], flags].concat();
     start_collector(workdir, store, &flags).await
+}
+
+fn write_corefile(workdir: &Workdir, forward: &str) {
+    let corefile = COREFILE.replace("FORWARD", forward);
+    fs::write(workdir.join("Corefile"), corefile).unwrap();
 }
 
 fn write_zone(workdir: &Workdir, serial: u32, records: &str) {

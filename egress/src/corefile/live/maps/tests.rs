@@ -109,3 +109,20 @@ fn the_removal_of_one_line_keeps_the_other() {
     assert_eq!(without.custom["egress-by-name.override"], expected);
     assert_eq!(without.patched(&[line(2)], &scope(), true).unwrap(), before);
 }
+
+#[test]
+fn forwarders_come_into_the_corefile_and_custom_servers() {
+    let server = "corp.example {\n    forward . /etc/resolv.conf\n}\n";
+    let before = maps(AKS, &[("corp.server", server), ("log.override", "log\n")]);
+    let forwarders = ["10.96.0.53:5300".parse().unwrap()];
+    let (with, left) = before.with_hold(Some(&forwarders), &scope()).unwrap();
+    assert_eq!(left, []);
+    for text in [with.corefile(), &with.custom["corp.server"]] {
+        assert!(
+            text.contains("forward . 10.96.0.53:5300 /etc/resolv.conf {\n"),
+            "{text}"
+        );
+    }
+    assert_eq!(with.custom["log.override"], "log\n");
+    assert_eq!(with.with_hold(None, &scope()).unwrap().0, before);
+}

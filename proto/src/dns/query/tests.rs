@@ -1,0 +1,94 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// A query for the A records of `Www.example.com` with an OPT record.
+const QUERY: &[u8] = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x01\x03Www\x07example\x03com\0\0\x01\0\x01\0\0\x29\x04\xd0\0\0\x80\0\0\0";
+
+/// The end of its question.
+const END: usize = HEADER + 17 + 4;
+
+fn query() -> Query {
+    Query::new(QUERY).unwrap()
+}
+
+/// The reply with these flags and this question.
+fn reply(id: u16, flags: u16, question: &[u8]) -> Vec<u8> {
+    let count = u16::from(!question.is_empty());
+    let header = [id, flags, count, 0, 0, 0].map(u16::to_be_bytes).concat();
+    [&header, question].concat()
+}
+
+#[test]
+fn query_gets_another_identifier_and_nothing_else_changes() {
+    let sent = query().with_id(0xabcd);
+    assert_eq!(sent[..2], [0xab, 0xcd]);
+    assert_eq!(sent[2..], QUERY[2..]);
+    let mut reply = reply(0xabcd, 0x8180, &QUERY[HEADER..END]);
+    let before = reply.clone();
+    query().restore_id(&mut reply);
+    assert_eq!(reply[..2], [0x12, 0x34]);
+    assert_eq!(reply[2..], before[2..]);
+}
+
+#[test]
+fn reply_must_repeat_identifier_and_question() {
+    let question = &QUERY[HEADER..END];
+    let is_reply =
+        |id, flags, question: &[u8]| query().is_answered_by(7, &reply(id, flags, question));
+    assert!(is_reply(7, 0x8180, question));
+    assert!(!is_reply(8, 0x8180, question), "another identifier");
+    assert!(!is_reply(7, 0x0100, question), "a query");
+    assert!(!is_reply(7, 0x8180, &[]), "no question");
+    let lower = question.to_ascii_lowercase();
+    assert!(!is_reply(7, 0x8180, &lower), "another case");
+    let mut other = question.to_vec();
+    other[18] = 28;
+    assert!(!is_reply(7, 0x8180, &other), "another type");
+    assert!(!query().is_answered_by(7, &[0, 7, 0x81]), "cut off");
+}
+
+#[test]
+fn error_without_a_question_is_a_reply() {
+    for (flags, is_reply) in [
+        (0x8181, true),
+        (0x8185, true),
+        (0x8180, false),
+        (0x8183, false),
+    ] {
+        let found = query().is_answered_by(7, &reply(7, flags, &[]));
+        assert_eq!(found, is_reply, "{flags:x}");
+    }
+}
+
+#[test]
+fn unreadable_question_is_compared_by_identifier_alone() {
+    // A label that runs past the end.
+    let broken = [&QUERY[..HEADER], b"\x3fabc"].concat();
+    let query = Query::new(&broken).unwrap();
+    assert!(query.is_answered_by(7, &reply(7, 0x8181, b"")));
+    assert!(query.is_answered_by(7, &reply(7, 0x8180, b"\x3fabc")));
+    assert!(!query.is_answered_by(7, &reply(6, 0x8180, b"\x3fabc")));
+}
+
+#[test]
+fn response_and_cut_off_header_are_no_queries() {
+    assert!(Query::new(&reply(7, 0x8180, &QUERY[HEADER..END])).is_none());
+    assert!(Query::new(&QUERY[..HEADER - 1]).is_none());
+    assert!(Query::new(&[]).is_none());
+}
+
+proptest! {
+    #[test]
+    fn any_octets_pass_but_for_the_identifier(message: Vec<u8>, id: u16) {
+        if let Some(query) = Query::new(&message) {
+            let mut reply = query.with_id(id);
+            prop_assert_eq!(&reply[2..], &message[2..]);
+            reply[2] |= 0x80;
+            prop_assert!(query.is_answered_by(id, &reply));
+            prop_assert!(!query.is_answered_by(id.wrapping_add(1), &reply));
+            query.restore_id(&mut reply);
+            prop_assert_eq!(&reply[..2], &message[..2]);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Queries at a steady rate, of which none may fail.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use hickory_proto::{
+    op::{Message, Query, ResponseCode},
+    rr::{Name, RecordType},
+};
+use tests::soak::or_long;
+use tokio::{
+    net::UdpSocket,
+    sync::watch,
+    task::{JoinHandle, JoinSet},
+    time::{Instant, MissedTickBehavior, interval, timeout},
+};
+
+/// CoreDNS answers a query within 5 s, even if only by an error.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The address in replies that are none.
+pub(super) const FORGED: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 255));
+
+/// Queries a second.
+pub(super) fn rate() -> u32 {
+    or_long(100, 1000)
+}
+
+/// A load on a DNS server.
+pub(super) struct Load {
+    ends: watch::Sender<bool>,
+    answered: Arc<AtomicUsize>,
+    sending: JoinHandle<Outcome>,
+}
+
+/// What became of the queries.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Sorted.
+    pub(super) latencies: Vec<Duration>,
+    pub(super) failures: Vec<String>,
+}
+
+impl Outcome {
+    fn add(&mut self, result: Result<Duration, String>) {
+        match result {
+            Ok(latency) => self.latencies.push(latency),
+            Err(error) => self.failures.push(error),
+        }
+    }
+
+    pub(super) fn quantile(&self, part: f64) -> Duration {
+        let last = self.latencies.len().saturating_sub(1);
+        self.latencies[(part * last as f64) as usize]
+    }
+
+    /// A line of a table: how many queries waited, and how long.
+    pub(super) fn line(&self, what: &str) -> String {
+        let waited = |least| self.latencies.iter().filter(|it| **it > least).count();
+        let ms = |part| self.quantile(part).as_secs_f64() * 1e3;
+        format!(
+            "| {what} | {} | {} | {:.1} | {:.1} | {:.0} | {} | {} |",
+            self.latencies.len(),
+            self.failures.len(),
+            ms(0.5),
+            ms(0.99),
+            ms(1.0),
+            waited(Duration::from_millis(200)),
+            waited(Duration::from_secs(1)),
+        )
+    }
+}
+
+impl Load {
+    /// Asks for the A records of the names that `name` gives, one after another.
+    pub(super) fn start(
+        server: SocketAddr,
+        name: impl Fn(usize) -> String + Send + 'static,
+    ) -> Self {
+        let (ends, is_over) = watch::channel(false);
+        let answered = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&answered);
+        let sending = tokio::spawn(async move {
+            let mut ticks = interval(Duration::from_secs(1) / rate());
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+            let (mut queries, mut number) = (JoinSet::new(), 0);
+            let mut outcome = Outcome::default();
+            while !*is_over.borrow() {
+                ticks.tick().await;
+                let (name, counted) = (name(number), Arc::clone(&counted));
+                queries.spawn(async move {
+                    let result = timed(server, &name).await;
+                    counted.fetch_add(1, Relaxed);
+                    result
+                });
+                number += 1;
+                while let Some(result) = queries.try_join_next() {
+                    outcome.add(result.unwrap());
+                }
+            }
+            for result in queries.join_all().await {
+                outcome.add(result);
+            }
+            outcome.latencies.sort_unstable();
+            outcome
+        });
+        Self {
+            ends,
+            answered,
+            sending,
+        }
+    }
+
+    /// Waits until as many queries more are answered as are sent in this time.
+    pub(super) async fn goes_on(&self, time: Duration) {
+        let more = (time.as_secs_f64() * f64::from(rate())) as usize;
+        let until = self.answered.load(Relaxed) + more;
+        tests::wait::eventually_within(10 * PATIENCE + 2 * time, "answers", async || {
+            let answered = self.answered.load(Relaxed);
+            let missing = until.saturating_sub(answered);
+            (missing == 0)
+                .then_some(())
+                .ok_or_else(|| format!("{missing} are missing"))
+        })
+        .await;
+    }
+
+    pub(super) async fn end(self) -> Outcome {
+        self.ends.send_replace(true);
+        self.sending.await.unwrap()
+    }
+}
+
+async fn timed(server: SocketAddr, name: &str) -> Result<Duration, String> {
+    let began = Instant::now();
+    let asked = timeout(PATIENCE, ask(server, name)).await;
+    let reply = asked.map_err(|_| format!("{name}: no reply"))?;
+    let reply = reply.map_err(|error| format!("{name}: {error}"))?;
+    let code = reply.metadata.response_code;
+    let is_forged = |it: &hickory_proto::rr::Record| it.data == tests::upstream::data(FORGED);
+    if code != ResponseCode::NoError
+        || reply.answers.is_empty()
+        || reply.answers.iter().any(is_forged)
+    {
+        return Err(format!("{name}: {code} {:?}", reply.answers));
+    }
+    Ok(began.elapsed())
+}
+
+async fn ask(server: SocketAddr, name: &str) -> std::io::Result<Message> {
+    let socket = UdpSocket::bind("127.0.0.1:0").await?;
+    socket.connect(server).await?;
+    let name = Name::from_ascii(name).unwrap();
+    let mut query = Message::query();
+    query.metadata.recursion_desired = true;
+    query.add_query(Query::query(name.clone(), RecordType::A));
+    socket.send(&query.to_vec().unwrap()).await?;
+    let mut buffer = vec![0; 65_535];
+    let length = socket.recv(&mut buffer).await?;
+    let reply = Message::from_vec(&buffer[..length]).map_err(std::io::Error::other)?;
+    assert_eq!(reply.metadata.id, query.metadata.id);
+    assert_eq!(reply.queries[0].name, name, "a reply to a wrong question");
+    Ok(reply)
+}
