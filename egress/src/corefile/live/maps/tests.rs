@@ -114,7 +114,7 @@ fn the_removal_of_one_line_keeps_the_other() {
 fn forwarders_come_into_the_corefile_and_custom_servers() {
     let server = "corp.example {\n    forward . /etc/resolv.conf\n}\n";
     let before = maps(AKS, &[("corp.server", server), ("log.override", "log\n")]);
-    let forwarders = ["10.96.0.53:5300".parse().unwrap()];
+    let forwarders: [SocketAddr; 1] = ["10.96.0.53:5300".parse().unwrap()];
     let (with, left) = before.with_hold(Some(&forwarders), &scope()).unwrap();
     assert_eq!(left, []);
     for text in [with.corefile(), &with.custom["corp.server"]] {
