@@ -111,38 +111,3 @@ cluster.local:{{$DNS_PORT}} {{
     let removed = made(&["patch", &file, "--remove"]).await;
     assert_eq!(removed, before);
 }
-
-/// The plugin `reload` finds the change of the file, as in a cluster.
-#[tokio::test]
-async fn coredns_streams_after_it_reloaded_the_patched_corefile() {
-    const WILDCARD: &str = "*.apps.example.com";
-    let setup = Setup {
-        zone: "*.apps IN A 192.0.2.30",
-        allow: &[WILDCARD],
-        ..Setup::default()
-    };
-    let (workdir, store) = World::prepare(&setup);
-    let file = workdir.join("Corefile");
-    let streams = fs::read_to_string(&file).unwrap();
-    let line = "    dnstap unix://{$DNSTAP_SOCKET} full\n";
-    let mute = streams.replace(line, "    reload 2s 1s\n");
-    assert_ne!(mute, streams);
-    fs::write(&file, mute).unwrap();
-    let world = World::start_in(workdir, store, &[]).await;
-    world.look_up("one.apps.example.com.").await;
-    let events = world
-        .collector
-        .admin()
-        .metric("egress_collector_events_total", &[]);
-    assert_eq!(events.await.unwrap(), 0.0);
-    let (path, socket) = (
-        file.display().to_string(),
-        world.dnstap_socket().display().to_string(),
-    );
-    let after = made(&["patch", &path, "--dnstap", &socket]).await;
-    fs::write(&file, after).unwrap();
-    let name = "one.apps.example.com.";
-    world
-        .expect_flow_through(&format!("{WILDCARD}."), name, Family::V4, "192.0.2.30")
-        .await;
-}
