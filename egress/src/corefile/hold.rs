@@ -20,7 +20,8 @@ const MARK_OF_BLOCK: &str = " # egress: hold, with its block";
 /// CoreDNS asks the forwarders in their order, and each again half a second after it failed.
 const OPTIONS: [&str; 3] = ["policy sequential", "max_fails 1", "health_check 0.5s"];
 
-/// Makes each block for external names ask these forwarders before its upstream. Returns the blocks that it leaves alone.
+/// Makes each block for external names ask these forwarders before its upstream. Returns the blocks that it leaves alone. A block of
+/// an imported file is changed in that file.
 ///
 /// # Errors
 /// The text is no Corefile.
@@ -32,7 +33,8 @@ pub(super) fn add(
 ) -> Result<(String, Vec<Finding>), SyntaxError> {
     let blocks = parse(text, imports)?.blocks;
     let (mut edits, mut left) = (Edits::default(), Vec::new());
-    for block in blocks.iter().filter(|it| scope.is_external(it)) {
+    let own = blocks.iter().filter(|it| it.import.is_none());
+    for block in own.filter(|it| scope.is_external(it)) {
         let keys = block.keys.join(" ");
         match directive(block).and_then(|it| insertion(text, it, forwarders, &mut edits)) {
             Ok(()) => {}
