@@ -11,13 +11,13 @@ use std::{
 /// If a line has another number of cells than the heading.
 pub fn table(heading: &[&str], lines: &[Vec<String>]) -> String {
     let mut text = format!(
-        "| {} |\n{}|\n",
-        heading.join(" | "),
+        "|{}|\n{}|\n",
+        heading.join("|"),
         "|---".repeat(heading.len())
     );
     for line in lines {
         assert_eq!(line.len(), heading.len(), "{line:?}");
-        text += &format!("| {} |\n", line.join(" | "));
+        text += &format!("|{}|\n", line.join("|"));
     }
     text
 }
@@ -32,9 +32,9 @@ pub fn update_table(page: &str, table: &str) {
     }
     let path = docs(page);
     let text = fs::read_to_string(&path).expect("the page");
-    let cell = table.split_inclusive(" | ").next().expect("a heading");
+    let cell = table.split('|').nth(1).expect("a heading");
     let at = text
-        .find(&format!("\n{cell}"))
+        .find(&format!("\n|{cell}|"))
         .expect("the place of the table")
         + 1;
     let (before, old) = text.split_at(at);

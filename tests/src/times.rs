@@ -38,6 +38,6 @@ impl Times {
             let digits = usize::from(value > 0.0 && value < 9.95);
             format!("{value:.digits$}")
         });
-        format!("{p50} / {p99}")
+        format!("{p50}/{p99}")
     }
 }

@@ -96,9 +96,9 @@ impl Comparison {
 
     /// In bytes.
     pub(crate) fn add_memory(&mut self, memory: [Option<u64>; CLIENTS.len()]) {
-        let cell = |bytes: u64| format!("{} MB", bytes / 1_000_000);
+        let cell = |bytes: u64| (bytes / 1_000_000).to_string();
         let cells = memory.map(|bytes| bytes.map_or_else(|| "–".to_owned(), cell));
-        self.0.push(("memory".to_owned(), cells));
+        self.0.push(("memory, MB".to_owned(), cells));
     }
 
     /// Prints the table. A whole one replaces that of `docs/alternatives.md`.

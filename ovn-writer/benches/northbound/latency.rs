@@ -222,8 +222,8 @@ fn of_ovs_idl(size: usize) -> String {
 
 fn words(size: usize) -> String {
     match size {
-        ..1_000 => format!("{size} addresses"),
-        _ => format!("{},{:03} addresses", size / 1_000, size % 1_000),
+        ..1_000 => size.to_string(),
+        _ => format!("{},{:03}", size / 1_000, size % 1_000),
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn run(bench: &mut Bench) {
         let case = format!("beside {a_second} ACLs a second");
         turns.judge(a_second, &case, &mut bench.verdicts);
         if a_second == 0 {
-            let case = format!("{EACH} addresses, 100,000 ACLs");
+            let case = format!("{EACH}, 100,000 ACLs");
             bench.comparison.add_times(&case, turns.compared());
             bench.comparison.add_cpu(&case, turns.compared());
         }

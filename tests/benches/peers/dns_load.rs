@@ -69,9 +69,9 @@ pub(crate) struct Answer {
     pub(crate) until: Instant,
 }
 
-/// Asks for random names, this many a second, until the time is over. Queries without an answer are left out.
+/// Asks random servers for random names, this many a second, until the time is over. Queries without an answer are left out.
 pub(crate) async fn ask_steadily(
-    server: SocketAddr,
+    servers: &[SocketAddr],
     names: &[String],
     a_second: u32,
     end: Instant,
@@ -82,6 +82,7 @@ pub(crate) async fn ask_steadily(
         sleep_until(next).await;
         next += Duration::from_secs(1) / a_second;
         let name = names[fastrand::usize(..names.len())].clone();
+        let server = servers[fastrand::usize(..servers.len())];
         asking.spawn(async move {
             let asked = Instant::now();
             let reply = ask(server, &name, RecordType::A).await.ok()?;

