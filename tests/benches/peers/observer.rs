@@ -8,9 +8,9 @@ use std::{
 
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{DeleteParams, PostParams},
 };
-use proto::api::{DnsNameResolver, EgressFirewall};
+use proto::api::EgressFirewall;
 use serde_json::json;
 use tests::{
     cpu_time,
@@ -164,19 +164,16 @@ impl Observer {
         }
     }
 
-    /// Ends it, and deletes its objects.
+    /// Ends it, and deletes its EgressFirewall, which the next collector would read.
     pub(crate) async fn end(self, server: &ApiServer) {
         let Self::Project(project) = self else {
             return;
         };
-        let Project { namespace, .. } = *project;
-        let client = server.client().await;
-        let all = ListParams::default();
-        let firewalls: Api<EgressFirewall> = Api::namespaced(client.clone(), &namespace);
-        let resolvers: Api<DnsNameResolver> = Api::namespaced(client, &namespace);
-        let params = DeleteParams::default();
-        firewalls.delete_collection(&params, &all).await.unwrap();
-        resolvers.delete_collection(&params, &all).await.unwrap();
+        let namespace = project.namespace.clone();
+        drop(project);
+        let firewalls: Api<EgressFirewall> = Api::namespaced(server.client().await, &namespace);
+        let deleted = firewalls.delete("default", &DeleteParams::default()).await;
+        deleted.unwrap();
     }
 }
 
