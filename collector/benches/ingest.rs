@@ -10,7 +10,7 @@
     clippy::print_stdout
 )]
 
-mod traffic;
+mod minimal;
 
 use std::{
     hint::black_box,
@@ -29,7 +29,7 @@ use collector::{
     },
 };
 use runtime::clock::Clock;
-use traffic::minimal;
+use tests::traffic;
 
 const FRAMES: usize = 1_000_000;
 

@@ -4,8 +4,6 @@
 //! A tenth of the names are wildcards; 5 % of the events match. The limit applies without the cache
 //! of answers; the cost with the cache is printed too.
 
-mod traffic;
-
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -22,6 +20,7 @@ use gungraun::{
     Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
 };
 use runtime::clock::Clock;
+use tests::traffic;
 
 const EVENTS: usize = 20_000;
 const NAMES: u64 = 10_000;

@@ -3,21 +3,15 @@
 //!
 //! With `UPDATE_GENERATED=1` it replaces the table of `docs/latency.md`. `quick` makes it short.
 
-#![allow(
-    clippy::expect_used,
-    clippy::print_stdout,
-    reason = "a bench fails loudly and prints its figures"
-)]
+#![allow(clippy::print_stdout, reason = "a bench prints its figures")]
 
-use std::{env, fs, path::Path, time::Duration};
+use std::{env, time::Duration};
 
 use tests::{
     kube::is_built,
+    page::update_table,
     path_latency::{Change, Plan, markdown, measure},
 };
-
-/// The beginning of the table, which ends the page.
-const TABLE: &str = "| change |";
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
@@ -47,11 +41,5 @@ async fn main() {
     };
     let table = markdown(&rows);
     println!("{table}");
-    if env::var_os("UPDATE_GENERATED").is_some() {
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/latency.md");
-        let text = fs::read_to_string(&page).expect("the page");
-        let (head, _) = text.split_once(TABLE).expect("the place of the table");
-        let text = format!("{head}{table}");
-        fs::write(page, text).expect("the page can be written");
-    }
+    update_table("latency.md", &table);
 }

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     sync::{
         Arc, Weak,
@@ -17,6 +17,7 @@ use k8s_openapi::{
     api::{
         authentication::v1::{TokenRequest, TokenRequestSpec},
         core::v1::{Namespace, ServiceAccount},
+        discovery::v1::EndpointSlice,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -223,6 +224,21 @@ impl ApiServer {
         };
         let made = namespaces.create(&PostParams::default(), &namespace).await;
         made.expect("a namespace");
+    }
+
+    /// Makes the Service `dns` of CoreDNS servers in [`Network`](crate::network::Network)s, as far as the collector reads
+    /// it.
+    pub async fn make_dns_service(&self, namespace: &str, servers: &[IpAddr]) {
+        let slice = json!({
+            "metadata": { "name": "dns", "labels": { "kubernetes.io/service-name": "dns" } },
+            "addressType": "IPv4",
+            "endpoints": servers.iter().map(|it| json!({ "addresses": [it] })).collect::<Vec<_>>(),
+            "ports": [{ "name": "dns", "port": 5353, "protocol": "UDP" }],
+        });
+        let slice: EndpointSlice = serde_json::from_value(slice).expect("an object");
+        let slices: Api<EndpointSlice> = Api::namespaced(self.client().await, namespace);
+        let made = slices.create(&PostParams::default(), &slice).await;
+        made.expect("the server takes it");
     }
 
     /// Creates the objects of a file with manifests.

@@ -12,11 +12,11 @@
 //! - [`datapath`]: OVN and Open vSwitch, for packets; [`ovn`]: their programs.
 //! - [`network`]: a separate network; [`pki`]: certificates; [`chart`]: the Helm chart.
 //! - [`upstream`]: a scripted DNS server.
-//! - [`dns`], [`store`], [`admin`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]:
+//! - [`dns`], [`store`], [`admin`], [`monitor`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]:
 //!   clients and checks.
 //! - [`faults`]: what a person is told of a fault.
-//! - [`wait`]: waiting for a condition; [`soak`]: the length of tests; [`cpu_wakeup`]: keeps processors awake during a
-//!   bench.
+//! - [`wait`]: waiting for a condition; [`soak`]: the length of tests.
+//! - [`cpu_wakeup`], [`cpu_time`], [`times`], [`traffic`]: for benches; [`page`], [`bar_chart`]: their results in `docs/`.
 //! - [`path_latency`]: the time of each leg from an answer to the first packet.
 //! - [`skip`]: tests that cannot run on this machine.
 
@@ -32,20 +32,24 @@
 
 pub mod admin;
 pub mod allowed;
+pub mod bar_chart;
 pub mod chart;
 pub mod coredns;
+pub mod cpu_time;
 pub mod cpu_wakeup;
 pub mod datapath;
 pub mod dns;
 pub mod dnstap;
 pub mod faults;
 pub mod kube;
+pub mod monitor;
 pub mod network;
 pub mod node;
 pub mod northbound;
 pub mod ovn;
 pub mod ovnkube;
 pub mod ovsdb;
+pub mod page;
 pub mod path_latency;
 pub mod pki;
 pub mod process;
@@ -54,6 +58,8 @@ pub mod skip;
 pub mod soak;
 pub mod store;
 pub mod surroundings;
+pub mod times;
+pub mod traffic;
 pub mod transaction_log;
 pub mod upstream;
 pub mod wait;

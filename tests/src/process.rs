@@ -74,15 +74,7 @@ impl Process {
     /// # Panics
     /// If it has ended.
     pub fn memory(&self) -> [u64; 2] {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
-        let status = status.expect("a process that runs");
-        ["VmRSS:", "VmHWM:"].map(|name| {
-            let mut lines = status.lines();
-            let line = lines.find_map(|line| line.strip_prefix(name));
-            let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
-            let number = number.and_then(|number| number.parse::<u64>().ok());
-            number.expect("a number of kB") << 10
-        })
+        memory(self.pid())
     }
 
     /// The log of this process so far.
@@ -133,6 +125,21 @@ impl Process {
         })
         .await
     }
+}
+
+/// [`Process::memory`] of any process.
+///
+/// # Panics
+/// If it has ended.
+pub fn memory(pid: u32) -> [u64; 2] {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process that runs");
+    ["VmRSS:", "VmHWM:"].map(|name| {
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix(name));
+        let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        let number = number.and_then(|number| number.parse::<u64>().ok());
+        number.expect("a number of kB") << 10
+    })
 }
 
 impl Drop for Process {

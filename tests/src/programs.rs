@@ -167,6 +167,12 @@ pub fn tool(name: &str) -> PathBuf {
     path.canonicalize().expect("an existing path")
 }
 
+/// The Python with the packages of `tests/tools/peers`, if `scripts/setup --peers` made it.
+pub fn peers_python() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/peers");
+    Some(folder.join("bin/python")).filter(|path| path.exists())
+}
+
 async fn find_admin(name: &str, process: &mut Process) -> Admin {
     eventually(
         &format!("{name} listens on its admin address"),

@@ -2,11 +2,12 @@
 
 use std::{net::IpAddr, ops::Range, time::Instant};
 
+use tests::times::Times;
+
 use crate::{
     Bench,
-    figures::Times,
-    libovsdb::Libovsdb,
     objects::{object, v4},
+    peer::Peer,
     raw::{Raw, mutate},
     writer::{RunningWriter, Server},
 };
@@ -44,10 +45,10 @@ pub(crate) fn run(bench: &mut Bench) {
             .collect::<Vec<_>>()
     };
     let (insert, delete) = (prepared("insert"), prepared("delete"));
-    let mut libovsdb = Libovsdb::start(&server.remote());
+    let mut libovsdb = Peer::libovsdb(&server.remote());
     let events = |each| {
-        let event = |set| Libovsdb::event(&format!("libovsdb{set}"), addresses(set, 0..each));
-        Libovsdb::prepare((0..SETS).map(event))
+        let event = |set| Peer::event(&format!("libovsdb{set}"), addresses(set, 0..each));
+        Peer::prepare((0..SETS).map(event))
     };
     let (more, less) = (events(2 * EACH), events(EACH));
     libovsdb.apply(&less);

@@ -1,31 +1,10 @@
 //! Measured figures, with their limits.
 
-use std::time::Duration;
+use std::{thread::sleep, time::Duration};
 
-#[derive(Debug, Default)]
-pub(crate) struct Times(Vec<Duration>);
+use tests::{page, times::Times};
 
-impl Times {
-    pub(crate) fn push(&mut self, time: Duration) {
-        self.0.push(time);
-    }
-
-    /// The quantile of the times, in microseconds; `share` is from 0 to 1.
-    pub(crate) fn quantile(&mut self, share: f64) -> f64 {
-        self.0.sort_unstable();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "an index"
-        )]
-        let index = ((self.0.len() - 1) as f64 * share).round() as usize;
-        self.0[index].as_secs_f64() * 1e6
-    }
-
-    pub(crate) fn median(&mut self) -> f64 {
-        self.quantile(0.5)
-    }
-}
+use crate::latency::PAUSE;
 
 /// The exceeded limits.
 #[derive(Default)]
@@ -46,5 +25,95 @@ impl Verdicts {
 
     pub(crate) fn missed(&self) -> &[String] {
         &self.missed
+    }
+}
+
+/// The changes by one client.
+#[derive(Default)]
+pub(crate) struct Changes {
+    pub(crate) times: Times,
+    /// Of all changes together.
+    pub(crate) cpu: Duration,
+    pub(crate) count: u32,
+}
+
+impl Changes {
+    /// Adds a time, and the CPU time of these changes. `cpu` tells the client's CPU time so far.
+    pub(crate) fn measure(
+        &mut self,
+        changes: u32,
+        cpu: impl Fn() -> Duration,
+        time: impl FnOnce() -> Duration,
+    ) {
+        let before = cpu();
+        self.times.push(time());
+        sleep(PAUSE);
+        self.cpu += cpu().saturating_sub(before);
+        self.count += changes;
+    }
+
+    fn cpu_cell(&self) -> String {
+        if self.count == 0 {
+            return "–".to_owned();
+        }
+        let each = self.cpu.as_secs_f64() * 1e3 / f64::from(self.count);
+        format!("{each:.2}")
+    }
+
+    fn times_cell(&mut self) -> String {
+        if self.count == 0 {
+            return "–".to_owned();
+        }
+        self.times.cell(Duration::from_millis(1))
+    }
+}
+
+/// The clients of [`Comparison`], in its order.
+const CLIENTS: [&str; 4] = [
+    "the ovn-writer",
+    "libovsdb 0.8.1 (Go)",
+    "`ovn-nbctl`, daemon mode",
+    "`ovs` 4.0.0 (Python)",
+];
+
+/// The number of columns of a whole comparison, without the clients' names.
+const COLUMNS: usize = 7;
+
+/// The figures of the clients, by columns.
+#[derive(Default)]
+pub(crate) struct Comparison(Vec<(String, [String; CLIENTS.len()])>);
+
+impl Comparison {
+    pub(crate) fn add_times(&mut self, case: &str, changes: [&mut Changes; CLIENTS.len()]) {
+        let cells = changes.map(|changes| changes.times_cell());
+        self.0.push((case.to_owned(), cells));
+    }
+
+    pub(crate) fn add_cpu(&mut self, case: &str, changes: [&mut Changes; CLIENTS.len()]) {
+        let cells = changes.map(|changes| changes.cpu_cell());
+        self.0.push((format!("CPU, {case}"), cells));
+    }
+
+    /// In bytes.
+    pub(crate) fn add_memory(&mut self, memory: [Option<u64>; CLIENTS.len()]) {
+        let cell = |bytes: u64| (bytes / 1_000_000).to_string();
+        let cells = memory.map(|bytes| bytes.map_or_else(|| "–".to_owned(), cell));
+        self.0.push(("memory, MB".to_owned(), cells));
+    }
+
+    /// Prints the table. A whole one replaces that of `docs/alternatives.md`.
+    pub(crate) fn print(&self) {
+        let headings = self.0.iter().map(|(heading, _)| heading.as_str());
+        let headings: Vec<&str> = std::iter::once("client").chain(headings).collect();
+        let line = |(at, name): (usize, &&str)| {
+            let cells = self.0.iter().map(|(_, cells)| cells[at].clone());
+            std::iter::once((*name).to_owned()).chain(cells).collect()
+        };
+        let lines: Vec<Vec<String>> = CLIENTS.iter().enumerate().map(line).collect();
+        let table = page::table(&headings, &lines);
+        println!("{table}");
+        if self.0.len() == COLUMNS {
+            page::update_table("alternatives.md", &table);
+        }
     }
 }

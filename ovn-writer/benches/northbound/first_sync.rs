@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use tests::times::Times;
+
 use crate::{
     Bench,
-    figures::Times,
     objects::{object, v4, v6},
     surroundings::dump,
     writer::{RunningWriter, Server},

@@ -8,33 +8,37 @@ use std::{
 };
 
 use proto::api::{DnsNameResolver, Family};
+use tests::{cpu_time, process, times::Times};
 
 use crate::{
     Bench,
-    figures::{Times, Verdicts},
-    libovsdb::Libovsdb,
+    figures::{Changes, Verdicts},
     nbctl::NbctlDaemon,
     objects::{dns_name, object, v4},
+    peer::Peer,
     raw::{Raw, mutate, whole_column},
     signals::Signals,
     writer::{RunningWriter, Server},
 };
 
-const SIZES: [usize; 3] = [10, 1_000, 10_000];
+const SIZES: [usize; 3] = [10, LARGE, 10_000];
+/// The size whose CPU time is compared.
+const LARGE: usize = 1_000;
 const ROUNDS: usize = 1_000;
 /// One in so many rounds has the slower clients.
 const SELDOM: usize = 10;
 
-/// A pause, so that a change is finished before the next is measured.
-const PAUSE: Duration = Duration::from_micros(500);
+/// A pause, so that a change is finished before the next is measured, and its CPU time is counted.
+pub(crate) const PAUSE: Duration = Duration::from_micros(500);
 
 /// The times of the same change by each client.
 #[derive(Default)]
 pub(crate) struct Turns {
     raw: Times,
-    libovsdb: Times,
-    ours: Times,
-    nbctl: Times,
+    libovsdb: Changes,
+    ours: Changes,
+    nbctl: Changes,
+    ovs_idl: Changes,
     /// Of a raw socket that replaces the column, as ovn-kubernetes does.
     column: Times,
 }
@@ -59,6 +63,10 @@ pub(crate) fn run(bench: &mut Bench) {
         let sets = server.northbound.sets(&name, Family::V4).unwrap();
         assert_eq!(sets[0].addresses.len(), size, "it is what it was before");
         turns.judge(size, &format!("{size} addresses"), &mut bench.verdicts);
+        bench.comparison.add_times(&words(size), turns.compared());
+        if size == LARGE {
+            bench.comparison.add_cpu(&words(size), turns.compared());
+        }
     }
     writer.stop();
 }
@@ -70,7 +78,8 @@ pub(crate) fn name(size: usize) -> String {
 /// The clients that change sets of the same size on the same server.
 pub(crate) struct Clients<'a> {
     raw: Raw,
-    libovsdb: Libovsdb,
+    libovsdb: Peer,
+    ovs_idl: Option<Peer>,
     nbctl: NbctlDaemon,
     writer: &'a RunningWriter,
     signals: &'a Signals,
@@ -94,19 +103,36 @@ impl<'a> Clients<'a> {
         let uuid = raw
             .make_rows(&format!("raw{size}_"), std::slice::from_ref(&base))
             .remove(0);
-        let mut libovsdb = Libovsdb::start(&server.remote());
-        let made = Libovsdb::event(&of_libovsdb(size), base.iter().copied());
-        libovsdb.apply(&Libovsdb::prepare([made]));
+        let mut libovsdb = Peer::libovsdb(&server.remote());
+        let made = Peer::event(&of_libovsdb(size), base.iter().copied());
+        libovsdb.apply(&Peer::prepare([made]));
+        let mut ovs_idl = Peer::ovs_idl(&server.remote());
+        if let Some(peer) = &mut ovs_idl {
+            let made = Peer::event(&of_ovs_idl(size), base.iter().copied());
+            peer.apply(&Peer::prepare([made]));
+        }
+        let nbctl = NbctlDaemon::start(server);
+        // The daemon reads the database at its first command.
+        nbctl.add(&uuid, v4(size));
+        raw.transact(&Raw::prepare([mutate(&uuid, "delete", &[v4(size)])]));
         Self {
             raw,
             libovsdb,
-            nbctl: NbctlDaemon::start(server),
+            ovs_idl,
+            nbctl,
             writer,
             signals,
             plain: object(&name(size), base.iter().copied()),
             base,
             uuid,
         }
+    }
+
+    /// The memory of the clients in bytes, without the writer's.
+    pub(crate) fn memory(&self) -> [Option<u64>; 3] {
+        let idl = self.ovs_idl.as_ref().map(Peer::pid);
+        [Some(self.libovsdb.pid()), Some(self.nbctl.pid), idl]
+            .map(|pid| pid.map(|pid| process::memory(pid)[0]))
     }
 
     /// Each client adds an address and removes it again; the order of the clients depends on the round.
@@ -118,7 +144,7 @@ impl<'a> Clients<'a> {
             ["insert", "delete"].map(|mutator| Raw::prepare([mutate(&self.uuid, mutator, &[new])]));
         let set = of_libovsdb(self.base.len());
         let [more, less] = [&grown, &self.base]
-            .map(|addresses| Libovsdb::prepare([Libovsdb::event(&set, addresses.iter().copied())]));
+            .map(|addresses| Peer::prepare([Peer::event(&set, addresses.iter().copied())]));
         let mut applied = self.plain.clone();
         add(&mut applied, new);
         let mut changes = Some((applied, self.plain.clone()));
@@ -126,8 +152,14 @@ impl<'a> Clients<'a> {
         for turn in 0..3 {
             match (round + turn) % 3 {
                 0 => {
-                    turns.libovsdb.push(self.libovsdb.apply(&more));
-                    self.libovsdb.apply(&less);
+                    let pid = self.libovsdb.pid();
+                    let time = |peer: &mut Peer| {
+                        let time = peer.apply(&more);
+                        peer.apply(&less);
+                        time
+                    };
+                    let cpu = || cpu_time::of_threads(pid);
+                    turns.libovsdb.measure(2, cpu, || time(&mut self.libovsdb));
                 }
                 1 => {
                     turns.raw.push(self.raw.transact(&insert));
@@ -136,18 +168,38 @@ impl<'a> Clients<'a> {
                 _ => {
                     let (applied, back) = changes.take().expect("one turn a round");
                     self.signals.clear();
-                    let start = Instant::now();
-                    self.writer.applied(applied);
-                    turns.ours.push(self.signals.acknowledged(1) - start);
-                    self.writer.applied(back);
-                    self.signals.acknowledged(1);
+                    let time = || {
+                        let start = Instant::now();
+                        self.writer.applied(applied);
+                        let time = self.signals.acknowledged(1) - start;
+                        self.writer.applied(back);
+                        self.signals.acknowledged(1);
+                        time
+                    };
+                    let cpu = || self.writer.cpu_time();
+                    turns.ours.measure(2, cpu, time);
                 }
             }
             sleep(PAUSE);
         }
         if round.is_multiple_of(SELDOM) {
-            turns.nbctl.push(self.nbctl.add(&self.uuid, new));
+            let nbctl = &self.nbctl;
+            let cpu = || nbctl.cpu_time();
+            turns.nbctl.measure(1, cpu, || nbctl.add(&self.uuid, new));
             self.raw.transact(&delete);
+            if let Some(peer) = &mut self.ovs_idl {
+                let set = of_ovs_idl(self.base.len());
+                let [more, less] = [&grown, &self.base]
+                    .map(|addresses| Peer::prepare([Peer::event(&set, addresses.iter().copied())]));
+                let pid = peer.pid();
+                let cpu = || cpu_time::of_threads(pid);
+                let time = || {
+                    let time = peer.apply(&more);
+                    peer.apply(&less);
+                    time
+                };
+                turns.ovs_idl.measure(2, cpu, time);
+            }
             // A client that sends whole columns has to encode them each time.
             let start = Instant::now();
             let grown = whole_column(&self.uuid, &grown);
@@ -161,6 +213,18 @@ impl<'a> Clients<'a> {
 /// The set that libovsdb changes.
 fn of_libovsdb(size: usize) -> String {
     format!("libovsdb{size}")
+}
+
+/// The set that the IDL changes.
+fn of_ovs_idl(size: usize) -> String {
+    format!("ovs{size}")
+}
+
+fn words(size: usize) -> String {
+    match size {
+        ..1_000 => size.to_string(),
+        _ => format!("{},{:03}", size / 1_000, size % 1_000),
+    }
 }
 
 fn add(object: &mut DnsNameResolver, address: IpAddr) {
@@ -179,24 +243,35 @@ pub(crate) fn heading(of_lines: &str) {
 }
 
 impl Turns {
+    /// The clients of [`crate::figures::Comparison`].
+    pub(crate) fn compared(&mut self) -> [&mut Changes; 4] {
+        [
+            &mut self.ours,
+            &mut self.libovsdb,
+            &mut self.nbctl,
+            &mut self.ovs_idl,
+        ]
+    }
+
     /// Prints the times, each line after `before`, and judges the writer's.
     pub(crate) fn judge(&mut self, before: impl Display, case: &str, verdicts: &mut Verdicts) {
         for (way, times) in [
             ("raw socket", &mut self.raw),
-            ("libovsdb", &mut self.libovsdb),
-            ("writer", &mut self.ours),
-            ("ovn-nbctl, in daemon mode", &mut self.nbctl),
+            ("libovsdb", &mut self.libovsdb.times),
+            ("writer", &mut self.ours.times),
+            ("ovn-nbctl, in daemon mode", &mut self.nbctl.times),
+            ("IDL for Python", &mut self.ovs_idl.times),
             ("raw socket, whole column", &mut self.column),
         ] {
             let (median, p99) = (times.median(), times.quantile(0.99));
             println!("{before:>9}  {way:<32}{median:>12.0}{p99:>12.0}");
         }
         for (other, times) in [
-            ("libovsdb", &mut self.libovsdb),
-            ("ovn-nbctl", &mut self.nbctl),
+            ("libovsdb", &mut self.libovsdb.times),
+            ("ovn-nbctl", &mut self.nbctl.times),
         ] {
             for (quantile, share) in [("p50", 0.5), ("p99", 0.99)] {
-                let ratio = self.ours.quantile(share) / times.quantile(share);
+                let ratio = self.ours.times.quantile(share) / times.quantile(share);
                 let what = format!("writer to {other}, {quantile}, {case}");
                 verdicts.judge(&what, ratio, 1.0);
             }

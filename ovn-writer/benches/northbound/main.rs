@@ -1,5 +1,5 @@
 //! The speed of the writer on a real `ovsdb-server`, compared with other clients: libovsdb, the client of ovn-kubernetes,
-//! and `ovn-nbctl` in daemon mode.
+//! `ovn-nbctl` in daemon mode, and the IDL for Python after `scripts/setup --peers`.
 //!
 //! All take turns on the same server, so compare the ratios of one run, not the figures. The writer's time goes from
 //! the object's event on the watch to the acknowledged transaction. Its thread and metrics are those of the program.
@@ -25,10 +25,10 @@ mod counting;
 mod figures;
 mod first_sync;
 mod latency;
-mod libovsdb;
 mod memory;
 mod nbctl;
 mod objects;
+mod peer;
 mod raw;
 mod signals;
 mod surroundings;
@@ -40,14 +40,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tests::cpu_wakeup::Awake;
+use tests::{cpu_time, cpu_wakeup::Awake};
 
-use self::{figures::Verdicts, signals::Signals};
+use self::{
+    figures::{Comparison, Verdicts},
+    signals::Signals,
+};
 
 /// The common state of the parts.
 struct Bench {
     signals: Signals,
     verdicts: Verdicts,
+    comparison: Comparison,
     /// Fewer rounds, to check that the bench works: such figures vary too much for the limits.
     quick: bool,
 }
@@ -92,6 +96,7 @@ fn main() -> ExitCode {
     let mut bench = Bench {
         signals: signals::install(),
         verdicts: Verdicts::default(),
+        comparison: Comparison::default(),
         quick: !quick.is_empty(),
     };
     for (name, part) in parts {
@@ -99,6 +104,7 @@ fn main() -> ExitCode {
             part(&mut bench);
         }
     }
+    bench.comparison.print();
     print_cpu_times(started.elapsed(), awake.ids());
     let missed = bench.verdicts.missed();
     if missed.is_empty() {
@@ -116,22 +122,14 @@ fn main() -> ExitCode {
 
 /// Prints the CPU time of the bench itself.
 fn print_cpu_times(elapsed: Duration, of_awake: &[String]) {
-    let time = |id: &str| -> Option<u64> {
-        let text = std::fs::read_to_string(format!("/proc/self/task/{id}/schedstat")).ok()?;
-        text.split(' ').next()?.parse().ok()
-    };
-    let seconds = |nanoseconds: u64| Duration::from_nanos(nanoseconds).as_secs_f64();
-    let awake: u64 = of_awake.iter().filter_map(|id| time(id)).sum();
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let all: u64 = tasks
-        .filter_map(|task| time(task.unwrap().file_name().to_str()?))
-        .sum();
+    let awake: Duration = of_awake.iter().map(|id| cpu_time::of_thread(id)).sum();
+    let all = cpu_time::of_threads(std::process::id());
     println!(
         "in {:.1} s the bench kept {} processors awake for {:.1} s (SCHED_IDLE: everything else goes first); its thread that acts as \
          the store, and measures, took {:.1} s, the raw socket included",
         elapsed.as_secs_f64(),
         of_awake.len(),
-        seconds(awake),
-        seconds(all - awake),
+        awake.as_secs_f64(),
+        (all - awake).as_secs_f64(),
     );
 }

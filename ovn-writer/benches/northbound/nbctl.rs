@@ -1,17 +1,20 @@
 //! `ovn-nbctl` in daemon mode (ovn-nbctl(8)): the daemon keeps the database, and each command is a short process.
 
 use std::{
+    fs,
     net::IpAddr,
     process::Command,
     time::{Duration, Instant},
 };
 
-use tests::ovn;
+use tests::{cpu_time, ovn};
 
 use crate::writer::Server;
 
 pub(crate) struct NbctlDaemon {
     socket: String,
+    /// The daemon.
+    pub(crate) pid: u32,
 }
 
 impl NbctlDaemon {
@@ -26,8 +29,10 @@ impl NbctlDaemon {
             .unwrap();
         assert!(output.status.success(), "{output:?}");
         let socket = String::from_utf8(output.stdout).unwrap();
+        let pid = fs::read_to_string(path("nbctl.pid")).unwrap();
         Self {
             socket: socket.trim().to_owned(),
+            pid: pid.trim().parse().unwrap(),
         }
     }
 
@@ -43,6 +48,11 @@ impl NbctlDaemon {
         let took = start.elapsed();
         assert!(status.success());
         took
+    }
+
+    /// The CPU time of the daemon and of the commands so far.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        cpu_time::of_threads(self.pid) + cpu_time::of_ended_children()
     }
 }
 

@@ -6,11 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tests::surroundings::Surroundings;
+use tests::{surroundings::Surroundings, times::Times};
 
 use crate::{
     Bench,
-    figures::Times,
     latency::{Clients, Turns, heading, name},
     objects::{dns_name, object, v4},
     writer::{RunningWriter, Server},
@@ -74,9 +73,20 @@ pub(crate) fn run(bench: &mut Bench) {
         }
         let case = format!("beside {a_second} ACLs a second");
         turns.judge(a_second, &case, &mut bench.verdicts);
+        if a_second == 0 {
+            let case = format!("{EACH}, 100,000 ACLs");
+            bench.comparison.add_times(&case, turns.compared());
+            bench.comparison.add_cpu(&case, turns.compared());
+        }
     }
+    let others = clients.memory();
     drop(clients);
     writer.stop();
+    let addresses: Vec<_> = (0..EACH).map(v4).collect();
+    let ours = server.memory_of_program(&dns_name(&name(EACH)), &addresses);
+    let [libovsdb, nbctl, ovs_idl] = others;
+    let memory = [Some(ours), libovsdb, nbctl, ovs_idl];
+    bench.comparison.add_memory(memory);
     let (mut dumps, mut syncs) = (Times::default(), Times::default());
     for _ in 0..bench.rounds(SYNCS) {
         dumps.push(TABLES.iter().map(|table| dump(&server, table)).sum());

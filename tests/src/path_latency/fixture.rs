@@ -7,7 +7,6 @@ use std::{
 };
 
 use hickory_proto::rr::RecordType;
-use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{
     Api,
     api::{ApiResource, DynamicObject, PostParams},
@@ -99,7 +98,9 @@ impl Fixture {
         let server = ApiServer::start().await;
         let namespace = server.namespace().await;
         allow(&server, names).await;
-        make_endpoints(&server, &namespace, network.inside()).await;
+        server
+            .make_dns_service(&namespace, &[network.inside()])
+            .await;
         let flags = vec![
             "--store=kube".to_owned(),
             format!("--objects-namespace={namespace}"),
@@ -176,20 +177,6 @@ impl Fixture {
 
 const COLLECTOR: &str = "inspect-collector.sock";
 const OVN_WRITER: &str = "inspect-ovn-writer.sock";
-
-/// Makes the Service of CoreDNS, as far as the collector reads it.
-async fn make_endpoints(server: &ApiServer, namespace: &str, dns: IpAddr) {
-    let slice = json!({
-        "metadata": { "name": "dns", "labels": { "kubernetes.io/service-name": "dns" } },
-        "addressType": "IPv4",
-        "endpoints": [{ "addresses": [dns.to_string()] }],
-        "ports": [{ "name": "dns", "port": 5353, "protocol": "UDP" }],
-    });
-    let slice: EndpointSlice = serde_json::from_value(slice).expect("an object");
-    let slices: Api<EndpointSlice> = Api::namespaced(server.client().await, namespace);
-    let made = slices.create(&PostParams::default(), &slice).await;
-    made.expect("the server takes it");
-}
 
 /// Makes the EgressFirewall of the pod's namespace.
 async fn allow(server: &ApiServer, names: &[&str]) {

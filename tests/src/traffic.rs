@@ -2,10 +2,6 @@
 //!
 //! Of them, 70 % are NXDOMAIN, and 5 % match one of the wanted names, of which a tenth are
 //! wildcards. The rest are queries, FORWARDER_RESPONSE, and answers for other names.
-#![allow(dead_code, unreachable_pub)] // Each bench uses a part of it.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
-
-pub mod minimal;
 
 use bytes::BytesMut;
 use hickory_proto::{

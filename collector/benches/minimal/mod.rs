@@ -9,13 +9,13 @@ use std::collections::HashSet;
 use foldhash::fast::RandomState;
 use proto::{api::DnsName, dns};
 
-pub struct Wanted {
+pub(crate) struct Wanted {
     exact: HashSet<Box<[u8]>, RandomState>,
     wildcard: HashSet<Box<[u8]>, RandomState>,
 }
 
 impl Wanted {
-    pub fn new(names: &[DnsName]) -> Self {
+    pub(crate) fn new(names: &[DnsName]) -> Self {
         let mut wanted = Self {
             exact: HashSet::default(),
             wildcard: HashSet::default(),
@@ -36,7 +36,7 @@ impl Wanted {
 }
 
 /// The number of matching events in a stream.
-pub fn matching(stream: &[u8], wanted: &Wanted) -> u64 {
+pub(crate) fn matching(stream: &[u8], wanted: &Wanted) -> u64 {
     let (mut matching, mut rest) = (0, stream);
     while let Some((length, behind)) = rest.split_first_chunk::<4>() {
         let length = u32::from_be_bytes(*length) as usize;
