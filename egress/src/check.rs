@@ -209,6 +209,7 @@ fn local(targets: &TargetArgs, programs: &Programs) -> Vec<Finding> {
         findings.extend(running::collectors(programs));
         findings.extend(dns_servers::streams(programs));
         findings.extend(running::names(programs));
+        findings.extend(hold::local(programs));
     }
     if !targets.ovn_writer.is_empty() {
         findings.extend(running::writers(programs, None));

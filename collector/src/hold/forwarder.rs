@@ -50,7 +50,9 @@ impl Forwarder {
 
     /// The upstream's reply, with the identifier of the query. `None` if no upstream replies.
     pub(super) async fn answer(&self, query: &Query, transport: Transport) -> Option<Vec<u8>> {
-        let mut reply = self.upstreams.ask(query, transport).await?;
+        let reply = self.upstreams.ask(query, transport).await;
+        self.gate.state().count_query(reply.is_some());
+        let mut reply = reply?;
         self.gate.pass(&reply).await;
         query.restore_id(&mut reply);
         Some(reply)

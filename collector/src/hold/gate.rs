@@ -68,6 +68,10 @@ impl Gate {
         }
     }
 
+    pub(super) fn state(&self) -> &HoldState {
+        &self.state
+    }
+
     /// Returns when the reply may go to its client: at once, unless it has an address of a wanted name that the status lacks.
     pub(super) async fn pass(&self, reply: &[u8]) {
         if self.state.passes() {
@@ -76,6 +80,11 @@ impl Gate {
         let observed = observe_reply(reply, &self.index.load(), &self.clock);
         if let Some(observation) = observed {
             let outcome = self.hold(observation).await;
+            match outcome {
+                "written" => self.state.count_held(false),
+                "late" | "full" => self.state.count_held(true),
+                _ => {}
+            }
             counter!("egress_collector_hold_answers_total", "outcome" => outcome).increment(1);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use axum::{
@@ -27,6 +27,11 @@ struct Inner {
     listens: AtomicBool,
     /// Answers pass without being held. A restart ends that.
     passes: AtomicBool,
+    queries: AtomicU64,
+    unanswered: AtomicU64,
+    /// The answers that waited long enough, and those that were sent before.
+    held: AtomicU64,
+    early: AtomicU64,
 }
 
 impl HoldState {
@@ -34,6 +39,10 @@ impl HoldState {
         HoldFacts {
             listening: self.0.listens.load(Ordering::Relaxed),
             passing: self.passes(),
+            queries: self.0.queries.load(Ordering::Relaxed),
+            unanswered: self.0.unanswered.load(Ordering::Relaxed),
+            held: self.0.held.load(Ordering::Relaxed),
+            early: self.0.early.load(Ordering::Relaxed),
         }
     }
 
@@ -48,6 +57,23 @@ impl HoldState {
 
     pub(super) fn passes(&self) -> bool {
         self.0.passes.load(Ordering::Relaxed)
+    }
+
+    /// Counts a query.
+    pub(super) fn count_query(&self, is_answered: bool) {
+        self.0.queries.fetch_add(1, Ordering::Relaxed);
+        let unanswered = u64::from(!is_answered);
+        self.0.unanswered.fetch_add(unanswered, Ordering::Relaxed);
+    }
+
+    /// Counts an answer that had an address which the status lacked.
+    pub(super) fn count_held(&self, is_early: bool) {
+        let counter = if is_early {
+            &self.0.early
+        } else {
+            &self.0.held
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn set_passes(&self, passes: bool) {

@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt, stream::FuturesUnordered};
 use metrics::counter;
-use proto::dns::Query;
+use proto::dns::{self, Query};
 use tokio::{
     net::{TcpStream, UdpSocket},
     time::{sleep, timeout},
@@ -68,18 +68,23 @@ impl Upstreams {
         let first = self.first.load(Ordering::Relaxed);
         let servers = self.servers.iter().enumerate().cycle().skip(first);
         let mut servers = servers.take(self.servers.len()).peekable();
-        let (mut asked, mut latest) = (FuturesUnordered::new(), first);
+        let (mut asked, mut latest, mut refusal) = (FuturesUnordered::new(), first, None);
         loop {
             match servers.next() {
                 Some((index, server)) => {
                     latest = index;
                     asked.push(async move { (index, ask(*server, query, transport).await) });
                 }
-                None if asked.is_empty() => return None,
+                None if asked.is_empty() => return refusal,
                 None => {}
             }
             tokio::select! {
                 Some((index, reply)) = asked.next() => match reply {
+                    // Another server may take the query.
+                    Ok(reply) if is_refusal(&reply) => {
+                        self.count_failure(index);
+                        refusal = Some(reply);
+                    }
                     Ok(reply) => {
                         self.first.store(index, Ordering::Relaxed);
                         return Some(reply);
@@ -97,6 +102,10 @@ impl Upstreams {
                 .increment(1);
         }
     }
+}
+
+fn is_refusal(reply: &[u8]) -> bool {
+    dns::Header::parse(reply).is_ok_and(|it| it.rcode() == dns::RCODE_REFUSED)
 }
 
 async fn ask(server: SocketAddr, query: &Query, transport: Transport) -> io::Result<Vec<u8>> {

@@ -11,4 +11,12 @@ pub struct HoldFacts {
     pub listening: bool,
     /// Whether it passes all answers at once, since an administrator said so.
     pub passing: bool,
+    /// The queries since the start.
+    pub queries: u64,
+    /// Those to which no upstream replied.
+    pub unanswered: u64,
+    /// The answers that waited until the status had their addresses, since the start.
+    pub held: u64,
+    /// Those that were sent before, since it took too long or too many waited.
+    pub early: u64,
 }

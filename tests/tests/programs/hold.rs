@@ -7,7 +7,7 @@ mod soak;
 
 use std::{fs, net::SocketAddr};
 
-use hickory_proto::rr::RecordType;
+use hickory_proto::{op::ResponseCode, rr::RecordType};
 use tests::{
     coredns::{CoreDns, free_port},
     dns::ask,
@@ -236,10 +236,13 @@ async fn upstream_that_asks_the_collector_is_refused() {
 async fn upstreams_are_asked_one_after_another() {
     let mut fixture = Fixture::start(&[]).await;
     let silent = Scripted::start(|_| Vec::new()).await;
+    let refusing = Scripted::start(|asked: &Asked| asked.reply(ResponseCode::Refused).say()).await;
     let closed = free_port();
     fixture.collector.process().kill();
-    let upstreams = [closed, silent.address, fixture.upstream.address];
-    let upstreams = upstreams.map(|it| it.to_string()).join(",");
+    let failing = [closed, refusing.address, silent.address];
+    let upstreams = failing.into_iter().chain([fixture.upstream.address]);
+    let upstreams: Vec<_> = upstreams.map(|it| it.to_string()).collect();
+    let upstreams = upstreams.join(",");
     let flag = format!(
         "--hold-listen=udp+tcp://{}?upstream={upstreams}",
         fixture.hold
@@ -254,7 +257,7 @@ async fn upstreams_are_asked_one_after_another() {
         ["192.0.2.7".parse::<std::net::IpAddr>().unwrap()]
     );
     assert_eq!(silent.count(|it| it.name() == "n7.up.test."), 1);
-    for failed in [closed, silent.address] {
+    for failed in failing {
         let label = format!("upstream=\"{failed}\"");
         let metric = "egress_collector_hold_upstream_failures_total";
         fixture.collector.counts(metric, &[&label], 1.0).await;

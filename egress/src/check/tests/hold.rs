@@ -25,7 +25,20 @@ fn facts(upstreams: &str, hold: Option<HoldFacts>) -> Facts {
 fn forwarder_must_listen_and_be_asked() {
     const ASKED: &str = "10.96.0.53:5300 10.96.0.54:5300 /etc/resolv.conf";
     const PLAIN: &str = "/etc/resolv.conf";
-    let with = |listening, passing| Some(HoldFacts { listening, passing });
+    let with = |listening, passing| {
+        Some(HoldFacts {
+            listening,
+            passing,
+            ..HoldFacts::default()
+        })
+    };
+    let counted = |held, early| {
+        Some(HoldFacts {
+            held,
+            early,
+            ..with(true, false).unwrap()
+        })
+    };
     for (upstreams, held, expected, words) in [
         (PLAIN, None, "", ""),
         (ASKED, with(true, false), "✓", "10.96.0.53:5300"),
@@ -33,6 +46,8 @@ fn forwarder_must_listen_and_be_asked() {
         (ASKED, None, "✗", "no collector listens"),
         (PLAIN, with(true, false), "!", "asks the collectors first"),
         (ASKED, with(true, true), "!", "egress hold hold"),
+        (ASKED, counted(95, 5), "✓", "10.96.0.53:5300"),
+        (ASKED, counted(94, 6), "!", "6 of 100 answers"),
     ] {
         assert_found(hold(&facts(upstreams, held)), expected, words);
     }
