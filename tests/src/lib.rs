@@ -12,7 +12,7 @@
 //! - [`datapath`]: OVN and Open vSwitch, for packets; [`ovn`]: their programs.
 //! - [`network`]: a separate network; [`pki`]: certificates; [`chart`]: the Helm chart.
 //! - [`upstream`]: a scripted DNS server.
-//! - [`dns`], [`store`], [`admin`], [`monitor`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]:
+//! - [`dns`], [`store`], [`admin`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]:
 //!   clients and checks.
 //! - [`faults`]: what a person is told of a fault.
 //! - [`wait`]: waiting for a condition; [`soak`]: the length of tests.
@@ -42,7 +42,6 @@ pub mod dns;
 pub mod dnstap;
 pub mod faults;
 pub mod kube;
-pub mod monitor;
 pub mod network;
 pub mod node;
 pub mod northbound;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tests::{monitor::Update, times::Times};
+use tests::{times::Times, transaction_log::Update};
 use tokio::time::Instant;
 
 use crate::dns_load::Answer;

@@ -15,10 +15,10 @@ use tests::{
     bar_chart::Bar,
     coredns::CoreDns,
     kube::ApiServer,
-    monitor::Monitor,
     network::Network,
     northbound::Northbound,
     page::{table, update_table},
+    transaction_log,
     upstream::{Scripted, Speech},
     wait::eventually,
     workdir::Workdir,
@@ -270,12 +270,6 @@ impl Case {
         if self.who != Who::CoreDnsAlone && !self.wildcard {
             all_have_addresses(&northbound, self.names).await;
         }
-        let monitor = Monitor::start(workdir.path()).await;
-        eventually("the monitor has the sets", async || {
-            let is_there = self.who == Who::CoreDnsAlone || !monitor.updates().is_empty();
-            is_there.then_some(()).ok_or_else(|| "nothing".to_owned())
-        })
-        .await;
         let before = observer.cost().await;
         let start = Instant::now();
         let a_second = if self.names < 1_000 {
@@ -295,7 +289,11 @@ impl Case {
         let (answers, (after, memory)) = tokio::join!(asking, restarting);
         sleep(SETTLED).await;
         let end = Instant::now();
-        let figures = Figures::new(&answers, &Sets::new(&monitor.updates()), end);
+        let figures = Figures::new(
+            &answers,
+            &Sets::new(&transaction_log::read(workdir.path())),
+            end,
+        );
         observer.end(server).await;
         Some(Outcome {
             figures,
