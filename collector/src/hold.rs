@@ -54,7 +54,7 @@ runtime::metrics! {
     counter DROPPED = "egress_collector_hold_dropped_total" "Queries to the forwarder that got no answer, since too many others were in flight";
     counter "egress_collector_hold_upstream_failures_total" [Label { name: "upstream", values: Values::Any("the address of a DNS server") }]
         "Queries that an upstream refused or did not answer before another was asked";
-    counter "egress_collector_hold_answers_total" [Label::one_of("outcome", &["known", "written", "late", "full", "unled"])]
+    counter ANSWERS = "egress_collector_hold_answers_total" [Label::one_of("outcome", &["known", "written", "late", "full", "unled"])]
         "Forwarded answers with an address for a wanted name. `known`: the status had it, or a guard or a cap refuses it. `written`: held until the status had it. `late`: sent before that. `full`: too many others were held. `unled`: the collector did not lead";
     histogram "egress_collector_hold_seconds" "How long answers were held";
 }
@@ -80,7 +80,6 @@ pub struct Hold {
     pub upstreams: Vec<SocketAddr>,
     pub leader: Leader,
     pub gate: Gate,
-    pub state: HoldState,
     /// The cluster's own networks.
     pub networks: watch::Receiver<Option<Arc<Networks>>>,
     /// The servers that look-ups ask: those that may ask this forwarder.
@@ -99,6 +98,7 @@ impl Hold {
         };
         let networks = known.ok().and_then(|it| it.clone()).unwrap_or_default();
         self.refuse_loops(&networks)?;
+        let state = self.gate.state().clone();
         let forwarder = Forwarder::new(Upstreams::new(self.upstreams), self.gate);
         let mut leader = self.leader;
         let outage = LogRateLimiter::every(BIND_LOG);
@@ -108,9 +108,7 @@ impl Hold {
                 break;
             }
             match bind(self.listen).await {
-                Ok(sockets) => {
-                    serve(sockets, &forwarder, &mut leader, &self.state, &shutdown).await
-                }
+                Ok(sockets) => serve(sockets, &forwarder, &mut leader, &state, &shutdown).await,
                 Err(error) => {
                     if let Some(suppressed) = outage.allow() {
                         warn!(addr = %self.listen, %error, suppressed_lines = suppressed, "cannot listen for queries to forward (--hold-listen): the collector tries again, and CoreDNS asks its next upstream");

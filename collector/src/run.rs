@@ -100,7 +100,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let connections = ingest.connections.clone();
     let coverage = program.coverage(connections, blocks.clone(), flush_servers, &mut tasks);
     let leader = program.leader(coverage.clone(), &mut tasks);
-    let (hold, held) = program.hold(&leader, &networks, &lookup_servers, &mut tasks)?;
+    let (hold, held) = program
+        .hold(&leader, &networks, &lookup_servers, &mut tasks)
+        .await?;
     let guards = CurrentGuards {
         guards: program.args.guards(),
         networks: networks.clone(),

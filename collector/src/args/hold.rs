@@ -23,11 +23,11 @@ impl HoldUrl {
     ///
     /// # Errors
     /// They are those of /etc/resolv.conf, which names none or cannot be read.
-    pub fn upstreams(&self) -> anyhow::Result<Vec<SocketAddr>> {
+    pub async fn upstreams(&self) -> anyhow::Result<Vec<SocketAddr>> {
         if !self.upstreams.is_empty() {
             return Ok(self.upstreams.clone());
         }
-        let found = servers_of_host().context("/etc/resolv.conf")?;
+        let found = servers_of_host().await.context("/etc/resolv.conf")?;
         if found.is_empty() {
             let problem = "--hold-listen: /etc/resolv.conf names no server: name one by ?upstream=";
             return Err(UsageError(problem.to_owned()).into());
@@ -60,14 +60,14 @@ impl FromStr for HoldUrl {
 mod tests {
     use super::*;
 
-    #[test]
-    fn servers_behind_the_url_are_the_upstreams() {
+    #[tokio::test]
+    async fn servers_behind_the_url_are_the_upstreams() {
         let url: HoldUrl = "udp+tcp://[::]:5300?upstream=192.0.2.53,[2001:db8::1]:54"
             .parse()
             .unwrap();
         assert_eq!(url.listen, "[::]:5300".parse().unwrap());
         let upstreams = ["192.0.2.53:53", "[2001:db8::1]:54"].map(|it| it.parse().unwrap());
-        assert_eq!(url.upstreams().unwrap(), upstreams);
+        assert_eq!(url.upstreams().await.unwrap(), upstreams);
         let plain: HoldUrl = "udp+tcp://127.0.0.1:5300".parse().unwrap();
         assert_eq!(plain.upstreams, []);
     }

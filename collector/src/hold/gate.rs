@@ -4,7 +4,7 @@ use std::{hash::BuildHasher, num::NonZeroUsize, time::Duration};
 
 use foldhash::fast::RandomState;
 use lru::LruCache;
-use metrics::{counter, histogram};
+use metrics::histogram;
 use names::Observation;
 use parking_lot::Mutex;
 use runtime::clock::Clock;
@@ -15,7 +15,7 @@ use tokio::{
 
 use super::HoldState;
 use crate::{
-    matching::{index::SharedIndex, pipeline::observe_reply},
+    matching::{index::SharedIndex, pipeline::observe_reply, query_origin::OwnQueries},
     publish::{HeldAnswer, Settled},
 };
 
@@ -40,6 +40,8 @@ const MOST_SETTLED: NonZeroUsize = NonZeroUsize::MIN.saturating_add((1 << 16) - 
 pub struct Gate {
     index: SharedIndex,
     clock: Clock,
+    /// None: the pods' queries alone come here.
+    own: OwnQueries,
     /// The publisher's queue.
     held: mpsc::Sender<HeldAnswer>,
     state: HoldState,
@@ -60,6 +62,7 @@ impl Gate {
         Self {
             index,
             clock,
+            own: OwnQueries::default(),
             held,
             state,
             free: Semaphore::new(MOST_HELD),
@@ -77,15 +80,9 @@ impl Gate {
         if self.state.passes() {
             return;
         }
-        let observed = observe_reply(reply, &self.index.load(), &self.clock);
+        let observed = observe_reply(reply, &self.index.load(), &self.clock, &self.own);
         if let Some(observation) = observed {
-            let outcome = self.hold(observation).await;
-            match outcome {
-                "written" => self.state.count_held(false),
-                "late" | "full" => self.state.count_held(true),
-                _ => {}
-            }
-            counter!("egress_collector_hold_answers_total", "outcome" => outcome).increment(1);
+            self.state.count_answer(self.hold(observation).await);
         }
     }
 

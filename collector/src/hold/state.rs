@@ -11,12 +11,12 @@ use axum::{
     response::{IntoResponse, Response},
     routing::put,
 };
-use metrics::gauge;
+use metrics::{counter, gauge};
 use proto::facts::HoldFacts;
 use runtime::inspect::refusal;
 use tracing::info;
 
-use super::LISTENING;
+use super::{ANSWERS, LISTENING};
 
 /// The state of the forwarder. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -66,12 +66,13 @@ impl HoldState {
         self.0.unanswered.fetch_add(unanswered, Ordering::Relaxed);
     }
 
-    /// Counts an answer that had an address which the status lacked.
-    pub(super) fn count_held(&self, is_early: bool) {
-        let counter = if is_early {
-            &self.0.early
-        } else {
-            &self.0.held
+    /// Counts an answer with an address for a wanted name. `outcome` is a metric label.
+    pub(super) fn count_answer(&self, outcome: &'static str) {
+        counter!(ANSWERS, "outcome" => outcome).increment(1);
+        let counter = match outcome {
+            "written" => &self.0.held,
+            "late" | "full" => &self.0.early,
+            _ => return,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }

@@ -9,7 +9,6 @@ use crate::lookup::Server;
 fn hold(listen: &str, upstream: &str) -> Hold {
     let upstreams: Vec<SocketAddr> = vec![upstream.parse().unwrap()];
     let listen = listen.parse().unwrap();
-    let state = HoldState::default();
     let (held, _) = tokio::sync::mpsc::channel(1);
     let (index, clock) = (Arc::default(), runtime::clock::Clock::system());
     let queried: Servers = [Server::udp("192.0.2.53:53".parse().unwrap())].into();
@@ -17,8 +16,7 @@ fn hold(listen: &str, upstream: &str) -> Hold {
         listen,
         upstreams,
         leader: Leader::sole(),
-        gate: Gate::new(index, clock, held, state.clone()),
-        state,
+        gate: Gate::new(index, clock, held, HoldState::default()),
         networks: watch::channel(Some(Arc::default())).1,
         lookup_servers: Some(watch::channel(queried).1),
     }

@@ -1,5 +1,5 @@
 //! The servers that are asked, one after another. Each query has a socket of its own, whose port the kernel draws at random, and a
-//! random identifier, so that nobody can forge a reply without seeing the query.
+//! random identifier, so that an attacker who does not see the query cannot forge a reply.
 
 use std::{
     cell::RefCell,

@@ -1,9 +1,9 @@
 //! The DNS servers to query: the flag `--resolver`, and the file that lists them.
 
 use std::{
-    fs, io,
+    io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     str::FromStr,
     sync::Arc,
     time::Duration,
@@ -154,7 +154,7 @@ impl ResolvConf {
     }
 
     async fn read(&mut self, servers: &watch::Sender<Servers>) {
-        let read = self.content().await.map_err(|error| error.to_string());
+        let read = content(&self.path).await.map_err(|error| error.to_string());
         if self.seen.as_ref() == Some(&read) {
             return;
         }
@@ -180,22 +180,23 @@ impl ResolvConf {
         }
         self.seen = Some(read);
     }
-
-    async fn content(&self) -> std::io::Result<Vec<u8>> {
-        let file = tokio::fs::File::open(&self.path).await?;
-        let mut content = Vec::new();
-        file.take(MAX_SIZE).read_to_end(&mut content).await?;
-        Ok(content)
-    }
 }
 
 /// The servers that the file of the host or the pod names now.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn servers_of_host() -> io::Result<Vec<SocketAddr>> {
-    let (servers, _malformed) = parse(&fs::read_to_string(RESOLV_CONF)?);
+pub async fn servers_of_host() -> io::Result<Vec<SocketAddr>> {
+    let content = content(Path::new(RESOLV_CONF)).await?;
+    let (servers, _malformed) = parse(&String::from_utf8_lossy(&content));
     Ok(servers.into_iter().map(|it| it.address).collect())
+}
+
+async fn content(path: &Path) -> io::Result<Vec<u8>> {
+    let file = tokio::fs::File::open(path).await?;
+    let mut content = Vec::new();
+    file.take(MAX_SIZE).read_to_end(&mut content).await?;
+    Ok(content)
 }
 
 /// The servers of a resolv.conf(5) without duplicates, and the errors of malformed lines by line

@@ -202,27 +202,27 @@ fn match_name(
     Err(Outcome::NotWanted)
 }
 
-/// The observation of a reply that this collector forwards, if it has addresses of a wanted name.
+/// The observation of a reply that this collector forwards, if it has addresses of a wanted name. `own` has no effect: a
+/// reply names no client.
 pub(crate) fn observe_reply(
     message: &[u8],
     names: &NameIndex,
     clock: &Clock,
+    own: &OwnQueries,
 ) -> Option<Observation> {
-    let event = dnstap::ClientResponse::of_message(message);
-    let answer = address_answer(event).ok()?;
-    let found = names.find(answer.response.question().name)?;
     let context = Context {
         names,
         clock,
         remembered: &AnswerCache::default(),
-        own: &OwnQueries::default(),
+        own,
         secrets: None,
     };
     let mut history = StreamHistory {
         source: Provenance::HOLD,
         ..StreamHistory::default()
     };
-    extract(found, answer, context, &mut history).ok()
+    let answer = address_answer(dnstap::ClientResponse::of_message(message)).ok()?;
+    match_name(answer, context, &mut history).ok()
 }
 
 /// The observation of an answer for a wanted name.

@@ -77,7 +77,7 @@ impl Publisher {
             addresses.any(|ip| {
                 entry.list().has(&answer.name, &ip)
                     && of_name.objects.iter().any(|object| {
-                        // A set has the address whatever the name that brought it.
+                        // The address set has it once, for all names under the wildcard.
                         !object.status.has(&answer.name, ip)
                             && object.status.addresses().all(|(_, it)| it != ip)
                     })

@@ -18,7 +18,7 @@ const THREADS: usize = 2;
 
 impl Program {
     /// Starts the forwarder, if a flag names its address. Returns its state, and the answers that it holds.
-    pub(super) fn hold(
+    pub(super) async fn hold(
         &self,
         leader: &Leader,
         networks: &watch::Receiver<Option<Arc<Networks>>>,
@@ -33,10 +33,9 @@ impl Program {
         let (index, clock) = (Arc::clone(&self.index), self.clock.clone());
         let hold = Hold {
             listen: url.listen,
-            upstreams: url.upstreams()?,
+            upstreams: url.upstreams().await?,
             leader: leader.clone(),
             gate: Gate::new(index, clock, sender, state.clone()),
-            state: state.clone(),
             networks: networks.clone(),
             lookup_servers: lookup_servers.clone(),
         };

@@ -19,57 +19,54 @@ const EARLY: u64 = 20;
 
 /// Nothing without a forwarder.
 pub(crate) fn hold(facts: &Facts) -> Vec<Finding> {
-    let mut topic = Topic::new("Held answers");
-    let held = forwarders(&facts.programs);
     let services = facts.services.as_deref().unwrap_or_default();
     let specs = services.iter().filter_map(|it| it.spec.as_ref());
     let own = specs.filter_map(|spec| spec.cluster_ip.as_ref()?.parse().ok());
     let own: Vec<IpAddr> = own.collect();
     let asked = streaming::upstreams(facts).map(|all| {
-        let asked = all.iter().filter_map(|it| it.parse::<SocketAddr>().ok());
-        asked.filter(|it| own.contains(&it.ip())).collect()
+        let asked = all.iter().filter_map(|it| it.parse().ok());
+        Vec::from_iter(asked.filter(|it: &SocketAddr| own.contains(&it.ip())))
     });
-    let asked: Option<Vec<SocketAddr>> = asked;
-    let is_asked = asked.as_ref().map(|it| !it.is_empty());
+    found(&facts.programs, asked.as_deref())
+}
+
+/// The same without a cluster, where no Corefile is seen.
+pub(crate) fn local(programs: &Programs) -> Vec<Finding> {
+    found(programs, None)
+}
+
+/// `asked`: the forwarders that CoreDNS asks, if its Corefile is seen.
+fn found(programs: &Programs, asked: Option<&[SocketAddr]>) -> Vec<Finding> {
+    let mut topic = Topic::new("Held answers");
+    let statuses = answers(&programs.collectors);
+    let held = statuses.filter_map(|(_, it)| it.collector.as_ref()?.hold.as_ref());
+    let held: Vec<&HoldFacts> = held.collect();
+    let is_asked = asked.map(|it| !it.is_empty());
     if held.is_empty() && is_asked != Some(true) {
         return Vec::new();
     }
-    let named = few(asked.as_deref().unwrap_or_default().iter(), MOST_NAMED);
+    let named = asked.map(|it| few(it.iter(), MOST_NAMED));
     if is_asked == Some(false) {
         topic.warn(
             "no server block of the Corefile asks the collectors first",
             PATCH,
         );
     } else if !held.iter().any(|it| it.listening) {
-        let seen = format!("no collector listens for queries of CoreDNS, which asks {named}");
-        topic.fault(seen, PATCH);
+        let seen = "no collector listens for queries of CoreDNS";
+        match &named {
+            Some(named) => topic.fault(format!("{seen}, which asks {named}"), PATCH),
+            None => topic.fault(seen, "see the log"),
+        }
     }
-    answers_of(&mut topic, &held);
-    topic.or_ok(|| format!("CoreDNS asks {named} first, and the leader listens"))
+    tell_early(&mut topic, &held);
+    topic.or_ok(|| match named {
+        Some(named) => format!("CoreDNS asks {named} first, and the leader listens"),
+        None => "the leader listens".to_owned(),
+    })
 }
 
-/// The same without a cluster, where no Corefile is seen.
-pub(crate) fn local(programs: &Programs) -> Vec<Finding> {
-    let held = forwarders(programs);
-    if held.is_empty() {
-        return Vec::new();
-    }
-    let mut topic = Topic::new("Held answers");
-    if !held.iter().any(|it| it.listening) {
-        topic.fault("no collector listens for queries of CoreDNS", "see the log");
-    }
-    answers_of(&mut topic, &held);
-    topic.or_ok(|| "the leader listens".to_owned())
-}
-
-fn forwarders(programs: &Programs) -> Vec<&HoldFacts> {
-    let statuses = answers(&programs.collectors);
-    let held = statuses.filter_map(|(_, it)| it.collector.as_ref()?.hold.as_ref());
-    held.collect()
-}
-
-/// Answers that were not held long enough.
-fn answers_of(topic: &mut Topic, held: &[&HoldFacts]) {
+/// Answers that were not held long enough, and queries without a reply.
+fn tell_early(topic: &mut Topic, held: &[&HoldFacts]) {
     if held.iter().any(|it| it.passing) {
         let seen = "a collector passes all answers, since an administrator set it so";
         topic.warn(seen, "egress hold hold");

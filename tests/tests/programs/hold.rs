@@ -145,7 +145,7 @@ async fn answer_with_a_new_address_comes_after_its_status() {
         let before = std::mem::replace(&mut held, fixture.outcomes("written").await);
         assert!(is_written || held == before, "n{number}");
     }
-    // A known address passes, whoever asks.
+    // A known address passes for every client.
     let known = fixture.outcomes("known").await;
     ask(fixture.hold, "n1.up.test.", RecordType::A)
         .await
