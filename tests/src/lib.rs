@@ -14,7 +14,7 @@
 //! - [`upstream`]: a scripted DNS server.
 //! - [`dns`], [`store`], [`admin`], [`transaction_log`], [`ovsdb`], [`dnstap`], [`allowed`]:
 //!   clients and checks.
-//! - [`faults`]: what a person is told of a fault.
+//! - [`faults`]: what a person is told of a fault; [`hold`]: queries to forwarders.
 //! - [`wait`]: waiting for a condition; [`soak`]: the length of tests.
 //! - [`cpu_wakeup`], [`cpu_time`], [`times`], [`traffic`]: for benches; [`page`], [`bar_chart`]: their results in `docs/`.
 //! - [`path_latency`]: the time of each leg from an answer to the first packet.
@@ -41,6 +41,7 @@ pub mod datapath;
 pub mod dns;
 pub mod dnstap;
 pub mod faults;
+pub mod hold;
 pub mod kube;
 pub mod network;
 pub mod node;

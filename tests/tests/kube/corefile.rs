@@ -64,7 +64,7 @@ async fn cluster() -> (ApiServer, Client) {
     for (name, ip) in SERVICES {
         let service = json!({
             "metadata": { "name": name, "labels": { "app.kubernetes.io/component": "collector" } },
-            "spec": { "clusterIP": ip, "ports": [{ "name": "dnstap-tcp", "port": 6000 }] },
+            "spec": { "clusterIP": ip, "ports": [{ "name": "dnstap-tcp", "port": 6000 }, { "name": "hold", "port": 5300, "protocol": "UDP" }] },
         });
         let service = serde_json::from_value(service).unwrap();
         services
@@ -182,6 +182,23 @@ async fn lines_come_into_the_config_map_of_each_platform_and_go_to_the_byte() {
         assert_eq!(status, 2, "{what}: {said}");
         assert!(said.contains("No change is needed."), "{what}: {said}");
         assert_eq!(state(&client, name).await, after, "{what}");
+
+        let (status, said) = patch(&server, &["--hold", "--apply"]).await;
+        assert_eq!(status, 0, "{what}: {said}");
+        let held = state(&client, name).await.1;
+        let forwarders = SERVICES.map(|(_, ip)| format!("{ip}:5300")).join(" ");
+        let texts = held.iter().flatten().flat_map(BTreeMap::values);
+        let mut texts = texts.filter(|text| text.contains(&forwarders));
+        // OVHcloud's `forward` has a policy of its own.
+        let is_named = said.contains("it has a `policy`, `max_fails` or `health_check` of its own");
+        assert!(
+            texts.next().is_some() != is_named,
+            "{what}: {said} {held:?}"
+        );
+        assert_eq!(is_named, what == "ovhcloud", "{said}");
+        let (status, said) = patch(&server, &["--hold", "--remove", "--apply"]).await;
+        assert_eq!(status, 0, "{what}: {said}");
+        assert_eq!(state(&client, name).await.1, after.1, "{what}");
 
         let (status, said) = patch(&server, &["--remove", "--apply"]).await;
         assert_eq!(status, 0, "{what}: {said}");

@@ -20,6 +20,7 @@ mod databases;
 mod docs;
 mod failover;
 mod faults;
+mod hold;
 mod installation;
 mod kube_ovn;
 mod learn;

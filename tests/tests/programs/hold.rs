@@ -1,7 +1,6 @@
 //! The forwarder that holds answers (`--hold-listen`), between a stock CoreDNS and its upstream.
 
 mod bytes;
-mod load;
 mod replicas;
 mod soak;
 
@@ -11,6 +10,7 @@ use hickory_proto::{op::ResponseCode, rr::RecordType};
 use tests::{
     coredns::{CoreDns, free_port},
     dns::ask,
+    hold::{WILDCARD, hold_flag, numbered, write_corefile},
     programs::{self, Program},
     store::Store,
     upstream::{Asked, Say, Scripted, Speech},
@@ -19,46 +19,6 @@ use tests::{
     world::start_collector,
 };
 use tokio::process::Command;
-
-const WILDCARD: &str = "*.up.test.";
-
-/// All names but those of the cluster are forwarded.
-const COREFILE: &str = r#".:{$DNS_PORT} {
-    bind 127.0.0.1
-    errors
-    dnstap unix://{$DNSTAP_SOCKET} full
-    template ANY ANY cluster.local {
-        rcode NXDOMAIN
-    }
-    forward . FORWARD {
-        policy sequential
-        max_fails 1
-        health_check 0.5s
-    }
-}
-"#;
-
-/// CoreDNS's Corefile with these upstreams, in their order.
-fn write_corefile(workdir: &Workdir, upstreams: &[SocketAddr]) {
-    let upstreams: Vec<String> = upstreams.iter().map(ToString::to_string).collect();
-    let corefile = COREFILE.replace("FORWARD", &upstreams.join(" "));
-    fs::write(workdir.join("Corefile"), corefile).unwrap();
-}
-
-/// The flag of a forwarder on this address, which asks this upstream.
-fn hold_flag(listen: SocketAddr, upstream: SocketAddr) -> String {
-    format!("--hold-listen=udp+tcp://{listen}?upstream={upstream}")
-}
-
-/// `nN.up.test` has the address 192.0.2.N; the other names have none.
-fn numbered(asked: &Asked) -> Vec<Say> {
-    let name = asked.name();
-    let number = name.strip_prefix('n').and_then(|it| it.split('.').next());
-    match number.and_then(|it| it.parse::<u8>().ok()) {
-        Some(number) => asked.addresses(&[&format!("192.0.2.{number}")], 300).say(),
-        None => asked.addresses(&[], 300).say(),
-    }
-}
 
 /// CoreDNS → forwarder → upstream, with a collector that leads. Fields are in the order in which they are dropped.
 struct Fixture {

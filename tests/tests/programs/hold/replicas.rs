@@ -1,8 +1,9 @@
 //! Two collectors, of which one forwards, while the other ends, hangs or comes back.
 
+use tests::hold::Load;
 use tokio::net::TcpStream;
 
-use super::{load::Load, *};
+use super::*;
 
 const SOCKET: &str = "second.sock";
 

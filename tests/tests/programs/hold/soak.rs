@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use tests::{
+    hold::{FORGED, Outcome},
     soak::or_long,
     upstream::{Asked, Say, Scripted, name},
 };
@@ -11,9 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     bytes::{are_equal, corpus, forwarder, mutated},
-    listens,
-    load::{FORGED, Outcome},
-    numbered,
+    listens, numbered,
     replicas::Pair,
 };
 

@@ -1,6 +1,7 @@
-//! Queries at a steady rate, of which none may fail.
+//! CoreDNS that asks forwarders first, and queries at a steady rate, of which none may fail.
 
 use std::{
+    fs,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{
         Arc,
@@ -13,13 +14,63 @@ use hickory_proto::{
     op::{Message, Query, ResponseCode},
     rr::{Name, RecordType},
 };
-use tests::soak::or_long;
 use tokio::{
     net::UdpSocket,
     sync::watch,
     task::{JoinHandle, JoinSet},
     time::{Instant, MissedTickBehavior, interval, timeout},
 };
+
+use crate::{
+    soak::or_long,
+    upstream::{Asked, Say, Speech, data},
+    wait,
+    workdir::Workdir,
+};
+
+/// The names that [`numbered`] answers.
+pub const WILDCARD: &str = "*.up.test.";
+
+/// All names but those of the cluster are forwarded.
+const COREFILE: &str = r#".:{$DNS_PORT} {
+    bind 127.0.0.1
+    errors
+    dnstap unix://{$DNSTAP_SOCKET} full
+    template ANY ANY cluster.local {
+        rcode NXDOMAIN
+    }
+    forward . FORWARD {
+        policy sequential
+        max_fails 1
+        health_check 0.5s
+    }
+}
+"#;
+
+/// Writes the Corefile of a CoreDNS with these upstreams, in their order.
+///
+/// # Panics
+/// If it cannot be written.
+pub fn write_corefile(workdir: &Workdir, upstreams: &[SocketAddr]) {
+    let upstreams: Vec<String> = upstreams.iter().map(ToString::to_string).collect();
+    let corefile = COREFILE.replace("FORWARD", &upstreams.join(" "));
+    fs::write(workdir.join("Corefile"), corefile).unwrap();
+}
+
+/// The flag of a forwarder on this address, which asks this upstream.
+pub fn hold_flag(listen: SocketAddr, upstream: SocketAddr) -> String {
+    format!("--hold-listen=udp+tcp://{listen}?upstream={upstream}")
+}
+
+/// `nN.up.test` has the address 192.0.2.N; the other names have none.
+pub fn numbered(asked: &Asked) -> Vec<Say> {
+    let name = asked.name();
+    let number = name.strip_prefix('n').and_then(|it| it.split('.').next());
+    match number.and_then(|it| it.parse::<u8>().ok()) {
+        Some(number) => asked.addresses(&[&format!("192.0.2.{number}")], 300).say(),
+        None => asked.addresses(&[], 300).say(),
+    }
+}
 
 /// A resolver asks again after this time, and gives up after twice as long (resolv.conf(5), `timeout` and `attempts`).
 const ATTEMPT: Duration = Duration::from_secs(5);
@@ -29,15 +80,15 @@ const ATTEMPTS: u32 = 2;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The address in replies that are none.
-pub(super) const FORGED: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 255));
+pub const FORGED: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 255));
 
 /// Queries a second.
-pub(super) fn rate() -> u32 {
+pub fn rate() -> u32 {
     or_long(100, 1000)
 }
 
 /// A load on a DNS server.
-pub(super) struct Load {
+pub struct Load {
     ends: watch::Sender<bool>,
     answered: Arc<AtomicUsize>,
     sending: JoinHandle<Outcome>,
@@ -45,10 +96,10 @@ pub(super) struct Load {
 
 /// What became of the queries.
 #[derive(Debug, Default)]
-pub(super) struct Outcome {
+pub struct Outcome {
     /// Sorted.
-    pub(super) latencies: Vec<Duration>,
-    pub(super) failures: Vec<String>,
+    pub latencies: Vec<Duration>,
+    pub failures: Vec<String>,
 }
 
 impl Outcome {
@@ -59,13 +110,13 @@ impl Outcome {
         }
     }
 
-    pub(super) fn quantile(&self, part: f64) -> Duration {
+    pub fn quantile(&self, part: f64) -> Duration {
         let last = self.latencies.len().saturating_sub(1);
         self.latencies[(part * last as f64) as usize]
     }
 
     /// A line of a table: how many queries waited, and how long.
-    pub(super) fn line(&self, what: &str) -> String {
+    pub fn line(&self, what: &str) -> String {
         let waited = |least| self.latencies.iter().filter(|it| **it > least).count();
         let ms = |part| self.quantile(part).as_secs_f64() * 1e3;
         format!(
@@ -83,10 +134,7 @@ impl Outcome {
 
 impl Load {
     /// Asks for the A records of the names that `name` gives, one after another.
-    pub(super) fn start(
-        server: SocketAddr,
-        name: impl Fn(usize) -> String + Send + 'static,
-    ) -> Self {
+    pub fn start(server: SocketAddr, name: impl Fn(usize) -> String + Send + 'static) -> Self {
         let (ends, is_over) = watch::channel(false);
         let answered = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&answered);
@@ -122,10 +170,10 @@ impl Load {
     }
 
     /// Waits until as many queries more are answered as are sent in this time.
-    pub(super) async fn goes_on(&self, time: Duration) {
+    pub async fn goes_on(&self, time: Duration) {
         let more = (time.as_secs_f64() * f64::from(rate())) as usize;
         let until = self.answered.load(Relaxed) + more;
-        tests::wait::eventually_within(10 * PATIENCE + 2 * time, "answers", async || {
+        wait::eventually_within(10 * PATIENCE + 2 * time, "answers", async || {
             let answered = self.answered.load(Relaxed);
             let missing = until.saturating_sub(answered);
             (missing == 0)
@@ -135,7 +183,7 @@ impl Load {
         .await;
     }
 
-    pub(super) async fn end(self) -> Outcome {
+    pub async fn end(self) -> Outcome {
         self.ends.send_replace(true);
         self.sending.await.unwrap()
     }
@@ -152,7 +200,7 @@ async fn timed(server: SocketAddr, name: &str) -> Result<Duration, String> {
     let reply = asked.map_err(|_| format!("{name}: no reply"))?;
     let reply = reply.map_err(|error| format!("{name}: {error}"))?;
     let code = reply.metadata.response_code;
-    let is_forged = |it: &hickory_proto::rr::Record| it.data == tests::upstream::data(FORGED);
+    let is_forged = |it: &hickory_proto::rr::Record| it.data == data(FORGED);
     if code != ResponseCode::NoError
         || reply.answers.is_empty()
         || reply.answers.iter().any(is_forged)
