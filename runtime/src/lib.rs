@@ -52,7 +52,7 @@ pub mod written_bytes;
 pub use self::{
     open_store::OpenStore,
     program::{UsageError, run_program},
-    threads::{run_alone, with_threads},
+    threads::run_alone,
 };
 
 /// The version of the programs, and the commit of the build if it is known: `0.1.0 (3f2a91c0d4e5)`.

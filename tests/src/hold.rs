@@ -82,13 +82,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The address in replies that are none.
 pub const FORGED: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 255));
 
-/// Queries a second.
-pub fn rate() -> u32 {
+/// Queries a second, as a rule.
+pub fn usual_rate() -> u32 {
     or_long(100, 1000)
 }
 
 /// A load on a DNS server.
 pub struct Load {
+    rate: u32,
     ends: watch::Sender<bool>,
     answered: Arc<AtomicUsize>,
     sending: JoinHandle<Outcome>,
@@ -139,7 +140,7 @@ impl Load {
         let answered = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&answered);
         let sending = tokio::spawn(async move {
-            let mut ticks = interval(Duration::from_secs(1) / rate());
+            let mut ticks = interval(Duration::from_secs(1) / rate);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
             let (mut queries, mut number) = (JoinSet::new(), 0);
             let mut outcome = Outcome::default();
@@ -163,6 +164,7 @@ impl Load {
             outcome
         });
         Self {
+            rate,
             ends,
             answered,
             sending,
@@ -171,7 +173,7 @@ impl Load {
 
     /// Waits until as many queries more are answered as are sent in this time.
     pub async fn goes_on(&self, time: Duration) {
-        let more = (time.as_secs_f64() * f64::from(rate())) as usize;
+        let more = (time.as_secs_f64() * f64::from(self.rate)) as usize;
         let until = self.answered.load(Relaxed) + more;
         wait::eventually_within(10 * PATIENCE + 2 * time, "answers", async || {
             let answered = self.answered.load(Relaxed);

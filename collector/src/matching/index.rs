@@ -60,24 +60,30 @@ impl<S: BuildHasher> NameIndex<S> {
     }
 
     pub fn insert(&mut self, name: &DnsName) {
-        let (names, hash) = self.place(name);
-        names.insert(hash, name);
+        let hasher = &self.hasher;
+        let names = match name.is_wildcard() {
+            true => &mut self.wildcard,
+            false => &mut self.exact,
+        };
+        names.insert(name, |name| hash_of(name, hasher));
     }
 
     pub fn remove(&mut self, name: &DnsName) {
-        let (names, hash) = self.place(name);
-        names.remove(hash, name);
+        let names = match name.is_wildcard() {
+            true => &mut self.wildcard,
+            false => &mut self.exact,
+        };
+        names.remove(name, hash_of(name, &self.hasher));
     }
+}
 
-    /// The part of the set that holds a name, and its hash there.
-    fn place(&mut self, name: &DnsName) -> (&mut Names, u64) {
-        let wire = dns::Name::from(name);
-        let hashes = Qname::from(&wire).hashes(&self.hasher);
-        if name.is_wildcard() {
-            (&mut self.wildcard, hashes.parent)
-        } else {
-            (&mut self.exact, hashes.name)
-        }
+/// The hash of a name, or of the name behind `*.`.
+fn hash_of(name: &DnsName, hasher: &impl BuildHasher) -> u64 {
+    let wire = dns::Name::from(name);
+    let hashes = Qname::from(&wire).hashes(hasher);
+    match name.is_wildcard() {
+        true => hashes.parent,
+        false => hashes.name,
     }
 }
 
@@ -95,7 +101,7 @@ impl<'a, S: BuildHasher + Default> FromIterator<&'a DnsName> for NameIndex<S> {
 #[derive(Clone, Debug)]
 struct Names([Arc<Part>; PARTS]);
 
-type Part = HashTable<(u64, DnsName)>;
+type Part = HashTable<DnsName>;
 
 const PARTS: usize = 256;
 
@@ -107,17 +113,17 @@ impl Default for Names {
 }
 
 impl Names {
-    fn insert(&mut self, hash: u64, name: &DnsName) {
+    fn insert(&mut self, name: &DnsName, hash_of: impl Fn(&DnsName) -> u64) {
+        let hash = hash_of(name);
         if let Some(part) = self.0.get_mut(part_of(hash)) {
-            let is_same = |(_, known): &(u64, DnsName)| known == name;
-            let entry = Arc::make_mut(part).entry(hash, is_same, |(hash, _)| *hash);
-            entry.or_insert_with(|| (hash, name.clone()));
+            let entry = Arc::make_mut(part).entry(hash, |known| known == name, hash_of);
+            entry.or_insert_with(|| name.clone());
         }
     }
 
-    fn remove(&mut self, hash: u64, name: &DnsName) {
+    fn remove(&mut self, name: &DnsName, hash: u64) {
         if let Some(part) = self.0.get_mut(part_of(hash))
-            && let Ok(entry) = Arc::make_mut(part).find_entry(hash, |(_, known)| known == name)
+            && let Ok(entry) = Arc::make_mut(part).find_entry(hash, |known| known == name)
         {
             entry.remove();
         }
@@ -131,9 +137,8 @@ impl Names {
         wanted: Qname<'_>,
         part: impl Fn(&DnsName) -> &str,
     ) -> Option<&DnsName> {
-        let is_same =
-            |(known, name): &(u64, DnsName)| *known == hash && wanted.is_plain(part(name));
-        self.part(hash)?.find(hash, is_same).map(|(_, name)| name)
+        let is_same = |known: &DnsName| wanted.is_plain(part(known));
+        self.part(hash)?.find(hash, is_same)
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use runtime::{leader::Leader, shutdown::Tasks, with_threads};
+use runtime::{leader::Leader, shutdown::Tasks};
 use tokio::sync::{mpsc, watch};
 
 use super::Program;
@@ -12,9 +12,6 @@ use crate::{
     lookup::Servers,
     publish::HeldAnswer,
 };
-
-/// The threads of the forwarder: a query has a socket of its own, whose system calls fill one thread at 22,000 queries a second.
-const THREADS: usize = 2;
 
 impl Program {
     /// Starts the forwarder, if a flag names its address. Returns its state, and the answers that it holds.
@@ -39,13 +36,7 @@ impl Program {
             networks: networks.clone(),
             lookup_servers: lookup_servers.clone(),
         };
-        let threads = with_threads(THREADS)?;
-        let running = hold.run(tasks.token());
-        tasks.spawn_alone("hold", async move {
-            let ended = threads.spawn(running).await;
-            threads.shutdown_background();
-            ended?
-        });
+        tasks.spawn_alone("hold", hold.run(tasks.token()));
         Ok((Some(state), held))
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tests::{
     coredns::{CoreDns, free_port},
-    hold::{Load, WILDCARD, hold_flag, numbered, write_corefile},
+    hold::{Load, WILDCARD, hold_flag, numbered, usual_rate, write_corefile},
     kube::ApiServer,
     soak::or_long,
     upstream::Scripted,
@@ -46,7 +46,7 @@ async fn no_query_fails_while_the_api_server_is_away() {
         .await;
     };
     let load = || {
-        Load::start(coredns.address(), |number| {
+        Load::start(coredns.address(), usual_rate(), |number| {
             format!("n{}.up.test.", number % 250)
         })
     };

@@ -53,8 +53,8 @@ impl Pair {
     }
 
     /// Known names and, one in ten, new ones.
-    pub(super) fn load(&self) -> Load {
-        Load::start(self.coredns.address(), |number| match number % 10 {
+    pub(super) fn load(&self, rate: u32) -> Load {
+        Load::start(self.coredns.address(), rate, |number| match number % 10 {
             0 => format!("n{}.up.test.", number / 10 % 250),
             other => format!("n{other}.x{}.elsewhere.test.", number / 10 % 1000),
         })

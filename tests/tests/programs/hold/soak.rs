@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use tests::{
-    hold::{FORGED, Outcome},
+    hold::{FORGED, Outcome, usual_rate},
     soak::or_long,
     upstream::{Asked, Say, Scripted, name},
 };
@@ -40,11 +40,11 @@ fn judge(what: &str, outcome: &Outcome) {
 async fn no_query_fails_while_the_leader_ends_or_hangs() {
     println!("| event | queries | failed | p50 ms | p99 ms | longest ms | over 0.2 s | over 1 s |");
     let mut pair = Pair::start().await;
-    let load = pair.load();
+    let load = pair.load(usual_rate());
     load.goes_on(phase()).await;
     judge("none", &load.end().await);
 
-    let load = pair.load();
+    let load = pair.load(usual_rate());
     load.goes_on(phase() / 3).await;
     pair.collectors[0].process().kill();
     load.goes_on(phase()).await;
@@ -53,7 +53,7 @@ async fn no_query_fails_while_the_leader_ends_or_hangs() {
     listens(&pair.collectors[1], true).await;
     pair.collectors[0].restart().await;
     pair.collectors[0].ready().await;
-    let load = pair.load();
+    let load = pair.load(usual_rate());
     load.goes_on(phase() / 3).await;
     let ended = pair.collectors[1].process().terminate().await;
     assert!(ended.success());
@@ -61,7 +61,7 @@ async fn no_query_fails_while_the_leader_ends_or_hangs() {
     load.goes_on(phase()).await;
     judge("leader ended in order, as in a rollout", &load.end().await);
 
-    let load = pair.load();
+    let load = pair.load(usual_rate());
     load.goes_on(phase() / 3).await;
     pair.collectors[0].process().signal(Signal::STOP);
     load.goes_on(phase()).await;
@@ -100,7 +100,7 @@ fn faulty(asked: &Asked) -> Vec<Say> {
 async fn no_query_fails_and_memory_is_bounded_with_random_faults() {
     let mut pair = Pair::start_with(Scripted::start(faulty).await).await;
     let end = Instant::now() + or_long(Duration::from_secs(8), Duration::from_secs(3600));
-    let load = pair.load();
+    let load = pair.load(or_long(100, 5000));
     let mut first = None;
     while Instant::now() < end {
         let collector = &mut pair.collectors[fastrand::usize(0..2)];
