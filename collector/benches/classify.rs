@@ -1,5 +1,4 @@
-//! The publisher: the rate of unchanged answers, the cost of new names under a full wildcard, the memory for an address,
-//! and the number of writes.
+//! The publisher: the rate of unchanged answers, the cost of new names under a full wildcard, and the number of writes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,7 +8,7 @@
 )]
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     hint::black_box,
     net::IpAddr,
     process::ExitCode,
@@ -30,42 +29,6 @@ use runtime::{
 };
 
 const TTL: u32 = 30;
-
-/// Counts the allocated bytes. The allocator is unsafe by its trait; it only counts and forwards.
-#[allow(unsafe_code)]
-mod counting {
-    use std::{
-        alloc::{GlobalAlloc, Layout, System},
-        sync::atomic::{AtomicUsize, Ordering},
-    };
-
-    /// The bytes allocated now.
-    pub(super) static BYTES: AtomicUsize = AtomicUsize::new(0);
-
-    pub(super) struct Counting;
-
-    // SAFETY: every call is forwarded unchanged to the system's allocator.
-    unsafe impl GlobalAlloc for Counting {
-        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-            BYTES.fetch_add(layout.size(), Ordering::Relaxed);
-            // SAFETY: the caller keeps the contract of `alloc`.
-            unsafe { System.alloc(layout) }
-        }
-
-        unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-            BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-            // SAFETY: the caller keeps the contract of `dealloc`.
-            unsafe { System.dealloc(pointer, layout) }
-        }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: counting::Counting = counting::Counting;
-
-fn allocated() -> usize {
-    counting::BYTES.load(std::sync::atomic::Ordering::Relaxed)
-}
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(1_800_000_000_000 + millis)
@@ -188,13 +151,10 @@ fn settle(publisher: &mut Publisher, millis: i64) {
 /// The result of a look-up with `count` addresses, starting at `number`.
 fn round(name: DnsName, number: usize, count: usize, now: Timestamp) -> LookupResult {
     let addresses: Addresses = addresses(number, count).collect();
-    let v4 = match addresses.is_empty() {
-        true => FamilyOutcome::NoData,
-        false => FamilyOutcome::Addresses {
-            addresses,
-            at: now,
-            complete: true,
-        },
+    let v4 = FamilyOutcome::Addresses {
+        addresses,
+        at: now,
+        complete: true,
     };
     LookupResult {
         name,
@@ -231,65 +191,6 @@ fn unchanged_answers() -> bool {
     let rate = (ROUNDS * NAMES) as f64 / seconds / 1e6;
     println!("unchanged answers taken in                 {rate:>10.2} M/s            (at least 1)");
     rate >= 1.0
-}
-
-/// The bytes for each of 100,000 names with so many addresses, after look-ups and writes. They
-/// include the names, those in use, the index of the readers, and the publisher. The names are in
-/// use themselves, or a hundred wildcards above them are.
-fn bytes_a_name(wildcards: bool, addresses: usize) -> f64 {
-    const NAMES: usize = 100_000;
-    let before = allocated();
-    let names = names(NAMES);
-    let above = |name: &DnsName| name.wildcard().filter(|_| wildcards);
-    let in_use: BTreeSet<DnsName> = names.iter().filter_map(above).collect();
-    let in_use = Vec::from_iter(in_use);
-    let mut publisher = publisher(if wildcards { &in_use } else { &names }, true);
-    let index = publisher.take_index();
-    let mut millis = 2000;
-    if wildcards {
-        for (i, name) in names.iter().enumerate() {
-            let mut seen = observation(name, i, addresses, millis);
-            seen.client = Some(IpAddr::from([10, 0, 0, 1]));
-            publisher.apply_answer(&seen);
-        }
-    }
-    // New names are looked up at a limited rate, and some are due again meanwhile.
-    let mut numbers: HashMap<DnsName, usize> = HashMap::new();
-    while numbers.len() < if wildcards { in_use.len() } else { NAMES } {
-        match publisher.next_due(at(millis)) {
-            Some(request) => {
-                let next = numbers.len();
-                let number = *numbers.entry(request.name.clone()).or_insert(next);
-                let count = if wildcards { 0 } else { addresses };
-                publisher.apply_lookup(round(request.name, number, count, at(millis)), at(millis));
-            }
-            None => millis += 1,
-        }
-    }
-    drop(numbers);
-    drop((names, in_use));
-    settle(&mut publisher, millis);
-    let bytes = allocated() - before;
-    drop((publisher, index));
-    bytes as f64 / NAMES as f64
-}
-
-fn memory() -> bool {
-    let [one, nine] = [1, 9].map(|addresses| bytes_a_name(false, addresses));
-    let address = (nine - one) / 8.0;
-    let found = bytes_a_name(true, 1);
-    println!(
-        "memory of an address, 100,000 names        {address:>10.0} bytes          (at most 200)"
-    );
-    println!(
-        "memory of a name but for its address       {:>10.0} bytes          (at most 1,024)",
-        one - address
-    );
-    println!(
-        "the same of one found under a wildcard     {:>10.0} bytes          (at most 1,024)",
-        found - address
-    );
-    address <= 200.0 && one.max(found) - address <= 1_024.0
 }
 
 /// An hour of simulated time in which 1,000 names keep their addresses.
@@ -386,11 +287,6 @@ fn full_wildcard() -> bool {
 
 fn main() -> ExitCode {
     println!("classify: the publisher");
-    let holds = [
-        full_wildcard(),
-        unchanged_answers(),
-        memory(),
-        writes_in_an_hour(),
-    ];
+    let holds = [full_wildcard(), unchanged_answers(), writes_in_an_hour()];
     ExitCode::from(u8::from(holds.contains(&false)))
 }

@@ -1,4 +1,4 @@
-//! A PUT of a wildcard's status, by the number of its names: with the chart's definition, whose lists are atomic, and with OpenShift's,
+//! A PUT of a wildcard's status: with the chart's definition, whose lists are atomic, and with OpenShift's,
 //! whose lists are list-maps. That one has another API group here, so that one server has both. In each round both are written once, so the
 //! ratio does not depend on how busy the machine is.
 #![allow(
@@ -10,17 +10,20 @@
     reason = "a bench fails loudly and prints its figures"
 )]
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kube::{Client, api::PostParams, client::Body, core::Request};
 use names::{Limits, NameState, Observation, Provenance, StatusUpdate, Stored};
 use proto::api::{DnsName, Family};
 use runtime::clock::Timestamp;
 use serde_json::{Value, json};
-use tests::kube::{ApiServer, is_built, openshift_resolvers};
+use tests::{
+    kube::{ApiServer, is_built, openshift_resolvers},
+    times::Times,
+};
 
 /// Names under the wildcard.
-const SIZES: [usize; 4] = [1, 61, 201, 1_000];
+const NAMES: usize = 201;
 
 const ROUNDS: usize = 41;
 
@@ -48,35 +51,23 @@ async fn main() {
     server.define(&maps).await;
     let client = server.client().await;
     println!(
-        "status_writes: a PUT of a wildcard's names of two addresses each, of which one changed, of {ROUNDS} each"
+        "status_writes: {ROUNDS} PUTs of a wildcard's {NAMES} names of two addresses each, of which one changed"
     );
-    println!(
-        "{:>6}  {:<16} {:>8} {:>10} {:>8} {:>8} {:>10} {:>14}",
-        "names",
-        "definition",
-        "min ms",
-        "median ms",
-        "p99 ms",
-        "sent kB",
-        "object kB",
-        "managedFields"
-    );
-    for size in SIZES {
-        let mut all = Vec::new();
-        for (_, group) in FORMS {
-            let namespace = server.namespace().await;
-            all.push(Written::new(&client, group, &namespace, size).await);
+    let mut all = Vec::new();
+    for (_, group) in FORMS {
+        let namespace = server.namespace().await;
+        all.push(Written::new(&client, group, &namespace).await);
+    }
+    for round in 0..ROUNDS {
+        for turn in 0..all.len() {
+            let written = &mut all[(turn + round) % FORMS.len()];
+            written.change(&client, round).await;
         }
-        for round in 0..ROUNDS {
-            for turn in 0..all.len() {
-                all[(turn + round) % FORMS.len()]
-                    .change(&client, round)
-                    .await;
-            }
-        }
-        for ((name, _), written) in FORMS.iter().zip(&all) {
-            println!("{size:>6}  {name:<16} {}", written.figures());
-        }
+    }
+    for ((name, _), mut written) in FORMS.into_iter().zip(all) {
+        let ms = written.took.median() / 1e3;
+        let kb = written.object.to_string().len() as f64 / 1e3;
+        println!("{name:<16} {ms:.1} ms, an object of {kb:.0} kB");
     }
 }
 
@@ -84,12 +75,11 @@ async fn main() {
 struct Written {
     requests: Request,
     object: Value,
-    took: Vec<Duration>,
-    sent: usize,
+    took: Times,
 }
 
 impl Written {
-    async fn new(client: &Client, group: &str, namespace: &str, size: usize) -> Self {
+    async fn new(client: &Client, group: &str, namespace: &str) -> Self {
         let path = format!("/apis/{group}/v1alpha1/namespaces/{namespace}/dnsnameresolvers");
         let requests = Request::new(path);
         let object = json!({
@@ -99,14 +89,13 @@ impl Written {
             "spec": { "name": WILDCARD },
         });
         let made = requests.create(&PostParams::default(), object.to_string().into_bytes());
-        let (_, object) = send(client, made.unwrap()).await;
+        let object = send(client, made.unwrap()).await;
         let mut written = Self {
             requests,
             object,
-            took: Vec::new(),
-            sent: 0,
+            took: Times::default(),
         };
-        written.object["status"] = status(size);
+        written.object["status"] = status();
         written.put(client).await;
         written
     }
@@ -136,44 +125,27 @@ impl Written {
         };
         let body = body.to_string().into_bytes();
         let request = self.requests.replace_subresource("status", "a", &put, body);
-        let (sent, object) = send(client, request.unwrap()).await;
+        let object = send(client, request.unwrap()).await;
         assert_eq!(object["status"], self.object["status"]);
-        (self.sent, self.object) = (sent, object);
-    }
-
-    fn figures(&self) -> String {
-        let mut took = self.took.clone();
-        took.sort();
-        let ms = |part: usize| took[(took.len() - 1) * part / 100].as_secs_f64() * 1e3;
-        let kb = |value: &Value| value.to_string().len() as f64 / 1e3;
-        format!(
-            "{:>8.1} {:>10.1} {:>8.1} {:>8.1} {:>10.1} {:>14.1}",
-            ms(0),
-            ms(50),
-            ms(99),
-            self.sent as f64 / 1e3,
-            kb(&self.object),
-            kb(&self.object["metadata"]["managedFields"]),
-        )
+        self.object = object;
     }
 }
 
-/// Returns the sent bytes, and the object.
-async fn send(client: &Client, request: http::Request<Vec<u8>>) -> (usize, Value) {
-    let sent = request.body().len();
+/// Returns the object.
+async fn send(client: &Client, request: http::Request<Vec<u8>>) -> Value {
     let answer = client.send(request.map(Body::from)).await.unwrap();
     let status = answer.status();
     let body = answer.into_body().collect_bytes().await.unwrap();
     assert!(status.is_success(), "{}", String::from_utf8_lossy(&body));
-    (sent, serde_json::from_slice(&body).unwrap())
+    serde_json::from_slice(&body).unwrap()
 }
 
-/// The status that the collector writes for so many names.
-fn status(size: usize) -> Value {
+/// The status that the collector writes.
+fn status() -> Value {
     let name_of = |text: &str| DnsName::parse(text).unwrap();
     let now = Timestamp::from_millis(1_769_860_800_000);
     let mut state = NameState::new(name_of(WILDCARD));
-    for i in 0..size {
+    for i in 0..NAMES {
         let [high, low] = u16::try_from(i).unwrap().to_be_bytes();
         let addresses = [1, 2].map(|last| ([198, last, high, low].into(), 300));
         let observation = Observation {

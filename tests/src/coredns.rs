@@ -135,19 +135,6 @@ impl CoreDns {
         .await
     }
 
-    /// Waits until it serves this version of a zone of [`write_zone`].
-    pub async fn serves(&self, origin: &str, serial: u32) {
-        eventually("CoreDNS reads the zone again", async || {
-            let reply = self.ask(origin, RecordType::SOA).await;
-            let found = format!("{:?}", reply.message.answers);
-            found
-                .contains(&format!("serial: {serial}"))
-                .then_some(())
-                .ok_or(found)
-        })
-        .await;
-    }
-
     /// Queries IPv4 and IPv6 addresses, as most programs do.
     pub async fn look_up(&self, name: &str) -> [Reply; 2] {
         [

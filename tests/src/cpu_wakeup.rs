@@ -21,14 +21,13 @@ use rustix::thread::gettid;
 pub struct Awake {
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    ids: Vec<String>,
 }
 
 impl Awake {
     /// Keeps them awake until the value is dropped.
     pub fn keep() -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let (mut threads, mut ids) = (Vec::new(), Vec::new());
+        let mut threads = Vec::new();
         for _ in 0..available_parallelism().map_or(1, usize::from) {
             let (over, (sender, id)) = (over.clone(), channel());
             threads.push(thread::spawn(move || {
@@ -43,14 +42,8 @@ impl Awake {
                 .args(["--idle", "--pid", "0", &id])
                 .status();
             assert!(status.expect("chrt of util-linux").success(), "{id}");
-            ids.push(id);
         }
-        Self { over, threads, ids }
-    }
-
-    /// The ids of its threads, whose CPU time does not count.
-    pub fn ids(&self) -> &[String] {
-        &self.ids
+        Self { over, threads }
     }
 }
 

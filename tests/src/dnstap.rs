@@ -59,29 +59,19 @@ fn length(bytes: &[u8]) -> [u8; 4] {
         .to_be_bytes()
 }
 
-/// A CLIENT_RESPONSE event with a DNS message, without a client's address.
-pub fn event(response: Vec<u8>) -> Vec<u8> {
-    event_for(None, response)
-}
-
-/// The same with this client's address.
-pub fn event_for(client: Option<Ipv4Addr>, response: Vec<u8>) -> Vec<u8> {
+/// A CLIENT_RESPONSE event with a DNS message to this client.
+pub fn event_for(client: Ipv4Addr, response: Vec<u8>) -> Vec<u8> {
     let event = pb::Dnstap {
         r#type: pb::dnstap::Type::Message as i32,
         message: Some(pb::Message {
             r#type: pb::message::Type::ClientResponse as i32,
             response_message: Some(response),
-            query_address: client.map(|client| client.octets().to_vec()),
+            query_address: Some(client.octets().to_vec()),
             ..pb::Message::default()
         }),
         ..pb::Dnstap::default()
     };
     event.encode_to_vec()
-}
-
-/// The DNS answer to the A question for `name`, with one address and a TTL of 300 seconds.
-pub fn response(name: &str, address: Ipv4Addr) -> Vec<u8> {
-    answer(name, &[address.into()], 300)
 }
 
 /// The DNS answer to the question for `name` in the family of the first address, with a TTL in seconds.
@@ -104,33 +94,19 @@ pub fn answer(name: &str, addresses: &[IpAddr], ttl: u32) -> Vec<u8> {
 pub struct Sender(UnixStream);
 
 impl Sender {
-    /// Connects, and sends nothing yet.
-    pub async fn connect(socket: &Path) -> Self {
-        let stream = UnixStream::connect(socket).await;
-        Self(stream.expect("the collector listens"))
-    }
-
     /// Connects and does the handshake up to START.
     pub async fn open(socket: &Path) -> Self {
-        let mut sender = Self::connect(socket).await;
-        sender.handshake().await;
-        sender
-    }
-
-    /// Does the handshake up to START.
-    pub async fn handshake(&mut self) {
-        self.send(&control(Control::Ready, Some(DNSTAP)))
-            .await
-            .expect("READY is taken");
+        let stream = UnixStream::connect(socket).await;
+        let mut sender = Self(stream.expect("the collector listens"));
+        let ready = control(Control::Ready, Some(DNSTAP));
+        sender.send(&ready).await.expect("READY is taken");
         let mut accept = vec![0; control(Control::Accept, Some(DNSTAP)).len()];
-        self.0
-            .read_exact(&mut accept)
-            .await
-            .expect("an answer to READY");
+        let answer = sender.0.read_exact(&mut accept).await;
+        answer.expect("an answer to READY");
         assert_eq!(accept, control(Control::Accept, Some(DNSTAP)));
-        self.send(&control(Control::Start, Some(DNSTAP)))
-            .await
-            .expect("START is taken");
+        let start = control(Control::Start, Some(DNSTAP));
+        sender.send(&start).await.expect("START is taken");
+        sender
     }
 
     /// Sends bytes unchanged.

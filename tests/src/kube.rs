@@ -27,7 +27,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
     core::{ApiResource, GroupVersionKind, ObjectMeta},
 };
-use rustix::process::Signal;
+use proto::api::EgressFirewall;
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -124,11 +124,6 @@ impl ApiServer {
         self.server.process.kill();
     }
 
-    /// Stops it (SIGSTOP): connections succeed, and there is no answer.
-    pub fn pause(&self) {
-        self.server.process.signal(Signal::STOP);
-    }
-
     /// Starts it again at the same address.
     pub async fn start_again(&mut self) {
         self.server = start_server(self.workdir.path(), self.etcd_address, self.address);
@@ -187,15 +182,6 @@ impl ApiServer {
         asked.filter_map(|event| what(&event)).collect()
     }
 
-    /// How often this user listed a resource.
-    pub fn lists(&self, user: &str, resource: &str) -> usize {
-        let asked = self.audit(user).into_iter();
-        let asked = asked.filter_map(|event| what(&event));
-        asked
-            .filter(|(verb, of)| verb == "list" && of == resource)
-            .count()
-    }
-
     fn audit(&self, user: &str) -> Vec<serde_json::Value> {
         let log = fs::read_to_string(self.workdir.join("audit.jsonl")).expect("the audit log");
         let events = log.lines().filter_map(|line| {
@@ -238,6 +224,30 @@ impl ApiServer {
         let slice: EndpointSlice = serde_json::from_value(slice).expect("an object");
         let slices: Api<EndpointSlice> = Api::namespaced(self.client().await, namespace);
         let made = slices.create(&PostParams::default(), &slice).await;
+        made.expect("the server takes it");
+    }
+
+    /// Makes a ServiceAccount. In a cluster the controller-manager makes `default` in every namespace.
+    pub async fn make_account(&self, namespace: &str, name: &str) {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client().await, namespace);
+        let account = serde_json::from_value(json!({ "metadata": { "name": name } }));
+        let account = account.expect("an account");
+        let made = accounts.create(&PostParams::default(), &account).await;
+        made.expect("the server takes it");
+    }
+
+    /// Makes an EgressFirewall that allows these names.
+    pub async fn allow(&self, namespace: &str, names: &[&str]) {
+        let rules = names.iter().map(
+            |name| json!({ "type": "Allow", "to": { "dnsName": name.trim_end_matches('.') } }),
+        );
+        let firewall = serde_json::from_value(json!({
+            "metadata": { "name": "default" },
+            "spec": { "egress": rules.collect::<Vec<_>>() },
+        }));
+        let firewall: EgressFirewall = firewall.expect("an EgressFirewall");
+        let firewalls: Api<EgressFirewall> = Api::namespaced(self.client().await, namespace);
+        let made = firewalls.create(&PostParams::default(), &firewall).await;
         made.expect("the server takes it");
     }
 

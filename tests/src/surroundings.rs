@@ -1,15 +1,6 @@
 //! Foreign rows in the northbound database of a large cluster: port groups, ACLs, and further networks.
 
-use std::{
-    collections::VecDeque,
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, JoinHandle, sleep},
-    time::{Duration, Instant},
-};
+use std::path::Path;
 
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_id, address_set_name};
 use serde_json::{Value, json};
@@ -23,9 +14,6 @@ const NAMES_A_SET: usize = 10;
 
 /// Names of an EgressFirewall in the default network.
 const OF_AN_EGRESS_FIREWALL: usize = 100;
-
-/// How long an ACL of [`Churn`] exists.
-const LIFETIME: Duration = Duration::from_secs(1);
 
 /// The number of foreign rows.
 #[derive(Clone, Copy, Debug)]
@@ -47,23 +35,19 @@ impl Surroundings {
     ///
     /// # Panics
     /// If the server refuses it.
-    pub fn fill(self, folder: &Path, names: &[String]) -> Neighbours {
+    pub fn fill(self, folder: &Path, names: &[String]) {
         let mut client = Client::connect(folder).expect("the server runs");
-        let mut port_groups = Vec::new();
         let each = self.acls.div_ceil(self.port_groups.max(1));
         let batch = BATCH.div_ceil(each.max(1));
         for first in (0..self.port_groups).step_by(batch) {
             let mut operations = Vec::new();
             let groups = first..self.port_groups.min(first + batch);
-            for n in groups.clone() {
+            for n in groups {
                 let acls = n * each..self.acls.min((n + 1) * each);
                 operations.push(port_group(&group(n), acls.clone().map(acl_name)));
                 operations.extend(acls.map(|acl| self.acl(acl)));
             }
-            let mut results = transact(&mut client, operations);
-            let is_group = |result: &usize| result.is_multiple_of(each + 1);
-            let made = (0..results.len()).filter(is_group);
-            port_groups.extend(made.map(|result| results[result]["uuid"].take()));
+            transact(&mut client, operations);
         }
         for (n, names) in names.chunks(OF_AN_EGRESS_FIREWALL).enumerate() {
             let network = (DEFAULT_NETWORK_CONTROLLER.to_owned(), format!("default{n}"));
@@ -76,11 +60,6 @@ impl Surroundings {
                 format!("network{n}"),
             );
             make_egress_firewall(&mut client, network, names);
-        }
-        Neighbours {
-            surroundings: self,
-            folder: folder.to_owned(),
-            port_groups,
         }
     }
 
@@ -130,81 +109,6 @@ fn make_egress_firewall(
     transact(client, operations);
 }
 
-/// [`Surroundings`] in a database.
-#[derive(Debug)]
-pub struct Neighbours {
-    surroundings: Surroundings,
-    folder: PathBuf,
-    /// Their `_uuid`.
-    port_groups: Vec<Value>,
-}
-
-impl Neighbours {
-    /// From now on creates this many ACLs a second, each in a transaction of its own, and deletes each a second later.
-    ///
-    /// # Panics
-    /// If the server does not run.
-    pub fn churn(&self, a_second: u32) -> Churn {
-        let mut client = Client::connect(&self.folder).expect("the server runs");
-        let (surroundings, port_groups) = (self.surroundings, self.port_groups.clone());
-        let ends = Arc::new(AtomicBool::new(false));
-        let is_over = ends.clone();
-        let thread = thread::spawn(move || {
-            let pause = Duration::from_secs(1) / a_second;
-            let mut there: VecDeque<(Instant, &Value, Value)> = VecDeque::new();
-            let (mut next, mut made) = (Instant::now(), 0);
-            while !is_over.load(Ordering::Relaxed) {
-                sleep(next.saturating_duration_since(Instant::now()));
-                next += pause;
-                // Their numbers differ from those of the permanent ones.
-                let n = surroundings.acls + made;
-                let group = &port_groups[n % port_groups.len()];
-                let named = json!(["named-uuid", acl_name(n)]);
-                let operations = vec![surroundings.acl(n), mutate_acls(group, "insert", &named)];
-                let mut results = transact(&mut client, operations);
-                there.push_back((Instant::now(), group, results[0]["uuid"].take()));
-                made += 1;
-                while let Some((since, group, uuid)) = there.front()
-                    && since.elapsed() > LIFETIME
-                {
-                    transact(&mut client, vec![mutate_acls(group, "delete", uuid)]);
-                    there.pop_front();
-                }
-            }
-            made
-        });
-        Churn {
-            ends,
-            thread: Some(thread),
-        }
-    }
-}
-
-/// ACLs that are created and deleted while the value exists, like NetworkPolicies of pods.
-#[derive(Debug)]
-pub struct Churn {
-    ends: Arc<AtomicBool>,
-    thread: Option<JoinHandle<usize>>,
-}
-
-impl Churn {
-    /// Ends it, and returns how many ACLs were created.
-    ///
-    /// # Panics
-    /// If the server refused one.
-    pub fn stop(mut self) -> usize {
-        self.ends.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().expect("it runs");
-        thread.join().expect("every ACL was accepted")
-    }
-}
-
-impl Drop for Churn {
-    fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
-    }
-}
-
 fn group(n: usize) -> String {
     format!("a{:020}", 500_000 + n)
 }
@@ -226,15 +130,7 @@ fn port_group(name: &str, acls: impl Iterator<Item = String>) -> Value {
     )
 }
 
-fn mutate_acls(port_group: &Value, mutator: &str, acl: &Value) -> Value {
-    json!({
-        "op": "mutate", "table": "Port_Group", "where": [["_uuid", "==", port_group]],
-        "mutations": [["acls", mutator, acl]],
-    })
-}
-
-fn transact(client: &mut Client, operations: Vec<Value>) -> Vec<Value> {
-    client
-        .transact(operations)
-        .expect("the server accepts the rows")
+fn transact(client: &mut Client, operations: Vec<Value>) {
+    let done = client.transact(operations);
+    done.expect("the server accepts the rows");
 }

@@ -3,7 +3,6 @@
 use std::{
     fs,
     net::SocketAddr,
-    path::PathBuf,
     sync::atomic::{AtomicU8, Ordering},
 };
 
@@ -133,13 +132,6 @@ impl World {
         self.coredns.restart().await;
     }
 
-    /// Replaces the zone, and waits until CoreDNS serves it.
-    pub async fn set_zone(&self, serial: u32, records: &str) {
-        let file = self.workdir.join("example.com.zone");
-        coredns::write_zone(&file, ORIGIN, serial, records);
-        self.coredns.serves(ORIGIN, serial).await;
-    }
-
     /// Looks a name up in both families, like a pod.
     pub async fn look_up(&self, name: &str) -> [Reply; 2] {
         self.coredns.look_up(name).await
@@ -189,11 +181,6 @@ impl World {
             &address,
         )
         .await;
-    }
-
-    /// The collector's unix socket.
-    pub fn dnstap_socket(&self) -> PathBuf {
-        self.workdir.join("dnstap.sock")
     }
 }
 

@@ -8,16 +8,13 @@ use std::{
 
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
 /// The system's allocator, counted.
 pub(crate) struct Counting;
 
 // SAFETY: every call is forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
+        BYTES.fetch_add(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
@@ -32,17 +29,4 @@ unsafe impl GlobalAlloc for Counting {
 /// The bytes allocated now.
 pub(crate) fn allocated() -> usize {
     BYTES.load(Ordering::Relaxed)
-}
-
-/// [`allocated`], and resets [`most`].
-#[allow(dead_code, reason = "not every bench asks for it")]
-pub(crate) fn begin() -> usize {
-    MOST.store(allocated(), Ordering::Relaxed);
-    allocated()
-}
-
-/// The most bytes allocated at once since [`begin`].
-#[allow(dead_code, reason = "not every bench asks for it")]
-pub(crate) fn most() -> usize {
-    MOST.load(Ordering::Relaxed)
 }

@@ -14,12 +14,6 @@ fn parsed(args: &[&str], variables: &[(&str, &str)]) -> Result<Action, String> {
         .map_err(|error| format!("{}: {error}", error.exit_code()))
 }
 
-fn refuses(args: &[&str], words: &str) {
-    let error = parsed(args, &[]).unwrap_err();
-    let fits = error.starts_with("2: ") && error.contains(words);
-    assert!(fits, "{args:?}: {error}");
-}
-
 #[test]
 fn the_programs_to_ask_come_from_flags_or_else_from_variables() {
     let args = ["explain", "www.example.com", "--collector=unix:///run/x"];
@@ -37,17 +31,6 @@ fn the_programs_to_ask_come_from_flags_or_else_from_variables() {
         assert_eq!(args.targets.cluster.release_namespace, "dns");
         assert_eq!(args.about, "www.example.com");
     }
-    refuses(&[&args[..2], &["--namespace=A_b"]].concat(), "--namespace");
-    refuses(
-        &[&args[..2], &["another.example"]].concat(),
-        "another.example",
-    );
-    refuses(
-        &["explain", "x", "--collector=tcp://192.0.2.1:1"],
-        "--collector",
-    );
-    refuses(&["explain", "x", "-o", "xml"], "--output");
-    refuses(&[&args[..], &["--context=x"]].concat(), "--context");
 }
 
 #[test]

@@ -29,21 +29,6 @@ fn assert_found(findings: Vec<Finding>, expected: &str, words: &str) {
 }
 
 #[test]
-fn facts_without_a_fault_are_well() {
-    let facts = well();
-    for check in [
-        api_server::api_server,
-        pods::pods,
-        streaming::corefile,
-        dns_servers::coredns,
-        ovn_kubernetes::ovn_kubernetes,
-        |facts: &Facts| super::running::collectors(&facts.programs),
-    ] {
-        assert_found(check(&facts), "✓", "");
-    }
-}
-
-#[test]
 fn an_api_server_that_fails_is_the_fault_and_not_the_rights() {
     let mut facts = well();
     let silent = Unseen::failure("no answer in time");
@@ -250,16 +235,4 @@ fn an_api_server_that_is_too_old_or_does_not_answer_is_told() {
     );
     facts.version = Err(Unseen("connection refused".to_owned()));
     assert_found(found(&facts, TOPICS), "?", "connection refused");
-}
-
-#[test]
-fn a_part_that_an_account_may_not_read_is_unseen() {
-    let no = || Unseen("no".to_owned());
-    let mut facts = well();
-    facts.ovn_kubernetes.configs = vec![Err(no())];
-    assert_found(
-        ovn_kubernetes::ovn_kubernetes(&facts),
-        "?",
-        "get ConfigMaps",
-    );
 }

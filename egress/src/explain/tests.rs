@@ -3,10 +3,7 @@ use std::time::Duration;
 use proto::facts::{NameExplained, Reason as Why, RowExplained};
 use proto::{
     api::DnsName,
-    facts::{
-        AddressFacts, AnswerFacts, CapFacts, FailingName, Guard, NameFacts, RuleFault,
-        RuleFaultKind,
-    },
+    facts::{AddressFacts, AnswerFacts, FailingName, NameFacts, RuleFault, RuleFaultKind},
     timestamp::Timestamp,
 };
 
@@ -165,35 +162,6 @@ fn wildcard_that_just_misses_is_named_with_the_depth() {
     );
 }
 
-#[test]
-fn name_without_an_address_has_the_reason_of_the_last_failure() {
-    let empty = NameFacts {
-        fruitless_lookups: 3,
-        no_address: Some(Why::new("NXDOMAIN", "the DNS server answered NXDOMAIN")),
-        ..facts(WWW, Vec::new())
-    };
-    let it = with_rules(known(vec![empty]));
-    assert_eq!(reasons(WWW, &it), ["NoAddress", "NXDOMAIN"]);
-    let words = "- the DNS server answered NXDOMAIN (3 look-ups in a row)";
-    let text = text(WWW, &it);
-    assert!(text.contains(words), "{text}");
-    let wildcard = with_rules(known(vec![facts("*.example.com", Vec::new())]));
-    assert_eq!(reasons(WWW, &wildcard), ["NoAddress", "OnlyWildcard"]);
-}
-
-#[test]
-fn name_that_the_wildcards_own_entry_has_is_covered() {
-    let mut shown = address("a.example.com", "192.0.2.1", -1, 30);
-    shown.is_covered = true;
-    let known = with_rules(known(vec![facts("*.example.com", vec![shown])]));
-    let text = text("a.example.com", &known);
-    assert!(
-        text.contains("covered by the wildcard's own entry"),
-        "{text}"
-    );
-    assert!(!text.contains("not in the object yet"), "{text}");
-}
-
 /// An answer of an ovn-writer about an address of a row.
 fn in_database(differences: bool) -> SetsExplained {
     let row = RowExplained {
@@ -265,31 +233,6 @@ fn rule_has_its_index_its_ports_and_whether_it_denies() {
     // Another namespace allows it.
     let known = with_rules(known);
     assert!(!text(WWW, &known).contains("Deny rules only"));
-}
-
-#[test]
-fn refused_address_says_which_guard() {
-    let mut it = known(Vec::new());
-    assert_eq!(reasons("198.51.100.1", &it), ["NoAddress"]);
-    let guard = |name: &str, advice: Option<&str>| {
-        Some(Guard {
-            name: name.to_owned(),
-            advice: advice.map(ToOwned::to_owned),
-        })
-    };
-    it.guard = guard("cloud-metadata", None);
-    assert_eq!(reasons("169.254.169.254", &it), ["Guarded"]);
-    let words = text("169.254.169.254", &it);
-    assert!(
-        words.contains("the guard `cloud-metadata` refuses it\n"),
-        "{words}"
-    );
-    it.guard = guard("node", Some("allow it"));
-    let words = text("198.51.100.1", &it);
-    assert!(
-        words.contains("the guard `node` refuses it (allow it)"),
-        "{words}"
-    );
 }
 
 #[test]
@@ -373,6 +316,8 @@ fn unwanted_answer_and_object_without_a_rule_are_named() {
         ["NoRule", "ObjectWithoutRule", "SeenUnwanted"]
     );
     assert!(text(WWW, &known).contains("www.example.com. has 192.0.2.7 ("));
+    let wildcard = with_rules(self::known(vec![facts("*.example.com", Vec::new())]));
+    assert_eq!(reasons(WWW, &wildcard), ["NoAddress", "OnlyWildcard"]);
 }
 
 #[test]
@@ -395,44 +340,6 @@ fn what_is_wrong_is_named_of_what_is_there_too() {
         reasons(WWW, &known),
         ["Full", "NotWritten", "Degraded", "LimitExceeded"]
     );
-}
-
-#[test]
-fn namespaces_at_a_cap_are_named() {
-    let at_cap = CapFacts {
-        namespace: "team".to_owned(),
-        names_left_out: 7,
-        addresses: 20_000,
-    };
-    for (over_limit, expected) in [(false, "new addresses may be"), (true, "it is left out")] {
-        let known = with_rules(known(vec![NameFacts {
-            over_limit,
-            at_cap: vec![at_cap.clone()],
-            ..facts(WWW, Vec::new())
-        }]));
-        let text = text(WWW, &known);
-        let words = "team has 20000 addresses of names in rules, and 7 names are left out";
-        assert!(text.contains(expected) && text.contains(words), "{text}");
-    }
-}
-
-#[test]
-fn many_names_and_addresses_are_few_lines() {
-    let many = |of: &str| {
-        let all = (0..1_000_u32).map(|i| {
-            let ip = std::net::Ipv4Addr::from(i + 1).to_string();
-            address(of, &ip, 0, 30)
-        });
-        NameFacts {
-            more_addresses: 5,
-            ..facts(of, all.collect())
-        }
-    };
-    let names = (0..1_000).map(|i| many(&format!("n{i}.example.com")));
-    let lines = lines("192.0.2.1", &with_rules(known(names.collect())));
-    assert!(lines.len() < 2_000, "{}", lines.len());
-    assert!(lines.contains(&"  and 965 more addresses: `-o json` has more".to_owned()));
-    assert!(lines.contains(&"  and 960 more names: `-o json` has more".to_owned()));
 }
 
 fn counts(rules: &[&str], in_ovn: bool, in_policies: bool) -> (bool, bool) {

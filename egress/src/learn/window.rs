@@ -116,20 +116,6 @@ mod tests {
     }
 
     #[test]
-    fn names_come_by_how_often_they_were_asked_for() {
-        let mut window = Window::default();
-        for (name, by) in [("a.test", "one"), ("b.test", "one"), ("b.test", "two")] {
-            add(&mut window, name, by);
-        }
-        let names = window.names();
-        let names: Vec<_> = names
-            .iter()
-            .map(|it| (&*it.name, it.count, it.by.len()))
-            .collect();
-        assert_eq!(names, [("b.test", 2, 2), ("a.test", 1, 1)]);
-    }
-
-    #[test]
     fn flood_of_names_leaves_the_frequent_ones() {
         let mut window = Window::default();
         for i in 0..200_000 {

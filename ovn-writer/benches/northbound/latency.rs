@@ -1,14 +1,14 @@
 //! One new address of a set: the time from the object's event on the watch to the acknowledged transaction.
 
 use std::{
-    fmt::Display,
     net::IpAddr,
     thread::sleep,
     time::{Duration, Instant},
 };
 
 use proto::api::{DnsNameResolver, Family};
-use tests::{cpu_time, process, times::Times};
+use serde_json::{Value, json};
+use tests::{cpu_time, ovsdb, process};
 
 use crate::{
     Bench,
@@ -16,7 +16,6 @@ use crate::{
     nbctl::NbctlDaemon,
     objects::{dns_name, object, v4},
     peer::Peer,
-    raw::{Raw, mutate, whole_column},
     signals::Signals,
     writer::{RunningWriter, Server},
 };
@@ -34,20 +33,16 @@ pub(crate) const PAUSE: Duration = Duration::from_micros(500);
 /// The times of the same change by each client.
 #[derive(Default)]
 pub(crate) struct Turns {
-    raw: Times,
     libovsdb: Changes,
     ours: Changes,
     nbctl: Changes,
     ovs_idl: Changes,
-    /// Of a raw socket that replaces the column, as ovn-kubernetes does.
-    column: Times,
 }
 
 pub(crate) fn run(bench: &mut Bench) {
     let rounds = bench.rounds(ROUNDS);
     let signals = &bench.signals;
     println!("latency: one new address of a set, {rounds} times");
-    heading("addresses");
     let server = Server::start();
     let store = SIZES
         .map(|size| object(&name(size), (0..size).map(v4)))
@@ -62,7 +57,7 @@ pub(crate) fn run(bench: &mut Bench) {
         let name = dns_name(&name(size));
         let sets = server.northbound.sets(&name, Family::V4).unwrap();
         assert_eq!(sets[0].addresses.len(), size, "it is what it was before");
-        turns.judge(size, &format!("{size} addresses"), &mut bench.verdicts);
+        turns.judge(&format!("{size} addresses"), &mut bench.verdicts);
         bench.comparison.add_times(&words(size), turns.compared());
         if size == LARGE {
             bench.comparison.add_cpu(&words(size), turns.compared());
@@ -77,7 +72,7 @@ pub(crate) fn name(size: usize) -> String {
 
 /// The clients that change sets of the same size on the same server.
 pub(crate) struct Clients<'a> {
-    raw: Raw,
+    database: ovsdb::Client,
     libovsdb: Peer,
     ovs_idl: Option<Peer>,
     nbctl: NbctlDaemon,
@@ -85,7 +80,7 @@ pub(crate) struct Clients<'a> {
     signals: &'a Signals,
     /// The content of the sets between two turns.
     base: Vec<IpAddr>,
-    /// The row of the raw socket and of `ovn-nbctl`.
+    /// The row of `ovn-nbctl`.
     uuid: String,
     plain: DnsNameResolver,
 }
@@ -98,11 +93,19 @@ impl<'a> Clients<'a> {
         signals: &'a Signals,
         size: usize,
     ) -> Self {
-        let mut raw = Raw::connect(&server.remote());
+        let folder = server.workdir.path();
+        let mut database = ovsdb::Client::connect(folder).unwrap();
         let base: Vec<IpAddr> = (0..size).map(v4).collect();
-        let uuid = raw
-            .make_rows(&format!("raw{size}_"), std::slice::from_ref(&base))
-            .remove(0);
+        // The writer does not monitor rows of this owner.
+        let row = json!({
+            "op": "insert", "table": "Address_Set", "row": {
+                "name": format!("nbctl{size}"),
+                "addresses": ["set", base],
+                "external_ids": ["map", [["k8s.ovn.org/owner-type", "Bench"]]],
+            },
+        });
+        let made = database.transact(vec![row]).unwrap();
+        let uuid = made[0]["uuid"][1].as_str().unwrap().to_owned();
         let mut libovsdb = Peer::libovsdb(&server.remote());
         let made = Peer::event(&of_libovsdb(size), base.iter().copied());
         libovsdb.apply(&Peer::prepare([made]));
@@ -114,9 +117,9 @@ impl<'a> Clients<'a> {
         let nbctl = NbctlDaemon::start(server);
         // The daemon reads the database at its first command.
         nbctl.add(&uuid, v4(size));
-        raw.transact(&Raw::prepare([mutate(&uuid, "delete", &[v4(size)])]));
+        database.transact(vec![without(&uuid, v4(size))]).unwrap();
         Self {
-            raw,
+            database,
             libovsdb,
             ovs_idl,
             nbctl,
@@ -140,8 +143,6 @@ impl<'a> Clients<'a> {
         let new = v4(self.base.len() + round);
         let grown = [&self.base[..], &[new]].concat();
         // Made here, so that copies of thousands of addresses do not fill the caches before the measurement.
-        let [insert, delete] =
-            ["insert", "delete"].map(|mutator| Raw::prepare([mutate(&self.uuid, mutator, &[new])]));
         let set = of_libovsdb(self.base.len());
         let [more, less] = [&grown, &self.base]
             .map(|addresses| Peer::prepare([Peer::event(&set, addresses.iter().copied())]));
@@ -149,8 +150,8 @@ impl<'a> Clients<'a> {
         add(&mut applied, new);
         let mut changes = Some((applied, self.plain.clone()));
         sleep(PAUSE);
-        for turn in 0..3 {
-            match (round + turn) % 3 {
+        for turn in 0..2 {
+            match (round + turn) % 2 {
                 0 => {
                     let pid = self.libovsdb.pid();
                     let time = |peer: &mut Peer| {
@@ -161,19 +162,15 @@ impl<'a> Clients<'a> {
                     let cpu = || cpu_time::of_threads(pid);
                     turns.libovsdb.measure(2, cpu, || time(&mut self.libovsdb));
                 }
-                1 => {
-                    turns.raw.push(self.raw.transact(&insert));
-                    self.raw.transact(&delete);
-                }
                 _ => {
                     let (applied, back) = changes.take().expect("one turn a round");
                     self.signals.clear();
                     let time = || {
                         let start = Instant::now();
                         self.writer.applied(applied);
-                        let time = self.signals.acknowledged(1) - start;
+                        let time = self.signals.acknowledged() - start;
                         self.writer.applied(back);
-                        self.signals.acknowledged(1);
+                        self.signals.acknowledged();
                         time
                     };
                     let cpu = || self.writer.cpu_time();
@@ -186,7 +183,8 @@ impl<'a> Clients<'a> {
             let nbctl = &self.nbctl;
             let cpu = || nbctl.cpu_time();
             turns.nbctl.measure(1, cpu, || nbctl.add(&self.uuid, new));
-            self.raw.transact(&delete);
+            let back = without(&self.uuid, new);
+            self.database.transact(vec![back]).unwrap();
             if let Some(peer) = &mut self.ovs_idl {
                 let set = of_ovs_idl(self.base.len());
                 let [more, less] = [&grown, &self.base]
@@ -200,14 +198,16 @@ impl<'a> Clients<'a> {
                 };
                 turns.ovs_idl.measure(2, cpu, time);
             }
-            // A client that sends whole columns has to encode them each time.
-            let start = Instant::now();
-            let grown = whole_column(&self.uuid, &grown);
-            let written = start.elapsed();
-            turns.column.push(written + self.raw.transact(&grown));
-            self.raw.transact(&whole_column(&self.uuid, &self.base));
         }
     }
+}
+
+/// Removes an address from a row.
+fn without(uuid: &str, address: IpAddr) -> Value {
+    json!({
+        "op": "mutate", "table": "Address_Set", "where": [["_uuid", "==", ["uuid", uuid]]],
+        "mutations": [["addresses", "delete", ["set", [address]]]],
+    })
 }
 
 /// The set that libovsdb changes.
@@ -234,14 +234,6 @@ fn add(object: &mut DnsNameResolver, address: IpAddr) {
     addresses.push(new);
 }
 
-/// Prints the heading of the lines of [`Turns::judge`].
-pub(crate) fn heading(of_lines: &str) {
-    println!(
-        "{of_lines:>9}  {:<32}{:>12}{:>12}",
-        "way", "median/us", "p99/us"
-    );
-}
-
 impl Turns {
     /// The clients of [`crate::figures::Comparison`].
     pub(crate) fn compared(&mut self) -> [&mut Changes; 4] {
@@ -253,28 +245,12 @@ impl Turns {
         ]
     }
 
-    /// Prints the times, each line after `before`, and judges the writer's.
-    pub(crate) fn judge(&mut self, before: impl Display, case: &str, verdicts: &mut Verdicts) {
-        for (way, times) in [
-            ("raw socket", &mut self.raw),
-            ("libovsdb", &mut self.libovsdb.times),
-            ("writer", &mut self.ours.times),
-            ("ovn-nbctl, in daemon mode", &mut self.nbctl.times),
-            ("IDL for Python", &mut self.ovs_idl.times),
-            ("raw socket, whole column", &mut self.column),
-        ] {
-            let (median, p99) = (times.median(), times.quantile(0.99));
-            println!("{before:>9}  {way:<32}{median:>12.0}{p99:>12.0}");
-        }
-        for (other, times) in [
-            ("libovsdb", &mut self.libovsdb.times),
-            ("ovn-nbctl", &mut self.nbctl.times),
-        ] {
-            for (quantile, share) in [("p50", 0.5), ("p99", 0.99)] {
-                let ratio = self.ours.times.quantile(share) / times.quantile(share);
-                let what = format!("writer to {other}, {quantile}, {case}");
-                verdicts.judge(&what, ratio, 1.0);
-            }
+    /// Judges the writer's times.
+    pub(crate) fn judge(&mut self, case: &str, verdicts: &mut Verdicts) {
+        for (quantile, share) in [("p50", 0.5), ("p99", 0.99)] {
+            let ratio = self.ours.times.quantile(share) / self.libovsdb.times.quantile(share);
+            let what = format!("writer to libovsdb, {quantile}, {case}");
+            verdicts.judge(&what, ratio, 1.0);
         }
     }
 }

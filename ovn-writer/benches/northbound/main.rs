@@ -4,10 +4,8 @@
 //! All take turns on the same server, so compare the ratios of one run, not the figures. The writer's time goes from
 //! the object's event on the watch to the acknowledged transaction. Its thread and metrics are those of the program.
 //! libovsdb's time goes from the same event, in its memory, to the result of the transaction. It monitors the same columns,
-//! compares the set with its cache as the writer does, and makes the same change. The times of a raw socket, which sends
-//! prepared bytes and monitors nothing, are printed beside them.
-//!
-//! The bench keeps the processors [awake](Awake), and prints the share of CPU time that this takes.
+//! compares the set with its cache as the writer does, and makes the same change. The bench keeps the processors
+//! [awake](Awake).
 //!
 //! The words after `--` choose parts; `quick` makes all of them short. With a whole run the exit status is 1 if a limit
 //! is exceeded.
@@ -20,27 +18,20 @@
     reason = "a bench fails loudly and prints its figures"
 )]
 
-mod burst;
 mod counting;
 mod figures;
-mod first_sync;
 mod latency;
 mod memory;
 mod nbctl;
 mod objects;
 mod peer;
-mod raw;
 mod signals;
 mod surroundings;
-mod unchanged;
 mod writer;
 
-use std::{
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::process::ExitCode;
 
-use tests::{cpu_time, cpu_wakeup::Awake};
+use tests::cpu_wakeup::Awake;
 
 use self::{
     figures::{Comparison, Verdicts},
@@ -69,12 +60,9 @@ impl Bench {
 }
 
 fn main() -> ExitCode {
-    let parts: [(&str, Part); 6] = [
+    let parts: [(&str, Part); 3] = [
         ("memory", memory::run),
-        ("unchanged", unchanged::run),
         ("latency", latency::run),
-        ("burst", burst::run),
-        ("first-sync", first_sync::run),
         ("surroundings", surroundings::run),
     ];
     // Flags come from Cargo; words choose parts.
@@ -86,13 +74,10 @@ fn main() -> ExitCode {
         .iter()
         .find(|word| parts.iter().all(|(name, _)| name != word))
     {
-        println!(
-            "there is no part {word}: memory, unchanged, latency, burst, first-sync, surroundings; or quick"
-        );
+        println!("there is no part {word}: memory, latency, surroundings; or quick");
         return ExitCode::from(2);
     }
-    let awake = Awake::keep();
-    let started = Instant::now();
+    let _awake = Awake::keep();
     let mut bench = Bench {
         signals: signals::install(),
         verdicts: Verdicts::default(),
@@ -105,7 +90,6 @@ fn main() -> ExitCode {
         }
     }
     bench.comparison.print();
-    print_cpu_times(started.elapsed(), awake.ids());
     let missed = bench.verdicts.missed();
     if missed.is_empty() {
         println!("all limits hold");
@@ -118,18 +102,4 @@ fn main() -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
-}
-
-/// Prints the CPU time of the bench itself.
-fn print_cpu_times(elapsed: Duration, of_awake: &[String]) {
-    let awake: Duration = of_awake.iter().map(|id| cpu_time::of_thread(id)).sum();
-    let all = cpu_time::of_threads(std::process::id());
-    println!(
-        "in {:.1} s the bench kept {} processors awake for {:.1} s (SCHED_IDLE: everything else goes first); its thread that acts as \
-         the store, and measures, took {:.1} s, the raw socket included",
-        elapsed.as_secs_f64(),
-        of_awake.len(),
-        awake.as_secs_f64(),
-        (all - awake).as_secs_f64(),
-    );
 }

@@ -41,12 +41,13 @@ pub(crate) fn install() -> Signals {
 }
 
 impl Signals {
-    /// The time when the changes of `names` names were acknowledged.
-    pub(crate) fn acknowledged(&self, names: usize) -> Instant {
-        for _ in 1..names {
-            self.next_acknowledged();
+    /// The time when the change of a name was acknowledged.
+    pub(crate) fn acknowledged(&self) -> Instant {
+        loop {
+            if let Signal::Acknowledged(time) = self.next() {
+                return time;
+            }
         }
-        self.next_acknowledged()
     }
 
     /// The time when the database matched the store.
@@ -62,23 +63,6 @@ impl Signals {
     pub(crate) fn clear(&self) {
         while self.signals.try_recv().is_ok() {}
         self.handle.run_upkeep();
-    }
-
-    /// The number of transactions so far.
-    pub(crate) fn transactions(&self) -> u64 {
-        let text = self.handle.render();
-        let line = text.lines().find_map(|line| {
-            line.strip_prefix(r#"egress_ovn_writer_transactions_total{outcome="done"} "#)
-        });
-        line.map_or(0, |count| count.parse().unwrap())
-    }
-
-    fn next_acknowledged(&self) -> Instant {
-        loop {
-            if let Signal::Acknowledged(time) = self.next() {
-                return time;
-            }
-        }
     }
 
     fn next(&self) -> Signal {

@@ -1,4 +1,5 @@
-//! The database of a large cluster, with many foreign rules that come and go.
+//! The database of a large cluster: the same changes beside many foreign rules, and the time from the start until the
+//! database was read.
 
 use std::{
     fs::File,
@@ -10,7 +11,7 @@ use tests::{surroundings::Surroundings, times::Times};
 
 use crate::{
     Bench,
-    latency::{Clients, Turns, heading, name},
+    latency::{Clients, Turns, name},
     objects::{dns_name, object, v4},
     writer::{RunningWriter, Server},
 };
@@ -29,9 +30,6 @@ const EACH: usize = 10;
 const CHANGES: usize = 500;
 const SYNCS: usize = 5;
 
-/// ACLs created or deleted each second, in turns.
-const CHURN: u32 = 100;
-
 /// The tables that the writer reads.
 const TABLES: [&str; 5] = ["Address_Set", "ACL", "QoS", "Logical_Router_Policy", "NAT"];
 
@@ -45,7 +43,7 @@ pub(crate) fn run(bench: &mut Bench) {
     let others = (0..NAMES - 1).map(|n| format!("name{n}"));
     let names: Vec<String> = others.chain([name(EACH)]).collect();
     let all: Vec<String> = names.iter().map(|name| dns_name(name)).collect();
-    let neighbours = SURROUNDINGS.fill(server.workdir.path(), &all);
+    SURROUNDINGS.fill(server.workdir.path(), &all);
     let objects = || {
         let addresses = |n: usize| (n * EACH..(n + 1) * EACH).map(v4);
         let numbered = names.iter().rev().zip(0..);
@@ -57,28 +55,15 @@ pub(crate) fn run(bench: &mut Bench) {
     // The first writer creates the rows.
     let (writer, start, end) = RunningWriter::start(&server.remote(), objects(), signals);
     println!("  all sets made after {:.1} s", (end - start).as_secs_f64());
-    heading("ACLs/s");
-    let rounds = bench.rounds(CHANGES);
     let mut clients = Clients::new(&server, &writer, signals, EACH);
-    for a_second in [0, CHURN] {
-        let churn = (a_second > 0).then(|| neighbours.churn(a_second));
-        let mut turns = Turns::default();
-        let start = Instant::now();
-        for round in 0..rounds {
-            clients.take_turns(round, &mut turns);
-        }
-        if let Some(churn) = churn {
-            let rate = churn.stop() as f64 / start.elapsed().as_secs_f64();
-            println!("  {rate:.0} ACLs a second were made and deleted");
-        }
-        let case = format!("beside {a_second} ACLs a second");
-        turns.judge(a_second, &case, &mut bench.verdicts);
-        if a_second == 0 {
-            let case = format!("{EACH}, 100,000 ACLs");
-            bench.comparison.add_times(&case, turns.compared());
-            bench.comparison.add_cpu(&case, turns.compared());
-        }
+    let mut turns = Turns::default();
+    for round in 0..bench.rounds(CHANGES) {
+        clients.take_turns(round, &mut turns);
     }
+    let case = format!("{EACH}, 100,000 ACLs");
+    turns.judge(&case, &mut bench.verdicts);
+    bench.comparison.add_times(&case, turns.compared());
+    bench.comparison.add_cpu(&case, turns.compared());
     let others = clients.memory();
     drop(clients);
     writer.stop();
@@ -104,7 +89,7 @@ pub(crate) fn run(bench: &mut Bench) {
 }
 
 /// The time that `ovsdb-client` needs to read a table.
-pub(crate) fn dump(server: &Server, table: &str) -> Duration {
+fn dump(server: &Server, table: &str) -> Duration {
     let output = File::create(server.workdir.join("dump")).unwrap();
     let start = Instant::now();
     let status = Command::new("ovsdb-client")

@@ -1,4 +1,4 @@
-//! The API server's etcd: backup and restore.
+//! The API server's etcd: backup, restore and compaction.
 
 use std::{
     fs,
@@ -6,6 +6,10 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
+
+use http::Request;
+use kube::{Client, Config};
+use serde_json::{Value, json};
 
 use super::{ApiServer, Kept, keep};
 
@@ -35,6 +39,26 @@ impl ApiServer {
         fs::remove_dir_all(&data).expect("the folder of etcd");
         fs::rename(self.folder().join(BACKUP), data).expect("a backup");
         self.start_both().await;
+    }
+
+    /// Makes etcd forget all versions but the newest, and restarts the API server, whose cache begins with that one.
+    pub async fn compact(&mut self) {
+        let config = Config::new(
+            format!("http://{}", self.etcd_address)
+                .parse()
+                .expect("a URL"),
+        );
+        let etcd = Client::try_from(config).expect("a client");
+        let ask = async |path: &str, body: Value| -> Value {
+            let request = Request::post(path).body(body.to_string().into_bytes());
+            let answer = etcd.request(request.expect("a request")).await;
+            answer.expect("an answer of etcd")
+        };
+        let found = ask("/v3/kv/range", json!({ "key": "AA==" })).await;
+        let newest = json!({ "revision": found["header"]["revision"], "physical": true });
+        ask("/v3/kv/compaction", newest).await;
+        self.stop();
+        self.start_again().await;
     }
 
     async fn start_both(&mut self) {

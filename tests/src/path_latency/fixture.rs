@@ -7,11 +7,6 @@ use std::{
 };
 
 use hickory_proto::rr::RecordType;
-use kube::{
-    Api,
-    api::{ApiResource, DynamicObject, PostParams},
-};
-use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use super::upstream::{Upstream, ZONE};
@@ -97,7 +92,8 @@ impl Fixture {
 
         let server = ApiServer::start().await;
         let namespace = server.namespace().await;
-        allow(&server, names).await;
+        server.make_namespace(TEAM).await;
+        server.allow(TEAM, names).await;
         server
             .make_dns_service(&namespace, &[network.inside()])
             .await;
@@ -177,30 +173,3 @@ impl Fixture {
 
 const COLLECTOR: &str = "inspect-collector.sock";
 const OVN_WRITER: &str = "inspect-ovn-writer.sock";
-
-/// Makes the EgressFirewall of the pod's namespace.
-async fn allow(server: &ApiServer, names: &[&str]) {
-    server.make_namespace(TEAM).await;
-    let allowed = names
-        .iter()
-        .map(|name| json!({ "type": "Allow", "to": { "dnsName": name.trim_end_matches('.') } }));
-    let all_else = json!({ "type": "Deny", "to": { "cidrSelector": "0.0.0.0/0" } });
-    let rules: Vec<_> = allowed.chain([all_else]).collect();
-    let object = json!({
-        "apiVersion": "k8s.ovn.org/v1",
-        "kind": "EgressFirewall",
-        "metadata": { "name": "default" },
-        "spec": { "egress": rules },
-    });
-    let object: DynamicObject = serde_json::from_value(object).expect("an object");
-    let kind = ApiResource {
-        group: "k8s.ovn.org".to_owned(),
-        version: "v1".to_owned(),
-        api_version: "k8s.ovn.org/v1".to_owned(),
-        kind: "EgressFirewall".to_owned(),
-        plural: "egressfirewalls".to_owned(),
-    };
-    let api: Api<DynamicObject> = Api::namespaced_with(server.client().await, TEAM, &kind);
-    let made = api.create(&PostParams::default(), &object).await;
-    made.expect("the server takes it");
-}

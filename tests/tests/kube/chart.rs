@@ -7,9 +7,7 @@ use std::{
     process::{Command, Output},
 };
 
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::{Api, ResourceExt, api::PostParams};
-use serde_json::json;
+use kube::ResourceExt;
 use tests::{
     chart::{self, kind_of},
     kube::{ApiServer, deploy},
@@ -143,16 +141,12 @@ async fn the_api_server_takes_what_every_case_renders() {
         }
     }
     // A dry run makes no account for the pod of `helm test`.
-    let accounts: Api<ServiceAccount> = Api::namespaced(server.client().await, NAMESPACE);
     let checks = objects
         .iter()
         .filter(|it| kind_of(it) == "ServiceAccount" && it.name_any().ends_with("-check"));
     let checks: BTreeSet<String> = checks.map(ResourceExt::name_any).collect();
     for name in checks {
-        let account = json!({"metadata": {"name": name}});
-        let account = serde_json::from_value(account).unwrap();
-        let post = PostParams::default();
-        accounts.create(&post, &account).await.unwrap();
+        server.make_account(NAMESPACE, &name).await;
     }
     for file in files {
         let dry_run = [

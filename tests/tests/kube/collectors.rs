@@ -7,7 +7,7 @@ use std::{
 };
 
 use kube::{Api, api::PostParams};
-use proto::api::{DnsNameResolver, EgressFirewall};
+use proto::api::DnsNameResolver;
 use serde_json::json;
 use tests::{
     dnstap::{Sender, answer, data, event_for},
@@ -67,7 +67,7 @@ impl Collector {
     /// Sends it an answer to a pod with these addresses for the name, with a TTL in seconds.
     pub(crate) async fn hears(&mut self, name: &str, ips: &[IpAddr], ttl: u32) {
         let client = Ipv4Addr::new(10, 0, 0, 9);
-        let event = event_for(Some(client), answer(name, ips, ttl));
+        let event = event_for(client, answer(name, ips, ttl));
         let sent = self.stream.send(&data(&event)).await;
         sent.expect("the collector reads");
     }
@@ -162,26 +162,4 @@ impl Objects {
         })
         .await;
     }
-}
-
-pub(crate) async fn allow(server: &ApiServer, namespace: &str, names: &[&str]) {
-    let firewalls: Api<EgressFirewall> = Api::namespaced(server.client().await, namespace);
-    let made = firewalls
-        .create(&PostParams::default(), &egress_firewall(names))
-        .await;
-    made.expect("it is made");
-}
-
-pub(crate) fn egress_firewall(names: &[&str]) -> EgressFirewall {
-    let rules: Vec<_> = names
-        .iter()
-        .map(|name| json!({ "type": "Allow", "to": { "dnsName": name } }))
-        .collect();
-    let firewall = json!({
-        "apiVersion": "k8s.ovn.org/v1",
-        "kind": "EgressFirewall",
-        "metadata": { "name": "default" },
-        "spec": { "egress": rules },
-    });
-    serde_json::from_value(firewall).expect("an EgressFirewall")
 }

@@ -123,10 +123,6 @@ async fn lines_come_into_the_config_map_of_each_platform_and_go_to_the_byte() {
             ..PLATFORM
         },
         Platform {
-            corefile: "kubespray",
-            ..PLATFORM
-        },
-        Platform {
             corefile: "eks",
             annotation: "eks.amazonaws.com/component",
             ..PLATFORM
@@ -307,12 +303,6 @@ async fn at_a_terminal_the_command_asks_and_a_change_meanwhile_stays() {
         before.unwrap()["Corefile"]
     );
     assert_eq!(after.unwrap()["other"], "x");
-
-    let (status, said) = answered(&server, "y\n", async || {}).await;
-    assert_eq!(status, Some(2), "{said}");
-    assert!(said.contains(UNSEEN), "{said}");
-    let (_, [after, _]) = state(&client, "coredns").await;
-    assert!(after.unwrap()["Corefile"].contains("dnstap"), "{said}");
 }
 
 /// CoreDNS's processes have the lines, and the ConfigMap may lack them.

@@ -7,7 +7,7 @@ use std::{
 
 use tests::{kube::ApiServer, soak::judge};
 
-use crate::collectors::{Collector, NEVER, Objects, allow};
+use crate::collectors::{Collector, NEVER, Objects};
 
 const STEADY: &str = "steady.example.com.";
 const SEEN: &str = "seen.example.com.";
@@ -20,7 +20,7 @@ async fn a_killed_leader_is_followed_within_20_seconds_and_nothing_leaves() {
     for (object, name) in [("a", STEADY), ("b", SEEN)] {
         objects.make(object, name).await;
     }
-    allow(&server, &namespace, &[STEADY, SEEN]).await;
+    server.allow(&namespace, &[STEADY, SEEN]).await;
     let kubeconfig = server.kubeconfig();
     let mut first = Collector::start(&kubeconfig, &namespace, &NEVER).await;
     first.expect_leading(true).await;

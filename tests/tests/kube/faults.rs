@@ -1,7 +1,7 @@
 //! What a person is told of a fault in a cluster, by `egress check`, `list` and `explain` and by the page.
 
 use k8s_openapi::api::{
-    core::v1::{ConfigMap, Pod, ServiceAccount},
+    core::v1::{ConfigMap, Pod},
     rbac::v1::ClusterRoleBinding,
 };
 use kube::{
@@ -125,9 +125,7 @@ async fn fault_in_a_cluster_is_told_with_its_cause() {
     tell(&it, None, "Corefile without a line").await;
     set_corefile(COREFILE).await;
 
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "team");
-    let account = serde_json::from_value(json!({ "metadata": { "name": "default" } }));
-    accounts.create(&post, &account.unwrap()).await.unwrap();
+    it.server.make_account("team", "default").await;
     let pods: Api<Pod> = Api::namespaced(client.clone(), "team");
     let pod = json!({ "metadata": { "name": "bypass" }, "spec": {
         "automountServiceAccountToken": false,

@@ -8,14 +8,13 @@ use std::{
 
 use hickory_proto::rr::RecordType;
 use k8s_openapi::api::{
-    core::v1::{ConfigMap, Service, ServiceAccount},
+    core::v1::{ConfigMap, Service},
     discovery::v1::EndpointSlice,
 };
 use kube::{
     Api,
     api::{DynamicObject, PostParams},
 };
-use proto::api::EgressFirewall;
 use serde_json::{Value, json};
 use tests::{
     chart::{self, COLLECTOR, OVN_WRITER},
@@ -137,12 +136,8 @@ impl Installation {
         server.make_namespace(NAMESPACE).await;
         server.make_namespace(OBJECTS).await;
         label(&client, NAMESPACE, "privileged").await;
-        // The controller-manager makes it in every namespace.
         for namespace in [DNS_NAMESPACE, OBJECTS] {
-            let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-            let account = serde_json::from_value(json!({ "metadata": { "name": "default" } }));
-            let post = PostParams::default();
-            accounts.create(&post, &account.unwrap()).await.unwrap();
+            server.make_account(namespace, "default").await;
         }
         let objects = chart::render(NAMESPACE, &VALUES);
         for object in &objects {
@@ -165,15 +160,8 @@ impl Installation {
         kubelet
             .run((OBJECTS, OVNKUBE), NODES[0], &template, ip)
             .await;
-        let firewall = json!({
-            "metadata": { "name": "default" },
-            "spec": { "egress": [{ "type": "Allow", "to": { "dnsName": NAME } }] },
-        });
         server.make_namespace("team").await;
-        let firewalls: Api<EgressFirewall> = Api::namespaced(client.clone(), "team");
-        let firewall = serde_json::from_value(firewall).unwrap();
-        let post = PostParams::default();
-        firewalls.create(&post, &firewall).await.unwrap();
+        server.allow("team", &[NAME]).await;
         let mut it = Self {
             coredns: Vec::new(),
             networks,

@@ -3,10 +3,9 @@
 use std::fs;
 
 use hickory_proto::rr::RecordType;
-use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{
     Api,
-    api::{Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams},
 };
 use proto::api::EgressFirewall;
 use rustix::process::Signal;
@@ -73,13 +72,8 @@ async fn with_pods() -> Result<Installation, String> {
         "automountServiceAccountToken": false,
         "containers": [{ "name": "app", "image": "app" }],
     }});
-    let client = it.server.client().await;
     for (namespace, network) in ["team", "others"].into_iter().zip(&it.networks) {
-        // The controller-manager makes it in every namespace.
-        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
-        let account = serde_json::from_value(json!({ "metadata": { "name": "default" } }));
-        let post = PostParams::default();
-        accounts.create(&post, &account.unwrap()).await.unwrap();
+        it.server.make_account(namespace, "default").await;
         let ip = network.outside().to_string();
         it.kubelet
             .run((namespace, "app"), NODES[0], &template, &ip)

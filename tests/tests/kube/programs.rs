@@ -6,10 +6,9 @@ use hickory_proto::rr::RecordType;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, PostParams},
+    api::{DeleteParams, ListParams},
 };
-use proto::api::{DnsNameResolver, EgressFirewall, Family};
-use serde_json::json;
+use proto::api::{DnsNameResolver, Family};
 use tests::{
     chart::{COLLECTOR, OVN_WRITER},
     coredns::{CoreDns, write_zone},
@@ -61,20 +60,7 @@ async fn an_answer_goes_through_the_cluster_into_an_address_set() {
     }
 
     let namespace = server.namespace().await;
-    let firewalls: Api<EgressFirewall> = Api::namespaced(server.client().await, &namespace);
-    let firewall = serde_json::from_value(json!({
-        "apiVersion": "k8s.ovn.org/v1",
-        "kind": "EgressFirewall",
-        "metadata": { "name": "default" },
-        "spec": { "egress": [
-            { "type": "Allow", "to": { "dnsName": NAME } },
-            { "type": "Deny", "to": { "cidrSelector": "0.0.0.0/0" } },
-        ] },
-    }));
-    firewalls
-        .create(&PostParams::default(), &firewall.unwrap())
-        .await
-        .unwrap();
+    server.allow(&namespace, &[NAME]).await;
     let coredns = CoreDns::start(workdir.path()).await;
     let arrives = async |what: &str| {
         eventually(what, async || {

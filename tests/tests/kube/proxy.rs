@@ -1,6 +1,12 @@
-//! A proxy in front of the API server that can block all requests.
+//! A proxy in front of the API server that can end all watches and block all requests.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
 
 use axum::{
     Router,
@@ -10,15 +16,16 @@ use axum::{
 };
 use futures_util::StreamExt;
 use http::StatusCode;
-use kube::Client;
-use serde_json::json;
-use tests::{kube::ApiServer, workdir::Workdir};
+use kube::{Client, Config};
+use runtime::cluster::{Cluster, KubeStore};
+use tests::kube::ApiServer;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 
 /// A proxy on a port of 127.0.0.1, without TLS, until it is dropped. Its clients have the rights of its own client.
 pub(crate) struct Proxy {
     address: SocketAddr,
     hangs: watch::Sender<bool>,
+    gone: Arc<AtomicUsize>,
     _task: JoinSet<()>,
 }
 
@@ -26,6 +33,7 @@ pub(crate) struct Proxy {
 struct Upstream {
     client: Client,
     hangs: watch::Receiver<bool>,
+    gone: Arc<AtomicUsize>,
 }
 
 impl Proxy {
@@ -33,9 +41,11 @@ impl Proxy {
     pub(crate) async fn start(server: &ApiServer) -> Self {
         let client = server.client().await;
         let (hangs, seen) = watch::channel(false);
+        let gone = Arc::<AtomicUsize>::default();
         let upstream = Upstream {
             client,
             hangs: seen,
+            gone: Arc::clone(&gone),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -45,28 +55,25 @@ impl Proxy {
         Self {
             address,
             hangs,
+            gone,
             _task: task,
         }
     }
 
-    /// A kubeconfig that leads to the proxy.
-    pub(crate) fn kubeconfig(&self, workdir: &Workdir) -> PathBuf {
-        let path = workdir.join("proxy.kubeconfig");
-        let text = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "test",
-            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
-            "clusters": [{ "name": "test", "cluster": { "server": format!("http://{}", self.address) } }],
-            "users": [{ "name": "test", "user": {} }],
-        });
-        std::fs::write(&path, text.to_string()).unwrap();
-        path
+    /// A store behind the proxy.
+    pub(crate) fn store(&self) -> KubeStore {
+        let config = Config::new(format!("http://{}", self.address).parse().unwrap());
+        KubeStore::new(Cluster::of(config, "tests").unwrap())
     }
 
-    /// Blocks all traffic, requests and watch events, or unblocks it.
+    /// Ends all watches and blocks all requests, or unblocks them.
     pub(crate) fn hang(&self, yes: bool) {
         self.hangs.send_replace(yes);
+    }
+
+    /// How often the server answered that a version is gone, with status 410.
+    pub(crate) fn gone(&self) -> usize {
+        self.gone.load(Relaxed)
     }
 }
 
@@ -78,13 +85,15 @@ async fn pass(State(upstream): State<Upstream>, request: Request) -> Response {
     let request = http::Request::from_parts(parts, kube::client::Body::from(body.to_vec()));
     match upstream.client.send(request).await {
         Ok(answer) => answer.map(|body| {
-            let parts = Body::new(body).into_data_stream();
-            Body::from_stream(parts.then(move |part| {
-                let mut hangs = hangs.clone();
-                async move {
-                    drop(hangs.wait_for(|hangs| !hangs).await);
-                    part
+            let parts = Body::new(body).into_data_stream().inspect(move |part| {
+                // An event of type ERROR has it: the answer to a watch begins with 200.
+                let text = part.as_deref().map(String::from_utf8_lossy);
+                if text.is_ok_and(|text| text.contains(r#""code":410"#)) {
+                    upstream.gone.fetch_add(1, Relaxed);
                 }
+            });
+            Body::from_stream(parts.take_until(async move {
+                drop(hangs.wait_for(|hangs| *hangs).await);
             }))
         }),
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),

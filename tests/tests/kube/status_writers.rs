@@ -1,9 +1,6 @@
 //! The admission policy of the chart: only the accounts that it names write statuses, which open the firewall.
 
-use k8s_openapi::api::{
-    core::v1::ServiceAccount,
-    rbac::v1::{ClusterRole, ClusterRoleBinding},
-};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
@@ -86,10 +83,7 @@ async fn write(
 /// An account with the rights that OpenShift gives its DNS operator and the plugin of its CoreDNS.
 async fn give_rights(server: &ApiServer, (home, name): (&str, &str)) {
     let params = PostParams::default();
-    let accounts: Api<ServiceAccount> = Api::namespaced(server.client().await, home);
-    let account = json!({"metadata": {"name": name}});
-    let account = serde_json::from_value(account).unwrap();
-    accounts.create(&params, &account).await.unwrap();
+    server.make_account(home, name).await;
     let bindings: Api<ClusterRoleBinding> = Api::all(server.client().await);
     let binding = json!({
         "metadata": {"name": format!("{home}-{name}")},

@@ -4,24 +4,18 @@ use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::StreamExt;
 use kube::{
-    Api, Config, ResourceExt,
+    Api, ResourceExt,
     api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams},
-    config::{KubeConfigOptions, Kubeconfig},
 };
 use proto::api::DnsNameResolver;
-use runtime::{
-    cluster::Cluster,
-    cluster::KubeStore,
-    store::{
-        Event, ObjectKey, Precondition, Scope, Store, StoreError,
-        contract::{next, resolver, watch},
-    },
+use runtime::store::{
+    Event, ObjectKey, Precondition, Scope, Store, StoreError,
+    contract::{next, resolver, status, watch},
 };
 use serde_json::json;
 use tests::{
     kube::ApiServer,
     wait::{PATIENCE, eventually},
-    workdir::Workdir,
 };
 use tokio::time::{sleep, timeout};
 
@@ -57,6 +51,25 @@ impl Mirror {
             Event::Undecodable(keys) => panic!("{keys:?}"),
         }
     }
+
+    fn versions(&self) -> BTreeMap<ObjectKey, Option<String>> {
+        versions(self.objects.values())
+    }
+}
+
+fn versions<'a>(
+    objects: impl IntoIterator<Item = &'a DnsNameResolver>,
+) -> BTreeMap<ObjectKey, Option<String>> {
+    let objects = objects.into_iter();
+    objects
+        .map(|object| (ObjectKey::of(object), object.resource_version()))
+        .collect()
+}
+
+/// The versions of the objects that the server has now.
+async fn stored(server: &ApiServer, namespace: &str) -> BTreeMap<ObjectKey, Option<String>> {
+    let api: Api<DnsNameResolver> = Api::namespaced(server.client().await, namespace);
+    versions(&api.list(&ListParams::default()).await.unwrap().items)
 }
 
 /// Retries until the server answers.
@@ -121,27 +134,56 @@ async fn changes_around_a_stop_of_the_api_server_are_all_seen() {
     server.start_again().await;
     timeout(PATIENCE, writer).await.unwrap().unwrap();
 
-    let api: Api<DnsNameResolver> = Api::namespaced(server.client().await, &namespace);
-    let expected = api
-        .list(&ListParams::default())
-        .await
-        .unwrap()
-        .items
-        .into_iter();
-    let expected: BTreeMap<_, _> = expected
-        .map(|object| (ObjectKey::of(&object), object.resource_version()))
-        .collect();
+    let expected = stored(&server, &namespace).await;
     assert_eq!(expected.len(), 200);
-    let versions = |mirror: &Mirror| {
-        let objects = mirror.objects.iter();
-        objects
-            .map(|(key, object)| (key.clone(), object.resource_version()))
-            .collect()
-    };
-    while expected != versions(&mirror) {
+    while expected != mirror.versions() {
         mirror.take(next(&mut events).await);
     }
     assert_eq!(mirror.gaps, 1);
+}
+
+/// The changes come while the watch cannot. Then neither etcd nor the API server knows the watch's version.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watch_with_a_version_that_is_gone_begins_anew() {
+    let mut server = ApiServer::start().await;
+    let namespace = server.namespace().await;
+    let writing = store(&server).await;
+    let mut made = Vec::new();
+    for i in 0..30 {
+        let object = resolver(&namespace, &format!("n{i}"));
+        made.push(writing.create(&object).await.unwrap());
+    }
+    let proxy = Proxy::start(&server).await;
+    let mut events = watch(&proxy.store(), Scope::Namespace(namespace.clone()));
+    let mut mirror = Mirror::default();
+    mirror.take(next(&mut events).await);
+    assert_eq!(mirror.versions(), versions(&made));
+
+    proxy.hang(true);
+    for (i, object) in made.iter_mut().enumerate() {
+        if i % 3 == 0 {
+            let (key, any) = (ObjectKey::of(object), Precondition::default());
+            writing.delete::<DnsNameResolver>(&key, &any).await.unwrap();
+        } else if i % 3 == 1 {
+            object.status = Some(status(&["www.example.com."]));
+            writing.replace_status(object).await.unwrap();
+        }
+        let late = resolver(&namespace, &format!("late{i}"));
+        writing.create(&late).await.unwrap();
+    }
+    let expected = stored(&server, &namespace).await;
+    assert_eq!(expected.len(), 50);
+    server.compact().await;
+    assert_eq!(proxy.gone(), 0);
+    proxy.hang(false);
+
+    let Event::Synced(objects) = next(&mut events).await else {
+        panic!("it lists everything again");
+    };
+    assert_eq!(versions(&objects), expected);
+    assert_eq!(proxy.gone(), 1);
+    let last = writing.create(&resolver(&namespace, "last")).await.unwrap();
+    assert_eq!(next(&mut events).await, Event::Applied(last));
 }
 
 /// The outage is so short that the watch would continue from its known version, which the restored server will not have
@@ -156,12 +198,8 @@ async fn what_a_restored_etcd_does_not_have_is_gone() {
     let second = writing.create(&b).await.unwrap();
     server.back_up().await;
 
-    let (workdir, proxy) = (Workdir::new(), Proxy::start(&server).await);
-    let config = Kubeconfig::read_from(proxy.kubeconfig(&workdir)).unwrap();
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(config, &options).await;
-    let watching = KubeStore::new(Cluster::of(config.unwrap(), "tests").unwrap());
-    let mut events = watch(&watching, Scope::Namespace(namespace.clone()));
+    let proxy = Proxy::start(&server).await;
+    let mut events = watch(&proxy.store(), Scope::Namespace(namespace.clone()));
     let before = Event::Synced(vec![first.clone(), second]);
     assert_eq!(next(&mut events).await, before);
     for i in 0..20 {

@@ -12,6 +12,7 @@ use tests::{
     faults::{Fault, has, problems},
     programs::{self, Program},
     upstream::{Asked, Scripted, Speech},
+    wait::eventually,
     workdir::Workdir,
     world::{Setup, World, start_collector},
 };
@@ -57,9 +58,23 @@ impl Programs {
         if command == ["page"] {
             return self.page().await;
         }
+        self.run(command).await.1
+    }
+
+    async fn run(&self, command: &[&str]) -> (Option<i32>, String) {
         let programs = ["--collector", &self.collector, "--ovn-writer", &self.writer];
         let output = programs::run("egress", &[command, &programs].concat()).await;
-        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    }
+
+    /// Waits until a check ends with this status.
+    async fn is_checked(&self, status: i32) -> String {
+        eventually(&format!("status {status}"), async || {
+            let (ended, text) = self.run(&["check"]).await;
+            (ended == Some(status)).then_some(text.clone()).ok_or(text)
+        })
+        .await
     }
 
     async fn page(&self) -> String {
@@ -111,7 +126,13 @@ async fn fault_of_a_name_or_an_object_is_told_with_its_cause() {
         "local.example.com.",
         "many.example.com.",
     ];
-    let others = ["192.0.2.7", "a_b.example.com", "unruled.example.com"];
+    let hostile = "<script>alert(1)</script>";
+    let others = [
+        "192.0.2.7",
+        "a_b.example.com",
+        "unruled.example.com",
+        hostile,
+    ];
     let zone = "www IN A 192.0.2.10\nunruled IN A 192.0.2.11\nlocal IN A 127.0.0.1";
     let it = Programs::start(Setup {
         zone: &format!("{zone}{many}"),
@@ -153,8 +174,10 @@ async fn fault_of_a_name_or_an_object_is_told_with_its_cause() {
     fs::write(store.objects_folder().join("broken.yaml"), "kind: [").unwrap();
     it.tell("unreadable object").await;
 
-    // A browser shows all of them.
-    let (_, collector) = shown(&it.world.collector).await;
+    // A browser shows all of them, and runs no script of a tenant.
+    let (dom, collector) = shown(&it.world.collector).await;
+    assert_eq!(dom.matches("<script").count(), 1, "{dom}");
+    assert!(collector.contains("&lt;script&gt;"), "{collector}");
     let (_, writer) = shown(&it.world.ovn_writer).await;
     let end = TABLE.iter().position(|it| it.fault == "database down");
     for Fault { fault, page, .. } in &TABLE[..end.unwrap()] {
@@ -176,9 +199,28 @@ async fn fault_of_a_program_or_the_store_is_told_with_its_cause() {
     .await;
     it.world.expect_set(NAME, Family::V4, &["192.0.2.10"]).await;
     it.world.northbound.create_acls(&[NAME.to_owned()], true);
+    let text = it.is_checked(0).await;
+    for topic in [
+        "Collectors",
+        "dnstap streams",
+        "Rules and names",
+        "ovn-writers",
+        "Address sets",
+    ] {
+        assert!(text.contains(&format!("✓ {topic}: ")), "{topic}: {text}");
+    }
     it.world.northbound.process().kill();
     it.tell("database down").await;
+    it.is_checked(1).await;
     it.world.northbound.restart().await;
+
+    it.world.ovn_writer.process().kill();
+    it.tell("ovn-writer down").await;
+    // A program that does not answer is unknown, and no fault.
+    it.is_checked(2).await;
+    it.world.ovn_writer.restart().await;
+    it.world.ovn_writer.ready().await;
+    it.writer = inspect_of(&it.world.ovn_writer);
 
     // A second DNS server has no `dnstap` line.
     let (folder, mute) = (&it.world.workdir, Workdir::new());
@@ -195,12 +237,6 @@ async fn fault_of_a_program_or_the_store_is_told_with_its_cause() {
     it.collector = inspect_of(&it.world.collector);
     it.world.coredns.restart().await;
     it.tell("no dnstap line in one CoreDNS").await;
-
-    it.world.ovn_writer.process().kill();
-    it.tell("ovn-writer down").await;
-    it.world.ovn_writer.restart().await;
-    it.world.ovn_writer.ready().await;
-    it.writer = inspect_of(&it.world.ovn_writer);
 
     let store = it.world.store.path().to_owned();
     let aside = it.world.workdir.join("aside");

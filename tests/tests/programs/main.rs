@@ -11,16 +11,13 @@
 
 mod alerts;
 mod capture;
-mod check;
 mod corefile;
 mod faults;
-mod field;
 mod flags;
 mod flow;
 mod hold;
 mod image;
 mod inspect;
-mod learn;
 mod metrics;
 mod packets;
 mod pages;

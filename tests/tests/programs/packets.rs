@@ -4,7 +4,6 @@ mod connectivity;
 pub(crate) mod datapath_fixture;
 mod flow;
 mod hold;
-mod verdicts;
 
 use std::{
     io,

@@ -53,13 +53,3 @@ fn source_files_that_the_pages_name_exist() {
         assert!(root().join(file).is_file(), "{file}");
     }
 }
-
-#[test]
-fn way_of_an_answer_has_25_files_and_that_of_a_name_18() {
-    let page = fs::read_to_string(root().join("docs/design.md")).unwrap();
-    let (_, ways) = page.split_once("### The files on the way").unwrap();
-    let (answer, name) = ways.split_once("A name of a rule passes").unwrap();
-    let (name, _) = name.split_once("\n## ").unwrap();
-    assert!((10..=25).contains(&files(answer).len()));
-    assert!((8..=18).contains(&files(name).len()));
-}

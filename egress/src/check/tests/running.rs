@@ -2,7 +2,7 @@
 
 use proto::{
     api::DnsName,
-    facts::{Condition, Idle, Problem, Program, Status},
+    facts::{Condition, Problem, Program, Status},
 };
 
 use super::{
@@ -62,33 +62,11 @@ fn names_with_the_same_problem_are_one_line_and_passing_ones_a_warning() {
     assert_found(names(&Programs::default()), "?", "no collector answers");
 }
 
-#[test]
-fn collector_without_a_name_in_a_rule_is_a_remark() {
-    let mut empty = status(Program::Collector);
-    empty.collector.as_mut().unwrap().name_count = 0;
-    assert_found(names(&of_collector(empty)), "!", "no rule has a name");
-}
-
 fn with_writer(status: Status) -> Programs {
     Programs {
         writers: reported("ovn-writer w", Ok(status)),
         ..of_collector(self::status(Program::Collector))
     }
-}
-
-#[test]
-fn writer_without_its_database_is_a_fault_once() {
-    let lost = with_problems(
-        Program::OvnWriter,
-        [Problem::fault("Condition", "northbound", "down", "")],
-    );
-    let programs = with_writer(lost);
-    assert_found(writers(&programs, None), "✗", "northbound: down");
-    let mut dry = status(Program::OvnWriter);
-    dry.ovn_writer.as_mut().unwrap().idle = Some(Idle::DryRun);
-    let programs = with_writer(dry);
-    assert_found(writers(&programs, None), "!", "remove --dry-run");
-    assert_found(writers(&Programs::default(), Some("none")), "✓", "none");
 }
 
 #[test]

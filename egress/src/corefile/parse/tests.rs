@@ -9,45 +9,6 @@ fn names(block: &Block) -> Vec<&str> {
 }
 
 #[test]
-fn blocks_snippets_and_imports_are_found() {
-    let text = "
-(common) {
-    errors
-}
-import more/*.server
-a.example, b.example:5353,
-c.example {
-    import common
-    kubernetes cluster.local {
-        pods insecure
-        fallthrough
-    }
-    forward . 192.0.2.1
-    import more/*.override
-}
-";
-    let corefile = read(text).unwrap();
-    assert_eq!(corefile.unknown, [(5, "more/*.server".to_owned())]);
-    let [block] = corefile.blocks.as_slice() else {
-        panic!("{corefile:?}");
-    };
-    assert_eq!(block.line, 6);
-    assert_eq!(block.keys, ["a.example", "b.example:5353", "c.example"]);
-    assert_eq!(block.unknown, [(14, "more/*.override".to_owned())]);
-    assert_eq!(names(block), ["errors", "kubernetes", "forward"]);
-    assert_eq!(block.directives[0].line, 3);
-    let kubernetes = &block.directives[1];
-    let nested: Vec<&str> = kubernetes
-        .nested
-        .iter()
-        .map(|it| it.text.as_str())
-        .collect();
-    assert_eq!(nested, ["pods", "insecure", "fallthrough"]);
-    let span = kubernetes.span.clone().unwrap();
-    assert!(text[span].ends_with("fallthrough\n    }"));
-}
-
-#[test]
 fn a_block_of_an_imported_file_has_the_line_of_its_import() {
     let files = [
         ("a.server", "corp.example {\n\n log\n import common\n}\n"),

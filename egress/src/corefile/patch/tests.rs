@@ -122,36 +122,6 @@ fn a_line_in_a_snippet_or_to_another_reader_is_understood() {
 }
 
 #[test]
-fn odd_layouts_are_kept_and_come_back() {
-    const LINE: &str = "dnstap tcp://192.0.2.1:6000 full";
-    for (text, expected) in [
-        ("x.example\nwhoami\n", "x.example\nLINE\nwhoami\n"),
-        ("x.example", "x.example\n    LINE"),
-        ("x.example\n{\n}\n", "x.example\n{\n    LINE\n}\n"),
-        (". { whoami\n}\n", ". {\n    LINEBREAKS\n whoami\n}\n"),
-        (
-            ".:53 { }\n.:54 {\twhoami # here\n\tlog\n}\n",
-            ".:53 {\n    LINEBREAKS\n }\n.:54 {\n\tLINEBREAKS\n\twhoami # here\n\tlog\n}\n",
-        ),
-        (". {\r\n  log\r\n}\r\n", ". {\r\n  LINE\r\n  log\r\n}\r\n"),
-        (". { }\r\n", ". {\r\n    LINEBREAKS\r\n }\r\n"),
-        (".:53 {\n}\n", ".:53 {\n    LINE\n}\n"),
-    ] {
-        let expected = expected.replace("LINE", LINE).replace("BREAKS", BREAKS);
-        let with = added(text, &line(None));
-        assert_eq!(with, expected);
-        let second = Line {
-            endpoint: "tcp://192.0.2.2:6000".to_owned(),
-            extra: Some("x".to_owned()),
-        };
-        for lines in [[&line(None), &second], [&second, &line(None)]] {
-            let both = added(&added(text, lines[0]), lines[1]);
-            assert_eq!(remove(&both, None, &Imports::Unknown).unwrap(), text);
-        }
-    }
-}
-
-#[test]
 fn what_hides_names_or_cannot_be_seen_is_told_with_its_line() {
     let text = ". {\n  autopath @kubernetes\n  rewrite name a b\n  cache {\n    serve_stale\n  }\n  import custom/*.override\n  dnstap listen tcp://192.0.2.1:6000 full\n}\n";
     let found = findings(text, &[]);

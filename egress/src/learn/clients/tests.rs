@@ -1,6 +1,5 @@
 use std::collections::BTreeSet;
 
-use runtime::store::ObjectKey;
 use serde_json::json;
 
 use super::*;
@@ -62,27 +61,6 @@ fn short_pod_that_is_first_seen_when_it_has_ended_counts() {
     clients.apply(Event::Applied(ended));
     assert!(clients.pods.is_empty(), "another pod may get its address");
     assert_eq!(names(clients.window).len(), 1);
-}
-
-#[test]
-fn address_of_a_deleted_pod_is_no_longer_of_the_namespace() {
-    let mut clients = Clients::of(Vec::new());
-    let running = pod("a", Some("10.0.0.5"), "Running");
-    let key = ObjectKey::of(&running);
-    clients.apply(Event::Synced(vec![running]));
-    assert_eq!(clients.pods.len(), 1);
-    clients.apply(Event::Deleted(key));
-    assert!(clients.pods.is_empty());
-}
-
-#[test]
-fn so_many_answers_wait_and_the_oldest_go() {
-    let mut clients = Clients::of(Vec::new());
-    for i in 0..MOST_WAITING + 10 {
-        clients.add(answer(&format!("n{i}.test"), "10.0.0.5"));
-    }
-    assert_eq!(clients.waiting.len(), MOST_WAITING);
-    assert_eq!(clients.waiting[0].1.name, "n10.test");
 }
 
 #[test]

@@ -318,18 +318,3 @@ async fn free_lease_goes_to_the_standby_that_reported_most_dns_servers() {
         assert_eq!(server.holder(), first);
     }
 }
-
-#[tokio::test(start_paused = true)]
-async fn malformed_reports_count_as_none() {
-    let server = Server::default();
-    server.renew("dead", SignedDuration::ZERO);
-    let mut lease = server.lease().unwrap();
-    let annotations = lease.metadata.annotations.get_or_insert_default();
-    annotations.insert(
-        "egress-by-name/dns-servers".to_owned(),
-        "{\"a\": 7".to_owned(),
-    );
-    server.put(lease);
-    let mut us = Replica::start(&server, "us", 0);
-    us.leads(true).await;
-}

@@ -76,15 +76,10 @@ async fn until_end_or_signal(policies: bool, keep: bool) -> ExitCode {
 }
 
 async fn a_signal() {
-    let [mut interrupt, mut terminate, mut hangup] = [
-        SignalKind::interrupt(),
-        SignalKind::terminate(),
-        SignalKind::hangup(),
-    ]
-    .map(|kind| signal(kind).expect("signals can be caught"));
+    let [mut interrupt, mut terminate] = [SignalKind::interrupt(), SignalKind::terminate()]
+        .map(|kind| signal(kind).expect("signals can be caught"));
     select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
     }
 }

@@ -1,9 +1,9 @@
-//! The tour of `--policies`: from DNS answers to NetworkPolicies, in a folder and without OVN. The output has at most 60 lines.
+//! The tour of `--policies`: from DNS answers to NetworkPolicies, in a folder and without OVN. The output has at most 50 lines.
 
 use std::{collections::BTreeSet, fs, net::IpAddr, path::PathBuf, time::Duration};
 
 use hickory_proto::rr::RecordType;
-use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicyEgressRule};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use tests::{
     coredns::{CoreDns, free_port},
     programs::Program,
@@ -15,7 +15,7 @@ use tests::{
 use tokio::time::{Instant, interval, sleep, timeout};
 
 use crate::{
-    people::{egress, inspect},
+    people::{egress, place},
     stage::{INSPECT, TIMES, copy, examples, heading},
 };
 
@@ -43,11 +43,10 @@ struct Servers {
 /// Runs all steps; with `keep`, then runs until it is dropped.
 pub(crate) async fn run(keep: bool) {
     let begun = Instant::now();
-    let mut servers = Servers::start().await;
+    let servers = Servers::start().await;
     a_policy(&servers).await;
     a_wildcard(&servers).await;
     why(&servers).await;
-    a_restart(&mut servers).await;
     a_shorter_list(&servers).await;
     if keep {
         play(&servers).await
@@ -111,15 +110,12 @@ impl Servers {
             .join("partners.yaml")
     }
 
-    fn policy(&self) -> Option<NetworkPolicy> {
-        let text = fs::read_to_string(self.file("networkpolicies")).ok()?;
-        serde_saphyr::from_str(&text).ok()
-    }
-
     /// The addresses of the policy, if each of its rules has destinations.
     fn addresses(&self) -> Option<BTreeSet<IpAddr>> {
+        let text = fs::read_to_string(self.file("networkpolicies")).ok()?;
+        let policy: NetworkPolicy = serde_saphyr::from_str(&text).ok()?;
         let mut addresses = BTreeSet::new();
-        for rule in self.policy()?.spec?.egress? {
+        for rule in policy.spec?.egress? {
             for peer in rule.to? {
                 let block = peer.ip_block?;
                 let (address, _) = block.cidr.split_once('/')?;
@@ -140,17 +136,9 @@ impl Servers {
         arrived.expect("the policy has the address in time");
     }
 
-    /// Replaces a file as an editor does.
-    fn replace(&self, kind: &str, text: &str) {
-        let (file, new) = (self.file(kind), self.file(kind).with_extension("new"));
-        let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &file));
-        written.expect("the file is replaced");
-    }
-
     fn places(&self) -> [String; 4] {
-        let [collector, writer] = [&self.collector, &self.policy_writer].map(inspect);
-        let flags = ["--collector", "--policy-writer"].map(str::to_owned);
-        let [of_collector, of_writer] = flags;
+        let [of_collector, collector] = place("--collector", &self.collector);
+        let [of_writer, writer] = place("--policy-writer", &self.policy_writer);
         [of_collector, collector, of_writer, writer]
     }
 }
@@ -194,43 +182,17 @@ async fn why(servers: &Servers) {
     egress(&["explain", TRACKER], places, 3).await;
 }
 
-async fn a_restart(servers: &mut Servers) {
-    heading("5. Both programs are killed, and meanwhile a person lets everything pass");
-    let before = servers.addresses();
-    servers.collector.process().kill();
-    servers.policy_writer.process().kill();
-    let mut policy = servers.policy().expect("the policy");
-    let spec = policy.spec.get_or_insert_default();
-    spec.egress = Some(vec![NetworkPolicyEgressRule::default()]);
-    let text = serde_saphyr::to_string(&policy).expect("a manifest");
-    servers.replace("networkpolicies", &text);
-    println!("  kill -9, and `egress: [{{}}]` in the policy");
-    let since = Instant::now();
-    servers.policy_writer.restart().await;
-    servers.collector.restart().await;
-    eventually("the policy is put right", async || {
-        let addresses = servers.addresses();
-        let is_right = addresses == before;
-        is_right
-            .then_some(())
-            .ok_or_else(|| format!("{addresses:?}"))
-    })
-    .await;
-    let count = before.map_or(0, |before| before.len());
-    let millis = since.elapsed().as_millis();
-    println!(
-        "  {millis} ms after the start it allows the same {count} addresses again, and nothing else."
-    );
-}
-
 async fn a_shorter_list(servers: &Servers) {
-    heading("6. A name leaves the list, and its addresses leave the policy");
+    heading("5. A name leaves the list, and its addresses leave the policy");
     let file = servers.file("dnsresolvers");
     let text = fs::read_to_string(&file).expect("the DNSResolver");
     let lines = text.lines().filter(|line| !line.contains("assets"));
     let shorter: Vec<_> = lines.collect();
     let since = Instant::now();
-    servers.replace("dnsresolvers", &shorter.join("\n"));
+    // As an editor does.
+    let new = file.with_extension("new");
+    let written = fs::write(&new, shorter.join("\n")).and_then(|()| fs::rename(&new, &file));
+    written.expect("the file is replaced");
     let www = servers.coredns.ask(WWW, RecordType::A).await.addresses();
     let www = BTreeSet::from_iter(www);
     eventually("the addresses leave", async || {

@@ -32,15 +32,6 @@ pub(crate) struct Stage {
     pub(crate) world: World,
 }
 
-/// A line of the table: a look-up, and the way of its addresses to their set.
-pub(crate) struct Arrival {
-    pub(crate) asked: String,
-    pub(crate) rule: String,
-    pub(crate) family: Family,
-    pub(crate) addresses: Vec<IpAddr>,
-    pub(crate) after: Duration,
-}
-
 impl Stage {
     /// Starts everything in a temporary folder, with copies of the files.
     pub(crate) async fn set() -> Self {
@@ -81,16 +72,16 @@ impl Stage {
                 after = after.max(seen.saturating_duration_since(reply.at));
             }
             times.extend(Some(after).filter(|after| !after.is_zero()));
-            let addresses = reply.addresses();
-            let (asked, rule) = (asked.to_owned(), rule.to_owned());
-            Arrival {
-                asked,
-                rule,
-                family,
-                addresses,
-                after,
-            }
-            .print();
+            let addresses = reply.addresses().into_iter();
+            let addresses: Vec<_> = addresses.map(|it| it.to_string()).collect();
+            let after = match after.as_secs_f64() * 1e3 {
+                0.0 => "before it".to_owned(),
+                millis => format!("{millis:.1} ms"),
+            };
+            println!(
+                "  {asked:<28} {rule:<24} {family:<4} {:<32} {after:>9}",
+                addresses.join(" "),
+            );
         }
         times
     }
@@ -149,33 +140,12 @@ impl Stage {
     }
 }
 
-impl Arrival {
-    /// Prints the heading of the table.
-    pub(crate) fn print_heading() {
-        println!(
-            "  {:<28} {:<24} {:<4} {:<32} {:>9}",
-            "looked up", "address set of", "", "addresses", "answer→row"
-        );
-    }
-
-    fn print(&self) {
-        let Self {
-            asked,
-            rule,
-            family,
-            addresses,
-            after,
-        } = self;
-        let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-        let after = match after.as_secs_f64() * 1e3 {
-            0.0 => "before it".to_owned(),
-            millis => format!("{millis:.1} ms"),
-        };
-        println!(
-            "  {asked:<28} {rule:<24} {family:<4} {:<32} {after:>9}",
-            addresses.join(" "),
-        );
-    }
+/// Prints the heading of the table of [`Stage::look_up`].
+pub(crate) fn table_heading() {
+    println!(
+        "  {:<28} {:<24} {:<4} {:<32} {:>9}",
+        "looked up", "address set of", "", "addresses", "answer→row"
+    );
 }
 
 /// A heading, bold on a terminal.

@@ -1,4 +1,4 @@
-//! The steps of the demo, in order. The output has at most 65 lines.
+//! The steps of the demo, in order. The output has at most 55 lines.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tests::wait::eventually;
 use tokio::time::{Instant, interval};
 
 use crate::{
-    people::{Task, dry_run, egress, inspect, page},
-    stage::{Arrival, Stage, heading},
+    people::{egress, page, place},
+    stage::{Stage, heading, table_heading},
 };
 
 const WWW: &str = "www.shop.example.";
@@ -35,8 +35,7 @@ pub(crate) async fn run(keep: bool) {
     why(&stage).await;
     an_address_changes(&stage).await;
     a_restart(&mut stage).await;
-    a_dry_run(&mut stage).await;
-    a_comparison(&stage).await;
+    egress(&["verify"], &of_writer(&stage), 2).await;
     if keep {
         play(&stage).await
     }
@@ -80,7 +79,7 @@ async fn exact_names(stage: &Stage) {
     ] {
         stage.seen(rule, family, address).await;
     }
-    Arrival::print_heading();
+    table_heading();
     stage.look_up(&[(WWW, WWW)]).await;
 }
 
@@ -113,9 +112,10 @@ async fn why(stage: &Stage) {
     let rows = northbound.sets(API, Family::V4).expect("an answer");
     let sets: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
     northbound.create_acl("allow", 10_000, &sets, false);
-    Task::ExplainName(API).show(stage, 3).await;
-    Task::ExplainName(TRACKER).show(stage, 2).await;
-    Task::ExplainAddress("192.0.2.20").show(stage, 5).await;
+    let collector = place("--collector", &stage.world.collector);
+    egress(&["explain", API], &collector, 3).await;
+    egress(&["explain", TRACKER], &collector, 2).await;
+    egress(&["explain", "192.0.2.20"], &of_writer(stage), 5).await;
 }
 
 async fn a_restart(stage: &mut Stage) {
@@ -156,37 +156,8 @@ async fn an_address_changes(stage: &Stage) {
     );
 }
 
-async fn a_dry_run(stage: &mut Stage) {
-    heading("7. What an ovn-writer would write, and whether the sets are right");
-    stage.world.ovn_writer.process().kill();
-    stage.edit_zone(API, "192.0.2.20", "192.0.2.21").await;
-    println!("  The ovn-writer is killed, and {API} gets 192.0.2.21:");
-    dry_run(stage, API, "192.0.2.21").await;
-    stage.world.ovn_writer.restart().await;
-    stage.world.ovn_writer.ready().await;
-    stage.seen(API, Family::V4, "192.0.2.21").await;
-    Task::Verify.show(stage, 2).await;
-}
-
-async fn a_comparison(stage: &Stage) {
-    heading("8. Which names of this tour the rules of team-a would not pass");
-    let file = stage.world.store.egress_firewall("team-a");
-    let file = format!("--file={}", file.display());
-    let clients = ["learn", "--client=127.0.0.1", "--for=2s", &file];
-    let places = [format!("--collector={}", inspect(&stage.world.collector))];
-    let pods = async {
-        let mut ticks = interval(Duration::from_millis(200));
-        loop {
-            ticks.tick().await;
-            for name in [WWW, API, STATUS, TRACKER].iter().chain(&UNDER_ASSETS) {
-                stage.world.coredns.ask(name, RecordType::A).await;
-            }
-        }
-    };
-    tokio::select! {
-        () = egress(&clients, &places, 5) => {}
-        () = pods => {}
-    }
+fn of_writer(stage: &Stage) -> [String; 2] {
+    place("--ovn-writer", &stage.world.ovn_writer)
 }
 
 /// How many addresses each name has.
@@ -212,11 +183,12 @@ async fn play(stage: &Stage) -> ! {
         dns.ip(),
         dns.port()
     );
+    let collector = place("--collector", &world.collector).join(" ");
+    println!("  target/debug/egress explain new.assets.shop.example {collector}");
     println!(
-        "  {}",
-        Task::ExplainName("new.assets.shop.example").shown(stage)
+        "  target/debug/egress verify {}",
+        of_writer(stage).join(" ")
     );
-    println!("  {}", Task::Verify.shown(stage));
     println!(
         "  $EDITOR {}     # add a rule",
         world.store.egress_firewall("team-a").display()

@@ -1,7 +1,5 @@
 //! The chart's rights and admission policies for the policy-writer.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::{
     Api, Client, ResourceExt,
@@ -20,6 +18,7 @@ use super::{
     kinds::define,
     world::{NAMES, TEAM, World},
 };
+use crate::rbac::allowed;
 
 /// The largest roles that any values produce.
 const FLAGS: [&str; 6] = [
@@ -32,7 +31,7 @@ const FLAGS: [&str; 6] = [
 ];
 
 /// Installs rights and admission policies in the namespace of the names, and starts a policy-writer as its account.
-pub(super) async fn install(world: &World) -> Program {
+async fn install(world: &World) -> Program {
     let server = &world.server;
     server.make_namespace("ovn-kubernetes").await;
     server
@@ -66,29 +65,6 @@ fn rendered() -> Vec<kube::api::DynamicObject> {
     chart::render(NAMES, &FLAGS)
 }
 
-/// (verb, resource) of the roles of the account.
-fn allowed() -> BTreeSet<(String, String)> {
-    let roles = rendered();
-    let roles = roles.iter().filter(|it| {
-        it.name_any().starts_with(POLICY_WRITER) && ["Role", "ClusterRole"].contains(&kind_of(it))
-    });
-    let mut allowed = BTreeSet::new();
-    for role in roles {
-        for rule in role.data["rules"].as_array().unwrap() {
-            let texts =
-                |key: &str| -> Vec<String> { serde_json::from_value(rule[key].clone()).unwrap() };
-            for resource in texts("resources") {
-                allowed.extend(
-                    texts("verbs")
-                        .into_iter()
-                        .map(|verb| (verb, resource.clone())),
-                );
-            }
-        }
-    }
-    allowed
-}
-
 fn policy(owner: Option<Value>, egress: Value) -> NetworkPolicy {
     serde_json::from_value(json!({
         "apiVersion": "networking.k8s.io/v1",
@@ -104,12 +80,18 @@ async fn client_of(server: &ApiServer) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_account_has_the_rights_that_it_uses_and_no_others() {
+async fn account_has_the_rights_it_uses_and_policies_bound_it() {
     let mut world = World::start(&[]).await;
     world.program.process().kill();
     define(&world, "networksets.crd.projectcalico.org.yaml").await;
     let program = install(&world).await;
     program.ready().await;
+    all_rights_are_used(&world).await;
+    policies_bound_the_account(&world).await;
+    author_without_the_right_to_sets_gets_none(&world).await;
+}
+
+async fn all_rights_are_used(world: &World) {
     world
         .resolver("a", json!({"domainList": ["www.example.com"]}))
         .await;
@@ -144,7 +126,7 @@ async fn the_account_has_the_rights_that_it_uses_and_no_others() {
     world
         .resolver("b", json!({"domainList": ["www.example.com"]}))
         .await;
-    let allowed = allowed();
+    let allowed = allowed(&rendered(), POLICY_WRITER);
     eventually("all of it is used", async || {
         let asked = world.server.asked_by(&user);
         let beyond: Vec<_> = asked.difference(&allowed).collect();
@@ -169,18 +151,14 @@ async fn the_account_has_the_rights_that_it_uses_and_no_others() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn admission_policies_bound_the_account_and_the_writers_of_ip_maps() {
-    let mut world = World::start(&[]).await;
-    world.program.process().kill();
-    let _program = install(&world).await;
+/// And the writers of IPMaps.
+async fn policies_bound_the_account(world: &World) {
     world
-        .resolver("a", json!({"domainList": ["www.example.com"]}))
+        .resolver("c", json!({"domainList": ["www.example.com"]}))
         .await;
-    world.answer("www.example.com.", &["192.0.2.1"]).await;
-    world.has("a", &["192.0.2.1"]).await;
-    let uid = world.api::<DnsResolver>().get("a").await.unwrap().uid();
-    let owner = |controller: bool| json!({"apiVersion": "dns.k8s.delta10.nl/v1alpha1", "kind": "DNSResolver", "name": "a", "uid": uid, "controller": controller});
+    world.has("c", &["192.0.2.2"]).await;
+    let uid = world.api::<DnsResolver>().get("c").await.unwrap().uid();
+    let owner = |controller: bool| json!({"apiVersion": "dns.k8s.delta10.nl/v1alpha1", "kind": "DNSResolver", "name": "c", "uid": uid, "controller": controller});
     let to = json!([{"to": [{"ipBlock": {"cidr": "192.0.2.1/32"}}]}]);
     let account: Api<NetworkPolicy> = Api::namespaced(client_of(&world.server).await, TEAM);
     let params = PostParams::default();
@@ -261,8 +239,8 @@ async fn admission_policies_bound_the_account_and_the_writers_of_ip_maps() {
         }
     })
     .await;
-    maps.delete("a", &DeleteParams::default()).await.unwrap();
-    world.has("a", &["192.0.2.1"]).await;
+    maps.delete("c", &DeleteParams::default()).await.unwrap();
+    world.has("c", &["192.0.2.2"]).await;
 }
 
 /// A client with the rights of a tenant in its namespace: to DNSResolvers, and to these NetworkSets.
@@ -296,15 +274,10 @@ async fn tenant(world: &World, name: &str, sets: &str) -> Client {
     Client::try_from(config).unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_author_without_the_right_to_network_sets_gets_none() {
+async fn author_without_the_right_to_sets_gets_none(world: &World) {
     const WORDS: &str = "may not ask for generateType CalicoNetworkSet";
-    let mut world = World::start(&[]).await;
-    world.program.process().kill();
-    define(&world, "networksets.crd.projectcalico.org.yaml").await;
-    let _program = install(&world).await;
     let apis = async |name: &str, sets: &str| -> Api<DnsResolver> {
-        Api::namespaced(tenant(&world, name, sets).await, TEAM)
+        Api::namespaced(tenant(world, name, sets).await, TEAM)
     };
     let without = apis("without", "example.com").await;
     let resolver = |name: &str, kind: &str, domain: &str| -> DnsResolver {
@@ -317,19 +290,19 @@ async fn an_author_without_the_right_to_network_sets_gets_none() {
     let params = PostParams::default();
     // A new admission policy takes a moment.
     eventually("a tenant is refused", async || {
-        let wanted = resolver("a", "CalicoNetworkSet", "www.example.com");
+        let wanted = resolver("d", "CalicoNetworkSet", "www.example.com");
         match without.create(&params, &wanted).await {
             Err(error) if error.to_string().contains(WORDS) => Ok(()),
             Err(error) => Err(error.to_string()),
             Ok(_) => {
-                let deleted = without.delete("a", &DeleteParams::default()).await;
+                let deleted = without.delete("d", &DeleteParams::default()).await;
                 deleted.map(drop).unwrap();
                 Err("it was admitted".to_owned())
             }
         }
     })
     .await;
-    let of_policy = resolver("a", "NetworkPolicy", "www.example.com");
+    let of_policy = resolver("d", "NetworkPolicy", "www.example.com");
     without.create(&params, &of_policy).await.unwrap();
     let merge = async |api: &Api<DnsResolver>, name: &str, patch: Value| {
         let params = kube::api::PatchParams::default();
@@ -338,7 +311,7 @@ async fn an_author_without_the_right_to_network_sets_gets_none() {
         patched.map(drop).map_err(|error| error.to_string())
     };
     let asks = json!({"spec": {"generateType": "CalicoNetworkSet"}});
-    let refused = merge(&without, "a", asks.clone()).await.unwrap_err();
+    let refused = merge(&without, "d", asks).await.unwrap_err();
     assert!(refused.contains(WORDS), "{refused}");
 
     // The right to the sets of either group is enough.

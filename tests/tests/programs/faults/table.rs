@@ -73,18 +73,18 @@ pub(super) const TABLE: &[Fault] = &[
     Fault {
         fault: "name that no rule can have",
         about: "a_b.example.com",
-        check: "✗ Rules and names: EgressFirewall team/default: 2 rules have no effect…\"a_b.example.com\" (label",
+        check: "✗ Rules and names: EgressFirewall team/default: 3 rules have no effect…\"a_b.example.com\" (label",
         list: "! problems of the collector: …; egress check names them",
         explain: "- a rule of team/default has it, but has no effect: \"a_b.example.com\" (label",
-        page: "EgressFirewall team/default: 2 rules have no effect…\"a_b.example.com\" (label",
+        page: "EgressFirewall team/default: 3 rules have no effect…\"a_b.example.com\" (label",
     },
     Fault {
         fault: "address in place of a name",
         about: "192.0.2.7",
-        check: "✗ Rules and names: EgressFirewall team/default: 2 rules have no effect…\"192.0.2.7\" (it is an address: use cidrSelector)",
+        check: "✗ Rules and names: EgressFirewall team/default: 3 rules have no effect…\"192.0.2.7\" (it is an address: use cidrSelector)",
         list: "! problems of the collector: …; egress check names them",
         explain: "- a rule of team/default has it, but has no effect: \"192.0.2.7\" (it is an address: use cidrSelector)",
-        page: "EgressFirewall team/default: 2 rules have no effect…\"192.0.2.7\" (it is an address: use cidrSelector)",
+        page: "EgressFirewall team/default: 3 rules have no effect…\"192.0.2.7\" (it is an address: use cidrSelector)",
     },
     Fault {
         fault: "set without a rule",
@@ -125,18 +125,18 @@ pub(super) const TABLE: &[Fault] = &[
         ..THERE
     },
     Fault {
-        fault: "no dnstap line in one CoreDNS",
-        check: "✗ dnstap streams: DNS server 127.0.0.1:…: flush.example.com.: no stream for 30 s, though it answers",
-        list: "! problems of the collector: 1; egress check names them",
-        page: "DNS server 127.0.0.1:…: flush.example.com.: no stream for 30 s, though it answers",
-        ..THERE
-    },
-    Fault {
         fault: "ovn-writer down",
         check: "? ovn-writers: no answer of the ovn-writer tcp://127.0.0.1:…: Connection refused (os error 111); does it run with --inspect",
         list: "? the ovn-writer tcp://127.0.0.1:…does not answer: Connection refused",
         explain: "? the ovn-writer tcp://127.0.0.1:…does not answer: Connection refused",
         page: "Err(…Connection refused",
+        ..THERE
+    },
+    Fault {
+        fault: "no dnstap line in one CoreDNS",
+        check: "✗ dnstap streams: DNS server 127.0.0.1:…: flush.example.com.: no stream for 30 s, though it answers",
+        list: "! problems of the collector: 1; egress check names them",
+        page: "DNS server 127.0.0.1:…: flush.example.com.: no stream for 30 s, though it answers",
         ..THERE
     },
     Fault {

@@ -2,10 +2,10 @@
 
 use std::{fs, net::SocketAddr};
 
-use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams},
+    api::{ListParams, Patch, PatchParams},
 };
 use proto::api::EgressFirewall;
 use serde::de::DeserializeOwned;
@@ -90,17 +90,7 @@ async fn connectivity_test_reaches_what_is_allowed_and_leaves_nothing() {
     assert_eq!(names, ["www.example.com", "*.w.example.com"]);
     let denied: Vec<_> = rules.filter_map(|it| it.cidr_selector).collect();
     assert_eq!(denied, ["0.0.0.0/0", "::/0"]);
-    // A cluster's controller makes the account of each namespace.
-    let account = ServiceAccount {
-        metadata: ObjectMeta {
-            name: Some("default".to_owned()),
-            ..ObjectMeta::default()
-        },
-        ..ServiceAccount::default()
-    };
-    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &namespace);
-    let made = accounts.create(&PostParams::default(), &account).await;
-    made.unwrap();
+    server.make_account(&namespace, "default").await;
     let firewalls: Api<EgressFirewall> = Api::namespaced(client.clone(), &namespace);
     let applied = json!({"status": "EgressFirewall Rules applied"});
     set_status(&firewalls, "default", applied).await;

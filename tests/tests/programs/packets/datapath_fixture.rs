@@ -61,7 +61,7 @@ pub(crate) struct DatapathFixture {
     pub(crate) pod: Pod,
     pub(crate) northbound: Northbound,
     pub(crate) store: Store,
-    network: Network,
+    _network: Network,
     pub(crate) workdir: Workdir,
 }
 
@@ -120,17 +120,9 @@ impl DatapathFixture {
             pod,
             northbound,
             store,
-            network,
+            _network: network,
             workdir,
         })
-    }
-
-    /// Restarts the collector with other flags, and CoreDNS, which would otherwise redial it only after 10 seconds.
-    pub(crate) async fn restart_collector(&mut self, flags: &[&str]) {
-        self.collector.process().kill();
-        self.collector = start_asking(&self.workdir, &self.store, &self.network, flags).await;
-        self.collector.ready().await;
-        self.coredns.restart().await;
     }
 
     /// Restarts CoreDNS with another `forward` line.

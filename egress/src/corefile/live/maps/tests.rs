@@ -25,63 +25,6 @@ fn maps(corefile: &str, custom: &[(&str, &str)]) -> Maps {
     }
 }
 
-/// With both lines. A second time changes nothing, and the removal undoes it.
-fn patched(maps: &Maps) -> Maps {
-    let lines = [line(1), line(2)];
-    let with = maps.patched(&lines, &scope(), false).unwrap();
-    assert_eq!(with.patched(&lines, &scope(), false).unwrap(), with);
-    assert_eq!(with.patched(&lines, &scope(), true).unwrap(), *maps);
-    with
-}
-
-#[test]
-fn a_corefile_of_its_own_gets_the_lines() {
-    let before = maps(
-        ".:53 {\n    errors\n}\n",
-        &[("unused.server", "corp.example {\n}\n")],
-    );
-    let with = patched(&before);
-    assert_eq!(
-        with.corefile(),
-        ".:53 {\n    dnstap tcp://192.0.2.1:6000 full\n    dnstap tcp://192.0.2.2:6000 full\n    errors\n}\n"
-    );
-    let diff = before.diff(&with, "kube-system", "coredns");
-    assert!(
-        diff.starts_with("--- kube-system/coredns Corefile\n"),
-        "{diff}"
-    );
-    assert!(
-        diff.contains("\n+    dnstap tcp://192.0.2.1:6000 full\n"),
-        "{diff}"
-    );
-    assert_eq!(with.diff(&with, "kube-system", "coredns"), "");
-}
-
-#[test]
-fn a_corefile_that_imports_custom_keys_stays() {
-    let both = "dnstap tcp://192.0.2.1:6000 full\ndnstap tcp://192.0.2.2:6000 full\n";
-    for (pattern, key) in [
-        ("custom/*.override", "egress-by-name.override"),
-        ("/etc/coredns/custom/*.override", "egress-by-name.override"),
-        ("custom/*.include", "egress-by-name.include"),
-    ] {
-        let corefile = AKS.replace("custom/*.override", pattern);
-        let corp = (
-            "corp.server",
-            "corp.example:53 {\n  forward . 192.0.2.9\n}\n",
-        );
-        let before = maps(&corefile, &[corp, ("log.override", "log\n")]);
-        let with = patched(&before);
-        assert_eq!(with.main, before.main);
-        assert_eq!(with.custom[key], both);
-        let corp = &with.custom["corp.server"];
-        assert!(
-            corp.starts_with("corp.example:53 {\n  dnstap tcp://192.0.2.1"),
-            "{corp}"
-        );
-    }
-}
-
 #[test]
 fn a_line_in_another_key_is_enough() {
     let before = maps(

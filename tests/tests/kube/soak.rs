@@ -1,3 +1,0 @@
-//! Long versions of tests.
-
-mod large_objects;
