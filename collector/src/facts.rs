@@ -7,8 +7,6 @@ mod capture;
 pub mod captures;
 mod explain;
 mod problems;
-#[cfg(test)]
-mod tests;
 
 use std::{sync::Arc, time::Duration};
 

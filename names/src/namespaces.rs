@@ -44,19 +44,3 @@ impl Namespaces {
         self.0.read().names.get(place).cloned().unwrap_or_default()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn namespace_has_one_number_and_its_name() {
-        let namespaces = Namespaces::default();
-        assert_eq!(namespaces.known("team"), None);
-        let [team, other] = ["team", "other"].map(|it| namespaces.number(it));
-        assert_ne!(team, other);
-        assert_eq!(namespaces.number("team"), team);
-        assert_eq!(namespaces.known("other"), Some(other));
-        assert_eq!(&*namespaces.name(team), "team");
-    }
-}

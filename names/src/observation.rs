@@ -94,26 +94,3 @@ impl Provenance {
         self.0.checked_sub(Self::STREAM.0 + 1).map(usize::from)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_peer_that_has_a_number_is_told_from_all_other_sources() {
-        for number in [0, 1, Provenance::PEERS - 1] {
-            assert_eq!(Provenance::peer(number).number(), Some(number));
-        }
-        for number in [Provenance::PEERS, usize::MAX] {
-            assert_eq!(Provenance::peer(number), Provenance::STREAM);
-        }
-        for source in [
-            Provenance::STATUS,
-            Provenance::LOOKUP,
-            Provenance::REMEMBERED,
-            Provenance::STREAM,
-        ] {
-            assert_eq!(source.number(), None);
-        }
-    }
-}

@@ -5,7 +5,6 @@ use std::{net::IpAddr, time::Duration};
 use proto::api::{DnsName, DnsNameResolverStatus, Family};
 use proto::timestamp::Timestamp;
 
-mod absences;
 mod eviction_order;
 mod found;
 mod limits;
@@ -16,7 +15,7 @@ use super::{
     Admitted, Eviction, FamilyResult, Limits, LookupSummary, NameState, StatusUpdate, Stored,
     UpdateEffect, limits::STORED_SURPLUS,
 };
-use crate::{FamilyOutcome, LookupResult, NoAddress, failure::Failure, observation::Observation};
+use crate::{failure::Failure, observation::Observation};
 
 pub(super) const T0: i64 = 1_800_000_000_000;
 
@@ -221,22 +220,4 @@ fn answer_that_is_over_shows_that_its_name_is_in_use() {
         let next = known.state.list().next_lookup(&name, &known.limits);
         assert_eq!(next.is_some(), is_seen);
     }
-}
-
-#[test]
-fn failure_of_one_family_is_the_reason_beside_no_data() {
-    let result = |v4, v6| LookupResult {
-        name: DnsName::parse("www.example.com").unwrap(),
-        started: at(0.0),
-        finished: at(0.0),
-        is_unresponsive: false,
-        v4,
-        v6,
-    };
-    let failed = || FamilyOutcome::Failed(Failure::Timeout);
-    let reason = Some(NoAddress::Failed(Failure::Timeout));
-    assert_eq!(result(failed(), FamilyOutcome::NoData).no_address(), reason);
-    assert_eq!(result(FamilyOutcome::NoData, failed()).no_address(), reason);
-    let inconclusive = result(failed(), FamilyOutcome::Inconclusive);
-    assert_eq!(inconclusive.no_address(), Some(NoAddress::Inconclusive));
 }

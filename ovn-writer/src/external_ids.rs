@@ -119,31 +119,3 @@ pub(crate) fn distinct<T: Ord>(mut elements: Vec<T>) -> Result<Vec<T>, ColumnPro
         Err(ColumnProblem::Duplicate)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_of_every_length_are_kept() {
-        let lengths = [0, 1, 249, 250, 251, 255, 256, 70_000];
-        let texts: Vec<_> = lengths.map(|length| "x".repeat(length)).into();
-        let values: Vec<_> = COMMON
-            .into_iter()
-            .chain(texts.iter().map(String::as_str))
-            .collect();
-        for one in &values {
-            for other in &values {
-                let pairs = [("a", *one), ("c", *other)];
-                let mut kept = Kept::<3>::default();
-                kept.modify(&["a", "b", "c"], Datum::string_map(pairs))
-                    .unwrap();
-                let expected = [Some(*one), None, Some(*other)];
-                assert_eq!([kept.get(0), kept.get(1), kept.get(2)], expected);
-                kept.modify(&["a", "b", "c"], Datum::string_map(pairs))
-                    .unwrap();
-                assert_eq!(kept, Kept::default());
-            }
-        }
-    }
-}

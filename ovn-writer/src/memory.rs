@@ -54,7 +54,7 @@ mod tests {
             limit_in(root, "0::/system.slice/x.service\n"),
             Some(1 << 20)
         );
-        // Control groups, version 1.
+        // Control groups, version 1, as in old kernels.
         let first = "5:devices:/\n4:cpu,memory:/docker/x\n0::/unknown\n";
         fs::remove_file(root.join("memory.max")).unwrap();
         assert_eq!(limit_in(root, first), None);

@@ -207,34 +207,6 @@ mod tests {
     }
 
     #[test]
-    fn column_type_of_schema_depends_on_bounds() {
-        let string = BaseType::String;
-        for (kind, expected) in [
-            (json!("string"), Some(ColumnType::One(string))),
-            (
-                json!({"key": {"type": "string"}}),
-                Some(ColumnType::One(string)),
-            ),
-            (
-                json!({"key": "string", "min": 0}),
-                Some(ColumnType::Optional(string)),
-            ),
-            (
-                json!({"key": "string", "min": 0, "max": "unlimited"}),
-                Some(STRINGS),
-            ),
-            (
-                json!({"key": "string", "value": "string", "min": 0, "max": "unlimited"}),
-                Some(ColumnType::Map(string, string)),
-            ),
-            (json!({"key": "string", "value": "string", "min": 0}), None),
-            (json!("colour"), None),
-        ] {
-            assert_eq!(ColumnType::of(&kind), expected, "{kind}");
-        }
-    }
-
-    #[test]
     fn columns_of_missing_table_are_none_if_all_optional() {
         const WANTED: &[Column] = &[Column::optional("title", STRINGS)];
         assert_eq!(schema().columns("Magazine", WANTED), Ok(None));

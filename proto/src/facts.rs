@@ -206,6 +206,3 @@ impl Answer for Verification {
         &self.head
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -5,7 +5,7 @@
 //! again with its length, then its type and its fields.
 //!
 //! - [`parse()`] reads one frame from the front of a buffer, in place, and allocates nothing for a data frame.
-//! - [`ReaderHandshake`] and [`WriterHandshake`] are the two roles of the protocol, as state machines without IO.
+//! - [`ReaderHandshake`] is the role of the reader in the protocol, as a state machine without IO.
 //! - [`StreamReader`] joins the two for a reader that parses its own buffer, and knows the offset of each error.
 //! - [`Codec`] is the same framing as a `tokio_util` decoder and encoder, for code without hard performance needs. The
 //!   example `read_dnstap` reads a DNS server's dnstap with it, in fifteen lines.
@@ -30,7 +30,7 @@ mod tests;
 pub use codec::{Codec, Frame};
 pub use control::{Control, ControlKind};
 pub use error::{EncodeError, Error, FrameError, FrameErrorKind};
-pub use handshake::{Action, HandshakeError, Phase, ReaderHandshake, WriterHandshake};
+pub use handshake::{Action, HandshakeError, Phase, ReaderHandshake};
 pub use parse::{FrameRef, Parsed, encode_data, parse};
 pub use reader::{Step, StreamReader};
 

@@ -177,77 +177,69 @@ fn endpoints(slice: &EndpointSlice) -> impl Iterator<Item = (IpAddr, Conditions)
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeSet;
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn slice(name: &str, value: serde_json::Value) -> EndpointSlice {
-        let mut slice: EndpointSlice = serde_json::from_value(value).unwrap();
+    /// Endpoints in this condition, as the API has them.
+    pub(crate) fn listed(addresses: &[&str], terminating: bool) -> Option<Endpoints> {
+        let conditions = Conditions {
+            ready: false,
+            serving: !terminating,
+            terminating,
+        };
+        let all = addresses.iter().map(|it| (it.parse().unwrap(), conditions));
+        Some(Arc::new(all.collect()))
+    }
+
+    fn slice(name: &str, endpoint: Value, ports: &Value) -> EndpointSlice {
+        let slice = json!({"addressType": "IPv4", "endpoints": [endpoint], "ports": ports});
+        let mut slice: EndpointSlice = serde_json::from_value(slice).unwrap();
         slice.metadata.name = Some(name.to_owned());
         slice
     }
 
-    fn of(name: &str, address: &str, conditions: serde_json::Value) -> EndpointSlice {
-        slice(
-            name,
-            json!({
-                "addressType": "IPv4",
-                "endpoints": [{ "addresses": [address], "conditions": conditions }],
-                "ports": [
-                    { "name": "dns", "port": 5353, "protocol": "UDP" },
-                    { "name": "dns-tcp", "port": 5353, "protocol": "TCP" },
-                    { "name": "metrics", "port": 9153, "protocol": "TCP" },
-                ],
-            }),
-        )
+    fn of(name: &str, address: &str, conditions: Value) -> EndpointSlice {
+        let ports = json!([{ "name": "dns", "port": 5353, "protocol": "UDP" }]);
+        let endpoint = json!({ "addresses": [address], "conditions": conditions });
+        slice(name, endpoint, &ports)
     }
 
     #[test]
-    fn only_the_dns_port_over_udp_of_an_address_counts() {
-        let found = dns_servers(&of("a", "10.0.0.1", json!({})));
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].0, "10.0.0.1:5353".parse().unwrap());
-        let v6 = dns_servers(&of("a", "fd00::1", json!({})));
-        assert_eq!(v6[0].0, "[fd00::1]:5353".parse().unwrap());
-        assert_eq!(dns_servers(&of("a", "www.example.com", json!({}))), []);
-        for port in [
-            json!({}),
-            json!({ "name": "dns", "port": 0, "protocol": "UDP" }),
+    fn dns_port_over_udp_or_the_only_udp_port_counts() {
+        let port = |name, port, protocol| json!({"name": name, "port": port, "protocol": protocol});
+        for (address, ports, expected) in [
+            (
+                "10.0.0.1",
+                json!([
+                    port("dns", 5353, "UDP"),
+                    port("dns-tcp", 5354, "TCP"),
+                    port("quic", 9153, "UDP"),
+                ]),
+                Some("10.0.0.1:5353"),
+            ),
+            (
+                "fd00::1",
+                json!([port("tcp-53", 53, "TCP"), port("udp-53", 54, "UDP")]),
+                Some("[fd00::1]:54"),
+            ),
+            (
+                "10.0.0.1",
+                json!([port("quic", 1, "UDP"), port("udp-53", 2, "UDP")]),
+                None,
+            ),
+            ("www.example.com", json!([port("dns", 53, "UDP")]), None),
+            ("10.0.0.1", json!([port("dns", 0, "UDP")]), None),
+            ("10.0.0.1", json!([{}]), None),
         ] {
-            let slice = slice(
-                "a",
-                json!({ "addressType": "IPv4", "endpoints": [{ "addresses": ["10.0.0.1"] }], "ports": [port] }),
-            );
-            assert_eq!(dns_servers(&slice), []);
+            let found = dns_servers(&slice("a", json!({ "addresses": [address] }), &ports));
+            let found: Vec<_> = found.iter().map(|(it, _)| *it).collect();
+            let expected = expected.map(|it| it.parse().unwrap());
+            assert_eq!(found, Vec::from_iter(expected), "{ports}");
         }
-    }
-
-    #[test]
-    fn the_only_udp_port_is_that_of_dns_whatever_its_name() {
-        let of = |names: &[&str]| {
-            let ports = names.iter().zip(53..).map(|(name, port)| {
-                let protocol = if name.starts_with("tcp") {
-                    "TCP"
-                } else {
-                    "UDP"
-                };
-                json!({ "name": name, "port": port, "protocol": protocol })
-            });
-            let ports: Vec<_> = ports.collect();
-            let slice = slice(
-                "a",
-                json!({ "addressType": "IPv4", "endpoints": [{ "addresses": ["10.0.0.1"] }], "ports": ports }),
-            );
-            let found = dns_servers(&slice);
-            found.iter().map(|(it, _)| it.port()).collect::<Vec<_>>()
-        };
-        assert_eq!(of(&["tcp-53", "udp-53"]), [54]);
-        assert_eq!(of(&[""]), [53]);
-        assert_eq!(of(&["quic", "dns"]), [54]);
-        assert_eq!(of(&["quic", "udp-53"]), [0; 0]);
     }
 
     #[test]

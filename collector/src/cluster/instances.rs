@@ -83,23 +83,11 @@ async fn follow(
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
     use super::*;
-    use crate::cluster::endpoints::Conditions;
+    use crate::cluster::endpoints::tests::listed;
 
     fn address(last: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, last])
-    }
-
-    fn listed(of: &[u8]) -> Option<Endpoints> {
-        let conditions = Conditions {
-            ready: false,
-            serving: false,
-            terminating: true,
-        };
-        let all = of.iter().map(|last| SocketAddr::new(address(*last), 0));
-        Some(Arc::new(all.map(|it| (it, conditions)).collect()))
     }
 
     async fn has(queries: &OwnQueries, expected: &[u8]) {
@@ -116,16 +104,16 @@ mod tests {
         let own = [address(9)].into();
         let following = tokio::spawn(follow(found, networks, own, queries.clone()));
         has(&queries, &[9]).await;
-        listing.send_replace(listed(&[1, 2]));
+        listing.send_replace(listed(&["10.0.0.1:0", "10.0.0.2:0"], true));
         has(&queries, &[1, 2, 9]).await;
-        listing.send_replace(listed(&[2, 3]));
+        listing.send_replace(listed(&["10.0.0.2:0", "10.0.0.3:0"], true));
         has(&queries, &[1, 2, 3, 9]).await;
         tokio::time::sleep(LINGER).await;
         has(&queries, &[2, 3, 9]).await;
         // An instance that comes back no longer expires.
-        listing.send_replace(listed(&[2]));
+        listing.send_replace(listed(&["10.0.0.2:0"], true));
         has(&queries, &[2, 3, 9]).await;
-        listing.send_replace(listed(&[2, 3]));
+        listing.send_replace(listed(&["10.0.0.2:0", "10.0.0.3:0"], true));
         tokio::time::sleep(LINGER * 2).await;
         has(&queries, &[2, 3, 9]).await;
         drop(listing);

@@ -86,67 +86,48 @@ fn default_subnets(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
-    fn networks(annotation: Option<&str>, spec: Value) -> Vec<String> {
-        let annotations =
-            annotation.map(|text| json!({ "k8s.ovn.org/node-subnets": text, "other": "x" }));
-        let node: NodeNetworks = serde_json::from_value(json!({
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": { "name": "a", "resourceVersion": "7", "annotations": annotations, "labels": { "a": "b" } },
-            "spec": spec,
-            "status": { "images": [{ "names": ["x"], "sizeBytes": 1 }] },
-        }))
-        .unwrap();
-        assert_eq!(node.meta().name.as_deref(), Some("a"));
-        assert_eq!(node.meta().resource_version.as_deref(), Some("7"));
-        assert_eq!(node.meta().labels, None);
-        let networks = node.networks().into_iter();
-        networks
-            .map(|(purpose, net)| {
-                assert_eq!(purpose, Purpose::Pods);
-                net.to_string()
-            })
-            .collect()
-    }
-
     #[test]
-    fn node_has_addresses_inside_and_outside_the_cluster() {
-        let node: NodeNetworks = serde_json::from_value(json!({
-            "metadata": { "name": "a" },
-            "spec": { "podCIDRs": ["10.244.1.0/24"] },
-            "status": {
-                "addresses": [
-                    { "type": "Hostname", "address": "192.0.2.99" },
-                    { "type": "InternalIP", "address": "192.0.2.1" },
-                    { "type": "InternalIP", "address": "2001:db8::1" },
-                    { "type": "InternalIP", "address": "x" },
-                    { "type": "InternalDNS", "address": "a.example" },
-                    { "type": "ExternalIP", "address": "203.0.113.1" },
-                ],
-            },
-        }))
-        .unwrap();
-        let networks = node.networks();
-        let own = networks.iter().filter(|(it, _)| *it == Purpose::Nodes);
-        let own: Vec<_> = own.map(|(_, net)| net.to_string()).collect();
-        assert_eq!(own, ["192.0.2.1/32", "2001:db8::1/128", "203.0.113.1/32"]);
-        assert_eq!(networks.len(), 4);
-    }
-
-    #[test]
-    fn a_nodes_networks_are_those_of_its_spec_and_of_ovn_kubernetes() {
-        let spec =
-            json!({ "podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24", "fd00:1::/64"] });
-        assert_eq!(networks(None, spec), ["10.244.1.0/24", "fd00:1::/64"]);
-        for text in [
+    fn a_nodes_networks_are_those_of_its_pods_and_its_own_addresses() {
+        for subnets in [
             r#"{"default":["10.128.0.0/23"],"tenant":["10.0.0.0/16"]}"#,
             r#"{"default":"10.128.0.0/23"}"#,
         ] {
-            assert_eq!(networks(Some(text), json!({})), ["10.128.0.0/23"]);
+            let node: NodeNetworks = serde_json::from_value(json!({
+                "metadata": {
+                    "name": "a", "resourceVersion": "7", "labels": { "a": "b" },
+                    "annotations": { "k8s.ovn.org/node-subnets": subnets, "other": "x" },
+                },
+                "spec": { "podCIDR": "10.244.1.0/24", "podCIDRs": ["10.244.1.0/24", "fd00:1::/64"] },
+                "status": {
+                    "addresses": [
+                        { "type": "Hostname", "address": "192.0.2.99" },
+                        { "type": "InternalIP", "address": "192.0.2.1" },
+                        { "type": "InternalIP", "address": "2001:db8::1" },
+                        { "type": "InternalIP", "address": "x" },
+                        { "type": "InternalDNS", "address": "a.example" },
+                        { "type": "ExternalIP", "address": "203.0.113.1" },
+                    ],
+                },
+            }))
+            .unwrap();
+            let (name, version) = (&node.meta().name, &node.meta().resource_version);
+            assert_eq!(
+                (name.as_deref(), version.as_deref()),
+                (Some("a"), Some("7"))
+            );
+            let networks = |of: Purpose| -> Vec<String> {
+                let all = node.networks().into_iter();
+                let found = all.filter(|(purpose, _)| *purpose == of);
+                found.map(|(_, net)| net.to_string()).collect()
+            };
+            let pods = ["10.244.1.0/24", "fd00:1::/64", "10.128.0.0/23"];
+            assert_eq!(networks(Purpose::Pods), pods);
+            let own = ["192.0.2.1/32", "2001:db8::1/128", "203.0.113.1/32"];
+            assert_eq!(networks(Purpose::Nodes), own);
         }
     }
 }

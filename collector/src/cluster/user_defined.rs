@@ -69,62 +69,47 @@ impl ClusterUserDefinedNetwork {
 
 #[cfg(test)]
 mod tests {
-    use kube::Resource;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
-    fn networks(network: Value) -> Vec<String> {
-        let object: ClusterUserDefinedNetwork = serde_json::from_value(json!({
-            "apiVersion": "k8s.ovn.org/v1",
-            "kind": "ClusterUserDefinedNetwork",
-            "metadata": { "name": "a", "resourceVersion": "7", "labels": { "a": "b" } },
-            "spec": { "namespaceSelector": {}, "network": network },
-            "status": { "conditions": [{ "type": "NetworkCreated", "status": "True" }] },
-        }))
-        .unwrap();
-        assert_eq!(object.meta().name.as_deref(), Some("a"));
-        assert_eq!(object.meta().resource_version.as_deref(), Some("7"));
-        let networks = object.networks().into_iter();
-        networks
-            .map(|(purpose, net)| {
+    #[test]
+    fn only_the_pods_networks_of_primary_networks_count() {
+        let layer2 = |role| {
+            let subnets = ["10.100.0.0/16", "x", "fd00:100::/64"];
+            json!({"role": role, "subnets": subnets, "joinSubnets": ["100.65.0.0/16"]})
+        };
+        let layer3 = |role| json!({"role": role, "subnets": [{"cidr": "10.200.0.0/16", "hostSubnet": 24}, {"cidr": "fd00:200::/48"}]});
+        let none: &[&str] = &[];
+        for (network, expected) in [
+            (
+                json!({"layer2": layer2("Primary")}),
+                &["10.100.0.0/16", "fd00:100::/64"][..],
+            ),
+            (
+                json!({"layer3": layer3("Primary")}),
+                &["10.200.0.0/16", "fd00:200::/48"],
+            ),
+            (json!({"layer2": layer2("Secondary")}), none),
+            (json!({"layer3": layer3("Secondary")}), none),
+            (
+                json!({"layer2": {"role": "Secondary", "ipam": {"mode": "Disabled"}}}),
+                none,
+            ),
+            (json!({"localnet": layer2("Secondary")}), none),
+        ] {
+            let object: ClusterUserDefinedNetwork = serde_json::from_value(json!({
+                "apiVersion": "k8s.ovn.org/v1",
+                "kind": "ClusterUserDefinedNetwork",
+                "metadata": { "name": "a" },
+                "spec": { "namespaceSelector": {}, "network": network },
+            }))
+            .unwrap();
+            let found = object.networks().into_iter().map(|(purpose, net)| {
                 assert_eq!(purpose, Purpose::UserDefinedNetworks);
                 net.to_string()
-            })
-            .collect()
-    }
-
-    #[test]
-    fn the_pods_networks_of_a_primary_network_count_in_either_layer() {
-        let layer2 = json!({
-            "topology": "Layer2",
-            "layer2": {
-                "role": "Primary",
-                "subnets": ["10.100.0.0/16", "x", "fd00:100::/64"],
-                "joinSubnets": ["100.65.0.0/16"],
-            },
-        });
-        assert_eq!(networks(layer2), ["10.100.0.0/16", "fd00:100::/64"]);
-        let layer3 = json!({
-            "topology": "Layer3",
-            "layer3": { "role": "Primary", "subnets": [{ "cidr": "10.200.0.0/16", "hostSubnet": 24 }, { "cidr": "fd00:200::/48" }] },
-        });
-        assert_eq!(networks(layer3), ["10.200.0.0/16", "fd00:200::/48"]);
-    }
-
-    #[test]
-    fn secondary_and_outside_networks_do_not_count() {
-        let ipam = json!({ "mode": "Disabled" });
-        for network in [
-            json!({ "topology": "Layer2", "layer2": { "role": "Secondary", "subnets": ["10.100.0.0/16"] } }),
-            json!({ "topology": "Layer2", "layer2": { "role": "Secondary", "ipam": ipam } }),
-            json!({ "topology": "Layer3", "layer3": { "role": "Secondary", "subnets": [{ "cidr": "10.200.0.0/16" }] } }),
-            json!({
-                "topology": "Localnet",
-                "localnet": { "role": "Secondary", "physicalNetworkName": "lan", "subnets": ["192.0.2.0/24"] },
-            }),
-        ] {
-            assert_eq!(networks(network), [""; 0]);
+            });
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{network}");
         }
     }
 }

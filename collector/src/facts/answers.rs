@@ -179,40 +179,38 @@ mod tests {
             .collect()
     }
 
-    fn answered(addresses: &[&str], guard: Option<&str>) -> AnswerLine {
-        AnswerLine::Answer(ClientAnswer {
-            name: "www.example.com".to_owned(),
-            client: Some(CLIENT.parse().unwrap()),
-            addresses: addresses.iter().map(|ip| ip.parse().unwrap()).collect(),
-            guard: guard.map(str::to_owned),
-        })
-    }
-
     #[tokio::test]
-    async fn window_has_the_answers_with_addresses_and_an_end() {
+    async fn window_has_the_answers_to_clients_without_refused_addresses() {
         let wanted = framed(&wanted_frame());
         let two = [&wanted[..], &framed(b"\xff\xff"), &wanted].concat();
-        let decoding = decoding(OwnQueries::default(), "198.51.100.0/24");
-        let lines = window(&[two, wanted], decoding).await;
-        let answered = || answered(&["1.2.3.4"], None);
-        let end = AnswerLine::End { lost_bytes: 0 };
-        assert_eq!(lines, [answered(), answered(), answered(), end]);
-    }
-
-    #[tokio::test]
-    async fn refused_address_is_replaced_by_its_guard() {
-        let decoding = decoding(OwnQueries::default(), "1.2.3.0/24");
-        let lines = window(&[framed(&wanted_frame())], decoding).await;
-        let expected = answered(&[], Some("deny-answer"));
-        assert_eq!(lines, [expected, AnswerLine::End { lost_bytes: 0 }]);
-    }
-
-    #[tokio::test]
-    async fn look_up_of_a_collector_is_no_answer_to_a_client() {
-        let own = OwnQueries::default();
-        own.set(Arc::new([CLIENT.parse::<IpAddr>().unwrap()].into()));
-        let lines = window(&[framed(&wanted_frame())], decoding(own, "198.51.100.0/24")).await;
-        assert_eq!(lines, [AnswerLine::End { lost_bytes: 0 }]);
+        let answered = |addresses: &[&str], guard: Option<&str>| {
+            AnswerLine::Answer(ClientAnswer {
+                name: "www.example.com".to_owned(),
+                client: Some(CLIENT.parse().unwrap()),
+                addresses: addresses.iter().map(|ip| ip.parse().unwrap()).collect(),
+                guard: guard.map(str::to_owned),
+            })
+        };
+        let collectors = OwnQueries::default();
+        collectors.set(Arc::new([CLIENT.parse::<IpAddr>().unwrap()].into()));
+        for (own, denied, expected) in [
+            (
+                OwnQueries::default(),
+                "198.51.100.0/24",
+                vec![answered(&["1.2.3.4"], None); 3],
+            ),
+            (
+                OwnQueries::default(),
+                "1.2.3.0/24",
+                vec![answered(&[], Some("deny-answer")); 3],
+            ),
+            (collectors, "198.51.100.0/24", Vec::new()),
+        ] {
+            let frames = [two.clone(), wanted.clone()];
+            let mut lines = window(&frames, decoding(own, denied)).await;
+            assert_eq!(lines.pop(), Some(AnswerLine::End { lost_bytes: 0 }));
+            assert_eq!(lines, expected);
+        }
     }
 
     #[tokio::test]

@@ -104,3 +104,20 @@ fn too_many() -> Response {
     let words = "too many captures or windows are running: try again when one has ended";
     refusal(StatusCode::SERVICE_UNAVAILABLE, words)
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::{body::Body, http::Request};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn taps_that_are_off_are_refused() {
+        for path in ["/capture/1/1", "/answers/1"] {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let answer = refused().oneshot(request).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{path}");
+        }
+    }
+}

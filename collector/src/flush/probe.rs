@@ -179,8 +179,6 @@ impl ProbeReports {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use hickory_net::proto::op::Message;
-
     use prost::Message as _;
     use proto::dnstap::pb;
 
@@ -204,21 +202,6 @@ pub(crate) mod tests {
             ..pb::Dnstap::default()
         };
         event.encode_to_vec()
-    }
-
-    #[test]
-    fn probe_is_a_query_with_its_nonce_in_the_padding() {
-        let mut sent = Vec::new();
-        template("flush.cluster.local").write(0x0102, &[7; 16], &mut sent);
-        let (length, query) = sent.split_first_chunk().unwrap();
-        assert_eq!(usize::from(u16::from_be_bytes(*length)), query.len());
-        let message = Message::from_vec(query).unwrap();
-        assert_eq!(message.metadata.id, 0x0102);
-        assert_eq!(message.queries[0].name.to_ascii(), "flush.cluster.local.");
-        let options = message.edns.as_ref().unwrap().options();
-        let padding = Vec::<u8>::try_from(options.get(EdnsCode::Padding).unwrap()).unwrap();
-        assert_eq!(padding.len(), PADDING);
-        assert!(padding.starts_with(b"egrflush\x07\x07"));
     }
 
     #[test]

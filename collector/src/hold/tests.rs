@@ -1,9 +1,6 @@
-use bytes::BytesMut;
 use ipnet::IpNet;
-use proptest::prelude::*;
-use tokio_util::codec::{Decoder, Encoder};
 
-use super::{tcp::framing, *};
+use super::*;
 use crate::lookup::Server;
 
 fn hold(listen: &str, upstream: &str) -> Hold {
@@ -42,29 +39,5 @@ fn upstream_that_would_ask_again_is_refused() {
     ] {
         let refused = hold(listen, upstream).refuse_loops(&networks);
         assert_eq!(refused.is_err(), is_loop, "{listen} {upstream}");
-    }
-}
-
-proptest! {
-    #[test]
-    fn frame_is_two_octets_of_length_and_a_message(messages: Vec<Vec<u8>>, rest in 0_usize..40) {
-        let mut stream = BytesMut::new();
-        for message in &messages {
-            framing().encode(&**message, &mut stream).unwrap();
-        }
-        let by_hand = messages.iter().flat_map(|message| {
-            let length = u16::try_from(message.len()).unwrap().to_be_bytes();
-            [&length, &**message].concat()
-        });
-        prop_assert_eq!(&stream[..], &by_hand.collect::<Vec<u8>>()[..]);
-        // What is cut off is no message.
-        stream.truncate(stream.len().saturating_sub(rest));
-        let mut found = Vec::new();
-        let mut codec = framing();
-        while let Some(message) = codec.decode(&mut stream).unwrap() {
-            found.push(message.to_vec());
-        }
-        prop_assert_eq!(&found[..], &messages[..found.len()]);
-        prop_assert!(rest > 0 || found.len() == messages.len());
     }
 }

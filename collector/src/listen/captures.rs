@@ -153,23 +153,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_taken_is_lost_and_nobody_waits() {
-        let captures = CaptureSubscribers::default();
-        let Capture {
-            frames: mut capture,
-            lost,
-        } = captures.open().unwrap();
-        for i in 0..2 * QUEUE {
-            captures.offer(&frames(&[&[i as u8]]), false);
-        }
-        assert_eq!(lost.load(Ordering::Relaxed), 5 * QUEUE as u64);
-        for i in 0..QUEUE {
-            assert_eq!(capture.recv().await.unwrap(), frames(&[&[i as u8]]));
-        }
-        assert!(capture.is_empty());
-    }
-
-    #[tokio::test]
     async fn secret_is_crossed_out_and_nothing_else() {
         let secret = b"4kq0J2sVx9dTQm7Yb1cWnA";
         let event = |extra: &[u8]| {

@@ -3,7 +3,6 @@
 
 mod answers;
 mod limits;
-mod servers;
 
 use std::collections::BTreeMap;
 
@@ -96,18 +95,6 @@ impl Resolving {
         }
     }
 
-    async fn request(&self, name: &str, known: usize) {
-        self.request_over(name, known, false).await;
-    }
-
-    async fn request_over(&self, name: &str, known: usize, over_tcp: bool) {
-        let request = Request {
-            over_tcp,
-            ..request(name, known)
-        };
-        self.requests.send(request).await.unwrap();
-    }
-
     async fn result(&mut self) -> LookupResult {
         timeout(DEADLINE, self.results.recv())
             .await
@@ -116,7 +103,7 @@ impl Resolving {
     }
 
     async fn look_up(&mut self, name: &str, known: usize) -> LookupResult {
-        self.request(name, known).await;
+        self.requests.send(request(name, known)).await.unwrap();
         let result = self.result().await;
         assert_eq!(result.name.as_str(), format!("{name}."));
         result
@@ -138,15 +125,6 @@ async fn look_up(config: Config, servers: &[Server]) -> LookupResult {
     let result = resolving.look_up("www.example.com", 0).await;
     resolving.end().await;
     result
-}
-
-async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let waiting = async {
-        while !condition() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    timeout(DEADLINE, waiting).await.expect(what);
 }
 
 fn found(outcome: &FamilyOutcome) -> Vec<(String, u32)> {

@@ -113,17 +113,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lost_name_is_reported_once() {
-        let loss_tracker = LossTracker::default();
-        loss_tracker.add(name("a.example.com"));
-        loss_tracker.add(name("a.example.com"));
-        let lost = loss_tracker.next().await;
-        assert!(lost.names.contains("a.example.com.") && lost.names.len() == 1);
-        assert!(!lost.anything);
-        assert!(loss_tracker.next().now_or_never().is_none());
-    }
-
-    #[tokio::test]
     async fn more_names_than_there_is_room_for_are_a_gap() {
         let loss_tracker = LossTracker::default();
         for i in 0..=MAX_NAMES {

@@ -152,17 +152,4 @@ mod tests {
         assert_eq!(std::iter::from_fn(|| pop(&mut dirty, &written)).count(), 99);
         assert!(dirty.is_empty() && dirty.queued.is_empty());
     }
-
-    #[test]
-    fn namespaces_that_wrote_as_much_take_turns() {
-        let namespaces = Namespaces::default();
-        let [many, few] = ["many", "few"].map(|it| Some(namespaces.number(it)));
-        let (mut dirty, written) = (WorkQueue::default(), WrittenBytes::default());
-        for i in 0..1000 {
-            dirty.enqueue(name(i), many);
-        }
-        dirty.enqueue(name(1000), few);
-        let first = [(); 2].map(|()| pop(&mut dirty, &written).unwrap());
-        assert!(first.contains(&name(1000)), "{first:?}");
-    }
 }

@@ -369,27 +369,3 @@ fn drift(before: Timestamp, passed: Duration, now: Timestamp) -> Duration {
     let expected = before + passed;
     now.since(expected).max(expected.since(now))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clock_set_forward_or_back_is_a_gap_and_normal_passing_is_not() {
-        let at = |seconds: i64| Timestamp::from_millis(1_800_000_000_000 + seconds * 1000);
-        let second = Duration::from_secs(1);
-        for (now, is_gap) in [
-            (1, false),
-            (0, false),
-            (5, false),
-            (-4, false),
-            (7, true),
-            (-5, true),
-            (3601, true),
-            (-3599, true),
-        ] {
-            assert_eq!(drift(at(0), second, at(now)) > CLOCK_JUMP, is_gap, "{now}");
-        }
-        assert_eq!(drift(at(0), 3600 * second, at(3600)), Duration::ZERO);
-    }
-}

@@ -222,29 +222,3 @@ fn are_several_of_one_source(objects: &[ObjectKey]) -> bool {
     namespaces.dedup();
     namespaces.len() < count
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn object_for_each_source_is_no_fault_and_two_of_one_are() {
-        let key = |namespace: &str, name: &str| ObjectKey {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
-        let of_kube_ovn = [key("", "anp-a-1"), key("", "anp-b-1")];
-        let of_each = [
-            key("ovn-kubernetes", "dns-1"),
-            key("egress-by-name", "dns-1"),
-        ];
-        for objects in [&of_kube_ovn, &of_each] {
-            assert!(!are_several_of_one_source(objects), "{objects:?}");
-        }
-        let two = [
-            key("ovn-kubernetes", "dns-1"),
-            key("ovn-kubernetes", "other"),
-        ];
-        assert!(are_several_of_one_source(&two));
-    }
-}

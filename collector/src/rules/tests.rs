@@ -10,12 +10,7 @@ use proto::{
 };
 
 use self::published::Published;
-use super::{
-    rule_object::DENY_RETAIN,
-    sources::egress_firewall::{ANNOTATIONS, MAX_RULES},
-    validation::Fault,
-    *,
-};
+use super::{rule_object::DENY_RETAIN, sources::egress_firewall::MAX_RULES, validation::Fault, *};
 
 pub(super) fn firewall(namespace: &str, names: &[&str]) -> EgressFirewall {
     let rules: Vec<_> = names
@@ -61,16 +56,6 @@ fn notes(rules: &mut Published, namespace: &str) -> Vec<(Fault, String)> {
 }
 
 #[test]
-fn names_are_normalised_and_shared_between_namespaces() {
-    let mut rules = Published::default();
-    rules.apply(&firewall("a", &["WWW.Example.com", "*.example.com."]));
-    rules.apply(&firewall("b", &["www.example.com."]));
-    assert_eq!(texts(&mut rules), ["*.example.com.", "www.example.com."]);
-    rules.remove(&key("a"));
-    assert_eq!(texts(&mut rules), ["www.example.com."]);
-}
-
-#[test]
 fn rule_without_a_known_destination_is_a_fault() {
     let mut rules = Published::default();
     let rule = |to| serde_json::json!({"type": "Allow", "to": to});
@@ -94,26 +79,22 @@ fn rule_without_a_known_destination_is_a_fault() {
     );
 }
 
+fn references(rules: &Rules, names: [&str; 2], namespace: Option<&str>) -> Vec<NameReferences> {
+    let request = ReferencesRequest {
+        names: names.map(|name| DnsName::parse(name).unwrap()).into(),
+        namespace: namespace.map(str::to_owned),
+        answer: tokio::sync::oneshot::channel().0,
+    };
+    rule_references::references(rules, &request)
+}
+
 #[test]
 fn rules_of_a_name_are_listed_in_order() {
     let mut rules = Published::default();
     for i in 0..150 {
         rules.apply(&firewall(&format!("n{i:03}"), &["www.example.com"]));
     }
-    let uses = |namespace: Option<&str>| {
-        let names = ["www.example.com", "example.org"];
-        let names = names.map(|name| DnsName::parse(name).unwrap()).into();
-        let namespace = namespace.map(str::to_owned);
-        let (answer, _) = tokio::sync::oneshot::channel();
-        rule_references::references(
-            &rules,
-            &ReferencesRequest {
-                names,
-                namespace,
-                answer,
-            },
-        )
-    };
+    let uses = |namespace| references(&rules, ["www.example.com", "example.org"], namespace);
     let all = uses(None);
     assert_eq!(
         (all[0].rules.len(), all[0].more, all[0].elsewhere),
@@ -139,31 +120,15 @@ fn first_rule_has_its_index_and_ports_count_if_all_have_some() {
         firewall.spec.egress[index].ports = vec![port];
     }
     rules.apply(&firewall);
-    let names = ["a.example", "b.example"].map(|name| DnsName::parse(name).unwrap());
-    let (answer, _) = tokio::sync::oneshot::channel();
-    let uses = rule_references::references(
-        &rules,
-        &ReferencesRequest {
-            names: names.into(),
-            namespace: None,
-            answer,
-        },
-    );
-    let found = uses.iter().map(|it| {
+    let uses = references(&rules, ["a.example", "b.example"], None);
+    for (it, first, is_for_ports) in [
+        (&uses[0], "egress[0]", true),
+        (&uses[1], "egress[1]", false),
+    ] {
         let rule = &it.rules[0];
-        (
-            rule.rule.clone().unwrap(),
-            rule.more_rules,
-            rule.is_for_ports,
-        )
-    });
-    assert_eq!(
-        found.collect::<Vec<_>>(),
-        [
-            ("egress[0]".to_owned(), 1, true),
-            ("egress[1]".to_owned(), 1, false)
-        ]
-    );
+        assert_eq!((rule.rule.as_deref(), rule.more_rules), (Some(first), 1));
+        assert_eq!(rule.is_for_ports, is_for_ports);
+    }
 }
 
 #[test]
@@ -205,7 +170,7 @@ fn new_list_forgets_what_it_lacks_and_not_what_cannot_be_read() {
 }
 
 #[test]
-fn annotations_override_the_flags_and_the_largest_wins() {
+fn annotations_override_the_flags_up_to_a_maximum_and_the_largest_wins() {
     let seconds = Duration::from_secs;
     let defaults = RetentionPolicy {
         grace: seconds(5),
@@ -214,57 +179,38 @@ fn annotations_override_the_flags_and_the_largest_wins() {
     };
     let mut rules = Published::new(defaults);
     let mut long = firewall("a", &["www.example.com", "api.example.com"]);
-    let annotate = |firewall: &mut EgressFirewall, key: &str, value: &str| {
-        firewall
-            .annotations_mut()
-            .insert(format!("{ANNOTATIONS}/{key}"), value.to_owned());
-    };
-    annotate(&mut long, "grace", "1m");
-    annotate(&mut long, "min-ttl", "1s");
-    annotate(&mut long, "retain", "soon\n<b>");
-    rules.apply(&long);
-    rules.apply(&firewall("b", &["www.example.com"]));
+    let own = [("grace", "1m"), ("min-ttl", "1s"), ("retain", "soon\n<b>")];
+    annotate(&mut long, &own);
+    let mut greedy = firewall("greedy", &["greedy.example.com"]);
+    let own = [
+        ("grace", "5000000000h"),
+        ("min-ttl", "24h"),
+        ("retain", "168h"),
+    ];
+    annotate(&mut greedy, &own);
+    for firewall in [long, firewall("b", &["www.example.com"]), greedy] {
+        rules.apply(&firewall);
+    }
     let names = rules.publish_changes();
-    let retention = |text: &str| {
-        let retention = names[&DnsName::parse(text).unwrap()];
-        (
-            retention.grace.as_secs(),
-            retention.min_ttl.as_secs(),
-            retention.retain.as_secs(),
-        )
-    };
-    assert_eq!(retention("api.example.com"), (60, 1, 0));
-    assert_eq!(retention("www.example.com"), (60, 5, 0));
+    for (text, expected) in [
+        ("api.example.com", [60, 1, 0]),
+        ("www.example.com", [60, 5, 0]),
+        ("greedy.example.com", [3600, 600, 168 * 3600]),
+    ] {
+        let found = names[&DnsName::parse(text).unwrap()];
+        let found = [found.grace, found.min_ttl, found.retain];
+        assert_eq!(found, expected.map(seconds), "{text}");
+    }
     let note = "1 annotations are ignored, since they are no durations such as 30s: retain: \"soon\\u{a}<b>\"";
     assert_eq!(
         notes(&mut rules, "a"),
         [(Fault::AnnotationIgnored, note.to_owned())]
     );
     assert_eq!(notes(&mut rules, "b"), []);
-}
-
-#[test]
-fn annotation_says_no_more_than_an_administrator_allows() {
-    let mut rules = Published::default();
-    let mut greedy = firewall("a", &["www.example.com"]);
-    for (key, value) in [
-        ("grace", "5000000000h"),
-        ("min-ttl", "24h"),
-        ("retain", "168h"),
-    ] {
-        let key = format!("{ANNOTATIONS}/{key}");
-        greedy.annotations_mut().insert(key, value.to_owned());
-    }
-    rules.apply(&greedy);
-    let retention = rules.publish_changes()[&DnsName::parse("www.example.com").unwrap()];
-    let hours = |hours: u64| Duration::from_secs(hours * 3600);
-    assert_eq!(retention.grace, hours(1));
-    assert_eq!(retention.min_ttl, Duration::from_secs(600));
-    assert_eq!(retention.retain, hours(168));
     let note = "2 annotations are above the administrator's maximum, which counts instead: grace: \"5000000000h\" (counts as 3600s), \
          min-ttl: \"24h\" (counts as 600s)";
     assert_eq!(
-        notes(&mut rules, "a"),
+        notes(&mut rules, "greedy"),
         [(Fault::AnnotationClamped, note.to_owned())]
     );
 }

@@ -153,25 +153,3 @@ impl fmt::Display for Subjects {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn note_names_a_few_and_counts_the_others() {
-        let mut faults = Faults::default();
-        for i in 0..1_000 {
-            faults.add(Fault::NameRefused, format!("\"n{i:04}\""));
-        }
-        let (fault, note) = faults.notes().next().unwrap();
-        assert_eq!(fault.reason(), "NameRefused");
-        assert_eq!(
-            note,
-            "1000 rules have no effect, since their names are not valid here: an Allow rule opens nothing, and a Deny rule \
-             blocks nothing: \"n0000\", \"n0001\", \"n0002\", \"n0003\" and 996 more"
-        );
-        let subjects = faults.get(Fault::NameRefused).unwrap();
-        assert_eq!((subjects.count, subjects.listed.len()), (1_000, MAX_LISTED));
-    }
-}

@@ -48,23 +48,6 @@ fn new_name_is_due_at_once_and_backs_off_without_an_address() {
     assert!((30_000..=31_000).contains(&next.as_millis()), "{next:?}");
 }
 
-#[test]
-fn name_is_due_a_little_after_its_addresses_expire() {
-    let mut schedule = LookupScheduler::default();
-    for name in names(100, "example.com") {
-        schedule.reschedule(&name, refresh(at(0)));
-    }
-    let mut due = Vec::new();
-    while let Some(next) = schedule.pop(at(10_000)) {
-        due.push(next.due.since(at(0)).as_millis());
-    }
-    assert!(due.is_sorted());
-    assert!(
-        due[0] < 100 && (900..=1000).contains(due.last().unwrap()),
-        "{due:?}"
-    );
-}
-
 /// As after a restart or a change of the lead: all names are due long before their addresses expire.
 #[test]
 fn failed_look_up_is_repeated_before_known_addresses_expire() {

@@ -33,13 +33,17 @@ enum Step {
     /// A look-up had these addresses, which are all that there are.
     Success(Vec<u8>, u32),
     Failure,
+    /// A look-up found that there is no address.
+    Absence,
+    /// The clock jumped, as after a pause.
+    Gap,
 }
 
 /// What the rules say about one address.
 #[derive(Clone, Copy, Debug)]
 struct Address {
     expiry: u64,
-    /// Failed look-ups extended it to this time at most.
+    /// Failed look-ups and gaps extended it to this time at most.
     extended: u64,
     seen: u64,
     /// The last successful look-up without it.
@@ -53,6 +57,10 @@ impl Address {
         let is_over = self.expiry + GRACE <= now && self.seen + retain <= now;
         let is_stale = self.seen + MAX_STALE <= now;
         !((is_over && is_lacking) || is_stale)
+    }
+
+    fn extend(&mut self, to: u64) {
+        self.extended = self.extended.max(to);
     }
 
     fn must_be_gone(&self, now: u64, retain: u64) -> bool {
@@ -153,6 +161,8 @@ fn steps() -> impl Strategy<Value = Vec<(Step, u64)>> {
         3 => (addresses(), ttl()).prop_map(|(addresses, ttl)| Step::Answer(addresses, ttl)),
         3 => (addresses(), ttl()).prop_map(|(addresses, ttl)| Step::Success(addresses, ttl)),
         2 => Just(Step::Failure),
+        4 => Just(Step::Absence),
+        1 => Just(Step::Gap),
     ];
     prop::collection::vec((step, select(&[1_u64, 4, 10, 31, 200, 4_000])), 1..40)
 }
@@ -168,6 +178,7 @@ proptest! {
         let mut table = Table::new(limits, NAME);
         let name = table.name.clone();
         let mut model: BTreeMap<u8, Address> = BTreeMap::new();
+        let mut absences = Vec::new();
         let mut now = 0;
         for (step, wait) in steps {
             now += wait;
@@ -192,8 +203,29 @@ proptest! {
                 Step::Failure => {
                     let failed = FamilyOutcome::Failed(Failure::Timeout);
                     table.look_up(&name, failed, now);
-                    model.values_mut().for_each(|address| address.extended = now + LEAST_TTL);
+                    model.values_mut().for_each(|address| address.extend(now + LEAST_TTL));
                 }
+                Step::Absence => {
+                    table.look_up(&name, FamilyOutcome::NoData, now);
+                    if !model.is_empty() {
+                        absences.push(now);
+                    }
+                    model.values_mut().for_each(|address| address.extend(now + LEAST_TTL));
+                    if absences.len() >= 5 && absences[0] + 60 <= now {
+                        model.values_mut().for_each(|address| address.lacked = Some(now));
+                    }
+                }
+                Step::Gap => {
+                    table.names.on_clock_jump(at(now));
+                    for address in model.values_mut() {
+                        // Each may live for its TTL again.
+                        address.extend(now + 300);
+                        address.lacked = None;
+                    }
+                }
+            }
+            if !matches!(step, Step::Absence) {
+                absences.clear();
             }
             if let Step::Answer(found, ttl) | Step::Success(found, ttl) = &step {
                 for last in found {

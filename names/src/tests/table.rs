@@ -23,7 +23,6 @@ pub(crate) const WILD: &str = "*.example.com.";
 pub(crate) const A: &str = "a.example.com.";
 pub(crate) const B: &str = "b.example.com.";
 pub(crate) const SERVFAIL: Failure = Failure::Rcode(2);
-pub(crate) const REFUSED: Failure = Failure::Rcode(5);
 
 /// `(address, TTL in seconds)`.
 pub(crate) type Answered = &'static [(&'static str, u32)];

@@ -1,7 +1,5 @@
 //! Rows written by ovn-kubernetes, by this program and by others.
 
-use proto::api::DEFAULT_NETWORK_CONTROLLER;
-
 use super::*;
 
 fn row(json: serde_json::Value) -> AddressSet {
@@ -10,45 +8,6 @@ fn row(json: serde_json::Value) -> AddressSet {
 
 fn with_ids(pairs: &[(&str, &str)]) -> AddressSet {
     row(serde_json::json!({"name": "a1", "external_ids": ["map", pairs]}))
-}
-
-#[test]
-fn a_new_row_is_named_and_labelled_like_those_of_ovn_kubernetes() {
-    let name = DnsName::parse("www.example.com.").unwrap();
-    let columns = new_row(
-        ("kube/ovn-kubernetes", true),
-        DEFAULT_NETWORK_CONTROLLER,
-        &name,
-        Family::V4,
-        &["10.0.0.1".parse().unwrap()],
-    );
-    assert_eq!(
-        serde_json::to_value(&columns).unwrap(),
-        serde_json::json!({
-            "name": "a4029995183407368296",
-            "addresses": ["set", ["10.0.0.1"]],
-            "external_ids": ["map", [
-                ["k8s.ovn.org/owner-controller", "default-network-controller"],
-                ["k8s.ovn.org/owner-type", "EgressFirewallDNS"],
-                ["k8s.ovn.org/name", "www.example.com."],
-                ["ip-family", "v4"],
-                ["k8s.ovn.org/id", "default-network-controller:EgressFirewallDNS:www.example.com.:v4"],
-                ["ovn-writer/created", "kube/ovn-kubernetes"],
-                ["ovn-writer/managed", "true"],
-            ]],
-        })
-    );
-    let row = AddressSet::read(columns).unwrap();
-    assert!(row.is_marked_managed());
-    assert!(row.is_made_for("kube/ovn-kubernetes") && !row.is_made_for("kube/default"));
-    assert_eq!(row.controller(), Some(DEFAULT_NETWORK_CONTROLLER));
-    let identity = row.identity().cloned();
-    let expected = Identity {
-        name,
-        family: Family::V4,
-        form: NameForm::Fqdn,
-    };
-    assert_eq!(identity, Some(expected));
 }
 
 #[test]

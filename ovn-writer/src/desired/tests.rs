@@ -70,24 +70,6 @@ fn texts(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<String> {
 }
 
 #[test]
-fn the_addresses_of_all_entries_and_objects_of_a_name_are_added_up() {
-    let mut store = Store::new();
-    let first = object(
-        "dns-1",
-        W,
-        &[&["10.0.0.2", "2001:db8::1"], &["10.0.0.1", "10.0.0.2"]],
-    );
-    let second = object("dns-2", W, &[&["10.0.0.3", "2001:db8::1"]]);
-    let changed = store.apply(Event::Synced(vec![first, second]));
-    assert_eq!(changed, HashSet::from_iter([dns(W)]));
-    let desired = &store.desired;
-    let of = |family| texts(desired.wanted(&dns(W)).unwrap().of_family(family).iter());
-    assert_eq!(of(Family::V4), ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
-    assert_eq!(of(Family::V6), ["2001:db8::1"]);
-    assert!(desired.wanted(&dns("other.example.")).is_none());
-}
-
-#[test]
 fn the_guards_hold_whatever_the_store_says() {
     let cluster = vec!["10.128.0.0/14".parse().unwrap()];
     let denied = vec!["192.0.2.0/24".parse().unwrap()];
@@ -147,19 +129,6 @@ fn a_status_without_addresses_says_nothing_unless_it_says_why() {
 }
 
 #[test]
-fn an_object_that_the_collector_ignores_keeps_no_address_of_another_one() {
-    let mut store = Store::new();
-    let strange = object("dns-2", "WWW.Example.com", &[]);
-    store.apply(Event::Applied(strange));
-    assert!(!store.of_name().is_complete);
-    store.applied(&[&["10.0.0.1"]]);
-    assert!(store.of_name().is_complete);
-    store.said("NXDOMAIN");
-    assert!(store.of_name().is_complete);
-    assert_eq!(store.wanted(), [""; 0]);
-}
-
-#[test]
 fn only_the_entry_of_the_objects_own_name_says_that_there_is_no_address() {
     let said = |change: &dyn Fn(&mut proto::api::ResolvedName)| {
         let mut store = Store::new();
@@ -199,29 +168,6 @@ fn what_the_store_changed_is_known_until_the_name_is_compared() {
     assert_eq!(store.moved(), Some(vec!["10.0.1.99".to_owned()]));
     store.desired.compare_all();
     assert_eq!(store.moved(), None);
-}
-
-#[test]
-fn an_object_leaves_by_deletion_or_a_later_list_and_its_names_are_known() {
-    let other = object("dns-2", "other.example.", &[]);
-    for gone in [
-        Event::Deleted(key("dns-1")),
-        Event::Synced(vec![other.clone()]),
-        Event::Synced(vec![]),
-    ] {
-        let mut store = Store::new();
-        store.apply(Event::Synced(vec![
-            object("dns-1", W, &[&["10.0.0.1"]]),
-            other.clone(),
-        ]));
-        assert!(store.apply(gone.clone()).contains(&dns(W)));
-        assert!(store.apply(gone).is_empty());
-        assert!(!store.of_name().is_present);
-        assert_eq!(store.wanted(), ["10.0.0.1"]);
-        assert!(!store.of_name().is_complete);
-        store.desired.forget(&dns(W));
-        assert!(store.desired.wanted(&dns(W)).is_none());
-    }
 }
 
 #[test]

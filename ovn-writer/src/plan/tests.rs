@@ -19,8 +19,6 @@ use self::{
     world::{World, policy},
 };
 use super::*;
-use ovsdb_replica::Error;
-
 use crate::testing::{key, object};
 
 const W: &str = "www.example.com.";
@@ -31,27 +29,6 @@ fn whole(entries: &[&[&str]]) -> Event<DnsNameResolver> {
 }
 
 #[test]
-fn a_status_becomes_two_rows_in_one_transaction() {
-    let mut world = World::new();
-    world.store(whole(&[&["10.0.0.1", "2001:db8::1"]]));
-    match world.step() {
-        Some(Finished::Done(done)) => {
-            assert_eq!(
-                (done.created, done.inserted_addresses, done.lags.len()),
-                (2, 2, 1)
-            );
-            assert_eq!(done.repaired, Repaired::default());
-        }
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
-    assert_eq!(world.addresses(W, "v6"), ["2001:db8::1"]);
-    assert_eq!(world.settle(), 0);
-    assert!(world.sync.is_idle());
-    assert_eq!(world.sync.state().differences, Differences::default());
-}
-
-#[test]
 fn nothing_is_done_before_the_store_was_read() {
     let mut model = model::Model::default();
     model.insert(world::made_for(world::STORE, W, Family::V4, &["10.0.0.1"]));
@@ -59,26 +36,6 @@ fn nothing_is_done_before_the_store_was_read() {
     world.store(Event::OutOfSync("not yet".into()));
     assert_eq!(world.settle(), 0);
     assert_eq!(world.sync.state().differences, Differences::default());
-}
-
-#[test]
-fn changes_gather_while_a_transaction_is_under_way() {
-    let mut world = World::new();
-    world.store(whole(&[&["10.0.0.1"]]));
-    let operations = world.next().unwrap();
-    for addresses in [
-        &["10.0.0.2"][..],
-        &["10.0.0.2", "10.0.0.3"],
-        &["10.0.0.1", "10.0.0.3"],
-    ] {
-        world.store(Event::Applied(object("dns-1", W, &[addresses])));
-        assert!(world.next().is_none());
-    }
-    let outcome = world.model.transact(&operations);
-    world.tell();
-    assert!(matches!(world.finish(outcome), Finished::Done(_)));
-    assert_eq!(world.settle(), 1);
-    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1", "10.0.0.3"]);
 }
 
 #[test]
@@ -136,37 +93,6 @@ fn batches_are_bounded_and_complete() {
         world.store(Event::Synced(objects.collect()));
         assert_eq!(world.settle(), transactions);
         assert_eq!(world.model.rows.len(), 100);
-    }
-}
-
-#[test]
-fn an_unknown_outcome_starts_over_whatever_it_was() {
-    for took_effect in [true, false] {
-        let mut world = World::new();
-        world.store(whole(&[&["10.0.0.1"]]));
-        let operations = world.next().unwrap();
-        if took_effect {
-            world.model.transact(&operations);
-        }
-        let unknown = Outcome::Unknown(Error::Canceled("x".to_owned()));
-        assert!(matches!(
-            world.finish(unknown),
-            Finished::StartOver(StartOver::Unknown(_))
-        ));
-        world.read();
-        match world.step() {
-            None => assert!(took_effect),
-            Some(Finished::Done(done)) => {
-                assert!(!took_effect);
-                assert_eq!(
-                    done.lags.len(),
-                    1,
-                    "the change has waited since it was made"
-                );
-            }
-            other => panic!("{other:?}"),
-        }
-        assert_eq!(world.addresses(W, "v4"), ["10.0.0.1"]);
     }
 }
 

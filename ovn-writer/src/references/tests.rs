@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use proto::api::DEFAULT_NETWORK_CONTROLLER;
 use serde_json::{Value, json, value::to_raw_value};
 use uuid::Uuid;
 
@@ -79,75 +78,6 @@ fn rules_of_every_table_are_found_by_the_sets_that_they_name() {
     assert_eq!(world.named("a1"), [(RuleTable::Qos, 3)]);
     assert_eq!(world.named("a3"), [(RuleTable::Acl, 1)]);
     assert_eq!(world.references.managed_rules(), 0);
-}
-
-#[test]
-fn rules_without_a_set_are_counted_and_change_nothing_else() {
-    let mut world = World::default();
-    let ids = json!(["map", [["k8s.ovn.org/owner-controller", "red"]]]);
-    let changes = |world: &mut World, rows: Value| {
-        let json = to_raw_value(&json!({ "ACL": rows })).unwrap();
-        let updates = TableUpdates::read_differences(&json).unwrap();
-        let mut changes = NorthboundChanges::default();
-        Northbound::apply(&mut world.replica, updates, &mut changes).unwrap();
-        world.references.update(&world.replica, &changes);
-        (changes.1.len(), world.references.managed_rules())
-    };
-    let rule = |expression: &str| json!({"initial": {"match": expression, "external_ids": ids}});
-    let foreign = json!({"initial": {"match": "ip4"}});
-    let rows = json!({uuid(1): rule("ip4"), uuid(2): rule("ip4.dst == $a1"), uuid(3): foreign});
-    assert_eq!(changes(&mut world, rows), (1, 2));
-    let rows = json!({uuid(3): {"modify": {"external_ids": ids}}});
-    assert_eq!(changes(&mut world, rows), (0, 3));
-    let rows = json!({uuid(3): {"modify": {"external_ids": ids}}, uuid(1): {"delete": null}});
-    assert_eq!(changes(&mut world, rows), (0, 1));
-    let rows = json!({uuid(2): {"modify": {"match": "ip4"}}});
-    assert_eq!(changes(&mut world, rows), (1, 1));
-    let rows = json!({uuid(2): {"delete": null}});
-    assert_eq!(changes(&mut world, rows), (0, 0));
-}
-
-#[test]
-fn sets_that_egress_firewalls_of_other_networks_name_are_told_apart() {
-    let mut world = World::default();
-    let acl = |controller: &str, owner: &str, expression: &str| {
-        let ids = [
-            ("k8s.ovn.org/owner-controller", controller),
-            ("k8s.ovn.org/owner-type", owner),
-        ];
-        json!({"initial": {"match": expression, "external_ids": ["map", ids]}})
-    };
-    world.update(json!({"ACL": {uuid(1): acl("red", "NetworkPolicy", "ip4.src == $a1")}}));
-    assert_ne!(world.references.managed_rules(), 0);
-    let firewall = |controller, expression| acl(controller, "EgressFirewall", expression);
-    let touched = world.update(json!({"ACL": {
-        uuid(2): firewall("blue", "ip4.dst == $a2"),
-        uuid(3): firewall("green", "ip4"),
-        uuid(4): firewall(DEFAULT_NETWORK_CONTROLLER, "ip4.dst == $a2"),
-        uuid(5): firewall("blue", "ip4.dst == {$a2, $a3}"),
-    }}));
-    let numbers = |numbers: &[u64]| numbers.iter().copied().map(SetName::Number).collect();
-    let blue = |sets: &[u64]| HashMap::from_iter([("blue".into(), numbers(sets))]);
-    assert_eq!(touched.elsewhere, blue(&[2, 3]));
-    let elsewhere = |world: &World| {
-        let mut sets: Vec<_> = (world.references.elsewhere())
-            .map(|(controller, set)| (controller.to_string(), set.clone()))
-            .collect();
-        sets.sort();
-        sets
-    };
-    let [two, three] = [2, 3].map(|n| ("blue".to_owned(), SetName::Number(n)));
-    assert_eq!(elsewhere(&world), [two.clone(), three]);
-    let touched = world.update(json!({"ACL": {uuid(5): {"delete": null}}}));
-    assert_eq!(touched.elsewhere, blue(&[2, 3]));
-    assert_eq!(elsewhere(&world), [two]);
-    let contain =
-        |controller| (world.references).contain_elsewhere(controller, &SetName::Number(2));
-    assert!(contain("blue") && !contain("red"));
-    let touched = world.update(json!({"ACL": {uuid(2): {"delete": null}}}));
-    assert_eq!(touched.elsewhere, blue(&[2]));
-    assert_eq!(elsewhere(&world), []);
-    assert!(world.references.contain(&SetName::Number(2)));
 }
 
 proptest! {

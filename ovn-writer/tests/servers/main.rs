@@ -10,16 +10,11 @@
 )]
 
 mod absence;
-mod client;
 mod cluster;
 mod dry_run;
-mod follow;
 mod harness;
 mod lead;
-mod pki;
-mod raft;
 mod restarts;
 mod server;
-mod size;
 mod soak;
 mod tls;

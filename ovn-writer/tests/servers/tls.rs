@@ -2,15 +2,29 @@
 
 use std::{fs, time::Duration};
 
-use ovn_writer::address_set::NORTHBOUND;
-use ovsdb_replica::{ClientOptions, Error, TlsOptions, TransportError};
-use tests::workdir::Workdir;
-
-use crate::{
-    follow::{Follower, client_with, down, up},
-    pki::{Authority, Options, Side, Validity},
-    server::{Server, create},
+use ovn_writer::address_set::{AddressSet, NORTHBOUND};
+use ovsdb_replica::{Client, ClientOptions, Error, Event, TlsIdentity, TlsOptions, TransportError};
+use tests::{
+    pki::{Authority, Side, Validity},
+    wait::PATIENCE,
+    workdir::Workdir,
 };
+use tokio::time::timeout;
+
+use crate::server::{Server, create};
+
+type Follower = Client<AddressSet>;
+
+/// The options of a client with these files.
+fn options(side: &Side) -> TlsOptions {
+    TlsOptions {
+        ca_cert: side.ca.clone(),
+        identity: Some(TlsIdentity {
+            private_key: side.key.clone(),
+            certificate: side.certificate.clone(),
+        }),
+    }
+}
 
 /// A server that requires certificates and has one.
 struct Secured {
@@ -22,7 +36,12 @@ struct Secured {
 impl Secured {
     async fn start(workdir: Workdir, side: &Side) -> Self {
         create(workdir.path(), "nb");
-        let options = side.server_options("pssl:0:127.0.0.1");
+        let options = [
+            format!("--private-key={}", side.key.display()),
+            format!("--certificate={}", side.certificate.display()),
+            format!("--ca-cert={}", side.ca.display()),
+            "--remote=pssl:0:127.0.0.1".to_owned(),
+        ];
         let server = Server::start(workdir.path(), "nb", &options).await;
         let port = server.port().await;
         Self {
@@ -41,7 +60,16 @@ fn client_at(address: &str, tls: Option<TlsOptions>) -> Follower {
     let mut options = ClientOptions::new(NORTHBOUND);
     options.session.transport.tls = tls;
     options.session.transport.connect_timeout = Duration::from_secs(2);
-    client_with(&format!("ssl:{address}"), options)
+    Client::new(&format!("ssl:{address}").parse().unwrap(), options)
+}
+
+/// Waits for a failed attempt.
+async fn down(client: &mut Follower) -> Error {
+    loop {
+        if let Event::Down { error, .. } = timeout(PATIENCE, client.next()).await.unwrap() {
+            return error;
+        }
+    }
 }
 
 async fn refusal(client: &mut Follower) -> String {
@@ -59,15 +87,15 @@ async fn whoever_is_not_trusted_is_named() {
     let secured = Secured::start(workdir, &server).await;
 
     // The client does not know the authority of the server's certificate.
-    let refused = refusal(&mut secured.client(other.options())).await;
+    let refused = refusal(&mut secured.client(options(&other))).await;
     assert!(refused.contains("UnknownIssuer"), "{refused}");
     // The server does not know the authority of the client's certificate.
-    let mut stranger = other.options();
+    let mut stranger = options(&other);
     stranger.ca_cert = client.ca.clone();
     let refused = refusal(&mut secured.client(stranger)).await;
     assert!(refused.contains("alert"), "{refused}");
     // The client shows no certificate.
-    let mut nobody = client.options();
+    let mut nobody = options(&client);
     nobody.identity = None;
     let refused = refusal(&mut secured.client(nobody)).await;
     assert!(
@@ -90,7 +118,7 @@ async fn expired_certificates_are_said_to_be_expired_and_renewed_ones_taken() {
     let server = authority.sign("server", &[], Validity::Past);
     let client = authority.sign("client", &[], Validity::Past);
     let secured = Secured::start(workdir, &server).await;
-    let mut follower = secured.client(client.options());
+    let mut follower = secured.client(options(&client));
     let refused = refusal(&mut follower).await;
     assert!(refused.contains("certificate expired"), "{refused}");
     // The server reads its files again, too.
@@ -103,7 +131,8 @@ async fn expired_certificates_are_said_to_be_expired_and_renewed_ones_taken() {
     };
     assert!(refused.contains("alert"), "{refused}");
     authority.sign("client", &[], Validity::Now);
-    up(&mut follower).await;
+    let up = async { while !matches!(follower.next().await, Event::Up { .. }) {} };
+    timeout(PATIENCE, up).await.unwrap();
 }
 
 #[tokio::test]
@@ -111,7 +140,7 @@ async fn files_that_cannot_be_used_are_named() {
     let workdir = Workdir::new();
     let authority = Authority::new(workdir.path());
     let other = authority.sign("other", &[], Validity::Now).key;
-    let good = authority.sign("client", &[], Validity::Now).options();
+    let good = options(&authority.sign("client", &[], Validity::Now));
     let file = |name: &str, content: &[u8]| {
         let file = workdir.join(name);
         fs::write(&file, content).unwrap();

@@ -90,13 +90,3 @@ fn check_other_cluster_starts_anew() {
     }
     assert_eq!(progress.index, 3);
 }
-
-#[test]
-fn is_new_enough_since_open_vswitch_2_16() {
-    for version in ["1.2.0", "1.2.1", "1.10.0", "2.0.0"] {
-        assert!(is_new_enough(version), "{version}");
-    }
-    for version in ["1.1.0", "1.1.99", "0.9", "", "x"] {
-        assert!(!is_new_enough(version), "{version}");
-    }
-}

@@ -28,48 +28,6 @@ fn outcome_of(operations: &str, json: &str) -> Outcome {
 }
 
 #[test]
-fn outcome_done_has_result_of_each_operation() {
-    let json = r#"[{"uuid":["uuid","b487b549-9d01-481e-aaf8-d194f26edc55"]},{"count":1},{"count":0},{},{"rows":[{"title":"x"}]}]"#;
-    match outcome_of("imdws", json) {
-        Outcome::Done(results) => {
-            let told: Vec<_> = results
-                .iter()
-                .map(|r| (r.uuid().is_some(), r.count))
-                .collect();
-            let expected = [
-                (true, None),
-                (false, Some(1)),
-                (false, Some(0)),
-                (false, None),
-                (false, None),
-            ];
-            assert_eq!(told, expected);
-            let row = Row::from([("title".into(), "x".into())]);
-            assert_eq!(results[4].rows, Some(vec![row]));
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn outcome_refused_names_failed_operation() {
-    let refusal = |operations, json| match outcome_of(operations, json) {
-        Outcome::Refused(refusal) => (refusal.operation, refusal.to_string()),
-        other => panic!("{other:?}"),
-    };
-    let json = r#"[{"count":1},{"error":"timed out","details":"no"},null]"#;
-    assert_eq!(
-        refusal("dwd", json),
-        (Some(1), "operation 1: timed out: no".to_owned())
-    );
-    let json = r#"[{"count":1},{"error":"constraint violation"}]"#;
-    assert_eq!(
-        refusal("d", json),
-        (None, "constraint violation".to_owned())
-    );
-}
-
-#[test]
 fn outcome_of_other_reply_is_unknown() {
     for (operations, json) in [
         ("w", "{}"),

@@ -74,66 +74,6 @@ fn address_that_is_nowhere_has_a_reason() {
 }
 
 #[test]
-fn write_that_waits_says_what_for() {
-    let mut world = World::new();
-    world.resolver(
-        "a",
-        json!({"domainList": ["one.example.com", "two.example.com"]}),
-    );
-    world.name("one.example.com.", &["192.0.2.1"]);
-    world.run();
-    let told = explain(&world, "192.0.2.1");
-    assert_eq!(reasons(&told), ["Waiting"]);
-    let address = only(&told);
-    assert_eq!(
-        (address.is_there, address.reason.as_deref()),
-        (false, Some("not written"))
-    );
-    assert!(
-        told.dns_resolvers[0].reasons[0]
-            .sentence
-            .contains("two.example.com, for at most 10 s")
-    );
-    // Without the lead nothing is written.
-    world.planner.set_leading(false, world.now());
-    assert_eq!(
-        reasons(&explain(&world, "192.0.2.1")),
-        ["NotLeading", "Waiting"]
-    );
-}
-
-#[test]
-fn limit_and_object_of_another_owner_are_named() {
-    let mut world = World::new();
-    world.resolver("a", json!({"domainList": ["one.example.com"]}));
-    let address = |i: u32| std::net::Ipv4Addr::from(0xc612_0000 + i).to_string();
-    let addresses: Vec<_> = (0..5_001).map(address).collect();
-    let texts: Vec<_> = addresses.iter().map(String::as_str).collect();
-    world.name("one.example.com.", &texts);
-    world.foreign_policy("taken", Some(53));
-    world.resolver("taken", json!({"domainList": ["two.example.com"]}));
-    world.name("two.example.com.", &["192.0.2.3"]);
-    world.pass(20);
-    assert_eq!(only(&explain(&world, texts[0])).reason, None);
-    let told = explain(&world, texts[5_000]);
-    assert_eq!(only(&told).reason.as_deref(), Some("left out at a limit"));
-    assert_eq!(reasons(&told), ["LimitExceeded"]);
-    let told = explain(&world, "192.0.2.3");
-    assert_eq!((told.is_there, reasons(&told)), (false, vec!["NameTaken"]));
-    assert_eq!(only(&told).objects, [Output::Map.name()]);
-    // An address that is left out is no difference, and another owner's policy is one.
-    let compared = compare(&world.planner, world.now());
-    assert_eq!((compared.objects, compared.left_out), (4, 1));
-    let differing: Vec<_> = compared
-        .differences
-        .iter()
-        .map(|it| (&*it.kind, it.fault.as_deref()))
-        .collect();
-    let policy = Output::Policy.name();
-    assert_eq!(differing, [(policy, Some("it has another owner"))]);
-}
-
-#[test]
 fn objects_are_compared_with_the_statuses() {
     let list = json!({"domainList": ["one.example.com", "two.example.com"]});
     let mut world = World::ready("a", list, &["192.0.2.1"]);

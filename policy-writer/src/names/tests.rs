@@ -34,6 +34,13 @@ fn status(entries: &[Value]) -> Value {
     json!({"resolvedNames": entries})
 }
 
+fn key() -> ObjectKey {
+    ObjectKey {
+        namespace: "names".to_owned(),
+        name: "one".to_owned(),
+    }
+}
+
 struct Subject(Names);
 
 impl Subject {
@@ -63,47 +70,30 @@ fn subject() -> Subject {
 
 #[test]
 fn absence_takes_no_address_out() {
-    let key = ObjectKey {
-        namespace: "names".to_owned(),
-        name: "one".to_owned(),
-    };
+    let applied = |uid, status| Event::Applied(object(NAME, uid, status));
+    let refused = entry(NAME, &[], Some("AnswerRefused"));
     let silent = [
-        Event::Applied(object(NAME, "u1", Value::Null)),
-        Event::Applied(object(NAME, "u1", status(&[]))),
-        Event::Applied(object(NAME, "u1", status(&[entry(NAME, &[], None)]))),
-        Event::Applied(object(
-            NAME,
-            "u1",
-            status(&[entry(NAME, &[], Some("AnswerRefused"))]),
-        )),
-        Event::Applied(object(
-            NAME,
-            "u1",
-            status(&[entry(NAME, &["no address"], None)]),
-        )),
-        Event::Applied(object(NAME, "u2", Value::Null)),
-        Event::Deleted(key.clone()),
+        applied("u1", Value::Null),
+        applied("u1", status(&[])),
+        applied("u1", status(&[entry(NAME, &[], None)])),
+        applied("u1", status(&[refused])),
+        applied("u1", status(&[entry(NAME, &["no address"], None)])),
+        applied("u2", Value::Null),
+        Event::Deleted(key()),
         Event::Synced(Vec::new()),
-        Event::Undecodable([key].into()),
+        Event::Undecodable([key()].into()),
         Event::OutOfSync("gone".to_owned()),
     ];
     for event in &silent {
         let mut subject = subject();
-        subject.event(event);
-        assert_eq!(
-            subject.addresses(NAME),
-            ["192.0.2.1", "192.0.2.2"],
-            "{event:?}"
-        );
-        // All of them one after the other.
-        for event in &silent {
-            subject.event(event);
+        // Alone, and then all of them one after the other.
+        for events in [std::slice::from_ref(event), &silent] {
+            for event in events {
+                subject.event(event);
+            }
+            let all = ["192.0.2.1", "192.0.2.2"];
+            assert_eq!(subject.addresses(NAME), all, "{event:?}");
         }
-        assert_eq!(
-            subject.addresses(NAME),
-            ["192.0.2.1", "192.0.2.2"],
-            "{event:?}"
-        );
         let back = object(NAME, "u3", status(&[entry(NAME, &["192.0.2.3"], None)]));
         assert!(subject.event(&Event::Applied(back)));
         assert_eq!(subject.addresses(NAME), ["192.0.2.3"], "{event:?}");
@@ -140,10 +130,7 @@ fn wildcard_has_addresses_of_all_names_found() {
         entry("a.example.com.", &["192.0.2.1"], None),
         entry("b.example.com.", &["192.0.2.1", "2001:db8::1"], None),
     ]);
-    subject.event(&Event::Deleted(ObjectKey {
-        namespace: "names".to_owned(),
-        name: "one".to_owned(),
-    }));
+    subject.event(&Event::Deleted(key()));
     subject.event(&Event::Applied(object("*.example.com.", "u2", found)));
     assert_eq!(
         subject.addresses("*.example.com"),
@@ -163,15 +150,4 @@ fn objects_of_one_name_count_together_until_one_is_deleted() {
     assert_eq!(subject.addresses(NAME).len(), 3);
     subject.apply(status(&[entry(NAME, &["192.0.2.2"], None)]));
     assert_eq!(subject.addresses(NAME), ["192.0.2.2"]);
-}
-
-#[test]
-fn name_in_no_list_is_forgotten_without_an_object() {
-    let mut subject = subject();
-    let name = DnsName::parse(NAME).unwrap();
-    subject.0.forget(&name);
-    assert!(subject.0.get(&name).is_some());
-    subject.event(&Event::Synced(Vec::new()));
-    subject.0.forget(&name);
-    assert!(subject.0.get(&name).is_none());
 }

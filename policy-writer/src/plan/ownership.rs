@@ -105,18 +105,4 @@ mod tests {
             assert_eq!(controller(&metadata(forged)), None);
         }
     }
-
-    #[test]
-    fn annotations_of_other_programs_are_kept_unless_very_large() {
-        let mut metadata = ObjectMeta {
-            annotations: Some(annotations()),
-            ..ObjectMeta::default()
-        };
-        assert!(is_marked(&metadata) && foreign_annotations(&metadata).is_empty());
-        for (bytes, is_kept) in [(100, true), (MOST_FOREIGN, false)] {
-            let all = metadata.annotations.get_or_insert_default();
-            all.insert("example.com/note".to_owned(), "n".repeat(bytes));
-            assert_eq!(foreign_annotations(&metadata).len(), usize::from(is_kept));
-        }
-    }
 }

@@ -4,11 +4,9 @@ mod failures;
 mod random;
 pub(crate) mod world;
 
-use proto::api::DnsResolverStatus;
-use runtime::store::Event;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use self::world::{World, key};
+use self::world::World;
 use super::*;
 use crate::facts;
 
@@ -185,18 +183,6 @@ fn namespace_that_writes_much_delays_no_other() {
     assert_eq!(last.unwrap().name, name(503));
 }
 
-fn refused(name: &str, guard: &str) -> Value {
-    json!({"resolvedNames": [{
-        "dnsName": name,
-        "resolvedAddresses": [],
-        "conditions": [{
-            "type": "Degraded", "status": "True", "reason": "AnswerRefused",
-            "message": format!("answer refused ({guard})"),
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }],
-    }]})
-}
-
 #[test]
 fn name_without_an_object_differs_from_one_without_answer() {
     let mut world = World::new();
@@ -213,7 +199,8 @@ fn name_without_an_object_differs_from_one_without_answer() {
     world.pass(20);
     assert_eq!(world.condition("a", "Resolved").reason, "Waiting");
     for name in ["one.example.com.", "two.example.com."] {
-        world.put_name(name, refused(name, "unspecified"));
+        let status = random::failing(name, "AnswerRefused", "answer refused (unspecified)");
+        world.put_name(name, status);
     }
     world.pass(20);
     let condition = world.condition("a", "Resolved");
@@ -222,20 +209,6 @@ fn name_without_an_object_differs_from_one_without_answer() {
         condition.message,
         "answer refused (unspecified): one.example.com, two.example.com"
     );
-}
-
-#[test]
-fn resolver_whose_pods_cannot_reach_dns_is_named() {
-    let mut world = World::ready(
-        "a",
-        json!({"domainList": ["one.example.com"]}),
-        &["192.0.2.1"],
-    );
-    world.pass(5);
-    assert_eq!(world.condition("a", "DNSBlocked").status, "True");
-    world.foreign_policy("dns", Some(53));
-    world.run();
-    assert_eq!(world.condition("a", "DNSBlocked").status, "False");
 }
 
 #[test]
@@ -255,24 +228,6 @@ fn standby_writes_nothing_and_a_new_leader_takes_over() {
     world.planner.set_leading(true, now);
     world.run();
     assert_eq!(world.policy("a").unwrap(), ["192.0.2.2"]);
-}
-
-#[test]
-fn orphans_are_deleted_where_nothing_else_does_it() {
-    let mut world = World::ready(
-        "a",
-        json!({"domainList": ["one.example.com"]}),
-        &["192.0.2.1"],
-    );
-    world.foreign_policy("b", None);
-    world.pass(5);
-    world
-        .planner
-        .apply_resolvers(&Event::Deleted(key("a")), world.now());
-    world.pass(5);
-    assert_eq!(world.policy("a"), None);
-    assert!(world.policy("b").is_some());
-    assert_eq!(world.status("a"), DnsResolverStatus::default());
 }
 
 #[test]

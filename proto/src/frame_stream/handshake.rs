@@ -1,4 +1,4 @@
-//! The order of control and data frames, for both roles and both kinds of stream, without IO.
+//! The order of control and data frames that a reader takes, of both kinds of stream, without IO.
 //!
 //! ```text
 //! bidirectional    writer: READY          START data… STOP
@@ -12,19 +12,15 @@ use bytes::Bytes;
 
 use super::{Control, ControlKind};
 
-/// The phases of a stream, for both roles; each role uses some of them.
+/// The phases of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Nothing was sent or received.
     Opening,
-    /// Writer: READY is sent, ACCEPT is due.
-    AwaitingAccept,
-    /// Reader: ACCEPT is sent, START is due.
+    /// ACCEPT is sent, START is due.
     AwaitingStart,
     /// Between START and STOP: data.
     Streaming,
-    /// Writer: STOP is sent, FINISH is due.
-    AwaitingFinish,
     /// The stream is over.
     Finished,
 }
@@ -33,10 +29,8 @@ impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Opening => "at the start of the stream",
-            Self::AwaitingAccept => "where ACCEPT is due",
             Self::AwaitingStart => "where START is due",
             Self::Streaming => "in the middle of data",
-            Self::AwaitingFinish => "where FINISH is due",
             Self::Finished => "after the end of the stream",
         })
     }
@@ -64,7 +58,7 @@ pub enum HandshakeError {
         /// The phase in which it came.
         phase: Phase,
     },
-    /// A data frame came before START or after STOP, or to a writer.
+    /// A data frame came before START or after STOP.
     #[error("data frame {phase}")]
     UnexpectedData {
         /// The phase in which it came.
@@ -77,16 +71,8 @@ pub enum HandshakeError {
         kind: ControlKind,
         /// The content types that it named, at least one.
         offered: Vec<Bytes>,
-        /// The content type that this side reads or writes.
+        /// The content type that this side reads.
         wanted: Bytes,
-    },
-    /// The caller begins or ends a stream that is not in the phase for it.
-    #[error("{kind} cannot be sent {phase}")]
-    OutOfTurn {
-        /// The frame to send.
-        kind: ControlKind,
-        /// The phase of the stream.
-        phase: Phase,
     },
 }
 
@@ -187,104 +173,5 @@ impl ReaderHandshake {
             Phase::Streaming => Ok(()),
             phase => Err(HandshakeError::UnexpectedData { phase }),
         }
-    }
-}
-
-/// The side that sends data.
-#[derive(Debug)]
-pub struct WriterHandshake {
-    content_type: Bytes,
-    phase: Phase,
-    bidirectional: bool,
-}
-
-impl WriterHandshake {
-    /// A writer that waits for the reader's answers, for sockets.
-    #[must_use]
-    pub fn bidirectional(content_type: impl Into<Bytes>) -> Self {
-        Self {
-            content_type: content_type.into(),
-            phase: Phase::Opening,
-            bidirectional: true,
-        }
-    }
-
-    /// A writer that expects no answers, for files and pipes.
-    #[must_use]
-    pub fn unidirectional(content_type: impl Into<Bytes>) -> Self {
-        Self {
-            bidirectional: false,
-            ..Self::bidirectional(content_type)
-        }
-    }
-
-    /// How far the stream has come. Data may be sent in [`Phase::Streaming`].
-    #[must_use]
-    pub fn phase(&self) -> Phase {
-        self.phase
-    }
-
-    /// Begins the stream and returns the control frame to send: READY, or START for a unidirectional stream.
-    ///
-    /// # Errors
-    ///
-    /// If the stream has already begun.
-    pub fn begin(&mut self) -> Result<Control, HandshakeError> {
-        let (kind, next) = if self.bidirectional {
-            (ControlKind::Ready, Phase::AwaitingAccept)
-        } else {
-            (ControlKind::Start, Phase::Streaming)
-        };
-        if self.phase != Phase::Opening {
-            return Err(HandshakeError::OutOfTurn {
-                kind,
-                phase: self.phase,
-            });
-        }
-        self.phase = next;
-        Ok(Control::with_content_type(kind, self.content_type.clone()))
-    }
-
-    /// Takes a control frame from the reader.
-    ///
-    /// # Errors
-    ///
-    /// If it comes out of order or accepts only other content types.
-    pub fn on_control(&mut self, control: &Control) -> Result<Action, HandshakeError> {
-        match (self.phase, control.kind) {
-            (Phase::AwaitingAccept, ControlKind::Accept) => {
-                check_content_type(control, &self.content_type)?;
-                self.phase = Phase::Streaming;
-                let start =
-                    Control::with_content_type(ControlKind::Start, self.content_type.clone());
-                Ok(Action::Send(start))
-            }
-            (Phase::AwaitingFinish, ControlKind::Finish) => {
-                self.phase = Phase::Finished;
-                Ok(Action::Finish(None))
-            }
-            (phase, kind) => Err(HandshakeError::UnexpectedControl { kind, phase }),
-        }
-    }
-
-    /// Ends the stream and returns the STOP to send. A bidirectional stream ends with FINISH, a unidirectional one at
-    /// once.
-    ///
-    /// # Errors
-    ///
-    /// If the stream is not in its data phase.
-    pub fn stop(&mut self) -> Result<Control, HandshakeError> {
-        if self.phase != Phase::Streaming {
-            return Err(HandshakeError::OutOfTurn {
-                kind: ControlKind::Stop,
-                phase: self.phase,
-            });
-        }
-        self.phase = if self.bidirectional {
-            Phase::AwaitingFinish
-        } else {
-            Phase::Finished
-        };
-        Ok(Control::new(ControlKind::Stop))
     }
 }

@@ -13,17 +13,8 @@ fn net(text: &str) -> IpNet {
     text.parse().unwrap()
 }
 
-fn services(text: &str) -> Found {
-    vec![(Purpose::Services, net(text))]
-}
-
-fn pods(text: &str) -> Found {
-    vec![(Purpose::Pods, net(text))]
-}
-
-fn node(addresses: &[&str]) -> Found {
-    let net = |text: &&str| (Purpose::Nodes, net(text));
-    addresses.iter().map(net).collect()
+fn of(purpose: Purpose, networks: &[&str]) -> Found {
+    networks.iter().map(|text| (purpose, net(text))).collect()
 }
 
 fn nothing() -> NetworksEvent {
@@ -57,17 +48,20 @@ async fn networks_are_known_once_each_source_reported() {
     // Most clusters have no CRD of these networks.
     assert_eq!(purposes(r, USER_DEFINED_NETWORKS, unreadable()), None);
     assert_eq!(purposes(r, API_SERVER, unreadable()), None);
-    let all_services = NetworksEvent::Synced(vec![(key("kubernetes"), services("10.96.0.0/16"))]);
+    let all_services = NetworksEvent::Synced(vec![(
+        key("kubernetes"),
+        of(Purpose::Services, &["10.96.0.0/16"]),
+    )]);
     assert_eq!(purposes(r, SERVICE_CIDRS, all_services), None);
     let all = purposes(r, NODES, nothing());
     assert_eq!(all, Some(vec!["service-cidr"]));
-    let node = NetworksEvent::Applied((key("a"), pods("10.244.1.0/24")));
+    let node = NetworksEvent::Applied((key("a"), of(Purpose::Pods, &["10.244.1.0/24"])));
     let all = Some(vec!["service-cidr", "pod-cidr"]);
     assert_eq!(purposes(r, NODES, node), all);
     assert_eq!(purposes(r, NODES, unreadable()), all);
     let slice = NetworksEvent::Applied((
         key("kubernetes"),
-        vec![(Purpose::ApiServer, net("192.0.2.10/32"))],
+        of(Purpose::ApiServer, &["192.0.2.10/32"]),
     ));
     let with_server = Some(vec!["api-server", "service-cidr", "pod-cidr"]);
     assert_eq!(purposes(r, API_SERVER, slice), with_server);
@@ -95,12 +89,15 @@ async fn whether_an_address_is_a_nodes_is_open_until_nodes_were_read() {
     assert_eq!(is_node(USER_DEFINED_NETWORKS, nothing()), None);
     assert_eq!(is_node(SERVICE_CIDRS, nothing()), None);
     assert_eq!(is_node(NODES, unreadable()), None);
-    let api_server = vec![(Purpose::ApiServer, net("192.0.2.10/32"))];
+    let api_server = of(Purpose::ApiServer, &["192.0.2.10/32"]);
     let slice = NetworksEvent::Applied((key("kubernetes"), api_server));
     assert_eq!(is_node(API_SERVER, slice), None);
     let empty = nothing();
     assert_eq!(is_node(NODES, empty), Some(false), "there is none");
-    let here = NetworksEvent::Applied((key("a"), node(&[other, "::ffff:192.0.2.10/128"])));
+    let here = NetworksEvent::Applied((
+        key("a"),
+        of(Purpose::Nodes, &[other, "::ffff:192.0.2.10/128"]),
+    ));
     assert_eq!(is_node(NODES, here), Some(true));
     assert_eq!(is_node(NODES, unreadable()), Some(true));
     let networks = r.found.borrow().clone().unwrap();
@@ -140,23 +137,4 @@ fn every_address_of_the_api_servers_slices_counts_ready_or_not() {
     let found = endpoints(&slice.unwrap());
     let expected = ["192.0.2.10/32", "192.0.2.11/32"].map(net);
     assert_eq!(found, expected.map(|net| (Purpose::ApiServer, net)));
-}
-
-#[test]
-fn a_service_cidr_has_networks_of_both_families() {
-    let object = |spec| {
-        serde_json::from_value(json!({
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "ServiceCIDR",
-            "metadata": { "name": "kubernetes" },
-            "spec": spec,
-        }))
-        .unwrap()
-    };
-    let found = service_cidrs(&object(
-        json!({ "cidrs": ["10.96.0.0/16", "fd00:96::/112"] }),
-    ));
-    let expected = ["10.96.0.0/16", "fd00:96::/112"].map(net);
-    assert_eq!(found, expected.map(|net| (Purpose::Services, net)));
-    assert_eq!(service_cidrs(&object(json!({}))), []);
 }

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::listen::connection::{Error, read};
 use crate::{
-    cluster::endpoints::{Conditions, Endpoints},
+    cluster::endpoints::{Endpoints, tests::listed},
     listen::{ConnectionTable, DnsServers, Ingest, secret::Secrets},
     matching::{
         LossTracker,
@@ -227,21 +227,10 @@ async fn what_has_come_before_a_shutdown_is_read() {
     assert_eq!(peer.end().await.unwrap(), 3);
 }
 
-#[tokio::test]
-async fn sender_that_never_pauses_does_not_hold_a_shutdown_up() {
-    let mut peer = Peer::connect();
-    peer.open().await;
-    peer.shutdown.cancel();
-    let frame = data(&another_wanted_frame());
-    // The write fails once the reader has gone.
-    while peer.stream.write_all(&frame).await.is_ok() {}
-    peer.reader.await.unwrap().unwrap();
-}
-
 const SECRET: &str = "0123456789abcdef";
 
 /// A file with [`SECRET`], and the secrets that are read from it.
-fn secrets() -> (TempDir, Reloaded<Secrets>, Reloading<Secrets>) {
+pub(in crate::listen) fn secrets() -> (TempDir, Reloaded<Secrets>, Reloading<Secrets>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secret");
     fs::write(&file, SECRET).unwrap();
@@ -255,20 +244,6 @@ fn frame_with(extra: &str) -> Vec<u8> {
     let mut event = pb::Dnstap::decode(another_wanted_frame().as_slice()).unwrap();
     event.extra = Some(extra.as_bytes().to_vec());
     data(&event.encode_to_vec())
-}
-
-fn listed(addresses: &[&str]) -> Option<Endpoints> {
-    let conditions = Conditions {
-        ready: false,
-        serving: true,
-        terminating: false,
-    };
-    let addresses = addresses.iter();
-    Some(Arc::new(
-        addresses
-            .map(|text| (text.parse().unwrap(), conditions))
-            .collect(),
-    ))
 }
 
 /// DNS servers on the pod network.
@@ -301,7 +276,7 @@ async fn frames_of_unknown_peer_wait_in_its_socket_until_it_is_known() {
     });
     tokio::time::sleep(Duration::from_secs(59)).await;
     assert!(!sending.is_finished());
-    endpoints.send_replace(listed(&["192.0.2.7:53", "192.0.2.1:53"]));
+    endpoints.send_replace(listed(&["192.0.2.7:53", "192.0.2.1:53"], false));
     let mut peer = sending.await.unwrap();
     peer.expect(ControlKind::Finish).await;
     assert!(peer.observations.recv().await.is_some());
@@ -313,7 +288,7 @@ async fn peer_not_listed_within_a_minute_is_closed_unread() {
     let (mut peer, endpoints) = unknown();
     peer.open().await;
     let opened = Instant::now();
-    endpoints.send_replace(listed(&["192.0.2.7:53"]));
+    endpoints.send_replace(listed(&["192.0.2.7:53"], false));
     peer.send(&data(&another_wanted_frame())).await;
     assert!(matches!(
         peer.reader.await.unwrap(),
@@ -326,16 +301,16 @@ async fn peer_not_listed_within_a_minute_is_closed_unread() {
 #[tokio::test(start_paused = true)]
 async fn stream_whose_endpoint_leaves_is_closed_unless_it_comes_back() {
     let (mut peer, endpoints) = unknown();
-    let here = || listed(&["192.0.2.1:53"]);
+    let here = || listed(&["192.0.2.1:53"], false);
     endpoints.send_replace(here());
     peer.open().await;
     // The endpoint is gone for a moment, as when it moves to another EndpointSlice.
-    endpoints.send_replace(listed(&[]));
+    endpoints.send_replace(listed(&[], false));
     tokio::time::advance(Duration::from_secs(10)).await;
     peer.send(&data(&another_wanted_frame())).await;
     endpoints.send_replace(here());
     assert!(peer.observations.recv().await.is_some());
-    endpoints.send_replace(listed(&[]));
+    endpoints.send_replace(listed(&[], false));
     peer.send(&data(&another_wanted_frame())).await;
     assert!(matches!(
         peer.reader.await.unwrap(),

@@ -1,11 +1,11 @@
-use runtime::reload::Reloading;
 use tokio::sync::watch;
 
 use super::*;
 use crate::cluster::{
-    endpoints::{Conditions, Endpoints},
+    endpoints::tests::listed,
     networks::{Networks, Purpose},
 };
+use crate::listen::connection::tests::secrets;
 
 fn peer(text: &str) -> Peer {
     Peer::Address(text.parse().unwrap())
@@ -14,18 +14,6 @@ fn peer(text: &str) -> Peer {
 fn is_known(peer_acl: &PeerAcl, listener: &str, address: &str) -> bool {
     let listener = listener.parse().unwrap();
     peer_acl.status(&listener, &peer(address)).is_known()
-}
-
-fn endpoints(addresses: &[&str]) -> Option<Endpoints> {
-    let conditions = Conditions {
-        ready: false,
-        serving: false,
-        terminating: true,
-    };
-    let addresses = addresses
-        .iter()
-        .map(|text| (text.parse().unwrap(), conditions));
-    Some(Arc::new(addresses.collect()))
 }
 
 fn nodes(addresses: &[&str]) -> Option<Arc<Networks>> {
@@ -78,12 +66,12 @@ async fn listed_endpoints_in_any_condition_may_stream() {
     assert!(!status.is_known() && status.may_change());
     assert!(!status.refresh());
 
-    sender.send_replace(endpoints(&["10.0.0.1:53", "10.0.0.2:53"]));
+    sender.send_replace(listed(&["10.0.0.1:53", "10.0.0.2:53"], true));
     status.changed().await;
     assert!(status.refresh() && status.is_known());
-    sender.send_replace(endpoints(&["10.0.0.1:53"]));
+    sender.send_replace(listed(&["10.0.0.1:53"], true));
     assert!(!status.refresh() && status.is_known());
-    sender.send_replace(endpoints(&["10.0.0.2:53"]));
+    sender.send_replace(listed(&["10.0.0.2:53"], true));
     assert!(status.refresh() && !status.is_known());
     assert!(is_known(&peer_acl, "tcp://0.0.0.0:1", "10.0.0.2:9"));
     // A process on this host may stream to a loopback address.
@@ -92,7 +80,7 @@ async fn listed_endpoints_in_any_condition_may_stream() {
 
 #[tokio::test]
 async fn dns_server_on_a_node_needs_secret_or_allowed_network() {
-    let on_host = watch::channel(endpoints(&["192.0.2.1:53"])).1;
+    let on_host = watch::channel(listed(&["192.0.2.1:53"], true)).1;
     let servers = DnsServers::new(on_host, found(&["192.0.2.1", "192.0.2.2"]));
     let peer_acl = PeerAcl {
         servers: Some(servers),
@@ -101,11 +89,7 @@ async fn dns_server_on_a_node_needs_secret_or_allowed_network() {
     let listener = "tcp://0.0.0.0:1".parse().unwrap();
     let status = peer_acl.status(&listener, &peer("192.0.2.1:5"));
     assert!(!status.is_known() && status.is_refused_on_host_network());
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("secret");
-    std::fs::write(&file, "0123456789abcdef").unwrap();
-    let parse = |contents: &[Vec<u8>]| Ok(Secrets::parse(&contents.concat())?);
-    let (secrets, _reloading) = Reloading::begin("secret", vec![file], parse).unwrap();
+    let (_folder, secrets, _reloading) = secrets();
     let secret = PeerAcl {
         secrets: Some(secrets),
         ..peer_acl.clone()
@@ -124,7 +108,7 @@ async fn dns_server_on_a_node_needs_secret_or_allowed_network() {
 #[tokio::test]
 async fn who_may_speak_follows_the_nodes() {
     let (sender, networks) = watch::channel(None);
-    let listed = watch::channel(endpoints(&["192.0.2.1:53"])).1;
+    let listed = watch::channel(listed(&["192.0.2.1:53"], true)).1;
     let peer_acl = PeerAcl {
         servers: Some(DnsServers::new(listed, networks)),
         ..PeerAcl::default()

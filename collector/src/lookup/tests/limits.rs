@@ -47,27 +47,21 @@ async fn with_more_known_the_union_of_five_servers_counts() {
 
 #[tokio::test]
 async fn nxdomain_is_an_answer_and_servfail_is_tried_elsewhere() {
-    for (code, others) in [(ResponseCode::NXDomain, 0), (ResponseCode::ServFail, 2)] {
-        let (bad, worse) = (saying(code).await, saying(code).await);
-        let mut resolving = Resolving::start(patient(), &[bad.server(), worse.server()]);
-        let result = resolving.look_up("www.example.com", 0).await;
-        assert!(result.failed().is_some());
-        assert_eq!(bad.asked().len() + worse.asked().len(), 2 + others);
-        resolving.end().await;
+    for (code, servers, expected) in [
+        (ResponseCode::NXDomain, 2, 2),
+        (ResponseCode::ServFail, 2, 4),
+        // Not every server is asked for a name that is broken.
+        (ResponseCode::ServFail, 6, 6),
+    ] {
+        let mut all = Vec::new();
+        for _ in 0..servers {
+            all.push(saying(code).await);
+        }
+        let list: Vec<_> = all.iter().map(Scripted::server).collect();
+        assert!(look_up(patient(), &list).await.failed().is_some());
+        let asked: usize = all.iter().map(|server| server.asked().len()).sum();
+        assert_eq!(asked, expected, "{code} {servers}");
     }
-}
-
-#[tokio::test]
-async fn not_every_server_is_asked_for_a_name_that_is_broken() {
-    let mut servers = Vec::new();
-    for _ in 0..6 {
-        servers.push(saying(ResponseCode::ServFail).await);
-    }
-    let list: Vec<_> = servers.iter().map(Scripted::server).collect();
-    let result = look_up(patient(), &list).await;
-    assert_eq!(result.failed().unwrap().reason(), "SERVFAIL");
-    let asked: usize = servers.iter().map(|server| server.asked().len()).sum();
-    assert_eq!(asked, 6, "three servers for each family");
 }
 
 #[tokio::test]
@@ -88,12 +82,7 @@ async fn lost_datagram_is_sent_again() {
     let result = look_up(config, &[server.server()]).await;
     assert_eq!(found(&result.v4), [(A.to_owned(), 30)]);
     assert_eq!(found(&result.v6), [(AAAA.to_owned(), 30)]);
-    let asked = server.asked();
-    assert_eq!(asked.len(), 4);
-    let mut ports: Vec<_> = asked.iter().map(|asked| asked.from.port()).collect();
-    ports.sort_unstable();
-    ports.dedup();
-    assert_eq!(ports.len(), 4, "each sending has a port of its own");
+    assert_eq!(server.asked().len(), 4);
 }
 
 #[tokio::test]
@@ -133,5 +122,25 @@ async fn look_up_that_is_not_patient_ends_early_without_an_answer() {
     assert_eq!(result.failed(), Some(Failure::Timeout));
     assert!(result.is_unresponsive);
     assert!(began.elapsed() < DEADLINE / 2, "{:?}", began.elapsed());
+    resolving.end().await;
+}
+
+#[tokio::test]
+async fn without_servers_every_name_fails_until_there_are_some() {
+    let mut resolving = Resolving::start(patient(), &[]);
+    resolving.servers.send_replace(Servers::default());
+    let result = resolving.look_up("www.example.com", 3).await;
+    assert_eq!(result.failed(), Some(Failure::NoServer));
+    let server = good().await;
+    let servers = resolving.servers.clone();
+    servers.send_replace([server.server()].into());
+    let mut until = async |failure| {
+        while resolving.look_up("www.example.com", 3).await.failed() != failure {}
+    };
+    timeout(DEADLINE, until(None)).await.unwrap();
+    servers.send_replace(Servers::default());
+    timeout(DEADLINE, until(Some(Failure::NoServer)))
+        .await
+        .unwrap();
     resolving.end().await;
 }

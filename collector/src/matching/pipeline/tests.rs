@@ -4,7 +4,7 @@ use std::{
 };
 
 use hickory_proto::{
-    op::{Message, MessageType, OpCode, Query, ResponseCode},
+    op::{Message, MessageType, Metadata, OpCode, Query, ResponseCode},
     rr::{Name, RData, Record, RecordType, rdata},
 };
 use prost::Message as _;
@@ -90,10 +90,6 @@ pub(crate) fn another_wanted_frame() -> Vec<u8> {
         "www.example.com.",
         &[("www.example.com.", a(&address.to_string()))],
     ))
-}
-
-fn run(frame: &[u8]) -> (Option<Observation>, Counts) {
-    run_with(frame, &OwnQueries::default())
 }
 
 fn run_with(frame: &[u8], own: &OwnQueries) -> (Option<Observation>, Counts) {
@@ -199,8 +195,8 @@ fn answer_repeated_in_a_stream_is_observed_once() {
     assert_eq!(counts.pending(Outcome::Repeated), 3);
 }
 
-fn outcome(event: &Event) -> Outcome {
-    let (observation, counts) = run(&frame(event));
+fn outcome(frame: &[u8]) -> Outcome {
+    let (observation, counts) = run_with(frame, &OwnQueries::default());
     let all = Outcome::ALL
         .iter()
         .copied()
@@ -213,22 +209,11 @@ fn outcome(event: &Event) -> Outcome {
 }
 
 #[test]
-fn look_up_of_a_collector_is_no_observation() {
-    let own = OwnQueries::default();
-    let address: IpAddr = "10.0.0.1".parse().unwrap();
-    let (observation, _) = run_with(&wanted_frame(), &own);
-    assert_eq!(observation.unwrap().client, Some(address));
-    own.set(std::sync::Arc::new([address].into()));
-    let (observation, counts) = run_with(&wanted_frame(), &own);
-    assert_eq!(observation, None);
-    assert_eq!(counts.pending(Outcome::Collector), 1);
-}
-
-#[test]
-fn answer_for_a_wanted_name_is_an_observation() {
+fn answer_for_a_wanted_name_is_an_observation_unless_it_is_ours() {
     let event = response("WWW.Example.com.", &[("www.example.com.", a("1.2.3.4"))]);
-    let (observation, _) = run(&frame(&event));
-    let observation = observation.unwrap();
+    let frame = frame(&event);
+    let own = OwnQueries::default();
+    let observation = run_with(&frame, &own).0.unwrap();
     assert_eq!(observation.name.as_str(), "www.example.com.");
     assert_eq!(observation.family, Family::V4);
     assert_eq!(
@@ -240,90 +225,79 @@ fn answer_for_a_wanted_name_is_an_observation() {
         observation.server_time,
         Some(Timestamp::from_millis(1_800_000_000_500))
     );
-    assert_eq!(observation.client, Some("10.0.0.1".parse().unwrap()));
+    let client: IpAddr = "10.0.0.1".parse().unwrap();
+    assert_eq!(observation.client, Some(client));
+    own.set(std::sync::Arc::new([client].into()));
+    let (observation, counts) = run_with(&frame, &own);
+    assert_eq!(observation, None);
+    assert_eq!(counts.pending(Outcome::Collector), 1);
 }
 
 #[test]
 fn each_event_is_counted_by_what_comes_of_it() {
-    let good = || response("www.example.com.", &[("www.example.com.", a("1.2.3.4"))]);
-    assert_eq!(outcome(&good()), Outcome::Observed);
-    for kind in [
-        pb::message::Type::ForwarderResponse,
-        pb::message::Type::ClientQuery,
-    ] {
-        assert_eq!(outcome(&Event { kind, ..good() }), Outcome::OtherKind);
-    }
-    assert_eq!(
-        outcome(&Event {
-            dns: Some(Vec::new()),
-            ..good()
-        }),
-        Outcome::NoMessage
+    let of = |asked: &str, owner: &str| response(asked, &[(owner, a("1.2.3.4"))]);
+    let (www, under, other) = (
+        "www.example.com.",
+        "a_b.wild.example.com.",
+        "other.example.com.",
     );
-    assert_eq!(
-        outcome(&Event {
-            dns: Some(vec![1, 2, 3]),
-            ..good()
-        }),
-        Outcome::BadMessage
-    );
-
-    let mut event = good();
-    event.message.metadata.message_type = MessageType::Query;
-    assert_eq!(outcome(&event), Outcome::BadMessage);
-    let mut event = good();
-    event.message.metadata.op_code = OpCode::Status;
-    assert_eq!(outcome(&event), Outcome::OtherType);
-    let mut event = good();
-    event.message.metadata.response_code = ResponseCode::NXDomain;
-    assert_eq!(outcome(&event), Outcome::Failure);
-
-    assert_eq!(
-        outcome(&response(
-            "other.example.com.",
-            &[("other.example.com.", a("1.2.3.4"))]
-        )),
-        Outcome::NotWanted
-    );
-    assert_eq!(
-        outcome(&response(
-            "a_b.wild.example.com.",
-            &[("a_b.wild.example.com.", a("1.2.3.4"))]
-        )),
-        Outcome::Observed
-    );
-    let two = [
-        ("www.example.com.", a("1.2.3.4")),
-        ("www.example.com.", a("1.2.3.5")),
-    ];
+    let changed = |change: &dyn Fn(&mut Event)| {
+        let mut event = of(www, www);
+        change(&mut event);
+        event
+    };
+    let metadata = |change: fn(&mut Metadata)| changed(&|it| change(&mut it.message.metadata));
     let cut = |octets: usize| {
-        let mut event = response("www.example.com.", &two);
+        let mut event = response(www, &[(www, a("1.2.3.4")), (www, a("1.2.3.5"))]);
         event.message.metadata.truncation = true;
         let dns = event.message.to_vec().unwrap();
         event.dns = Some(dns[..dns.len() - octets].to_vec());
         event
     };
-    assert_eq!(outcome(&cut(1)), Outcome::Partial);
-    let one_address = 16;
-    assert_eq!(outcome(&cut(one_address + 1)), Outcome::BadMessage);
-    assert_eq!(
-        outcome(&response("www.example.com.", &[])),
-        Outcome::NoAddress
-    );
-    assert_eq!(
-        outcome(&response(
-            "www.example.com.",
-            &[("other.example.com.", a("1.2.3.4"))]
-        )),
-        Outcome::NoAddress
-    );
-
-    let mut event = good();
-    event.message.queries = vec![Query::query(
-        Name::from_ascii("www.example.com.").unwrap(),
-        RecordType::TXT,
-    )];
-    assert_eq!(outcome(&event), Outcome::OtherType);
+    let txt = Query::query(Name::from_ascii(www).unwrap(), RecordType::TXT);
+    use pb::message::Type;
+    for (expected, event) in [
+        (Outcome::Observed, of(www, www)),
+        (Outcome::Observed, of(under, under)),
+        (Outcome::NotWanted, of(other, other)),
+        (Outcome::NoAddress, response(www, &[])),
+        (Outcome::NoAddress, of(www, other)),
+        (
+            Outcome::OtherKind,
+            changed(&|it| it.kind = Type::ForwarderResponse),
+        ),
+        (
+            Outcome::OtherKind,
+            changed(&|it| it.kind = Type::ClientQuery),
+        ),
+        (
+            Outcome::OtherType,
+            metadata(|it| it.op_code = OpCode::Status),
+        ),
+        (
+            Outcome::OtherType,
+            changed(&|it| it.message.queries = vec![txt.clone()]),
+        ),
+        (
+            Outcome::Failure,
+            metadata(|it| it.response_code = ResponseCode::NXDomain),
+        ),
+        (Outcome::NoMessage, changed(&|it| it.dns = Some(Vec::new()))),
+        (
+            Outcome::BadMessage,
+            changed(&|it| it.dns = Some(vec![1, 2, 3])),
+        ),
+        (
+            Outcome::BadMessage,
+            metadata(|it| it.message_type = MessageType::Query),
+        ),
+        (Outcome::Partial, cut(1)),
+        // Without the whole of the first address.
+        (Outcome::BadMessage, cut(17)),
+    ] {
+        assert_eq!(outcome(&frame(&event)), expected);
+    }
+    assert_eq!(outcome(b"\xff\xff\xff"), Outcome::BadEvent);
 }
 
 /// Answers that were seen in clusters, with other names and addresses.
@@ -364,13 +338,6 @@ fn answer_from_the_field_gives_its_addresses() {
 }
 
 #[test]
-fn frame_that_is_no_event_is_counted() {
-    let (observation, counts) = run(b"\xff\xff\xff");
-    assert!(observation.is_none());
-    assert_eq!(counts.pending(Outcome::BadEvent), 1);
-}
-
-#[test]
 fn answer_of_thousands_of_addresses_is_limited() {
     let records: Vec<_> = (0..3000_u32)
         .map(|i| {
@@ -380,6 +347,7 @@ fn answer_of_thousands_of_addresses_is_limited() {
             )
         })
         .collect();
-    let (observed, _) = run(&frame(&response("www.example.com.", &records)));
+    let frame = frame(&response("www.example.com.", &records));
+    let (observed, _) = run_with(&frame, &OwnQueries::default());
     assert_eq!(observed.unwrap().addresses.len(), super::MAX_ADDRESSES);
 }

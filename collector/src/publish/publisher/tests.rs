@@ -12,7 +12,6 @@ mod objects;
 mod share;
 mod sources;
 mod take_over;
-mod truncation;
 mod view;
 mod write;
 mod writes;
@@ -307,20 +306,6 @@ impl World {
         all.sort();
         all
     }
-}
-
-#[test]
-fn name_updates_its_own_object_and_the_wildcards() {
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&["www.example.com", "*.example.com"]);
-    world.observe("www.example.com", "1.1.1.1");
-    world.observe("api.example.com", "2.2.2.2");
-    world.observe("a.b.example.com", "3.3.3.3");
-    world.settle();
-    assert_eq!(
-        world.addresses(),
-        ["*.example.com. 2.2.2.2 1.1.1.1", "www.example.com. 1.1.1.1"]
-    );
 }
 
 #[test]

@@ -22,17 +22,6 @@ fn circuit_breakers_do_what_the_page_says() {
         )
         .with(two),
         row(
-            "of equally old ones the first by address, so that replicas agree",
-            WWW,
-            &[Seen(
-                WWW,
-                &[("3.3.3.3", 60), ("1.1.1.1", 60), ("2.2.2.2", 60)],
-                0.0,
-            )],
-            &["www.example.com. NOERROR 0: 2.2.2.2 60@0 3.3.3.3 60@0"],
-        )
-        .with(two),
-        row(
             "the wildcard's own name is none of them",
             WILD,
             &[
@@ -46,34 +35,6 @@ fn circuit_breakers_do_what_the_page_says() {
                 "b.example.com. - 0: 1.1.1.1 60@2",
                 "c.example.com. - 0: 1.1.1.1 60@3",
             ],
-        )
-        .with(two),
-        row(
-            "the object's size beats the counts, and the wildcard's own name goes last",
-            WILD,
-            &[
-                Seen(WILD, &[("9.9.9.9", 60)], 0.0),
-                Seen(A, &[("1.1.1.1", 60)], 1.0),
-                Seen(B, &[("1.1.1.1", 60)], 2.0),
-            ],
-            &[
-                "*.example.com. NOERROR 0: 9.9.9.9 60@0",
-                "b.example.com. - 0: 1.1.1.1 60@2",
-            ],
-        )
-        .with(|limits| limits.object_size = 8),
-        row(
-            "a status of another writer is cut down, too",
-            WWW,
-            &[Status(
-                &[(
-                    WWW,
-                    0,
-                    &[("1.1.1.1", 60, 0), ("2.2.2.2", 60, 9), ("3.3.3.3", 60, 5)],
-                )],
-                9.0,
-            )],
-            &["www.example.com. - 0: 2.2.2.2 60@9 3.3.3.3 60@5"],
         )
         .with(two),
     ]);

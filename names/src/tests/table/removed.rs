@@ -4,7 +4,6 @@ use super::*;
 
 const KNOWN: Step = Got(WWW, &[("1.1.1.1", 30)], 0.0);
 const KEPT: &[&str] = &["www.example.com. NOERROR 0: 1.1.1.1 30@0"];
-const CLOSING: &[&str] = &["www.example.com. NoAddress 0: 1.1.1.1 30@0"];
 const GONE: &[&str] = &["www.example.com. NoAddress 0:"];
 
 #[test]
@@ -23,26 +22,6 @@ fn removal_does_what_the_page_says() {
             &["www.example.com. NoAddress 0: 2.2.2.2 60@0"],
         ),
         row(
-            "after a restart a name is looked up again before anything of it is removed",
-            WWW,
-            &[
-                Status(&[(WWW, 0, &[("1.1.1.1", 30, -500)])], 0.0),
-                Next(WWW, Some(430.0)),
-                Expire(HOUR),
-            ],
-            &["www.example.com. - 0: 1.1.1.1 30@-500"],
-        ),
-        row(
-            "nor before its stored time and grace are over",
-            WWW,
-            &[
-                Status(&[(WWW, 0, &[("1.1.1.1", 30, -500)])], 0.0),
-                Absences(WWW, 5, 431.0),
-                Expire(434.9),
-            ],
-            &["www.example.com. NoAddress 0: 1.1.1.1 30@-500"],
-        ),
-        row(
             "and then it is removed",
             WWW,
             &[
@@ -51,18 +30,6 @@ fn removal_does_what_the_page_says() {
                 Expire(435.0),
             ],
             GONE,
-        ),
-        row(
-            "after a gap what was asked before does not count",
-            WWW,
-            &[
-                KNOWN,
-                Absences(WWW, 5, 30.0),
-                Gap(34.0),
-                Next(WWW, Some(30.0)),
-                Expire(HOUR),
-            ],
-            CLOSING,
         ),
         row(
             "with --resolver none addresses leave at expiry and grace",
@@ -93,13 +60,6 @@ fn removal_does_what_the_page_says() {
             &["www.example.com. Expired 0:"],
         )
         .with(|limits| limits.lookups = false),
-        row(
-            "with --resolver none a gap is one more TTL + grace",
-            WWW,
-            &[KNOWN, Gap(34.0), Expire(68.9)],
-            KEPT,
-        )
-        .with(|limits| limits.lookups = false),
     ]);
 }
 
@@ -120,56 +80,6 @@ fn clock_that_is_set_loses_nothing_and_keeps_nothing_for_long() {
             WWW,
             &[KNOWN, Write(0.0), Gap(-HOUR), Next(WWW, Some(30.0 - HOUR))],
             &["www.example.com. NOERROR 0: 1.1.1.1 30@-3600"],
-        ),
-        row(
-            "and what it does not have any more leaves then",
-            WWW,
-            &[
-                KNOWN,
-                Write(0.0),
-                Gap(-HOUR),
-                Absences(WWW, 5, 30.0 - HOUR),
-                Expire(35.0 - HOUR),
-            ],
-            GONE,
-        ),
-        row(
-            "the clock goes forward an hour: nothing leaves before it was asked",
-            WWW,
-            &[
-                KNOWN,
-                Absences(WWW, 5, 30.0),
-                Gap(HOUR),
-                Next(WWW, Some(30.0)),
-                Expire(HOUR),
-            ],
-            CLOSING,
-        ),
-        row(
-            "there and back again",
-            WWW,
-            &[
-                KNOWN,
-                Gap(HOUR),
-                Got(WWW, &[("1.1.1.1", 30), ("2.2.2.2", 30)], HOUR),
-                Gap(10.0),
-                Next(WWW, Some(40.0)),
-                Got(WWW, &[("2.2.2.2", 30)], 40.0),
-                Expire(45.0),
-            ],
-            &["www.example.com. NOERROR 0: 2.2.2.2 30@40"],
-        ),
-        row(
-            "an address that was removed comes back with news though the clock went back",
-            WWW,
-            &[
-                KNOWN,
-                Absences(WWW, 5, 30.0),
-                Expire(35.0),
-                Gap(35.0 - HOUR),
-                Seen(WWW, &[("1.1.1.1", 30)], 36.0 - HOUR),
-            ],
-            &["www.example.com. NOERROR 0: 1.1.1.1 30@-3564"],
         ),
     ]);
 }

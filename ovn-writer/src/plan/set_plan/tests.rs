@@ -1,26 +1,25 @@
-//! The table of decisions, row by row.
-
-mod foreign;
+//! Changes of another client beside those of the store.
 
 use std::{borrow::Cow, time::Duration};
 
 use super::*;
 use ovsdb_replica::{Datum, Record, Row};
 
-use crate::{desired::Filter, testing::dns};
+use crate::{
+    addresses::Addresses,
+    desired::{Changes, Filter},
+    testing::dns,
+};
 
 const W: &str = "www.example.com.";
-const STORE: &str = "kube/ns";
-const SECOND: Duration = Duration::from_secs(1);
 
-fn row(name: &str, family: Family, store: Option<&str>, members: &[&str]) -> AddressSet {
-    let mut ids = vec![
+fn row(members: &[&str]) -> AddressSet {
+    let ids = [
         ("k8s.ovn.org/owner-controller", "default-network-controller"),
         ("k8s.ovn.org/owner-type", "EgressFirewallDNS"),
-        ("k8s.ovn.org/name", name),
-        ("ip-family", family.as_str()),
+        ("k8s.ovn.org/name", W),
+        ("ip-family", "v4"),
     ];
-    ids.extend(store.map(|store| ("ovn-writer/created", store)));
     let members = members.iter().copied();
     AddressSet::read(Row::from([
         ("addresses".into(), Datum::strings(members)),
@@ -29,197 +28,153 @@ fn row(name: &str, family: Family, store: Option<&str>, members: &[&str]) -> Add
     .unwrap()
 }
 
-fn policy() -> Policy {
-    Policy::new(STORE, Filter::default())
-}
-
 fn addresses(texts: &[&str]) -> BTreeSet<IpAddr> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-/// The state of the name.
-#[derive(Clone, Copy, Debug)]
-enum Objects {
-    /// It has an object that lists its addresses.
-    Speaking,
-    /// It has an object that does not speak.
-    Silent,
-    /// It has none, or none any more.
-    Absent,
-    /// It never had an object, and no row of ours.
-    Never,
+/// A row in a database that ovn-kubernetes manages, with the planned changes over time.
+#[derive(Default)]
+struct Shared {
+    clocks: Clocks,
+    /// Whether it was compared, and the store's changes since then.
+    changes: Option<Addresses>,
+    wanted: BTreeSet<IpAddr>,
+    start: Option<Instant>,
 }
 
-fn wanted(objects: Objects, texts: &[&str]) -> Wanted<'static> {
-    Wanted {
-        is_present: matches!(objects, Objects::Speaking | Objects::Silent),
-        is_complete: matches!(objects, Objects::Speaking),
-        addresses: Cow::Owned(addresses(texts).into_iter().collect()),
-        changes: None,
-    }
-}
-
-/// The plan after a time for one IPv4 row. It has 10.0.0.1 (wanted), 10.0.0.2 (added by this program), 10.0.0.3 (added by
-/// another client) and x, and lacks 10.0.0.4.
-fn fate(
-    (name, store): (&str, Option<&str>),
-    objects: Objects,
-    (is_referred_to, is_managed): (bool, bool),
-    after: Duration,
-) -> String {
-    let members = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "x"];
-    let set = row(name, Family::V4, store, &members);
-    let inserted = addresses(&["10.0.0.2"]);
-    let rows = [SetRow {
-        uuid: Uuid::from_u128(1),
-        set: &set,
-        is_referred_to,
-        inserted: Some(&inserted),
-    }];
-    let wanted = wanted(objects, &["10.0.0.1", "10.0.0.4"]);
-    let name = dns(W);
-    let case = Case {
-        name: &name,
-        wanted: Some(&wanted).filter(|_| !matches!(objects, Objects::Never)),
-        rows: &rows,
-        missed: &[],
-        conflicts: &[],
-        is_managed,
-    };
-    let (start, mut clocks) = (Instant::now(), Clocks::default());
-    plan(case, &policy(), &mut clocks, start);
-    let planned = plan(case, &policy(), &mut clocks, start + after);
-    let mut words = Vec::new();
-    for finding in planned.findings {
-        let what = match &finding.change {
-            // The other family has no row.
-            Change::Create { .. } => continue,
-            Change::Delete { .. } => "deleted".to_owned(),
-            Change::Mutate { insert, delete, .. } => {
-                let insert = insert.iter().map(|a| format!("+{a}"));
-                let delete = delete.iter().map(|a| format!("-{a}"));
-                insert.chain(delete).collect::<Vec<_>>().join(" ")
-            }
-        };
-        words.extend((finding.verdict == Verdict::Now).then_some(what));
-    }
-    words.join(", ")
-}
-
-const EQUAL: &str = "+10.0.0.4 -10.0.0.2 -10.0.0.3 -x";
-const SHARED: &str = "+10.0.0.4 -10.0.0.2";
-const ADDED: &str = "+10.0.0.4";
-
-#[test]
-fn only_an_object_that_speaks_takes_addresses_out() {
-    use Objects::{Absent, Never, Silent, Speaking};
-    let written = "WWW.example.com";
-    let other = Some("kube/other");
-    for (row, objects, used, unused) in [
-        ((W, None), Speaking, EQUAL, EQUAL),
-        ((W, Some(STORE)), Speaking, EQUAL, EQUAL),
-        // Another installation fills these, or ovn-kubernetes itself.
-        ((W, other), Speaking, SHARED, SHARED),
-        ((written, None), Speaking, SHARED, SHARED),
-        ((W, None), Silent, ADDED, ADDED),
-        ((W, Some(STORE)), Silent, ADDED, ADDED),
-        ((W, other), Silent, ADDED, ADDED),
-        ((written, None), Silent, ADDED, ADDED),
-        ((W, None), Absent, ADDED, ""),
-        ((W, Some(STORE)), Absent, ADDED, "deleted"),
-        ((W, other), Absent, ADDED, ""),
-        ((written, None), Absent, ADDED, ""),
-        ((W, None), Never, "", ""),
-        ((W, other), Never, "", ""),
-        ((written, None), Never, "", ""),
-    ] {
-        for (is_referred_to, expected) in [(true, used), (false, unused)] {
-            let fate = fate(row, objects, (is_referred_to, false), SECOND * 3600);
-            assert_eq!(fate, expected, "{row:?} {objects:?} {is_referred_to}");
+impl Shared {
+    fn want(&mut self, texts: &[&str]) {
+        let new = addresses(texts);
+        if let Some(changes) = &mut self.changes {
+            let moved = new.symmetric_difference(&self.wanted);
+            changes.toggle(&moved.copied().collect());
         }
+        self.wanted = new;
     }
-}
 
-#[test]
-fn an_unused_set_is_deleted_after_a_minute_unless_ovn_kubernetes_manages_the_database() {
-    let minute = SECOND * 60;
-    let fate = |is_managed, after| {
-        let row = (W, Some(STORE));
-        fate(row, Objects::Absent, (false, is_managed), after)
-    };
-    assert_eq!(fate(false, minute - Duration::from_nanos(1)), "");
-    assert_eq!(fate(false, minute), "deleted");
-    assert_eq!(fate(true, minute * 60), "");
-}
-
-/// The created sets, and whether they are left for now.
-fn made(
-    is_managed: bool,
-    objects: Objects,
-    rows: &[SetRow<'_>],
-    missed: &[SetOf],
-    conflicts: &[NameConflict],
-) -> Vec<String> {
-    let name = dns(W);
-    let wanted = wanted(objects, &["10.0.0.1", "2001:db8::1"]);
-    let case = Case {
-        name: &name,
-        wanted: Some(&wanted),
-        rows,
-        missed,
-        conflicts,
-        is_managed,
-    };
-    let plan = plan(case, &policy(), &mut Clocks::default(), Instant::now());
-    let made = plan.findings.iter().map(|finding| {
-        let Change::Create { set, addresses, .. } = &finding.change else {
-            panic!("{finding:?}");
+    /// The plan at this time for a row with these members. A `!` marks repairs; changes of the store have no mark.
+    fn at(&mut self, millis: u64, members: &[&str]) -> String {
+        let set = row(members);
+        let rows = [SetRow {
+            uuid: Uuid::from_u128(1),
+            set: &set,
+            is_referred_to: true,
+            inserted: None,
+        }];
+        let changes = self.changes.as_ref().map(|addresses| Changes {
+            addresses: addresses.all(),
+            became_complete: false,
+        });
+        let wanted = Wanted {
+            is_present: true,
+            is_complete: true,
+            addresses: Cow::Owned(self.wanted.iter().copied().collect()),
+            changes,
         };
-        assert_eq!(
-            finding.is_conflict,
-            conflicts.iter().any(|conflict| conflict.set == *set)
-        );
-        let (controller, family) = (&set.controller[..4], set.family);
-        format!("{controller} {family} {addresses:?} {:?}", finding.verdict)
-    });
-    made.collect()
+        let (name, policy) = (dns(W), Policy::new("kube/ns", Filter::default()));
+        let case = Case {
+            name: &name,
+            wanted: Some(&wanted),
+            rows: &rows,
+            missed: &[],
+            conflicts: &[],
+            is_managed: true,
+        };
+        let start = *self.start.get_or_insert_with(Instant::now);
+        let now = start + Duration::from_millis(millis);
+        let planned = plan(case, &policy, &mut self.clocks, now);
+        self.changes = Some(Addresses::default());
+        let mut words = Vec::new();
+        for finding in planned.findings {
+            let Change::Mutate { insert, delete, .. } = finding.change else {
+                panic!("{finding:?}");
+            };
+            let mark = match finding.trigger {
+                Trigger::ForeignChange => "!",
+                _ => "",
+            };
+            match finding.verdict {
+                Verdict::Now => {
+                    words.extend(insert.iter().map(|it| format!("+{it}{mark}")));
+                    words.extend(delete.iter().map(|it| format!("-{it}{mark}")));
+                }
+                Verdict::At(at) => words.push(format!("in {:?}", at - now)),
+                Verdict::Left => panic!("no name conflict"),
+            }
+        }
+        words.join(" ")
+    }
 }
 
 #[test]
-fn rows_are_made_for_every_object_or_when_a_rule_misses_them() {
-    use Objects::{Absent, Silent, Speaking};
-    let blue = |family| SetOf {
-        controller: "blue".into(),
-        family,
-    };
-    let defaults = Family::ALL.map(SetOf::default_network);
-    let now = ["defa v4 [10.0.0.1] Now", "defa v6 [2001:db8::1] Now"];
-    let made = |is_managed, objects, rows: &[SetRow<'_>], missed: &[SetOf]| {
-        made(is_managed, objects, rows, missed, &[])
-    };
-    for objects in [Speaking, Silent] {
-        assert_eq!(made(false, objects, &[], &[]), now);
-        assert_eq!(made(false, objects, &[], &defaults), now);
-        assert_eq!(
-            made(false, objects, &[], &[blue(Family::V4)])[0],
-            "blue v4 [10.0.0.1] Now"
-        );
-        assert_eq!(made(true, objects, &[], &[]), [""; 0]);
-        assert_eq!(made(true, objects, &[], &defaults[1..]), now[1..]);
-    }
-    // A rule that misses the set of an absent name gets the last addresses.
-    assert_eq!(made(false, Absent, &[], &[]), [""; 0]);
-    for is_managed in [false, true] {
-        assert_eq!(made(is_managed, Absent, &[], &defaults), now);
-    }
-    // A row under the name as written is enough, unless a rule refers to another one.
-    let written = row("WWW.example.com", Family::V4, None, &["10.0.0.1"]);
-    let rows = [SetRow {
-        uuid: Uuid::nil(),
-        set: &written,
-        is_referred_to: true,
-        inserted: None,
-    }];
-    assert_eq!(made(false, Speaking, &rows, &[]), now[1..]);
-    assert_eq!(made(false, Speaking, &rows, &defaults[..1]), now);
+fn addresses_another_writer_adds_first_are_kept_until_the_store_has_them() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    assert_eq!(set.at(0, &["10.0.0.1"]), "");
+    // The other client is 200 ms faster: it adds one address and removes the other.
+    assert_eq!(set.at(1000, &["10.0.0.2"]), "in 500ms");
+    assert_eq!(set.at(1100, &["10.0.0.2"]), "in 400ms");
+    set.want(&["10.0.0.2"]);
+    assert_eq!(set.at(1200, &["10.0.0.2"]), "");
+    // The store is faster.
+    set.want(&["10.0.0.3"]);
+    assert_eq!(set.at(2000, &["10.0.0.2"]), "+10.0.0.3 -10.0.0.2");
+}
+
+#[test]
+fn an_event_that_does_not_explain_a_change_changes_nothing() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    set.at(0, &["10.0.0.1"]);
+    // The watch is two events behind: it reports 10.0.0.2 first, when the row already has 10.0.0.3.
+    let ahead = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
+    assert_eq!(set.at(1000, &ahead), "in 500ms");
+    set.want(&["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(set.at(1200, &ahead), "in 300ms");
+    set.want(&["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+    assert_eq!(set.at(1400, &ahead), "");
+}
+
+#[test]
+fn addresses_another_writer_removed_are_not_restored_by_late_events() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    set.at(0, &["10.0.0.1"]);
+    assert_eq!(set.at(1000, &["10.0.0.1", "10.0.0.2"]), "in 500ms");
+    assert_eq!(set.at(1100, &["10.0.0.1"]), "");
+    // The watch reports that the address was added, and later that it was removed.
+    set.want(&["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(set.at(1200, &["10.0.0.1"]), "in 300ms");
+    set.want(&["10.0.0.1"]);
+    assert_eq!(set.at(1300, &["10.0.0.1"]), "");
+    // An address that the store restores much later is added at once.
+    assert_eq!(set.at(1600, &["10.0.0.1"]), "");
+    set.want(&["10.0.0.1", "10.0.0.2"]);
+    assert_eq!(set.at(1700, &["10.0.0.1"]), "+10.0.0.2");
+}
+
+#[test]
+fn a_lasting_difference_is_repaired_after_half_a_second_and_counted() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    set.at(0, &["10.0.0.1"]);
+    assert_eq!(set.at(1000, &["10.0.0.9"]), "in 500ms");
+    // A later one has a deadline of its own.
+    let later = ["10.0.0.8", "10.0.0.9"];
+    assert_eq!(set.at(1300, &later), "in 200ms");
+    assert_eq!(set.at(1500, &later), "+10.0.0.1! -10.0.0.9! in 300ms");
+    assert_eq!(set.at(1600, &["10.0.0.1", "10.0.0.8"]), "in 200ms");
+    assert_eq!(set.at(1800, &["10.0.0.1", "10.0.0.8"]), "-10.0.0.8!");
+    // A change of the store does not wait.
+    assert_eq!(set.at(2000, &["10.0.0.7"]), "in 500ms");
+    set.want(&["10.0.0.1", "10.0.0.5"]);
+    assert_eq!(set.at(2100, &["10.0.0.7"]), "+10.0.0.5 in 400ms");
+}
+
+#[test]
+fn at_the_start_what_is_missing_comes_at_once_and_what_is_too_many_waits() {
+    let mut set = Shared::default();
+    set.want(&["10.0.0.1"]);
+    assert_eq!(set.at(0, &["10.0.0.2"]), "+10.0.0.1 in 500ms");
+    assert_eq!(set.at(500, &["10.0.0.1", "10.0.0.2"]), "-10.0.0.2");
 }

@@ -10,33 +10,6 @@ fn settled() -> World {
 }
 
 #[test]
-fn what_somebody_else_does_to_a_row_is_undone_and_counted() {
-    let mut world = settled();
-    let row = world.model.rows.values_mut().next().unwrap();
-    row.addresses = ["10.0.0.2".to_owned(), "10.6.6.6".to_owned(), "x".to_owned()].into();
-    world.tell();
-    match world.step() {
-        Some(Finished::Done(done)) => assert_eq!(
-            done.repaired,
-            Repaired {
-                missing_rows: 0,
-                missing_addresses: 1,
-                surplus_addresses: 2
-            }
-        ),
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1", "10.0.0.2"]);
-    world.model.rows.clear();
-    world.tell();
-    match world.step() {
-        Some(Finished::Done(done)) => assert_eq!(done.repaired.missing_rows, 2),
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(world.addresses(W, "v4"), ["10.0.0.1", "10.0.0.2"]);
-}
-
-#[test]
 fn a_set_that_is_undone_again_and_again_waits_but_never_over_a_second() {
     // Another client empties it whenever it has members, or adds wrong ones.
     for is_missing in [true, false] {
@@ -97,4 +70,26 @@ fn a_set_that_is_destroyed_again_and_again_is_missing_for_50_ms_at_most() {
         made.windows(2).all(|pair| pair[1] - pair[0] <= 50),
         "{made:?}"
     );
+}
+
+#[test]
+fn set_under_the_name_as_written_keeps_what_others_put_in() {
+    const WRITTEN: &str = "WWW.example.com";
+    let mut model = model::Model::default();
+    let row = world::foreign(
+        DEFAULT_NETWORK_CONTROLLER,
+        WRITTEN,
+        Family::V4,
+        &["10.0.0.9"],
+    );
+    model.insert(row);
+    let mut world = World::on(policy(), model);
+    world.store(whole(&[&["10.0.0.1", "10.0.0.2"]]));
+    world.settle();
+    let all = ["10.0.0.1", "10.0.0.2", "10.0.0.9"];
+    assert_eq!(world.addresses(WRITTEN, "v4"), all);
+    assert!(world.rows(W, "v4").is_empty(), "one is enough");
+    world.store(whole(&[&["10.0.0.1"]]));
+    world.settle();
+    assert_eq!(world.addresses(WRITTEN, "v4"), ["10.0.0.1", "10.0.0.9"]);
 }

@@ -45,32 +45,6 @@ fn settled() -> World {
 }
 
 #[test]
-fn an_address_in_a_set_is_told_with_the_row_the_rules_and_since_when() {
-    let mut world = settled();
-    world.now += Duration::from_secs(12);
-    let explanation = explain(&world, "10.0.0.1", None);
-    assert!(explanation.is_there && explanation.reasons.is_empty());
-    let [name] = explanation.names.as_slice() else {
-        panic!("{explanation:?}");
-    };
-    assert!(name.is_wanted && name.differences.is_empty());
-    let [row] = name.rows.as_slice() else {
-        panic!("{name:?}");
-    };
-    let address = &row.addresses[0];
-    assert_eq!(
-        (address.address.to_string(), row.addresses.len()),
-        ("10.0.0.1".to_owned(), 1)
-    );
-    let since = address.since_seconds.unwrap();
-    assert!((12..=17).contains(&since), "{since}");
-    assert_eq!(
-        (&*row.family, row.rules.len(), &*row.rules[0].table),
-        ("v4", 1, "ACL")
-    );
-}
-
-#[test]
 fn change_of_another_client_is_a_difference_until_it_is_repaired() {
     let mut world = settled();
     let row = world.model.rows.values_mut();
@@ -119,32 +93,6 @@ fn what_is_in_no_set_says_why() {
     let other = explain(&settled(), W, Some("team"));
     assert!(!other.is_there);
     assert_eq!(other.names[0].rows[0].rules_elsewhere, 1);
-}
-
-/// ovn-kubernetes makes only sets for IPv4 there, and the writer was not told of the networks.
-#[test]
-fn addresses_of_a_family_without_sets_say_so() {
-    let mut world = World::with(Policy {
-        is_managed: true,
-        ..world::policy()
-    });
-    let expression = format!(
-        "ip4.dst == ${}",
-        world::set_name(DEFAULT_NETWORK_CONTROLLER, W, Family::V4)
-    );
-    world.model.insert_acl(model::ModelAcl {
-        expression,
-        ..model::ModelAcl::default()
-    });
-    world.store(whole(&[&["2001:db8::1"]]));
-    world.settle();
-    assert_eq!(world.sync.state().differences.count(), 0);
-    for about in [W, "2001:db8::1"] {
-        assert_eq!(reasons(&world, about), ["NoSet"], "{about}");
-        let explained = explain(&world, about, None);
-        assert_eq!(explained.names[0].objects, ["ns/dns-1"]);
-        assert_eq!(explained.names[0].differences, []);
-    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use ovsdb_replica::{Error, Outcome};
 use proptest::prelude::*;
 use proto::api::{DEFAULT_NETWORK_CONTROLLER, DnsNameResolver, Family};
 use runtime::store::Event;
@@ -278,12 +279,15 @@ impl Life {
             Happening::Wait(millis) => self.pass(Duration::from_millis(millis))?,
             Happening::Transaction => drop(self.transact()?),
             Happening::Loss(took_effect) => {
-                if let Some(operations) = self.world.next()
-                    && took_effect
-                {
+                if let Some(operations) = self.world.next() {
                     let before = self.world.model.clone();
-                    self.world.model.transact(&operations);
+                    if took_effect {
+                        self.world.model.transact(&operations);
+                    }
                     self.check(&before)?;
+                    let unknown = Outcome::Unknown(Error::Canceled("x".to_owned()));
+                    let finished = self.world.finish(unknown);
+                    prop_assert!(matches!(finished, Finished::StartOver(_)));
                 }
                 self.world.read();
             }

@@ -37,17 +37,6 @@ fn stored_addresses_stay_at_the_limit_and_wildcards_go_last() {
 }
 
 #[test]
-fn address_counts_in_the_map_for_each_name() {
-    let names: Vec<_> = (0..200)
-        .map(|i| name(&format!("{i}.example.com"), 0..200))
-        .collect();
-    let got = content(&names, &none(), &none(), MAX_ADDRESSES);
-    assert_eq!((got.names.len(), got.addresses.len()), (200, 200));
-    let entries: usize = got.names.iter().map(|(_, list)| list.len()).sum();
-    assert_eq!((entries, got.left_out()), (MAX_ADDRESSES, 200 * 175));
-}
-
-#[test]
 fn kept_addresses_go_before_new_ones_at_the_limit() {
     let mut names = [name("a.example.com", 0..5), name("b.example.com", [])];
     let kept: BTreeSet<_> = (10..14).map(ip).collect();

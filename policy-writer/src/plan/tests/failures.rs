@@ -148,9 +148,10 @@ fn unreadable_resolvers_delete_no_policy() {
 }
 
 #[test]
-fn failed_deletion_of_an_orphan_is_tried_again() {
+fn orphans_are_deleted_again_until_it_succeeds() {
     let list = json!({"domainList": ["one.example.com"]});
     let mut world = World::ready("a", list, &["192.0.2.1"]);
+    world.foreign_policy("b", None);
     world.refuses = Output::ALL.into();
     world.delete_resolver("a");
     world.pass(5);
@@ -158,6 +159,7 @@ fn failed_deletion_of_an_orphan_is_tried_again() {
     world.refuses.clear();
     world.pass(60);
     assert_eq!(world.policy("a"), None);
+    assert!(world.policy("b").is_some());
 }
 
 #[test]

@@ -105,13 +105,13 @@ impl Model {
                 self.known[name] = addresses;
             }
             Happening::NoAddress(name) => {
-                world.put_name(NAMES[name], failing(NAMES[name], "NXDOMAIN"));
+                world.put_name(NAMES[name], failing(NAMES[name], "NXDOMAIN", ""));
                 self.known[name].clear();
             }
             Happening::Silence(name) => world.silence(NAMES[name]),
             Happening::Delete(name) => world.delete_name(NAMES[name]),
             Happening::Refused(name) => {
-                world.put_name(NAMES[name], failing(NAMES[name], "AnswerRefused"))
+                world.put_name(NAMES[name], failing(NAMES[name], "AnswerRefused", ""))
             }
             Happening::Pass(seconds) => world.pass(seconds),
             Happening::Restart => world.restart(),
@@ -138,12 +138,12 @@ fn ip(last: u8) -> String {
     format!("192.0.2.{last}")
 }
 
-fn failing(name: &str, reason: &str) -> Value {
+pub(super) fn failing(name: &str, reason: &str, message: &str) -> Value {
     json!({"resolvedNames": [{
         "dnsName": name,
         "resolvedAddresses": [],
         "conditions": [{
-            "type": "Degraded", "status": "True", "reason": reason, "message": "",
+            "type": "Degraded", "status": "True", "reason": reason, "message": message,
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }],
     }]})

@@ -18,25 +18,6 @@ fn text(text: &str) -> Name {
 }
 
 #[test]
-fn the_longest_name_has_255_octets() {
-    let label = "a".repeat(63);
-    let longest = format!("{label}.{label}.{label}.{}", &label[..61]);
-    assert_eq!(text(&longest).wire().len(), 255);
-    assert_eq!(text(&format!("{longest}.")), text(&longest));
-    assert_eq!(Name::from_text(&format!("{longest}a")), None);
-}
-
-#[test]
-fn a_parent_has_one_label_less() {
-    assert_eq!(
-        text("www.example.com").parent(),
-        Some(text("example.com").wire())
-    );
-    assert_eq!(text("com").parent(), Some(text(".").wire()));
-    assert_eq!(text(".").parent(), None);
-}
-
-#[test]
 fn octets_that_are_not_printable_are_escaped() {
     let name = of_labels(&[&b"a.b\\"[..], b" \x07\xff_*"]).unwrap();
     assert_eq!(name.to_string(), "a\\.b\\\\.\\032\\007\\255_*.");
@@ -94,14 +75,5 @@ proptest! {
                 prop_assert!(matches!(error, Error::NameLength { .. }), "{}", error);
             }
         }
-    }
-
-    #[test]
-    fn text_is_a_name_exactly_if_its_labels_are(text in "[a-c.]{1,12}") {
-        let labels: Vec<_> = text.split_terminator('.').collect();
-        let is_name = text == "." || labels.iter().all(|label| !label.is_empty());
-        let labels: &[&str] = if text == "." { &[] } else { &labels };
-        let expected = is_name.then(|| of_labels(labels).unwrap());
-        prop_assert_eq!(Name::from_text(&text), expected);
     }
 }

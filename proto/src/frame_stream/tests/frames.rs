@@ -1,8 +1,7 @@
 //! Frames from bytes and to bytes: the parser and the codec, on good and on bad input.
 
 use crate::frame_stream::{
-    Codec, ControlKind, EncodeError, FrameError, FrameErrorKind, FrameRef, Limits, Parsed,
-    encode_data, parse,
+    Codec, ControlKind, FrameError, FrameErrorKind, FrameRef, Limits, Parsed, parse,
 };
 use bytes::{BufMut, BytesMut};
 use tokio_util::codec::Decoder;
@@ -52,18 +51,6 @@ fn whole(buf: &[u8]) -> (FrameRef<'_>, usize) {
 
 fn refused(buf: &[u8]) -> FrameError {
     parse(buf, &Limits::default()).expect_err("this must not parse")
-}
-
-#[test]
-fn a_data_frame_is_read_in_place_and_leaves_what_follows() {
-    let mut buf = data(b"hello");
-    buf.extend_from_slice(b"next");
-    let (frame, consumed) = whole(&buf);
-    assert_eq!((&frame, consumed), (&FrameRef::Data(b"hello"), 9));
-    let FrameRef::Data(payload) = frame else {
-        unreachable!()
-    };
-    assert_eq!(payload.as_ptr(), buf[4..].as_ptr());
 }
 
 #[test]
@@ -175,25 +162,4 @@ fn the_codec_reserves_no_more_than_a_frame_may_have() {
     let mut buf = BytesMut::from(&1001u32.to_be_bytes()[..]);
     codec.decode(&mut buf).unwrap_err();
     assert!(buf.capacity() < 1000);
-}
-
-#[test]
-fn what_a_reader_would_refuse_is_not_written() {
-    let limits = Limits {
-        data_frame: 10,
-        ..Limits::default()
-    };
-    let mut dst = BytesMut::from(&b"before"[..]);
-    assert_eq!(
-        encode_data(b"", &limits, &mut dst),
-        Err(EncodeError::EmptyData)
-    );
-    let too_long = FrameErrorKind::DataTooLong {
-        length: 11,
-        limit: 10,
-    };
-    let eleven = encode_data(&[0; 11], &limits, &mut dst);
-    assert_eq!(eleven, Err(EncodeError::Refused(too_long)));
-
-    assert_eq!(dst, b"before"[..]);
 }

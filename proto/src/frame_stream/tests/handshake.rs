@@ -1,11 +1,8 @@
-//! The order of frames, for both roles, without IO.
+//! The order of frames, without IO.
 
 use crate::dnstap::CONTENT_TYPE;
-use crate::frame_stream::{
-    Action, Control, ControlKind, Error, HandshakeError, Limits, Phase, ReaderHandshake, Step,
-    StreamReader, WriterHandshake, encode_data,
-};
-use bytes::{Bytes, BytesMut};
+use crate::frame_stream::{Action, Control, ControlKind, HandshakeError, ReaderHandshake};
+use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -45,34 +42,12 @@ fn reader_after(controls: &[Control]) -> ReaderHandshake {
 }
 
 #[test]
-fn a_reader_answers_ready_with_accept_and_stop_with_finish() {
-    let mut reader = reader();
-    assert_eq!(
-        reader.on_control(&dnstap(Ready)),
-        Ok(Action::Send(dnstap(Accept)))
-    );
-    assert_eq!(reader.on_control(&dnstap(Start)), Ok(Action::None));
-    assert_eq!(reader.on_data(), Ok(()));
-    assert_eq!(
-        reader.on_control(&bare(Stop)),
-        Ok(Action::Finish(Some(bare(Finish))))
-    );
-    assert_eq!(reader.phase(), Phase::Finished);
-}
-
-#[test]
 fn a_frame_without_content_type_fits_every_content_type() {
     assert_eq!(
         reader().on_control(&bare(Ready)),
         Ok(Action::Send(dnstap(Accept)))
     );
     assert_eq!(reader().on_control(&bare(Start)), Ok(Action::None));
-    let mut writer = WriterHandshake::bidirectional(CONTENT_TYPE);
-    writer.begin().unwrap();
-    assert_eq!(
-        writer.on_control(&bare(Accept)),
-        Ok(Action::Send(dnstap(Start)))
-    );
 }
 
 #[test]
@@ -93,55 +68,6 @@ fn a_reader_refuses_other_content_types_and_says_which() {
         );
         assert!(reader.on_data().is_err(), "a refused START starts nothing");
     }
-}
-
-/// A stream of these control frames, with `payload` between each two.
-fn stream(controls: &[Control], payload: &[u8]) -> Vec<u8> {
-    let (limits, mut bytes) = (Limits::default(), BytesMut::new());
-    for control in controls {
-        if !bytes.is_empty() && !payload.is_empty() {
-            encode_data(payload, &limits, &mut bytes).unwrap();
-        }
-        control.encode(&limits, &mut bytes).unwrap();
-    }
-    bytes.to_vec()
-}
-
-/// Runs a stream reader over `stream` until it stops, fails, or needs more bytes.
-fn run(stream: &[u8]) -> (StreamReader, Result<Vec<Vec<u8>>, Error>) {
-    let mut reader = StreamReader::new(CONTENT_TYPE, Limits::default());
-    let (mut position, mut payloads) = (0, Vec::new());
-    loop {
-        position += match reader.step(&stream[position..]) {
-            Ok(Step::Incomplete { .. }) => {
-                let end = reader.end(&stream[position..]);
-                return (reader, end.map(|()| payloads));
-            }
-            Ok(Step::Data { payload, consumed }) => {
-                payloads.push(payload.to_vec());
-                consumed
-            }
-            Ok(Step::Control {
-                action: Action::Finish(_),
-                ..
-            }) => return (reader, Ok(payloads)),
-            Ok(Step::Control { consumed, .. }) => consumed,
-            Err(error) => return (reader, Err(error)),
-        };
-    }
-}
-
-#[test]
-fn a_stream_reader_says_at_which_byte_a_frame_is_out_of_turn() {
-    let second_start = stream(&[dnstap(Start), dnstap(Start)], b"event");
-    let (_, result) = run(&second_start);
-    let text = result.unwrap_err().to_string();
-    assert_eq!(text, "START in the middle of data (byte 51)");
-
-    let mut data_first = BytesMut::new();
-    encode_data(b"event", &Limits::default(), &mut data_first).unwrap();
-    let text = run(&data_first).1.unwrap_err().to_string();
-    assert_eq!(text, "data frame at the start of the stream (byte 0)");
 }
 
 fn any_kind() -> impl Strategy<Value = ControlKind> {
@@ -172,34 +98,5 @@ proptest! {
             _ => false,
         };
         prop_assert_eq!(taken, valid);
-    }
-
-    /// Each role understands the other, whichever way the writer begins.
-    #[test]
-    fn writer_and_reader_agree(bidirectional: bool) {
-        let mut reader = reader();
-        let mut writer = if bidirectional {
-            WriterHandshake::bidirectional(CONTENT_TYPE)
-        } else {
-            WriterHandshake::unidirectional(CONTENT_TYPE)
-        };
-        let mut to_reader = vec![writer.begin().unwrap()];
-        let mut over = false;
-        while let Some(control) = to_reader.pop() {
-            match reader.on_control(&control).unwrap() {
-                Action::Send(answer) | Action::Finish(Some(answer)) => {
-                    if let Action::Send(next) = writer.on_control(&answer).unwrap() {
-                        to_reader.push(next);
-                    }
-                }
-                Action::None | Action::Finish(None) => {}
-            }
-            if writer.phase() == Phase::Streaming && to_reader.is_empty() && !over {
-                prop_assert_eq!(reader.on_data(), Ok(()));
-                to_reader.push(writer.stop().unwrap());
-                over = true;
-            }
-        }
-        prop_assert_eq!((reader.phase(), writer.phase()), (Phase::Finished, Phase::Finished));
     }
 }

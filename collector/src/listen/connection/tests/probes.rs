@@ -36,30 +36,6 @@ async fn settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn probe_is_reported_with_the_time_of_its_first_octet() {
-    let (mut peer, mut seen) = connect(|_| {});
-    peer.open().await;
-    settle().await;
-    let began = Instant::now() + Duration::from_millis(100);
-    tokio::time::advance(Duration::from_millis(100)).await;
-    let probe = probe("");
-    let (front, tail) = probe.split_at(3000);
-    peer.send(&[&data(&another_wanted_frame())[..], front].concat())
-        .await;
-    settle().await;
-    assert!(seen.is_empty());
-    tokio::time::advance(Duration::from_millis(100)).await;
-    peer.send(&[tail, &data(&another_wanted_frame())].concat())
-        .await;
-    let first = seen.recv().await.unwrap();
-    assert_eq!((first.nonce, first.at), (NONCE, began));
-    assert!(!first.is_forwarded);
-    tokio::time::advance(Duration::from_millis(100)).await;
-    peer.send(&probe).await;
-    assert_eq!(seen.recv().await.unwrap().at, Instant::now());
-}
-
-#[tokio::test(start_paused = true)]
 async fn probe_in_stream_that_does_not_show_secret_is_not_reported() {
     let (_folder, secrets, _reloading) = secrets();
     let (mut peer, mut seen) = connect(|ingest| ingest.peer_acl.secrets = Some(secrets));

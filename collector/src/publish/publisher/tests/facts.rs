@@ -39,49 +39,6 @@ fn name_has_its_addresses_and_those_that_a_wildcard_knows_of_it() {
 }
 
 #[test]
-fn name_in_the_wildcards_own_entry_is_covered() {
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&["*.example.net"]);
-    world.observe("*.example.net", "192.0.2.1");
-    world.observe("a.example.net", "192.0.2.1");
-    world.observe("b.example.net", "192.0.2.2");
-    world.settle();
-    for (asked, is_covered) in [("a.example.net", true), ("b.example.net", false)] {
-        let facts = of_name(&world, asked);
-        let [address] = facts.names[0].facts.addresses.as_slice() else {
-            panic!("{facts:?}");
-        };
-        assert_eq!((address.in_object, address.is_covered), (true, is_covered));
-    }
-}
-
-#[test]
-fn address_is_found_under_each_name_and_refusing_guard_is_named() {
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&[WWW, "*.example.net"]);
-    for asked in [WWW, "a.example.net", "b.example.net"] {
-        world.observe(asked, "192.0.2.1");
-    }
-    let of_address = |text: &str| {
-        let subject = Subject::Address(text.parse().unwrap());
-        world.publisher.facts(&subject, at(world.now))
-    };
-    let facts = of_address("192.0.2.1");
-    let found: Vec<_> = facts
-        .names
-        .iter()
-        .map(|it| (it.facts.name.as_str(), it.facts.addresses.len()))
-        .collect();
-    assert_eq!(found, [("*.example.net.", 2), ("www.example.com.", 1)]);
-    assert_eq!((facts.more_names, facts.guard), (0, None));
-    let loopback = of_address("127.0.0.1");
-    assert_eq!(
-        (loopback.names.len(), loopback.guard.unwrap().name),
-        (0, "loopback".to_owned())
-    );
-}
-
-#[test]
 fn new_address_is_listed_once_with_the_write_of_its_status() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["*.w.test"]);

@@ -63,18 +63,6 @@ fn refused_address_of_an_answer_stays_out_and_is_reported() {
 }
 
 #[test]
-fn refused_address_of_a_look_up_stays_out_and_is_reported() {
-    let (mut world, mut reported) = reporting();
-    world.want(&[WWW]);
-    world.answer(WWW, &["10.96.0.1", "127.0.0.1"]);
-    let expected = refused(WWW, "loopback");
-    assert_eq!(reported.try_recv(), Ok(expected));
-    assert!(reported.try_recv().is_err());
-    world.settle();
-    assert_eq!(world.addresses(), ["www.example.com. 10.96.0.1"]);
-}
-
-#[test]
 fn look_up_with_refused_addresses_only_removes_no_address() {
     let mut world = World::with(ManageObjects::Auto, |config| config.limits.lookups = true);
     world.want(&[WWW]);

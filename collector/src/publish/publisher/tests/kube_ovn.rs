@@ -57,13 +57,6 @@ impl World {
             .apply_event(Source::KubeOvn, event, at(self.now));
     }
 
-    fn lose(&mut self, key: &ObjectKey) {
-        self.store.remove(key).unwrap();
-        let event = Event::Deleted(key.clone());
-        self.publisher
-            .apply_event(Source::KubeOvn, event, at(self.now));
-    }
-
     fn use_by(&mut self, names: &[&str], policy: &str) {
         let namespaces = &self.config.shared.namespaces;
         let tenant = namespaces.number(&format!("policy {policy}"));
@@ -100,23 +93,4 @@ fn all_objects_of_a_name_are_written_together_and_none_is_made() {
     world.use_by(&[], "web");
     world.settle_deletions();
     assert_eq!(world.store.len(), 3);
-}
-
-#[test]
-fn object_without_a_status_gets_it_at_once_from_memory() {
-    let mut world = world();
-    world.use_by(&[WWW], "web");
-    let key = world.make("anp-web-1", WWW);
-    world.observe(WWW, "1.1.1.1");
-    world.settle();
-    for _ in 0..20 {
-        world.lose(&key);
-        world.now += 50;
-        world.make("anp-web-1", WWW);
-        world.publisher.advance(at(world.now));
-        let writes = world.publisher.writes(at(world.now));
-        assert_eq!(writes.len(), 1);
-        world.store_all(&writes);
-        assert_eq!(read(&world.store[&key]), ["1.1.1.1"]);
-    }
 }

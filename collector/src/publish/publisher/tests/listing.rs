@@ -1,6 +1,6 @@
 //! Lists of names with their addresses, in the publisher.
 
-use super::{World, answer, at, namespace_caps::want_by};
+use super::{World, at, namespace_caps::want_by};
 use crate::publish::ManageObjects;
 use proto::facts::{CollectorFacts, Query};
 
@@ -64,34 +64,4 @@ fn name_is_listed_with_its_namespaces_and_clients_that_asked() {
         let listing = list(&world, query);
         assert_eq!(names(&listing), expected);
     }
-}
-
-#[test]
-fn lists_are_bounded_and_follow_each_other_until_the_end() {
-    let mut world = World::new(ManageObjects::Auto);
-    let all: Vec<String> = (0..1_200).map(|i| format!("n{i:04}.test")).collect();
-    let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    world.want(&all);
-    for asked in all.iter().take(50) {
-        let mut observation = answer(asked, "192.0.2.1", world.now);
-        let ip = |i: u32| std::net::IpAddr::from((0x0a00_0000 + i).to_be_bytes());
-        observation.addresses = (0..300).map(|i| (ip(i), 3_600)).collect();
-        world.publisher.apply_answer(&observation);
-    }
-    let (mut listed, mut after, mut lengths) = (Vec::new(), None::<String>, Vec::new());
-    loop {
-        let query = Query {
-            after: after.clone(),
-            ..Query::all()
-        };
-        let listing = list(&world, query);
-        lengths.push(listing.names.len());
-        listed.extend(names(&listing).into_iter().map(str::to_owned));
-        let Some(last) = listing.next else { break };
-        after = Some(last.to_string());
-    }
-    // The first list ends at 10,000 addresses.
-    assert_eq!(lengths, [33, 500, 500, 167]);
-    assert_eq!(listed.len(), 1_200);
-    assert!(listed.is_sorted());
 }

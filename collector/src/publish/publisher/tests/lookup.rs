@@ -2,7 +2,7 @@
 
 use crate::publish::publisher::tests::{World, at, name};
 use crate::{matching::answer_cache::Answer, publish::ManageObjects};
-use names::{Failure, FamilyOutcome, LookupResult};
+use names::{FamilyOutcome, LookupResult};
 
 const WWW: &str = "www.example.com";
 
@@ -49,49 +49,15 @@ impl World {
         self.round(asked, outcome);
     }
 
-    pub(crate) fn fail(&mut self, asked: &str, failure: Failure) {
-        let failed = || FamilyOutcome::Failed(failure);
-        self.look_up(asked, failed(), failed());
-    }
-
     /// Lets time pass to the next event.
-    fn skip(&mut self) -> i64 {
+    pub(super) fn skip(&mut self) {
         let wake = self
             .publisher
             .next_wake()
             .expect("there is something to do");
-        let before = self.now;
         self.now = self.now.max(wake.as_millis() - at(0).as_millis());
         self.publisher.advance(at(self.now));
-        self.now - before
     }
-}
-
-#[test]
-fn newly_wanted_name_is_looked_up_at_once() {
-    let mut world = world();
-    world.want(&[WWW, "*.example.org"]);
-    world.now += 1000;
-    assert_eq!(world.due(), ["*.example.org.", "www.example.com."]);
-    assert!(world.due().is_empty(), "one look-up at a time");
-    world.answer(WWW, &["1.1.1.1"]);
-    world.settle();
-    assert_eq!(
-        world.addresses(),
-        ["*.example.org.", "www.example.com. 1.1.1.1"]
-    );
-}
-
-#[test]
-fn wildcards_own_name_that_fails_is_tried_again_after_half_hour() {
-    let mut world = world();
-    world.want(&["*.example.com"]);
-    world.now += 1000;
-    world.due();
-    world.fail("*.example.com", Failure::NXDOMAIN);
-    world.settle();
-    assert_eq!(world.skip(), 30 * 60 * 1000);
-    assert_eq!(world.due(), ["*.example.com."]);
 }
 
 #[test]
@@ -138,4 +104,56 @@ fn rule_that_comes_later_gets_addresses_that_pods_use_already() {
         world.addresses(),
         ["*.example.com. 1.1.1.1", "a.example.com. 1.1.1.1"]
     );
+}
+
+#[test]
+fn truncated_answer_is_used_and_the_name_asked_at_once() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.now += 1000;
+    world.due();
+    world.answer(WWW, &["1.1.1.1"]);
+    let mut cut = super::answer(WWW, "2.2.2.2", world.now);
+    cut.truncated = true;
+    world.publisher.apply_answer(&cut);
+    world.settle();
+    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1 2.2.2.2"]);
+    assert!(world.due().is_empty(), "that was our own");
+    cut.client = Some("10.0.0.1".parse().unwrap());
+    world.publisher.apply_answer(&cut);
+    assert!(world.due().is_empty(), "it just was");
+    world.now += 4999;
+    assert!(world.due().is_empty());
+    world.now += 1;
+    assert_eq!(
+        world.due(),
+        ["www.example.com."],
+        "nobody has to ask again for that"
+    );
+}
+
+#[test]
+fn truncated_look_up_removes_nothing_and_is_retried() {
+    let mut world = world();
+    world.want(&[WWW]);
+    world.now += 1000;
+    world.due();
+    world.answer(WWW, &["1.1.1.1", "2.2.2.2"]);
+    world.settle();
+    world.now += 32_000;
+    for _ in 0..20 {
+        assert_eq!(world.due(), ["www.example.com."]);
+        let cut = FamilyOutcome::Addresses {
+            addresses: [("1.1.1.1".parse().unwrap(), 30)].into_iter().collect(),
+            at: at(world.now),
+            complete: false,
+        };
+        world.round(WWW, cut);
+        world.settle();
+        assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1 2.2.2.2"]);
+        world.now += 4_900;
+        world.settle();
+        assert!(world.due().is_empty());
+        world.now += 100;
+    }
 }

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use kube::ResourceExt;
-use proto::api::{DnsNameResolver, object_name};
-use runtime::store::{Event, ObjectKey};
+use proto::api::DnsNameResolver;
+use runtime::store::Event;
 
-use super::{World, at, name};
+use super::{World, at};
 use crate::{publish::ManageObjects, rules::Wanted};
 
 #[test]
@@ -31,13 +30,6 @@ fn unused_object_is_deleted_only_if_it_is_ours() {
     world.want(&[]);
     world.settle_deletions();
     assert_eq!(world.addresses(), ["foreign.example.com."]);
-}
-
-#[test]
-fn nothing_is_made_or_deleted_with_manage_objects_never() {
-    let mut world = World::new(ManageObjects::Never);
-    world.want(&["www.example.com"]);
-    assert_eq!(world.settle(), 0);
 }
 
 #[test]
@@ -103,19 +95,6 @@ fn conflict_is_computed_again_on_what_is_there() {
 }
 
 #[test]
-fn object_that_vanishes_comes_back_with_its_addresses() {
-    let mut world = World::new(ManageObjects::Auto);
-    world.want(&["www.example.com"]);
-    world.observe("www.example.com", "1.1.1.1");
-    world.settle();
-    let (key, old) = world.store.pop_first().unwrap();
-    world.event(Event::Deleted(key));
-    world.settle();
-    assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
-    assert_ne!(world.store.values().next().unwrap().uid(), old.uid());
-}
-
-#[test]
 fn late_watch_event_undoes_nothing() {
     let mut world = World::new(ManageObjects::Auto);
     world.want(&["www.example.com"]);
@@ -149,24 +128,4 @@ fn what_the_watch_says_during_a_write_is_taken_in_after_it() {
     world.publisher.apply_written(&key, write, outcome, at(0));
     world.settle();
     assert_eq!(world.addresses(), ["www.example.com. 1.1.1.1"]);
-}
-
-#[test]
-fn name_that_is_taken_by_chance_gets_the_next_one() {
-    let mut world = World::new(ManageObjects::Auto);
-    let taken = object_name(&name("www.example.com"), 0);
-    let other = DnsNameResolver::new(
-        &taken,
-        proto::api::DnsNameResolverSpec {
-            name: "other.example.com.".to_owned(),
-        },
-    );
-    world.put(other);
-    world.want(&["www.example.com"]);
-    world.settle();
-    let next = ObjectKey {
-        namespace: "ovn".to_owned(),
-        name: object_name(&name("www.example.com"), 1),
-    };
-    assert_eq!(world.store[&next].spec.name, "www.example.com.");
 }

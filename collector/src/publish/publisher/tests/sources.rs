@@ -10,7 +10,6 @@ use crate::{
     publish::{ManageObjects, SourcePolicy},
     rules::{Source, Wanted},
 };
-use names::Limits;
 
 const WWW: &str = "www.example.com.";
 
@@ -21,14 +20,20 @@ struct Two {
 
 impl Two {
     fn new() -> Self {
-        let mut world = World::with(ManageObjects::Always, |config| {
-            let resolvers = SourcePolicy::new(Source::DnsResolver, "resolvers");
-            config.objects.sources.push(resolvers);
-        });
+        let Self { mut world } = Self::unread();
         let synced = Event::Synced(Vec::new());
         world
             .publisher
             .apply_event(Source::DnsResolver, synced, at(0));
+        Self { world }
+    }
+
+    /// The objects of DNSResolvers are not listed yet.
+    fn unread() -> Self {
+        let world = World::with(ManageObjects::Always, |config| {
+            let resolvers = SourcePolicy::new(Source::DnsResolver, "resolvers");
+            config.objects.sources.push(resolvers);
+        });
         Self { world }
     }
 
@@ -82,20 +87,12 @@ fn each_source_has_object_and_loses_it_with_its_own_last_rule() {
 
 #[test]
 fn source_that_cannot_be_read_holds_up_no_other() {
-    let mut two = Two::new();
-    let away = Event::OutOfSync("its definition is missing".to_owned());
-    let mut world = World::with(ManageObjects::Always, |config| {
-        let resolvers = SourcePolicy::new(Source::DnsResolver, "resolvers");
-        config.objects.sources.push(resolvers);
-        config.limits = Limits {
-            lookups: true,
-            ..config.limits.clone()
-        };
-    });
+    let Two { mut world } = Two::unread();
+    let away = || Event::OutOfSync("its definition is missing".to_owned());
     assert!(!world.publisher.objects.are_known());
     world
         .publisher
-        .apply_event(Source::DnsResolver, away, at(0));
+        .apply_event(Source::DnsResolver, away(), at(0));
     assert!(world.publisher.objects.are_known());
     let failed = Wanted {
         has_failed: true,
@@ -109,11 +106,11 @@ fn source_that_cannot_be_read_holds_up_no_other() {
     world.settle();
     assert_eq!(world.store.len(), 1);
     // Objects of the source that cannot be read are neither made nor deleted.
+    let mut two = Two::new();
     two.want(&[], &[WWW]);
-    let away = Event::OutOfSync("its definition is missing".to_owned());
     two.world
         .publisher
-        .apply_event(Source::DnsResolver, away, at(0));
+        .apply_event(Source::DnsResolver, away(), at(0));
     two.want(&[WWW], &[]);
     two.world.settle_deletions();
     let namespaces: Vec<_> = two.addresses().into_keys().collect();

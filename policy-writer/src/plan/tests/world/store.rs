@@ -9,14 +9,14 @@ use super::{Stored, World};
 use crate::plan::{Body, Done, Job, Object, Observed, Operation, OperationResult, Output, Written};
 use runtime::store::ObjectKey;
 
-/// A backup of all objects but names.
-pub(crate) struct Backup {
-    resolvers: Stored<DnsResolver>,
-    policies: Stored<NetworkPolicy>,
-    maps: Stored<IpMap>,
-    sets: Stored<NetworkSet>,
-    version: u64,
-}
+/// All objects but names, and the last version.
+pub(crate) type Backup = (
+    Stored<DnsResolver>,
+    Stored<NetworkPolicy>,
+    Stored<IpMap>,
+    Stored<NetworkSet>,
+    u64,
+);
 
 impl World {
     pub(crate) fn carry_out(&mut self, job: Job) -> Done {
@@ -97,26 +97,20 @@ impl World {
     }
 
     pub(crate) fn back_up(&self) -> Backup {
-        Backup {
-            resolvers: self.resolvers.clone(),
-            policies: self.policies.clone(),
-            maps: self.maps.clone(),
-            sets: self.sets.clone(),
-            version: self.version,
-        }
+        let (policies, maps) = (self.policies.clone(), self.maps.clone());
+        let (resolvers, sets) = (self.resolvers.clone(), self.sets.clone());
+        (resolvers, policies, maps, sets, self.version)
     }
 
     /// The versions go back, and the watches list everything.
     pub(crate) fn restore(&mut self, backup: Backup) {
-        let Backup {
-            resolvers,
-            policies,
-            maps,
-            sets,
-            version,
-        } = backup;
-        (self.resolvers, self.policies, self.maps, self.sets) = (resolvers, policies, maps, sets);
-        self.version = version;
+        (
+            self.resolvers,
+            self.policies,
+            self.maps,
+            self.sets,
+            self.version,
+        ) = backup;
         for output in Output::ALL {
             self.list(output);
         }
