@@ -24,7 +24,7 @@ pub fn run_alone<T>(future: impl Future<Output = T>) -> io::Result<T> {
 ///
 /// # Errors
 /// The system has no threads for it.
-pub fn with_threads(threads: usize) -> io::Result<Runtime> {
+pub(crate) fn with_threads(threads: usize) -> io::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(threads)
         .event_interval(POLLS)

@@ -26,7 +26,9 @@ use self::{
     topology::{CHASSIS, CLUSTER, GATEWAY, NODE, OUTSIDE, PHYSICAL, ROUTER, port_addresses},
 };
 pub use self::{
-    egress_firewall::{create_namespace, create_others, set_egress_firewall},
+    egress_firewall::{
+        create_namespace, create_others, create_sets, set_egress_firewall, set_rules,
+    },
     pod::Pod,
     topology::pod_addresses,
 };

@@ -134,8 +134,12 @@ impl Outcome {
 }
 
 impl Load {
-    /// Asks for the A records of the names that `name` gives, one after another.
-    pub fn start(server: SocketAddr, name: impl Fn(usize) -> String + Send + 'static) -> Self {
+    /// Asks for the A records of the names that `name` gives, so many a second.
+    pub fn start(
+        server: SocketAddr,
+        rate: u32,
+        name: impl Fn(usize) -> String + Send + 'static,
+    ) -> Self {
         let (ends, is_over) = watch::channel(false);
         let answered = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&answered);

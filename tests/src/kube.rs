@@ -28,6 +28,7 @@ use kube::{
     core::{ApiResource, GroupVersionKind, ObjectMeta},
 };
 use proto::api::EgressFirewall;
+use rustix::process::Signal;
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -122,6 +123,11 @@ impl ApiServer {
     /// Kills it; etcd stays.
     pub fn stop(&mut self) {
         self.server.process.kill();
+    }
+
+    /// Stops it (SIGSTOP): connections succeed, and there is no answer.
+    pub fn pause(&self) {
+        self.server.process.signal(Signal::STOP);
     }
 
     /// Starts it again at the same address.

@@ -7,9 +7,12 @@
 //! - `ovn/base_network_controller_policy.go`: `addHairpinAllowACL` and `addAllowACLFromNode`, whose `allow-related` ACLs
 //!   make the switch stateful.
 
-use std::fs;
+use std::{fs, net::IpAddr};
 
-use proto::api::{DEFAULT_NETWORK_CONTROLLER, Family, address_set_name};
+use proto::api::{
+    DEFAULT_NETWORK_CONTROLLER, DnsName, EgressFirewallRule, EgressFirewallSpec, Family, RuleType,
+    address_set_name,
+};
 use serde_json::{Value, json};
 
 use super::topology::{CLUSTER, NODE, port_addresses};
@@ -101,7 +104,36 @@ pub(super) fn add_port(northbound: &Northbound, namespace: &str, port: &str) {
 pub fn set_egress_firewall(northbound: &Northbound, namespace: &str, names: &[&str]) {
     let rules = names.iter().map(|name| Rule::name(name));
     let rules: Vec<_> = rules.chain(Rule::all_else()).collect();
-    let acls = Acls::of(namespace, &rules);
+    replace(northbound, namespace, &rules);
+}
+
+/// Replaces the EgressFirewall of a namespace by one with these rules.
+///
+/// # Panics
+/// If the database refuses it.
+pub fn set_rules(northbound: &Northbound, namespace: &str, spec: &EgressFirewallSpec) {
+    let rules: Vec<_> = spec.egress.iter().map(Rule::of).collect();
+    replace(northbound, namespace, &rules);
+}
+
+/// Creates the sets of names with these addresses.
+///
+/// # Panics
+/// If the database refuses it.
+pub fn create_sets(northbound: &Northbound, names: &[(DnsName, Vec<IpAddr>)]) {
+    let operations = names.iter().flat_map(|(name, addresses)| {
+        let of_family = Family::ALL.map(|family| {
+            let is_of = |ip: &&IpAddr| ip.is_ipv4() == (family == Family::V4);
+            let addresses = addresses.iter().filter(is_of).map(ToString::to_string);
+            addresses.collect::<Vec<_>>()
+        });
+        address_sets(name.as_str(), &of_family)
+    });
+    transact(&mut client(northbound), operations.collect());
+}
+
+fn replace(northbound: &Northbound, namespace: &str, rules: &[Rule]) {
+    let acls = Acls::of(namespace, rules);
     let uuids = acls.uuids();
     let mut operations = acls.operations;
     operations.push(json!({
@@ -147,9 +179,10 @@ pub(super) fn create_of_node(northbound: &Northbound) {
     transact(&mut client(northbound), operations);
 }
 
-/// A rule: the destinations of its match, and its action.
+/// A rule: the destinations of its match, the match of its ports, and its action.
 struct Rule {
     to: String,
+    ports: String,
     action: &'static str,
 }
 
@@ -158,6 +191,7 @@ impl Rule {
         let [v4, v6] = Family::ALL.map(|family| set_name(name, family));
         Self {
             to: format!("ip4.dst == ${v4} || ip6.dst == ${v6}"),
+            ports: String::new(),
             action: "allow",
         }
     }
@@ -165,7 +199,38 @@ impl Rule {
     fn network(action: &'static str, family: &str, network: &str) -> Self {
         Self {
             to: format!("{family}.dst == {network}"),
+            ports: String::new(),
             action,
+        }
+    }
+
+    /// A rule by name or network. Networks that have the cluster's exclude these.
+    fn of(rule: &EgressFirewallRule) -> Self {
+        let action = match rule.rule_type {
+            RuleType::Allow => "allow",
+            RuleType::Deny => "drop",
+        };
+        let network = rule.to.cidr_selector.as_deref();
+        let to = match (&rule.to.dns_name, network) {
+            (Some(name), _) => Self::name(DnsName::parse(name).expect("a name").as_str()),
+            (None, Some("0.0.0.0/0")) => Self::all_else().into_iter().next().expect("IPv4"),
+            (None, Some("::/0")) => Self::all_else().into_iter().nth(1).expect("IPv6"),
+            (None, Some(network)) if network.contains(':') => Self::network(action, "ip6", network),
+            (None, Some(network)) => Self::network(action, "ip4", network),
+            (None, None) => panic!("{rule:?} has neither a name nor a network"),
+        };
+        let ports = rule.ports.iter().map(|it| {
+            let protocol = it.protocol.to_lowercase();
+            format!("({protocol} && ( {protocol}.dst == {} ))", it.port)
+        });
+        let ports: Vec<_> = ports.collect();
+        Self {
+            ports: match ports.is_empty() {
+                true => String::new(),
+                false => format!(" && ({})", ports.join(" || ")),
+            },
+            action,
+            ..to
         }
     }
 
@@ -197,7 +262,7 @@ impl Acls {
                 namespace,
                 &[("rule-index", index.to_string())],
             );
-            let condition = format!("({}) && inport == @{group}", rule.to);
+            let condition = format!("({}) && inport == @{group}{}", rule.to, rule.ports);
             let mut row = acl(FIRST_PRIORITY - index, &condition, rule.action, ids);
             row["name"] = format!("EF:{namespace}:{index}").into();
             insert("ACL", &format!("{namespace}acl{index}"), row)

@@ -12,7 +12,7 @@ use tests::{
     workdir::Workdir,
 };
 
-use crate::collectors::{Collector, allow};
+use crate::collectors::Collector;
 
 /// A lead ends 10 s after the last answer of the API server. The test waits for that anyway.
 fn outage() -> Duration {
@@ -23,7 +23,7 @@ fn outage() -> Duration {
 async fn no_query_fails_while_the_api_server_is_away() {
     let mut server = ApiServer::start().await;
     let namespace = server.namespace().await;
-    allow(&server, &namespace, &[WILDCARD]).await;
+    server.allow(&namespace, &[WILDCARD]).await;
     let (upstream, workdir) = (Scripted::start(numbered).await, Workdir::new());
     let addresses = [free_port(), free_port()];
     let mut collectors = Vec::new();

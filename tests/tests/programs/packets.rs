@@ -4,6 +4,7 @@ mod connectivity;
 pub(crate) mod datapath_fixture;
 mod flow;
 mod hold;
+mod verdicts;
 
 use std::{
     io,
