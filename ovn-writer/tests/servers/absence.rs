@@ -2,10 +2,17 @@
 
 mod table;
 
+use std::{fs, path::PathBuf, process::Command};
+
 use proto::api::Family::V4;
 use tests::{northbound::Row, store::Store};
 
-use crate::harness::{Database, RunningWriter, managed, policy, quick};
+use crate::{
+    harness::{Database, RunningWriter, managed, policy, quick},
+    server::run,
+};
+
+const NONE: [&str; 0] = [];
 
 /// An object that stays, to see that everything before was done.
 const FENCE: &str = "fence.example.";
@@ -101,6 +108,17 @@ impl Fixture {
         self.fence().await;
     }
 
+    fn put_folder_aside(&self) -> PathBuf {
+        let aside = self.store.path().with_extension("aside");
+        fs::rename(self.store.objects_folder(), &aside).unwrap();
+        aside
+    }
+
+    fn bring_folder_back(&self, aside: PathBuf) {
+        let _none = fs::remove_dir_all(self.store.objects_folder());
+        fs::rename(aside, self.store.objects_folder()).unwrap();
+    }
+
     async fn expect_no_row(&self, name: &str) {
         let what = format!("{name} has no row");
         let is_gone = |rows: &[Row]| rows.is_empty();
@@ -110,6 +128,99 @@ impl Fixture {
     async fn expect(&self, numbers: std::ops::Range<usize>) {
         for n in numbers {
             self.database.expect(&name(n), V4, &[&address(n)]).await;
+        }
+    }
+
+    /// The addresses that left a set in use, as `NAME ADDRESS`, without those of the fence.
+    fn closings(&self) -> Vec<String> {
+        let mut closings = self.database.closings();
+        closings.retain(|closing| !closing.starts_with(FENCE));
+        closings
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn folder_that_vanishes_takes_nothing_out() {
+    for is_restarted in [false, true] {
+        let (mut fixture, _) = Fixture::start(3, false).await;
+        let aside = fixture.put_folder_aside();
+        if is_restarted {
+            // A new process does not know that there was a folder.
+            fixture.kill_writer().await;
+            fixture.start_writer();
+        } else {
+            fixture.outlast().await;
+        }
+        // An empty folder takes its place, and then gets one of the objects.
+        fs::create_dir_all(fixture.store.objects_folder()).unwrap();
+        fixture.outlast().await;
+        fixture.store.write_status(&name(0), &[&address(0)]);
+        fixture.outlast().await;
+        assert_eq!(fixture.closings(), NONE);
+        fixture.bring_folder_back(aside);
+        fixture.fence().await;
+        fixture.expect(0..3).await;
+        assert_eq!(fixture.closings(), NONE);
+    }
+}
+
+/// How a database is restored.
+#[derive(Clone, Copy, Debug)]
+enum Restore {
+    /// By one transaction.
+    AtWork,
+    /// As a file, while no server runs.
+    Replaced,
+    /// As a file, while neither a server nor the writer runs.
+    AllKilled,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restored_database_beside_empty_store_keeps_sets_in_use() {
+    for restore in [Restore::AtWork, Restore::Replaced, Restore::AllKilled] {
+        let (mut fixture, _) = Fixture::start(3, false).await;
+        let remote = fixture.database.northbound.remote();
+        let backup = run(Command::new("ovsdb-client").args(["backup", &remote])).unwrap();
+        let file = fixture.database.workdir.join("backup.db");
+        fs::write(&file, backup).unwrap();
+        // Since then a name got another address, and all objects are lost.
+        fixture.store.write_status(&name(0), &["10.9.0.1"]);
+        fixture.database.expect(&name(0), V4, &["10.9.0.1"]).await;
+        for n in 0..3 {
+            fixture.store.remove_object(&name(n));
+        }
+        fixture.outlast().await;
+        let nb = fixture.database.workdir.join("nb.db");
+        if let Restore::AllKilled = restore {
+            fixture.kill_writer().await;
+        }
+        match restore {
+            Restore::AtWork => {
+                let shell = format!("ovsdb-client restore {remote} <{}", file.display());
+                run(Command::new("sh").args(["-c", &shell])).unwrap();
+            }
+            Restore::Replaced | Restore::AllKilled => {
+                fixture.database.northbound.process().kill();
+                fs::copy(file, nb).unwrap();
+                fixture.database.northbound.restart().await;
+            }
+        }
+        if let Restore::AllKilled = restore {
+            fixture.start_writer();
+        }
+        fixture.outlast().await;
+        fixture.expect(1..3).await;
+        // The last address that the writer heard is there, too, if it remembers.
+        let rows = fixture.database.northbound.sets(&name(0), V4).unwrap();
+        assert!(
+            rows[0].addresses.contains(&address(0)),
+            "{restore:?} {rows:?}"
+        );
+        if !matches!(restore, Restore::AllKilled) {
+            assert!(
+                rows[0].addresses.contains("10.9.0.1"),
+                "{restore:?} {rows:?}"
+            );
         }
     }
 }

@@ -104,4 +104,24 @@ impl Cluster {
             .arg(format!("--db={}", self.remotes()));
         run(command.args(args))
     }
+
+    /// Another client adds an address to the row `a1`.
+    pub(crate) fn add(&self, address: &str) {
+        self.nbctl(&["add", "Address_Set", "a1", "addresses", address])
+            .unwrap();
+    }
+
+    /// Makes the leader transfer its lead, and returns the old leader.
+    pub(crate) async fn hand_over(&self) -> usize {
+        let leader = self.leader().await;
+        self.servers[leader]
+            .control(&["cluster/failure-test", "transfer-leadership"])
+            .unwrap();
+        eventually("another server leads", async || match self.leader().await {
+            new if new != leader => Ok(()),
+            _ => Err("not yet".to_owned()),
+        })
+        .await;
+        leader
+    }
 }

@@ -12,8 +12,10 @@
 mod absence;
 mod cluster;
 mod dry_run;
+mod follow;
 mod harness;
 mod lead;
+mod raft;
 mod restarts;
 mod server;
 mod soak;
